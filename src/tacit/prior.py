@@ -1,0 +1,232 @@
+"""What is believed before anybody answers: named values with exact rational probabilities."""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.exact import Number, rational
+
+Value = str | int | float
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Prior:
+    """A distribution P(x) = weights[x] / total over d named values, in exact integers.
+
+    Build it from a mapping (`Prior.of`), from data (`from_column`), from a file (`from_csv`), or from values and
+    weights. Weights need not sum to one; floats are read as the decimals they print as. Values are all names or
+    all numbers. A value may have weight zero: it belongs to the domain but lies outside every guarantee that
+    speaks about belief, see `support`.
+
+    >>> prior = Prior.of({"yes": 0.1, "no": 0.9})
+    >>> prior.weights, prior.total, prior.probability("yes")
+    ((1, 9), 10, Fraction(1, 10))
+    """
+
+    values: tuple[Value, ...]
+    weights: tuple[int, ...]
+
+    def __init__(self, values: Iterable[Value], weights: Iterable[Number]) -> None:
+        names = tuple(_plain(value) for value in values)
+        exact = [_weight(weight, position) for position, weight in enumerate(weights)]
+        if not names:
+            raise ValueError("A prior needs at least one value. Got an empty domain.")
+        if len(names) != len(exact):
+            raise ValueError(f"A prior needs one weight for each value. Got {len(names)} values, {len(exact)} weights.")
+        _check_names(names)
+        if not any(exact):
+            raise ValueError("A prior needs at least one positive weight. Got zeros only.")
+        scale = math.lcm(*(weight.denominator for weight in exact))
+        integers = [int(weight * scale) for weight in exact]
+        divisor = math.gcd(*integers)
+        object.__setattr__(self, "values", names)
+        object.__setattr__(self, "weights", tuple(integer // divisor for integer in integers))
+
+    @classmethod
+    def of(cls, weights: Mapping[Value, Number]) -> Prior:
+        """From a mapping of values to probabilities, counts or any other weights.
+
+        >>> Prior.of({"a": 3, "b": 1}).probabilities
+        array([0.75, 0.25])
+        """
+        return cls(weights.keys(), weights.values())
+
+    @classmethod
+    def uniform(cls, values: Iterable[Value] | int) -> Prior:
+        """Equal weights on the given values, or on 0 … d−1.
+
+        >>> Prior.uniform(3).values
+        (0, 1, 2)
+        """
+        names = tuple(range(values)) if isinstance(values, int) else tuple(values)
+        return cls(names, [1] * len(names))
+
+    @classmethod
+    def from_column(cls, column: Iterable[Value], domain: Iterable[Value] | None = None) -> Prior:
+        """The frequencies of a column of data, over `domain` where given (its unseen values get weight zero).
+
+        >>> Prior.from_column(["b", "a", "b"], domain=["a", "b", "c"]).weights
+        (1, 2, 0)
+        """
+        counts = Counter(_plain(value) for value in column)
+        if domain is None:
+            try:
+                names = sorted(counts)
+            except TypeError:
+                names = list(counts)
+        else:
+            names = [_plain(value) for value in domain]
+            unknown = len(counts.keys() - set(names))
+            if unknown:
+                raise ValueError(f"The column must hold values of the domain only. Got {unknown} others.")
+        return cls(names, [counts[name] for name in names])
+
+    @classmethod
+    def from_csv(cls, path: str | Path) -> Prior:
+        """From a CSV file with a column `value` and a column `probability` or `count`.
+
+        Values that all read as numbers become numbers.
+        """
+        with open(path, newline="", encoding="utf-8-sig") as file:
+            reader = csv.DictReader(file)
+            columns = reader.fieldnames or []
+            weight = next((name for name in ("probability", "count") if name in columns), None)
+            if "value" not in columns or weight is None:
+                raise ValueError(
+                    f"{path}: the header must name 'value' and 'probability' or 'count'. Got {', '.join(columns)}."
+                )
+            rows = [(row["value"], row[weight], reader.line_num) for row in reader]
+        for value, _, line in rows:
+            if not value:
+                raise ValueError(f"{path}, line {line}: 'value' must not be empty.")
+        weights = [_csv_weight(text, weight, path, line) for _, text, line in rows]
+        return cls(_numbers_if_all([value for value, _, _ in rows]), weights)
+
+    @cached_property
+    def total(self) -> int:
+        """The sum of the integer weights."""
+        return sum(self.weights)
+
+    @cached_property
+    def probabilities(self) -> Floats:
+        """P(x) as floats, each correctly rounded."""
+        array = np.array([weight / self.total for weight in self.weights])
+        array.flags.writeable = False
+        return array
+
+    @cached_property
+    def support(self) -> tuple[int, ...]:
+        """Positions of the values with positive probability: those a promise about belief can speak of."""
+        return tuple(position for position, weight in enumerate(self.weights) if weight)
+
+    @cached_property
+    def is_numeric(self) -> bool:
+        """Whether the values are numbers, with an order and a magnitude."""
+        return not isinstance(self.values[0], str)
+
+    @cached_property
+    def numbers(self) -> Floats:
+        """The values as floats, for tasks that add them up."""
+        if not self.is_numeric:
+            raise TypeError("This task needs numeric values. Got names; use Survey or Histogram instead.")
+        return np.array(self.values, dtype=np.float64)
+
+    @cached_property
+    def _positions(self) -> dict[Value, int]:
+        return {value: position for position, value in enumerate(self.values)}
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def position(self, value: Value) -> int:
+        """Where `value` stands in the domain."""
+        try:
+            return self._positions[value]
+        except (KeyError, TypeError):
+            raise KeyError(f"Not a value of this prior's {len(self)}-value domain.") from None
+
+    def probability(self, value: Value) -> Fraction:
+        """P(value), exactly."""
+        return Fraction(self.weights[self.position(value)], self.total)
+
+    def on_support(self) -> Prior:
+        """The same prior without its impossible values."""
+        if len(self.support) == len(self):
+            return self
+        return Prior([self.values[x] for x in self.support], [self.weights[x] for x in self.support])
+
+    def floored(self, floor: Number) -> Prior:
+        """(1−floor)·P + floor/d: mixed with the uniform distribution, so that no value is impossible.
+
+        The remedy for values that were never seen but might be held: afterwards they are inside the guarantee.
+
+        >>> Prior.of({"a": 1, "b": 0}).floored(0.01).probability("b")
+        Fraction(1, 200)
+        """
+        share = rational(floor, "floor")
+        if not 0 <= share <= 1:
+            raise ValueError(f"The 'floor' parameter must lie between 0 and 1. Got {floor} instead.")
+        mixed = [(1 - share) * Fraction(weight, self.total) + share / len(self) for weight in self.weights]
+        return Prior(self.values, mixed)
+
+    def __repr__(self) -> str:
+        shown = ", ".join(
+            f"{value!r}: {probability:.6g}"
+            for value, probability in zip(self.values[:6], self.probabilities[:6], strict=True)
+        )
+        return f"Prior({{{shown}{', …' if len(self) > 6 else ''}}})"
+
+
+def _plain(value: Any) -> Value:
+    """A str, int or float; numpy scalars become Python's."""
+    plain = value.item() if isinstance(value, np.generic) else value
+    if isinstance(plain, bool):
+        plain = int(plain)
+    if not isinstance(plain, str | int | float):
+        raise TypeError(f"A value must be a string or a number. Got {type(value).__name__} instead.")
+    if isinstance(plain, float) and not math.isfinite(plain):
+        raise ValueError(f"A value must be finite. Got {plain} instead.")
+    return plain
+
+
+def _check_names(names: Sequence[Value]) -> None:
+    if len({isinstance(name, str) for name in names}) > 1:
+        raise TypeError("The values of a prior must be all names or all numbers. Got both.")
+    repeated = [name for name, count in Counter(names).items() if count > 1]
+    if repeated:
+        raise ValueError(f"The values of a prior must differ. Got {repeated[0]!r} more than once.")
+
+
+def _weight(weight: Number, position: int) -> Fraction:
+    exact = rational(weight, f"weights[{position}]")
+    if exact < 0:
+        raise ValueError(f"The 'weights[{position}]' parameter must not be negative. Got {weight} instead.")
+    return exact
+
+
+def _csv_weight(text: str | None, column: str, path: str | Path, line: int) -> Fraction:
+    try:
+        return rational(text or "", column)
+    except ValueError:
+        raise ValueError(f"{path}, line {line}: '{column}' must be a number. Got {text!r} instead.") from None
+
+
+def _numbers_if_all(texts: Sequence[str]) -> list[Value]:
+    for read in (int, float):
+        try:
+            return [read(text) for text in texts]
+        except (ValueError, TypeError):
+            continue
+    return list(texts)

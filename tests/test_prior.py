@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tacit import Prior
+
+from strategies import priors
+
+
+def test_floats_become_the_decimals_they_print_as():
+    assert Prior.of({"yes": 0.1, "no": 0.9}).probability("yes") == Fraction(1, 10)
+
+
+def test_extreme_probabilities_stay_exact():
+    prior = Prior.of({"rare": 1e-12, "common": "0.999999999999"})
+    assert prior.probability("rare") == Fraction(1, 10**12)
+    assert prior.probabilities.sum() == 1.0
+
+
+def test_from_column_counts_and_keeps_the_domain():
+    prior = Prior.from_column(np.array([3, 1, 3, 3]), domain=[1, 2, 3])
+    assert (prior.values, prior.weights, prior.support) == ((1, 2, 3), (1, 0, 3), (0, 2))
+
+
+def test_from_column_refuses_strangers_without_naming_them():
+    with pytest.raises(ValueError, match="Got 1 others") as error:
+        Prior.from_column(["a", "secret"], domain=["a", "b"])
+    assert "secret" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "values", "weights"),
+    [
+        ("value,probability\nyes,0.1\nno,0.9\n", ("yes", "no"), (1, 9)),
+        ("count,value\n3,10\n1,20\n", (10, 20), (3, 1)),
+        ("\ufeffvalue,count\n1.5,1\n2,0\n", (1.5, 2.0), (1, 0)),
+    ],
+)
+def test_from_csv(tmp_path, text, values, weights):
+    path = tmp_path / "prior.csv"
+    path.write_text(text, encoding="utf-8")
+    prior = Prior.from_csv(path)
+    assert (prior.values, prior.weights) == (values, weights)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("name,count\na,1\n", "header must name 'value'"),
+        ("", "header must name"),
+        ("value,count\na,many\n", "line 2: 'count' must be a number. Got 'many'"),
+        ("value,count\na\n", "line 2: 'count' must be a number"),
+        ("value,count\n,3\n", "line 2: 'value' must not be empty"),
+        ("value,count\n", "at least one value"),
+        ("value,count\na,1\na,2\n", "'a' more than once"),
+        ("value,count\na,-1\nb,2\n", "must not be negative"),
+    ],
+)
+def test_from_csv_says_what_is_wrong_and_where(tmp_path, text, message):
+    path = tmp_path / "prior.csv"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=message):
+        Prior.from_csv(path)
+
+
+@pytest.mark.parametrize(
+    ("values", "weights", "message"),
+    [
+        ([], [], "at least one value"),
+        (["a", "b"], [1], "2 values, 1 weights"),
+        (["a", "b"], [1, -0.5], r"weights\[1\]' parameter must not be negative"),
+        (["a", "b"], [1, math.nan], r"weights\[1\]' parameter must be a finite number"),
+        (["a", "a"], [1, 2], "'a' more than once"),
+        ([1, 1.0], [1, 2], "more than once"),
+        (["a", "b"], [0, 0], "zeros only"),
+        ([math.nan], [1], "must be finite"),
+        (["a", 1], [1, 1], "all names or all numbers"),
+        ([("a",)], [1], "string or a number"),
+    ],
+)
+def test_bad_input_is_refused_with_a_reason(values, weights, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        Prior(values, weights)
+
+
+def test_an_unknown_value_is_not_echoed():
+    with pytest.raises(KeyError) as error:
+        Prior.of({"a": 1}).position("secret")
+    assert "secret" not in str(error.value)
+
+
+def test_numbers_know_magnitude_and_names_do_not():
+    assert Prior.uniform([30, 10]).numbers.tolist() == [30.0, 10.0]
+    with pytest.raises(TypeError, match="numeric"):
+        _ = Prior.uniform(["a"]).numbers
+
+
+@given(priors(), st.fractions(Fraction(1, 1000), 1))
+def test_floored_prior_has_no_zeros_and_still_sums_to_one(prior, floor):
+    floored = prior.floored(floor)
+    assert len(floored.support) == len(prior)
+    assert sum(floored.probability(value) for value in floored.values) == 1
+    assert all(floored.probability(v) == (1 - floor) * prior.probability(v) + floor / len(prior) for v in prior.values)
+
+
+@given(priors())
+def test_weights_are_coprime_and_probabilities_exact(prior):
+    assert math.gcd(*prior.weights) == 1
+    assert sum(prior.probability(value) for value in prior.values) == 1
+    assert prior.on_support().total == prior.total

@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+import math
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tacit import (
+    Channel,
+    Histogram,
+    Prior,
+    Sum,
+    Survey,
+    WeightedSum,
+    mse,
+    prior_variance,
+    total_mse,
+    unbiased_variance,
+)
+
+from strategies import channels, priors
+
+
+def enumerated_mse(task, respondents):
+    """E|S − E[S|Y]|² by going through every combination of answers and reports."""
+    total = 0.0
+    for reports in product(*(range(channel.n_outputs) for channel, _ in respondents)):
+        joint, squares, probability = 0.0, 0.0, 0.0
+        for answers in product(*(range(len(prior)) for _, prior in respondents)):
+            weight = math.prod(
+                prior.probabilities[x] * channel.matrix[x, y]
+                for (channel, prior), x, y in zip(respondents, answers, reports, strict=True)
+            )
+            value = sum(task.g(prior, i)[x] for i, ((_, prior), x) in enumerate(zip(respondents, answers, strict=True)))
+            joint = joint + weight * value
+            squares += weight * float(value @ value)
+            probability += weight
+        if probability:
+            total += squares - float(joint @ joint) / probability
+    return total
+
+
+@given(st.data())
+@pytest.mark.parametrize("task", [Survey(0), Survey({0, 1}), Sum(), Histogram(), WeightedSum([2.0, -1.0], [0.5, 3.0])])
+def test_total_mse_equals_enumeration_over_all_answers_and_reports(task, data):
+    """Proposition 2: errors of independent respondents add, whatever their priors and channels."""
+    respondents = []
+    for _ in range(2):
+        prior = data.draw(priors(min_size=3, max_size=3))
+        respondents.append((data.draw(channels(prior, 2)), prior))
+    assert total_mse(task, respondents) == pytest.approx(enumerated_mse(task, respondents), abs=1e-12)
+
+
+@given(st.data())
+def test_mse_lies_between_zero_and_the_prior_variance(data):
+    prior = data.draw(priors())
+    channel = data.draw(channels(prior))
+    for task in (Sum(), Histogram()):
+        assert 0.0 <= mse(task, channel, prior) <= prior_variance(task, prior) + 1e-12
+
+
+def test_the_truth_has_no_error_and_a_constant_has_all_of_it():
+    prior = Prior.of({1: 0.25, 2: 0.25, 4: 0.5})
+    truth = Channel.from_weights(prior, np.eye(3, dtype=int).tolist())
+    nothing = Channel.from_weights(prior, [[1]] * 3)
+    for task in (Survey(4), Sum(), Histogram()):
+        assert mse(task, truth, prior) == pytest.approx(0.0, abs=1e-15)
+        assert mse(task, nothing, prior) == prior_variance(task, prior)
+        assert unbiased_variance(task, truth, prior) == pytest.approx(prior_variance(task, prior))
+        assert math.isinf(unbiased_variance(task, nothing, prior))
+
+
+def test_weights_scale_errors_by_their_square_and_offsets_do_not_matter():
+    prior = Prior.uniform(3)
+    channel = Channel.from_weights(prior, [[4, 1, 1], [1, 4, 1], [1, 1, 4]])
+    one = mse(Sum(), channel, prior)
+    assert total_mse(WeightedSum([1, 3], [7, -2]), [(channel, prior)] * 2) == pytest.approx(10 * one)
+
+
+def test_a_survey_can_be_unbiased_where_the_histogram_cannot():
+    """Two reports determine one indicator, not three counts."""
+    prior = Prior.of({"a": 0.2, "b": 0.3, "c": 0.5})
+    channel = Channel.from_weights(prior, [[3, 1], [1, 3], [1, 3]])
+    assert unbiased_variance(Survey("a"), channel, prior) < 10
+    assert math.isinf(unbiased_variance(Histogram(), channel, prior))
+
+
+def test_unknown_survey_values_and_sums_of_names_are_refused():
+    with pytest.raises(KeyError, match="Not a value"):
+        Survey("x").g(Prior.uniform(["a", "b"]))
+    with pytest.raises(TypeError, match="numeric"):
+        Sum().g(Prior.uniform(["a", "b"]))
