@@ -39,6 +39,8 @@ from tacit.design.baselines import (
     subset_size,
     subset_support,
 )
+from tacit.design.cyclic import cyclic_lifts
+from tacit.exact import exp_below
 
 from brute_force import best_gain, best_lip_gain, ldp_vertices
 from strategies import budgets, priors
@@ -80,6 +82,8 @@ def test_cyclic_is_the_optimum_of_the_vertex_lp_for_uniform_priors(d, epsilon):
     gained = prior_variance(Histogram(), prior) - mse(Histogram(), channel, prior)
     best = best_lip_gain(prior.probabilities, np.eye(d), epsilon) if d > 1 else 0.0
     assert best * (1 - 1e-6) - 1e-12 <= gained <= best + 1e-9
+    lifts = cyclic_lifts(d, exp_below(Fraction(epsilon)))
+    assert float(sum(v * v for v in lifts) / d - 1) / d == pytest.approx(best, abs=1e-9)
 
 
 def test_cyclic_can_be_singular_and_says_so_by_an_infinite_variance():

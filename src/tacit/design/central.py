@@ -18,7 +18,6 @@ from fractions import Fraction
 from typing import TypeVar
 
 import numpy as np
-from scipy.stats import binom
 
 from tacit.channel import Channel
 from tacit.exact import Number, at_most_exp, budget, exp_below, rational
@@ -43,6 +42,8 @@ def central_mse(n: int, probability: float, epsilon: float) -> float:
     >>> round(central_mse(5, 0.5, 0.5), 6), round(central_mse(20, 0.1, 0.5), 6)
     (0.350893, 0.778992)
     """
+    from scipy.stats import binom  # slow to import, and needed here only
+
     mean, variance = n * probability, n * probability * (1 - probability)
     if variance == 0:
         return 0.0
