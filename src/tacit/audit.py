@@ -118,30 +118,19 @@ def audit(channel: Channel, prior: Prior) -> Audit:
     LIP 1.030 (belief up by 0.917, down by 1.030), LDP 1.099, mutual information 0.049 nats
     worst case, report 1: someone believed to be 'yes' with 10% is believed with at most 25% and at least 3.57%
     """
-    channel.check_prior(prior)
-    support = list(prior.support)
-    marginal = channel.marginal_weights(prior)
-    sent = [y for y in range(channel.n_outputs) if marginal[y]]
-    inside = channel.weights[support]
-    most, least = inside.argmax(axis=0), inside.argmin(axis=0)
-    highest = max(sent, key=lambda y: Fraction(int(inside[most[y], y]), int(marginal[y])))
-    lowest = min(sent, key=lambda y: Fraction(int(inside[least[y], y]), int(marginal[y])))
-    upper = Fraction(inside[most[highest], highest] * prior.total, marginal[highest])
-    lower = Fraction(inside[least[lowest], lowest] * prior.total, marginal[lowest])
-    above = Level(upper, prior.values[support[most[highest]]], highest)
-    below = Level(1 / lower if lower else None, prior.values[support[least[lowest]]], lowest)
+    above, below = _lift_levels(channel, prior)
+    sent = channel.marginal_weights(prior).astype(bool)
     outside = [x for x, weight in enumerate(prior.weights) if not weight]
-    unsent = [y for y in range(channel.n_outputs) if not marginal[y]]
-    # No information at all is exactly zero; floats may say a little more.
-    mip = 0.0 if upper == lower == 1 else float_above(_mutual_information(channel, prior)[1])
+    # No information at all is exactly zero; floats would say a little more.
+    silent = above.ratio == below.ratio == 1
     return Audit(
         lip_upper=above,
         lip_lower=below,
         ldp=_ldp(channel),
-        mip=mip,
+        mip=0.0 if silent else float_above(_mutual_information(channel, prior)[1]),
         witness=belief(channel, prior, _worse(above, below).value),
         outside=tuple(prior.values[x] for x in outside),
-        exposed=tuple(prior.values[x] for x in outside if any(channel.weights[x, y] for y in unsent)),
+        exposed=tuple(prior.values[x] for x in outside if channel.weights[x, ~sent].any()),
     )
 
 
@@ -163,7 +152,8 @@ def satisfies(channel: Channel, prior: Prior, notion: Notion, epsilon: Number) -
     if notion == "ldp":
         channel.check_prior(prior)
         return _ldp(channel).holds(exact)
-    return bool(getattr(audit(channel, prior), notion).holds(exact))
+    upper, lower = _lift_levels(channel, prior)
+    return (notion == "min_lift" or upper.holds(exact)) and (notion == "pml" or lower.holds(exact))
 
 
 def belief(channel: Channel, prior: Prior, value: Value) -> Belief:
@@ -194,6 +184,23 @@ def percent(share: Fraction, direction: Literal["near", "up", "down"] = "near") 
     scaled = hundred * 10**places
     integer = {"near": round(scaled), "up": math.ceil(scaled), "down": math.floor(scaled)}[direction]
     return f"{Decimal(integer).scaleb(-places):f}".rstrip("0").rstrip(".") + "%"
+
+
+def _lift_levels(channel: Channel, prior: Prior) -> tuple[Level, Level]:
+    """The upper and the lower side of LIP."""
+    marginal = channel.marginal_weights(prior)
+    support = list(prior.support)
+    inside = channel.weights[support]
+    most, least = inside.argmax(axis=0), inside.argmin(axis=0)
+    sent = [y for y in range(channel.n_outputs) if marginal[y]]
+    highest = max(sent, key=lambda y: Fraction(int(inside[most[y], y]), int(marginal[y])))
+    lowest = min(sent, key=lambda y: Fraction(int(inside[least[y], y]), int(marginal[y])))
+    upper = Fraction(inside[most[highest], highest] * prior.total, marginal[highest])
+    lower = Fraction(inside[least[lowest], lowest] * prior.total, marginal[lowest])
+    return (
+        Level(upper, prior.values[support[most[highest]]], highest),
+        Level(1 / lower if lower else None, prior.values[support[least[lowest]]], lowest),
+    )
 
 
 def _worse(upper: Level, lower: Level) -> Level:

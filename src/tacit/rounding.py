@@ -110,16 +110,16 @@ def _common_rows(prior: Prior, matrix: Any) -> Integers:
 def _integers(row: Any, x: int) -> list[int]:
     """One row's cells, exactly, over some denominator of their own."""
     try:
-        exact = [Fraction(float(cell)) if isinstance(cell, np.floating) else Fraction(cell) for cell in row]
+        ratios = [(cell if isinstance(cell, Fraction | int) else float(cell)).as_integer_ratio() for cell in row]
     except (ValueError, OverflowError, TypeError) as error:
         raise ValueError(f"The matrix must hold finite numbers. Row {x} does not ({error}).") from None
-    for y, cell in enumerate(exact):
-        if cell < 0:
-            raise ValueError(f"The matrix must not be negative. Row {x}, output {y} is {float(cell):g}.")
-    if not any(exact):
+    for y, (numerator, denominator) in enumerate(ratios):
+        if numerator < 0:
+            raise ValueError(f"The matrix must not be negative. Row {x}, output {y} is {numerator / denominator:g}.")
+    if not any(numerator for numerator, _ in ratios):
         raise ValueError(f"Each row of the matrix needs a positive sum. Row {x} is zero.")
-    scale = math.lcm(*(cell.denominator for cell in exact))
-    return [cell.numerator * (scale // cell.denominator) for cell in exact]
+    scale = math.lcm(*{denominator for _, denominator in ratios})
+    return [numerator * (scale // denominator) for numerator, denominator in ratios]
 
 
 def _marginal(prior: Prior, rows: Integers) -> Integers:
