@@ -21,6 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.channel import Channel
+from tacit.core_tail import WORDS_PER_SAMPLE, CoreTail
+from tacit.plan import Plan
+from tacit.prior import Prior
 from tacit.randomness import RandomWords, SecureWords, WordBits
 
 #: Slots per row of the table that a word's leading bits look up before thresholds are compared.
@@ -93,6 +96,85 @@ class Randomizer:
             thresholds[x, : stops[x]] = row[: stops[x]]
             guide[x] = [bisect_right(row, slot) for slot in slots]
         return thresholds, stops, guide
+
+
+class PlanRandomizer:
+    """A plan, ready to randomize the answers of its groups.
+
+    Groups and answers are given as positions in `plan.groups` and `plan.values`; a report is an integer that means
+    something only together with its group. The holder of a zero-prior value in a core-and-tail group sends the report
+    of a stand-in drawn from the prior, which says nothing about them.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        tables = [(k, group.mechanism) for k, group in enumerate(plan.groups) if isinstance(group.mechanism, Channel)]
+        self._table = Randomizer([channel for _, channel in tables]) if tables else None
+        self._starts = np.zeros(len(plan.groups), dtype=np.int64)
+        for (k, _), start in zip(tables, self._table.starts if self._table else (), strict=False):
+            self._starts[k] = start
+        self._implicit = {
+            k: (group.mechanism, _StandIn(group.prior))
+            for k, group in enumerate(plan.groups)
+            if isinstance(group.mechanism, CoreTail)
+        }
+
+    def report(self, group: int, position: int, words: RandomWords | None = None) -> int:
+        """One respondent's report."""
+        source = words or _secure()
+        if group not in self._implicit:
+            assert self._table is not None
+            return self._table.report(int(self._starts[group]) + position, source)
+        mechanism, stand_in = self._implicit[group]
+        inside = stand_in.one(position, source)
+        first, second, third = (source.integer(64) for _ in range(WORDS_PER_SAMPLE))
+        return mechanism.sample_one(inside, (first, second, third))
+
+    def reports(self, groups: Any, positions: Any, words: RandomWords | None = None) -> NDArray[np.int64]:
+        """A report for each respondent."""
+        source = words or _secure()
+        if not self._implicit:
+            assert self._table is not None
+            return self._table.reports(self._rows(groups, positions), source).astype(np.int64)
+        reports = np.empty(len(positions), dtype=np.int64)
+        in_table = ~np.isin(groups, list(self._implicit))
+        if in_table.any() and self._table is not None:
+            rows = self._rows(groups[in_table], positions[in_table])
+            reports[in_table] = self._table.reports(rows, source)
+        for k, (mechanism, stand_in) in self._implicit.items():
+            mine = np.flatnonzero(groups == k)
+            for start in range(0, len(mine), _CHUNK):
+                part = mine[start : start + _CHUNK]
+                inside = stand_in.many(positions[part], source)
+                drawn = source.draw(len(part) * WORDS_PER_SAMPLE, 64).reshape(-1, WORDS_PER_SAMPLE)
+                reports[part] = mechanism.sample(inside, drawn)
+        return reports
+
+    def _rows(self, groups: Any, positions: Any) -> Rows:
+        rows: Rows = (self._starts[groups] + positions).astype(np.uint32)
+        return rows
+
+
+class _StandIn:
+    """Positions in the domain to positions in the support; a value outside it is replaced by a draw from the prior."""
+
+    def __init__(self, prior: Prior) -> None:
+        self._inside = np.full(len(prior), -1, dtype=np.int64)
+        self._inside[list(prior.support)] = np.arange(len(prior.support))
+        # Thresholds of 64-bit words; their rounding concerns nobody's guarantee.
+        sums = list(accumulate(prior.weights[x] for x in prior.support))
+        self._edges = np.array([min(2**64 - 1, part * 2**64 // sums[-1]) for part in sums[:-1]], dtype=np.uint64)
+
+    def one(self, position: int, words: RandomWords) -> int:
+        inside = int(self._inside[position])
+        return inside if inside >= 0 else int(np.searchsorted(self._edges, np.uint64(words.integer(64)), side="right"))
+
+    def many(self, positions: Any, words: RandomWords) -> NDArray[np.int64]:
+        inside: NDArray[np.int64] = self._inside[positions]
+        outside = inside < 0
+        if outside.any():
+            inside[outside] = np.searchsorted(self._edges, words.draw(int(outside.sum()), 64), side="right")
+        return inside
 
 
 def _word_bits(denominator: int) -> int:

@@ -7,13 +7,13 @@ itself and exists for simulation; nothing in the library chooses it unless it is
 from __future__ import annotations
 
 import os
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 WordBits = Literal[32, 64]
-Words = NDArray[np.uint32] | NDArray[np.uint64]
+Words = NDArray[Any]
 
 #: A key is used for at most this many bytes, far below ChaCha20's 256 GiB.
 _BYTES_PER_KEY = 2**36

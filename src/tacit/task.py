@@ -37,10 +37,14 @@ class Survey:
 
     value: Value | Collection[Value]
 
+    @property
+    def wanted(self) -> tuple[Value, ...]:
+        """The values that count."""
+        return (self.value,) if isinstance(self.value, str | int | float) else tuple(self.value)
+
     def g(self, prior: Prior, respondent: int = 0) -> Floats:
-        wanted = [self.value] if isinstance(self.value, str | int | float) else list(self.value)
         indicator = np.zeros((len(prior), 1))
-        for value in wanted:
+        for value in self.wanted:
             indicator[prior.position(value)] = 1.0
         return indicator
 

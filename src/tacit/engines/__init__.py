@@ -1,0 +1,1 @@
+"""Engines that read answers and reports from files: one file per engine."""

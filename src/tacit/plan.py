@@ -1,0 +1,267 @@
+"""The plan: the one contract between client, collector and analyst. JSON, exact integers, named by its content.
+
+A plan says what is asked, of which groups, with which prior and budget, and which integers each device uses. Nothing
+else is needed to randomize, to tally or to estimate. Reading a plan audits it again: one whose integers do not keep
+the promise it states is refused. Every field is described in docs/plan.md and in plan.schema.json.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from tacit.audit import Notion, audit, belief
+from tacit.certificate import Certificate
+from tacit.channel import Channel
+from tacit.core_tail import CoreTail
+from tacit.exact import at_most_exp, budget, log_above, rational
+from tacit.files import write_text
+from tacit.prior import Prior, Value
+from tacit.task import Histogram, Sum, Survey, Task, WeightedSum
+
+FORMAT = 1
+#: Derived fields: they are verified against the contract, not part of it, so the hash leaves them out.
+_DERIVED = ("certificate", "levels")
+
+
+class PlanError(ValueError):
+    """A plan that cannot be used: malformed, altered, or not keeping its promise."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """People who share a prior, a budget and a mechanism: an age band, a region, everybody (name None).
+
+    `weight` and `offset` are the group's a and b in a weighted sum Σ a·x + b.
+    """
+
+    name: str | None
+    prior: Prior
+    epsilon: Fraction
+    mechanism: Channel | CoreTail
+    notion: Notion = "lip"
+    weight: Fraction = Fraction(1)
+    offset: Fraction = Fraction(0)
+    certificate: Certificate | None = None
+
+    @cached_property
+    def levels(self) -> dict[str, float]:
+        """The exact privacy levels, rounded up."""
+        if isinstance(self.mechanism, CoreTail):
+            highest, lowest = self.mechanism.levels()
+            upper, lower = log_above(highest), log_above(1 / lowest)
+            # Mutual information is an average of log-lifts, and log-lifts are at most the upper level.
+            ldp = log_above(highest / lowest)
+            return {"lip": max(upper, lower), "lip_upper": upper, "lip_lower": lower, "ldp": ldp, "mip": upper}
+        levels = audit(self.mechanism, self.prior)
+        return {
+            "lip": levels.lip.epsilon,
+            "lip_upper": levels.lip_upper.epsilon,
+            "lip_lower": levels.lip_lower.epsilon,
+            "ldp": levels.ldp.epsilon,
+            "mip": levels.mip,
+        }
+
+    def check(self) -> None:
+        """Raise `PlanError` with the witness unless the mechanism keeps the promise, exactly."""
+        name = "this plan" if self.name is None else f"group {self.name!r}"
+        stated = f"{name} states {self.notion.upper()} ε = {float(self.epsilon):g} but reaches"
+        if isinstance(self.mechanism, CoreTail):
+            if self.mechanism.weights != self.prior.on_support().weights:
+                raise PlanError(f"The mechanism of {name} was made for another prior.")
+            highest, lowest = self.mechanism.levels()
+            ratio = highest / lowest if self.notion == "ldp" else max(highest, 1 / lowest)
+            if not at_most_exp(ratio, self.epsilon):
+                raise PlanError(f"The promise is not kept: {stated} {log_above(ratio):.6g}.")
+            return
+        levels = audit(self.mechanism, self.prior)
+        level = levels.ldp if self.notion == "ldp" else levels.lip
+        if not level.holds(self.epsilon):
+            witness = belief(self.mechanism, self.prior, level.value)
+            raise PlanError(f"The promise is not kept: {stated} {level.epsilon:.6g}; {witness}.")
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON: the contract in integers and strings, then what is derived from it."""
+        return {
+            "group": self.name,
+            "epsilon": str(self.epsilon),
+            "notion": self.notion,
+            "prior": [str(weight) for weight in self.prior.weights],
+            "weight": str(self.weight),
+            "offset": str(self.offset),
+            "mechanism": _mechanism_to_dict(self.mechanism),
+            "levels": {name: None if math.isinf(level) else level for name, level in self.levels.items()},
+            "certificate": None if self.certificate is None else self.certificate.to_dict(),
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any], values: Sequence[Value]) -> Group:
+        """The inverse of `to_dict`; levels are computed again."""
+        prior = Prior(values, [int(weight) for weight in data["prior"]])
+        certificate = data.get("certificate")
+        return cls(
+            data["group"],
+            prior,
+            budget(data["epsilon"]),
+            _mechanism_from_dict(data["mechanism"], prior),
+            data["notion"],
+            rational(data["weight"], "weight"),
+            rational(data["offset"], "offset"),
+            None if certificate is None else Certificate.from_dict(certificate),
+        )
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A task and the groups it is asked of, all over the same values."""
+
+    task: Task
+    groups: tuple[Group, ...]
+    question: str | None = None
+
+    def __post_init__(self) -> None:
+        names = [group.name for group in self.groups]
+        if not names or len(set(names)) < len(names) or (None in names and len(names) > 1):
+            raise PlanError("A plan needs one unnamed group, or several groups with different names.")
+        if any(group.prior.values != self.values for group in self.groups):
+            raise PlanError("All groups of a plan must have the same values, in the same order.")
+        self.task.g(self.groups[0].prior)
+        for group in self.groups:
+            group.check()
+
+    @property
+    def values(self) -> tuple[Value, ...]:
+        """The domain: what a respondent can answer."""
+        return self.groups[0].prior.values
+
+    def group(self, name: str | None) -> Group:
+        """The group of that name."""
+        for group in self.groups:
+            if group.name == name:
+                return group
+        raise KeyError(f"This plan has no group {name!r}.")
+
+    @cached_property
+    def hash(self) -> str:
+        """SHA-256 of the contract in canonical JSON: it names the plan."""
+        return contract_hash(self._fields())
+
+    def _fields(self) -> dict[str, Any]:
+        numeric = self.groups[0].prior.is_numeric
+        return {
+            "tacit_plan": FORMAT,
+            "question": self.question,
+            "task": _task_to_dict(self.task, self.groups[0].prior),
+            "domain": {"numeric": numeric, "values": [str(value) for value in self.values]},
+            "groups": [group.to_dict() for group in self.groups],
+        }
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {"hash": self.hash} | self._fields()
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Plan:
+        """Read, check the hash and audit a plan."""
+        if data.get("tacit_plan") != FORMAT:
+            raise PlanError(f"Not a plan of format {FORMAT}. Got {data.get('tacit_plan')!r} instead.")
+        try:
+            if contract_hash(data) != data["hash"]:
+                raise PlanError("This plan was altered: its content does not match its hash.")
+            domain = data["domain"]
+            values = [_number(text) if domain["numeric"] else text for text in domain["values"]]
+            groups = tuple(Group.from_dict(group, values) for group in data["groups"])
+            plan = cls(_task_from_dict(data["task"], values), groups, data.get("question"))
+        except (KeyError, TypeError, AttributeError, IndexError) as error:
+            raise PlanError(f"This plan is malformed: {type(error).__name__} at {error}.") from error
+        plan._check_derived(data["groups"])
+        return plan
+
+    def _check_derived(self, stored: Sequence[Mapping[str, Any]]) -> None:
+        """Stated levels may not be better than the real ones."""
+        for group, data in zip(self.groups, stored, strict=True):
+            for name, level in data.get("levels", {}).items():
+                if level is not None and level < group.levels.get(name, math.inf) * (1 - 1e-9):
+                    raise PlanError(f"This plan understates the {name} level of group {group.name!r}: {level}.")
+
+    def save(self, path: str | Path) -> None:
+        """Write the plan as JSON, atomically."""
+        write_text(path, json.dumps(self.to_dict(), ensure_ascii=False, indent=1) + "\n")
+
+    @classmethod
+    def load(cls, path: str | Path) -> Plan:
+        """Read and audit a plan file."""
+        try:
+            data = json.loads(Path(path).read_text(encoding="utf-8"))
+        except json.JSONDecodeError as error:
+            raise PlanError(f"{path} is not JSON: {error}.") from error
+        if not isinstance(data, dict):
+            raise PlanError(f"{path} is not a plan.")
+        return cls.from_dict(data)
+
+
+def contract_hash(data: Mapping[str, Any]) -> str:
+    """SHA-256 over the contract: sorted keys, no spaces, UTF-8, without the hash and the derived fields.
+
+    The contract holds only strings, small integers, booleans, nulls, lists and objects, so every language writes the
+    same canonical text.
+    """
+    groups = [{key: part for key, part in group.items() if key not in _DERIVED} for group in data["groups"]]
+    contract = {key: part for key, part in data.items() if key != "hash"} | {"groups": groups}
+    text = json.dumps(contract, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode("utf-8")).hexdigest()
+
+
+def _mechanism_to_dict(mechanism: Channel | CoreTail) -> dict[str, Any]:
+    if isinstance(mechanism, CoreTail):
+        return {"kind": "core-tail"} | mechanism.to_dict()
+    position = {value: x for x, value in enumerate(mechanism.values)}
+    return {
+        "kind": "table",
+        "denominator": str(mechanism.denominator),
+        "labels": [position[label] for label in mechanism.labels],
+        "rows": [[str(cell) for cell in row] for row in mechanism.weights],
+    }
+
+
+def _mechanism_from_dict(data: Mapping[str, Any], prior: Prior) -> Channel | CoreTail:
+    if data["kind"] == "core-tail":
+        return CoreTail.from_dict({key: part for key, part in data.items() if key != "kind"})
+    if data["kind"] != "table":
+        raise PlanError(f"Unknown mechanism {data['kind']!r}.")
+    rows = [[int(cell) for cell in row] for row in data["rows"]]
+    channel = Channel.from_weights(prior, rows, [prior.values[x] for x in data["labels"]])
+    if str(channel.denominator) != data["denominator"]:
+        raise PlanError("The rows of a mechanism must sum to its denominator.")
+    return channel
+
+
+def _task_to_dict(task: Task, prior: Prior) -> dict[str, Any]:
+    if isinstance(task, Survey):
+        return {"kind": "survey", "values": [prior.position(value) for value in task.wanted]}
+    kinds = {Sum: "sum", WeightedSum: "weighted-sum", Histogram: "histogram"}
+    if type(task) not in kinds:
+        raise PlanError(f"A plan cannot hold the task {type(task).__name__}.")
+    return {"kind": kinds[type(task)]}
+
+
+def _task_from_dict(data: Mapping[str, Any], values: Sequence[Value]) -> Task:
+    if data["kind"] == "survey":
+        wanted = [values[x] for x in data["values"]]
+        return Survey(wanted[0]) if len(wanted) == 1 else Survey(tuple(wanted))
+    kinds: dict[str, Task] = {"sum": Sum(), "weighted-sum": WeightedSum(), "histogram": Histogram()}
+    return kinds[data["kind"]]
+
+
+def _number(text: str) -> Value:
+    try:
+        return int(text)
+    except ValueError:
+        return float(text)

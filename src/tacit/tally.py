@@ -1,0 +1,173 @@
+"""What a collector keeps: how often each report came, per group. Tallies of any split of the reports merge to the same.
+
+For weighted sums a tally also keeps, per report, the sums of the respondents' public weights, squared weights and
+offsets, in integer units of 2^-20, so that merging is exact in any order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.prior import Floats
+
+Counts64 = NDArray[np.int64]
+Sums = NDArray[np.object_]
+
+#: Weights, their squares and offsets are read to a multiple of this.
+UNIT = 2.0**-20
+
+
+@dataclass(frozen=True, eq=False)
+class Counts:
+    """One group's reports, ascending and without repetition, with how often each came.
+
+    `sums` has the rows Σ weight, Σ weight², Σ offset in units of 2^-20, or is None where nobody has a weight.
+    """
+
+    reports: Counts64 = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    counts: Counts64 = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    sums: Sums | None = None
+
+    @property
+    def total(self) -> int:
+        return int(self.counts.sum())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Counts) and self.to_dict() == other.to_dict()
+
+    __hash__ = None  # type: ignore[assignment]
+
+    @classmethod
+    def of(cls, reports: Any, weights: Any = None, offsets: Any = None) -> Counts:
+        """Count an array of reports, with the respondents' weights and offsets where they have any.
+
+        >>> Counts.of([2, 0, 2]).to_dict()
+        {'reports': [0, 2], 'counts': [1, 2]}
+        """
+        array = np.asarray(reports, dtype=np.int64)
+        unique, inverse, counts = np.unique(array, return_inverse=True, return_counts=True)
+        if weights is None and offsets is None:
+            return cls(unique, counts.astype(np.int64))
+        weight = np.ones(len(array)) if weights is None else _finite(weights, len(array), "weights")
+        offset = np.zeros(len(array)) if offsets is None else _finite(offsets, len(array), "offsets")
+        columns = (weight, weight**2, offset)
+        sums = np.array([_exact_sums(column, inverse, len(unique)) for column in columns], dtype=object)
+        return cls(unique, counts.astype(np.int64), sums)
+
+    def merge(self, other: Counts) -> Counts:
+        """The counts of both together."""
+        if (self.sums is None) != (other.sums is None) and self.total and other.total:
+            raise ValueError("Tallies with and without weights cannot be merged.")
+        reports, inverse = np.unique(np.concatenate([self.reports, other.reports]), return_inverse=True)
+        counts = np.zeros(len(reports), dtype=np.int64)
+        np.add.at(counts, inverse, np.concatenate([self.counts, other.counts]))
+        parts = [part.sums for part in (self, other) if part.sums is not None]
+        if not parts:
+            return Counts(reports, counts)
+        sums = np.zeros((3, len(reports)), dtype=object)
+        holders = [part for part in (self, other) if part.sums is not None]
+        for part in holders:
+            sums[:, np.searchsorted(reports, part.reports)] += part.sums
+        return Counts(reports, counts, sums)
+
+    def dense(self, n_outputs: int) -> Floats:
+        """Counts for the reports 0 … n_outputs − 1."""
+        dense = np.zeros(n_outputs)
+        dense[self.reports] = self.counts
+        return dense
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        data: dict[str, Any] = {"reports": self.reports.tolist(), "counts": self.counts.tolist()}
+        if self.sums is not None:
+            names = ("weights", "squared_weights", "offsets")
+            data |= {name: [str(unit) for unit in row] for name, row in zip(names, self.sums, strict=True)}
+        return data
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Counts:
+        """The inverse of `to_dict`; refuses what no tally can hold."""
+        reports = np.array(data["reports"], dtype=np.int64)
+        counts = np.array(data["counts"], dtype=np.int64)
+        if len(reports) != len(counts) or (np.diff(reports) <= 0).any() or (counts < 1).any():
+            raise ValueError("A tally needs ascending reports, each with a positive count.")
+        if "weights" not in data:
+            return cls(reports, counts)
+        rows = [[int(unit) for unit in data[name]] for name in ("weights", "squared_weights", "offsets")]
+        return cls(reports, counts, np.array(rows, dtype=object).reshape(3, len(reports)))
+
+
+@dataclass(frozen=True)
+class Tally:
+    """Counts per group for one plan, and how many reports were refused because the plan does not know them."""
+
+    plan: str
+    groups: Mapping[str | None, Counts]
+    refused: int = 0
+
+    @property
+    def n_reports(self) -> int:
+        return sum(counts.total for counts in self.groups.values())
+
+    def merge(self, other: Tally) -> Tally:
+        """Both together. Refuses the tally of another plan.
+
+        >>> one = Tally("plan", {None: Counts.of([0, 1])})
+        >>> one.merge(Tally("plan", {None: Counts.of([1])}, refused=2)).to_dict()["groups"]
+        [{'group': None, 'reports': [0, 1], 'counts': [1, 2]}]
+        """
+        if self.plan != other.plan:
+            raise ValueError(f"These tallies belong to different plans: {self.plan[:12]}… and {other.plan[:12]}….")
+        groups = dict(self.groups)
+        for name, counts in other.groups.items():
+            groups[name] = groups[name].merge(counts) if name in groups else counts
+        return Tally(self.plan, groups, self.refused + other.refused)
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON, groups in a fixed order."""
+        names = sorted(self.groups, key=lambda name: (name is not None, name or ""))
+        groups = [{"group": name} | self.groups[name].to_dict() for name in names if self.groups[name].total]
+        return {"tacit_tally": 1, "plan": self.plan, "refused": self.refused, "groups": groups}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Tally:
+        """The inverse of `to_dict`."""
+        if data.get("tacit_tally") != 1:
+            raise ValueError(f"Not a tally of format 1. Got {data.get('tacit_tally')!r} instead.")
+        groups = {group["group"]: Counts.from_dict(group) for group in data["groups"]}
+        return cls(str(data["plan"]), groups, int(data["refused"]))
+
+
+def merge_all(tallies: Iterable[Tally]) -> Tally:
+    """All of them together."""
+    remaining = iter(tallies)
+    try:
+        merged = next(remaining)
+    except StopIteration:
+        raise ValueError("There is no tally to merge.") from None
+    for tally in remaining:
+        merged = merged.merge(tally)
+    return merged
+
+
+def _finite(column: Any, length: int, name: str) -> Floats:
+    array = np.asarray(column, dtype=np.float64)
+    if array.shape != (length,) or not np.isfinite(array).all() or (np.abs(array) > 2.0**20).any():
+        raise ValueError(f"The {name} must be one finite number below 2^20 for each report.")
+    return array
+
+
+def _exact_sums(column: Floats, inverse: Counts64, size: int) -> Sums:
+    """Σ column per class in integer units; floats add exactly as long as sums stay below 2^53."""
+    units = np.rint(column / UNIT)
+    sums = np.zeros(size, dtype=object)
+    room = max(1, int(2.0**53 / max(1.0, float(np.abs(units).max(initial=0)))))
+    for start in range(0, len(units), room):
+        part = slice(start, start + room)
+        sums += np.bincount(inverse[part], weights=units[part], minlength=size).astype(np.int64).astype(object)
+    return sums
