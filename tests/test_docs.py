@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -43,9 +44,21 @@ def test_importing_tacit_imports_nothing_heavy(heavy):
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-def test_the_command_tells_its_version_and_the_demo_its_story():
-    version = subprocess.run([sys.executable, "-m", "tacit", "--version"], capture_output=True, text=True, check=True)
-    assert re.fullmatch(r"tacit \d+\.\d+\.\d+\n", version.stdout)
-    demo = subprocess.run([sys.executable, "-m", "tacit", "demo"], capture_output=True, text=True, check=True)
-    assert "4.152" in demo.stdout
-    assert "by ours only" in demo.stdout
+def tacit(*words: str, where: Path = ROOT) -> str:
+    command = [sys.executable, "-m", "tacit", *words]
+    wide = os.environ | {"COLUMNS": "120"}
+    return subprocess.run(command, capture_output=True, text=True, check=True, cwd=where, env=wide).stdout
+
+
+def test_the_command_tells_its_version():
+    assert re.fullmatch(r"tacit \d+\.\d+\.\d+\n", tacit("--version"))
+
+
+def test_the_demo_tells_its_story_and_leaves_a_report(tmp_path):
+    story = tacit("demo", where=tmp_path)
+    assert "by ours only" in story
+    truth = int(re.search(r"simulation knows: ([\d,]+)", story)[1].replace(",", ""))
+    low, high = (float(end.replace(",", "")) for end in re.search(r"([\d,.]+) … ([\d,.]+)", story).groups())
+    # The interval is a 95% one and the reports are drawn anew each time: allow three times its width.
+    assert low - (high - low) < truth < high + (high - low)
+    assert "<svg" in (tmp_path / "out/demo/report.html").read_text()

@@ -1,5 +1,20 @@
-"""`python -m tacit`."""
+"""`python -m tacit`, and the entry point of the `tacit` command."""
 
-from tacit.cli import main
+from __future__ import annotations
 
-main()
+import sys
+
+
+def main() -> None:
+    """Run the command, or say which extra it needs."""
+    try:
+        from tacit.cli import app
+    except ModuleNotFoundError as missing:
+        if missing.name not in ("typer", "rich"):
+            raise
+        sys.exit("The tacit command needs its extra: pip install 'tacit[cli]'")
+    app()
+
+
+if __name__ == "__main__":
+    main()

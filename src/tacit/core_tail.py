@@ -13,7 +13,7 @@ x has mean coverage h, the channel is epsilon-LIP.  Here a report is a pair (sta
 An empty core is the plain arc mechanism.  The order of the tail on the circle does not change the histogram error,
 because a value's distribution of coverage depends on its length and the arc's only; values keep their own order.
 
-What is sampled.  All randomness is three words uniform on {0, ..., 2^w - 1}, w = ``word_bits``:
+What is sampled.  All randomness is three words uniform on {0, ..., 2^w - 1}, w = `word_bits`:
 
     word 1 picks the state: state j gets counts[row][j] of the 2^w words; a core value has its own row, the tail one;
     word 2 says, for a tail value, whether the position ignores the value (words below base[j]) or which cell of the
@@ -21,7 +21,7 @@ What is sampled.  All randomness is three words uniform on {0, ..., 2^w - 1}, w 
            last one the remainder; the arc is (2^w - base[j])/step[j] = L_j cells long;
     word 3 picks uniformly the position (floor(word M / 2^w)) or the value's cell u (likewise); position = u - t.
 
-There is no rejection and no floating point: Q(report|x) is an exact multiple of 2^-3w, given by ``word_triples``.
+There is no rejection and no floating point: Q(report|x) is an exact multiple of 2^-3w, given by `word_triples`.
 """
 
 from __future__ import annotations
@@ -47,18 +47,23 @@ COVERAGE_UNIT = 1 << 48
 
 @dataclass(frozen=True)
 class CoreState:
-    """One coverage of the core: ``weight`` is proportional to its probability.
+    """One coverage of the core: `weight` is proportional to its probability.
 
-    Core value number i (by place in ``CoreTail.core``) is covered if bit i of ``covered`` is set, to the degree
-    n/2^48 if (i, n) is in ``parts``, and not at all otherwise.
+    Core value number i (by place in `CoreTail.core`) is covered if bit i of `covered` is set, to the degree
+    n/2^48 if (i, n) is in `parts`, and not at all otherwise.
     """
 
     weight: int
     covered: int
     parts: tuple[tuple[int, int], ...] = ()
 
+    def fits(self, size: int) -> bool:
+        """Return whether the weight is positive and the coverage is in [0, 1] and about `size` values only."""
+        parts = all(0 <= place < size and 0 <= n <= COVERAGE_UNIT for place, n in self.parts)
+        return self.weight > 0 and 0 <= self.covered < 1 << size and parts
+
     def coverage(self, size: int) -> list[int]:
-        """Return the coverage of ``size`` core values in units of 2^-48."""
+        """Return the coverage of `size` core values in units of 2^-48."""
         units = [COVERAGE_UNIT * (self.covered >> place & 1) for place in range(size)]
         for place, units_covered in self.parts:
             units[place] = units_covered
@@ -67,13 +72,13 @@ class CoreState:
 
 @dataclass(frozen=True)
 class CoreTail:
-    """A core-and-tail channel on the prior ``weights[x]``/sum(weights); see the module's docstring.
+    """A core-and-tail channel on the prior `weights[x]`/sum(weights); see the module's docstring.
 
-    where: ``core`` lists the heavy values, ``share`` = h, ``growth`` = g, a hair below E^2 - 1 to leave room for
-    rounding, ``states`` are the coverages of the core, ``word_bits`` = w.
+    where: `core` lists the heavy values, `share` = h, `growth` = g, a hair below E^2 - 1 to leave room for
+    rounding, `states` are the coverages of the core, `word_bits` = w.
 
     >>> arc = CoreTail((1, 1, 1, 1, 1, 1, 1, 1), (), Fraction(1, 4), Fraction(8), (CoreState(1, 0),))
-    >>> arc.cells, arc.sample_one(3, (0, 2**63, 0))
+    >>> arc.cells, arc.sample_one(3, (0, 2**64 - 1, 0))
     (8, 2)
     """
 
@@ -87,10 +92,13 @@ class CoreTail:
     def __post_init__(self) -> None:
         if min(self.weights) <= 0:
             raise ValueError("Every weight must be positive: a value of zero prior has no guarantee. Drop or floor it.")
-        if not (0 <= len(self.core) < len(self.weights) and list(self.core) == sorted(set(self.core))):
+        size = len(self.core)
+        if list(self.core) != sorted(set(self.core) & set(range(len(self.weights)))) or size == len(self.weights):
             raise ValueError("The 'core' must be increasing value indices that leave at least one value to the tail.")
-        if not (0 < self.share < 1 and self.growth > 0 and self.states):
-            raise ValueError(f"'share' must be in (0, 1), 'growth' positive. Got {self.share} and {self.growth}.")
+        if not (0 < self.share < 1 and self.growth > 0):
+            raise ValueError(f"The 'share' must be in (0, 1), 'growth' positive. Got {self.share} and {self.growth}.")
+        if not self.states or not all(state.fits(size) for state in self.states):
+            raise ValueError("The 'states' must be at least one, of positive weight, each within the core and [0, 1].")
         if not 2 <= self.word_bits <= 64:
             raise ValueError(f"The 'word_bits' must be in 2..64. Got {self.word_bits}.")
 
@@ -136,7 +144,7 @@ class CoreTail:
     def coverage(self) -> tuple[tuple[int, ...], ...]:
         """Coverage by state in units of 2^-48: a row for each core value, then the tail's L_j/M = (h - core mass)/T.
 
-        The tail's is rounded down and kept in [0, 1]; whatever that costs is in ``counts``, hence in the audit.
+        The tail's is rounded down and kept in [0, 1]; whatever that costs is in `counts`, hence in the audit.
         """
         by_state = [state.coverage(len(self.core)) for state in self.states]
         wanted = sum(self.weights) * COVERAGE_UNIT * self.share
@@ -171,7 +179,7 @@ class CoreTail:
     def step(self) -> tuple[int, ...]:
         """Words 2 per covered cell: ceil(base g/M), so that full coverage has 1 + g times the words of none.
 
-        With ``base`` rounded up too, (2^w - base)/step <= L_j: an arc never exceeds the circle.
+        With `base` rounded up too, (2^w - base)/step <= L_j: an arc never exceeds the circle.
         """
         return tuple(-int(-base * self.growth // self.cells) for base in self.base)
 
@@ -185,10 +193,12 @@ class CoreTail:
         start, length = np.zeros((2, len(self.weights)), np.uint64)
         start[list(self.tail)] = self.boundaries[:-1]
         length[list(self.tail)] = self.lengths
-        return edges, last_base, np.array(self.step, np.uint64), start, length, row
+        # A step beyond 2^w (an arc shorter than one cell) acts as the largest word: every quotient is 0.
+        step = np.array([min(step, (1 << 64) - 1) for step in self.step], np.uint64)
+        return edges, last_base, step, start, length, row
 
     def sample(self, values: npt.NDArray[np.integer[Any]], words: Words) -> Integers:
-        """Return the reports of many values: ``sample_one`` for each, with ``words`` of shape (n, 3)."""
+        """Return the reports of many values: `sample_one` for each, with `words` of shape (n, 3)."""
         if words.dtype != np.uint64 or words.shape != (len(values), WORDS_PER_SAMPLE):
             raise ValueError(f"The 'words' must be uint64 of shape (n, 3), n values. Got {words.dtype}, {words.shape}.")
         if len(values) and not 0 <= int(values.min()) <= int(values.max()) < len(self.weights):
@@ -205,7 +215,7 @@ class CoreTail:
         return state << POSITION_BITS | position.astype(np.int64)
 
     def sample_one(self, value: int, words: tuple[int, int, int]) -> int:
-        """Return the report state * 2^32 + position of ``value``: a pure function of three uniform words."""
+        """Return the report state * 2^32 + position of `value`: a pure function of three uniform words."""
         place = bisect_left(self.core, value)
         in_core = place < len(self.core) and self.core[place] == value
         row = self.counts[place if in_core else -1]
@@ -220,7 +230,7 @@ class CoreTail:
     # -- exact probabilities ------------------------------------------------------------------------------------
 
     def word_triples(self, value: int, report: int) -> int:
-        """Return the exact number of word triples, of 2^3w, for which ``value`` sends ``report``.
+        """Return the exact number of word triples, of 2^3w, for which `value` sends `report`.
 
         It is counts * 2^w * b for a core value and counts * (base * b + sum over arc cells t of their words 2 times
         the words 3 that pick cell position + t) for a tail value, b the words 3 that pick the position.
@@ -241,13 +251,20 @@ class CoreTail:
         """Return Q(report|value), exactly."""
         return Fraction(self.word_triples(value, report), 1 << WORDS_PER_SAMPLE * self.word_bits)
 
+    def state_probabilities(self) -> tuple[Fraction, ...]:
+        """Return lambda_j, the probability of each state under the prior, exactly; positions are uniform given it."""
+        scale = sum(self.weights) << self.word_bits
+        mass = [*(self.weights[value] for value in self.core), self.tail_sums[-1]]
+        columns = zip(*self.counts, strict=True)
+        return tuple(Fraction(sum(w * n for w, n in zip(mass, column, strict=True)), scale) for column in columns)
+
     def to_rows(self) -> list[list[int]]:
-        """Return the whole channel as ``word_triples``, a row per value; for small circles only."""
+        """Return the whole channel as `word_triples`, a row per value; for small circles only."""
         reports = [state << POSITION_BITS | cell for state in range(len(self.states)) for cell in range(self.cells)]
         return [[self.word_triples(value, report) for report in reports] for value in range(len(self.weights))]
 
     def _words_on(self, at: int, start: int, cells: int) -> int:
-        """Return how many words 3 pick a cell of tail segment ``at`` on the arc of ``cells`` from ``start``."""
+        """Return how many words 3 pick a cell of tail segment `at` on the arc of `cells` from `start`."""
         size, words = 1 << self.word_bits, 0
         for turn in (0, self.cells):
             first = min(max(start - turn - self.boundaries[at], 0), self.lengths[at])
@@ -258,9 +275,9 @@ class CoreTail:
     def levels(self) -> tuple[Fraction, Fraction]:
         """Return exact bounds of the largest and the smallest lift Q(y|x)/lambda(y), over all values and reports.
 
-        With A = counts, B = base, S = step and b in {floor, ceil}(2^w/M) the words 3 of a position, the triples of
-        report (j, s) are 2^w b A_xj for a core value, between A_j B_j b and A_j (B_j b + S_j 2^w) for a tail value,
-        and on average under the prior (times W = sum of weights)
+        Let A = counts, B = base, S = min(step, 2^w - base), and let b, floor or ceil of 2^w/M, be the words 3 of a
+        position.  The triples of report (j, s) are 2^w b A_xj for a core value, between A_j B_j b and
+        A_j (B_j b + S_j 2^w) for a tail value, and on average under the prior (times W = sum of weights)
 
             2^w b sum_core w_x A_xj + T_w A_j (B_j b + 2^w ((2^w - B_j)/M +- S_j delta)).
 
@@ -274,14 +291,15 @@ class CoreTail:
         highest, lowest = Fraction(0), Fraction(total)
         for j, (base, step, tail) in enumerate(zip(self.base, self.step, self.counts[-1], strict=True)):
             rows = [row[j] for row in self.counts[:-1]]
+            per_cell = min(step, size - base)
             core = sum(self.weights[x] * count for x, count in zip(self.core, rows, strict=True))
             for b in {size // self.cells, -(-size // self.cells)}:
                 arc = Fraction(size * (size - base), self.cells)
                 mean = size * b * core + self.tail_sums[-1] * tail * (base * b + arc)
-                slack = self.tail_sums[-1] * tail * size * step * delta
-                upper = max(size * b * max(rows, default=0), tail * (base * b + step * size))
+                slack = self.tail_sums[-1] * tail * size * per_cell * delta
+                upper = max(size * b * max(rows, default=0), tail * (base * b + per_cell * size))
                 lower = min(size * b * min(rows, default=size), tail * base * b)
-                if mean <= slack:
+                if mean <= slack:  # Words too short to tell: W is more than any lift can be.
                     return Fraction(total), Fraction(0)
                 highest = max(highest, upper * total / (mean - slack))
                 lowest = min(lowest, lower * total / (mean + slack))
@@ -306,7 +324,7 @@ class CoreTail:
 
     @classmethod
     def from_dict(cls, plan: dict[str, Any]) -> CoreTail:
-        """Read what ``to_dict`` wrote; the tables are rebuilt from it, by integers only."""
+        """Read what `to_dict` wrote; the tables are rebuilt from it, by integers only."""
         if plan.get("mechanism") != "core-tail/1":
             raise ValueError(f"The 'mechanism' must be 'core-tail/1'. Got {plan.get('mechanism')!r} instead.")
         states = tuple(
@@ -323,7 +341,7 @@ def _words_below(cells: int, length: int, size: int) -> int:
 
 
 def _rank(edges: Words, row: npt.NDArray[np.intp], word: Words) -> Integers:
-    """Return how many entries of ``edges[row]`` are at most ``word``, by binary search in every row at once."""
+    """Return how many entries of `edges[row]` are at most `word`, by binary search in every row at once."""
     low, high = np.zeros(len(row), np.int64), np.full(len(row), edges.shape[1])
     for _ in range(edges.shape[1].bit_length()):
         middle = (low + high) // 2

@@ -1,108 +1,118 @@
-"""The story that `make demo` tells: a survey on a rare disease, for groups that differ in what is known of them."""
+"""The story that `make demo` tells: how many people have heart disease, asked of a simulated crowd.
+
+Rates by age and sex are those of CDC's BRFSS 2020 telephone survey (319,795 answers, cleaned, unweighted); the people
+are simulated. Everything runs through the same commands a user types, and the files stay in out/demo to look at.
+"""
 
 from __future__ import annotations
 
+import csv
 import math
-from dataclasses import dataclass
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
 
+import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from tacit.audit import Audit, audit
-from tacit.design import k_ary_response, optimal_binary, theorem3
+from tacit.audit import audit
+from tacit.design import optimal_binary, theorem3
 from tacit.prior import Prior
 from tacit.rounding import PrivacyError
-from tacit.task import Survey, mse, prior_variance
 
+OUT = Path("out/demo")
 EPSILON = 1
-TASK = Survey("yes")
-#: What is believed about each group before the survey: prevalence in per cent, and how many people are asked.
-GROUPS = {"18–39": ("1", 4000), "40–64": ("10", 3000), "65 and over": ("30", 2000), "hospital ward": ("60", 1000)}
-
-
-@dataclass(frozen=True)
-class GroupStory:
-    """What one group's survey costs, as mean squared error of its estimated count, and what its channels promise."""
-
-    name: str
-    prior: Prior
-    people: int
-    no_data: float
-    ldp: float
-    lip: float
-    ours: Audit
-    published: Audit
-    published_keeps: bool
-
-
-def tell(name: str, per_cent: str, people: int) -> GroupStory:
-    """Design and audit the three channels of one group."""
-    yes = int(per_cent)
-    prior = Prior.of({"yes": yes, "no": 100 - yes})
-    ours, ldp = optimal_binary(prior, EPSILON), k_ary_response(prior, EPSILON)
-    try:
-        theorem3(prior, EPSILON)
-        keeps = True
-    except PrivacyError:
-        keeps = False
-    return GroupStory(
-        name,
-        prior,
-        people,
-        no_data=people * prior_variance(TASK, prior),
-        ldp=people * mse(TASK, ldp, prior),
-        lip=people * mse(TASK, ours, prior),
-        ours=audit(ours, prior),
-        published=audit(theorem3(prior, EPSILON, force=True), prior),
-        published_keeps=keeps,
-    )
+PEOPLE = 100_000
+#: Group: people asked and how many of them have or had heart disease, BRFSS 2020.
+BRFSS_2020 = {
+    "women 18–39": (36_978, 363),
+    "men 18–39": (40_344, 422),
+    "women 40–59": (51_212, 2_067),
+    "men 40–59": (46_724, 2_748),
+    "women 60–74": (52_709, 4_534),
+    "men 60–74": (46_193, 7_741),
+    "women 75+": (26_906, 4_270),
+    "men 75+": (18_729, 5_228),
+}
 
 
 def run() -> None:
     """Print the demo."""
     console = Console(highlight=False)
-    stories = [tell(name, *facts) for name, facts in GROUPS.items()]
-    lip, ldp, nothing = (
-        math.sqrt(sum(getattr(story, name) for story in stories)) for name in ("lip", "ldp", "no_data")
+    OUT.mkdir(parents=True, exist_ok=True)
+    console.print("[bold]Tacit: ask a crowd, learn the total, never the person[/bold]\n")
+    console.print(
+        f"{PEOPLE:,} people are asked whether they have heart disease. Each device randomizes the answer before it is "
+        "sent, so that no report changes anybody's belief by more than a factor "
+        f"e^{EPSILON} = {math.exp(EPSILON):.2f}, up or down. What is known before, the rate for each age and sex, "
+        "comes from last year's survey.\n"
     )
-    rarest = stories[0]
-    paragraphs = [
-        "[bold]Tacit: ask a crowd, learn the total, never the person[/bold]",
-        f"{sum(s.people for s in stories):,} people are asked whether they have a disease. Each device randomizes the "
-        "answer before it is sent, so that no report moves anybody's belief by more than a factor "
-        f"e^{EPSILON} = {math.exp(EPSILON):.2f}, up or down.",
-        "[bold]1. How many have it? Error of the estimated count[/bold] (root mean squared, in people)",
-        _errors(stories),
-        f"All groups together: ±{lip:.0f} people with LIP, ±{ldp:.0f} with LDP at the same ε, ±{nothing:.0f} from the "
-        "priors alone. LDP guards against every prior there could be; LIP against the one that is known, and saves "
-        "the difference.",
-        "[bold]2. The published formula breaks its promise for rare values; ours keeps it[/bold]",
-        _promises(stories),
-        f"In the group {rarest.name}, through the published channel, {rarest.published.witness}. "
-        f"Through ours, {rarest.ours.witness}.",
-        "Every level above is decided on the channel's integers, not on floats or samples: see docs/theory.md.",
-    ]
-    for paragraph in paragraphs:
-        console.print(paragraph, end="\n\n")
+    write_priors(OUT / "priors.csv")
+    truth = write_answers(OUT / "answers.parquet")
+    plan, answers, reports = (str(OUT / name) for name in ("plan.json", "answers.parquet", "reports.parquet"))
+    asked = ["--task", "survey", "--value", "yes", "--question", "Do you have heart disease?"]
+    sized = ["--epsilon", str(EPSILON), "--respondents", str(PEOPLE)]
+    _type(console, "plan", str(OUT / "priors.csv"), *asked, *sized, "-o", plan)
+    _type(console, "perturb", plan, answers, "-o", reports)
+    _type(console, "estimate", plan, reports, "--html", str(OUT / "report.html"))
+    console.print(f"\nThe truth, which nobody but this simulation knows: [bold]{truth:,}[/bold].\n")
+    console.print("[bold]Why not the published formula?[/bold] It breaks its own promise for rare answers:\n")
+    console.print(promises())
+    console.print(
+        "\nEvery level is decided on the integers that devices use, not on floats or samples: see docs/theory.md.\n"
+        f"Open [bold]{OUT / 'report.html'}[/bold] for the estimate with plots.\n"
+    )
 
 
-def _errors(stories: list[GroupStory]) -> Table:
-    table = Table("group", "believed", "people", "no data", "LDP", "LIP", "LIP learns")
-    for column in table.columns[1:]:
+def write_priors(path: Path) -> None:
+    """What is known before anybody answers, as counts per group."""
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(["group", "value", "count"])
+        for name, (people, ill) in BRFSS_2020.items():
+            writer.writerows([[name, "yes", ill], [name, "no", people - ill]])
+
+
+def write_answers(path: Path, seed: int = 2020) -> int:
+    """Simulate the crowd and its true answers, which would never leave the devices. Returns how many said yes."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    rng = np.random.default_rng(seed)
+    sizes = np.array([people for people, _ in BRFSS_2020.values()], dtype=np.float64)
+    rates = np.array([ill / people for people, ill in BRFSS_2020.values()])
+    group = rng.choice(len(sizes), size=PEOPLE, p=sizes / sizes.sum())
+    ill = rng.random(PEOPLE) < rates[group]
+    names = pa.array(list(BRFSS_2020))
+    columns = {"group": names.take(pa.array(group)), "value": pa.array(["no", "yes"]).take(pa.array(ill.astype(int)))}
+    pq.write_table(pa.table(columns), path)
+    return int(ill.sum())
+
+
+def promises(groups: Sequence[str] = tuple(BRFSS_2020)) -> Table:
+    """Per group: the level that the published channel reaches, and ours."""
+    table = Table("group", "believed", "promised", "published reaches", "ours reaches", "promise kept")
+    for column in table.columns[1:5]:
         column.justify = "right"
-    for s in stories:
-        more = (s.no_data - s.lip) / (s.no_data - s.ldp)
-        errors = [f"±{math.sqrt(error):.2f}" for error in (s.no_data, s.ldp, s.lip)]
-        believed = f"{s.prior.probability('yes') * 100}%"
-        table.add_row(s.name, believed, f"{s.people:,}", *errors, f"{more:.1f} × LDP")
+    for name in groups:
+        people, ill = BRFSS_2020[name]
+        prior = Prior.of({"yes": ill, "no": people - ill})
+        try:
+            theorem3(prior, EPSILON)
+            kept = "by both"
+        except PrivacyError:
+            kept = "[red]by ours only[/red]"
+        published = audit(theorem3(prior, EPSILON, force=True), prior).lip.epsilon
+        ours = audit(optimal_binary(prior, EPSILON), prior).lip.epsilon
+        table.add_row(name, f"{ill / people:.1%}", f"ε = {EPSILON}", f"{published:.3f}", f"{ours:.3f}", kept)
     return table
 
 
-def _promises(stories: list[GroupStory]) -> Table:
-    table = Table("group", "promised", "published reaches", "ours reaches", "promise kept?")
-    for column in table.columns[1:4]:
-        column.justify = "right"
-    for s in stories:
-        kept = "by both" if s.published_keeps else "[red]by ours only[/red]"
-        table.add_row(s.name, f"ε = {EPSILON}", f"{s.published.lip.epsilon:.3f}", f"{s.ours.lip.epsilon:.3f}", kept)
-    return table
+def _type(console: Console, *words: str) -> None:
+    """Show a command as a user would type it, and run it."""
+    shown = " ".join(f'"{word}"' if " " in word else word for word in words)
+    console.print(f"[bold cyan]$ tacit {shown}[/bold cyan]", soft_wrap=True)
+    subprocess.run([sys.executable, "-m", "tacit", *words], check=True)
+    console.print()

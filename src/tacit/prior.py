@@ -112,7 +112,7 @@ class Prior:
             if not value:
                 raise ValueError(f"{path}, line {line}: 'value' must not be empty.")
         weights = [_csv_weight(text, weight, path, line) for _, text, line in rows]
-        return cls(_numbers_if_all([value for value, _, _ in rows]), weights)
+        return cls(numbers_if_all([value for value, _, _ in rows]), weights)
 
     @cached_property
     def total(self) -> int:
@@ -223,7 +223,8 @@ def _csv_weight(text: str | None, column: str, path: str | Path, line: int) -> F
         raise ValueError(f"{path}, line {line}: '{column}' must be a number. Got {text!r} instead.") from None
 
 
-def _numbers_if_all(texts: Sequence[str]) -> list[Value]:
+def numbers_if_all(texts: Sequence[str]) -> list[Value]:
+    """Integers if all texts are, else floats if all are, else the texts."""
     for read in (int, float):
         try:
             return [read(text) for text in texts]

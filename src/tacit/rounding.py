@@ -9,7 +9,7 @@ raise δ, then w. The utility lost is about 2δ of the gain.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from typing import Any
 
@@ -34,9 +34,17 @@ class PrivacyError(ValueError):
 
 
 def round_channel(
-    prior: Prior, matrix: Any, epsilon: Number, notion: Notion = "lip", *, bits: int = WORD_BITS[0]
+    prior: Prior,
+    matrix: Any,
+    epsilon: Number,
+    notion: Notion = "lip",
+    *,
+    also: Mapping[Notion, Number] | None = None,
+    bits: int = WORD_BITS[0],
 ) -> Channel:
     """The channel in integers over 2^w, w ≥ bits, that is close to `matrix` and keeps `notion` at ε exactly.
+
+    `also` holds further promises to keep, such as {"ldp": 1.5}.
 
     `matrix` holds floats, fractions or integers, one row for each value of the prior; rows are normalised. It may
     also have rows for the prior's support only: the report of a respondent who holds another value is then drawn
@@ -49,18 +57,20 @@ def round_channel(
     >>> channel.denominator == 2**32, satisfies(channel, prior, "lip", 1)
     (True, True)
     """
-    exact = budget(epsilon)
+    promises = {notion: budget(epsilon)} | {name: budget(level) for name, level in (also or {}).items()}
     rows = _common_rows(prior, matrix)
     marginal = _marginal(prior, rows)
     for word in [bits, *(longer for longer in WORD_BITS if longer > bits)]:
-        for mix in _mixes(word, marginal, exact):
+        for mix in _mixes(word, marginal, min(promises.values())):
             channel = Channel.from_weights(prior, _to_words(_mixed(rows, marginal, mix), word))
-            if satisfies(channel, prior, notion, exact):
+            if all(satisfies(channel, prior, name, level) for name, level in promises.items()):
                 return channel
-    reached = getattr(audit(Channel.from_weights(prior, _to_words(rows, WORD_BITS[-1])), prior), notion)
+    unrounded = Channel.from_weights(prior, _to_words(rows, WORD_BITS[-1]))
+    broken = next((name for name, level in promises.items() if not satisfies(unrounded, prior, name, level)), notion)
+    reached = getattr(audit(unrounded, prior), broken)
     level = reached if isinstance(reached, float) else reached.epsilon
     raise PrivacyError(
-        f"This matrix is not {notion.upper()} at ε = {float(exact):g}: it reaches {level:.6g}. "
+        f"This matrix is not {broken.upper()} at ε = {float(promises[broken]):g}: it reaches {level:.6g}. "
         "Design it for this budget, or ask for a larger one."
     )
 

@@ -4,15 +4,22 @@ from tacit.design.baselines import k_ary_response, local_hashing, subset_selecti
 from tacit.design.binary import binary_mse, optimal_binary
 from tacit.design.central import Central, central, central_mse
 from tacit.design.cyclic import cyclic
+from tacit.design.methods import Design
+from tacit.design.optimal import design, design_many
 from tacit.design.published import theorem3
 from tacit.design.repaired import repaired_response
+from tacit.design.verify import Verification, verify
 
 __all__ = [
     "Central",
+    "Design",
+    "Verification",
     "binary_mse",
     "central",
     "central_mse",
     "cyclic",
+    "design",
+    "design_many",
     "k_ary_response",
     "local_hashing",
     "optimal_binary",
@@ -20,4 +27,5 @@ __all__ = [
     "subset_selection",
     "theorem3",
     "unary_encoding",
+    "verify",
 ]

@@ -1,0 +1,111 @@
+"""How good and how fast designs are: gain achieved over the proven bound, beside the repaired response and best LDP.
+
+    python benchmarks/design.py [--quick] [--data DIR]
+
+Writes out/bench/design.csv and a plot of the utility-privacy tradeoff, out/bench/tradeoff.png.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import resource
+from collections.abc import Iterator
+from fractions import Fraction
+from pathlib import Path
+from time import perf_counter
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from tacit import Histogram, Prior, Sum
+from tacit.compare import compare, draw
+from tacit.design import design, repaired_response
+from tacit.planning import GroupPrior
+from tacit.task import mse
+
+OUT = Path("out/bench")
+EPSILONS = (0.25, 0.5, 1, 2, 4)
+KINDS = ("zipf", "dirichlet", "uniform", "dominated")
+#: Beyond this many values the dense baselines take longer than they are worth.
+BASELINE_LIMIT = 200
+
+
+def prior_of(kind: str, d: int) -> Prior:
+    """Zipf, one draw of Dirichlet(1), uniform, or one value of 90% and a long tail."""
+    if kind == "zipf":
+        weights = [Fraction(10**9 // (k + 1)) for k in range(d)]
+    elif kind == "dirichlet":
+        weights = [Fraction(int(w)) for w in np.random.default_rng(d).exponential(size=d) * 10**6 + 1]
+    elif kind == "uniform":
+        weights = [Fraction(1)] * d
+    else:
+        tail = [Fraction(1, k + 1) for k in range(d - 1)]
+        weights = [9 * sum(tail), *tail]
+    return Prior(range(d), weights)
+
+
+def cases(quick: bool, data: Path) -> Iterator[tuple[str, Prior, object]]:
+    """Name, prior and task of every case."""
+    for d in (10, 100) if quick else (10, 100, 1000):
+        for kind in KINDS:
+            prior = prior_of(kind, d)
+            for task in (Histogram(), Sum()):
+                yield f"{kind} {d}", prior, task
+    kosarak = data / "kosarak_item_counts.csv"
+    if kosarak.exists():
+        with open(kosarak, newline="") as file:
+            counts = {row["item_id"]: int(row["count"]) for row in csv.DictReader(file)}
+        yield f"Kosarak {len(counts)}", Prior.of(counts), Histogram()
+    yield "zipf 100000", prior_of("zipf", 100_000), Histogram()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="up to 100 values, and the large histograms")
+    parser.add_argument("--data", type=Path, default=Path("../shared/data"))
+    options = parser.parse_args()
+    console = Console(highlight=False, width=120)
+    table = Table("case", "task", "ε", "gain / bound", "seconds", "reports", "repaired", "best LDP", "method")
+    rows = []
+    for name, prior, task in cases(options.quick, options.data):
+        for epsilon in EPSILONS:
+            row = measure(name, prior, task, epsilon)
+            rows.append(row)
+            table.add_row(*map(str, row))
+            console.print(f"[dim]{' '.join(map(str, row))}[/dim]")
+    console.print(table)
+    console.print("All columns but seconds and reports are gain over the proven bound of any channel at this ε.")
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    console.print(f"Peak memory of the whole run: {peak:.2f} GiB.")
+    OUT.mkdir(parents=True, exist_ok=True)
+    with open(OUT / "design.csv", "w", newline="") as file:
+        csv.writer(file).writerows([[column.header for column in table.columns], *rows])
+    zipf = GroupPrior(None, prior_of("zipf", 20), Fraction(1))
+    draw(compare([zipf], Histogram(), [k / 4 for k in range(1, 17)]), OUT / "tradeoff.png")
+    console.print(f"Wrote {OUT / 'design.csv'} and {OUT / 'tradeoff.png'}.")
+
+
+def measure(name: str, prior: Prior, task: object, epsilon: float) -> list[object]:
+    """One row of the table."""
+    start = perf_counter()
+    found = design(prior, task, epsilon)
+    seconds = perf_counter() - start
+    best = found.certificate
+    repaired = ldp = "–"
+    if len(prior) <= BASELINE_LIMIT:
+        error = mse(task, repaired_response(prior, epsilon), prior)
+        repaired = _ratio(best.prior_variance - error, best.gain_bound)
+        ldp = _ratio(design(prior, task, epsilon, notion="ldp", time_limit=10).certificate.gain, best.gain_bound)
+    ratio = _ratio(best.gain, best.gain_bound)
+    outputs = "circle" if found.n_outputs is None else found.n_outputs
+    return [name, type(task).__name__, epsilon, ratio, f"{seconds:.2f}", outputs, repaired, ldp, best.method]
+
+
+def _ratio(gain: float, bound: float) -> str:
+    return f"{gain / bound:.5f}" if bound > 0 else "1.00000"
+
+
+if __name__ == "__main__":
+    main()

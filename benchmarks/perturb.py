@@ -1,0 +1,101 @@
+"""How fast reports are drawn, as ratios to named baselines in the same run.
+
+    python benchmarks/perturb.py [--rows N]
+
+Baselines: drawing the same number of ChaCha20 bytes; k-ary randomized response with vectorised numpy and its insecure
+default generator; OpenDP's randomized response, one value at a time (where opendp is installed).
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from functools import partial
+from time import perf_counter
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from tacit import Histogram, Prior
+from tacit.design import design
+from tacit.perturb import PlanRandomizer
+from tacit.plan import Group, Plan
+from tacit.randomness import SecureWords
+
+EPSILON = 1
+
+
+def plan_for(d: int) -> Plan:
+    prior = Prior(range(d), [Fraction(10**9 // (k + 1)) for k in range(d)])
+    found = design(prior, Histogram(), EPSILON)
+    return Plan(Histogram(), (Group(None, prior, Fraction(EPSILON), found.mechanism),))
+
+
+def best_of(repeats: int, action: Callable[[], object]) -> float:
+    """The fastest of several runs, after one to warm up."""
+    action()
+    times = []
+    for _ in range(repeats):
+        start = perf_counter()
+        action()
+        times.append(perf_counter() - start)
+    return min(times)
+
+
+def numpy_response(values: np.ndarray, d: int) -> np.ndarray:
+    """Plain vectorised k-ary randomized response."""
+    rng = np.random.default_rng()
+    truth = rng.random(len(values)) < math.exp(EPSILON) / (math.exp(EPSILON) + d - 1)
+    other = rng.integers(0, d - 1, len(values))
+    other += other >= values
+    return np.where(truth, values, other)
+
+
+def opendp_seconds(d: int, rows: int) -> float | None:
+    """Seconds per `rows` values of OpenDP's randomized response."""
+    try:
+        import opendp.prelude as dp
+    except ModuleNotFoundError:
+        return None
+    dp.enable_features("contrib")
+    measurement = dp.m.make_randomized_response(categories=list(range(d)), prob=math.e / (math.e + d - 1))
+    start = perf_counter()
+    for value in range(2000):
+        measurement(value % d)
+    return (perf_counter() - start) / 2000 * rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, default=10_000_000)
+    rows = parser.parse_args().rows
+    rng = np.random.default_rng(0)
+    table = Table("what", "values / s", "time / ChaCha20 bytes")
+    bytes_time = best_of(5, lambda: SecureWords().draw(rows, 32))
+
+    def show(name: str, seconds: float) -> None:
+        table.add_row(name, f"{rows / seconds:,.0f}", f"{seconds / bytes_time:.2f}")
+
+    show("ChaCha20, 4 bytes a value", bytes_time)
+    for d in (100, 100_000):
+        randomizer = PlanRandomizer(plan_for(d))
+        values, everybody = rng.integers(0, d, rows), np.zeros(rows, dtype=np.int64)
+        kind = "table" if d == 100 else "core and tail"
+        show(f"tacit, {kind}, {d:,} values", best_of(5, partial(randomizer.reports, everybody, values)))
+    one = PlanRandomizer(plan_for(100))
+    show(
+        "tacit, one respondent at a time", best_of(3, lambda: [one.report(0, 7) for _ in range(20_000)]) / 20_000 * rows
+    )
+    values = rng.integers(0, 100, rows)
+    show("numpy k-ary response, insecure, 100 values", best_of(3, lambda: numpy_response(values, 100)))
+    opendp = opendp_seconds(100, rows)
+    if opendp is not None:
+        show("OpenDP randomized response, one at a time, 100 values", opendp)
+    Console(highlight=False).print(table)
+
+
+if __name__ == "__main__":
+    main()

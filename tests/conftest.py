@@ -1,0 +1,5 @@
+"""Small dense algebra is fastest on one thread; the limit has to be set before numpy loads."""
+
+import os
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
