@@ -23,6 +23,11 @@ lint: $(READY)  ## style, types and the direction of imports
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+bench: $(READY)  ## gain over the proven bound, and reports per second, beside named baselines
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[bench]"
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/design.py
+	$(BIN)/python benchmarks/perturb.py
+
 lock:  ## rewrite constraints.txt from the newest releases that pyproject.toml allows
 	rm -rf .venv
 	$(PYTHON) -m venv .venv

@@ -27,6 +27,7 @@ There is no rejection and no floating point: Q(report|x) is an exact multiple of
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -311,10 +312,9 @@ class CoreTail:
         return highest <= ratio and lowest * ratio >= 1
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the plan: integers and strings only, O(d) of them."""
+        """Return what a plan holds beside the prior: integers below 2^53, larger ones as strings, O(states) of them."""
         return {
-            "mechanism": "core-tail/1",
-            "weights": list(self.weights),
+            "kind": "core-tail",
             "core": list(self.core),
             "share": str(self.share),
             "growth": str(self.growth),
@@ -323,16 +323,14 @@ class CoreTail:
         }
 
     @classmethod
-    def from_dict(cls, plan: dict[str, Any]) -> CoreTail:
-        """Read what `to_dict` wrote; the tables are rebuilt from it, by integers only."""
-        if plan.get("mechanism") != "core-tail/1":
-            raise ValueError(f"The 'mechanism' must be 'core-tail/1'. Got {plan.get('mechanism')!r} instead.")
+    def from_dict(cls, plan: Mapping[str, Any], weights: Sequence[int]) -> CoreTail:
+        """Read what `to_dict` wrote, for the prior `weights`; the tables are rebuilt, by integers only."""
         states = tuple(
             CoreState(weight, int(covered, 16), tuple((i, n) for i, n in parts))
             for weight, covered, parts in plan["states"]
         )
         share, growth = Fraction(plan["share"]), Fraction(plan["growth"])
-        return cls(tuple(plan["weights"]), tuple(plan["core"]), share, growth, states, plan["word_bits"])
+        return cls(tuple(weights), tuple(plan["core"]), share, growth, states, plan["word_bits"])
 
 
 def _words_below(cells: int, length: int, size: int) -> int:

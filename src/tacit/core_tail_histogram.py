@@ -67,18 +67,25 @@ def mean_square_coverage(length: Floats, arc: float, cells: int) -> Floats:
     return square
 
 
-def histogram_gain(channel: CoreTail) -> float:
-    """Return sum_x P_x^2 E[(lift_x - 1)^2]: the squared error that one report removes from sum_x P_x (1 - P_x)."""
+def histogram_gains(channel: CoreTail) -> Floats:
+    """Return P_x^2 E[(lift_x - 1)^2] for every value x: what one report removes from the variance P_x (1 - P_x)."""
     lifts = _lifts(channel)
-    core, tail = lifts.prior[list(channel.core)], lifts.prior[list(channel.tail)]
-    gain = float(core**2 @ ((lifts.core - 1.0) ** 2 @ lifts.probability))
+    gains = np.empty(len(lifts.prior))
+    gains[list(channel.core)] = (lifts.core - 1.0) ** 2 @ lifts.probability
     length, which = np.unique(np.array(channel.lengths, np.float64), return_inverse=True)
     variance = np.zeros(len(length))
     for weight, floor, slope, arc in zip(lifts.probability, lifts.floor, lifts.slope, lifts.arc, strict=True):
         mean = arc / channel.cells
         square = mean_square_coverage(length, float(arc), channel.cells)
         variance += weight * ((floor + slope * mean - 1.0) ** 2 + slope**2 * (square - mean**2))
-    return gain + float(tail**2 @ variance[which])
+    gains[list(channel.tail)] = variance[which]
+    result: Floats = lifts.prior**2 * gains
+    return result
+
+
+def histogram_gain(channel: CoreTail) -> float:
+    """Return the squared error that one report removes from sum_x P_x (1 - P_x)."""
+    return float(histogram_gains(channel).sum())
 
 
 def histogram_mse(channel: CoreTail) -> float:
@@ -87,21 +94,24 @@ def histogram_mse(channel: CoreTail) -> float:
     return float(prior @ (1.0 - prior)) - histogram_gain(channel)
 
 
-def posterior_sum(channel: CoreTail, reports: Integers) -> Floats:
+def posterior_sum(channel: CoreTail, reports: Integers, counts: Integers | None = None) -> Floats:
     """Return for every value x the sum over `reports` of Pr(x|report) = P_x lift, in O((n + d) log(n + d)).
+
+    With `counts`, report i came counts[i] times.
 
     Summed over reports, the arcs make a step function on the circle; its running integral G is piecewise linear, and
     a tail value collects (G(end) - G(start)) / length of its segment.
     """
     lifts = _lifts(channel)
     state, position = reports >> POSITION_BITS, (reports & (1 << POSITION_BITS) - 1).astype(np.float64)
-    times = np.bincount(state, minlength=len(lifts.arc)).astype(np.float64)
+    often = np.ones(len(reports)) if counts is None else counts.astype(np.float64)
+    times = np.bincount(state, weights=often, minlength=len(lifts.arc))
     lift = np.empty(len(lifts.prior))
     lift[list(channel.core)] = lifts.core @ times
     start = np.array(channel.boundaries[:-1], np.float64)
     length = np.array(channel.lengths, np.float64)
     ends = position + lifts.arc[state]
-    slope = lifts.slope[state]
+    slope = lifts.slope[state] * often
     around = ends > channel.cells
     knots = np.concatenate([position, ends, (position - channel.cells)[around], (ends - channel.cells)[around]])
     changes = np.concatenate([slope, -slope, slope[around], -slope[around]])

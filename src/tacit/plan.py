@@ -221,7 +221,7 @@ def contract_hash(data: Mapping[str, Any]) -> str:
 
 def _mechanism_to_dict(mechanism: Channel | CoreTail) -> dict[str, Any]:
     if isinstance(mechanism, CoreTail):
-        return {"kind": "core-tail"} | mechanism.to_dict()
+        return mechanism.to_dict()
     position = {value: x for x, value in enumerate(mechanism.values)}
     return {
         "kind": "table",
@@ -233,7 +233,7 @@ def _mechanism_to_dict(mechanism: Channel | CoreTail) -> dict[str, Any]:
 
 def _mechanism_from_dict(data: Mapping[str, Any], prior: Prior) -> Channel | CoreTail:
     if data["kind"] == "core-tail":
-        return CoreTail.from_dict({key: part for key, part in data.items() if key != "kind"})
+        return CoreTail.from_dict(data, prior.on_support().weights)
     if data["kind"] != "table":
         raise PlanError(f"Unknown mechanism {data['kind']!r}.")
     rows = [[int(cell) for cell in row] for row in data["rows"]]

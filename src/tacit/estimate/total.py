@@ -15,7 +15,8 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from tacit.channel import Channel
-from tacit.core_tail import CoreTail
+from tacit.core_tail import POSITION_BITS, CoreTail
+from tacit.core_tail_histogram import histogram_gains, posterior_sum
 from tacit.estimate.mle import information, maximum_likelihood
 from tacit.estimate.mmse import mmse_weights
 from tacit.estimate.prior_check import PriorCheck, check_prior
@@ -26,6 +27,8 @@ from tacit.tally import UNIT, Counts, Tally
 from tacit.task import Histogram, Survey, WeightedSum
 
 Estimator = Literal["mmse", "unbiased", "mle"]
+#: The prior check of a circle counts reports by state and by this many equal slices of positions.
+_SLICES = 16
 
 
 @dataclass(frozen=True)
@@ -213,11 +216,30 @@ def _mle(group: Group, g: Floats, counts: Floats, squares: Floats) -> tuple[Floa
 
 
 def _core_tail_part(mechanism: CoreTail, group: Group, counts: Counts, estimator: Estimator) -> _Part:
-    raise NotEstimableError("not yet")
+    """Posterior sums in O((N + d) log(N + d)); their spread is taken at its mean under the prior, N times the MSE."""
+    if estimator != "mmse":
+        raise NotEstimableError(
+            f"The estimator {estimator!r} needs a table, and this plan's mechanism for {len(group.prior):,} values has "
+            "none. Use 'mmse', or merge rare values into one and plan again."
+        )
+    inside = list(group.prior.support)
+    p = group.prior.probabilities[inside]
+    estimate, variance = np.zeros((2, len(group.prior)))
+    estimate[inside] = posterior_sum(mechanism, counts.reports, counts.counts)
+    variance[inside] = counts.total * np.maximum(p * (1 - p) - histogram_gains(mechanism), 0.0)
+    highest, lowest = mechanism.levels()
+    return _Part(estimate, variance, float(p.max()) * float(highest - lowest))
 
 
 def _check(group: Group, counts: Counts) -> PriorCheck:
-    assert isinstance(group.mechanism, Channel)
+    if isinstance(group.mechanism, CoreTail):
+        cells = group.mechanism.cells
+        shares = np.array([float(share) for share in group.mechanism.state_probabilities()])
+        slices = np.diff([-(-edge * cells // _SLICES) for edge in range(_SLICES + 1)]) / cells
+        state, position = counts.reports >> POSITION_BITS, counts.reports & (1 << POSITION_BITS) - 1
+        seen = np.zeros(len(shares) * _SLICES)
+        np.add.at(seen, state * _SLICES + position * _SLICES // cells, counts.counts)
+        return check_prior(group.name, seen, np.outer(shares, slices).ravel())
     marginal = group.mechanism.marginal(group.prior)
     return check_prior(group.name, counts.dense(group.mechanism.n_outputs), marginal)
 
