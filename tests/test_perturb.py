@@ -11,7 +11,9 @@ from scipy.stats import chi2
 
 from tacit import Channel, Prior
 from tacit.design import optimal_binary, repaired_response
-from tacit.perturb import Randomizer
+from tacit.design.core_tail import design_core_tail
+from tacit.exact import exp_below
+from tacit.perturb import Randomizer, circle_reports
 from tacit.randomness import SecureWords, SeededWords
 
 from strategies import budgets, priors
@@ -29,7 +31,7 @@ def test_every_word_is_enumerated_and_counts_equal_the_weights(path):
     words = np.concatenate([blocks, blocks + np.uint64(2**24 - 1)]).astype(np.uint32)
     for x, weights in enumerate(ROWS):
         if path == "arrays":
-            reports = np.empty(len(words), dtype=np.uint32)
+            reports = np.empty(len(words), dtype=np.int64)
             randomizer.apply(np.full(len(words), x, dtype=np.uint32), words, reports)
         else:
             reports = np.array([randomizer.report_for(x, int(word)) for word in words])
@@ -49,7 +51,7 @@ def test_arrays_agree_with_one_at_a_time_word_for_word(data):
     edges = [t + shift for row in randomizer._thresholds for t in row for shift in (-1, 0, 1)]
     words = [word for word in [0, 2**bits - 1, *edges] if 0 <= word < 2**bits]
     rows = np.repeat(np.arange(randomizer.starts[-1], dtype=np.uint32), len(words))
-    reports = np.empty(len(rows), dtype=np.uint32)
+    reports = np.empty(len(rows), dtype=np.int64)
     randomizer.apply(rows, np.tile(np.array(words, dtype=f"u{bits // 8}"), randomizer.starts[-1]), reports)
     expected = [randomizer.report_for(int(row), word) for row in range(randomizer.starts[-1]) for word in words]
     assert reports.tolist() == expected
@@ -114,3 +116,26 @@ def test_a_randomizer_needs_a_power_of_two():
 def test_row_numbers_run_through_all_channels():
     both = [repaired_response(Prior.uniform(d), 1) for d in (3, 5)]
     assert Randomizer(both).starts == (0, 3, 8)
+
+
+@pytest.mark.parametrize("epsilon", [0.25, 1, 4])
+@pytest.mark.parametrize("core", [0, 20])
+def test_the_compiled_circle_agrees_with_the_reference_word_for_word(epsilon, core):
+    weights = [10**6 // (k + 1) for k in range(3000)]
+    mechanism = design_core_tail(weights, exp_below(Fraction(epsilon)), max_core=core).channel
+    rng = np.random.default_rng(core)
+    values = rng.integers(0, len(weights), 20_000)
+    words = rng.integers(0, 2**64, (20_000, 3), dtype=np.uint64)
+    # Words at the edges of states and of the base, where a slip would show.
+    edges, last_base = mechanism.tables[:2]
+    if edges.shape[1]:
+        words[:3000, 0] = edges[rng.integers(0, len(edges), 3000), rng.integers(0, edges.shape[1], 3000)]
+    words[3000:6000, 1] = last_base[rng.integers(0, len(last_base), 3000)] + rng.integers(0, 2, 3000).astype(np.uint64)
+    words[6000:6100] = 2**64 - 1
+    words[6100:6200] = 0
+    expected = mechanism.sample(values, words)
+    assert (circle_reports(mechanism, values, words) == expected).all()
+    assert (circle_reports(mechanism, values, words[:, ::-1].copy()) != expected).any()
+    assert [mechanism.sample_one(int(values[i]), tuple(int(w) for w in words[i])) for i in range(200)] == expected[
+        :200
+    ].tolist()

@@ -185,7 +185,7 @@ class CoreTail:
         return tuple(-int(-base * self.growth // self.cells) for base in self.base)
 
     @cached_property
-    def _tables(self) -> tuple[Words, Words, Words, Words, Words, npt.NDArray[np.intp]]:
+    def tables(self) -> tuple[Words, Words, Words, Words, Words, npt.NDArray[np.intp]]:
         """The same integers as arrays: state edges, last base word, step; then start, length and row by value."""
         edges = np.array([tuple(accumulate(row[:-1])) for row in self.counts], np.uint64)
         last_base = np.array([base - 1 for base in self.base], np.uint64)
@@ -204,7 +204,7 @@ class CoreTail:
             raise ValueError(f"The 'words' must be uint64 of shape (n, 3), n values. Got {words.dtype}, {words.shape}.")
         if len(values) and not 0 <= int(values.min()) <= int(values.max()) < len(self.weights):
             raise ValueError(f"The 'values' must be indices in 0..{len(self.weights) - 1}. Some are outside.")
-        edges, last_base, step, start, length, row_of = self._tables
+        edges, last_base, step, start, length, row_of = self.tables
         row = row_of[values]
         state = _rank(edges, row, words[:, 0])
         reach = words[:, 1] - last_base[state] - np.uint64(1)

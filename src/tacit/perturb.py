@@ -28,10 +28,11 @@ from tacit.randomness import RandomWords, SecureWords, WordBits
 
 #: Slots per row of the table that a word's leading bits look up before thresholds are compared.
 _GUIDE_BITS = 10
-#: Reports drawn per call of the kernel: words and reports stay in the cache.
-_CHUNK = 2**20
+#: Reports drawn per call of the kernel: few enough to bound memory, enough to keep the threads busy.
+_CHUNK = 2**21
 
-Rows = NDArray[np.uint32]
+Rows = NDArray[Any]
+Reports = NDArray[np.int64]
 
 
 class Randomizer:
@@ -63,10 +64,10 @@ class Randomizer:
         """One respondent's report, with a fresh secure word."""
         return self.report_for(row, (words or _secure()).integer(self.word_bits))
 
-    def reports(self, rows: Rows, words: RandomWords | None = None) -> NDArray[np.uint32]:
+    def reports(self, rows: Rows, words: RandomWords | None = None) -> Reports:
         """A report for each row, with fresh secure words."""
         source = words or _secure()
-        reports = np.empty(len(rows), dtype=np.uint32)
+        reports = np.empty(len(rows), dtype=np.int64)
         if self.word_bits > 64:
             reports[:] = [self.report(int(row), source) for row in rows]
             return reports
@@ -76,26 +77,26 @@ class Randomizer:
             self.apply(rows[part], source.draw(len(rows[part]), bits), reports[part])
         return reports
 
-    def apply(self, rows: Rows, words: Any, reports: NDArray[np.uint32]) -> None:
+    def apply(self, rows: Rows, words: Any, reports: Reports) -> None:
         """The rule for arrays: `reports` is overwritten. Rows must be valid row numbers."""
-        thresholds, stops, guide = self._tables
-        shift = words.dtype.type(self.word_bits - _GUIDE_BITS)
-        _kernel()(rows, words, thresholds, stops, guide, shift, reports)
+        last, guide = self._tables
+        _kernel()(rows, words, last, guide, words.dtype.type(self.word_bits - _GUIDE_BITS), reports)
 
     @cached_property
-    def _tables(self) -> tuple[Any, NDArray[np.uint32], NDArray[np.uint32]]:
-        """Thresholds padded to one width, the last possible report of each row, and where each slot starts to look."""
-        width = max(1, *(len(row) for row in self._thresholds))
-        full = 2**self.word_bits
-        thresholds = np.zeros((len(self._thresholds), width), dtype=np.uint32 if self.word_bits == 32 else np.uint64)
-        # An output after the last one with weight has a threshold of 2^w, which the word type cannot hold.
-        stops = np.array([sum(t < full for t in row) for row in self._thresholds], dtype=np.uint32)
+    def _tables(self) -> tuple[Any, NDArray[np.uint32]]:
+        """The last word of each report, by row; and the report at which each slot of leading bits starts to look.
+
+        A slot starts beyond all reports whose words lie before it, so a report without words is never looked at.
+        """
+        width = max(len(row) for row in self._thresholds) + 1
+        words = np.uint32 if self.word_bits == 32 else np.uint64
+        last = np.full((len(self._thresholds), width), 2**self.word_bits - 1, dtype=words)
         guide = np.zeros((len(self._thresholds), 2**_GUIDE_BITS), dtype=np.uint32)
         slots = [slot << (self.word_bits - _GUIDE_BITS) for slot in range(2**_GUIDE_BITS)]
         for x, row in enumerate(self._thresholds):
-            thresholds[x, : stops[x]] = row[: stops[x]]
+            last[x, : len(row)] = [max(threshold - 1, 0) for threshold in row]
             guide[x] = [bisect_right(row, slot) for slot in slots]
-        return thresholds, stops, guide
+        return last, guide
 
 
 class PlanRandomizer:
@@ -130,12 +131,12 @@ class PlanRandomizer:
         first, second, third = (source.integer(64) for _ in range(WORDS_PER_SAMPLE))
         return mechanism.sample_one(inside, (first, second, third))
 
-    def reports(self, groups: Any, positions: Any, words: RandomWords | None = None) -> NDArray[np.int64]:
+    def reports(self, groups: Any, positions: Any, words: RandomWords | None = None) -> Reports:
         """A report for each respondent."""
         source = words or _secure()
         if not self._implicit:
             assert self._table is not None
-            return self._table.reports(self._rows(groups, positions), source).astype(np.int64)
+            return self._table.reports(self._rows(groups, positions), source)
         reports = np.empty(len(positions), dtype=np.int64)
         in_table = ~np.isin(groups, list(self._implicit))
         if in_table.any() and self._table is not None:
@@ -147,12 +148,21 @@ class PlanRandomizer:
                 part = mine[start : start + _CHUNK]
                 inside = stand_in.many(positions[part], source)
                 drawn = source.draw(len(part) * WORDS_PER_SAMPLE, 64).reshape(-1, WORDS_PER_SAMPLE)
-                reports[part] = mechanism.sample(inside, drawn)
+                reports[part] = circle_reports(mechanism, inside, drawn)
         return reports
 
     def _rows(self, groups: Any, positions: Any) -> Rows:
-        rows: Rows = (self._starts[groups] + positions).astype(np.uint32)
+        rows: Rows = self._starts[groups] + positions if len(self.plan.groups) > 1 else np.asarray(positions)
         return rows
+
+
+def circle_reports(mechanism: CoreTail, values: Any, words: Any) -> Reports:
+    """`CoreTail.sample` compiled: the reports of many values, a pure function of three 64-bit words for each."""
+    if mechanism.word_bits != 64:
+        return mechanism.sample(values, words)
+    reports = np.empty(len(values), dtype=np.int64)
+    _circle_kernel()(values, words, *mechanism.tables, np.uint64(mechanism.cells), len(mechanism.core), reports)
+    return reports
 
 
 class _StandIn:
@@ -195,13 +205,51 @@ def _kernel() -> Callable[..., None]:
     """The compiled loop. The memory it reads depends on the answer, its arithmetic and its branches barely do."""
     import numba
 
-    def apply(rows: Any, words: Any, thresholds: Any, stops: Any, guide: Any, shift: Any, reports: Any) -> None:
+    def apply(rows: Any, words: Any, last: Any, guide: Any, shift: Any, reports: Any) -> None:
         for i in numba.prange(len(rows)):
             x, word = rows[i], words[i]
             y = guide[x, word >> shift]
-            while y < stops[x] and word >= thresholds[x, y]:
+            while word > last[x, y]:
                 y += 1
             reports[i] = y
+
+    compiled: Callable[..., None] = numba.njit(apply, parallel=True, nogil=True)
+    return compiled
+
+
+@cache
+def _circle_kernel() -> Callable[..., None]:
+    """The compiled loop of `CoreTail.sample_one`. It branches on whether the value is in the core."""
+    import numba
+
+    half, low = np.uint64(32), np.uint64(2**32 - 1)
+
+    @numba.njit(inline="always")
+    def scaled(word: Any, length: Any) -> Any:
+        """⌊word · length / 2^64⌋ for a length of at most 2^32."""
+        return ((word >> half) * length + (((word & low) * length) >> half)) >> half
+
+    def apply(
+        values: Any, words: Any, edges: Any, last_base: Any, step: Any, start: Any, length: Any, row_of: Any,
+        cells: Any, tail_row: Any, reports: Any,
+    ) -> None:  # fmt: skip
+        for i in numba.prange(len(values)):
+            x = values[i]
+            row = row_of[x]
+            state, stop = 0, edges.shape[1]
+            while state < stop:
+                middle = (state + stop) // 2
+                if edges[row, middle] <= words[i, 0]:
+                    state = middle + 1
+                else:
+                    stop = middle
+            if row == tail_row and words[i, 1] > last_base[state]:
+                back = (words[i, 1] - last_base[state] - np.uint64(1)) // step[state]
+                cell = start[x] + scaled(words[i, 2], length[x]) + cells - back
+                position = cell - cells if cell >= cells else cell
+            else:
+                position = scaled(words[i, 2], cells)
+            reports[i] = (state << 32) | np.int64(position)
 
     compiled: Callable[..., None] = numba.njit(apply, parallel=True, nogil=True)
     return compiled

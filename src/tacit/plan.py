@@ -132,7 +132,9 @@ class Plan:
             raise PlanError("A plan needs one unnamed group, or several groups with different names.")
         if any(group.prior.values != self.values for group in self.groups):
             raise PlanError("All groups of a plan must have the same values, in the same order.")
-        self.task.g(self.groups[0].prior)
+        if not isinstance(self.task, Histogram):
+            # Refuses a sum of names, or a survey of a value that is not there.
+            self.task.g(self.groups[0].prior)
         for group in self.groups:
             group.check()
 

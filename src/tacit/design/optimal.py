@@ -2,8 +2,8 @@
 
     maximise Σ_y λ_y gain(v_y)   subject to   Σ_y λ_y v_y = 1,  λ ≥ 0,  v_y in the lift set of the promise
 
-Closed forms serve two values (and any survey of one value or a set) and uniform priors; column generation serves up to
-about a thousand values; the core-and-tail mechanism serves histograms of any size. Whatever the method, the finished
+Closed forms serve two values (and any survey of one value or a set) and uniform priors; column generation serves
+everything else, sums at any size; the core-and-tail mechanism serves large histograms. Whatever the method, the finished
 integers pass the exact audit, and the certificate's error is computed from them.
 """
 
@@ -26,7 +26,7 @@ from tacit.task import Task
 
 Method = Literal["auto", "closed form", "columns", "core-tail", "arcs", "repaired"]
 #: A histogram over more values than this gets the implicit core-and-tail mechanism.
-TABLE_LIMIT = 1200
+TABLE_LIMIT = 500
 
 _BUILD: dict[str, Callable[[Request], Design]] = {
     "closed form": methods.closed_form,
