@@ -21,8 +21,10 @@ def blocks(language: str) -> list[str]:
 def test_the_python_example_works_by_copy_and_paste():
     (example,) = blocks("python")
     ran = subprocess.run([sys.executable, "-c", example], capture_output=True, text=True, check=True)
-    assert "someone believed to be" in ran.stdout
-    assert ran.stdout.splitlines()[-2:] == ["LIP 0.4", "LDP 0.19"]
+    lip, ldp, *levels = ran.stdout.splitlines()
+    assert re.match(r"lip removes (\d+)% of the uncertainty, at most \1% is possible", lip)
+    assert int(re.search(r"\d+", lip)[0]) > 1.5 * int(re.search(r"\d+", ldp)[0])
+    assert "someone believed to be" in levels[-1]
 
 
 def test_every_command_of_the_readme_is_a_make_target():
@@ -31,6 +33,16 @@ def test_every_command_of_the_readme_is_a_make_target():
     assert targets
     for target in targets:
         assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
+
+
+def test_the_commands_of_the_readme_lead_to_an_estimate(tmp_path):
+    (tmp_path / "priors.csv").write_text("group,value,count\nyoung,yes,10\nyoung,no,990\nold,yes,300\nold,no,700\n")
+    answers = ["group,value", *["young,no"] * 50, *["old,yes"] * 30, *["old,no"] * 20]
+    (tmp_path / "answers.csv").write_text("\n".join(answers) + "\n")
+    commands = [block for block in blocks("sh") if "tacit plan" in block]
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    subprocess.run(["bash", "-e", "-c", *commands], cwd=tmp_path, check=True, env=os.environ | {"PATH": path})
+    assert "<svg" in (tmp_path / "report.html").read_text()
 
 
 def test_every_link_of_the_readme_leads_somewhere():
