@@ -1,0 +1,1 @@
+"""The paper's evaluation, reproduced and corrected, and what goes beyond it."""
