@@ -27,6 +27,7 @@ bench: $(READY)  ## gain over the proven bound, and reports per second, beside n
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[bench]"
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/design.py
 	$(BIN)/python benchmarks/perturb.py
+	$(BIN)/python benchmarks/files.py
 
 lock:  ## rewrite constraints.txt from the newest releases that pyproject.toml allows
 	rm -rf .venv

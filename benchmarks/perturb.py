@@ -20,6 +20,7 @@ from rich.console import Console
 from rich.table import Table
 
 from tacit import Histogram, Prior
+from tacit.core_tail import WORDS_PER_SAMPLE
 from tacit.design import design
 from tacit.perturb import PlanRandomizer
 from tacit.plan import Group, Plan
@@ -73,18 +74,20 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=10_000_000)
     rows = parser.parse_args().rows
     rng = np.random.default_rng(0)
-    table = Table("what", "values / s", "time / ChaCha20 bytes")
+    table = Table("what", "values / s", "time / 4 ChaCha20 bytes", "time / the bytes it uses")
     bytes_time = best_of(5, lambda: SecureWords().draw(rows, 32))
 
-    def show(name: str, seconds: float) -> None:
-        table.add_row(name, f"{rows / seconds:,.0f}", f"{seconds / bytes_time:.2f}")
+    def show(name: str, seconds: float, bytes_used: int | None = None) -> None:
+        own = "" if bytes_used is None else f"{4 * seconds / bytes_time / bytes_used:.2f}"
+        table.add_row(name, f"{rows / seconds:,.0f}", f"{seconds / bytes_time:.2f}", own)
 
-    show("ChaCha20, 4 bytes a value", bytes_time)
+    show("ChaCha20, 4 bytes a value", bytes_time, 4)
     for d in (100, 100_000):
         randomizer = PlanRandomizer(plan_for(d))
         values, everybody = rng.integers(0, d, rows), np.zeros(rows, dtype=np.int64)
         kind = "table" if d == 100 else "core and tail"
-        show(f"tacit, {kind}, {d:,} values", best_of(5, partial(randomizer.reports, everybody, values)))
+        used = 4 if d == 100 else 8 * WORDS_PER_SAMPLE
+        show(f"tacit, {kind}, {d:,} values", best_of(5, partial(randomizer.reports, everybody, values)), used)
     one = PlanRandomizer(plan_for(100))
     show(
         "tacit, one respondent at a time", best_of(3, lambda: [one.report(0, 7) for _ in range(20_000)]) / 20_000 * rows

@@ -185,18 +185,21 @@ class CoreTail:
         return tuple(-int(-base * self.growth // self.cells) for base in self.base)
 
     @cached_property
-    def tables(self) -> tuple[Words, Words, Words, Words, Words, npt.NDArray[np.intp]]:
-        """The same integers as arrays: state edges, last base word, step; then start, length and row by value."""
+    def tables(self) -> tuple[Words, Words, Words, npt.NDArray[np.uint32], npt.NDArray[np.uint32]]:
+        """The same integers as arrays: state edges, last base word, step; by value (start, length - 1) and row.
+
+        A circle has at most 2^32 cells, so a start and a length less one fit 32 bits, side by side for one look-up.
+        """
         edges = np.array([tuple(accumulate(row[:-1])) for row in self.counts], np.uint64)
         last_base = np.array([base - 1 for base in self.base], np.uint64)
-        row = np.full(len(self.weights), len(self.core))
+        row = np.full(len(self.weights), len(self.core), np.uint32)
         row[list(self.core)] = np.arange(len(self.core))
-        start, length = np.zeros((2, len(self.weights)), np.uint64)
-        start[list(self.tail)] = self.boundaries[:-1]
-        length[list(self.tail)] = self.lengths
+        segments = np.zeros((len(self.weights), 2), np.uint32)
+        segments[list(self.tail), 0] = self.boundaries[:-1]
+        segments[list(self.tail), 1] = [length - 1 for length in self.lengths]
         # A step beyond 2^w (an arc shorter than one cell) acts as the largest word: every quotient is 0.
         step = np.array([min(step, (1 << 64) - 1) for step in self.step], np.uint64)
-        return edges, last_base, step, start, length, row
+        return edges, last_base, step, segments, row
 
     def sample(self, values: npt.NDArray[np.integer[Any]], words: Words) -> Integers:
         """Return the reports of many values: `sample_one` for each, with `words` of shape (n, 3)."""
@@ -204,13 +207,14 @@ class CoreTail:
             raise ValueError(f"The 'words' must be uint64 of shape (n, 3), n values. Got {words.dtype}, {words.shape}.")
         if len(values) and not 0 <= int(values.min()) <= int(values.max()) < len(self.weights):
             raise ValueError(f"The 'values' must be indices in 0..{len(self.weights) - 1}. Some are outside.")
-        edges, last_base, step, start, length, row_of = self.tables
-        row = row_of[values]
+        edges, last_base, step, segments, row_of = self.tables
+        row = row_of[values].astype(np.intp)
+        start, length = segments[values].astype(np.uint64).T
         state = _rank(edges, row, words[:, 0])
         reach = words[:, 1] - last_base[state] - np.uint64(1)
         on_value = (row == len(self.core)) & (words[:, 1] > last_base[state])
         position = _scale(words[:, 2], np.uint64(self.cells), self.word_bits)
-        cell = start[values] + _scale(words[:, 2], length[values], self.word_bits)
+        cell = start + _scale(words[:, 2], length + np.uint64(1), self.word_bits)
         around = (cell + np.uint64(self.cells) - reach // step[state]) % np.uint64(self.cells)
         position = np.where(on_value, around, position)
         return state << POSITION_BITS | position.astype(np.int64)

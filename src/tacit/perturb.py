@@ -137,18 +137,26 @@ class PlanRandomizer:
         if not self._implicit:
             assert self._table is not None
             return self._table.reports(self._rows(groups, positions), source)
+        if len(self.plan.groups) == 1:
+            return self._circle(0, positions, source)
         reports = np.empty(len(positions), dtype=np.int64)
         in_table = ~np.isin(groups, list(self._implicit))
         if in_table.any() and self._table is not None:
-            rows = self._rows(groups[in_table], positions[in_table])
-            reports[in_table] = self._table.reports(rows, source)
-        for k, (mechanism, stand_in) in self._implicit.items():
+            reports[in_table] = self._table.reports(self._rows(groups[in_table], positions[in_table]), source)
+        for k in self._implicit:
             mine = np.flatnonzero(groups == k)
-            for start in range(0, len(mine), _CHUNK):
-                part = mine[start : start + _CHUNK]
-                inside = stand_in.many(positions[part], source)
-                drawn = source.draw(len(part) * WORDS_PER_SAMPLE, 64).reshape(-1, WORDS_PER_SAMPLE)
-                reports[part] = circle_reports(mechanism, inside, drawn)
+            reports[mine] = self._circle(k, positions[mine], source)
+        return reports
+
+    def _circle(self, group: int, positions: Any, source: RandomWords) -> Reports:
+        """The reports of one core-and-tail group."""
+        mechanism, stand_in = self._implicit[group]
+        reports = np.empty(len(positions), dtype=np.int64)
+        for start in range(0, len(positions), _CHUNK):
+            part = slice(start, start + _CHUNK)
+            inside = stand_in.many(positions[part], source)
+            drawn = source.draw(len(inside) * WORDS_PER_SAMPLE, 64).reshape(-1, WORDS_PER_SAMPLE)
+            reports[part] = circle_reports(mechanism, inside, drawn)
         return reports
 
     def _rows(self, groups: Any, positions: Any) -> Rows:
@@ -180,6 +188,8 @@ class _StandIn:
         return inside if inside >= 0 else int(np.searchsorted(self._edges, np.uint64(words.integer(64)), side="right"))
 
     def many(self, positions: Any, words: RandomWords) -> NDArray[np.int64]:
+        if len(self._edges) + 1 == len(self._inside):
+            return np.asarray(positions)
         inside: NDArray[np.int64] = self._inside[positions]
         outside = inside < 0
         if outside.any():
@@ -219,36 +229,44 @@ def _kernel() -> Callable[..., None]:
 
 @cache
 def _circle_kernel() -> Callable[..., None]:
-    """The compiled loop of `CoreTail.sample_one`. It branches on whether the value is in the core."""
+    """The compiled loop of `CoreTail.sample_one`, without branches on the value or on its words."""
     import numba
 
-    half, low = np.uint64(32), np.uint64(2**32 - 1)
+    zero, one, low, thirty_two = np.uint64(0), np.uint64(1), np.uint64(2**32 - 1), np.uint64(32)
 
     @numba.njit(inline="always")
     def scaled(word: Any, length: Any) -> Any:
         """⌊word · length / 2^64⌋ for a length of at most 2^32."""
-        return ((word >> half) * length + (((word & low) * length) >> half)) >> half
+        return ((word >> thirty_two) * length + (((word & low) * length) >> thirty_two)) >> thirty_two
+
+    @numba.njit(inline="always")
+    def divided(number: Any, step: Any) -> Any:
+        """⌊number / step⌋, at most 2^32: a float guess, off by at most one, made exact; integers divide slowly."""
+        quotient = np.uint64(np.float64(number) / np.float64(step))
+        quotient -= np.uint64(quotient * step > number)
+        return quotient + np.uint64(number - quotient * step >= step)
 
     def apply(
-        values: Any, words: Any, edges: Any, last_base: Any, step: Any, start: Any, length: Any, row_of: Any,
-        cells: Any, tail_row: Any, reports: Any,
+        values: Any, words: Any, edges: Any, last_base: Any, step: Any, segments: Any, row_of: Any, cells: Any,
+        tail_row: Any, reports: Any,
     ) -> None:  # fmt: skip
         for i in numba.prange(len(values)):
             x = values[i]
             row = row_of[x]
-            state, stop = 0, edges.shape[1]
-            while state < stop:
-                middle = (state + stop) // 2
-                if edges[row, middle] <= words[i, 0]:
-                    state = middle + 1
-                else:
-                    stop = middle
-            if row == tail_row and words[i, 1] > last_base[state]:
-                back = (words[i, 1] - last_base[state] - np.uint64(1)) // step[state]
-                cell = start[x] + scaled(words[i, 2], length[x]) + cells - back
-                position = cell - cells if cell >= cells else cell
-            else:
-                position = scaled(words[i, 2], cells)
+            # Everything is computed and then chosen: words are random, so branches on them would be mispredicted.
+            state, left = 0, edges.shape[1]
+            while left > 1:
+                half = left // 2
+                state += half * (edges[row, state + half - 1] <= words[i, 0])
+                left -= half
+            if left:
+                state += edges[row, state] <= words[i, 0]
+            on_value = (row == tail_row) & (words[i, 1] > last_base[state])
+            reach = words[i, 1] - last_base[state] - one if on_value else zero
+            cell = np.uint64(segments[x, 0]) + scaled(words[i, 2], np.uint64(segments[x, 1]) + one)
+            around = cell + cells - divided(reach, step[state])
+            around -= cells if around >= cells else zero
+            position = around if on_value else scaled(words[i, 2], cells)
             reports[i] = (state << 32) | np.int64(position)
 
     compiled: Callable[..., None] = numba.njit(apply, parallel=True, nogil=True)
