@@ -160,7 +160,7 @@ class Plan:
         return {
             "tacit_plan": FORMAT,
             "question": self.question,
-            "task": _task_to_dict(self.task, self.groups[0].prior),
+            "task": task_to_dict(self.task, self.groups[0].prior),
             "domain": {"numeric": numeric, "values": [str(value) for value in self.values]},
             "groups": [group.to_dict() for group in self.groups],
         }
@@ -178,9 +178,9 @@ class Plan:
             if contract_hash(data) != data["hash"]:
                 raise PlanError("This plan was altered: its content does not match its hash.")
             domain = data["domain"]
-            values = [_number(text) if domain["numeric"] else text for text in domain["values"]]
+            values = [value_from_text(text) if domain["numeric"] else text for text in domain["values"]]
             groups = tuple(Group.from_dict(group, values) for group in data["groups"])
-            plan = cls(_task_from_dict(data["task"], values), groups, data.get("question"))
+            plan = cls(task_from_dict(data["task"], values), groups, data.get("question"))
         except (KeyError, TypeError, AttributeError, IndexError) as error:
             raise PlanError(f"This plan is malformed: {type(error).__name__} at {error}.") from error
         plan._check_derived(data["groups"])
@@ -200,13 +200,18 @@ class Plan:
     @classmethod
     def load(cls, path: str | Path) -> Plan:
         """Read and audit a plan file."""
-        try:
-            data = json.loads(Path(path).read_text(encoding="utf-8"))
-        except json.JSONDecodeError as error:
-            raise PlanError(f"{path} is not JSON: {error}.") from error
-        if not isinstance(data, dict):
-            raise PlanError(f"{path} is not a plan.")
-        return cls.from_dict(data)
+        return cls.from_dict(read_json(path))
+
+
+def read_json(path: str | Path) -> dict[str, Any]:
+    """The JSON object in a plan file."""
+    try:
+        data = json.loads(Path(path).read_text(encoding="utf-8"))
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise PlanError(f"{path} is not JSON: {error}.") from error
+    if not isinstance(data, dict):
+        raise PlanError(f"{path} is not a plan.")
+    return data
 
 
 def contract_hash(data: Mapping[str, Any]) -> str:
@@ -245,7 +250,8 @@ def _mechanism_from_dict(data: Mapping[str, Any], prior: Prior) -> Channel | Cor
     return channel
 
 
-def _task_to_dict(task: Task, prior: Prior) -> dict[str, Any]:
+def task_to_dict(task: Task, prior: Prior) -> dict[str, Any]:
+    """A task for JSON."""
     if isinstance(task, Survey):
         return {"kind": "survey", "values": [prior.position(value) for value in task.wanted]}
     kinds = {Sum: "sum", WeightedSum: "weighted-sum", Histogram: "histogram"}
@@ -254,7 +260,8 @@ def _task_to_dict(task: Task, prior: Prior) -> dict[str, Any]:
     return {"kind": kinds[type(task)]}
 
 
-def _task_from_dict(data: Mapping[str, Any], values: Sequence[Value]) -> Task:
+def task_from_dict(data: Mapping[str, Any], values: Sequence[Value]) -> Task:
+    """The inverse of `task_to_dict`."""
     if data["kind"] == "survey":
         wanted = [values[x] for x in data["values"]]
         return Survey(wanted[0]) if len(wanted) == 1 else Survey(tuple(wanted))
@@ -262,7 +269,8 @@ def _task_from_dict(data: Mapping[str, Any], values: Sequence[Value]) -> Task:
     return kinds[data["kind"]]
 
 
-def _number(text: str) -> Value:
+def value_from_text(text: str) -> Value:
+    """A numeric value as it was written."""
     try:
         return int(text)
     except ValueError:

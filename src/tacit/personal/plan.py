@@ -9,7 +9,7 @@ With r = a/b ≤ e^ε and words of w bits, everybody computes the same integers 
 This is repaired randomized response, which for two values is the optimal channel (`tacit.design`). Rounding C up makes
 it ε-LIP for every prior, whatever d, D and w are. Report k has Λ_k = S·n_k + D·C_k, so the two lifts to bound are
 D·(S + C_k)/Λ_k ≤ r and D·C_k/Λ_k ≥ 1/r; both together say S·m_k ≤ T·C_k. And S ≤ 2^w·T/M because every C_k ≥ 2^w·m_k/M,
-hence S·m_k ≤ T·(2^w·m_k/M) ≤ T·C_k. Rounding up costs less than d of the 2^w words. D·a < 2^31 keeps every product
+hence S·m_k ≤ T·(2^w·m_k/M) ≤ T·C_k. Rounding up takes less than d words from S. D·a < 2^31 keeps every product
 below 2^63; the plan refuses what does not fit, and every prior that is used is checked again in integers.
 
 A holder of a value with n_x = 0 is outside the guarantee and sends a report drawn from the marginal: the cumulative
@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 from tacit.channel import Channel
 from tacit.exact import Number, at_most_exp, budget, exp_below
 from tacit.files import write_text
-from tacit.plan import PlanError, _number, _task_from_dict, _task_to_dict
+from tacit.plan import PlanError, read_json, task_from_dict, task_to_dict, value_from_text
 from tacit.prior import Floats, Prior, Value
 from tacit.randomness import RandomWords, SecureWords
 from tacit.task import Task, WeightedSum
@@ -45,6 +45,8 @@ RULE = "repaired-response"
 #: D·a stays below this, so that D·a·2^32 fits a signed 64-bit integer.
 _ROOM = 2**31
 _LARGEST_RESOLUTION = 2**20
+#: S is at least this many times d, so that rounding costs at most a hundredth of the truthful words.
+_LEAST_TRUTH = 100
 #: Cells worked on at a time: they stay in the cache.
 _CHUNK = 2**16
 _SHOWN_ROWS = 5
@@ -88,13 +90,15 @@ class PersonalPlan:
     def __post_init__(self) -> None:
         d, a, b = len(self.values), self.bound.numerator, self.bound.denominator
         if d < 2 or not d <= self.resolution <= _LARGEST_RESOLUTION:
-            got = f"Got {d} values and the resolution {self.resolution}"
-            raise PlanError(f"A personal plan needs 2 values or more and a resolution from their number to 2^20. {got}.")
+            got = f"{d} values and the resolution {self.resolution}"
+            raise PlanError(f"A personal plan needs 2 or more values and a resolution from d to 2^20. Got {got}.")
         if not 1 <= self.word_bits <= 32:
             raise PlanError(f"The 'word_bits' of a personal plan must lie between 1 and 32. Got {self.word_bits}.")
         if not at_most_exp(self.bound, self.epsilon) or self.resolution * a >= _ROOM:
-            raise PlanError(f"The 'bound' must be at most e^ε and {_ROOM // self.resolution}. Got {self.bound} instead.")
-        if 2**self.word_bits * (a - b) <= d * (a - b + d * b):
+            limit = f"have a numerator below {_ROOM / self.resolution:.0f}"
+            raise PlanError(f"The 'bound' must be at most e^ε and {limit}. Got {self.bound} instead.")
+        # S ≥ 2^w·T/M − d and M ≤ T + d·b·D.
+        if 2**self.word_bits * (a - b) < _LEAST_TRUTH * d * (a - b + d * b) or a == b:
             room = f"{d} values, a resolution of {self.resolution} and words of {self.word_bits} bits"
             raise PlanError(f"ε = {float(self.epsilon):g} is too small for {room}. Use a larger ε or fewer values.")
         self.g  # noqa: B018 – a task that these values cannot serve is refused here.
@@ -135,7 +139,7 @@ class PersonalPlan:
         return {
             "tacit_personal_plan": FORMAT,
             "question": self.question,
-            "task": _task_to_dict(self.task, prior),
+            "task": task_to_dict(self.task, prior),
             "domain": {"numeric": prior.is_numeric, "values": [str(value) for value in self.values]},
             "epsilon": str(self.epsilon),
             "resolution": self.resolution,
@@ -155,8 +159,8 @@ class PersonalPlan:
             raise PlanError(f"Not a personal plan of format {FORMAT} with the rule '{RULE}'.")
         try:
             domain = data["domain"]
-            values = tuple(_number(text) if domain["numeric"] else text for text in domain["values"])
-            task, bound = _task_from_dict(data["task"], values), Fraction(data["bound"])
+            values = tuple(value_from_text(text) if domain["numeric"] else text for text in domain["values"])
+            task, bound = task_from_dict(data["task"], values), Fraction(data["bound"])
             sizes = int(data["resolution"]), bound, int(data["word_bits"])
             plan = cls(task, values, budget(data["epsilon"]), *sizes, data["question"])
             stated = data["hash"]
@@ -173,13 +177,7 @@ class PersonalPlan:
     @classmethod
     def load(cls, path: str | Path) -> PersonalPlan:
         """Read and check a plan file."""
-        try:
-            data = json.loads(Path(path).read_text(encoding="utf-8"))
-        except json.JSONDecodeError as error:
-            raise PlanError(f"{path} is not JSON: {error}.") from error
-        if not isinstance(data, dict):
-            raise PlanError(f"{path} is not a plan.")
-        return cls.from_dict(data)
+        return cls.from_dict(read_json(path))
 
 
 def largest_bound(epsilon: Fraction, resolution: int) -> Fraction:

@@ -1,0 +1,272 @@
+"""Individual priors in files: probabilities beside the answers in, integers beside the reports out.
+
+For two values the column `prior` has the probability of the second one; for more, the columns `prior_<value>` have one
+probability each. The result has the same columns with integers over the plan's resolution: they are what the report is
+read with, so they travel with it (or the curator joins them from the table that they came from).
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from tacit.engines.arrow import BadRowsError, OnUnknown, PerturbSummary, Write, writing
+from tacit.engines.reading import MISSING, REPORT, UNKNOWN, InputError, Matcher, Progress, Source, format_of, reading
+from tacit.engines.tallies import numbers_of, reports_of
+from tacit.files import write_text
+from tacit.personal.estimate import PersonalTally
+from tacit.personal.plan import Integers64, PersonalPlan, perturb
+from tacit.prior import Floats
+from tacit.randomness import RandomWords
+
+#: Probabilities are read to 12 decimals; from there on everything is integers.
+_DECIMALS = 10**12
+#: A row of probabilities must sum to one within this.
+_TOLERANCE = 1e-6
+_SHOWN_ROWS = 5
+#: Rows quantised at a time: they stay in the cache.
+_CHUNK = 2**13
+
+
+def quantise(plan: PersonalPlan, probabilities: Any) -> Integers64:
+    """Probabilities to integers that sum to the plan's resolution D: largest remainder, and no possible value lost.
+
+    Probabilities are read to 12 decimals and scaled to sum to one. A positive one worth less than 1/D gets one unit;
+    the others share what is left in proportion, rounded down, and the units still missing go to the largest
+    remainders, ties to the later value (so that of two values the second is rounded half up). For two values the
+    probability of the second one is enough. Deterministic; a prior of multiples of 1/D stays as it is.
+
+    >>> from tacit import Survey
+    >>> plan = PersonalPlan.of(Survey("c"), ["a", "b", "c"], 1, 1000)
+    >>> quantise(plan, [[0.5, 0.5, 0], [1 / 3, 1 / 3, 1 / 3], [0.9995, 0.0004, 0.0001]]).tolist()
+    [[500, 500, 0], [333, 333, 334], [998, 1, 1]]
+    """
+    rows = _two_columns(plan, np.asarray(probabilities, dtype=np.float64))
+    bad = ~_is_distribution(rows)
+    if bad.any():
+        first = ", ".join(str(row + 1) for row in np.flatnonzero(bad)[:_SHOWN_ROWS])
+        raise ValueError(f"Priors must be probabilities that sum to one. {bad.sum()} do not, first in rows {first}.")
+    result = np.empty(rows.shape, dtype=np.int64)
+    for start in range(0, len(rows), _CHUNK):
+        part = slice(start, start + _CHUNK)
+        result[part] = _shared_out(np.ascontiguousarray(rows[part].T), plan.resolution).T
+    return result
+
+
+def _shared_out(columns: Floats, total: int) -> Integers64:
+    """The rule of `quantise`, for priors in columns (d, n)."""
+    fine, single = np.rint(columns * _DECIMALS).astype(np.int64), np.zeros(columns.shape, dtype=bool)
+    while True:
+        units = total - single.sum(axis=0)
+        whole = np.maximum(fine.sum(axis=0), 1)
+        small = (columns > 0) & ~single & (fine * units < whole)
+        if not small.any():
+            break
+        single |= small
+        fine[small] = 0
+    share = fine * units // whole
+    remainder = fine * units - share * whole
+    left = units - share.sum(axis=0)
+    result: Integers64 = share + single
+    # One more unit where fewer than `left` remainders come first: the larger ones, and equal ones of later values.
+    for k, mine in enumerate(remainder):
+        before = (remainder[:k] > mine).sum(axis=0) + (remainder[k + 1 :] >= mine).sum(axis=0)
+        result[k] += before < left
+    return result
+
+
+def prior_columns(plan: PersonalPlan, name: str = "prior") -> list[str]:
+    """The columns that hold a prior: `prior` alone for two values, else one `prior_<value>` for each."""
+    return [name] if len(plan.values) == 2 else [f"{name}_{value}" for value in plan.values]
+
+
+def perturb_file(
+    plan: PersonalPlan,
+    source: Any,
+    target: str | Path,
+    *,
+    column: str = "value",
+    prior_column: str = "prior",
+    keep: Sequence[str] = (),
+    on_unknown: OnUnknown = "stop",
+    words: RandomWords | None = None,
+    progress: Progress | None = None,
+    source_format: str | None = None,
+    target_format: str | None = None,
+) -> PerturbSummary:
+    """Write one report for each answer, with `keep` and the quantised prior beside it; never the answer column.
+
+    Rows without an answer of the plan or without a distribution stop the run, or are skipped and counted.
+    """
+    if on_unknown not in ("stop", "skip"):
+        raise InputError(f"The 'on_unknown' parameter must be 'stop' or 'skip'. Got '{on_unknown}' instead.")
+    if isinstance(keep, str):
+        raise InputError(f"The 'keep' parameter must be a list of columns. Got the string '{keep}' instead.")
+    priors = prior_columns(plan, prior_column)
+    written = [*keep, *priors, REPORT]
+    if column in written or len(set(written)) < len(written):
+        raise InputError(f"The answer cannot be kept, and the result's columns must differ. Got {', '.join(written)}.")
+    format_of(target, target_format)
+    with reading(source, [column, *priors, *keep], source_format) as opened:
+        types = {name: opened.schema.field(name).type for name in keep}
+        plain = [(name, kind.value_type if pa.types.is_dictionary(kind) else kind) for name, kind in types.items()]
+        schema = pa.schema([*plain, *((name, pa.int64()) for name in [*priors, REPORT])])
+        with writing(target, schema, target_format) as write:
+            return _perturb(plan, opened, (column, *priors), schema, write, on_unknown == "skip", words, progress)
+
+
+def _perturb(
+    plan: PersonalPlan,
+    source: Source,
+    columns: tuple[str, ...],
+    schema: pa.Schema,
+    write: Write,
+    skip: bool,
+    words: RandomWords | None,
+    progress: Progress | None,
+) -> PerturbSummary:
+    match, bad = Matcher(plan.values, columns[0]), _BadRows(source)
+    rows = reports = 0
+    for table in source.tables():
+        values = match(table[columns[0]])
+        beliefs = _two_columns(plan, _numbers(table, columns[1:]))
+        status = np.where(_is_distribution(beliefs), values, np.where(values < 0, values, _NO_PRIOR))
+        good = status >= 0
+        bad.note(rows, status)
+        rows += len(good)
+        # After a bad row there will be no result: the rest is read only to say how many there are.
+        if good.any() and (skip or not bad.counts):
+            units = quantise(plan, beliefs[good])
+            drawn = perturb(plan, units, values[good], words)
+            kept = table.filter(pa.array(good))
+            shown = units.T[1:] if len(plan.values) == 2 else units.T
+            cells = [kept[name].cast(schema.field(name).type) for name in schema.names[: -len(columns)]]
+            write(pa.table([*cells, *map(pa.array, shown), pa.array(drawn)], schema=schema))
+            reports += len(drawn)
+        if progress is not None:
+            progress(rows, source.total)
+    bad.finish()
+    if bad.counts and not skip:
+        raise bad.error()
+    return PerturbSummary(rows + len(source.malformed), reports, dict(bad.counts))
+
+
+def tally_file(
+    plan: PersonalPlan,
+    source: Any,
+    *,
+    prior_column: str = "prior",
+    report_column: str = REPORT,
+    weight_column: str | None = None,
+    offset_column: str | None = None,
+    progress: Progress | None = None,
+    format: str | None = None,
+) -> PersonalTally:
+    """Count the reports of a file or a table that has the quantised priors beside them.
+
+    Refused are rows whose prior is not of the plan's resolution, whose report their prior cannot send, or whose
+    weight or offset is not a number of at most 2^20.
+    """
+    priors, public = prior_columns(plan, prior_column), (weight_column, offset_column)
+    named = [name for name in public if name is not None]
+    tally, done = PersonalTally.of(plan, np.zeros((0, len(plan.values)), np.int64), []), 0
+    with reading(source, [report_column, *priors, *named], format) as opened:
+        for table in opened.tables():
+            units = np.stack([reports_of(table[name], name) for name in priors], axis=1)
+            # A cell that is no number of units is no prior: out of range, also after the complement.
+            cells = np.where((units < 0) | (units > plan.resolution), -1, units)
+            rows = np.concatenate([plan.resolution - cells, cells], axis=1) if len(priors) == 1 else cells
+            reports = reports_of(table[report_column], report_column)
+            extra = [None if name is None else numbers_of(table[name], name).copy() for name in public]
+            for numbers in extra:
+                if numbers is not None:
+                    unusable = ~(np.abs(numbers) <= 2.0**20)  # NaN is.
+                    reports[unusable], numbers[unusable] = -1, 0.0
+            tally = tally.merge(PersonalTally.of(plan, rows, reports, *extra))
+            done += len(reports)
+            if progress is not None:
+                progress(done, opened.total)
+        refused = len(opened.malformed)
+    return PersonalTally(tally.plan, tally.priors, tally.counts, tally.refused + refused)
+
+
+def save_tally(tally: PersonalTally, path: str | Path) -> None:
+    """Write a tally as JSON, atomically."""
+    write_text(path, json.dumps(tally.to_dict(), ensure_ascii=False) + "\n")
+
+
+def load_tally(plan: PersonalPlan, path: str | Path) -> PersonalTally:
+    """Read what `save_tally` wrote, and refuse what no tally of the plan can hold."""
+    try:
+        return PersonalTally.from_dict(plan, json.loads(Path(path).read_text(encoding="utf-8")))
+    except (OSError, KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
+        raise InputError(f"{path} is not a tally of this plan: {type(error).__name__} {error}") from error
+
+
+_NO_PRIOR = -3
+_REASONS = {MISSING: "missing value", UNKNOWN: "unknown value", _NO_PRIOR: "no probabilities that sum to one"}
+
+
+class _BadRows:
+    """Bad rows by reason: how many, and where the first ones are; never what is in them."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self.counts: dict[str, int] = defaultdict(int)
+        self._first: dict[str, list[int]] = defaultdict(list)
+
+    def note(self, start: int, status: NDArray[Any]) -> None:
+        """`start` rows came before these."""
+        for marker, reason in _REASONS.items():
+            found = np.flatnonzero(status == marker)
+            if len(found):
+                self.counts[reason] += len(found)
+                nth = found[: _SHOWN_ROWS - len(self._first[reason])]
+                self._first[reason] += [self._source.row_number(start + int(row) + 1) for row in nth]
+
+    def finish(self) -> None:
+        """Add what the reader left out."""
+        if self._source.malformed:
+            self.counts["wrong number of cells"] = len(self._source.malformed)
+            self._first["wrong number of cells"] = self._source.malformed[:_SHOWN_ROWS].tolist()
+
+    def error(self) -> BadRowsError:
+        parts = [
+            f"{reason}: {count} (first in rows {', '.join(map(str, self._first[reason]))})"
+            for reason, count in self.counts.items()
+        ]
+        return BadRowsError(
+            f"{self._source.name} has rows that the plan cannot randomize. {'; '.join(parts)}. "
+            "Correct them, or pass on_unknown='skip' to leave them out."
+        )
+
+
+def _numbers(table: pa.Table, names: Sequence[str]) -> Floats:
+    columns = [numbers_of(table[name], name) for name in names]
+    return columns[0] if len(columns) == 1 else np.stack(columns, axis=1)
+
+
+def _two_columns(plan: PersonalPlan, probabilities: Floats) -> Floats:
+    """For two values, the probability of the first one added."""
+    if len(plan.values) == 2 and probabilities.ndim == 1:
+        return np.stack([1.0 - probabilities, probabilities], axis=1)
+    if probabilities.ndim != 2 or probabilities.shape[1] != len(plan.values):
+        raise ValueError(f"Priors must have {len(plan.values)} probabilities. Got the shape {probabilities.shape}.")
+    return probabilities
+
+
+def _is_distribution(rows: Floats) -> NDArray[np.bool_]:
+    # Comparisons with NaN are false.
+    good, total = np.ones(len(rows), dtype=bool), np.zeros(len(rows))
+    for column in rows.T:
+        good &= column >= 0
+        total += column
+    good &= np.abs(total - 1) <= _TOLERANCE
+    return good
