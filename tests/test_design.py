@@ -9,7 +9,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tacit import Histogram, Prior, PrivacyError, Sum, Survey, audit, mse, prior_variance, satisfies, unbiased_variance
+from tacit import (
+    Histogram,
+    Matrix,
+    Prior,
+    PrivacyError,
+    Sum,
+    Survey,
+    audit,
+    mse,
+    prior_variance,
+    satisfies,
+    unbiased_variance,
+)
 from tacit.certificate import Certificate
 from tacit.core_tail import CoreTail
 from tacit.design import design, design_many, optimal, repaired_response, subset_selection, verify
@@ -104,17 +116,14 @@ def test_the_survey_of_a_set_is_a_yes_no_question():
     assert found.certificate.gain == pytest.approx(best_lip_gain(prior.probabilities, g, 1), rel=1e-6)
 
 
-def test_any_g_can_be_a_task():
-    class Both:
-        """Two sums at once: the value and its square."""
-
-        def g(self, prior, respondent=0):
-            return np.stack([prior.numbers, prior.numbers**2], axis=1)
-
+def test_any_matrix_can_be_a_task():
     prior = named_prior("dirichlet", 6)
-    found = design(prior, Both(), 1)
-    assert found.certificate.gain == pytest.approx(best_lip_gain(prior.probabilities, Both().g(prior), 1), rel=1e-5)
+    task = Matrix(np.stack([prior.numbers, prior.numbers**2], axis=1))
+    found = design(prior, task, 1)
+    assert found.certificate.gain == pytest.approx(best_lip_gain(prior.probabilities, task.g(prior), 1), rel=1e-5)
     assert verify(found).holds
+    with pytest.raises(ValueError, match="row of finite numbers for each"):
+        design(prior, Matrix([[1.0]]), 1)
 
 
 def test_the_fair_ldp_baseline_is_the_best_ldp_channel():

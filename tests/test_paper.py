@@ -30,7 +30,7 @@ from tacit import (
     total_mse,
 )
 from tacit.design import central, cyclic, k_ary_response, optimal_binary, subset_selection, theorem3
-from tacit.design.baselines import context_free_mse, optimized_unary
+from tacit.design.baselines import context_free_estimate, context_free_mse, optimized_unary
 from tacit.design.binary import binary_mse, opt_ldp_binary_mse, published_binary_mse
 from tacit.design.central import central_satisfies
 
@@ -346,7 +346,7 @@ def test_lemma_1_no_information_and_full_information_are_the_extremes():
 
 
 def test_erratum_lemma_2_the_extremes_are_not_unique():
-    """For the sum of (0, 1, 1+δ)-like ties, merging two equal values loses nothing: fewer than d reports do."""
+    """Where a task does not tell two values apart, merging them loses nothing: the maximum has other forms."""
     prior = Prior.of({0: 1, 1: 1, 3: 1})
     merged = Channel.from_weights(prior, [[1, 0], [0, 1], [0, 1]])
     assert mse(Survey(0), merged, prior) == pytest.approx(0, abs=1e-15)
@@ -443,6 +443,7 @@ def test_section_5_context_free_estimator_is_unbiased_and_has_its_variance():
         variance = says_one * outcomes[1] ** 2 + (1 - says_one) * outcomes[0] ** 2 - mean**2
         assert mean == pytest.approx(x)
         assert variance == pytest.approx(context_free_mse(1.0))
+        assert outcomes == pytest.approx({y: context_free_estimate(y, 1, 1.0) for y in (0, 1)})
 
 
 def test_erratum_section_5_the_printed_flip_probability_negates_the_estimate():

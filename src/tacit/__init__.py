@@ -4,7 +4,18 @@ from tacit.audit import Audit, Belief, audit, belief, satisfies
 from tacit.channel import Channel, mean_absolute_error
 from tacit.prior import Prior
 from tacit.rounding import PrivacyError, round_channel
-from tacit.task import Histogram, Sum, Survey, Task, WeightedSum, mse, prior_variance, total_mse, unbiased_variance
+from tacit.task import (
+    Histogram,
+    Matrix,
+    Sum,
+    Survey,
+    Task,
+    WeightedSum,
+    mse,
+    prior_variance,
+    total_mse,
+    unbiased_variance,
+)
 
 __version__ = "0.1.0"
 
@@ -13,6 +24,7 @@ __all__ = [
     "Belief",
     "Channel",
     "Histogram",
+    "Matrix",
     "Prior",
     "PrivacyError",
     "Sum",

@@ -91,6 +91,24 @@ class Histogram:
         return np.eye(len(prior))
 
 
+@dataclass(frozen=True, eq=False)
+class Matrix:
+    """Any g, as a matrix with a row for each value and a column for each component.
+
+    >>> Matrix([[1, 0], [0, 2]]).g(Prior.uniform(2))
+    array([[1., 0.],
+           [0., 2.]])
+    """
+
+    rows: Sequence[Sequence[float]]
+
+    def g(self, prior: Prior, respondent: int = 0) -> Floats:
+        g = np.array(self.rows, dtype=np.float64)
+        if g.ndim != 2 or len(g) != len(prior) or not np.isfinite(g).all():
+            raise ValueError(f"The matrix needs a row of finite numbers for each of the {len(prior)} values.")
+        return g
+
+
 def prior_variance(task: Task, prior: Prior, respondent: int = 0) -> float:
     """E|g(X) − E g|²: the error of guessing from the prior alone, with no data.
 

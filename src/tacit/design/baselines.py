@@ -57,6 +57,18 @@ def context_free_mse(epsilon: float) -> float:
     return math.inf if epsilon == 0 else math.exp(-epsilon) / math.expm1(-epsilon) ** 2
 
 
+def context_free_estimate(yes_reports: int, n_reports: int, epsilon: float) -> float:
+    """The paper's Ĉ: the unbiased count of "yes" from symmetric randomized response, without any prior.
+
+    >>> round(context_free_estimate(600, 1000, math.log(3)), 6)
+    700.0
+    """
+    flipped = 1.0 / (math.exp(epsilon) + 1.0)
+    if flipped == 0.5:
+        raise ValueError("At ε = 0 the reports say nothing, so there is no estimate.")
+    return (yes_reports - n_reports * flipped) / (1.0 - 2.0 * flipped)
+
+
 def k_ary_support(d: int, epsilon: float) -> Pure:
     """k-ary randomized response over d values."""
     e = math.exp(epsilon)
