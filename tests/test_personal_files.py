@@ -1,5 +1,9 @@
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pa_csv
@@ -86,3 +90,24 @@ def test_reports_that_cannot_have_been_sent_are_refused():
     heavy = table | {"weight": [1.0, 1, 1, 1, 1, 2.0**21, 1]}
     weighted = tally_file(PersonalPlan.of(WeightedSum(), [0, 1], 1, 1000), heavy, weight_column="weight")
     assert (weighted.n_reports, weighted.refused) == (1, 6)
+
+
+def test_the_four_commands_lead_to_an_estimate(tmp_path):
+    rng = np.random.default_rng(3)
+    priors = rng.uniform(0.05, 0.6, 3000)
+    answers = np.where(rng.random(3000) < priors, "yes", "no")
+    lines = [f"{answer},{prior:.4f}" for answer, prior in zip(answers, priors, strict=True)]
+    (tmp_path / "answers.csv").write_text("\n".join(["value,prior", *lines]) + "\n")
+
+    def tacit(*words: str) -> str:
+        command = [sys.executable, "-m", "tacit", "personal", *words]
+        return subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path).stdout
+
+    tacit("plan", "no", "yes", "--task", "survey", "--value", "yes", "--epsilon", "1", "-o", "plan.json")
+    tacit("perturb", "plan.json", "answers.csv", "-o", "reports.csv")
+    assert "yes" not in (tmp_path / "reports.csv").read_text()
+    tacit("tally", "plan.json", "reports.csv", "-o", "tally.json")
+    (row,) = json.loads(tacit("estimate", "plan.json", "tally.json", "--json"))["estimates"]
+    # Five standard errors; guessing from nothing (half of all) is far outside.
+    assert abs(row["estimate"] - (answers == "yes").sum()) < 5 * row["standard_error"]
+    assert abs(1500 - (answers == "yes").sum()) > 5 * row["standard_error"]

@@ -9,10 +9,14 @@ def main() -> None:
     """Run the command, or say which extra it needs."""
     try:
         from tacit.cli import app
+        from tacit.cli_personal import app as personal
     except ModuleNotFoundError as missing:
         if missing.name not in ("typer", "rich"):
             raise
         sys.exit("The tacit command needs its extra: pip install 'tacit[cli]'")
+    except KeyboardInterrupt:
+        sys.exit(130)
+    app.add_typer(personal, name="personal")
     app()
 
 

@@ -1,12 +1,11 @@
 """The `tacit` command: argument parsing and printing only.
 
-Every command prints for people, or JSON with --json. Exit codes: 0 done, 1 a check failed, 2 bad input.
+Every command prints for people, or JSON with --json. Exit codes: 0 done, 1 check failed, 2 bad input, 130 interrupted.
 """
 
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,31 +13,82 @@ from typing import Annotated, Any, Literal
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-from rich.table import Table
+from typer.core import TyperGroup
 
 import tacit
 
+_EXTRAS = {"pyarrow": "files", "duckdb": "files", "matplotlib": "plot", "cryptography": "perturb", "numba": "perturb"}
+out, err = Console(highlight=False), Console(stderr=True, highlight=False)
+
+
+class _Commands(TyperGroup):
+    """All commands fail in the same way: one clear line on standard error and an exit code."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as stop:
+            err.print("interrupted; nothing was written")
+            raise typer.Exit(130) from stop
+        except BrokenPipeError:
+            raise
+        except (ValueError, TypeError, KeyError, OSError, ModuleNotFoundError) as error:
+            err.print(f"[red]error:[/red] {escape(_message(error))}", soft_wrap=True)
+            raise typer.Exit(2) from error
+
+
+def _message(error: Exception) -> str:
+    if isinstance(error, ModuleNotFoundError):
+        extra = _EXTRAS.get(str(error.name).partition(".")[0])
+        return f"{error}. Install it: pip install 'tacit[{extra}]'" if extra else str(error)
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.strerror}: {error.filename}" if error.filename else error.strerror
+    text = str(error.args[0] if isinstance(error, KeyError) and error.args else error)
+    return " ".join(text.split()) or type(error).__name__
+
+
 app = typer.Typer(
-    help="Ask a crowd, learn the total, never the person.\n\nThe four steps: plan, perturb, tally, estimate.",
+    cls=_Commands,
+    help="Ask a crowd, learn the total, never the person.\n\n"
+    "Four steps: plan (once), perturb (on each device), tally (where reports arrive), estimate.",
+    epilog="Start with: tacit demo",
     no_args_is_help=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
 )
-out, err = Console(highlight=False), Console(stderr=True, highlight=False)
 
 TaskName = Literal["histogram", "sum", "survey", "weighted-sum"]
-PriorFile = Annotated[Path, typer.Argument(help="CSV: value, probability or count, and optionally group, epsilon.")]
-PlanFile = Annotated[Path, typer.Argument(help="The plan, as `tacit plan` wrote it.")]
-TaskOption = Annotated[TaskName, typer.Option("--task", help="What to estimate.")]
-ValueOption = Annotated[list[str] | None, typer.Option("--value", help="The surveyed value; repeat it for a set.")]
-JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON for scripts instead of text.")]
-Output = Annotated[Path, typer.Option("-o", "--output", help="File to write; it appears whole or not at all.")]
+DesignName = Literal["auto", "closed-form", "columns", "core-tail", "arcs", "repaired"]
+FormatName = Literal["csv", "parquet", "jsonl", "arrow"]
 
 
-def main() -> None:
-    """The command."""
-    app()
+def _option(*names: str, metavar: str | None = None, help: str) -> Any:
+    return typer.Option(*names, metavar=metavar, help=help)
+
+
+_PRIORS = "CSV: value, probability or count; optionally group, epsilon, weight, offset."
+_FILES = "A csv, parquet, jsonl or arrow file; - for standard input."
+_FORMATS = "csv, parquet, jsonl or arrow; else by extension, csv for -."
+_DESIGNS = "auto, closed-form, columns, core-tail, arcs or repaired."
+_AIMS = "Least error of estimates that use the prior (mmse) or do not (prior_free)."
+_TARGET = "Instead of --epsilon: find the smallest ε with at most this error of the total."
+_UNKNOWN = "What to do about rows that the plan cannot randomize: stop or skip."
+_ESTIMATORS = "mmse: least error, with the prior. unbiased, mle: without it."
+
+PriorFile = Annotated[Path, typer.Argument(metavar="PRIORS", help=_PRIORS)]
+PlanFile = Annotated[Path, typer.Argument(metavar="PLAN", help="The plan that `tacit plan` wrote.")]
+ReportFile = Annotated[str, typer.Argument(metavar="REPORTS", help=_FILES)]
+TaskOption = Annotated[TaskName, _option("--task", metavar="TASK", help="histogram, sum, survey or weighted-sum.")]
+ValueOption = Annotated[list[str] | None, _option("--value", metavar="VALUE", help="Surveyed answer; repeatable.")]
+JsonFlag = Annotated[bool, _option("--json", help="Print JSON for scripts instead of text.")]
+Output = Annotated[str, _option("-o", "--output", metavar="FILE", help="File to write; - for standard output.")]
+ReportColumn = Annotated[str, _option(metavar="NAME", help="Column with the reports.")]
+GroupColumn = Annotated[str | None, _option(metavar="NAME", help="Column with the group names, else 'group'.")]
+WeightColumn = Annotated[str | None, _option(metavar="NAME", help="Public weights a, for the sum of a·x + b.")]
+OffsetColumn = Annotated[str | None, _option(metavar="NAME", help="Public offsets b, for the sum of a·x + b.")]
+FileFormat = Annotated[FormatName | None, _option(metavar="FORMAT", help=_FORMATS)]
 
 
 def _version(wanted: bool) -> None:
@@ -55,17 +105,6 @@ def _options(
 
 
 @contextmanager
-def _refusing() -> Iterator[None]:
-    """Bad input becomes one clear line and exit code 2."""
-    try:
-        yield
-    except (ValueError, TypeError, KeyError, OSError) as error:
-        text = error.args[0] if isinstance(error, KeyError) and error.args else error
-        err.print(f"[red]error:[/red] {text}", soft_wrap=True)
-        raise typer.Exit(2) from error
-
-
-@contextmanager
 def _watching(title: str) -> Iterator[Callable[[int, int | None], None]]:
     """A progress bar on standard error, where a person can see it."""
     columns = SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
@@ -74,212 +113,221 @@ def _watching(title: str) -> Iterator[Callable[[int, int | None], None]]:
         yield lambda done, total: bar.update(job, completed=done, total=total)
 
 
-def _print_json(data: Any) -> None:
-    typer.echo(json.dumps(data, ensure_ascii=False, indent=1))
+def _print_json(data: Any, to: Console = out) -> None:
+    from tacit.show import finite
+
+    to.file.write(json.dumps(finite(data), ensure_ascii=False, indent=1, allow_nan=False) + "\n")
 
 
-def _task(name: TaskName, values: list[str] | None, domain: tuple[Any, ...]) -> Any:
-    from tacit.task import Histogram, Sum, Survey, WeightedSum
-
-    if name != "survey":
-        if values:
-            raise ValueError(f"--value goes with --task survey, not with {name}.")
-        return {"histogram": Histogram(), "sum": Sum(), "weighted-sum": WeightedSum()}[name]
-    if not values:
-        raise ValueError("--task survey needs --value: which answer is counted?")
-    by_text = {str(value): value for value in domain}
-    unknown = [value for value in values if value not in by_text]
-    if unknown:
-        raise ValueError(f"--value {unknown[0]} is not in the prior file. It has: {', '.join(list(by_text)[:8])}.")
-    wanted = tuple(by_text[value] for value in values)
-    return Survey(wanted[0]) if len(wanted) == 1 else Survey(wanted)
+def _target(path: str | Path) -> None:
+    """Refuse what cannot be written before the work begins."""
+    if str(path) == "-":
+        return
+    if Path(path).is_dir():
+        raise ValueError(f"{path} is a folder. Name a file to write.")
+    if not Path(path).resolve().parent.is_dir():
+        raise ValueError(f"There is no folder {Path(path).parent} to write {Path(path).name} to.")
 
 
-@app.command("plan")
+@app.command("plan", epilog="Example: tacit plan priors.csv --task survey --value yes --epsilon 1 -o plan.json")
 def plan_command(
     priors: PriorFile,
     task: TaskOption,
-    output: Output = Path("plan.json"),
-    epsilon: Annotated[str | None, typer.Option(help="Budget ε: a report changes any belief by at most e^ε.")] = None,
+    output: Output = "plan.json",
+    epsilon: Annotated[str | None, _option(metavar="ε", help="A report changes any belief by at most e^ε.")] = None,
     value: ValueOption = None,
-    notion: Annotated[Literal["lip", "ldp"], typer.Option(help="The promise to design for.")] = "lip",
-    method: Annotated[str, typer.Option("--design", help="auto, columns, core-tail, arcs, repaired, …")] = "auto",
-    aim: Annotated[Literal["mmse", "prior_free"], typer.Option(help="Least error with or without the prior.")] = "mmse",
-    invertible: Annotated[bool, typer.Option("--invertible", help="Allow prior-free estimates.")] = False,
-    ldp_cap: Annotated[str | None, typer.Option(help="Also keep this LDP level.")] = None,
-    max_outputs: Annotated[int | None, typer.Option(help="At most this many different reports.")] = None,
-    target_rmse: Annotated[float | None, typer.Option(help="Find the smallest ε that reaches this error.")] = None,
-    respondents: Annotated[int, typer.Option(help="How many people will answer.")] = 1000,
-    question: Annotated[str | None, typer.Option(help="The question, kept in the plan.")] = None,
+    notion: Annotated[Literal["lip", "ldp"], _option(metavar="NOTION", help="The promise: lip or ldp.")] = "lip",
+    method: Annotated[DesignName, _option("--design", metavar="NAME", help=_DESIGNS)] = "auto",
+    aim: Annotated[Literal["mmse", "prior_free"], _option(metavar="AIM", help=_AIMS)] = "mmse",
+    invertible: Annotated[bool, _option("--invertible", help="Allow prior-free estimates as well.")] = False,
+    ldp_cap: Annotated[str | None, _option(metavar="ε", help="Also keep this LDP level.")] = None,
+    max_outputs: Annotated[int | None, _option(metavar="N", help="At most this many reports.")] = None,
+    target_rmse: Annotated[float | None, _option(metavar="R", help=_TARGET)] = None,
+    respondents: Annotated[int | None, _option(metavar="N", help="How many will answer; else 1000.")] = None,
+    question: Annotated[str | None, _option(metavar="TEXT", help="The question, kept in the plan.")] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Design a mechanism for each group and write the plan.
+    """Design a mechanism for each group, check its promise exactly, and write the plan."""
+    from tacit import planning, show
 
-    [dim]tacit plan priors.csv --task survey --value yes --epsilon 1 -o plan.json[/dim]
-    """
-    from tacit import show
-    from tacit.planning import make_plan, read_priors, smallest_budget
-
-    with _refusing():
-        groups = read_priors(priors)
-        wanted = _task(task, value, groups[0].prior.values)
-        if (epsilon is None) == (target_rmse is None) and any(each.epsilon is None for each in groups):
-            raise ValueError("Give --epsilon, or --target-rmse with --respondents, or an epsilon column.")
-        options = {
-            "notion": notion,
-            "method": method,
-            "aim": aim,
-            "invertible": invertible,
-            "ldp_cap": ldp_cap,
-            "max_outputs": max_outputs,
-        }
-        with _watching("designing") as watch:
-            if target_rmse is not None:
-                made = smallest_budget(groups, wanted, target_rmse, respondents, watch, question=question, **options)
-            else:
-                made = make_plan(groups, wanted, epsilon, question=question, progress=watch, **options)
-        made.save(output)
-        summary = show.plan_summary(made, groups, respondents)
-    if as_json:
-        _print_json({"plan": made.hash, "file": str(output), **summary})
+    _target(output)
+    groups = planning.read_priors(priors)
+    _check_budget(epsilon, target_rmse, respondents, all(each.epsilon is not None for each in groups))
+    wanted, people = planning.make_task(task, value or [], groups), 1000 if respondents is None else respondents
+    options: dict[str, Any] = {"notion": notion, "method": method.replace("closed-form", "closed form"), "aim": aim}
+    options |= {"invertible": invertible, "ldp_cap": ldp_cap, "max_outputs": max_outputs, "question": question}
+    with _watching("designing") as watch:
+        if target_rmse is not None:
+            made = planning.smallest_budget(groups, wanted, target_rmse, people, watch, **options)
+        else:
+            made = planning.make_plan(groups, wanted, epsilon, progress=watch, **options)
+        summary = show.plan_summary(made, groups, people)
+    if output == "-":
+        _print_json(made.to_dict())
     else:
-        show.print_plan(out, made, summary, output)
+        made.save(output)
+    told = err if output == "-" else out
+    if as_json:
+        _print_json({"plan": made.hash, "file": output, **summary}, told)
+    else:
+        show.print_plan(told, made, summary, output)
 
 
-@app.command("audit")
+def _check_budget(epsilon: str | None, target_rmse: float | None, respondents: int | None, stated: bool) -> None:
+    if epsilon is not None and target_rmse is not None:
+        raise ValueError("Give --epsilon or --target-rmse, not both.")
+    if target_rmse is not None and respondents is None:
+        raise ValueError("--target-rmse is the error of the total, so it needs --respondents.")
+    if epsilon is None and target_rmse is None and not stated:
+        raise ValueError("Give --epsilon, or --target-rmse with --respondents, or a column 'epsilon'.")
+
+
+@app.command("audit", epilog="Example: tacit audit plan.json")
 def audit_command(plan: PlanFile, as_json: JsonFlag = False) -> None:
     """Verify a plan again, in exact integers, and explain what it promises. Exit code 1 if it does not hold."""
     from tacit import show
-    from tacit.plan import Plan, PlanError
+    from tacit.plan import Plan
 
     try:
-        with _refusing_all_but(PlanError):
-            loaded = Plan.load(plan)
-    except PlanError as error:
+        data = json.loads(plan.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{plan} is not JSON: {error}.") from error
+    if not isinstance(data, dict) or "tacit_plan" not in data:
+        raise ValueError(f"{plan} is not a plan: it has no field 'tacit_plan'.")
+    try:
+        loaded = Plan.from_dict(data)
+    except ValueError as error:
         if as_json:
             _print_json({"holds": False, "reason": str(error)})
-        else:
-            err.print(f"[red]refused:[/red] {error}", soft_wrap=True)
+        err.print(f"[red]refused:[/red] {escape(_message(error))}", soft_wrap=True)
         raise typer.Exit(1) from error
     if as_json:
-        groups = [
-            {"group": group.name, "epsilon": float(group.epsilon), "levels": group.levels} for group in loaded.groups
-        ]
+        groups = [show.group_summary(group) | {"outside": show.outside_values(group)} for group in loaded.groups]
         _print_json({"holds": True, "plan": loaded.hash, "groups": groups})
     else:
         show.print_audit(out, loaded)
 
 
-@contextmanager
-def _refusing_all_but(passed: type[Exception]) -> Iterator[None]:
-    try:
-        yield
-    except passed:
-        raise
-    except (ValueError, TypeError, KeyError, OSError) as error:
-        err.print(f"[red]error:[/red] {error}", soft_wrap=True)
-        raise typer.Exit(2) from error
-
-
-@app.command("channel")
+@app.command("channel", epilog="Example: tacit channel plan.json --json")
 def channel_command(plan: PlanFile, as_json: JsonFlag = False) -> None:
-    """Print the exact integers that devices use: Pr(report | value) = weight / denominator."""
+    """Print the numbers that devices use: Pr(report | answer), as exact integers with --json."""
     from tacit import show
     from tacit.plan import Plan
 
-    with _refusing():
-        groups = [show.channel_facts(group) for group in Plan.load(plan).groups]
+    loaded = Plan.load(plan)
+    groups = [show.channel_facts(group) for group in loaded.groups]
     if as_json:
-        _print_json({"groups": groups})
+        _print_json({"plan": loaded.hash, "groups": groups})
     else:
         show.print_channels(out, groups)
 
 
-@app.command("perturb")
+@app.command("perturb", epilog="Example: tacit perturb plan.json answers.parquet -o reports.parquet --keep region")
 def perturb_command(
     plan: PlanFile,
-    answers: Annotated[str, typer.Argument(help="CSV, Parquet, JSON lines or Arrow file; - for standard input.")],
-    output: Annotated[str, typer.Option("-o", "--output", help="Reports; - for standard output.")] = "-",
-    column: Annotated[str, typer.Option(help="Column with the answers.")] = "value",
-    group_column: Annotated[str | None, typer.Option(help="Column with the group names.")] = None,
-    keep: Annotated[list[str] | None, typer.Option(help="Public column to carry along; repeatable.")] = None,
-    on_unknown: Annotated[Literal["stop", "skip"], typer.Option(help="What to do with bad rows.")] = "stop",
+    answers: Annotated[str, typer.Argument(metavar="ANSWERS", help=_FILES)],
+    output: Output = "-",
+    column: Annotated[str, _option(metavar="NAME", help="Column with the answers.")] = "value",
+    group_column: GroupColumn = None,
+    keep: Annotated[list[str] | None, _option(metavar="NAME", help="Public column to keep; repeatable.")] = None,
+    on_unknown: Annotated[Literal["stop", "skip"], _option(metavar="ACTION", help=_UNKNOWN)] = "stop",
+    input_format: FileFormat = None,
+    output_format: FileFormat = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Randomize answers with secure random bits. The output never holds an answer, only reports."""
     from tacit.engines.arrow import perturb_file
     from tacit.plan import Plan
 
-    with _refusing(), _watching("randomizing") as watch:
-        loaded = Plan.load(plan)
+    loaded = Plan.load(plan)
+    _target(output)
+    with _watching("randomizing") as watch:
         done = perturb_file(
             loaded, answers, output, column=column, group_column=group_column, keep=tuple(keep or ()),
-            on_unknown=on_unknown, progress=watch,
+            on_unknown=on_unknown, progress=watch, source_format=input_format, target_format=output_format,
         )  # fmt: skip
-    facts = {"rows": done.rows, "reports": done.reports, "skipped": dict(done.skipped)}
+    told = err if output == "-" else out
     if as_json:
-        (sys.stderr if output == "-" else sys.stdout).write(json.dumps(facts) + "\n")
+        facts = {"rows": done.rows, "reports": done.reports, "skipped": dict(done.skipped)}
+        _print_json({"file": output} | facts, told)
     else:
-        err.print(f"{done.reports:,} reports of {done.rows:,} rows; skipped {sum(done.skipped.values()):,}.")
+        told.print(f"{done.reports:,} reports of {done.rows:,} rows, {sum(done.skipped.values()):,} skipped.")
 
 
-@app.command("tally")
+def _save_tally(tally: Any, output: str, text: str, as_json: bool) -> None:
+    """Write a tally, and say so."""
+    from tacit.engines.arrow import save_tally
+
+    if output == "-":
+        typer.echo(json.dumps(tally.to_dict(), ensure_ascii=False))
+    else:
+        save_tally(tally, output)
+    told = err if output == "-" else out
+    if as_json:
+        _print_json({"file": output, "plan": tally.plan, "n_reports": tally.n_reports, "refused": tally.refused}, told)
+    else:
+        wrote = "" if output == "-" else f"; wrote {escape(output)}"
+        told.print(f"{tally.n_reports:,} reports {text}, {tally.refused:,} refused{wrote}.", soft_wrap=True)
+
+
+@app.command("tally", epilog="Example: tacit tally plan.json reports.parquet -o monday.json")
 def tally_command(
     plan: PlanFile,
-    reports: Annotated[str, typer.Argument(help="File of reports; - for standard input.")],
-    output: Output = Path("tally.json"),
-    group_column: Annotated[str | None, typer.Option(help="Column with the group names.")] = None,
-    weight_column: Annotated[str | None, typer.Option(help="Public weights, for weighted sums.")] = None,
-    offset_column: Annotated[str | None, typer.Option(help="Public offsets, for weighted sums.")] = None,
+    reports: ReportFile,
+    output: Output = "tally.json",
+    report_column: ReportColumn = "report",
+    group_column: GroupColumn = None,
+    weight_column: WeightColumn = None,
+    offset_column: OffsetColumn = None,
+    input_format: FileFormat = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Count reports per group. Tallies merge, so each batch can be counted where it is."""
-    from tacit.engines.arrow import save_tally, tally_file
+    """Count reports per group, into a .json or .parquet file. Tallies merge, so each batch can be counted where it is.
+
+    Reports that the plan cannot have sent are refused and counted.
+    """
+    from tacit.engines.arrow import tally_file
     from tacit.plan import Plan
 
-    with _refusing(), _watching("counting") as watch:
-        loaded = Plan.load(plan)
+    loaded = Plan.load(plan)
+    _target(output)
+    with _watching("counting") as watch:
         counted = tally_file(
-            loaded, reports, group_column=group_column, weight_column=weight_column, offset_column=offset_column,
-            progress=watch,
+            loaded, reports, report_column=report_column, group_column=group_column, weight_column=weight_column,
+            offset_column=offset_column, progress=watch, format=input_format,
         )  # fmt: skip
-        save_tally(counted, output)
-    facts = {"file": str(output), "n_reports": counted.n_reports, "refused": counted.refused}
-    if as_json:
-        _print_json(facts)
-    else:
-        out.print(f"{counted.n_reports:,} reports counted, {counted.refused:,} refused; wrote {output}.")
+    _save_tally(counted, output, "counted", as_json)
 
 
-@app.command("merge")
+@app.command("merge", epilog="Example: tacit merge monday.json tuesday.json -o week.json")
 def merge_command(
-    tallies: Annotated[list[Path], typer.Argument(help="Tallies of one plan.")],
-    output: Output = Path("tally.json"),
+    tallies: Annotated[list[Path], typer.Argument(metavar="TALLIES...", help="Tallies of one plan.")],
+    output: Output = "tally.json",
     as_json: JsonFlag = False,
 ) -> None:
-    """Merge tallies of the same plan, in any order."""
-    from tacit.engines.arrow import load_tally, save_tally
+    """Merge tallies of the same plan. The order does not matter."""
+    from tacit.engines.arrow import load_tally
     from tacit.tally import merge_all
 
-    with _refusing():
-        merged = merge_all(load_tally(path) for path in tallies)
-        save_tally(merged, output)
-    if as_json:
-        _print_json({"file": str(output), "n_reports": merged.n_reports, "refused": merged.refused})
-    else:
-        out.print(f"{merged.n_reports:,} reports in {len(tallies)} tallies; wrote {output}.")
+    _target(output)
+    merged = merge_all(load_tally(path) for path in tallies)
+    _save_tally(merged, output, f"in {len(tallies)} tallies", as_json)
 
 
-@app.command("estimate")
+@app.command("estimate", epilog="Example: tacit estimate plan.json reports.parquet --by region --html report.html")
 def estimate_command(
     plan: PlanFile,
-    reports: Annotated[str, typer.Argument(help="Reports or a tally.")],
-    estimator: Annotated[Literal["mmse", "unbiased", "mle"], typer.Option(help="mmse uses the prior.")] = "mmse",
-    level: Annotated[float, typer.Option(help="Level of the intervals.")] = 0.95,
-    by: Annotated[str | None, typer.Option(help="Also break down by this public column.")] = None,
-    project: Annotated[bool, typer.Option("--project", help="Move estimates to possible counts.")] = False,
-    group_column: Annotated[str | None, typer.Option(help="Column with the group names.")] = None,
-    html: Annotated[Path | None, typer.Option(help="Write a report with plots.")] = None,
+    reports: Annotated[str, typer.Argument(metavar="REPORTS", help="Reports or a tally; - for standard input.")],
+    estimator: Annotated[Literal["mmse", "unbiased", "mle"], _option(metavar="NAME", help=_ESTIMATORS)] = "mmse",
+    level: Annotated[float, _option(metavar="L", help="Level of the intervals, between 0 and 1.")] = 0.95,
+    by: Annotated[str | None, _option(metavar="NAME", help="Also break down by this public column.")] = None,
+    project: Annotated[bool, _option("--project", help="Move estimates to possible counts.")] = False,
+    report_column: ReportColumn = "report",
+    group_column: GroupColumn = None,
+    weight_column: WeightColumn = None,
+    offset_column: OffsetColumn = None,
+    input_format: FileFormat = None,
+    html: Annotated[Path | None, _option(metavar="FILE", help="Also write a page with plots.")] = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Estimate the total with intervals, and check the reports against the prior."""
@@ -288,58 +336,61 @@ def estimate_command(
     from tacit.estimate import estimate
     from tacit.plan import Plan
 
-    with _refusing(), _watching("counting") as watch:
-        loaded = Plan.load(plan)
-        whole, parts = read_tallies(loaded, reports, by=by, group_column=group_column, progress=watch)
+    loaded = Plan.load(plan)
+    if html is not None:
+        _target(html)
+    with _watching("counting") as watch:
+        whole, parts = read_tallies(
+            loaded, reports, by=by, report_column=report_column, group_column=group_column, progress=watch,
+            weight_column=weight_column, offset_column=offset_column, format=input_format,
+        )  # fmt: skip
         result = estimate(loaded, whole, estimator, level, project=project)
         broken_down = {name: estimate(loaded, part, estimator, level, project=project) for name, part in parts.items()}
-        if html is not None:
-            from tacit.report import write_report
+    if html is not None:
+        from tacit.report import write_report
 
-            write_report(html, loaded, result, broken_down)
+        write_report(html, loaded, result, broken_down, by, whole)
     if as_json:
-        data = result.to_dict()
+        data = {"plan": loaded.hash} | result.to_dict() | {"refused": whole.refused}
         _print_json(data | ({"by": {name: part.to_dict() for name, part in broken_down.items()}} if by else {}))
-    else:
-        show.print_estimate(out, loaded, result)
-        for name, part in broken_down.items():
-            out.rule(f"{by} = {name}")
-            show.print_estimate(out, loaded, part)
+        return
+    show.print_estimate(out, loaded, result)
+    if whole.refused:
+        out.print(f"[yellow]{whole.refused:,} rows were refused: the plan cannot have sent such reports.[/yellow]")
+    if by is not None:
+        show.print_breakdown(out, loaded, by, broken_down)
 
 
-@app.command("compare")
+@app.command("compare", epilog="Example: tacit compare priors.csv --task survey --value yes --plot errors.png")
 def compare_command(
     priors: PriorFile,
     task: TaskOption,
     value: ValueOption = None,
-    epsilons: Annotated[str, typer.Option("--epsilon", help="Budgets, separated by commas.")] = "0.25,0.5,1,2,4",
-    plot: Annotated[Path | None, typer.Option(help="Also draw it: PNG or SVG.")] = None,
+    epsilons: Annotated[str, _option("--epsilon", metavar="LIST", help="Budgets: 0.5,1,2")] = "0.25,0.5,1,2,4",
+    plot: Annotated[Path | None, _option(metavar="FILE", help="Also draw it, as PNG, SVG or PDF.")] = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Error against ε: LIP, LDP, the published form (with the level it really reaches), and no data."""
     from tacit import compare
-    from tacit.planning import read_priors
+    from tacit.planning import make_task, read_priors
 
-    with _refusing(), _watching("designing") as watch:
+    budgets = [part.strip() for part in epsilons.split(",") if part.strip()]
+    if plot is not None:
+        _target(plot)
+    with _watching("designing") as watch:
         groups = read_priors(priors)
-        wanted = _task(task, value, groups[0].prior.values)
-        budgets = [part.strip() for part in epsilons.split(",") if part.strip()]
-        rows = compare.compare(groups, wanted, budgets, watch)
-        if plot is not None:
-            compare.draw(rows, plot)
+        rows = compare.compare(groups, make_task(task, value or [], groups), budgets, watch)
+    if plot is not None:
+        compare.draw(rows, plot)
     if as_json:
         _print_json({"rows": [row.to_dict() for row in rows]})
     else:
-        out.print(compare.table(rows))
+        compare.show_rows(out, rows)
 
 
-@app.command("demo")
+@app.command("demo", epilog="Example: tacit demo")
 def demo_command() -> None:
-    """A rare-disease survey from the plan to the estimate, on simulated people."""
+    """A rare-disease survey from the plan to the estimate, on simulated people. Writes to out/demo."""
     from tacit import demo
 
     demo.run()
-
-
-def _table(*headers: str) -> Table:
-    return Table(*headers)

@@ -93,7 +93,7 @@ def write_answers(path: Path, seed: int = 2020) -> int:
 
 def promises(groups: Sequence[str] = tuple(BRFSS_2020)) -> Table:
     """Per group: the level that the published channel reaches, and ours."""
-    table = Table("group", "believed", "promised", "published reaches", "ours reaches", "promise kept")
+    table = Table("group", "believed", "promised ε", "published reaches", "ours", "kept")
     for column in table.columns[1:5]:
         column.justify = "right"
     for name in groups:
@@ -106,7 +106,7 @@ def promises(groups: Sequence[str] = tuple(BRFSS_2020)) -> Table:
             kept = "[red]by ours only[/red]"
         published = audit(theorem3(prior, EPSILON, force=True), prior).lip.epsilon
         ours = audit(optimal_binary(prior, EPSILON), prior).lip.epsilon
-        table.add_row(name, f"{ill / people:.1%}", f"ε = {EPSILON}", f"{published:.3f}", f"{ours:.3f}", kept)
+        table.add_row(name, f"{ill / people:.1%}", f"{EPSILON}", f"{published:.3f}", f"{ours:.3f}", kept)
     return table
 
 

@@ -12,7 +12,7 @@ rejection and no rounding on the way.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache, cached_property
 from itertools import accumulate
 from typing import Any
@@ -79,8 +79,10 @@ class Randomizer:
 
     def apply(self, rows: Rows, words: Any, reports: Reports) -> None:
         """The rule for arrays: `reports` is overwritten. Rows must be valid row numbers."""
+        from tacit import kernels
+
         last, guide = self._tables
-        _kernel()(rows, words, last, guide, words.dtype.type(self.word_bits - _GUIDE_BITS), reports)
+        kernels.table(rows, words, last, guide, words.dtype.type(self.word_bits - _GUIDE_BITS), reports)
 
     @cached_property
     def _tables(self) -> tuple[Any, NDArray[np.uint32]]:
@@ -168,8 +170,10 @@ def circle_reports(mechanism: CoreTail, values: Any, words: Any) -> Reports:
     """`CoreTail.sample` compiled: the reports of many values, a pure function of three 64-bit words for each."""
     if mechanism.word_bits != 64:
         return mechanism.sample(values, words)
+    from tacit import kernels
+
     reports = np.empty(len(values), dtype=np.int64)
-    _circle_kernel()(values, words, *mechanism.tables, np.uint64(mechanism.cells), len(mechanism.core), reports)
+    kernels.circle(values, words, *mechanism.tables, np.uint64(mechanism.cells), len(mechanism.core), reports)
     return reports
 
 
@@ -208,66 +212,3 @@ def _word_bits(denominator: int) -> int:
 @cache
 def _secure() -> SecureWords:
     return SecureWords()
-
-
-@cache
-def _kernel() -> Callable[..., None]:
-    """The compiled loop. The memory it reads depends on the answer, its arithmetic and its branches barely do."""
-    import numba
-
-    def apply(rows: Any, words: Any, last: Any, guide: Any, shift: Any, reports: Any) -> None:
-        for i in numba.prange(len(rows)):
-            x, word = rows[i], words[i]
-            y = guide[x, word >> shift]
-            while word > last[x, y]:
-                y += 1
-            reports[i] = y
-
-    compiled: Callable[..., None] = numba.njit(apply, parallel=True, nogil=True)
-    return compiled
-
-
-@cache
-def _circle_kernel() -> Callable[..., None]:
-    """The compiled loop of `CoreTail.sample_one`, without branches on the value or on its words."""
-    import numba
-
-    zero, one, low, thirty_two = np.uint64(0), np.uint64(1), np.uint64(2**32 - 1), np.uint64(32)
-
-    @numba.njit(inline="always")
-    def scaled(word: Any, length: Any) -> Any:
-        """⌊word · length / 2^64⌋ for a length of at most 2^32."""
-        return ((word >> thirty_two) * length + (((word & low) * length) >> thirty_two)) >> thirty_two
-
-    @numba.njit(inline="always")
-    def divided(number: Any, step: Any) -> Any:
-        """⌊number / step⌋, at most 2^32: a float guess, off by at most one, made exact; integers divide slowly."""
-        quotient = np.uint64(np.float64(number) / np.float64(step))
-        quotient -= np.uint64(quotient * step > number)
-        return quotient + np.uint64(number - quotient * step >= step)
-
-    def apply(
-        values: Any, words: Any, edges: Any, last_base: Any, step: Any, segments: Any, row_of: Any, cells: Any,
-        tail_row: Any, reports: Any,
-    ) -> None:  # fmt: skip
-        for i in numba.prange(len(values)):
-            x = values[i]
-            row = row_of[x]
-            # Everything is computed and then chosen: words are random, so branches on them would be mispredicted.
-            state, left = 0, edges.shape[1]
-            while left > 1:
-                half = left // 2
-                state += half * (edges[row, state + half - 1] <= words[i, 0])
-                left -= half
-            if left:
-                state += edges[row, state] <= words[i, 0]
-            on_value = (row == tail_row) & (words[i, 1] > last_base[state])
-            reach = words[i, 1] - last_base[state] - one if on_value else zero
-            cell = np.uint64(segments[x, 0]) + scaled(words[i, 2], np.uint64(segments[x, 1]) + one)
-            around = cell + cells - divided(reach, step[state])
-            around -= cells if around >= cells else zero
-            position = around if on_value else scaled(words[i, 2], cells)
-            reports[i] = (state << 32) | np.int64(position)
-
-    compiled: Callable[..., None] = numba.njit(apply, parallel=True, nogil=True)
-    return compiled

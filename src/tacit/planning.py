@@ -8,20 +8,23 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+from tacit.audit import Notion
 from tacit.design import Design, design
 from tacit.exact import Number, budget, rational
 from tacit.plan import Group, Plan
-from tacit.prior import Prior, numbers_if_all
-from tacit.task import Histogram, Task, WeightedSum
+from tacit.prior import Prior, Value, numbers_if_all
+from tacit.task import Histogram, Sum, Survey, Task, WeightedSum
 
 #: The planner finds the smallest budget to this many decimals.
 BUDGET_STEP = Fraction(1, 1000)
 #: Budgets above this leave nothing to protect; a target that needs more is out of reach.
 LARGEST_BUDGET = Fraction(10)
-#: The best LDP channel is designed for comparison up to this many values.
-COMPARISON_LIMIT = 200
+#: The best LDP channel is searched for comparison up to this many values, of a histogram and of any other task.
+HISTOGRAM_LIMIT, COMPARISON_LIMIT = 60, 1200
+#: One such search takes no longer.
+COMPARISON_SECONDS = 3.0
 
 
 @dataclass(frozen=True)
@@ -42,28 +45,35 @@ def read_priors(path: str | Path) -> list[GroupPrior]:
 
     With counts, a group's share of the respondents is its share of the counts; with probabilities all are equal.
     """
-    with open(path, newline="", encoding="utf-8-sig") as file:
-        reader = csv.DictReader(file)
-        columns = reader.fieldnames or []
-        column = next((name for name in ("probability", "count") if name in columns), None)
-        if "value" not in columns or column is None:
-            raise ValueError(f"{path}: the header must name 'value' and 'probability' or 'count'. Got {columns}.")
-        rows = [row | {"line": reader.line_num} for row in reader]
-    if not rows:
-        raise ValueError(f"{path} has no rows.")
-    for row in rows:
-        for name in ("value", column, *(name for name in ("group", "epsilon") if name in columns)):
-            if not row[name]:
-                raise ValueError(f"{path}, line {row['line']}: '{name}' must not be empty.")
+    rows, column = _rows(path)
     texts = list(dict.fromkeys(row["value"] for row in rows))
     named = dict(zip(texts, numbers_if_all(texts), strict=True))
-    names = list(dict.fromkeys(row.get("group") for row in rows))
-    groups = [_group(path, name, [row for row in rows if row.get("group") == name], named, column) for name in names]
+    by_group: dict[str | None, list[dict[str, Any]]] = {}
+    for row in rows:
+        by_group.setdefault(row.get("group"), []).append(row)
+    groups = [_group(path, name, part, named, column) for name, part in by_group.items()]
     total = sum((weight for _, weight in groups), Fraction(0))
     return [
         GroupPrior(**facts, share=weight / total if column == "count" else Fraction(1, len(groups)))
         for facts, weight in groups
     ]
+
+
+def make_task(name: str, values: Sequence[str], priors: Sequence[GroupPrior]) -> Task:
+    """The task of that name; a survey counts the `values`, written as in the prior file."""
+    if name != "survey":
+        if values:
+            raise ValueError(f"A value goes with the task survey, not with {name}. Leave it out.")
+        kinds: dict[str, Task] = {"histogram": Histogram(), "sum": Sum(), "weighted-sum": WeightedSum()}
+        return kinds[name]
+    if not values:
+        raise ValueError("A survey needs a value: which answer is counted? Give it with --value.")
+    known = {str(value): value for value in priors[0].prior.values}
+    unknown = [value for value in values if value not in known]
+    if unknown:
+        raise ValueError(f"The value {unknown[0]!r} is not in the prior file. It has: {', '.join(list(known)[:8])}.")
+    wanted = tuple(dict.fromkeys(known[value] for value in values))
+    return Survey(wanted[0]) if len(wanted) == 1 else Survey(wanted)
 
 
 def make_plan(
@@ -75,30 +85,43 @@ def make_plan(
     progress: Callable[[int, int], None] | None = None,
     **options: Any,
 ) -> Plan:
-    """Design a mechanism for each group and put them into a plan. A group's own budget comes before `epsilon`."""
+    """Design a mechanism for each group and put them into a plan. A group's own budget comes before `epsilon`.
+
+    `options` are those of `design`; groups with the same prior and budget share one design.
+    """
+    known: dict[tuple[Prior, Fraction], Design] = {}
     groups = []
     for done, each in enumerate(priors):
         level = each.epsilon if each.epsilon is not None else None if epsilon is None else budget(epsilon)
         if level is None:
             raise ValueError(f"Group {each.name!r} needs a budget: give 'epsilon', or a column of that name.")
-        found = design(each.prior, task, level, **options)
-        notion = "ldp" if options.get("notion") == "ldp" else "lip"
-        weight, offset = each.weight, each.offset
-        certificate = found.certificate
-        groups.append(Group(each.name, each.prior, level, found.mechanism, notion, weight, offset, certificate))  # type: ignore[arg-type]
+        if (each.prior, level) not in known:
+            known[each.prior, level] = searched(each.prior, task, level, **options)
+        found = known[each.prior, level]
+        notion: Notion = "ldp" if options.get("notion") == "ldp" else "lip"
+        groups.append(
+            Group(each.name, each.prior, level, found.mechanism, notion, each.weight, each.offset, found.certificate)
+        )
         if progress is not None:
             progress(done + 1, len(priors))
     return Plan(task, tuple(groups), question)
 
 
-def expected_rmse(plan: Plan, shares: Sequence[Fraction], respondents: int) -> float:
-    """√ of the expected squared error of the estimated total, over that many respondents."""
+def expected_rmse(
+    plan: Plan, shares: Sequence[Fraction], respondents: int, field: Literal["error", "prior_variance"] = "error"
+) -> float:
+    """√ of the expected squared error of the estimated total, over that many respondents.
+
+    The field "prior_variance" gives the error without any report: what guessing from the prior costs.
+    """
+    if respondents < 1:
+        raise ValueError(f"There must be at least one respondent. Got {respondents}.")
     weighted = isinstance(plan.task, WeightedSum)
     total = 0.0
     for group, share in zip(plan.groups, shares, strict=True):
         assert group.certificate is not None
         scale = float(group.weight) ** 2 if weighted else 1.0
-        total += float(share) * respondents * scale * group.certificate.error
+        total += float(share) * respondents * scale * float(getattr(group.certificate, field))
     return math.sqrt(total)
 
 
@@ -112,10 +135,11 @@ def smallest_budget(
 ) -> Plan:
     """The plan with the smallest ε, to three decimals, whose expected error is at most the target.
 
-    Raises if even the largest budget misses the target, naming the number of respondents that would not.
+    The error is that of the estimated total, so it grows with the number of respondents. Raises if even the largest
+    budget misses the target.
     """
-    if not target_rmse > 0 or respondents < 1:
-        raise ValueError("The target error must be positive, and there must be at least one respondent.")
+    if not target_rmse > 0:
+        raise ValueError(f"The target error must be positive. Got {target_rmse:g}.")
     if any(each.epsilon is not None for each in priors):
         raise ValueError("The groups state their own budgets, so there is none to find. Drop the 'epsilon' column.")
     shares = [each.share for each in priors]
@@ -145,23 +169,62 @@ def smallest_budget(
 
 
 def ldp_comparison(each: GroupPrior, task: Task, epsilon: Fraction) -> Design | None:
-    """The best LDP channel under the same prior: what the same budget buys without LIP. None for large domains."""
-    if len(each.prior) > COMPARISON_LIMIT and isinstance(task, Histogram):
+    """The best LDP channel found under the same prior: what the same budget buys without LIP.
+
+    None for large domains, where the search would take longer than the design it is compared with.
+    """
+    if len(each.prior) > (HISTOGRAM_LIMIT if isinstance(task, Histogram) else COMPARISON_LIMIT):
         return None
-    return design(each.prior, task, epsilon, notion="ldp", time_limit=10.0)
+    return searched(each.prior, task, epsilon, notion="ldp", time_limit=COMPARISON_SECONDS)
+
+
+def searched(prior: Prior, task: Task, epsilon: Number, **options: Any) -> Design:
+    """`design`, which at a keyboard interrupt returns what it has: here that stops everything."""
+    found = design(prior, task, epsilon, **options)
+    if found.certificate.status == "interrupted":
+        raise KeyboardInterrupt
+    return found
+
+
+def _rows(path: str | Path) -> tuple[list[dict[str, Any]], str]:
+    """The rows of a prior file, each with its line number, and the name of the column with the weights."""
+    try:
+        with open(path, newline="", encoding="utf-8-sig") as file:
+            reader = csv.DictReader(file)
+            columns = reader.fieldnames or []
+            column = next((name for name in ("probability", "count") if name in columns), None)
+            if "value" not in columns or column is None:
+                got = ", ".join(columns) or "an empty file"
+                raise ValueError(f"{path}: the header must name 'value' and 'probability' or 'count'. Got {got}.")
+            rows = [row | {"line": reader.line_num} for row in reader]
+    except (csv.Error, UnicodeDecodeError) as error:
+        raise ValueError(f"{path} is not a CSV file in UTF-8: {error}.") from error
+    if not rows:
+        raise ValueError(f"{path} has no rows.")
+    needed = ("value", column, *(name for name in ("group", "epsilon") if name in columns))
+    for row in rows:
+        if None in row.values() or None in row:
+            raise ValueError(f"{path}, line {row['line']}: expected {len(columns)} cells, one for each column.")
+        empty = next((name for name in needed if not row[name]), None)
+        if empty is not None:
+            raise ValueError(f"{path}, line {row['line']}: '{empty}' must not be empty.")
+    return rows, column
 
 
 def _group(
-    path: str | Path, name: str | None, rows: Sequence[dict[str, Any]], named: dict[str, Any], column: str
+    path: str | Path, name: str | None, rows: Sequence[dict[str, Any]], named: dict[str, Value], column: str
 ) -> tuple[dict[str, Any], Fraction]:
     """One group's facts, and its total weight."""
     weights = dict.fromkeys(named.values(), Fraction(0))
-    seen: set[str] = set()
+    seen: set[Value] = set()
     for row in rows:
-        if row["value"] in seen:
+        value = named[row["value"]]
+        if value in seen:
             raise ValueError(f"{path}, line {row['line']}: this value stands twice in its group.")
-        seen.add(row["value"])
-        weights[named[row["value"]]] = _number(path, row, column)
+        seen.add(value)
+        weights[value] = _number(path, row, column)
+    if not any(weights.values()):
+        raise ValueError(f"{path}, line {rows[0]['line']}: a group needs at least one positive {column}.")
     facts: dict[str, Any] = {"name": name, "prior": Prior.of(weights)}
     for key in ("epsilon", "weight", "offset"):
         if key in rows[0]:
@@ -178,6 +241,6 @@ def _number(path: str | Path, row: dict[str, Any], column: str) -> Fraction:
         number = rational(row[column], column)
     except ValueError:
         raise ValueError(f"{path}, line {row['line']}: '{column}' must be a number. Got {row[column]!r}.") from None
-    if number < 0 and column != "offset" and column != "weight":
+    if number < 0 and column not in ("weight", "offset"):
         raise ValueError(f"{path}, line {row['line']}: '{column}' must not be negative. Got {row[column]!r}.")
     return number

@@ -3,23 +3,46 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
+from rich import box
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from tacit.audit import Belief, belief, percent
 from tacit.channel import Channel
 from tacit.estimate import Estimate
+from tacit.estimate.prior_check import PriorCheck
 from tacit.plan import Group, Plan
 from tacit.planning import GroupPrior, expected_rmse, ldp_comparison
-from tacit.prior import Value
+from tacit.prior import Prior, Value
+from tacit.task import Histogram, Survey
 
 #: Longer tables are cut when printed for people; JSON and files hold everything.
 MAX_ROWS = 20
+#: A printed channel shows this many reports.
+MAX_REPORTS = 6
+#: A plan is compared with LDP for the first so many different groups.
+COMPARED_GROUPS = 50
+
+
+def table(*headers: str, left: int = 1) -> Table:
+    """An airy table whose columns after the first `left` hold numbers."""
+    result = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
+    for place, header in enumerate(headers):
+        result.add_column(escape(header), justify="left" if place < left else "right", overflow="fold")
+    return result
+
+
+def group_label(name: str | None) -> str:
+    """A group's name; a plan without groups is about everybody."""
+    return "everybody" if name is None else name
+
+
+# -- plans ----------------------------------------------------------------------------------------------------------
 
 
 def group_summary(group: Group) -> dict[str, Any]:
@@ -29,102 +52,148 @@ def group_summary(group: Group) -> dict[str, Any]:
     return {
         "group": group.name,
         "epsilon": float(group.epsilon),
+        "notion": group.notion,
         "outputs": mechanism.n_outputs if isinstance(mechanism, Channel) else None,
         "mse": None if certificate is None else certificate.error,
         "mse_lower_bound": None if certificate is None else certificate.error_bound,
         "prior_variance": None if certificate is None else certificate.prior_variance,
         "method": None if certificate is None else certificate.method,
+        "status": None if certificate is None else certificate.status,
         "levels": {name: None if math.isinf(level) else level for name, level in group.levels.items()},
     }
 
 
 def plan_summary(plan: Plan, priors: Sequence[GroupPrior], respondents: int) -> dict[str, Any]:
-    """What a plan costs, for JSON: per group, for all respondents, and with LDP instead."""
+    """What a plan costs, for JSON: per group, for all respondents, and with LDP or no reports instead."""
     groups = [group_summary(group) for group in plan.groups]
     shares = [each.share for each in priors]
+    known: dict[tuple[Prior, Fraction], float | None] = {}
     for facts, group, each in zip(groups, plan.groups, priors, strict=True):
-        ldp = None if group.notion == "ldp" else ldp_comparison(each, plan.task, group.epsilon)
-        facts["mse_ldp"] = None if ldp is None else ldp.certificate.error
-    return {"groups": groups, "respondents": respondents, "expected_rmse": expected_rmse(plan, shares, respondents)}
+        key = group.prior, group.epsilon
+        if key not in known and group.notion != "ldp" and len(known) < COMPARED_GROUPS:
+            found = ldp_comparison(each, plan.task, group.epsilon)
+            known[key] = None if found is None else found.certificate.error
+        facts["mse_ldp"] = known.get(key)
+    return {
+        "groups": groups,
+        "respondents": respondents,
+        "expected_rmse": expected_rmse(plan, shares, respondents),
+        "rmse_without_reports": expected_rmse(plan, shares, respondents, "prior_variance"),
+    }
 
 
-def print_plan(console: Console, plan: Plan, summary: dict[str, Any], path: Path) -> None:
-    """A plan for people: the promise in words, the cost, and what LDP would have cost."""
-    table = Table("group", "ε", "reports", "error", "at best", "no data", "best LDP", "method")
-    for column in table.columns[1:7]:
-        column.justify = "right"
+def print_plan(console: Console, plan: Plan, summary: dict[str, Any], path: str) -> None:
+    """A plan for people: the cost, what LDP and no reports would have cost, and the promise in words."""
+    shown = table("group", "ε", "reports", "error", "proven best", "LDP", "no data")
     for facts in summary["groups"][:MAX_ROWS]:
-        table.add_row(
-            "everybody" if facts["group"] is None else facts["group"],
+        shown.add_row(
+            escape(group_label(facts["group"])),
             f"{facts['epsilon']:g}",
-            "circle" if facts["outputs"] is None else str(facts["outputs"]),
-            *(_error(facts[key]) for key in ("mse", "mse_lower_bound", "prior_variance", "mse_ldp")),
-            facts["method"],
+            "on a circle" if facts["outputs"] is None else str(facts["outputs"]),
+            *(_error(facts[key]) for key in ("mse", "mse_lower_bound", "mse_ldp", "prior_variance")),
         )
-    console.print(table)
+    console.print(shown)
+    _more(console, len(plan.groups), "groups")
     console.print(
-        "Errors are root mean squared, per respondent; “at best” is proven for any channel with this promise."
+        "[dim]error: root mean square, per respondent.  proven best: no channel can do better.\n"
+        "LDP: the best LDP channel found for this ε.  no data: the prior alone.[/dim]",
+        soft_wrap=True,
     )
+    methods = sorted({facts["method"] for facts in summary["groups"] if facts["method"]})
+    console.print(f"[dim]method: {escape('; '.join(methods[:4]))}[/dim]\n")
+    what = "counts together are" if isinstance(plan.task, Histogram) else "total is"
     console.print(
-        f"With {summary['respondents']:,} respondents the estimated total is expected to be off by about "
-        f"±{summary['expected_rmse']:.4g}."
+        f"With {summary['respondents']:,} respondents the estimated {what} expected to be off by "
+        f"[bold]±{significant(summary['expected_rmse'])}[/bold]; "
+        f"guessing from the prior alone, by ±{significant(summary['rmse_without_reports'])}.\n",
+        soft_wrap=True,
     )
-    console.print()
     print_promises(console, plan)
-    console.print(f"\nWrote [bold]{path}[/bold], plan {plan.hash[:12]}.")
+    console.print(f"\nWrote [bold]{escape(path)}[/bold], plan {plan.hash[:12]}.", soft_wrap=True)
 
 
 def print_promises(console: Console, plan: Plan) -> None:
-    """The promise of each group, in words from the plan's own numbers."""
+    """The promise of each group from the plan's own numbers: a sentence for one, a table for several."""
+    if len(plan.groups) == 1:
+        console.print(f"The promise: {escape(promise(plan.groups[0]))}", soft_wrap=True)
+        return
+    console.print("The promise: how far a report can move the belief in the rarest answer.")
+    shown = table("group", "answer", "before", "at most", "at least", "odds, any belief", left=2)
     for group in plan.groups[:MAX_ROWS]:
-        name = "Everybody" if group.name is None else f"Group {group.name}"
-        console.print(f"[bold]{name}[/bold]: {promise(group)}", soft_wrap=True)
-    if len(plan.groups) > MAX_ROWS:
-        console.print(f"… and {len(plan.groups) - MAX_ROWS} more groups.")
+        shown.add_row(*map(escape, promise_cells(group)))
+    console.print(shown)
+    _more(console, len(plan.groups), "groups")
 
 
 def promise(group: Group) -> str:
-    """What a respondent of this group is promised."""
-    odds = math.exp(group.levels["ldp"])
-    against = f"against any other belief, odds change by at most a factor of {math.ceil(odds * 100) / 100:g}"
-    return f"whatever you answer, {_belief(group)}; {against}."
+    """What a respondent of this group is promised, as a sentence."""
+    return (
+        f"whatever is reported, {_belief(group)}; for any other belief, odds change by at most a factor of "
+        f"{_odds(group)}."
+    )
 
 
-def _belief(group: Group) -> str:
+def promise_cells(group: Group) -> tuple[str, ...]:
+    """The same for a table: group, rarest answer, believed before, at most, at least, and the factor for odds."""
+    moved = _belief(group)
+    shares = percent(moved.prior), percent(moved.high, "up"), percent(moved.low, "down")
+    return group_label(group.name), str(moved.value), *shares, f"× {_odds(group)}"
+
+
+def _odds(group: Group) -> str:
+    level = group.levels["ldp"]
+    return "∞" if math.isinf(level) else f"{math.ceil(math.exp(level) * 100) / 100:.2f}"
+
+
+def _belief(group: Group) -> Belief:
     rarest = min(group.prior.support, key=lambda x: group.prior.weights[x])
     value = group.prior.values[rarest]
     if isinstance(group.mechanism, Channel):
-        return str(belief(group.mechanism, group.prior, value))
+        return belief(group.mechanism, group.prior, value)
     highest, lowest = group.mechanism.levels()
     prior = group.prior.probability(value)
-    return str(Belief(value, prior, max(Fraction(0), prior * lowest), min(Fraction(1), prior * highest)))
+    return Belief(value, prior, max(Fraction(0), prior * lowest), min(Fraction(1), prior * highest))
 
 
 def print_audit(console: Console, plan: Plan) -> None:
     """Levels and promises of a plan that holds."""
-    table = Table("group", "promised", "LIP", "up", "down", "LDP", "mutual information")
+    shown = table("group", "promised", "LIP", "up", "down", "LDP", "MIP")
     for group in plan.groups[:MAX_ROWS]:
         levels = [_level(group.levels[name]) for name in ("lip", "lip_upper", "lip_lower", "ldp", "mip")]
-        stated = f"{group.notion.upper()} {float(group.epsilon):g}"
-        table.add_row("everybody" if group.name is None else group.name, stated, *levels)
-    console.print(table)
-    print_promises(console, plan)
-    outside = [value for value, weight in zip(plan.values, plan.groups[0].prior.weights, strict=True) if not weight]
-    if outside:
-        console.print(f"Outside the guarantee (prior zero): {', '.join(map(str, outside[:8]))}.")
+        shown.add_row(escape(group_label(group.name)), f"{group.notion.upper()} {float(group.epsilon):g}", *levels)
+    console.print(shown)
+    _more(console, len(plan.groups), "groups")
     console.print(
-        f"\n[green]The plan holds.[/green] Decided in exact integers; levels are rounded up. Plan {plan.hash}."
+        "[dim]LIP: how far a report raises (up) or lowers (down) a belief, as a logarithm.\n"
+        "LDP: the same for odds, under any belief.  MIP: mutual information.  Rounded up.[/dim]\n",
+        soft_wrap=True,
     )
+    print_promises(console, plan)
+    for group in plan.groups[:MAX_ROWS]:
+        outside = outside_values(group)
+        if outside:
+            names = ", ".join(map(str, outside[:8])) + (", …" if len(outside) > 8 else "")
+            console.print(
+                f"Outside the guarantee of {escape(group_label(group.name))} (prior zero): {escape(names)}.",
+                soft_wrap=True,
+            )
+    console.print(f"\n[green]The plan holds[/green], decided in exact integers. Plan {plan.hash}.", soft_wrap=True)
+
+
+def outside_values(group: Group) -> list[Value]:
+    """Values with prior zero, about which nothing can be promised."""
+    return [value for value, weight in zip(group.prior.values, group.prior.weights, strict=True) if not weight]
+
+
+# -- channels -------------------------------------------------------------------------------------------------------
 
 
 def channel_facts(group: Group) -> dict[str, Any]:
-    """The exact integers of one group, for JSON."""
+    """The exact integers of one group, for JSON. An implicit mechanism has no table; its description stands instead."""
+    facts = {"group": group.name, "values": list(group.prior.values), "prior": list(group.prior.weights)}
     if not isinstance(group.mechanism, Channel):
-        return {"group": group.name, "mechanism": group.to_dict()["mechanism"]}
-    return {
-        "group": group.name,
-        "values": list(group.prior.values),
-        "prior": list(group.prior.weights),
+        return facts | {"weights": None, "denominator": None, "mechanism": group.to_dict()["mechanism"]}
+    return facts | {
         "weights": [[str(cell) for cell in row] for row in group.mechanism.weights],
         "denominator": str(group.mechanism.denominator),
         "labels": list(group.mechanism.labels),
@@ -134,60 +203,162 @@ def channel_facts(group: Group) -> dict[str, Any]:
 def print_channels(console: Console, groups: Sequence[dict[str, Any]]) -> None:
     """Channels as percentages; the exact integers are in the JSON."""
     for facts in groups[:MAX_ROWS]:
-        console.print(f"[bold]{'everybody' if facts['group'] is None else facts['group']}[/bold]")
-        if "weights" not in facts:
-            console.print("an implicit mechanism on a circle; see --json")
+        console.print(f"[bold]{escape(group_label(facts['group']))}[/bold]: Pr(report | answer)")
+        if facts["weights"] is None:
+            console.print(
+                f"{len(facts['values']):,} answers: the mechanism is a rule, not a table; see --json and docs/plan.md."
+            )
             continue
-        labels = facts["labels"][:MAX_ROWS]
-        table = Table("answer", "prior", *(f"report {y} ({label})" for y, label in enumerate(labels)))
-        total, denominator = sum(facts["prior"]), int(facts["denominator"])
-        for value, weight, row in list(zip(facts["values"], facts["prior"], facts["weights"], strict=True))[:MAX_ROWS]:
-            cells = [percent(Fraction(int(cell), denominator)) for cell in row[:MAX_ROWS]]
-            table.add_row(str(value), percent(Fraction(weight, total)), *cells)
-        console.print(table)
-        console.print(f"over {denominator} = 2^{denominator.bit_length() - 1}; exact integers with --json")
+        _print_channel(console, facts)
+    _more(console, len(groups), "groups")
+
+
+def _print_channel(console: Console, facts: dict[str, Any]) -> None:
+    labels = facts["labels"][:MAX_REPORTS]
+    shown = table("answer", "prior", *(f"{y}: {str(label)[:9]}" for y, label in enumerate(labels)))
+    total, denominator = sum(facts["prior"]), int(facts["denominator"])
+    for value, weight, row in list(zip(facts["values"], facts["prior"], facts["weights"], strict=True))[:MAX_ROWS]:
+        cells = [percent(Fraction(int(cell), denominator)) for cell in row[:MAX_REPORTS]]
+        shown.add_row(escape(str(value)), percent(Fraction(weight, total)), *cells)
+    console.print(shown)
+    _more(console, len(facts["values"]), "answers")
+    _more(console, len(facts["labels"]), "reports", MAX_REPORTS)
+    bits = denominator.bit_length() - 1
+    size = f"2^{bits}" if denominator == 2**bits else str(denominator)
+    console.print(f"[dim]Each report has its best guess beside it. Exact integers over {size}: --json.[/dim]\n")
+
+
+# -- estimates ------------------------------------------------------------------------------------------------------
 
 
 def print_estimate(console: Console, plan: Plan, result: Estimate) -> None:
     """Estimates with intervals, the largest first where there are many, and the prior check in words."""
-    table = Table("", "estimate", "± standard error", f"{result.level:.0%} interval")
-    for column in table.columns[1:]:
-        column.justify = "right"
+    console.print(f"{result.n_reports:,} reports, estimator {result.estimator}")
+    if plan.question:
+        console.print(f"[bold]{escape(plan.question)}[/bold]", soft_wrap=True)
+    shown = table("answer" if counts_people(plan) else "", *estimate_headers(plan, result))
     rows = result.rows
     if len(rows) > MAX_ROWS:
-        rows = tuple(sorted(rows, key=lambda row: -row.estimate)[:MAX_ROWS])
+        rows = tuple(sorted(rows, key=lambda row: -_sortable(row.estimate))[:MAX_ROWS])
     for row in rows:
-        name = row_name(plan, row.value)
-        table.add_row(name, f"{row.estimate:,.1f}", f"{row.standard_error:,.1f}", f"{row.low:,.1f} … {row.high:,.1f}")
-    console.print(f"{result.n_reports:,} reports, estimator {result.estimator}")
-    console.print(table)
+        shown.add_row(escape(row_name(plan, row.value)), *estimate_cells(plan, result, row))
+    console.print(shown)
     if len(result.rows) > MAX_ROWS:
-        console.print(f"… the largest {MAX_ROWS} of {len(result.rows)}; all with --json.")
-    if len(result.rows) == 1 and result.n_reports:
-        mean = result.mean
-        console.print(f"per respondent: {mean.estimate:.4g} ({mean.low:.4g} … {mean.high:.4g})")
+        console.print(f"… the largest {MAX_ROWS} of {len(result.rows):,}; all with --json.")
     for sentence in prior_sentences(result):
         console.print(sentence, soft_wrap=True)
-    console.print(f"One forged report can move an estimate by at most {result.influence:.3g}.")
+    console.print(f"[dim]One forged report can move an estimate by at most {result.influence:.3g}.[/dim]")
+
+
+def print_breakdown(console: Console, plan: Plan, column: str, parts: Mapping[str, Estimate]) -> None:
+    """The parts of an estimate: one table for single totals, one after the other for histograms."""
+    console.print(f"\n[bold]by {escape(column)}[/bold]")
+    if isinstance(plan.task, Histogram):
+        for name, part in parts.items():
+            console.print(f"\n[bold]{escape(column)} = {escape(name or '(empty)')}[/bold]")
+            print_estimate(console, plan, part)
+        return
+    shown = table(column, "reports", *estimate_headers(plan, next(iter(parts.values())))) if parts else table(column)
+    for name, part in parts.items():
+        shown.add_row(escape(name or "(empty)"), f"{part.n_reports:,}", *estimate_cells(plan, part, part.rows[0]))
+    console.print(shown)
+    for name, part in parts.items():
+        for check in part.prior_check:
+            if check.contradicted:
+                console.print(f"[yellow]{escape(f'{column} = {name}: {alarm(part, check)}')}[/yellow]", soft_wrap=True)
 
 
 def prior_sentences(result: Estimate) -> list[str]:
-    """The prior check in words: each group that is contradicted, or one sentence if none is."""
+    """The prior check in words, as markup: each group that is contradicted, or one sentence if none is."""
     checks = result.prior_check
-    alarms = [f"[yellow]{check}[/yellow]" for check in checks if check.contradicted]
+    alarms = [f"[yellow]{escape(alarm(result, check))}[/yellow]" for check in checks if check.contradicted]
     if alarms or len(checks) <= 1:
-        return alarms or [str(check) for check in checks]
+        return alarms or [escape(str(check)) for check in checks]
     least = min(check.p_value for check in checks)
     return [f"The reports of all {len(checks)} groups agree with their priors (smallest p = {least:.2g})."]
 
 
+def alarm(result: Estimate, check: PriorCheck) -> str:
+    """What a contradicted prior means for this estimate."""
+    if result.estimator == "mmse":
+        return str(check)
+    name = "The reports" if check.group is None else f"The reports of group {check.group!r}"
+    return f"{name} contradict the prior (p = {check.p_value:.1g}); the estimator {result.estimator!r} does not use it."
+
+
+def counts_people(plan: Plan) -> bool:
+    """Whether estimates are numbers of people, so that shares make sense."""
+    return isinstance(plan.task, Histogram | Survey)
+
+
+def estimate_headers(plan: Plan, result: Estimate) -> tuple[str, ...]:
+    """The columns of `estimate_cells`."""
+    return "estimate", "± error", f"{result.level * 100:g}% interval", "share" if counts_people(plan) else "mean"
+
+
+def estimate_cells(plan: Plan, result: Estimate, row: Any) -> tuple[str, ...]:
+    """One row of an estimate in words, with as many digits as its standard error deserves."""
+    if not math.isfinite(row.estimate):
+        return "–", "–", "–", "–"
+    estimate, error, low, high = (
+        digits(x, row.standard_error) for x in (row.estimate, row.standard_error, row.low, row.high)
+    )
+    n = max(result.n_reports, 1)
+    share = f"{row.estimate / n:.2%}" if counts_people(plan) else digits(row.estimate / n, row.standard_error / n)
+    return estimate, error, f"{low} … {high}", share
+
+
 def row_name(plan: Plan, value: Value | None) -> str:
     """How a row is called: its value, the surveyed set, or the sum."""
-    from tacit.task import Survey
-
     if value is not None:
         return str(value)
     return " or ".join(map(str, plan.task.wanted)) if isinstance(plan.task, Survey) else "total"
+
+
+# -- numbers --------------------------------------------------------------------------------------------------------
+
+
+def finite(data: Any) -> Any:
+    """The same data with null for the numbers that JSON does not know.
+
+    >>> finite({"a": [1, math.inf]})
+    {'a': [1, None]}
+    """
+    if isinstance(data, dict):
+        return {key: finite(part) for key, part in data.items()}
+    if isinstance(data, list | tuple):
+        return [finite(part) for part in data]
+    return None if isinstance(data, float) and not math.isfinite(data) else data
+
+
+def digits(number: float, error: float) -> str:
+    """A number with two significant digits of its standard error.
+
+    >>> digits(8655.43, 77.2), digits(12.3456, 0.0123)
+    ('8,655', '12.346')
+    """
+    places = 1 if not 0 < error < math.inf else min(9, max(0, 1 - math.floor(math.log10(error))))
+    text = f"{number:,.{places}f}"
+    return text.lstrip("-") if not text.strip("-0.,") else text
+
+
+def significant(number: float) -> str:
+    """Three significant digits, thousands in groups.
+
+    >>> significant(0.01234567), significant(76.97), significant(5983.2)
+    ('0.0123', '77.0', '5,983')
+    """
+    places = 0 if number <= 0 else max(0, 2 - math.floor(math.log10(number)))
+    return f"{number:,.{places}f}"
+
+
+def _more(console: Console, count: int, what: str, shown: int = MAX_ROWS) -> None:
+    if count > shown:
+        console.print(f"… and {count - shown:,} more {what}; all with --json.")
+
+
+def _sortable(number: float) -> float:
+    return number if math.isfinite(number) else -math.inf
 
 
 def _error(mean_square: float | None) -> str:

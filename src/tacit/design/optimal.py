@@ -3,8 +3,8 @@
     maximise Σ_y λ_y gain(v_y)   subject to   Σ_y λ_y v_y = 1,  λ ≥ 0,  v_y in the lift set of the promise
 
 Closed forms serve two values (and any survey of one value or a set) and uniform priors; column generation serves
-everything else, sums at any size; the core-and-tail mechanism serves large histograms. Whatever the method, the finished
-integers pass the exact audit, and the certificate's error is computed from them.
+everything else, sums at any size; the core-and-tail mechanism serves large histograms. Whatever the method, the
+finished integers pass the exact audit, and the certificate's error is computed from them.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from tacit.prior import Floats
 
 #: Report classes with fewer expected reports are pooled, so that the chi-square approximation holds.
 MIN_EXPECTED = 5.0
-#: Below this p-value the prior counts as contradicted.
+#: How often a survey whose priors are all right is told that they are not; shared out over its groups.
 ALARM_LEVEL = 0.01
 
 
@@ -22,10 +22,11 @@ class PriorCheck:
     statistic: float
     degrees: int
     p_value: float
+    alarm_level: float = ALARM_LEVEL
 
     @property
     def contradicted(self) -> bool:
-        return self.p_value < ALARM_LEVEL
+        return self.p_value < self.alarm_level
 
     def __str__(self) -> str:
         name = "The reports" if self.group is None else f"The reports of group {self.group!r}"
@@ -33,7 +34,7 @@ class PriorCheck:
             return f"{name} agree with the prior (p = {self.p_value:.2g})."
         return (
             f"{name} contradict the prior (p = {self.p_value:.1g}): estimates that use it, and their intervals, can be "
-            "far off. Prefer the prior-free estimator 'unbiased'."
+            "far off. Prefer the prior-free estimator 'unbiased', where the plan allows it."
         )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -19,7 +19,7 @@ from tacit.core_tail import POSITION_BITS, CoreTail
 from tacit.core_tail_histogram import histogram_gains, posterior_sum
 from tacit.estimate.mle import information, maximum_likelihood
 from tacit.estimate.mmse import mmse_weights
-from tacit.estimate.prior_check import PriorCheck, check_prior
+from tacit.estimate.prior_check import ALARM_LEVEL, PriorCheck, check_prior
 from tacit.estimate.unbiased import NotEstimableError, unbiased_variance_weights, unbiased_weights
 from tacit.plan import Group, Plan
 from tacit.prior import Floats, Value
@@ -114,9 +114,11 @@ def estimate(
         Row(value, float(centre), float(error), float(middle - width), float(middle + width))
         for value, centre, error, middle, width in zip(_row_values(plan), shown, errors, total, reach, strict=True)
     )
-    checks = tuple(_check(group, counts) for group, counts in counted if counts.total)
+    checks = [_check(group, counts) for group, counts in counted if counts.total]
+    # Many groups have many chances to look odd: each gets its share of the false alarms.
+    shared = tuple(replace(check, alarm_level=ALARM_LEVEL / len(checks)) for check in checks)
     influence = max(part.influence for part in parts)
-    return Estimate(tally.n_reports, estimator, level, rows, checks, influence, project)
+    return Estimate(tally.n_reports, estimator, level, rows, shared, influence, project)
 
 
 def project_to_counts(estimates: Floats, total: float) -> Floats:

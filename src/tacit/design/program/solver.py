@@ -25,6 +25,7 @@ from tacit.design.program.outputs import basic, merge_reports
 
 _DIRECT_LIMIT = 160
 _FIRST_BUNDLES = 14
+_ARC_LIMIT = 1200
 _PULL = 0.8
 
 
@@ -181,8 +182,11 @@ def _run(search: _Search) -> None:
         search.bound = search.best = 0.0
         return
     search.bound = cheap_bound(search.prior, search.gain, search.lift_set)
-    for order in starting_orders(search.prior, search.gain, search.rng, 4):
-        search.offer(*arc_design(search.prior, search.lift_set, order), "arcs")
+    # Arcs over all of very many values would be a table of their square; bundles of values serve as a start.
+    start = Merged.by(bundles(search.prior, search.gain, _ARC_LIMIT), search.prior, search.gain)
+    for order in starting_orders(start.prior, start.gain, search.rng, 4):
+        lifts, probabilities = arc_design(start.prior, search.lift_set, order)
+        search.offer(lifts[:, start.group], probabilities, "arcs")
     if np.ptp(search.prior) < 1e-15:
         # By symmetry equal duals are best when the gain is symmetric too, and they cost nothing to try.
         search.prove(np.zeros(n))

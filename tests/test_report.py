@@ -1,0 +1,139 @@
+"""The HTML page: complete, self-contained, escaped, and loud when the prior is contradicted."""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+from tacit import Histogram, Prior, Sum, Survey
+from tacit.estimate import estimate
+from tacit.plan import Plan
+from tacit.planning import GroupPrior, make_plan
+from tacit.report import MAX_BARS, MAX_TABLE, _ticks, page, write_report
+from tacit.tally import Counts, Tally
+
+NASTY = '<b onload="x">&'
+
+
+def tally_of(plan: Plan, n: int = 1000, skew: float = 0.0) -> Tally:
+    """Reports as the prior predicts them, or with some of them moved to the first report."""
+    groups = {}
+    for group in plan.groups:
+        shares = group.mechanism.marginal(group.prior) * (1 - skew)
+        shares[0] += skew
+        groups[group.name] = Counts.of(np.repeat(np.arange(len(shares)), np.rint(n * shares).astype(int)))
+    return Tally(plan.hash, groups)
+
+
+def html_of(plan: Plan, skew: float = 0.0, parts: bool = False, **options) -> str:
+    tally = tally_of(plan, skew=skew)
+    result = estimate(plan, tally, **options)
+    return page(plan, result, {NASTY: result, "": result} if parts else {}, NASTY if parts else None, tally)
+
+
+def one(prior: Prior, task: object, **options) -> Plan:
+    return make_plan([GroupPrior(None, prior, Fraction(1))], task, 1, **options)
+
+
+SURVEY = one(Prior.of({"yes": 0.3, "no": 0.7}), Survey("yes"), question=f"Well {NASTY}?")
+PLANS = {
+    "survey": SURVEY,
+    "sum": one(Prior.uniform(4), Sum()),
+    "histogram": one(Prior.of({NASTY: 0.5, "b": 0.3, "c": 0.2, "never": 0}), Histogram()),
+    "groups": make_plan(
+        [
+            GroupPrior(NASTY, Prior.of({"yes": 0.3, "no": 0.7}), Fraction(1, 2)),
+            GroupPrior("old", Prior.of({"yes": 0.1, "no": 0.9}), Fraction(1, 2)),
+        ],
+        Survey("yes"),
+        1,
+    ),
+}
+
+
+class Outline(HTMLParser):
+    """Collects tags and attributes."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.attributes: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.attributes += [name for name, _ in attrs]
+
+
+@pytest.mark.parametrize("name", PLANS)
+@pytest.mark.parametrize("parts", [False, True])
+def test_the_page_loads_nothing_and_runs_nothing(name, parts):
+    text = html_of(PLANS[name], parts=parts)
+    assert not re.search(r"https?:|//|url\(|@import", text)
+    outline = Outline(text)
+    assert not {"script", "link", "img", "iframe", "object", "a", "b"} & set(outline.tags)
+    assert not {"src", "href", "onload", "xlink:href", "style"} & set(outline.attributes)
+    assert {"svg", "table", "title", "h1"} <= set(outline.tags)
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_names_are_escaped(name):
+    text = html_of(PLANS[name], parts=True)
+    assert NASTY not in text
+    assert "&lt;b onload=&quot;x&quot;&gt;&amp;" in text
+
+
+def test_the_alarm_shows_only_when_the_prior_is_contradicted():
+    calm, loud = html_of(SURVEY), html_of(SURVEY, skew=0.5)
+    assert "agree with the prior of every group" in calm
+    assert 'class="warn"' not in calm
+    assert 'class="warn"' in loud
+    assert "contradict the prior" in loud
+    assert "Prefer the prior-free estimator" in loud
+    prior_free = html_of(SURVEY, skew=0.5, estimator="unbiased")
+    assert "does not use it" in prior_free
+    assert "Prefer" not in prior_free
+
+
+def test_the_headline_and_the_promise_are_the_plans_own():
+    text = html_of(SURVEY)
+    assert '<div class="big">300</div>' in text
+    assert "of 1,000 people" in text
+    assert "30% is believed with at most" in text
+    assert "the prior alone" in text
+
+
+def test_values_outside_the_guarantee_are_named():
+    assert "Outside the guarantee, with prior zero: never." in html_of(PLANS["histogram"])
+
+
+def test_many_values_are_cut():
+    plan = one(Prior.uniform(MAX_TABLE + 20), Histogram())
+    text = html_of(plan)
+    assert text.count('class="dot"') == MAX_BARS + 1
+    assert f"The largest {MAX_TABLE} of {MAX_TABLE + 20}." in text
+
+
+def test_an_empty_tally_makes_a_page():
+    tally = Tally(SURVEY.hash, {})
+    assert "0 randomized reports" in page(SURVEY, estimate(SURVEY, tally), {}, None, tally)
+
+
+def test_the_page_is_written_whole(tmp_path):
+    tally = tally_of(SURVEY)
+    write_report(tmp_path / "report.html", SURVEY, estimate(SURVEY, tally))
+    assert (tmp_path / "report.html").read_text().endswith("</html>\n")
+    assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
+
+
+@pytest.mark.parametrize(("low", "high"), [(0, 1), (-257, 9350), (8500, 8800), (5, 5), (0, 0), (-3e-7, 2e-7), (0, 4e9)])
+def test_ticks_enclose_their_range_and_are_few(low, high):
+    ticks = _ticks(low, high)
+    assert ticks[0] <= low
+    assert ticks[-1] >= high
+    assert 2 <= len(ticks) <= 9
+    assert ticks == sorted(set(ticks))
