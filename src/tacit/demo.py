@@ -56,7 +56,7 @@ def run() -> None:
     sized = ["--epsilon", str(EPSILON), "--respondents", str(PEOPLE)]
     _type(console, "plan", str(OUT / "priors.csv"), *asked, *sized, "-o", plan)
     _type(console, "perturb", plan, answers, "-o", reports)
-    _type(console, "estimate", plan, reports, "--html", str(OUT / "report.html"))
+    _type(console, "estimate", plan, reports, "--by", "group", "--html", str(OUT / "report.html"))
     console.print(f"\nThe truth, which nobody but this simulation knows: [bold]{truth:,}[/bold].\n")
     console.print("[bold]Why not the published formula?[/bold] It breaks its own promise for rare answers:\n")
     console.print(promises())

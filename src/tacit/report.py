@@ -220,7 +220,7 @@ def _figure(marks: Sequence[_Mark], from_zero: bool) -> str:
         return ""
     ends = [end for mark in shown for end in (mark.low, mark.high, mark.prior) if math.isfinite(end)]
     ticks = _ticks(min([*ends, 0.0] if from_zero else ends), max(ends))
-    margin = 24 + min(190, 7 * max(len(_short(mark.name)) for mark in shown))
+    margin = 26 + min(230, 9 * max(len(_short(mark.name)) for mark in shown))
     width, top, step = 800, 34, 28
     scale = (width - margin - 30) / (ticks[-1] - ticks[0])
 
