@@ -86,7 +86,11 @@ def tally_command(
     from tacit.personal.files import load_tally, save_tally, tally_file
 
     loaded = PersonalPlan.load(plan)
-    options: dict[str, Any] = {"prior_column": prior_column, "weight_column": weight_column, "offset_column": offset_column}
+    options: dict[str, Any] = {
+        "prior_column": prior_column,
+        "weight_column": weight_column,
+        "offset_column": offset_column,
+    }
     parts = [
         load_tally(loaded, path) if path.endswith(".json") else tally_file(loaded, path, **options) for path in reports
     ]
