@@ -269,6 +269,14 @@ def test_equal_priors_are_designed_once_and_thousands_need_no_linear_program(mon
     assert found[0] is found[300]
 
 
+@pytest.mark.parametrize("task", [Histogram(), Sum()], ids=["histogram", "sum"])
+def test_the_same_question_has_the_same_answer(task):
+    prior = named_prior("dirichlet", 60)
+    first, second = (design(prior, task, 1) for _ in range(2))
+    assert (first.channel.weights == second.channel.weights).all()
+    assert first.certificate.to_dict() == second.certificate.to_dict()
+
+
 def test_zero_budget_and_tiny_priors():
     silent = design(named_prior("zipf", 5), Histogram(), 0)
     assert silent.certificate.gain == pytest.approx(0, abs=1e-12)

@@ -8,6 +8,9 @@ from typing import Literal
 
 Version = Literal["published", "corrected"]
 
+#: A simulated point must lie within this many of its own standard errors of the analytic value.
+BAND = 4.0
+
 
 @dataclass(frozen=True)
 class Point:
@@ -25,12 +28,22 @@ class Point:
     standard_error: float | None = None
     expected: float | None = None
 
+    @property
+    def deviation(self) -> float | None:
+        """|simulated − analytic| in standard errors; None for a point that is not simulated."""
+        if self.standard_error is None or self.expected is None:
+            return None
+        # The last digits of the analytic value are rounding, also where the error is so rare that none was seen.
+        distance = max(0.0, abs(self.y - self.expected) - 1e-12)
+        return distance / self.standard_error if self.standard_error > 0 else (0.0 if distance == 0 else float("inf"))
+
 
 @dataclass(frozen=True)
 class Figure:
     """A figure of the paper, or one of ours: its points, and a sentence on what changed.
 
-    `panels` names the parts of the figure in order; every point belongs to one of them.
+    `panels` names the parts of the figure in order; every point belongs to one of them. `epsilon` is the promised
+    budget where the x-axis is not it. `kind` "plane" is a map of channels (Figure 10), not error against something.
     """
 
     name: str
@@ -42,6 +55,18 @@ class Figure:
     panels: tuple[str, ...] = ("",)
     log_y: bool = False
     notes: tuple[str, ...] = field(default=())
+    epsilon: float | None = None
+    kind: Literal["lines", "plane"] = "lines"
+
+    @property
+    def simulated(self) -> tuple[Point, ...]:
+        """The points that come from Monte Carlo."""
+        return tuple(point for point in self.points if point.deviation is not None)
+
+    @property
+    def disagreements(self) -> tuple[Point, ...]:
+        """Simulated points that contradict their analytic value."""
+        return tuple(point for point in self.simulated if not (point.deviation or 0.0) <= BAND)
 
 
 @dataclass(frozen=True)
