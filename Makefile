@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
 
-.PHONY: demo test lint bench lock clean
+.PHONY: demo test lint figures bench lock clean
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "tacit needs Python 3.11 or newer")'
@@ -22,6 +22,9 @@ lint: $(READY)  ## style, types and the direction of imports
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+figures: $(READY)  ## the paper's evaluation, published beside corrected, into out/figures
+	OPENBLAS_NUM_THREADS=1 $(BIN)/tacit reproduce --out out/figures
 
 bench: $(READY)  ## gain over the proven bound, and reports per second, beside named baselines
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[bench]"

@@ -388,6 +388,37 @@ def compare_command(
         compare.show_rows(out, rows)
 
 
+@app.command("reproduce", epilog="Example: tacit reproduce 2 5 8 --out figures --data ../shared/data")
+def reproduce_command(
+    figures: Annotated[
+        list[str] | None, typer.Argument(metavar="[FIGURE]...", help="Such as 2, 6a, 8; else all.")
+    ] = None,
+    folder: Annotated[Path, _option("--out", metavar="DIR", help="Folder to write to.")] = Path("out/figures"),
+    data: Annotated[Path | None, _option(metavar="DIR", help="Folder with the public data sets.")] = None,
+    runs: Annotated[int, _option(metavar="N", help="Monte-Carlo runs.")] = 10_000,
+    seed: Annotated[int, _option(metavar="S", help="The same seed gives the same files.")] = 0,
+    force: Annotated[bool, _option("--force", help="Compute also what an earlier call kept.")] = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """Draw the paper's figures, as published and corrected, with a page that explains what changed."""
+    from tacit import show
+    from tacit.evaluation.figure import Options
+    from tacit.evaluation.reproduce import reproduce
+
+    if data is not None and not data.is_dir():
+        raise ValueError(f"There is no folder {data} with data.")
+    with _watching("computing figures") as watch:
+        watch(0, None)
+        made = reproduce(figures or [], folder, Options(runs=runs, seed=seed, data=data), watch, force=force)
+    if as_json:
+        _print_json(made.to_dict())
+    else:
+        show.print_reproduction(out, made)
+    if not made.agrees:
+        err.print("[red]Monte Carlo contradicts theory; see the page.[/red]")
+        raise typer.Exit(1)
+
+
 @app.command("demo", epilog="Example: tacit demo")
 def demo_command() -> None:
     """A rare-disease survey from the plan to the estimate, on simulated people. Writes to out/demo."""
