@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -128,18 +129,20 @@ def _limits(axes: Any, figure: Figure, panel: str) -> None:
 
 
 def _levels(axes: Any, figure: Figure, curves: dict[str, list[Point]]) -> None:
-    """Write the level really reached beside the points of the published form that break their promise."""
-    name = next((name for name in curves if name.startswith("published,") and not name.endswith(SIMULATED)), None)
-    if name is None:
-        return
-    points = curves[name]
-    for point in points[:: max(1, len(points) // 5)]:
-        promised = point.x if figure.epsilon is None else figure.epsilon
-        if point.level is not None and point.level > promised + 1e-9:
-            axes.annotate(
-                f"{point.level:.1f}", (point.x, point.y), xytext=(0, -13), textcoords="offset points", ha="center",
-                fontsize=7.5, color=_RED,
-            )  # fmt: skip
+    """Write the level really reached beside points that break their promise: of the published form, or of any other."""
+    published = [name for name in curves if name.startswith("published,") and not name.endswith(SIMULATED)]
+    others = [name for name in curves if not name.startswith("published") and not name.endswith(SIMULATED)]
+    for name in [*published[:1], *others]:
+        # A panel that draws the level itself needs no second telling.
+        points = [point for point in curves[name] if "level" not in point.panel]
+        for point in points[:: max(1, len(points) // 5)]:
+            promised = point.x if figure.epsilon is None else figure.epsilon
+            if point.level is not None and point.level > promised + 1e-9:
+                level = "∞" if math.isinf(point.level) else f"{point.level:.1f}"
+                axes.annotate(
+                    level, (point.x, point.y), xytext=(0, -13), textcoords="offset points", ha="center",
+                    fontsize=7.5, color=_RED,
+                )  # fmt: skip
 
 
 def _style(name: str, *taken: Sequence[tuple[str, str, str]]) -> tuple[str, str, str]:
