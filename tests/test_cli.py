@@ -222,7 +222,7 @@ def test_a_plan_can_be_written_to_standard_output():
     Path("priors.csv").write_text(PRIOR)
     text = tacit("plan", "priors.csv", "--task", "histogram", "--epsilon", 1, "-o", "-")
     Path("plan.json").write_text(text)
-    tacit("audit", "plan.json")
+    assert json.loads(tacit("audit", "plan.json", "--json"))["holds"] is True
 
 
 # -- what goes wrong ------------------------------------------------------------------------------------------------

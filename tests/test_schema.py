@@ -69,7 +69,7 @@ def test_the_schema_is_one():
 
 @pytest.mark.parametrize("name", PLANS)
 def test_every_plan_that_is_written_fits(name):
-    VALIDATOR.validate(written(name))
+    assert list(VALIDATOR.iter_errors(written(name))) == []
 
 
 def test_both_kinds_of_mechanism_are_among_them():
