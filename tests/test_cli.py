@@ -337,8 +337,7 @@ def test_help_has_an_example_and_the_reference_has_every_option(name):
     options = [option for param in COMMANDS[name].params for option in (*param.opts, *param.secondary_opts)]
     named = [option for option in options if option.startswith("-") and option != "--help"]
     assert [option for option in named if f"`{option}`" not in section[0]] == []
-    if name != "demo":
-        assert "--json" in named
+    assert "--json" in named
 
 
 def test_the_reference_invents_no_command_and_no_option():

@@ -104,9 +104,11 @@ def test_the_four_commands_lead_to_an_estimate(tmp_path):
         return subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path).stdout
 
     tacit("plan", "no", "yes", "--task", "survey", "--value", "yes", "--epsilon", "1", "-o", "plan.json")
-    tacit("perturb", "plan.json", "answers.csv", "-o", "reports.csv")
+    done = json.loads(tacit("perturb", "plan.json", "answers.csv", "-o", "reports.csv", "--json"))
+    assert (done["rows"], done["reports"]) == (3000, 3000)
     assert "yes" not in (tmp_path / "reports.csv").read_text()
-    tacit("tally", "plan.json", "reports.csv", "-o", "tally.json")
+    counted = json.loads(tacit("tally", "plan.json", "reports.csv", "-o", "tally.json", "--json"))
+    assert counted == {"file": "tally.json", "n_reports": 3000, "refused": 0}
     (row,) = json.loads(tacit("estimate", "plan.json", "tally.json", "--json"))["estimates"]
     # Five standard errors; guessing from nothing (half of all) is far outside.
     assert abs(row["estimate"] - (answers == "yes").sum()) < 5 * row["standard_error"]

@@ -420,8 +420,11 @@ def reproduce_command(
 
 
 @app.command("demo", epilog="Example: tacit demo")
-def demo_command() -> None:
+def demo_command(as_json: JsonFlag = False) -> None:
     """A rare-disease survey from the plan to the estimate, on simulated people. Writes to out/demo."""
     from tacit import demo
 
-    demo.run()
+    if as_json:
+        _print_json(demo.run_for_scripts())
+    else:
+        demo.run()

@@ -20,6 +20,7 @@ from tacit.cli import (
     _print_json,
     _target,
     _watching,
+    err,
     out,
 )
 
@@ -35,6 +36,7 @@ def plan_command(
     value: ValueOption = None,
     resolution: Annotated[int, _option(help="Priors are multiples of 1 over this.")] = 10_000,
     question: Annotated[str | None, _option(help="The question, kept in the plan.")] = None,
+    as_json: JsonFlag = False,
 ) -> None:
     """Write the contract: no prior is in it."""
     from tacit.personal import PersonalPlan
@@ -45,8 +47,12 @@ def plan_command(
     _target(output)
     everybody = GroupPrior(None, Prior.uniform(domain), Fraction(1))
     wanted = make_task(task, value or [], [everybody])
-    PersonalPlan.of(wanted, domain, epsilon, resolution, question=question).save(output)
-    out.print(f"wrote {output}")
+    made = PersonalPlan.of(wanted, domain, epsilon, resolution, question=question)
+    made.save(output)
+    if as_json:
+        _print_json({"plan": made.hash, "file": str(output)})
+    else:
+        out.print(f"wrote {output}")
 
 
 @app.command("perturb")
@@ -58,6 +64,7 @@ def perturb_command(
     prior_column: Annotated[str, _option(help="Column, or start of the columns, with the priors.")] = "prior",
     keep: Annotated[list[str] | None, _option(help="Public column to carry along; repeatable.")] = None,
     on_unknown: Annotated[Literal["stop", "skip"], _option(help="What to do with bad rows.")] = "stop",
+    as_json: JsonFlag = False,
 ) -> None:
     """Randomize answers; the quantised prior travels with the report."""
     from tacit.personal import PersonalPlan
@@ -66,7 +73,12 @@ def perturb_command(
     with _watching("randomizing") as watch:
         options: dict[str, Any] = {"column": column, "prior_column": prior_column, "keep": tuple(keep or ())}
         done = perturb_file(PersonalPlan.load(plan), answers, output, on_unknown=on_unknown, progress=watch, **options)
-    typer.echo(f"{done.reports:,} reports of {done.rows:,} rows; skipped {sum(done.skipped.values()):,}.", err=True)
+    if as_json:
+        # Standard output may hold the reports.
+        facts = {"rows": done.rows, "reports": done.reports, "skipped": dict(done.skipped)}
+        _print_json(facts, err if output == "-" else out)
+    else:
+        err.print(f"{done.reports:,} reports of {done.rows:,} rows, {sum(done.skipped.values()):,} skipped.")
 
 
 @app.command("tally")
@@ -77,6 +89,7 @@ def tally_command(
     prior_column: Annotated[str, _option(help="Column, or start of the columns, with the priors.")] = "prior",
     weight_column: WeightColumn = None,
     offset_column: OffsetColumn = None,
+    as_json: JsonFlag = False,
 ) -> None:
     """Count reports per prior, and merge tallies."""
     from functools import reduce
@@ -96,7 +109,10 @@ def tally_command(
     ]
     tally = reduce(PersonalTally.merge, parts)
     save_tally(tally, output)
-    out.print(f"{tally.n_reports:,} reports counted, {tally.refused:,} refused; wrote {output}.")
+    if as_json:
+        _print_json({"file": str(output), "n_reports": tally.n_reports, "refused": tally.refused})
+    else:
+        out.print(f"{tally.n_reports:,} reports counted, {tally.refused:,} refused; wrote {output}.")
 
 
 @app.command("estimate")

@@ -7,11 +7,13 @@ are simulated. Everything runs through the same commands a user types, and the f
 from __future__ import annotations
 
 import csv
+import json
 import math
 import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from rich.console import Console
@@ -41,7 +43,6 @@ BRFSS_2020 = {
 def run() -> None:
     """Print the demo."""
     console = Console(highlight=False)
-    OUT.mkdir(parents=True, exist_ok=True)
     console.print("[bold]Tacit: ask a crowd, learn the total, never the person[/bold]\n")
     console.print(
         f"{PEOPLE:,} people are asked whether they have heart disease. Each device randomizes the answer before it is "
@@ -49,14 +50,12 @@ def run() -> None:
         f"e^{EPSILON} = {math.exp(EPSILON):.2f}, up or down. What is known before, the rate for each age and sex, "
         "comes from last year's survey.\n"
     )
-    write_priors(OUT / "priors.csv")
-    truth = write_answers(OUT / "answers.parquet")
-    plan, answers, reports = (str(OUT / name) for name in ("plan.json", "answers.parquet", "reports.parquet"))
-    asked = ["--task", "survey", "--value", "yes", "--question", "Do you have heart disease?"]
-    sized = ["--epsilon", str(EPSILON), "--respondents", str(PEOPLE)]
-    _type(console, "plan", str(OUT / "priors.csv"), *asked, *sized, "-o", plan)
-    _type(console, "perturb", plan, answers, "-o", reports)
-    _type(console, "estimate", plan, reports, "--by", "group", "--html", str(OUT / "report.html"))
+    truth, commands = prepare()
+    for words in commands:
+        shown = " ".join(f'"{word}"' if " " in word else word for word in words)
+        console.print(f"[bold cyan]$ tacit {shown}[/bold cyan]", soft_wrap=True)
+        subprocess.run([sys.executable, "-m", "tacit", *words], check=True)
+        console.print()
     console.print(f"\nThe truth, which nobody but this simulation knows: [bold]{truth:,}[/bold].\n")
     console.print("[bold]Why not the published formula?[/bold] It breaks its own promise for rare answers:\n")
     console.print(promises())
@@ -64,6 +63,33 @@ def run() -> None:
         "\nEvery level is decided on the integers that devices use, not on floats or samples: see docs/theory.md.\n"
         f"Open [bold]{OUT / 'report.html'}[/bold] for the estimate with plots.\n"
     )
+
+
+def run_for_scripts() -> dict[str, Any]:
+    """The same without the story: what each command says in JSON, and the truth."""
+    truth, commands = prepare()
+    said: dict[str, Any] = {"folder": str(OUT), "truth": truth}
+    for words in commands:
+        ran = subprocess.run(
+            [sys.executable, "-m", "tacit", *words, "--json"], check=True, capture_output=True, text=True
+        )
+        said[words[0]] = json.loads(ran.stdout)
+    return said
+
+
+def prepare() -> tuple[int, list[list[str]]]:
+    """Write priors and simulated answers. Returns how many have the disease, and the commands to run."""
+    OUT.mkdir(parents=True, exist_ok=True)
+    write_priors(OUT / "priors.csv")
+    truth = write_answers(OUT / "answers.parquet")
+    plan, answers, reports = (str(OUT / name) for name in ("plan.json", "answers.parquet", "reports.parquet"))
+    asked = ["--task", "survey", "--value", "yes", "--question", "Do you have heart disease?"]
+    sized = ["--epsilon", str(EPSILON), "--respondents", str(PEOPLE)]
+    return truth, [
+        ["plan", str(OUT / "priors.csv"), *asked, *sized, "-o", plan],
+        ["perturb", plan, answers, "-o", reports],
+        ["estimate", plan, reports, "--by", "group", "--html", str(OUT / "report.html")],
+    ]
 
 
 def write_priors(path: Path) -> None:
@@ -108,11 +134,3 @@ def promises(groups: Sequence[str] = tuple(BRFSS_2020)) -> Table:
         ours = audit(optimal_binary(prior, EPSILON), prior).lip.epsilon
         table.add_row(name, f"{ill / people:.1%}", f"{EPSILON}", f"{published:.3f}", f"{ours:.3f}", kept)
     return table
-
-
-def _type(console: Console, *words: str) -> None:
-    """Show a command as a user would type it, and run it."""
-    shown = " ".join(f'"{word}"' if " " in word else word for word in words)
-    console.print(f"[bold cyan]$ tacit {shown}[/bold cyan]", soft_wrap=True)
-    subprocess.run([sys.executable, "-m", "tacit", *words], check=True)
-    console.print()
