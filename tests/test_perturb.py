@@ -80,6 +80,7 @@ def test_secure_reports_follow_the_channel_and_not_a_slightly_wrong_one():
     assert chi_square_p(wrong, 1, reports) < 1e-9
 
 
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")  # a fork is the point, threads or not
 def test_secure_words_differ_between_draws_and_after_a_fork():
     source = SecureWords()
     first, second = source.draw(8, 64), source.draw(8, 64)
