@@ -249,6 +249,22 @@ def test_an_interrupt_returns_the_best_so_far_with_a_valid_certificate():
     assert verify(found).holds
 
 
+def test_an_interrupted_prior_free_design_is_valid_too():
+    calls = []
+
+    def impatient(variance, bound):
+        calls.append((variance, bound))
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+
+    prior = named_prior("dirichlet", 20)
+    found = design(prior, Histogram(), 1, aim="prior_free", gap=1e-9, progress=impatient)
+    assert len(calls) == 2
+    assert found.certificate.status == "interrupted"
+    assert satisfies(found.channel, prior, "lip", 1)
+    assert verify(found).holds
+
+
 def test_a_certificate_that_claims_too_much_is_caught():
     found = design(named_prior("dirichlet", 6), Histogram(), 1)
     better = replace(found.certificate, error_bound=found.certificate.error_bound * 1.01)

@@ -167,7 +167,8 @@ def _prior_free(request: Request) -> Design:
     from tacit.design.program.prior_free import proving_duals, solve_prior_free
 
     p, g, lifts = request.p, request.g, request.promise.lifts
-    free = solve_prior_free(p, g, lifts, gap=request.gap, time_limit=request.time_limit)
+    limits: dict[str, Any] = {"gap": request.gap, "time_limit": request.time_limit}
+    free = solve_prior_free(p, g, lifts, progress=request.progress, **limits)
     channel = _table(request, free.lifts, free.probabilities)
     made = _designed(request, channel, 0.0, None, free.method, free.status)
     variance = unbiased_variance(request.task, channel, request.prior)

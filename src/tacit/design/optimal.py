@@ -60,7 +60,8 @@ def design(
     separate budget for lowering beliefs (math.inf for none); `ldp_cap` caps the LDP level as well; `invertible` mixes
     in what prior-free estimates need; `max_outputs` limits the number of reports. The search stops at a relative `gap`
     (by default 0.1% up to 50 values, 0.4% up to 200, 0.8% beyond), at `time_limit` seconds, or at a keyboard
-    interrupt, and returns its best channel with a valid certificate. `progress` is called with gain and bound.
+    interrupt, and returns its best channel with a valid certificate. `progress` is called with gain and
+    bound, or, for the aim "prior_free", with variance and bound.
 
     >>> from tacit.task import Histogram
     >>> found = design(Prior.of({"a": 0.5, "b": 0.3, "c": 0.2}), Histogram(), epsilon=1)

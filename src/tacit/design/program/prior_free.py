@@ -20,6 +20,7 @@ which for g = diag(w) and C = diag(a) + P (wP - a)' leaves a separable gain prob
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import inf
 from time import perf_counter
@@ -66,9 +67,17 @@ def prior_free_variance(prior: Array, g: Array, lifts: Array, probabilities: Arr
 
 
 def solve_prior_free(
-    prior: Array, g: Array, lift_set: LiftSet, *, gap: float = 1e-3, time_limit: float = 30.0
+    prior: Array,
+    g: Array,
+    lift_set: LiftSet,
+    *,
+    gap: float = 1e-3,
+    time_limit: float = 30.0,
+    progress: Callable[[float, float], None] | None = None,
 ) -> PriorFreeDesign:
     """The channel with the smallest prior-free variance for task `g` (d, m), by column generation.
+
+    `progress` sees the variance reached and the bound. An interrupt from the keyboard returns the best so far.
 
     Up to 12 values every vertex is considered; beyond 200 only mixtures of arcs are (no weights are optimised).
     """
@@ -89,24 +98,29 @@ def solve_prior_free(
     pool = all_vertices(prior, lift_set) if len(prior) <= _POOL_LIMIT else None
     best = (prior_free_variance(prior, g, lifts, weights), lifts, weights)
     bound, duals = _separable_bound(prior, g, lift_set, lifts, weights, time_limit / 6), np.zeros(len(prior))
-    while len(prior) <= _NEWTON_LIMIT:
-        iterations += 1
-        weights, mu = _weights(lifts, weights, g, gap)
-        trimmed = polished(lifts, np.where(weights > _trim(weights), weights, 0.0))
-        best = min(best, (prior_free_variance(prior, g, *trimmed), *trimmed), key=lambda design: design[0])
-        gain, shifted, proved = _certificate(prior, g, lift_set, lifts, weights, mu)
-        if proved > bound:
-            bound, duals = proved, shifted
-        found = _columns(prior, gain, lift_set, shifted, lifts, pool, rng)
-        late = perf_counter() - started > time_limit * 2 / 3
-        if best[0] - bound <= gap * best[0] or late or not len(found):
-            bound = max(bound, _separable_bound(prior, g, lift_set, *best[1:], time_limit / 6))
-            status = "within gap" if best[0] - bound <= gap * best[0] else "time limit" if late else "stalled"
-            break
-        # The first columns span everything; without them J may become singular before the end.
-        keep = (weights > _trim(weights)) | (np.arange(len(weights)) < n_start)
-        lifts = np.concatenate([lifts[keep], found])
-        weights = np.concatenate([weights[keep], np.full(len(found), 1e-3 / len(found))])
+    try:
+        while len(prior) <= _NEWTON_LIMIT:
+            iterations += 1
+            weights, mu = _weights(lifts, weights, g, gap)
+            trimmed = polished(lifts, np.where(weights > _trim(weights), weights, 0.0))
+            best = min(best, (prior_free_variance(prior, g, *trimmed), *trimmed), key=lambda design: design[0])
+            gain, shifted, proved = _certificate(prior, g, lift_set, lifts, weights, mu)
+            if proved > bound:
+                bound, duals = proved, shifted
+            if progress is not None:
+                progress(best[0], bound)
+            found = _columns(prior, gain, lift_set, shifted, lifts, pool, rng)
+            late = perf_counter() - started > time_limit * 2 / 3
+            if best[0] - bound <= gap * best[0] or late or not len(found):
+                bound = max(bound, _separable_bound(prior, g, lift_set, *best[1:], time_limit / 6))
+                status = "within gap" if best[0] - bound <= gap * best[0] else "time limit" if late else "stalled"
+                break
+            # The first columns span everything; without them J may become singular before the end.
+            keep = (weights > _trim(weights)) | (np.arange(len(weights)) < n_start)
+            lifts = np.concatenate([lifts[keep], found])
+            weights = np.concatenate([weights[keep], np.full(len(found), 1e-3 / len(found))])
+    except KeyboardInterrupt:
+        status = "interrupted"
     method = "arcs" if iterations == 0 else "all vertices" if pool is not None else "column generation"
     seconds = perf_counter() - started
     return PriorFreeDesign(best[1], best[2], best[0], max(bound, 0.0), duals, iterations, seconds, method, status)
