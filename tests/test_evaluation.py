@@ -20,8 +20,8 @@ from tacit.design import (
     unary_encoding,
 )
 from tacit.design.binary import published_binary_mse
-from tacit.evaluation import central, central_bound, curves, monte_carlo, plane, reproduce, simulate
-from tacit.evaluation.figure import BAND, DataMissingError, Figure, Options
+from tacit.evaluation import central, central_bound, curves, draw, monte_carlo, plane, reproduce, simulate
+from tacit.evaluation.figure import BAND, DataMissingError, Figure, Options, Point
 from tacit.evaluation.html import agreement
 from tacit.evaluation.paper import _unary_level
 from tacit.task import Histogram
@@ -324,3 +324,11 @@ def test_more_budget_never_hurts(figures):
             for curve in (curves.OPTIMAL, curves.BEST_LDP):
                 ys = [point.y for point in figures[name].points if (point.panel, point.curve) == (panel, curve)]
                 assert all(after <= before + 1e-9 for before, after in pairwise(ys))
+
+
+def test_no_published_curve_is_drawn_without_the_level_it_reaches():
+    points = [Point("", "published", "published", x, 1.0, level) for x, level in ((1.0, 4.2), (2.0, math.inf))]
+    figure = Figure("f", "t", "x", "y", tuple(points), "r")
+    assert draw._label(figure, "published", points) == "published, reaches ε = 4.20 for 1"
+    assert draw._label(figure, "published", points[1:]) == "published, reaches ε = ∞ for 2"
+    assert draw._label(figure, "optimal ε-LIP", points) == "optimal ε-LIP"

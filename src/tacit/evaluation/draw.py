@@ -7,7 +7,19 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tacit.evaluation.curves import BEST_LDP, BOUND, CENTRAL, FREE, HALF, K_ARY, NO_DATA, OPTIMAL, PUBLISHED_LDP, UNARY
+from tacit.evaluation.curves import (
+    BEST_LDP,
+    BOUND,
+    CENTRAL,
+    FREE,
+    HALF,
+    K_ARY,
+    NO_DATA,
+    OPTIMAL,
+    PUBLISHED_LDP,
+    UNARY,
+    reached,
+)
 from tacit.evaluation.figure import Figure, Point, Version
 from tacit.evaluation.plane import CONTOUR
 from tacit.evaluation.simulate import SIMULATED
@@ -96,7 +108,8 @@ def _lines(axes: Any, figure: Figure, points: list[Point]) -> None:
             name, [styles[other] for other in styles], [_STYLES[other] for other in curves if other in _STYLES]
         )
         dots = not any(other == name + SIMULATED for other in curves)
-        axes.plot(xs, ys, line, color=colour, marker=marker if dots else "", ms=4, lw=1.4, label=name)
+        label = _label(figure, name, curves[name])
+        axes.plot(xs, ys, line, color=colour, marker=marker if dots else "", ms=4, lw=1.4, label=label)
     for name, simulated in curves.items():
         if name.endswith(SIMULATED):
             colour, marker, _ = styles.get(name.removesuffix(SIMULATED), (_GREEN, "o", "-"))
@@ -130,7 +143,7 @@ def _limits(axes: Any, figure: Figure, panel: str) -> None:
 
 def _levels(axes: Any, figure: Figure, curves: dict[str, list[Point]]) -> None:
     """Write the level really reached beside points that break their promise: of the published form, or of any other."""
-    published = [name for name in curves if name.startswith("published,") and not name.endswith(SIMULATED)]
+    published = [name for name in curves if name.startswith("published") and not name.endswith(SIMULATED)]
     others = [name for name in curves if not name.startswith("published") and not name.endswith(SIMULATED)]
     for name in [*published[:1], *others]:
         # A panel that draws the level itself needs no second telling.
@@ -143,6 +156,15 @@ def _levels(axes: Any, figure: Figure, curves: dict[str, list[Point]]) -> None:
                     level, (point.x, point.y), xytext=(0, -13), textcoords="offset points", ha="center",
                     fontsize=7.5, color=_RED,
                 )  # fmt: skip
+
+
+def _label(figure: Figure, name: str, points: Sequence[Point]) -> str:
+    """A curve's name; a published one that does not say which level it reaches is made to."""
+    told = [(figure.epsilon or point.x, point.level) for point in points if point.level is not None]
+    if not name.startswith("published") or "reaches" in name or "keeps" in name or not told:
+        return name
+    promised, levels = zip(*told, strict=True)
+    return reached(name, promised, levels).replace("inf", "∞")
 
 
 def _style(name: str, *taken: Sequence[tuple[str, str, str]]) -> tuple[str, str, str]:
