@@ -146,8 +146,8 @@ def test_the_expected_error_adds_over_groups_and_scales_with_weights():
 
 def test_large_domains_are_not_compared_with_ldp():
     large = GroupPrior(None, Prior.uniform(HISTOGRAM_LIMIT + 1), Fraction(1))
-    assert ldp_comparison(large, Histogram(), Fraction(1)) is None
-    assert ldp_comparison(ONE[0], Histogram(), Fraction(1)).certificate.error > 0
+    assert ldp_comparison(large.prior, Histogram(), Fraction(1)) is None
+    assert ldp_comparison(ONE[0].prior, Histogram(), Fraction(1)).certificate.error > 0
 
 
 def test_an_interrupted_design_interrupts_the_plan(monkeypatch):

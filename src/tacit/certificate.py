@@ -14,7 +14,8 @@ class Certificate:
 
     `error` is the MSE of the MMSE estimate (aim "mmse") or the variance of the best unbiased estimate at the prior
     (aim "prior_free"), computed from the integers of the finished channel; no channel has an error below `error_bound`.
-    `duals` prove the bound where it comes from a linear program: see `tacit.design.verify`.
+    `duals` prove the bound where it comes from a linear program: see `tacit.design.verify`. `ldp_error` is the error of
+    the best LDP channel found for the same prior and ε, a yardstick; None where nobody looked.
     """
 
     aim: Aim
@@ -27,6 +28,7 @@ class Certificate:
     seconds: float = 0.0
     duals: tuple[float, ...] | None = None
     notes: tuple[str, ...] = ()
+    ldp_error: float | None = None
 
     @property
     def gain(self) -> float:
@@ -56,6 +58,7 @@ class Certificate:
             "status": self.status,
             "duals": None if self.duals is None else list(self.duals),
             "notes": list(self.notes),
+            "ldp_error": self.ldp_error,
         }
 
     @classmethod
@@ -71,4 +74,5 @@ class Certificate:
             data["status"],
             duals=None if duals is None else tuple(duals),
             notes=tuple(data.get("notes", ())),
+            ldp_error=data.get("ldp_error"),
         )

@@ -114,7 +114,7 @@ def _watching(title: str) -> Iterator[Callable[[int, int | None], None]]:
 
 
 def _print_json(data: Any, to: Console = out) -> None:
-    from tacit.show import finite
+    from tacit.words import finite
 
     to.file.write(json.dumps(finite(data), ensure_ascii=False, indent=1, allow_nan=False) + "\n")
 
@@ -161,7 +161,8 @@ def plan_command(
             made = planning.smallest_budget(groups, wanted, target_rmse, people, watch, **options)
         else:
             made = planning.make_plan(groups, wanted, epsilon, progress=watch, **options)
-        summary = show.plan_summary(made, groups, people)
+        made = planning.with_ldp_errors(made)
+        summary = show.plan_summary(made, [each.share for each in groups], people)
     if output == "-":
         _print_json(made.to_dict())
     else:
@@ -185,7 +186,7 @@ def _check_budget(epsilon: str | None, target_rmse: float | None, respondents: i
 @app.command("audit", epilog="Example: tacit audit plan.json")
 def audit_command(plan: PlanFile, as_json: JsonFlag = False) -> None:
     """Verify a plan again, in exact integers, and explain what it promises. Exit code 1 if it does not hold."""
-    from tacit import show
+    from tacit import show, words
     from tacit.plan import Plan
 
     try:
@@ -202,7 +203,7 @@ def audit_command(plan: PlanFile, as_json: JsonFlag = False) -> None:
         err.print(f"[red]refused:[/red] {escape(_message(error))}", soft_wrap=True)
         raise typer.Exit(1) from error
     if as_json:
-        groups = [show.group_summary(group) | {"outside": show.outside_values(group)} for group in loaded.groups]
+        groups = [show.group_summary(group) | {"outside": words.outside_values(group)} for group in loaded.groups]
         _print_json({"holds": True, "plan": loaded.hash, "groups": groups})
     else:
         show.print_audit(out, loaded)

@@ -70,7 +70,7 @@ def _compare(priors: Sequence[GroupPrior], task: Task, epsilon: Fraction) -> Com
     for each in priors:
         share = float(each.share)
         found = searched(each.prior, task, epsilon).certificate
-        ldp = ldp_comparison(each, task, epsilon)
+        ldp = ldp_comparison(each.prior, task, epsilon)
         sums["no_data"] += share * found.prior_variance
         sums["lip"] += share * found.error
         sums["lip_bound"] += share * found.error_bound

@@ -69,6 +69,13 @@ class Group:
             "mip": levels.mip,
         }
 
+    @property
+    def report_range(self) -> tuple[int, int]:
+        """How many states and how many positions reports have; a table is a mechanism with one state."""
+        if isinstance(self.mechanism, CoreTail):
+            return len(self.mechanism.states), self.mechanism.cells
+        return 1, self.mechanism.n_outputs
+
     def check(self) -> None:
         """Raise `PlanError` with the witness unless the mechanism keeps the promise, exactly."""
         name = "this plan" if self.name is None else f"group {self.name!r}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, Literal
@@ -23,8 +23,8 @@ BUDGET_STEP = Fraction(1, 1000)
 LARGEST_BUDGET = Fraction(10)
 #: The best LDP channel is searched for comparison up to this many values, of a histogram and of any other task.
 HISTOGRAM_LIMIT, COMPARISON_LIMIT = 60, 1200
-#: One such search takes no longer.
-COMPARISON_SECONDS = 3.0
+#: One such search takes no longer, and only this many different groups are compared.
+COMPARISON_SECONDS, COMPARED_GROUPS = 3.0, 50
 
 
 @dataclass(frozen=True)
@@ -168,14 +168,29 @@ def smallest_budget(
     return best
 
 
-def ldp_comparison(each: GroupPrior, task: Task, epsilon: Fraction) -> Design | None:
-    """The best LDP channel found under the same prior: what the same budget buys without LIP.
+def with_ldp_errors(plan: Plan) -> Plan:
+    """The same plan with what the same budget buys under LDP in its certificates: the best LDP channel found.
 
-    None for large domains, where the search would take longer than the design it is compared with.
+    Left None for large domains, where the search would take longer than the design it is compared with, for groups that
+    promise LDP themselves, and beyond the first so many different groups.
     """
-    if len(each.prior) > (HISTOGRAM_LIMIT if isinstance(task, Histogram) else COMPARISON_LIMIT):
+    known: dict[tuple[Prior, Fraction], float | None] = {}
+    groups = []
+    for group in plan.groups:
+        key = group.prior, group.epsilon
+        if key not in known and group.notion != "ldp" and len(known) < COMPARED_GROUPS:
+            found = ldp_comparison(group.prior, plan.task, group.epsilon)
+            known[key] = None if found is None else found.certificate.error
+        assert group.certificate is not None
+        groups.append(replace(group, certificate=replace(group.certificate, ldp_error=known.get(key))))
+    return replace(plan, groups=tuple(groups))
+
+
+def ldp_comparison(prior: Prior, task: Task, epsilon: Fraction) -> Design | None:
+    """The best LDP channel found under the same prior, None for large domains."""
+    if len(prior) > (HISTOGRAM_LIMIT if isinstance(task, Histogram) else COMPARISON_LIMIT):
         return None
-    return searched(each.prior, task, epsilon, notion="ldp", time_limit=COMPARISON_SECONDS)
+    return searched(prior, task, epsilon, notion="ldp", time_limit=COMPARISON_SECONDS)
 
 
 def searched(prior: Prior, task: Task, epsilon: Number, **options: Any) -> Design:

@@ -65,6 +65,15 @@ class SecureWords:
         self._process, self._left = os.getpid(), bytes_allowed
 
 
+def secret_bytes(count: int) -> bytes:
+    """Bytes for keys and tokens, straight from the operating system.
+
+    >>> len(secret_bytes(16))
+    16
+    """
+    return os.urandom(count)
+
+
 class SeededWords:
     """A repeatable stream for simulations and tests. Never for people: whoever knows the seed undoes the privacy.
 

@@ -15,7 +15,9 @@ from tacit.estimate import Estimate
 from tacit.estimate.prior_check import PriorCheck
 from tacit.files import write_text
 from tacit.plan import Group, Plan
-from tacit.show import (
+from tacit.tally import Tally
+from tacit.task import Histogram, WeightedSum
+from tacit.words import (
     alarm,
     counts_people,
     digits,
@@ -27,8 +29,6 @@ from tacit.show import (
     promise_cells,
     row_name,
 )
-from tacit.tally import Tally
-from tacit.task import Histogram, WeightedSum
 
 __all__ = ["page", "write_report"]
 

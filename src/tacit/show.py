@@ -12,21 +12,29 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from tacit.audit import Belief, belief, percent
+from tacit.audit import percent
 from tacit.channel import Channel
 from tacit.estimate import Estimate
-from tacit.estimate.prior_check import PriorCheck
 from tacit.plan import Group, Plan
-from tacit.planning import GroupPrior, expected_rmse, ldp_comparison
-from tacit.prior import Prior, Value
-from tacit.task import Histogram, Survey
+from tacit.planning import expected_rmse
+from tacit.task import Histogram
+from tacit.words import (
+    alarm,
+    counts_people,
+    estimate_cells,
+    estimate_headers,
+    group_label,
+    outside_values,
+    promise,
+    promise_cells,
+    row_name,
+    significant,
+)
 
 #: Longer tables are cut when printed for people; JSON and files hold everything.
 MAX_ROWS = 20
 #: A printed channel shows this many reports.
 MAX_REPORTS = 6
-#: A plan is compared with LDP for the first so many different groups.
-COMPARED_GROUPS = 50
 
 
 def table(*headers: str, left: int = 1) -> Table:
@@ -35,11 +43,6 @@ def table(*headers: str, left: int = 1) -> Table:
     for place, header in enumerate(headers):
         result.add_column(escape(header), justify="left" if place < left else "right", overflow="fold")
     return result
-
-
-def group_label(name: str | None) -> str:
-    """A group's name; a plan without groups is about everybody."""
-    return "everybody" if name is None else name
 
 
 # -- plans ----------------------------------------------------------------------------------------------------------
@@ -57,25 +60,17 @@ def group_summary(group: Group) -> dict[str, Any]:
         "mse": None if certificate is None else certificate.error,
         "mse_lower_bound": None if certificate is None else certificate.error_bound,
         "prior_variance": None if certificate is None else certificate.prior_variance,
+        "mse_ldp": None if certificate is None else certificate.ldp_error,
         "method": None if certificate is None else certificate.method,
         "status": None if certificate is None else certificate.status,
         "levels": {name: None if math.isinf(level) else level for name, level in group.levels.items()},
     }
 
 
-def plan_summary(plan: Plan, priors: Sequence[GroupPrior], respondents: int) -> dict[str, Any]:
+def plan_summary(plan: Plan, shares: Sequence[Fraction], respondents: int) -> dict[str, Any]:
     """What a plan costs, for JSON: per group, for all respondents, and with LDP or no reports instead."""
-    groups = [group_summary(group) for group in plan.groups]
-    shares = [each.share for each in priors]
-    known: dict[tuple[Prior, Fraction], float | None] = {}
-    for facts, group, each in zip(groups, plan.groups, priors, strict=True):
-        key = group.prior, group.epsilon
-        if key not in known and group.notion != "ldp" and len(known) < COMPARED_GROUPS:
-            found = ldp_comparison(each, plan.task, group.epsilon)
-            known[key] = None if found is None else found.certificate.error
-        facts["mse_ldp"] = known.get(key)
     return {
-        "groups": groups,
+        "groups": [group_summary(group) for group in plan.groups],
         "respondents": respondents,
         "expected_rmse": expected_rmse(plan, shares, respondents),
         "rmse_without_reports": expected_rmse(plan, shares, respondents, "prior_variance"),
@@ -125,36 +120,6 @@ def print_promises(console: Console, plan: Plan) -> None:
     _more(console, len(plan.groups), "groups")
 
 
-def promise(group: Group) -> str:
-    """What a respondent of this group is promised, as a sentence."""
-    return (
-        f"whatever is reported, {_belief(group)}; for any other belief, odds change by at most a factor of "
-        f"{_odds(group)}."
-    )
-
-
-def promise_cells(group: Group) -> tuple[str, ...]:
-    """The same for a table: group, rarest answer, believed before, at most, at least, and the factor for odds."""
-    moved = _belief(group)
-    shares = percent(moved.prior), percent(moved.high, "up"), percent(moved.low, "down")
-    return group_label(group.name), str(moved.value), *shares, f"× {_odds(group)}"
-
-
-def _odds(group: Group) -> str:
-    level = group.levels["ldp"]
-    return "∞" if math.isinf(level) else f"{math.ceil(math.exp(level) * 100) / 100:.2f}"
-
-
-def _belief(group: Group) -> Belief:
-    rarest = min(group.prior.support, key=lambda x: group.prior.weights[x])
-    value = group.prior.values[rarest]
-    if isinstance(group.mechanism, Channel):
-        return belief(group.mechanism, group.prior, value)
-    highest, lowest = group.mechanism.levels()
-    prior = group.prior.probability(value)
-    return Belief(value, prior, max(Fraction(0), prior * lowest), min(Fraction(1), prior * highest))
-
-
 def print_audit(console: Console, plan: Plan) -> None:
     """Levels and promises of a plan that holds."""
     shown = table("group", "promised", "LIP", "up", "down", "LDP", "MIP")
@@ -178,11 +143,6 @@ def print_audit(console: Console, plan: Plan) -> None:
                 soft_wrap=True,
             )
     console.print(f"\n[green]The plan holds[/green], decided in exact integers. Plan {plan.hash}.", soft_wrap=True)
-
-
-def outside_values(group: Group) -> list[Value]:
-    """Values with prior zero, about which nothing can be promised."""
-    return [value for value, weight in zip(group.prior.values, group.prior.weights, strict=True) if not weight]
 
 
 # -- channels -------------------------------------------------------------------------------------------------------
@@ -276,80 +236,6 @@ def prior_sentences(result: Estimate) -> list[str]:
         return alarms or [escape(str(check)) for check in checks]
     least = min(check.p_value for check in checks)
     return [f"The reports of all {len(checks)} groups agree with their priors (smallest p = {least:.2g})."]
-
-
-def alarm(result: Estimate, check: PriorCheck) -> str:
-    """What a contradicted prior means for this estimate."""
-    if result.estimator == "mmse":
-        return str(check)
-    name = "The reports" if check.group is None else f"The reports of group {check.group!r}"
-    return f"{name} contradict the prior (p = {check.p_value:.1g}); the estimator {result.estimator!r} does not use it."
-
-
-def counts_people(plan: Plan) -> bool:
-    """Whether estimates are numbers of people, so that shares make sense."""
-    return isinstance(plan.task, Histogram | Survey)
-
-
-def estimate_headers(plan: Plan, result: Estimate) -> tuple[str, ...]:
-    """The columns of `estimate_cells`."""
-    return "estimate", "± error", f"{result.level * 100:g}% interval", "share" if counts_people(plan) else "mean"
-
-
-def estimate_cells(plan: Plan, result: Estimate, row: Any) -> tuple[str, ...]:
-    """One row of an estimate in words, with as many digits as its standard error deserves."""
-    if not math.isfinite(row.estimate):
-        return "–", "–", "–", "–"
-    estimate, error, low, high = (
-        digits(x, row.standard_error) for x in (row.estimate, row.standard_error, row.low, row.high)
-    )
-    n = max(result.n_reports, 1)
-    share = f"{row.estimate / n:.2%}" if counts_people(plan) else digits(row.estimate / n, row.standard_error / n)
-    return estimate, error, f"{low} … {high}", share
-
-
-def row_name(plan: Plan, value: Value | None) -> str:
-    """How a row is called: its value, the surveyed set, or the sum."""
-    if value is not None:
-        return str(value)
-    return " or ".join(map(str, plan.task.wanted)) if isinstance(plan.task, Survey) else "total"
-
-
-# -- numbers --------------------------------------------------------------------------------------------------------
-
-
-def finite(data: Any) -> Any:
-    """The same data with null for the numbers that JSON does not know.
-
-    >>> finite({"a": [1, math.inf]})
-    {'a': [1, None]}
-    """
-    if isinstance(data, dict):
-        return {key: finite(part) for key, part in data.items()}
-    if isinstance(data, list | tuple):
-        return [finite(part) for part in data]
-    return None if isinstance(data, float) and not math.isfinite(data) else data
-
-
-def digits(number: float, error: float) -> str:
-    """A number with two significant digits of its standard error.
-
-    >>> digits(8655.43, 77.2), digits(12.3456, 0.0123)
-    ('8,655', '12.346')
-    """
-    places = 1 if not 0 < error < math.inf else min(9, max(0, 1 - math.floor(math.log10(error))))
-    text = f"{number:,.{places}f}"
-    return text.lstrip("-") if not text.strip("-0.,") else text
-
-
-def significant(number: float) -> str:
-    """Three significant digits, thousands in groups.
-
-    >>> significant(0.01234567), significant(76.97), significant(5983.2)
-    ('0.0123', '77.0', '5,983')
-    """
-    places = 0 if number <= 0 else max(0, 2 - math.floor(math.log10(number)))
-    return f"{number:,.{places}f}"
 
 
 def _more(console: Console, count: int, what: str, shown: int = MAX_ROWS) -> None:

@@ -24,8 +24,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from tacit.channel import Channel
-from tacit.core_tail import POSITION_BITS, CoreTail
+from tacit.core_tail import POSITION_BITS
 from tacit.engines.reading import (
     BATCH_ROWS,
     REPORT,
@@ -201,7 +200,7 @@ class _Piles:
     def __init__(self, plan: Plan, columns: _Columns) -> None:
         self._plan, self._columns = plan, columns
         self._match = None if columns.group is None else Matcher(group_names(plan), columns.group)
-        self._ranges = np.array([_range(group.mechanism) for group in plan.groups], np.int64).T
+        self._ranges = np.array([group.report_range for group in plan.groups], np.int64).T
         self._piles: dict[tuple[str, int], list[Counts]] = defaultdict(list)
         self.refused: dict[str, int] = defaultdict(int)
 
@@ -261,7 +260,7 @@ class _Piles:
         return cells.dictionary.to_pylist(), as_numpy(cells.indices)
 
     def _in_range(self, groups: NDArray[np.int32], reports: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Whether each group's mechanism can send the report; a table is a mechanism with one state."""
+        """Whether each group's mechanism can send the report."""
         states, cells = reports >> POSITION_BITS, reports & ((1 << POSITION_BITS) - 1)
         good: NDArray[np.bool_] = (groups >= 0) & (reports >= 0)
         good &= (states < self._ranges[0][groups]) & (cells < self._ranges[1][groups])
@@ -352,13 +351,6 @@ def texts_of(cells: pa.ChunkedArray, column: str) -> pa.ChunkedArray:
         return pc.fill_null(_decoded(cells).cast(pa.string()), "")
     except pa.ArrowException:
         raise InputError(f"The column '{column}' cannot be written as text. It is {cells.type}.") from None
-
-
-def _range(mechanism: Channel | CoreTail) -> tuple[int, int]:
-    """How many states and how many positions the mechanism's reports have."""
-    if isinstance(mechanism, CoreTail):
-        return len(mechanism.states), mechanism.cells
-    return 1, mechanism.n_outputs
 
 
 def _decoded(cells: pa.ChunkedArray) -> pa.ChunkedArray:
