@@ -8,6 +8,7 @@ import sys
 def main() -> None:
     """Run the command, or say which extra it needs."""
     try:
+        from tacit import cli_serve  # noqa: F401 (adds its command)
         from tacit.cli import app
         from tacit.cli_personal import app as personal
     except ModuleNotFoundError as missing:

@@ -19,7 +19,12 @@ from typer.core import TyperGroup
 
 import tacit
 
-_EXTRAS = {"pyarrow": "files", "duckdb": "files", "matplotlib": "plot", "cryptography": "perturb", "numba": "perturb"}
+_EXTRAS = {
+    "files": ("pyarrow", "duckdb"),
+    "perturb": ("cryptography", "numba"),
+    "plot": ("matplotlib",),
+    "serve": ("fastapi", "gmpy2", "httptools", "prometheus_client", "psycopg", "sqlalchemy", "uvicorn"),
+}
 out, err = Console(highlight=False), Console(stderr=True, highlight=False)
 
 
@@ -41,7 +46,8 @@ class _Commands(TyperGroup):
 
 def _message(error: Exception) -> str:
     if isinstance(error, ModuleNotFoundError):
-        extra = _EXTRAS.get(str(error.name).partition(".")[0])
+        name = str(error.name).partition(".")[0]
+        extra = next((extra for extra, packages in _EXTRAS.items() if name in packages), None)
         return f"{error}. Install it: pip install 'tacit[{extra}]'" if extra else str(error)
     if isinstance(error, OSError) and error.strerror:
         return f"{error.strerror}: {error.filename}" if error.filename else error.strerror

@@ -1,0 +1,170 @@
+"""The service without HTTP: surveys, submissions, invitations and results, for the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+from collections import OrderedDict
+from collections.abc import Callable
+from datetime import date
+from functools import cached_property, partial
+from typing import Any
+
+from tacit.estimate.total import Estimator
+from tacit.estimate.unbiased import NotEstimableError
+from tacit.plan import Plan, PlanError
+from tacit.randomness import secret_bytes
+from tacit.server import batches
+from tacit.server.invitations import CredentialKey, from_text, make_invitations, read_invitation, to_text
+from tacit.server.messages import NewSurvey, Report
+from tacit.server.problems import Refusal
+from tacit.server.results import Results, estimators
+from tacit.server.store import Outcome, Store, Submission, Survey, survey_id
+from tacit.server.writer import Writer
+
+#: So many plans are kept ready; a plan of 100,000 values takes about 100 MB.
+_READY_PLANS = 64
+
+
+class ReadySurvey:
+    """What never changes about a survey, ready to check submissions: its plan, and who may take part."""
+
+    def __init__(self, survey: Survey) -> None:
+        self.id = survey.id
+        self.plan = Plan.from_dict(json.loads(survey.plan))
+        self.secret = survey.invitation_secret
+        self.credentials = None if survey.credential_key is None else CredentialKey(survey.credential_key)
+        self._groups = {group.name: (k, *group.report_range) for k, group in enumerate(self.plan.groups)}
+
+    def submission(self, message: Report) -> Submission:
+        """A message as a submission, if the plan can have sent it and its sender may take part."""
+        if message.group not in self._groups:
+            raise Refusal(422, "The plan does not have this group.")
+        group, states, positions = self._groups[message.group]
+        if message.report >> 32 >= states or message.report & 0xFFFFFFFF >= positions:
+            raise Refusal(422, "The plan cannot have sent this report.")
+        if self.credentials is not None and not self.credentials.verifies(message.key, message.credential):
+            raise Refusal(403, "This survey counts reports of invited people. The credential is missing or wrong.")
+        return Submission(self.id, message.key, ((group, message.report, 1),))
+
+    @cached_property
+    def estimators(self) -> list[Estimator]:
+        """The estimators that the plan's reports allow."""
+        return estimators(self.plan)
+
+    @cached_property
+    def plan_json(self) -> bytes:
+        """The plan, as pages and clients get it."""
+        return json.dumps(self.plan.to_dict(), ensure_ascii=False).encode()
+
+
+class Collector:
+    """All that the routes do."""
+
+    def __init__(self, store: Store, committed: Callable[[int], Any] = lambda size: None) -> None:
+        self.store = store
+        self.writer = Writer(store, committed)
+        self._results = Results(store)
+        self._estimating = asyncio.Lock()
+        self._ready: OrderedDict[str, ReadySurvey] = OrderedDict()
+
+    async def ready(self, name: str) -> ReadySurvey:
+        """A survey's unchanging part."""
+        known = self._ready.get(name)
+        if known is None:
+            known = await asyncio.to_thread(ReadySurvey, await self.survey(name))
+            self._ready[name] = known
+            if len(self._ready) > _READY_PLANS:
+                self._ready.popitem(last=False)
+        return known
+
+    async def survey(self, name: str) -> Survey:
+        """A survey as it is now."""
+        found = await asyncio.to_thread(self.store.survey, name)
+        if found is None:
+            raise Refusal(404, "There is no such survey.")
+        return found
+
+    async def surveys(self) -> list[tuple[Survey, int]]:
+        """All surveys with their numbers of reports."""
+        return await asyncio.to_thread(self.store.surveys)
+
+    async def create(self, wanted: NewSurvey) -> tuple[str, bool]:
+        """Open a survey; its id, and whether it is new."""
+        plan = await asyncio.to_thread(_plan, wanted.plan)
+        secret = secret_bytes(32) if wanted.invited else None
+        key = await asyncio.to_thread(CredentialKey.generate) if wanted.invited else None
+        create = partial(
+            self.store.create, plan, public_results=wanted.public_results, group_question=wanted.group_question,
+            invitation_secret=secret, credential_key=key,
+        )  # fmt: skip
+        return survey_id(plan), await self.writer.run(create)
+
+    async def report(self, name: str, message: Report) -> Outcome:
+        """Count one report."""
+        ready = self._ready.get(name) or await self.ready(name)
+        return _unless_closed(await self.writer.submit(ready.submission(message)))
+
+    async def batch(self, name: str, key: str, body: bytes, media_type: str) -> tuple[Outcome, int, int]:
+        """Count a batch; what became of it, and how many reports it counted and refused."""
+        ready = await self.ready(name)
+        reports, refused = await asyncio.to_thread(batches.count_batch, ready.plan, body, media_type)
+        outcome = _unless_closed(await self.writer.submit(Submission(name, key, reports, refused)))
+        counted = sum(times for _, _, times in reports) if outcome == "counted" else 0
+        return outcome, counted, refused
+
+    async def invite(self, name: str, count: int) -> list[str]:
+        """New invitations."""
+        ready = await self.ready(name)
+        if ready.secret is None:
+            raise Refusal(409, "This survey is open to everybody; it has no invitations.")
+        return await asyncio.to_thread(make_invitations, ready.secret, name, count)
+
+    async def exchange(self, name: str, invitation: str, blinded: str) -> str:
+        """Exchange an invitation for a blind signature, once; the same exchange again gives the same answer."""
+        ready = await self.ready(name)
+        if ready.secret is None or ready.credentials is None:
+            raise Refusal(409, "This survey is open to everybody; it has no invitations.")
+        number, message = read_invitation(ready.secret, name, invitation), from_text(blinded)
+        if number is None:
+            raise Refusal(403, "This is not an invitation to this survey.")
+        signed = None if message is None else await asyncio.to_thread(ready.credentials.sign_blinded, message)
+        if message is None or signed is None:
+            raise Refusal(422, "The blinded message must be a number below the modulus, of its length.")
+        hashed = hashlib.sha256(message).digest()
+        redeemed = await self.writer.run(partial(self.store.redeem, name, number, hashed))
+        if redeemed != "redeemed":
+            told = "This invitation was used before." if redeemed == "spent" else "This survey is closed."
+            raise Refusal(409, told)
+        return to_text(signed)
+
+    async def results(self, name: str, estimator: Estimator, limit: int | None) -> dict[str, Any]:
+        """Estimates as they are now. One is made at a time: many who look share the work."""
+        survey, ready = await self.survey(name), await self.ready(name)
+        async with self._estimating:
+            try:
+                facts = await asyncio.to_thread(self._results.facts, survey, ready.plan, estimator, limit)
+            except NotEstimableError as error:
+                raise Refusal(409, str(error)) from error
+            return facts | {"estimators": await asyncio.to_thread(lambda: ready.estimators)}
+
+    async def tally(self, name: str, since: date | None, until: date | None) -> dict[str, Any]:
+        """The tally of some days."""
+        ready = await self.ready(name)
+        tally = await asyncio.to_thread(self.store.tally, name, ready.plan, since, until)
+        return tally.to_dict()
+
+
+def _plan(data: dict[str, Any]) -> Plan:
+    try:
+        return Plan.from_dict(data)
+    except (PlanError, ValueError, TypeError, ArithmeticError, LookupError, AttributeError, RecursionError) as error:
+        text = str(error) if isinstance(error, ValueError) else "it is malformed."
+        raise Refusal(422, f"The plan is refused: {text}") from error
+
+
+def _unless_closed(outcome: Outcome) -> Outcome:
+    if outcome == "closed":
+        raise Refusal(409, "This survey is closed.")
+    return outcome

@@ -1,0 +1,166 @@
+"""What is let in: requests that arrive in time and are not too large; and what is added on the way out.
+
+Uvicorn leaves both limits to others. Heads are bounded where they are parsed (`PatientProtocol`), bodies before any
+route sees them (`Intake`). Strangers may send little; whoever holds the administrator's token may send batches.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from tacit.server.guard import Administrator
+from tacit.server.problems import problem
+
+#: Bytes and seconds for a request's head, for a stranger's body and for the administrator's.
+HEAD_BYTES, HEAD_SECONDS = 2**15, 10.0
+BODY_BYTES, BODY_SECONDS = 2**14, 10.0
+BATCH_BYTES, BATCH_SECONDS = 2**27, 120.0
+
+#: The page may run its own scripts, show its own styles and talk to its own server. Nothing else.
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+_HEADERS = [
+    (b"content-security-policy", _POLICY.encode()),
+    (b"referrer-policy", b"no-referrer"),
+    (b"x-content-type-options", b"nosniff"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"permissions-policy", b"camera=(), microphone=(), geolocation=(), browsing-topics=()"),
+]
+
+
+class Intake:
+    """Reads each body whole, bounded in size and time, before the app sees the request."""
+
+    def __init__(self, app: ASGIApp, administrator: Administrator, answered: Callable[[int], Any]) -> None:
+        self._app, self._administrator, self._answered = app, administrator, answered
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        send = self._with_headers(scope["path"], send)
+        headers = dict(scope["headers"])
+        authorization = headers.get(b"authorization")
+        allowed = authorization is not None and self._administrator.allows(authorization.decode("latin-1"))
+        scope["tacit.administrator"] = allowed
+        most, seconds = (BATCH_BYTES, BATCH_SECONDS) if allowed else (BODY_BYTES, BODY_SECONDS)
+        try:
+            body = await _body(headers, receive, most, seconds)
+        except _RefusedError as refused:
+            response = problem(refused.status, str(refused), {"Connection": "close"})
+            await response(scope, receive, send)
+            return
+        except _GoneError:
+            return
+        await self._app(scope, _replay(body, receive), send)
+
+    def _with_headers(self, path: str, send: Send) -> Send:
+        caching = b"no-store" if path.startswith("/api/") else b"no-cache"
+
+        async def sending(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                self._answered(message["status"])
+                headers = message.setdefault("headers", [])
+                headers += _HEADERS
+                if not any(name == b"cache-control" for name, _ in headers):
+                    headers.append((b"cache-control", caching))
+            await send(message)
+
+        return sending
+
+
+class _RefusedError(Exception):
+    def __init__(self, status: int, detail: str) -> None:
+        super().__init__(detail)
+        self.status = status
+
+
+class _GoneError(Exception):
+    """The client left before its request was complete."""
+
+
+async def _body(headers: dict[bytes, bytes], receive: Receive, most: int, seconds: float) -> bytes:
+    stated = headers.get(b"content-length", b"0")
+    too_large = f"The body of this request may have {most:,} bytes at most."
+    if not stated.isdigit() or int(stated[:20]) > most:
+        raise _RefusedError(413, too_large)
+    if stated == b"0" and b"transfer-encoding" not in headers:
+        return b""
+    parts, size = [], 0
+    try:
+        async with asyncio.timeout(seconds):
+            more = True
+            while more:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    raise _GoneError
+                parts.append(message.get("body", b""))
+                size += len(parts[-1])
+                if size > most:
+                    raise _RefusedError(413, too_large)
+                more = message.get("more_body", False)
+    except TimeoutError as error:
+        raise _RefusedError(408, f"The body of this request took longer than {seconds:g} seconds.") from error
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def _replay(body: bytes, receive: Receive) -> Receive:
+    """The body as one message; after that, whatever comes."""
+    given = False
+
+    async def receiving() -> Message:
+        nonlocal given
+        if given:
+            return await receive()
+        given = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return receiving
+
+
+class PatientProtocol(HttpToolsProtocol):
+    """Uvicorn's protocol with patience that ends: a head must be complete in time and in bounds."""
+
+    _deadline: asyncio.TimerHandle | None = None
+    _head_bytes = 0
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._expect_head()
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        if self._deadline is None:
+            self._expect_head()
+
+    def on_headers_complete(self) -> None:
+        self._got_head()
+        super().on_headers_complete()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self._deadline is not None:
+            self._head_bytes += len(data)
+            if self._head_bytes > HEAD_BYTES:
+                self.transport.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._got_head()
+        super().connection_lost(exc)
+
+    def _expect_head(self) -> None:
+        self._head_bytes = 0
+        self._deadline = self.loop.call_later(HEAD_SECONDS, self.transport.abort)
+
+    def _got_head(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None

@@ -1,0 +1,210 @@
+"""What travels: the bodies of requests and responses. Unknown fields are refused, so nothing else can be sent."""
+
+from __future__ import annotations
+
+from datetime import date
+from typing import Annotated, Any, Literal
+
+from fastapi import Path
+from fastapi.exceptions import RequestValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+
+#: Any JSON integer that JavaScript can hold; a plan's own range is checked after that.
+_LARGEST_REPORT = 2**53 - 1
+
+SURVEY_ID = {"type": "string", "pattern": "^[0-9a-f]{16}$", "description": "The first 16 digits of the plan's hash."}
+SurveyId = Annotated[str, Path(pattern=SURVEY_ID["pattern"], description=SURVEY_ID["description"])]
+Base64 = Annotated[str, Field(pattern="^[A-Za-z0-9_-]*$", max_length=1024)]
+Key = Annotated[
+    str,
+    Field(pattern="^[0-9a-f]{32}$", description="16 random bytes of the sender's own. Sent again, they count nothing."),
+]
+
+
+def _no_nul(text: str) -> str:
+    if "\0" in text:
+        raise ValueError("A text must not hold the character NUL.")
+    return text
+
+
+class _Message(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class Report(_Message):
+    """One randomized report."""
+
+    key: Key
+    group: Annotated[str, Field(max_length=1000)] | None = None
+    report: Annotated[int, Field(ge=0, le=_LARGEST_REPORT)]
+    credential: Base64 | None = Field(None, description="The signature of the key, in surveys by invitation.")
+
+    @classmethod
+    def read(cls, body: bytes) -> Report:
+        """A report from JSON."""
+        try:
+            return cls.model_validate_json(body)
+        except ValidationError as error:
+            raise RequestValidationError(error.errors(include_url=False, include_input=False)) from error
+
+
+class Counted(_Message):
+    """What became of a submission."""
+
+    status: Literal["counted", "already counted"]
+
+
+class BatchCounted(Counted):
+    """What became of a batch."""
+
+    counted: int = Field(description="Reports that this request added; 0 if the batch was counted before.")
+    refused: int = Field(description="Reports that the plan cannot have sent.")
+
+
+class NewSurvey(_Message):
+    """A survey to open."""
+
+    plan: dict[str, Any] = Field(description="The plan, as `tacit plan` wrote it.")
+    public_results: bool = False
+    invited: bool = Field(False, description="Whether a report needs an invitation.")
+    group_question: Annotated[str, Field(max_length=500), AfterValidator(_no_nul)] | None = Field(
+        None, description="What the page asks for the group."
+    )
+
+
+class Change(_Message):
+    """What to change about a survey."""
+
+    open: Literal[False] | None = Field(None, description="false closes the survey, for good.")
+    public_results: bool | None = None
+
+
+class PublicKey(_Message):
+    """An RSA key, as JSON Web Keys write it."""
+
+    n: str
+    e: str
+
+
+class SurveyFacts(_Message):
+    """What everybody may know about a survey."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    id: str
+    plan: str = Field(description="The plan's hash.")
+    question: str | None
+    group_question: str | None
+    open: bool
+    public_results: bool
+    invited: bool
+    opened: date
+    closed: date | None
+    credential_key: PublicKey | None
+
+
+class ListedSurvey(SurveyFacts):
+    """The same for the administrator."""
+
+    n_reports: int
+
+
+class InvitationOrder(_Message):
+    """How many invitations to make."""
+
+    count: Annotated[int, Field(ge=1, le=100_000)]
+
+
+class Invitations(_Message):
+    """Fresh invitations, each for one report."""
+
+    invitations: list[str]
+    links: list[str] = Field(description="The survey page with the invitation behind #, which browsers do not send.")
+
+
+class Exchange(_Message):
+    """An invitation, and the blinded key that it is exchanged for."""
+
+    invitation: Base64
+    blinded: Base64
+
+
+class Exchanged(_Message):
+    """The blind signature."""
+
+    blind_signature: str
+
+
+class Row(_Message):
+    """One estimated number."""
+
+    name: str
+    estimate: float | None
+    standard_error: float | None
+    low: float | None
+    high: float | None
+    prior: float = Field(description="What the prior alone expects.")
+
+
+class GroupFacts(_Message):
+    """One group's reports and promise."""
+
+    group: str | None
+    n_reports: int
+    epsilon: float
+    notion: str
+    levels: dict[str, float | None] = Field(description="Exact privacy levels, rounded up; null if unbounded.")
+    promise: str
+
+
+class PriorAlarm(_Message):
+    """Whether the reports of a group contradict its prior."""
+
+    group: str | None
+    p_value: float
+    contradicted: bool
+    sentence: str
+
+
+class LdpYardstick(_Message):
+    """What the best LDP channel found for the same ε would have given."""
+
+    ratio: float = Field(description="Its interval as a multiple of ours.")
+
+
+class HistoryDay(_Message):
+    """How wide the interval was at the end of a day, per respondent."""
+
+    day: date
+    n_reports: int
+    reach: float = Field(description="Half the interval of the mean; of a histogram, root mean square over its values.")
+    ldp_reach: float | None
+
+
+class ResultFacts(_Message):
+    """Estimates with everything needed to read them."""
+
+    survey: str
+    question: str | None
+    open: bool
+    opened: date
+    task: str
+    n_reports: int
+    refused: int
+    estimator: str
+    estimators: list[str]
+    level: float
+    counts_people: bool
+    rows: list[Row]
+    n_rows: int
+    groups: list[GroupFacts]
+    prior_check: list[PriorAlarm]
+    ldp: LdpYardstick | None
+    history: list[HistoryDay]
+    influence: float
+
+
+class Health(_Message):
+    """Whether the service and its database answer."""
+
+    status: Literal["ok"]

@@ -1,0 +1,74 @@
+"""One shape for every error: RFC 9457 problem details, which never repeat what the sender sent."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel
+from sqlalchemy.exc import SQLAlchemyError
+from starlette.exceptions import HTTPException
+
+MEDIA_TYPE = "application/problem+json"
+
+
+class Problem(BaseModel):
+    """What went wrong (RFC 9457)."""
+
+    type: str = "about:blank"
+    title: str
+    status: int
+    detail: str | None = None
+    errors: list[dict[str, str]] | None = None
+
+
+class Refusal(HTTPException):
+    """A request that is refused, with a sentence that says why and what would do."""
+
+    def __init__(self, status: int, detail: str, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(status, detail, headers)
+
+
+def problem(
+    status: int,
+    detail: str | None = None,
+    headers: Mapping[str, str] | None = None,
+    errors: list[dict[str, str]] | None = None,
+) -> JSONResponse:
+    """The response for a problem."""
+    body = Problem(title=HTTPStatus(status).phrase, status=status, detail=detail, errors=errors)
+    return JSONResponse(body.model_dump(exclude_none=True), status, headers, MEDIA_TYPE)
+
+
+def answer_with_problems(app: FastAPI) -> None:
+    """Give every error of the app that shape."""
+
+    @app.exception_handler(HTTPException)
+    async def _refused(_: Request, error: HTTPException) -> JSONResponse:
+        detail = None if error.detail == HTTPStatus(error.status_code).phrase else str(error.detail)
+        return problem(error.status_code, detail, error.headers)
+
+    @app.exception_handler(RequestValidationError)
+    async def _invalid(_: Request, error: RequestValidationError) -> JSONResponse:
+        return problem(422, "The request does not have the expected form.", errors=[_where(e) for e in error.errors()])
+
+    @app.exception_handler(SQLAlchemyError)
+    async def _no_database(_: Request, error: SQLAlchemyError) -> JSONResponse:
+        # The statement's parameters hold keys: they stay out of the log.
+        logging.getLogger("tacit.server").error("The database failed: %s", type(error).__name__)
+        return problem(503, "The database does not answer. Send the same again later.", {"Retry-After": "5"})
+
+    @app.exception_handler(Exception)
+    async def _failed(_: Request, error: Exception) -> JSONResponse:
+        return problem(500, "This is a fault of the service.")
+
+
+def _where(error: Mapping[str, Any]) -> dict[str, str]:
+    """Where and what, without the offending input; an unknown field's name may be any text, so it is made harmless."""
+    where = ".".join(map(str, error["loc"])).encode("ascii", "backslashreplace").decode()
+    return {"where": where[:100], "message": str(error["msg"])[:300]}

@@ -1,0 +1,117 @@
+"""Starting and stopping the service."""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+
+import uvicorn
+
+from tacit.plan import Plan
+from tacit.randomness import secret_bytes
+from tacit.server.app import make_app
+from tacit.server.intake import PatientProtocol
+from tacit.server.invitations import CredentialKey
+from tacit.server.store import Store, survey_id
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where to listen, and with which certificate."""
+
+    host: str = "127.0.0.1"
+    port: int = 8000
+    certificate: str | None = None
+    private_key: str | None = None
+    #: A proxy whose word about the sender's address is taken.
+    proxy: str | None = None
+
+
+@dataclass(frozen=True)
+class Started:
+    """What whoever started the service should know. The token is told once, when it is made."""
+
+    url: str
+    token: str | None
+    surveys: dict[str, str | None]
+
+
+def today() -> date:
+    """The day, the same everywhere."""
+    return datetime.now(UTC).date()
+
+
+def open_surveys(
+    store: Store, plans: list[Plan], *, public_results: bool, invited: bool, group_question: str | None
+) -> None:
+    """Open a survey for each plan that has none."""
+    for plan in plans:
+        if store.survey(survey_id(plan)) is None:
+            store.create(
+                plan,
+                public_results=public_results,
+                group_question=group_question,
+                invitation_secret=secret_bytes(32) if invited else None,
+                credential_key=CredentialKey.generate() if invited else None,
+            )
+
+
+def serve(store: Store, address: Address, rate: int, token: str | None, started: Callable[[Started], None]) -> None:
+    """Serve until interrupted; `started` is called once connections are taken.
+
+    No access log is written: it would hold addresses beside times.
+    """
+    config = uvicorn.Config(
+        make_app(store, rate=rate),
+        http=PatientProtocol,
+        access_log=False,
+        log_level="warning",
+        server_header=False,
+        timeout_keep_alive=15,
+        timeout_graceful_shutdown=10,
+        limit_concurrency=4000,
+        proxy_headers=address.proxy is not None,
+        forwarded_allow_ips=address.proxy,
+        ssl_certfile=address.certificate,
+        ssl_keyfile=address.private_key,
+    )
+    with _listening(address) as listening:
+        surveys = {survey.id: json.loads(survey.plan)["question"] for survey, _ in store.surveys()}
+        started(Started(_url(address, listening.getsockname()[1]), token, surveys))
+        uvicorn.Server(config).run(sockets=[listening])
+
+
+def _listening(address: Address) -> socket.socket:
+    """A socket that takes connections from now on, before the first of them is answered."""
+    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+    listening = socket.socket(family)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((address.host, address.port))
+    except OSError as error:
+        listening.close()
+        raise OSError(f"Cannot listen on {address.host} port {address.port}: {error.strerror}.") from error
+    listening.listen(2048)
+    return listening
+
+
+def _url(address: Address, port: int) -> str:
+    scheme = "http" if address.certificate is None else "https"
+    host = f"[{address.host}]" if ":" in address.host else address.host
+    return f"{scheme}://{host}:{port}"
+
+
+def is_private(host: str) -> bool:
+    """Whether only this machine can reach the host.
+
+    >>> is_private("127.0.0.1"), is_private("::1"), is_private("0.0.0.0"), is_private("localhost")
+    (True, True, False, True)
+    """
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

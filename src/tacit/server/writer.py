@@ -1,0 +1,100 @@
+"""Group commit: one thread writes, and whatever arrives while it commits goes into the next transaction together.
+
+A submission is answered only after the commit that holds it, so acknowledged means durable; under load many share one
+sync to disk, which is what makes durability affordable.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Sequence
+from queue import Empty, SimpleQueue
+from typing import Any, TypeVar
+
+from tacit.server.store import Outcome, Store, Submission
+
+T = TypeVar("T")
+#: More than this many submissions are not committed together, so that nobody waits long.
+_LARGEST_GROUP = 4096
+
+_Job = tuple[Submission | Callable[[], Any], "asyncio.Future[Any]"]
+
+
+class Writer:
+    """The only one who writes to the store while the service runs."""
+
+    def __init__(self, store: Store, committed: Callable[[int], Any] = lambda size: None) -> None:
+        self._store, self._committed = store, committed
+        self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
+        self._thread = threading.Thread(target=self._work, name="tacit-writer", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Finish what was handed in, then stop."""
+        self._jobs.put(None)
+        self._thread.join()
+
+    async def submit(self, submission: Submission) -> Outcome:
+        """Count a submission; returns when it is on disk."""
+        return await self._hand_in(submission)  # type: ignore[no-any-return]
+
+    async def run(self, work: Callable[[], T]) -> T:
+        """Do another piece of writing, alone, in its turn."""
+        return await self._hand_in(work)  # type: ignore[no-any-return]
+
+    def _hand_in(self, job: Submission | Callable[[], Any]) -> asyncio.Future[Any]:
+        future = asyncio.get_running_loop().create_future()
+        self._jobs.put((job, future))
+        return future
+
+    def _work(self) -> None:
+        last = False
+        while not last:
+            jobs, last = self._next()
+            group = [(job, future) for job, future in jobs if isinstance(job, Submission)]
+            if group:
+                self._finish([future for _, future in group], lambda g=group: self._count(g))  # type: ignore[misc]
+            for job, future in jobs:
+                if not isinstance(job, Submission):
+                    self._finish([future], lambda work=job: [work()])  # type: ignore[misc]
+
+    def _next(self) -> tuple[list[_Job], bool]:
+        """Everything that is waiting, at least one job; and whether it was the last."""
+        jobs: list[_Job] = []
+        job = self._jobs.get()
+        while job is not None:
+            jobs.append(job)
+            if len(jobs) >= _LARGEST_GROUP:
+                break
+            try:
+                job = self._jobs.get_nowait()
+            except Empty:
+                break
+        return jobs, job is None
+
+    def _count(self, group: Sequence[tuple[Submission, Any]]) -> list[Outcome]:
+        outcomes = self._store.count([submission for submission, _ in group])
+        self._committed(len(group))
+        return outcomes
+
+    @staticmethod
+    def _finish(futures: Sequence[asyncio.Future[Any]], work: Callable[[], Sequence[Any]]) -> None:
+        """Do the work and hand each future its result, all of one loop at once; an error goes to all of them."""
+        try:
+            results, error = work(), None
+        except Exception as failure:
+            results, error = [None] * len(futures), failure
+        futures[0].get_loop().call_soon_threadsafe(_resolve, futures, results, error)
+
+
+def _resolve(futures: Sequence[asyncio.Future[Any]], results: Sequence[Any], error: Exception | None) -> None:
+    for future, result in zip(futures, results, strict=True):
+        if future.cancelled():
+            continue
+        if error is None:
+            future.set_result(result)
+        else:
+            future.set_exception(error)
