@@ -16,7 +16,7 @@ import pytest
 import typer.main
 from typer.testing import CliRunner
 
-from tacit.cli import app
+from tacit.cli_serve import app
 
 ROOT = Path(__file__).parent.parent
 COMMANDS = typer.main.get_command(app).commands

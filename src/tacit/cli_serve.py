@@ -58,6 +58,8 @@ def serve_command(
         open_surveys(store, loaded, public_results=public, invited=invited, group_question=group_question)
         address = Address(host, port, certificate, private_key, proxy)
         serve(store, address, rate, token, lambda started: _tell(started, as_json))
+    except KeyboardInterrupt:
+        err.print("stopped; every acknowledged report is on disk")
     finally:
         store.close()
 

@@ -8,6 +8,7 @@ import socket
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
+from typing import Any
 
 import uvicorn
 
@@ -61,31 +62,34 @@ def open_surveys(
 
 
 def serve(store: Store, address: Address, rate: int, token: str | None, started: Callable[[Started], None]) -> None:
-    """Serve until interrupted; `started` is called once connections are taken.
-
-    No access log is written: it would hold addresses beside times.
-    """
-    config = uvicorn.Config(
-        make_app(store, rate=rate),
-        http=PatientProtocol,
-        access_log=False,
-        log_level="warning",
-        server_header=False,
-        timeout_keep_alive=15,
-        timeout_graceful_shutdown=10,
-        limit_concurrency=4000,
-        proxy_headers=address.proxy is not None,
-        forwarded_allow_ips=address.proxy,
-        ssl_certfile=address.certificate,
-        ssl_keyfile=address.private_key,
-    )
-    with _listening(address) as listening:
+    """Serve until interrupted; `started` is called once connections are taken."""
+    with listen(address) as listening:
         surveys = {survey.id: json.loads(survey.plan)["question"] for survey, _ in store.surveys()}
         started(Started(_url(address, listening.getsockname()[1]), token, surveys))
-        uvicorn.Server(config).run(sockets=[listening])
+        server(make_app(store, rate=rate), address).run(sockets=[listening])
 
 
-def _listening(address: Address) -> socket.socket:
+def server(app: Any, address: Address) -> uvicorn.Server:
+    """Uvicorn, as the service uses it. No access log is written: it would hold addresses beside times."""
+    return uvicorn.Server(
+        uvicorn.Config(
+            app,
+            http=PatientProtocol,
+            access_log=False,
+            log_level="warning",
+            server_header=False,
+            timeout_keep_alive=15,
+            timeout_graceful_shutdown=10,
+            limit_concurrency=4000,
+            proxy_headers=address.proxy is not None,
+            forwarded_allow_ips=address.proxy,
+            ssl_certfile=address.certificate,
+            ssl_keyfile=address.private_key,
+        )
+    )
+
+
+def listen(address: Address) -> socket.socket:
     """A socket that takes connections from now on, before the first of them is answered."""
     family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
     listening = socket.socket(family)
