@@ -115,9 +115,9 @@ async def show_survey(survey: m.SurveyId, service: Service) -> m.SurveyFacts:
 
 
 @_respondents.get("/{survey}/plan", response_class=JSONResponse)
-async def show_plan(survey: m.SurveyId, service: Service) -> Response:
+async def show_plan(survey: m.SurveyId, service: Service, request: Request) -> Response:
     """The plan, for clients to check and to randomize with."""
-    return Response((await service.ready(survey)).plan_json, media_type="application/json")
+    return (await service.ready(survey)).plan_page.respond(request)
 
 
 @_respondents.post(

@@ -20,6 +20,7 @@ from tacit.server.invitations import CredentialKey, from_text, make_invitations,
 from tacit.server.messages import NewSurvey, Report
 from tacit.server.problems import Refusal
 from tacit.server.results import Results, estimators
+from tacit.server.site import Page
 from tacit.server.store import Outcome, Store, Submission, Survey, survey_id
 from tacit.server.writer import Writer
 
@@ -54,9 +55,9 @@ class ReadySurvey:
         return estimators(self.plan)
 
     @cached_property
-    def plan_json(self) -> bytes:
+    def plan_page(self) -> Page:
         """The plan, as pages and clients get it."""
-        return json.dumps(self.plan.to_dict(), ensure_ascii=False).encode()
+        return Page(json.dumps(self.plan.to_dict(), ensure_ascii=False).encode(), "application/json")
 
 
 class Collector:
@@ -77,6 +78,7 @@ class Collector:
             self._ready[name] = known
             if len(self._ready) > _READY_PLANS:
                 self._ready.popitem(last=False)
+        self._ready.move_to_end(name)
         return known
 
     async def survey(self, name: str) -> Survey:
@@ -103,7 +105,7 @@ class Collector:
 
     async def report(self, name: str, message: Report) -> Outcome:
         """Count one report."""
-        ready = self._ready.get(name) or await self.ready(name)
+        ready = await self.ready(name)
         return _unless_closed(await self.writer.submit(ready.submission(message)))
 
     async def batch(self, name: str, key: str, body: bytes, media_type: str) -> tuple[Outcome, int, int]:

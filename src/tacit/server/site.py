@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from functools import cache
+import gzip
+from dataclasses import dataclass
+from functools import cache, cached_property
 from importlib.resources import files
-from pathlib import PurePosixPath
+from pathlib import Path
 from typing import Any
 
 from starlette.requests import Request
@@ -21,37 +23,55 @@ _TYPES = {
 }
 
 
+@dataclass(frozen=True)
+class Page:
+    """Something that never changes while the service runs, plain and compressed."""
+
+    content: bytes
+    media_type: str
+
+    @cached_property
+    def _compressed(self) -> bytes:
+        return gzip.compress(self.content, mtime=0)
+
+    def respond(self, request: Request) -> Response:
+        """The form that the browser takes."""
+        headers = {"Vary": "Accept-Encoding"}
+        if "gzip" not in request.headers.get("accept-encoding", "") or len(self.content) < 1000:
+            return Response(self.content, media_type=self.media_type, headers=headers)
+        return Response(self._compressed, media_type=self.media_type, headers=headers | {"Content-Encoding": "gzip"})
+
+
 @cache
-def _file(folder: str, name: str) -> tuple[bytes, str] | None:
-    """A file of the package's own folders, by a plain relative name."""
-    path = PurePosixPath(name)
-    kind = _TYPES.get(path.suffix)
-    if kind is None or path.is_absolute() or any(part.startswith(".") for part in path.parts):
-        return None
-    found: Any = files("tacit.server").joinpath(folder, *path.parts)
-    return (found.read_bytes(), kind) if found.is_file() else None
+def _folder(name: str) -> dict[str, Page]:
+    """The files of one of the package's folders that browsers may ask for."""
+    folder = Path(str(files("tacit.server").joinpath(name)))
+    return {
+        path.relative_to(folder).as_posix(): Page(path.read_bytes(), _TYPES[path.suffix])
+        for path in (*folder.glob("*"), *folder.glob("vendor/*"))
+        if path.suffix in _TYPES
+    }
 
 
-def _respond(folder: str, name: str) -> Response:
-    found = _file(folder, name)
+def _respond(request: Request, folder: str, name: str) -> Response:
+    found = _folder(folder).get(name)
     if found is None:
         raise Refusal(404, "There is no such page.")
-    content, kind = found
-    return Response(content, media_type=kind)
+    return found.respond(request)
 
 
 def routes() -> list[Route]:
     """Home, the survey page, the dashboard, and what they load."""
 
     def page(name: str) -> Any:
-        async def show(_: Request) -> Response:
-            return _respond("pages", name)
+        async def show(request: Request) -> Response:
+            return _respond(request, "pages", name)
 
         return show
 
     def folder(name: str) -> Any:
         async def show(request: Request) -> Response:
-            return _respond(name, request.path_params["name"])
+            return _respond(request, name, request.path_params["name"])
 
         return show
 
@@ -60,5 +80,5 @@ def routes() -> list[Route]:
         Route("/s/{survey}", page("survey.html")),
         Route("/d/{survey}", page("dashboard.html")),
         Route("/static/{name:path}", folder("pages")),
-        Route("/client/{name}", folder("client")),
+        Route("/client/{name:path}", folder("client")),
     ]

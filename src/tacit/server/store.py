@@ -105,6 +105,12 @@ class Store:
         self._writing, self._reading = _engines(str(where))
         self._statements = _Statements(self._writing.dialect.name)
         self._insert = self._statements.insert
+        try:
+            self._create_tables()
+        except sa.exc.OperationalError as error:
+            raise OSError(f"The database cannot be used: {str(error.orig).strip()}") from error
+
+    def _create_tables(self) -> None:
         with self._writing.begin() as connection:
             if self._writing.dialect.name == "postgresql":
                 connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_CREATE_LOCK)))
@@ -133,18 +139,17 @@ class Store:
     def _count(self, submissions: Sequence[Submission]) -> list[Outcome]:
         with self._writing.begin() as connection:
             opened = self._lock_open(connection, {each.survey for each in submissions})
-            first: dict[str, dict[str, Submission]] = {name: {} for name in sorted(opened)}
-            for each in submissions:
+            first: dict[str, dict[str, int]] = {name: {} for name in sorted(opened)}
+            for nth, each in enumerate(submissions):
                 if each.survey in opened:
-                    first[each.survey].setdefault(each.key, each)
-            fresh = [
+                    first[each.survey].setdefault(each.key, nth)
+            fresh = {
                 named[key] for name, named in first.items() for key in self._remember(connection, name, sorted(named))
-            ]
-            self._add(connection, fresh)
-        counted = {id(each) for each in fresh}
+            }
+            self._add(connection, [submissions[nth] for nth in fresh])
         return [
-            "closed" if each.survey not in opened else "counted" if id(each) in counted else "already counted"
-            for each in submissions
+            "closed" if each.survey not in opened else "counted" if nth in fresh else "already counted"
+            for nth, each in enumerate(submissions)
         ]
 
     def _lock_open(self, connection: sa.Connection, names: set[str]) -> set[str]:
