@@ -1,0 +1,215 @@
+/** Everything on the dashboard that one results message fills. */
+
+import { drawCharts } from "./charts.js";
+import {
+  byId,
+  capital,
+  dayName,
+  digits,
+  groupLabel,
+  make,
+  perReport,
+  questionOf,
+  significant,
+  spread,
+  tableRow,
+  whole,
+} from "./common.js";
+
+const MAX_GROUPS = 200;
+
+/** What each estimator is called, and what it means. */
+const ESTIMATORS = {
+  mmse: [
+    "Prior-based",
+    "Uses the prior (mmse): the smallest error if the prior is right; if it is wrong, estimates are pulled towards it.",
+  ],
+  unbiased: [
+    "Prior-free",
+    "Does not use the prior (unbiased): right on average, whatever people answer. Usually wider, sometimes below zero.",
+  ],
+  mle: [
+    "Likelihood",
+    "Does not use the prior (mle): the shares under which these reports are most likely, never below zero.",
+  ],
+};
+
+/** Fill the whole board. */
+export function fillBoard(results, survey) {
+  const some = results.n_reports > 0;
+  fillHead(results);
+  fillNumbers(results);
+  fillChecks(results);
+  fillPrivacy(results);
+  byId("empty").hidden = some;
+  byId("estimates").hidden = !some;
+  byId("history").hidden = !results.history.length;
+  byId("picture").hidden = !some;
+  if (!some) return fillEmpty(survey);
+  fillEstimates(results);
+  if (results.history.length) fillHistory(results);
+  fillCharts(results);
+}
+
+/** Draw the charts again, for example in other colours. */
+export const fillCharts = (results) => drawCharts(results, byId("interval-chart"), byId("history-chart"));
+
+/** The question and the state of the survey. */
+function fillHead(results) {
+  document.title = `${whole(results.n_reports)} reports: ${questionOf(results)}`;
+  byId("question").textContent = questionOf(results);
+  byId("state").textContent = results.open ? "open" : "closed";
+  byId("state").classList.toggle("open", results.open);
+  byId("since").textContent = `since ${dayName(results.opened)}`;
+}
+
+/** The large numbers: reports, the one estimate or the largest, and LDP. */
+function fillNumbers(results) {
+  byId("reports").textContent = whole(results.n_reports);
+  byId("refused").textContent = results.refused
+    ? `${whole(results.refused)} more were refused: this plan cannot have sent them`
+    : "";
+  const known = results.rows.filter((row) => row.estimate !== null);
+  byId("headline").hidden = !results.n_reports || !known.length;
+  if (!byId("headline").hidden) fillHeadline(results, known);
+  byId("ldp").hidden = results.ldp === null;
+  if (results.ldp) {
+    const ratio = significant(results.ldp.ratio);
+    byId("ldp-ratio").textContent = `× ${ratio}`;
+    byId("ldp-sentence").textContent =
+      ratio === "1.00"
+        ? "at the same ε, LDP would have given the same interval"
+        : `at the same ε, LDP would have given an interval ${ratio} times as wide`;
+  }
+}
+
+/** The estimate that the page leads with: the only one, or the largest. */
+function fillHeadline(results, rows) {
+  const row = rows.reduce((most, other) => (other.estimate > most.estimate ? other : most));
+  const [middle, low, high] = [row.estimate, row.low, row.high].map((number) =>
+    spread(number, row.standard_error, results),
+  );
+  const counted = results.n_rows === 1 ? `answered “${row.name}”` : `most frequent: ${row.name}`;
+  byId("headline-name").textContent = results.counts_people ? counted : "mean per person";
+  byId("headline-number").textContent = middle;
+  byId("headline-interval").textContent = row.low === null ? "" : `${results.level * 100}% interval ${low} … ${high}`;
+}
+
+/** What to do while there are no reports. */
+function fillEmpty(survey) {
+  byId("share").hidden = survey.invited || !survey.open;
+  const how = survey.invited
+    ? "Everybody needs an invitation link of their own; the team's page makes them."
+    : "Share this link with the people you want to ask.";
+  byId("empty-text").textContent = survey.open
+    ? `${how} Estimates appear here as reports come in.`
+    : "This survey was closed before anybody answered.";
+}
+
+/** The switch of estimators, and estimates as a table. */
+function fillEstimates(results) {
+  const switches = results.estimators.map((name) => {
+    const input = make("input", {
+      type: "radio",
+      name: "estimator",
+      value: name,
+      checked: name === results.estimator,
+      "data-testid": `estimator-${name}`,
+    });
+    return make("label", {}, input, ESTIMATORS[name][0]);
+  });
+  const shown = byId("estimators").querySelector(".segments");
+  if (shown.children.length !== switches.length) shown.replaceChildren(...switches);
+  byId("estimators").hidden = switches.length < 2;
+  byId("estimator-meaning").textContent = ESTIMATORS[results.estimator][1];
+  const level = `${results.level * 100}% interval`;
+  byId("interval-key").textContent = level;
+  const people = results.counts_people;
+  const heads = people ? ["answer", "share", level, "people", "prior"] : ["", "mean", level, "total", "prior mean"];
+  byId("estimate-head").replaceChildren(
+    ...heads.map((head) => (head ? make("th", { scope: "col" }, head) : make("td"))),
+  );
+  byId("estimate-rows").replaceChildren(...results.rows.map((row) => estimateRow(row, results)));
+  byId("estimate-views").classList.toggle("two", results.rows.length > 1);
+  const cut = results.n_rows - results.rows.length;
+  byId("cut").textContent =
+    cut > 0 ? `The largest ${results.rows.length} of ${whole(results.n_rows)}; all are in the downloads.` : "";
+  const moved = significant(results.influence) + (people ? " people" : "");
+  byId("influence").textContent = `One forged report can move an estimate by at most ${moved}.`;
+}
+
+/** One estimate in the table. */
+function estimateRow(row, results) {
+  const { estimate, low, high, standard_error: error, prior } = row;
+  const [middle, from, to, expected] = [estimate, low, high, prior].map((number) => spread(number, error, results));
+  const cells = [middle, low === null ? "–" : `${from} … ${to}`, digits(estimate, error), expected];
+  return tableRow(row.name, cells, [{}, {}, { "data-testid": `estimate-${row.name}`, "data-value": estimate ?? "" }]);
+}
+
+/** How the interval shrank, in words and as a table. */
+function fillHistory(results) {
+  const { scale } = perReport(results);
+  const half = (number) => (number === null ? "–" : `± ${significant(number * scale)}`);
+  const several = results.n_rows > 1 ? ", root mean square over the answers" : "";
+  const what = results.counts_people ? `percentage points${several}` : "per person";
+  const [first, last] = [results.history[0], results.history.at(-1)];
+  const ldp = last.ldp_reach === null ? "" : `; LDP would have had ${half(last.ldp_reach)}`;
+  byId("history-sentence").textContent =
+    first === last
+      ? `One day so far: ${half(last.reach)} ${what}${ldp}.`
+      : `From ${half(first.reach)} on ${dayName(first.day)} to ${half(last.reach)} on ${dayName(last.day)}, in ${what}.`;
+  byId("history-keys").hidden = results.history.length === 1;
+  byId("ldp-key").hidden = results.history.every((day) => day.ldp_reach === null);
+  const rows = results.history
+    .toReversed()
+    .map((day) => tableRow(dayName(day.day), [whole(day.n_reports), half(day.reach), half(day.ldp_reach)]));
+  byId("history-rows").replaceChildren(...rows);
+}
+
+/** The prior check: one warning on top of the page where it fails, and every sentence where it belongs. */
+function fillChecks(results) {
+  const checks = results.n_reports ? results.prior_check : [];
+  const alarms = checks.filter((check) => check.contradicted);
+  const said =
+    alarms.length > 1
+      ? `The reports of ${alarms.length} of ${checks.length} groups contradict their priors: estimates that use the ` +
+        "prior, and their intervals, can be far off. See below."
+      : (alarms[0]?.sentence ?? "");
+  // Rewriting a live region makes screen readers repeat it.
+  if (byId("alarm").textContent !== said) byId("alarm").textContent = said;
+  byId("prior-check").className = alarms.length ? "warning" : "";
+  byId("prior-check").replaceChildren(
+    alarms.length > 1
+      ? make("ul", {}, ...alarms.map((check) => make("li", {}, check.sentence)))
+      : make("p", {}, said || agreement(checks)),
+  );
+}
+
+/** What is said where no prior is contradicted. */
+function agreement(checks) {
+  if (!checks.length) return "There are no reports to compare with it yet.";
+  if (checks.length === 1) return checks[0].sentence;
+  const least = Math.min(...checks.map((check) => check.p_value));
+  return `Yes: the reports of all ${checks.length} groups agree with their priors (smallest p = ${significant(least)}).`;
+}
+
+/** The exact levels and the promise of each group. */
+function fillPrivacy(results) {
+  const level = (number) => (number === null ? "∞" : (Math.ceil(number * 10_000) / 10_000).toFixed(4));
+  const shown = results.groups.slice(0, MAX_GROUPS);
+  const rows = shown.map(({ group, n_reports: reports, epsilon, notion, levels }) => {
+    const reached = ["lip_upper", "lip_lower", "ldp", "mip"].map((name) => level(levels[name]));
+    return tableRow(groupLabel(group), [whole(reports), `${notion.toUpperCase()} ${epsilon}`, ...reached]);
+  });
+  const more = results.groups.length - shown.length;
+  if (more) rows.push(tableRow(`… and ${whole(more)} more groups`, []));
+  byId("privacy-rows").replaceChildren(...rows);
+  const several = shown.length > 1;
+  byId("promise").textContent = several ? "" : capital(shown[0].promise);
+  byId("promises").hidden = !several;
+  const words = shown.flatMap(({ group, promise }) => [
+    make("dt", { dir: "auto" }, groupLabel(group)),
+    make("dd", {}, capital(promise)),
+  ]);
+  byId("promise-list").replaceChildren(...words);
+}

@@ -1,0 +1,276 @@
+/** The two charts: an interval per answer, and how the interval shrank. Chart.js is loaded by the page. */
+
+import { dayName, make, perReport, spread, whole } from "./common.js";
+
+const { Chart } = globalThis;
+Chart.defaults.font.family = getComputedStyle(document.body).fontFamily;
+Chart.defaults.font.size = 13;
+const ROW_HEIGHT = 30;
+const FRAME_HEIGHT = 64;
+const HISTORY_HEIGHT = 280;
+const PNG = { width: 1000, scale: 2, margin: 32, line: 26 };
+const DAY = 86_400_000;
+
+/** The colours of the current scheme, from the stylesheet. */
+function palette() {
+  const style = getComputedStyle(document.documentElement);
+  return Object.fromEntries(
+    ["accent", "ldp", "text", "soft", "line", "card"].map((name) => [name, style.getPropertyValue(`--${name}`).trim()]),
+  );
+}
+
+/** A hexadecimal colour of which 40% is left. */
+const faint = (colour) => `${colour}66`;
+
+/** A name that leaves room for the chart. */
+const shortened = (name, most) => (name.length > most ? `${name.slice(0, most - 1)}…` : name);
+
+/** Draws each estimate as a dot and each prior expectation as a tick, over the interval bars. */
+const marks = {
+  id: "marks",
+  afterDatasetsDraw(chart, _args, { rows, colours }) {
+    const { ctx } = chart;
+    const { x } = chart.scales;
+    chart.getDatasetMeta(0).data.forEach((bar, index) => {
+      const { estimate, prior } = rows[index];
+      ctx.save();
+      if (prior !== null) {
+        ctx.fillStyle = colours.soft;
+        ctx.fillRect(x.getPixelForValue(prior) - 1, bar.y - 10, 2, 20);
+      }
+      if (estimate !== null) {
+        ctx.beginPath();
+        ctx.arc(x.getPixelForValue(estimate), bar.y, 5, 0, 2 * Math.PI);
+        ctx.fillStyle = colours.accent;
+        ctx.strokeStyle = colours.card;
+        ctx.lineWidth = 1.5;
+        ctx.fill();
+        ctx.stroke();
+      }
+      ctx.restore();
+    });
+  },
+};
+
+/** What all charts share: no motion, the page's colours, tooltips with these callbacks. */
+const base = (colours, callbacks = {}, plugins = {}) => ({
+  animation: false,
+  maintainAspectRatio: false,
+  color: colours.text,
+  plugins: { legend: { display: false }, tooltip: { displayColors: false, callbacks }, ...plugins },
+});
+
+/** An axis of numbers in the page's colours. */
+const axis = (colours, title, more = {}) => ({
+  grid: { color: colours.line },
+  border: { color: colours.line },
+  title: { display: Boolean(title), text: title, color: colours.soft },
+  ...more,
+  ticks: { color: colours.soft, maxRotation: 0, ...more.ticks },
+});
+
+/** An axis of names, all of them shown. */
+const nameAxis = (colours, ticks = {}) =>
+  axis(colours, "", { grid: { display: false }, ticks: { color: colours.text, autoSkip: false, ...ticks } });
+
+/** Horizontal intervals, one row per answer, in shares where people are counted and in means otherwise. */
+function intervalConfig(results, width) {
+  const colours = palette();
+  const { scale } = perReport(results);
+  const per = (number) => (number === null ? null : (number / results.n_reports) * scale);
+  const rows = results.rows.map((row) => ({
+    estimate: per(row.estimate),
+    prior: per(row.prior),
+    interval: row.low === null ? null : [per(row.low), per(row.high)],
+  }));
+  const bars = {
+    data: rows.map((row) => row.interval),
+    backgroundColor: faint(colours.accent),
+    borderRadius: 4,
+    borderSkipped: false,
+    barThickness: 8,
+    minBarLength: 2,
+  };
+  return {
+    type: "bar",
+    data: { labels: results.rows.map((row) => row.name), datasets: [bars] },
+    options: intervalOptions(results, rows, colours, width),
+    plugins: [marks],
+  };
+}
+
+/** Axes and tooltips of the intervals; `rows` are in the units of the chart. */
+function intervalOptions(results, rows, colours, width) {
+  const narrow = width < 500;
+  const label = ({ dataIndex }) => {
+    const { estimate, low, high, standard_error: error, prior } = results.rows[dataIndex];
+    const [middle, from, to, expected] = [estimate, low, high, prior].map((number) => spread(number, error, results));
+    return [`${middle} (${from} … ${to})`, `expected from the prior: ${expected}`];
+  };
+  const name = function (index) {
+    return shortened(this.getLabelForValue(index), narrow ? 14 : 28);
+  };
+  return {
+    ...base(colours, { label }, { marks: { rows, colours } }),
+    indexAxis: "y",
+    interaction: { mode: "index", axis: "y", intersect: false },
+    scales: {
+      x: axis(colours, perReport(results).unit, { ...range(rows), ticks: { maxTicksLimit: narrow ? 5 : 9 } }),
+      y: nameAxis(colours, { callback: name }),
+    },
+  };
+}
+
+/** The ends of the axis: from zero for several answers, close around a single one. */
+function range(rows) {
+  const numbers = rows
+    .flatMap((row) => [row.estimate, row.prior, ...(row.interval ?? [])])
+    .filter((number) => number !== null);
+  const [low, high] = [Math.min(...numbers), Math.max(...numbers)];
+  const room = (high - low || Math.abs(high) || 1) * 0.3;
+  return rows.length > 1
+    ? { beginAtZero: true, suggestedMin: low, suggestedMax: high }
+    : { beginAtZero: false, suggestedMin: low - room, suggestedMax: high + room };
+}
+
+/** Half the interval: a line by day, or bars while there is one day. */
+const historyConfig = (results) => (results.history.length > 1 ? manyDays(results) : oneDay(results));
+
+/** Half the interval on the only day, this survey beside LDP. */
+function oneDay(results) {
+  const colours = palette();
+  const { scale, halfUnit } = perReport(results);
+  const [{ reach, ldp_reach: ldp }] = results.history;
+  const bars = {
+    data: [reach, ldp].filter((half) => half !== null).map((half) => half * scale),
+    backgroundColor: [colours.accent, colours.ldp],
+    borderRadius: 4,
+    barThickness: 22,
+  };
+  return {
+    type: "bar",
+    data: { labels: ["this survey", "LDP"].slice(0, bars.data.length), datasets: [bars] },
+    options: {
+      ...base(colours),
+      indexAxis: "y",
+      scales: { x: axis(colours, halfUnit, { beginAtZero: true }), y: nameAxis(colours) },
+    },
+  };
+}
+
+/** Half the interval by day, this survey and LDP; days without reports leave their room. */
+function manyDays(results) {
+  const colours = palette();
+  const { scale, halfUnit } = perReport(results);
+  const line = (label, key, colour, more) => ({
+    label,
+    data: results.history.map((day) => ({
+      x: Date.parse(day.day) / DAY,
+      y: day[key] === null ? null : day[key] * scale,
+    })),
+    borderColor: colour,
+    backgroundColor: colour,
+    borderWidth: 2.5,
+    pointRadius: 3.5,
+    ...more,
+  });
+  const title = ([{ dataIndex }]) => {
+    const { day, n_reports: reports } = results.history[dataIndex];
+    return `${dayName(day)}, ${whole(reports)} reports`;
+  };
+  const dayTick = (x) => dayName(new Date(x * DAY).toISOString().slice(0, 10), { year: false });
+  const ours = line("this survey", "reach", colours.accent);
+  const ldp = line("LDP", "ldp_reach", colours.ldp, { borderDash: [6, 5], pointStyle: "rectRot" });
+  return {
+    type: "line",
+    data: { datasets: [ours, ldp] },
+    options: {
+      ...base(colours, { title }),
+      interaction: { mode: "index", intersect: false },
+      scales: {
+        x: axis(colours, "", {
+          type: "linear",
+          grid: { display: false },
+          ticks: { precision: 0, maxTicksLimit: 7, callback: dayTick },
+        }),
+        y: axis(colours, halfUnit, { beginAtZero: true }),
+      },
+    },
+  };
+}
+
+/** Draw on a canvas of the page, in place where the kind of chart stays the same. */
+function draw(canvas, config, height, label) {
+  canvas.parentElement.style.blockSize = `${height}px`;
+  canvas.setAttribute("aria-label", label);
+  const drawn = Chart.getChart(canvas);
+  if (drawn?.config.type !== config.type) {
+    drawn?.destroy();
+    return new Chart(canvas, config);
+  }
+  drawn.data = config.data;
+  drawn.options = config.options;
+  drawn.update("none");
+  return drawn;
+}
+
+/** Room for a row per answer, and the axis. */
+const intervalHeight = (results) => results.rows.length * ROW_HEIGHT + FRAME_HEIGHT;
+
+/** Less room for bars than for lines. */
+const historyHeight = (results) => (results.history.length > 1 ? HISTORY_HEIGHT : 3 * ROW_HEIGHT + FRAME_HEIGHT);
+
+/** Draw both charts of the page. */
+export function drawCharts(results, intervals, history) {
+  const what = results.rows.length === 1 ? results.rows[0].name : `${results.rows.length} answers`;
+  const config = intervalConfig(results, intervals.parentElement.clientWidth);
+  draw(
+    intervals,
+    config,
+    intervalHeight(results),
+    `Estimate with interval for ${what}; the table has the same numbers.`,
+  );
+  if (!results.history.length) return;
+  const label = "Half-width of the interval by day, beside LDP; the table has the same numbers.";
+  draw(history, historyConfig(results), historyHeight(results), label);
+}
+
+/** Both charts as one picture with the question above them. */
+export function chartsPicture(results, title) {
+  const { width, scale, margin, line } = PNG;
+  const colours = palette();
+  const parts = pictureParts(results);
+  const height = parts.reduce((sum, part) => sum + part.height + 2 * line, 2 * margin + line);
+  const picture = make("canvas", { width: (width + 2 * margin) * scale, height: height * scale });
+  const ctx = picture.getContext("2d");
+  const write = (text, y, size, colour) => {
+    ctx.fillStyle = colour;
+    ctx.font = `600 ${size}px ${Chart.defaults.font.family}`;
+    ctx.fillText(text, margin, y, width);
+  };
+  ctx.scale(scale, scale);
+  ctx.fillStyle = colours.card;
+  ctx.fillRect(0, 0, width + 2 * margin, height);
+  write(shortened(title, 100), margin + 18, 20, colours.text);
+  let y = margin + line;
+  for (const part of parts) {
+    const canvas = make("canvas", { width, height: part.height });
+    const options = { ...part.config.options, responsive: false, devicePixelRatio: scale };
+    const chart = new Chart(canvas, { ...part.config, options });
+    write(part.caption, y + line, 14, colours.soft);
+    ctx.drawImage(canvas, margin, y + 1.5 * line, width, part.height);
+    chart.destroy();
+    y += part.height + 2 * line;
+  }
+  return new Promise((resolve) => picture.toBlob(resolve, "image/png"));
+}
+
+/** The charts of the picture, each with its height and caption. */
+function pictureParts(results) {
+  const { n_reports: reports, estimator, level, history } = results;
+  const caption = `${whole(reports)} reports: estimate (${estimator}), ${level * 100}% interval, prior expectation`;
+  const estimates = { config: intervalConfig(results, PNG.width), height: intervalHeight(results), caption };
+  if (!history.length) return [estimates];
+  const shrank = history.length > 1 ? "Half the interval by day; dashed: LDP at the same ε" : "Half the interval";
+  return [estimates, { config: historyConfig(results), height: historyHeight(results), caption: shrank }];
+}

@@ -1,0 +1,142 @@
+/** What all pages share: talking to the service, building elements, formatting numbers. */
+
+/** A refusal of the service, in words; `status` is 0 if it could not be reached. */
+export class ApiError extends Error {
+  constructor(status, message) {
+    super(message);
+    this.status = status;
+  }
+}
+
+const TOKEN = "tacit:admin";
+
+/** The team's token, kept for this tab only. */
+export const token = {
+  get: () => sessionStorage.getItem(TOKEN),
+  set: (text) => sessionStorage.setItem(TOKEN, text),
+  clear: () => sessionStorage.removeItem(TOKEN),
+};
+
+/** The survey that the address names: /s/ID or /d/ID. */
+export const surveyId = () => decodeURIComponent(location.pathname.split("/")[2] ?? "");
+
+/** The address of a survey in the API. */
+export const surveyUrl = (id) => `/api/surveys/${encodeURIComponent(id)}`;
+
+/** One request, with the team's token only where it is asked for; anything but success throws an `ApiError`. */
+export async function request(url, { method = "GET", body, team = false } = {}) {
+  const headers = {};
+  if (team && token.get()) headers.Authorization = `Bearer ${token.get()}`;
+  if (body !== undefined) headers["Content-Type"] = "application/json";
+  let response;
+  try {
+    response = await fetch(url, { method, headers, body: body === undefined ? undefined : JSON.stringify(body) });
+  } catch {
+    throw new ApiError(0, "The service cannot be reached. Is this device online?");
+  }
+  if (!response.ok) throw new ApiError(response.status, await problem(response));
+  return response;
+}
+
+/** The same, for JSON. */
+export const requestJson = async (url, options) => (await request(url, options)).json();
+
+/** What an RFC 9457 problem says, its list of errors included. */
+async function problem(response) {
+  const said = await response.json().catch(() => ({}));
+  const errors = (said.errors ?? []).map((error) => (typeof error === "string" ? error : (error.detail ?? error.msg)));
+  const parts = [said.detail ?? said.title ?? `The service answered with status ${response.status}.`, ...errors];
+  return parts.filter(Boolean).join(" ");
+}
+
+/** The element with this id. */
+export const byId = (id) => document.getElementById(id);
+
+/** A new element; `data-*`, `aria-*` and other hyphenated names become attributes, the rest properties. */
+export function make(tag, properties = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(properties)) {
+    if (name.includes("-") || name === "role" || name === "for") element.setAttribute(name, value);
+    else element[name] = value;
+  }
+  element.append(...children);
+  return element;
+}
+
+/** A table row: the first cell heads the row, the others hold `cells`. */
+export function tableRow(name, cells, attributes = []) {
+  const head = make("th", { scope: "row", dir: "auto" }, name);
+  return make("tr", {}, head, ...cells.map((cell, place) => make("td", attributes[place] ?? {}, cell)));
+}
+
+/** Show the one of `sections` that is wanted, and move the focus to its heading. */
+export function showOnly(wanted, sections, { focus = true } = {}) {
+  for (const section of sections) section.hidden = section !== wanted;
+  if (focus) wanted.querySelector("[tabindex='-1']")?.focus();
+}
+
+/** Hand a file to the person. */
+export function download(blob, name) {
+  const link = make("a", { href: URL.createObjectURL(blob), download: name });
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+}
+
+/** Copy text, and say so on the button for a moment. */
+export async function copy(text, button) {
+  const label = button.textContent;
+  try {
+    await navigator.clipboard.writeText(text);
+    button.textContent = "Copied";
+  } catch {
+    button.textContent = "Copying is not allowed here";
+  }
+  setTimeout(() => (button.textContent = label), 2000);
+}
+
+/** A question, or what stands for one that has no text. */
+export const questionOf = (survey) => survey.question || "A survey without a written question";
+
+/** How a group is called; a plan without groups is about everybody. */
+export const groupLabel = (name) => name ?? "everybody";
+
+/** A sentence with a capital letter. */
+export const capital = (text) => text.charAt(0).toUpperCase() + text.slice(1);
+
+/** A whole number, thousands in groups. */
+export const whole = (number) => number.toLocaleString("en");
+
+/** A number with two significant digits of its standard error; a dash if there is no number. */
+export function digits(number, error) {
+  if (number === null || !Number.isFinite(number)) return "–";
+  const places = error > 0 && Number.isFinite(error) ? Math.min(9, Math.max(0, 1 - Math.floor(Math.log10(error)))) : 1;
+  const text = number.toLocaleString("en", { minimumFractionDigits: places, maximumFractionDigits: places });
+  return (/[1-9]/.test(text) ? text : text.replace("-", "")).replace("-", "−");
+}
+
+/** Three significant digits, and all digits before the point. */
+export const significant = (number) => digits(number, Math.abs(number) / 10);
+
+/** How results read per report: a share in percent where people are counted, else a mean. */
+export const perReport = (results) =>
+  results.counts_people
+    ? { scale: 100, suffix: "%", unit: "share of those who answered (%)", halfUnit: "± percentage points" }
+    : { scale: 1, suffix: "", unit: "mean per person who answered", halfUnit: "± per person" };
+
+/** A total as a share or mean, with the digits that its standard error deserves. */
+export function spread(total, error, results) {
+  const { scale, suffix } = perReport(results);
+  const per = (number) => (number === null ? null : (number / results.n_reports) * scale);
+  return total === null ? "–" : digits(per(total), per(error)) + suffix;
+}
+
+/** A day as people write it, unbroken: 15 Nov 2026, or 15 Nov. */
+export const dayName = (day, { year = true } = {}) =>
+  new Date(`${day}T00:00:00Z`)
+    .toLocaleDateString("en-GB", {
+      day: "numeric",
+      month: "short",
+      year: year ? "numeric" : undefined,
+      timeZone: "UTC",
+    })
+    .replaceAll(" ", "\u00a0");

@@ -1,0 +1,223 @@
+/** The team's page: the surveys of this service, opening and closing them, and invitations. */
+
+import {
+  byId,
+  copy,
+  dayName,
+  download,
+  make,
+  questionOf,
+  requestJson,
+  showOnly,
+  surveyUrl,
+  token,
+  whole,
+} from "./common.js";
+
+const sections = ["signin", "team"].map(byId);
+
+/** One request of the team. */
+const ask = (url, options) => requestJson(url, { ...options, team: true });
+
+/** The address of a page of this service, in full. */
+const address = (path) => new URL(path, location.origin).href;
+
+// -- the list -------------------------------------------------------------------------------------------------------
+
+/** Fetch the list and show it; a wrong token leads back to the question for it. */
+async function refresh() {
+  const surveys = await guarded(
+    () => ask("/api/surveys"),
+    byId("team").hidden ? byId("signin-error") : byId("trouble"),
+  );
+  if (!surveys) return;
+  if (byId("team").hidden) showOnly(byId("team"), sections);
+  byId("signout").hidden = false;
+  byId("none").hidden = surveys.length > 0;
+  byId("surveys").replaceChildren(...surveys.map(surveyRow));
+}
+
+/** What a task gives; if it fails, the reason is said in `place` and nothing is given. */
+async function guarded(task, place) {
+  place.textContent = "";
+  try {
+    return await task();
+  } catch (error) {
+    if (error.status !== 401) place.textContent = error.message;
+    else signOut(token.get() ? "This is not the token of this service." : "");
+    return null;
+  }
+}
+
+/** Forget the token and ask for it. */
+function signOut(complaint) {
+  token.clear();
+  byId("signout").hidden = true;
+  byId("surveys").replaceChildren();
+  showOnly(byId("signin"), sections, { focus: false });
+  byId("signin-error").textContent = complaint;
+  byId("token").focus();
+}
+
+/** One survey: what it asks, how it goes, what can be done. */
+function surveyRow(survey) {
+  const { id, open, n_reports: reports } = survey;
+  const facts = [
+    make("span", { className: open ? "pill open" : "pill" }, open ? "open" : "closed"),
+    make("span", {}, `${whole(reports)} ${reports === 1 ? "report" : "reports"}`),
+    make("span", {}, `since ${dayName(survey.opened)}`),
+    make("span", {}, survey.public_results ? "results public" : "results for the team"),
+  ];
+  if (survey.invited) facts.push(make("span", {}, "by invitation"));
+  const heading = make("h2", { dir: "auto", id: `survey-${id}` }, questionOf(survey));
+  const button = (text, act, className = "") =>
+    make("button", { type: "button", className, "aria-describedby": heading.id, onclick: act }, text);
+  const link = (text, path) => make("a", { className: "button", href: path, "aria-describedby": heading.id }, text);
+  const actions = [
+    link("Survey page", `/s/${id}`),
+    link("Results", `/d/${id}`),
+    button("Copy the link", (event) => copy(address(`/s/${id}`), event.target)),
+  ];
+  if (survey.invited && open) actions.push(button("Invitations …", () => openInvitations(survey)));
+  actions.push(
+    button(survey.public_results ? "Make results private" : "Make results public", () =>
+      change(
+        survey,
+        { public_results: !survey.public_results },
+        "The results are now " + (survey.public_results ? "for the team only." : "public."),
+      ),
+    ),
+  );
+  if (open) actions.push(button("Close …", () => confirmClosing(survey), "danger"));
+  return make(
+    "li",
+    { className: "card stack", "data-testid": "survey-row", "data-id": id },
+    heading,
+    make("p", { className: "row soft small" }, ...facts),
+    make("div", { className: "row" }, ...actions),
+  );
+}
+
+/** Change a survey, say so, and show the list again. */
+async function change(survey, body, said) {
+  const changed = await guarded(() => ask(surveyUrl(survey.id), { method: "PATCH", body }), byId("trouble"));
+  if (!changed) return;
+  byId("message").textContent = said;
+  await refresh();
+  document.querySelector(`[data-id="${survey.id}"] a`)?.focus();
+}
+
+/** Ask before closing. */
+function confirmClosing(survey) {
+  byId("close-question").textContent = questionOf(survey);
+  byId("close-yes").onclick = async () => {
+    byId("close-dialog").close();
+    await change(survey, { open: false }, "The survey is closed.");
+  };
+  byId("close-dialog").showModal();
+  byId("close-no").focus();
+}
+
+// -- invitations ----------------------------------------------------------------------------------------------------
+
+/** Show the dialog that makes invitations for a survey. */
+function openInvitations(survey) {
+  byId("invite-links").hidden = true;
+  byId("links").value = "";
+  byId("invite-error").textContent = "";
+  byId("invite").onsubmit = (event) => {
+    event.preventDefault();
+    makeInvitations(survey);
+  };
+  byId("save-links").onclick = () =>
+    download(new Blob([byId("links").value + "\n"], { type: "text/plain" }), `tacit-${survey.id}-invitations.txt`);
+  byId("invite-dialog").showModal();
+  byId("invite-count").focus();
+}
+
+/** Make as many as asked for, and show their links. */
+async function makeInvitations(survey) {
+  if (!byId("invite-count").checkValidity()) {
+    byId("invite-error").textContent = "Give a whole number from 1 to 100,000.";
+    return;
+  }
+  const body = { count: byId("invite-count").valueAsNumber };
+  const made = await guarded(
+    () => ask(`${surveyUrl(survey.id)}/invitations`, { method: "POST", body }),
+    byId("invite-error"),
+  );
+  if (!made) return;
+  byId("links").value = made.links.map(address).join("\n");
+  byId("invite-links").hidden = false;
+  byId("links").focus();
+}
+
+// -- opening a survey -----------------------------------------------------------------------------------------------
+
+let plan = null;
+
+/** Read a plan file, and say what is in it. */
+async function readPlan(file) {
+  plan = null;
+  byId("create-error").textContent = "";
+  try {
+    const read = JSON.parse(await file.text());
+    const named = read.groups.filter(({ group }) => group !== null).length;
+    byId("group-part").hidden = !named;
+    const size = `${whole(read.domain.values.length)} answers${named ? `, ${whole(named)} groups` : ""}`;
+    byId("plan-summary").textContent = `${file.name}: ${questionOf(read)} ${size}.`;
+    plan = read;
+  } catch {
+    byId("plan-summary").textContent = "Choose the file or drop it here.";
+    byId("create-error").textContent = `${file.name} is not a plan. Expected the JSON file that “tacit plan” writes.`;
+  }
+}
+
+/** Open a survey with the plan that was read. */
+async function create(event) {
+  event.preventDefault();
+  if (!plan) {
+    byId("create-error").textContent ||= "Choose a plan file first.";
+    byId("plan-file").focus();
+    return;
+  }
+  const body = {
+    plan,
+    public_results: byId("public-results").checked,
+    invited: byId("invited").checked,
+    group_question: byId("group-question").value.trim() || null,
+  };
+  const made = await guarded(() => ask("/api/surveys", { method: "POST", body }), byId("create-error"));
+  if (!made) return;
+  plan = null;
+  byId("create").reset();
+  byId("group-part").hidden = true;
+  byId("plan-summary").textContent = "Choose the file or drop it here.";
+  byId("message").textContent = `The survey is open at ${address(`/s/${made.id}`)}`;
+  await refresh();
+}
+
+/** Take files that are dropped on the box. */
+function takeDrops(box) {
+  for (const name of ["dragenter", "dragover", "dragleave", "drop"]) {
+    box.addEventListener(name, (event) => {
+      event.preventDefault();
+      box.classList.toggle("over", name === "dragenter" || name === "dragover");
+    });
+  }
+  box.addEventListener("drop", ({ dataTransfer }) => dataTransfer.files[0] && readPlan(dataTransfer.files[0]));
+}
+
+byId("signin").addEventListener("submit", (event) => {
+  event.preventDefault();
+  token.set(byId("token").value.trim());
+  byId("token").value = "";
+  refresh();
+});
+byId("signout").addEventListener("click", () => signOut(""));
+byId("plan-file").addEventListener("change", ({ target }) => target.files[0] && readPlan(target.files[0]));
+byId("create").addEventListener("submit", create);
+byId("close-no").addEventListener("click", () => byId("close-dialog").close());
+byId("invite-done").addEventListener("click", () => byId("invite-dialog").close());
+takeDrops(byId("drop"));
+if (token.get()) refresh();
