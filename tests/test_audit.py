@@ -138,3 +138,17 @@ def test_unknown_notions_are_refused():
 )
 def test_percentages_round_as_bounds(share, direction, text):
     assert percent(share, direction) == text
+
+
+@pytest.mark.parametrize(
+    ("share", "direction", "text"),
+    [
+        (1 - Fraction(1, 10**30), "down", "99." + "9" * 28 + "%"),
+        (Fraction(1, 10**400), "up", "0." + "0" * 397 + "1%"),
+        (Fraction(10**22 - 1, 10**23), "down", "9.99%"),
+        (Fraction(0), "up", "0%"),
+        (Fraction(1), "down", "100%"),
+    ],
+)
+def test_a_percentage_stays_a_bound_where_floats_end(share, direction, text):
+    assert percent(share, direction) == text

@@ -9,11 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2
 
-from tacit import Channel, Prior
+from tacit import Channel, Histogram, Prior
+from tacit.core_tail import CoreState, CoreTail
 from tacit.design import optimal_binary, repaired_response
 from tacit.design.core_tail import design_core_tail
 from tacit.exact import exp_below
-from tacit.perturb import Randomizer, circle_reports
+from tacit.perturb import PlanRandomizer, Randomizer, circle_reports
+from tacit.plan import Group, Plan
 from tacit.randomness import SecureWords, SeededWords
 
 from strategies import budgets, priors
@@ -140,3 +142,20 @@ def test_the_compiled_circle_agrees_with_the_reference_word_for_word(epsilon, co
     assert [mechanism.sample_one(int(values[i]), tuple(int(w) for w in words[i])) for i in range(200)] == expected[
         :200
     ].tolist()
+
+
+def test_a_circle_of_shorter_words_is_drawn_with_shorter_words():
+    weights = (7, 3, 2, 2, 1)
+    states = CoreState(3, 0), CoreState(1, 1)
+    circle = CoreTail(weights, (0,), Fraction(1, 3), Fraction(3), states, word_bits=32)
+    randomizer = PlanRandomizer(Plan(Histogram(), (Group(None, Prior(range(5), weights), Fraction(4), circle),)))
+    people = 40_000
+    many = randomizer.reports(np.zeros(people, int), np.full(people, 2), SeededWords(1)) >> 32
+    one = np.array([randomizer.report(0, 2, SeededWords(seed)) >> 32 for seed in range(people // 10)])
+    expected = np.array(circle.counts[-1]) / 2**32
+    for found in (many, one):
+        seen = np.bincount(found, minlength=2)
+        assert chi2.sf(((seen - len(found) * expected) ** 2 / (len(found) * expected)).sum(), 1) > 1e-9
+        # The named wrong draw: words of 64 bits are beyond every edge and end in the last state.
+        wrong = np.array([0, len(found)])
+        assert chi2.sf(((wrong - len(found) * expected) ** 2 / (len(found) * expected)).sum(), 1) < 1e-9

@@ -72,7 +72,7 @@ def test_an_altered_plan_is_refused():
 
 
 def lower_epsilon(data):
-    data["groups"][0]["epsilon"] = "0.9"
+    data["groups"][0]["epsilon"] = "9/10"
 
 
 def skew_prior(data):
@@ -114,6 +114,44 @@ def wrong_denominator(data):
 def test_a_plan_that_does_not_keep_its_promise_is_refused_whatever_its_hash(change, message):
     with pytest.raises(PlanError, match=message):
         Plan.from_dict(forged(change))
+
+
+def in_group(**fields):
+    return lambda data: data["groups"][0].update(fields)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        in_group(epsilon="1e999999999"),
+        in_group(epsilon="1/0"),
+        in_group(epsilon=1),
+        in_group(weight="nan"),
+        in_group(prior="19"),
+        in_group(prior=["1_0", "9"]),
+        in_group(prior=["9" * 5000, "1"]),
+        in_group(group=7),
+        in_group(notion="trust me"),
+        in_group(levels=[]),
+        in_group(levels={"lip": "low"}),
+        in_group(mechanism={"kind": "core-tail", "core": [], "share": "1e9999999", "growth": "2", "states": []}),
+        in_group(
+            mechanism={"kind": "table", "denominator": "3", "labels": [0, 1], "rows": [["2", "1"], ["1", "2"]]},
+            prior=["1", "1"],
+        ),
+        lambda data: data["task"].update(values=[-1]),
+        lambda data: data["domain"].update(values=None),
+        lambda data: data.update(groups=[]),
+    ],
+)
+def test_a_malformed_plan_is_refused_at_once_and_always_in_the_same_way(change):
+    with pytest.raises(PlanError):
+        Plan.from_dict(forged(change))
+
+
+def test_a_lone_surrogate_has_no_hash():
+    with pytest.raises(PlanError):
+        Plan.from_dict(survey_plan().to_dict() | {"question": "\ud800"})
 
 
 def test_the_published_channel_cannot_become_a_plan():

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from decimal import Decimal
 from fractions import Fraction
 from typing import Literal, get_args
 
@@ -180,10 +179,17 @@ def percent(share: Fraction, direction: Literal["near", "up", "down"] = "near") 
     hundred = share * 100
     # A probability near one is read by its distance from it, so that is what gets the digits.
     small = min(hundred, 100 - hundred) if 0 < hundred < 100 else Fraction(1)
-    places = max(1, 2 - math.floor(math.log10(small)))
+    places = max(1, 2 - _magnitude(small))
     scaled = hundred * 10**places
     integer = {"near": round(scaled), "up": math.ceil(scaled), "down": math.floor(scaled)}[direction]
-    return f"{Decimal(integer).scaleb(-places):f}".rstrip("0").rstrip(".") + "%"
+    whole, part = divmod(integer, 10**places)
+    return f"{whole}.{part:0{places}d}".rstrip("0").rstrip(".") + "%"
+
+
+def _magnitude(number: Fraction) -> int:
+    """⌊log₁₀⌋ of a positive number, exactly: floats would slip near powers of ten and below their range."""
+    guess = len(str(number.numerator)) - len(str(number.denominator))
+    return guess if number >= Fraction(10) ** guess else guess - 1
 
 
 def _lift_levels(channel: Channel, prior: Prior) -> tuple[Level, Level]:

@@ -130,7 +130,7 @@ class PlanRandomizer:
             return self._table.report(int(self._starts[group]) + position, source)
         mechanism, stand_in = self._implicit[group]
         inside = stand_in.one(position, source)
-        first, second, third = (source.integer(64) for _ in range(WORDS_PER_SAMPLE))
+        first, second, third = (source.integer(mechanism.word_bits) for _ in range(WORDS_PER_SAMPLE))
         return mechanism.sample_one(inside, (first, second, third))
 
     def reports(self, groups: Any, positions: Any, words: RandomWords | None = None) -> Reports:
@@ -158,6 +158,8 @@ class PlanRandomizer:
             part = slice(start, start + _CHUNK)
             inside = stand_in.many(positions[part], source)
             drawn = source.draw(len(inside) * WORDS_PER_SAMPLE, 64).reshape(-1, WORDS_PER_SAMPLE)
+            if mechanism.word_bits < 64:
+                drawn = drawn >> np.uint64(64 - mechanism.word_bits)
             reports[part] = circle_reports(mechanism, inside, drawn)
         return reports
 

@@ -10,18 +10,19 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
-from tacit.audit import Notion, audit, belief
+from tacit.audit import Audit, Notion, audit, belief
 from tacit.certificate import Certificate
 from tacit.channel import Channel
 from tacit.core_tail import CoreTail
-from tacit.exact import at_most_exp, budget, log_above, rational
+from tacit.exact import at_most_exp, budget, log_above
 from tacit.files import write_text
 from tacit.prior import Prior, Value
 from tacit.task import Histogram, Sum, Survey, Task, WeightedSum
@@ -52,6 +53,19 @@ class Group:
     certificate: Certificate | None = None
 
     @cached_property
+    def _audit(self) -> Audit:
+        assert isinstance(self.mechanism, Channel)
+        return audit(self.mechanism, self.prior)
+
+    @property
+    def odds_ratio(self) -> Fraction | None:
+        """The factor by which a report can move odds at most, whatever is believed; None if there is no bound."""
+        if isinstance(self.mechanism, CoreTail):
+            highest, lowest = self.mechanism.levels()
+            return highest / lowest
+        return self._audit.ldp.ratio
+
+    @cached_property
     def levels(self) -> dict[str, float]:
         """The exact privacy levels, rounded up."""
         if isinstance(self.mechanism, CoreTail):
@@ -60,7 +74,7 @@ class Group:
             # Mutual information is an average of log-lifts, and log-lifts are at most the upper level.
             ldp = log_above(highest / lowest)
             return {"lip": max(upper, lower), "lip_upper": upper, "lip_lower": lower, "ldp": ldp, "mip": upper}
-        levels = audit(self.mechanism, self.prior)
+        levels = self._audit
         return {
             "lip": levels.lip.epsilon,
             "lip_upper": levels.lip_upper.epsilon,
@@ -88,7 +102,7 @@ class Group:
             if not at_most_exp(ratio, self.epsilon):
                 raise PlanError(f"The promise is not kept: {stated} {log_above(ratio):.6g}.")
             return
-        levels = audit(self.mechanism, self.prior)
+        levels = self._audit
         level = levels.ldp if self.notion == "ldp" else levels.lip
         if not level.holds(self.epsilon):
             witness = belief(self.mechanism, self.prior, level.value)
@@ -111,16 +125,18 @@ class Group:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], values: Sequence[Value]) -> Group:
         """The inverse of `to_dict`; levels are computed again."""
-        prior = Prior(values, [int(weight) for weight in data["prior"]])
+        if not isinstance(data["group"], str | None) or data["notion"] not in get_args(Notion):
+            raise PlanError("A group needs a name that is a text or null, and a notion of privacy that is known.")
+        prior = Prior(values, _integers(data["prior"]))
         certificate = data.get("certificate")
         return cls(
             data["group"],
             prior,
-            budget(data["epsilon"]),
+            budget(_ratio(data["epsilon"])),
             _mechanism_from_dict(data["mechanism"], prior),
             data["notion"],
-            rational(data["weight"], "weight"),
-            rational(data["offset"], "offset"),
+            _ratio(data["weight"]),
+            _ratio(data["offset"]),
             None if certificate is None else Certificate.from_dict(certificate),
         )
 
@@ -188,9 +204,13 @@ class Plan:
             values = [value_from_text(text) if domain["numeric"] else text for text in domain["values"]]
             groups = tuple(Group.from_dict(group, values) for group in data["groups"])
             plan = cls(task_from_dict(data["task"], values), groups, data.get("question"))
-        except (KeyError, TypeError, AttributeError, IndexError) as error:
+            plan._check_derived(data["groups"])
+        except PlanError:
+            raise
+        except ValueError as error:
+            raise PlanError(f"This plan is refused: {error}") from error
+        except (KeyError, TypeError, AttributeError, IndexError, ArithmeticError) as error:
             raise PlanError(f"This plan is malformed: {type(error).__name__} at {error}.") from error
-        plan._check_derived(data["groups"])
         return plan
 
     def _check_derived(self, stored: Sequence[Mapping[str, Any]]) -> None:
@@ -247,14 +267,31 @@ def _mechanism_to_dict(mechanism: Channel | CoreTail) -> dict[str, Any]:
 
 def _mechanism_from_dict(data: Mapping[str, Any], prior: Prior) -> Channel | CoreTail:
     if data["kind"] == "core-tail":
+        _ratio(data["share"]), _ratio(data["growth"])
         return CoreTail.from_dict(data, prior.on_support().weights)
     if data["kind"] != "table":
         raise PlanError(f"Unknown mechanism {data['kind']!r}.")
-    rows = [[int(cell) for cell in row] for row in data["rows"]]
+    rows = [_integers(row) for row in data["rows"]]
     channel = Channel.from_weights(prior, rows, [prior.values[x] for x in data["labels"]])
     if str(channel.denominator) != data["denominator"]:
         raise PlanError("The rows of a mechanism must sum to its denominator.")
+    if channel.denominator & (channel.denominator - 1):
+        raise PlanError("The denominator of a mechanism must be a power of two, so that devices can draw from it.")
     return channel
+
+
+def _integers(texts: Sequence[str]) -> list[int]:
+    """Integers as the contract writes them: digits in strings, and nothing else that Python would read."""
+    if not isinstance(texts, list) or not all(re.fullmatch(r"-?[0-9]+", text) for text in texts):
+        raise PlanError("The integers of a plan must be lists of strings of digits.")
+    return [int(text) for text in texts]
+
+
+def _ratio(text: str) -> Fraction:
+    """A rational as the contract writes it. An exponent would ask for a number of any size."""
+    if not re.fullmatch(r"-?[0-9]{1,1000}(/0*[1-9][0-9]{0,999})?", text):
+        raise PlanError("The rationals of a plan must be written as integer or integer/integer, in strings.")
+    return Fraction(text)
 
 
 def task_to_dict(task: Task, prior: Prior) -> dict[str, Any]:
@@ -270,6 +307,8 @@ def task_to_dict(task: Task, prior: Prior) -> dict[str, Any]:
 def task_from_dict(data: Mapping[str, Any], values: Sequence[Value]) -> Task:
     """The inverse of `task_to_dict`."""
     if data["kind"] == "survey":
+        if min(data["values"]) < 0:
+            raise PlanError("A survey's values are positions in the domain, from 0.")
         wanted = [values[x] for x in data["values"]]
         return Survey(wanted[0]) if len(wanted) == 1 else Survey(tuple(wanted))
     kinds: dict[str, Task] = {"sum": Sum(), "weighted-sum": WeightedSum(), "histogram": Histogram()}

@@ -36,8 +36,10 @@ def promise_cells(group: Group) -> tuple[str, ...]:
 
 
 def _odds(group: Group) -> str:
-    level = group.levels["ldp"]
-    return "∞" if math.isinf(level) else f"{math.ceil(math.exp(level) * 100) / 100:.2f}"
+    if group.odds_ratio is None:
+        return "∞"
+    whole, hundredths = divmod(math.ceil(group.odds_ratio * 100), 100)
+    return f"{whole}.{hundredths:02d}"
 
 
 def _belief(group: Group) -> Belief:
