@@ -1,0 +1,140 @@
+/** Tacit in the browser: check a plan, randomize an answer, remember the report, send it. */
+
+/** A source of independent uniform words. */
+export interface Words {
+  /** One uniform integer below 2^bits. */
+  integer(bits: number): bigint;
+}
+
+/** People who share a prior, a budget and a mechanism. */
+export interface Group {
+  /** Null if the plan is about everybody. */
+  readonly name: string | null;
+  /** The promised budget, as the nearest float. */
+  readonly epsilon: number;
+  /** What the budget bounds: beliefs (`lip`) or odds (`ldp`); the others are audited as `lip`, which implies them. */
+  readonly notion: "lip" | "ldp" | "pml" | "min_lift" | "mip";
+  /** Integers written out, or a rule for large domains whose reports lie on a circle. */
+  readonly kind: "table" | "core-tail";
+  /** How many different reports a table has; null on a circle. */
+  readonly nReports: number | null;
+}
+
+/** What is estimated; a survey counts `values`. */
+export type Task =
+  | { readonly kind: "histogram" | "sum" | "weighted-sum" }
+  | { readonly kind: "survey"; readonly values: readonly string[] };
+
+/** How far one report can move the belief that somebody holds `value`: percentages, rounded so that they are bounds. */
+export interface Belief {
+  readonly value: string;
+  readonly before: string;
+  readonly atMost: string;
+  readonly atLeast: string;
+}
+
+/** A plan that was checked: well-formed, unaltered, and keeping its promise, decided in exact integers. */
+export interface Plan {
+  /** SHA-256 of the contract, in hexadecimal: it names the plan. */
+  readonly hash: string;
+  readonly question: string | null;
+  readonly task: Task;
+  /** Whether the answers are numbers. */
+  readonly numeric: boolean;
+  /** The possible answers, as text. */
+  readonly values: readonly string[];
+  readonly groups: readonly Group[];
+  /** What a respondent of the group is promised, in the words of the command line. */
+  promise(group: string | null): string;
+  /** How far a report can move each belief; on a circle for the 20 least likely answers. */
+  beliefs(group: string | null): Belief[];
+  /** The answers with prior zero: nothing can be promised about them. */
+  outside(group: string | null): string[];
+  /** Those of them whose holders may send a report that nobody else sends. */
+  exposed(group: string | null): string[];
+  /** A report drawn with fresh words. Two of them are worth less than one: use `respond`, which remembers. */
+  randomize(group: string | null, value: string, words?: Words): number;
+  /** The answer that a table's report is the best guess of; null on a circle. */
+  meaning(group: string | null, report: number): string | null;
+  /** Pr(report | value) as a percentage such as "66.4%"; null on a circle. */
+  chance(group: string | null, value: string, report: number): string | null;
+  /** Whether this group can send this report. */
+  canReport(group: unknown, report: unknown): boolean;
+}
+
+/** The report that a browser drew for a plan; the answer is nowhere. */
+export interface Remembered {
+  /** 32 hexadecimal digits that make sending it twice count once. */
+  readonly key: string;
+  readonly group: string | null;
+  readonly report: number;
+  /** Whether the collector said that it was counted. */
+  readonly sent: boolean;
+}
+
+/** What is needed of a storage. */
+export type Store = Pick<Storage, "getItem" | "setItem">;
+
+/** Where reports are remembered; the browser's `localStorage` unless given. */
+export interface Memory {
+  storage?: Store;
+}
+
+/** The collector's RSA key: big-endian integers in base64url, as in a JSON Web Key. */
+export interface PublicKey {
+  readonly n: string;
+  readonly e: string;
+}
+
+export interface SendOptions extends Memory {
+  fetch?: typeof fetch;
+  /** A single-use invitation; with `credentialKey` it is exchanged for a blind credential first. */
+  invitation?: string | null;
+  credentialKey?: PublicKey | null;
+  /** How often to try while the trouble may pass; 5 unless given. */
+  attempts?: number;
+  /** How to wait between attempts; for tests. */
+  wait?: (milliseconds: number) => Promise<unknown>;
+}
+
+/** The checked plan in a JSON text or object. Throws `PlanError`. */
+export function openPlan(json: unknown): Promise<Plan>;
+
+/**
+ * The remembered report of this plan, drawn now if there is none; later calls return it, whatever is asked.
+ * Throws `StorageError` rather than draw a report that it cannot remember.
+ */
+export function respond(
+  plan: Plan,
+  answer: { group: string | null; value: string },
+  options?: Memory & { words?: Words },
+): Promise<Remembered>;
+
+/** The report that was drawn for this plan in this browser, or null. */
+export function remembered(plan: Plan, options?: Memory): Remembered | null;
+
+/**
+ * Post {key, group, report[, credential]} to `surveyUrl`/reports, again while trouble may pass, and mark it as sent.
+ * Throws `SendError`; with an invitation also `CredentialError`.
+ */
+export function send(
+  plan: Plan,
+  surveyUrl: string,
+  options?: SendOptions,
+): Promise<{ status: "counted" | "already counted" }>;
+
+/** A plan that cannot be used: malformed, altered, or not keeping its promise. */
+export class PlanError extends Error {}
+
+/** The browser cannot remember the report, so none is drawn. */
+export class StorageError extends Error {}
+
+/** A credential cannot be blinded, or what came back is not the collector's signature. */
+export class CredentialError extends Error {}
+
+/** The collector did not take the report. */
+export class SendError extends Error {
+  constructor(message: string, status?: number);
+  /** Its HTTP status; 0 if it could not be reached. */
+  readonly status: number;
+}

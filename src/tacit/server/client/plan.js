@@ -1,0 +1,219 @@
+/** The plan: what is asked, and the integers that randomize an answer. Opening one audits it. */
+
+import { PlanError } from "./errors.js";
+import { audit, describe, readGroup } from "./group.js";
+import { contractText, sha256 } from "./hash.js";
+import { percent, quoted, sentence } from "./promise.js";
+import { demand, each, expect, integer, meter, object, oneOf, text } from "./read.js";
+import { secureWords } from "./words.js";
+
+/** @typedef {import("./group.js").Mechanism} Mechanism */
+/** @typedef {import("./index.js").Words} Words */
+
+const FORMAT = 1;
+const TASKS = /** @type {const} */ (["histogram", "sum", "survey", "weighted-sum"]);
+/** Beliefs of a circle are told about so many values. */
+const MAX_BELIEFS = 20;
+/** Words of a table have this many bits where they suffice. */
+const WORD_SIZES = [32, 64];
+
+/**
+ * The plan that a JSON text or object holds, if it is well-formed, unaltered and keeps its promise; else a PlanError.
+ *
+ * What is read and audited is exactly the text that was hashed.
+ *
+ * @param {unknown} json
+ */
+export async function openPlan(json) {
+  const data = object(typeof json === "string" ? parse(json) : json, "the plan");
+  demand(data.tacit_plan === FORMAT, `Not a plan of format ${FORMAT}.`);
+  const stated = text(data.hash, "hash");
+  const contract = contractText(data);
+  const hash = await sha256(contract);
+  demand(hash === stated, "This plan was altered: its content does not match its hash.");
+  return new Plan(hash, JSON.parse(contract));
+}
+
+/** A checked plan. Groups are given by name (null if the plan is about everybody), answers as in `values`. */
+export class Plan {
+  #groups;
+  #positions;
+  #wordBits;
+
+  /** @param {string} hash @param {Record<string, unknown>} data */
+  constructor(hash, data) {
+    const domain = object(data.domain, "domain");
+    this.hash = hash;
+    this.question = data.question === null ? null : text(data.question, "question");
+    expect(typeof domain.numeric === "boolean", "domain.numeric", "true or false");
+    this.numeric = domain.numeric;
+    /** @type {readonly string[]} */
+    this.values = Object.freeze(each(domain.values, "domain.values", this.numeric ? number : text));
+    this.#positions = new Map(this.values.map((value, x) => [value, x]));
+    expect(this.#positions.size === this.values.length, "domain.values", "all different");
+    this.task = readTask(data.task, this);
+    const spend = meter();
+    this.#groups = new Map(each(data.groups, "groups", (group, at) => readGroup(group, at, this.values.length, spend)));
+    checkNames([...this.#groups.keys()], /** @type {unknown[]} */ (data.groups).length);
+    const mechanisms = [...this.#groups.values()].map((group) => group.mechanism);
+    this.#wordBits = tableWordBits(mechanisms);
+    /** @type {readonly import("./index.js").Group[]} */
+    this.groups = Object.freeze([...this.#groups].map(([name, group]) => describe(name, group)));
+    for (const [name, group] of this.#groups) audit(name, group);
+    Object.freeze(this);
+  }
+
+  /** What a respondent of the group is promised, as a sentence. @param {string | null} group */
+  promise(group) {
+    const { prior, mechanism } = this.#group(group);
+    const [x] = prior.rarest(1);
+    const name = this.numeric ? this.values[x] : quoted(this.values[x]);
+    return sentence(name, this.#belief(group, x), mechanism.odds);
+  }
+
+  /**
+   * How far a report can move each belief; on a circle for the least likely values only.
+   *
+   * @param {string | null} group
+   */
+  beliefs(group) {
+    const { prior, mechanism } = this.#group(group);
+    const told = mechanism.kind === "table" ? prior.support : prior.rarest(MAX_BELIEFS);
+    return told.map((x) => this.#belief(group, x));
+  }
+
+  /** The answers with prior zero, about which nothing can be promised. @param {string | null} group */
+  outside(group) {
+    const { prior } = this.#group(group);
+    return this.values.filter((_, x) => !prior.weights[x]);
+  }
+
+  /**
+   * The answers outside the guarantee whose holders may send a report that nobody else sends.
+   *
+   * @param {string | null} group
+   */
+  exposed(group) {
+    const { prior, mechanism } = this.#group(group);
+    return this.values.filter((_, x) => !prior.weights[x] && mechanism.exposes(x));
+  }
+
+  /**
+   * A report for an answer, drawn with fresh words: use `respond`, which remembers it.
+   *
+   * @param {string | null} group
+   * @param {string} value
+   * @param {Words} [words]
+   */
+  randomize(group, value, words = secureWords) {
+    return this.#group(group).mechanism.draw(this.#position(value), words, this.#wordBits);
+  }
+
+  /**
+   * The answer that a table's report is the best guess of; null on a circle.
+   *
+   * @param {string | null} group
+   * @param {number} report
+   */
+  meaning(group, report) {
+    const { mechanism } = this.#report(group, report);
+    return mechanism.kind === "table" ? this.values[mechanism.labels[report]] : null;
+  }
+
+  /**
+   * Pr(report | value) of a table as a percentage; null on a circle.
+   *
+   * @param {string | null} group
+   * @param {string} value
+   * @param {number} report
+   */
+  chance(group, value, report) {
+    const { mechanism } = this.#report(group, report);
+    return mechanism.kind === "table" ? percent(mechanism.chance(this.#position(value), report)) : null;
+  }
+
+  /** Whether the plan has this group and the group this report. @param {unknown} group @param {unknown} report */
+  canReport(group, report) {
+    const known = this.#groups.get(/** @type {string | null} */ (group));
+    return (
+      known !== undefined && Number.isSafeInteger(report) && Number(report) >= 0 && known.mechanism.has(Number(report))
+    );
+  }
+
+  /** @param {string | null} group @param {number} x */
+  #belief(group, x) {
+    const { prior, mechanism } = this.#group(group);
+    const { low, high } = mechanism.belief(x);
+    const before = percent(prior.probability(x));
+    return { value: this.values[x], before, atMost: percent(high, "up"), atLeast: percent(low, "down") };
+  }
+
+  /** @param {string | null} name */
+  #group(name) {
+    const group = this.#groups.get(name);
+    if (!group) throw new RangeError("This plan has no group of that name.");
+    return group;
+  }
+
+  /** @param {string | null} group @param {number} report */
+  #report(group, report) {
+    if (!this.canReport(group, report))
+      throw new RangeError("This plan has no such group, or the group no such report.");
+    return this.#group(group);
+  }
+
+  /** @param {string} value */
+  #position(value) {
+    const position = this.#positions.get(value);
+    if (position === undefined) throw new RangeError(`Not one of this plan's ${this.values.length} answers.`);
+    return position;
+  }
+}
+
+/** The JSON in a text. @param {string} json @returns {unknown} */
+function parse(json) {
+  try {
+    return JSON.parse(json);
+  } catch {
+    throw new PlanError("This is not JSON.");
+  }
+}
+
+/** The text of a finite number. @param {unknown} data @param {string} where */
+function number(data, where) {
+  const digits = text(data, where);
+  expect(/^-?[0-9]+(\.[0-9]+)?(e[+-]?[0-9]{1,3})?$/.test(digits), where, "a number in a string");
+  return digits;
+}
+
+/**
+ * What is estimated.
+ *
+ * @param {unknown} data
+ * @param {Pick<Plan, "values" | "numeric">} domain
+ * @returns {import("./index.js").Task}
+ */
+function readTask(data, { values, numeric }) {
+  const task = object(data, "task");
+  const kind = oneOf(task.kind, "task.kind", TASKS);
+  demand(numeric || !kind.endsWith("sum"), "This plan is malformed: a sum needs numeric answers.");
+  if (kind !== "survey") return Object.freeze({ kind });
+  const wanted = each(task.values, "task.values", (x, at) => values[integer(x, at, 0, values.length - 1)]);
+  return Object.freeze({ kind, values: Object.freeze(wanted) });
+}
+
+/** One unnamed group, or several with different names. @param {(string | null)[]} names @param {number} count */
+function checkNames(names, count) {
+  const fits = names.length === count && (count === 1 || !names.includes(null));
+  demand(fits, "This plan is malformed: it needs one unnamed group, or several groups with different names.");
+}
+
+/**
+ * The bits of the words that all tables of a plan take: 32 or 64 where they suffice.
+ *
+ * @param {Mechanism[]} mechanisms
+ */
+function tableWordBits(mechanisms) {
+  const bits = mechanisms.reduce((most, each) => Math.max(most, each.kind === "table" ? each.bits : 0), 0);
+  return WORD_SIZES.find((size) => bits <= size) ?? bits;
+}

@@ -1,0 +1,28 @@
+/** What is believed before anybody answers: integer weights, probability = weight / total. */
+
+import { fraction, sum } from "./exact.js";
+import { bigInteger, each, expect } from "./read.js";
+
+/** A prior, read from a plan. */
+export class Prior {
+  /** @param {unknown} data @param {string} where @param {number} size the number of values */
+  constructor(data, where, size) {
+    this.weights = each(data, where, bigInteger);
+    this.total = sum(this.weights);
+    expect(this.weights.length === size, where, `one weight for each of the ${size} values`);
+    expect(this.total > 0n, where, "a list with a positive weight");
+    /** Positions of the values that a promise about belief can speak of. */
+    this.support = [...this.weights.keys()].filter((x) => this.weights[x] > 0n);
+  }
+
+  /** P(x), exactly. @param {number} x */
+  probability(x) {
+    return fraction(this.weights[x], this.total);
+  }
+
+  /** The first `count` positions of the support, the least likely first. @param {number} count */
+  rarest(count) {
+    const sign = (/** @type {bigint} */ number) => (number < 0n ? -1 : number > 0n ? 1 : 0);
+    return [...this.support].sort((a, b) => sign(this.weights[a] - this.weights[b])).slice(0, count);
+  }
+}

@@ -1,0 +1,129 @@
+/** Sending: the remembered report and nothing else, as often as it takes, counted once because its key stays. */
+
+import { blind, finalize } from "./credential.js";
+import { SendError } from "./errors.js";
+import { amend, browserStorage, kept } from "./memory.js";
+
+/** @typedef {import("./index.js").SendOptions} SendOptions */
+/** @typedef {import("./index.js").PublicKey} PublicKey */
+/** @typedef {import("./index.js").Plan} Plan */
+/** @typedef {import("./index.js").Store} Store */
+/** @typedef {Required<Pick<SendOptions, "fetch" | "attempts" | "wait">> & {url: string}} Courier */
+
+/** Statuses that may pass: timeouts, too early, too many, and the server's own trouble. */
+const PASSING = new Set([408, 425, 429]);
+const [FIRST_WAIT, LONGEST_WAIT, TIMEOUT] = [500, 30_000, 20_000];
+/** Of an unknown server's explanation, so many characters are passed on. */
+const MAX_DETAIL = 500;
+
+/**
+ * Post the remembered report to the survey at `surveyUrl` and mark it as sent; sending again posts the same body.
+ *
+ * With an invitation, its blind credential is fetched first. Returns the collector's word for what it did.
+ *
+ * @param {Plan} plan
+ * @param {string} surveyUrl
+ * @param {SendOptions} [options]
+ * @returns {Promise<{status: "counted" | "already counted"}>}
+ */
+export async function send(plan, surveyUrl, options = {}) {
+  const { storage = browserStorage(), invitation, credentialKey, attempts = 5, wait = pause } = options;
+  const carry = options.fetch ?? ((...call) => fetch(...call));
+  const courier = { url: surveyUrl.replace(/\/+$/, ""), fetch: carry, attempts, wait };
+  if (invitation && credentialKey) await fetchCredential(plan, storage, courier, invitation, credentialKey);
+  const { key, group, report, credential } = kept(plan, storage);
+  const { status } = await post(courier, "reports", { key, group, report, ...(credential && { credential }) });
+  if (status !== "counted" && status !== "already counted") throw new SendError(STRANGE, 200);
+  await amend(plan, storage, () => ({ sent: true }));
+  return { status };
+}
+
+/**
+ * Get the remembered report's credential, unless it is there; what was blinded once is sent again, not blinded anew.
+ *
+ * @param {Plan} plan
+ * @param {Store} storage
+ * @param {Courier} courier
+ * @param {string} invitation
+ * @param {PublicKey} publicKey
+ */
+async function fetchCredential(plan, storage, courier, invitation, publicKey) {
+  const { key, credential, pending } = await amend(plan, storage, async (memento) =>
+    memento.credential || memento.pending ? {} : { pending: await blind(publicKey, memento.key) },
+  );
+  if (credential || !pending) return;
+  const answer = await post(courier, "credentials", { invitation, blinded: pending.blinded });
+  const signature = await finalize(publicKey, key, answer.blind_signature, pending);
+  await amend(plan, storage, () => ({ credential: signature, pending: undefined }));
+}
+
+/**
+ * The JSON that a POST returns, tried again while the trouble may pass.
+ *
+ * @param {Courier} courier
+ * @param {string} path
+ * @param {object} body
+ * @returns {Promise<Record<string, unknown>>}
+ */
+async function post(courier, path, body) {
+  for (let attempt = 1; ; attempt++) {
+    const response = await request(courier, path, body);
+    if (response?.ok) return json(response, new SendError(STRANGE, response.status));
+    const passing = !response || PASSING.has(response.status) || response.status >= 500;
+    if (!passing || attempt >= courier.attempts) throw await refusal(response);
+    const asked = 1000 * Number(response?.headers.get("Retry-After") ?? 0) || 0;
+    const backoff = FIRST_WAIT * 2 ** (attempt - 1) * (0.5 + Math.random());
+    await courier.wait(Math.min(LONGEST_WAIT, Math.max(asked, backoff)));
+  }
+}
+
+/**
+ * The response to one POST, or null if none came.
+ *
+ * @param {Courier} courier
+ * @param {string} path
+ * @param {object} body
+ */
+async function request(courier, path, body) {
+  try {
+    return await courier.fetch(`${courier.url}/${path}`, {
+      method: "POST",
+      headers: { "Content-Type": "application/json" },
+      body: JSON.stringify(body),
+      credentials: "omit",
+      referrerPolicy: "no-referrer",
+      cache: "no-store",
+      redirect: "error",
+      signal: AbortSignal.timeout(TIMEOUT),
+    });
+  } catch {
+    return null;
+  }
+}
+
+/**
+ * The JSON object in a response; the given error if there is none.
+ *
+ * @param {Response} response
+ * @param {Error} error
+ * @returns {Promise<Record<string, unknown>>}
+ */
+async function json(response, error) {
+  const data = await response.json().catch(() => null);
+  if (typeof data !== "object" || data === null) throw error;
+  return data;
+}
+
+/** Why a report was not taken, from the collector's problem details. @param {Response | null} response */
+async function refusal(response) {
+  if (!response) return new SendError("The collector could not be reached. The report is kept; try again later.");
+  const plain = new SendError(`The collector refused with status ${response.status}.`, response.status);
+  const { detail, title } = await json(response, plain).catch(() => /** @type {Record<string, unknown>} */ ({}));
+  const told = detail ?? title;
+  return typeof told === "string" ? new SendError(told.slice(0, MAX_DETAIL), response.status) : plain;
+}
+
+const STRANGE = "Something answered that is not the collector. The report is kept; try again later.";
+
+/** @param {number} milliseconds */
+const pause = (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds));

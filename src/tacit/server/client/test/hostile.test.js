@@ -1,0 +1,208 @@
+/** Whatever the JSON: a plan that keeps its promise, or a PlanError with a message, soon. */
+
+import assert from "node:assert/strict";
+import test from "node:test";
+import { contractText, sha256 } from "../hash.js";
+import { PlanError, openPlan } from "../index.js";
+import { golden, goldenPlans } from "./helpers.js";
+
+const HOSTILE = [
+  null,
+  true,
+  0,
+  -1,
+  1.5,
+  1e300,
+  2 ** 53,
+  "",
+  "0",
+  "-1",
+  "1/0",
+  "1e9",
+  "1e999999999",
+  "0x10",
+  " 1",
+  "９",
+  "1".repeat(1001),
+  "\ud800",
+  [],
+  [[]],
+  [null],
+  {},
+  { length: 3 },
+  { __proto__: null, toString: 1 },
+  undefined,
+  "9".repeat(999),
+  "1/" + "9".repeat(990),
+  "table",
+  "core-tail",
+];
+
+/** Every path to a part of some JSON; of long lists, the first two parts. */
+function* paths(data, path = []) {
+  if (path.length) yield path;
+  if (typeof data !== "object" || data === null) return;
+  for (const key of Object.keys(data).slice(0, Array.isArray(data) ? 2 : 99)) yield* paths(data[key], [...path, key]);
+}
+
+/** A copy of the plan with another value, or none, at a path, under its new hash. */
+async function changed(plan, path, value) {
+  const copy = structuredClone(plan);
+  const parent = path.slice(0, -1).reduce((part, key) => part[key], copy);
+  if (value === undefined) delete parent[path.at(-1)];
+  else parent[path.at(-1)] = value;
+  try {
+    copy.hash = path[0] === "hash" ? copy.hash : await sha256(contractText(copy));
+  } catch (error) {
+    assert.ok(error instanceof PlanError);
+  }
+  return copy;
+}
+
+/** Whether the plan opens; anything but a PlanError with a sentence fails the test. */
+async function opens(json) {
+  try {
+    await openPlan(json);
+    return true;
+  } catch (error) {
+    assert.ok(error instanceof PlanError, `${error?.stack}`);
+    assert.match(error.message, /^[A-Z].*\.$/su);
+    return false;
+  }
+}
+
+for (const name of goldenPlans().filter((each) => !each.includes("large"))) {
+  test(`${name}: any part may be replaced by anything`, async () => {
+    const { plan } = golden(name);
+    let refused = 0;
+    for (const path of paths(plan)) {
+      const derived = path[0] === "groups" && ["levels", "certificate"].includes(path[2]);
+      for (const value of HOSTILE) {
+        const open = await opens(await changed(plan, path, value));
+        assert.ok(open || !derived, "derived fields are not read");
+        refused += Number(!open);
+      }
+    }
+    assert.ok(refused > 100);
+  });
+}
+
+test("what is no plan at all", async () => {
+  for (const json of [
+    undefined,
+    null,
+    5,
+    "",
+    "{",
+    "[]",
+    "7",
+    "null",
+    [],
+    {},
+    new Map(),
+    () => 1,
+    { tacit_plan: 1 },
+    '{"tacit_plan":1}',
+  ]) {
+    assert.equal(await opens(json), false);
+  }
+});
+
+test("deep nesting is refused, not followed", async () => {
+  const { plan } = golden("plan_ldp");
+  let deep = {};
+  for (let depth = 0; depth < 100_000; depth++) deep = { deep };
+  assert.equal(await opens({ ...plan, deep }), false);
+  assert.equal(await opens(`{"tacit_plan":1,"hash":"","groups":[{}],"x":${"[".repeat(1e6)}${"]".repeat(1e6)}}`), false);
+});
+
+test("a rule that would unfold into too many integers is refused before it does", async () => {
+  const { plan } = golden("plan_circle");
+  const many = await changed(plan, ["groups", 0, "mechanism", "states"], Array(2 ** 20).fill([1, "0", []]));
+  await assert.rejects(openPlan(many), /too large/);
+  const mechanism = {
+    ...plan.groups[0].mechanism,
+    core: [...Array(280).keys()],
+    states: Array(280).fill([1, "0", []]),
+  };
+  const groups = Array.from({ length: 30 }, (_, i) => ({ ...plan.groups[0], group: `${i}`, mechanism }));
+  await assert.rejects(changed(plan, ["groups"], groups).then(openPlan), /too large/);
+});
+
+test("what the format does not allow is refused, even where a lenient reader would take it", async () => {
+  const { plan } = golden("plan_survey");
+  const lenient = [
+    [["groups", 0, "group"], 3],
+    [["groups", 0, "prior"], "19"],
+    [["groups", 0, "notion"], "trust"],
+    [["groups", 0, "epsilon"], 1],
+    [["groups", 0, "epsilon"], "1.0"],
+    [["task", "values"], [-1]],
+    [["domain", "values"], ["yes", "yes "], "open"],
+  ];
+  for (const [path, value, open] of lenient)
+    assert.equal(await opens(await changed(plan, path, value)), open === "open");
+});
+
+test("groups must have different names", async () => {
+  const { plan } = golden("plan_survey");
+  const [first, second] = plan.groups;
+  for (const names of [
+    ["a", "a"],
+    [null, "a"],
+    [null, null],
+  ]) {
+    const groups = [
+      { ...first, group: names[0] },
+      { ...second, group: names[1] },
+    ];
+    await assert.rejects(changed(plan, ["groups"], groups).then(openPlan), /different names/);
+  }
+  assert.ok(await opens(await changed(plan, ["groups"], [first])));
+});
+
+test("only powers of two are denominators", async () => {
+  const { plan } = golden("plan_survey");
+  const mechanism = {
+    kind: "table",
+    denominator: "3",
+    labels: [0, 1],
+    rows: [
+      ["2", "1"],
+      ["2", "1"],
+    ],
+  };
+  await assert.rejects(changed(plan, ["groups", 0, "mechanism"], mechanism).then(openPlan), /power of two/);
+});
+
+test("reports that nobody sends are no leak, values that never send a sent one are", async () => {
+  const { plan } = golden("plan_ldp");
+  const rows = plan.groups[0].mechanism.rows.map(() => ["1", "1", "0"]);
+  const mechanism = { kind: "table", denominator: "2", labels: [0, 1, 2], rows };
+  assert.ok(await opens(await changed(plan, ["groups", 0, "mechanism"], mechanism)));
+  rows[0] = ["2", "0", "0"];
+  for (const notion of ["lip", "ldp", "pml", "min_lift", "mip"]) {
+    const group = { ...plan.groups[0], notion, epsilon: "100", mechanism };
+    await assert.rejects(changed(plan, ["groups"], [group]).then(openPlan), /not kept.*∞/);
+  }
+});
+
+test("a page that asks for what is not there gets a RangeError without the answer in it", async () => {
+  const plan = await openPlan(golden("plan_survey").plan);
+  for (const call of [
+    () => plan.randomize("18–29", "secret"),
+    () => plan.promise("secret"),
+    () => plan.meaning("18–29", 2),
+  ]) {
+    assert.throws(call, (error) => error instanceof RangeError && !error.message.includes("secret"));
+  }
+  for (const report of [-1, 0.5, 2, "0", null, undefined, NaN, 2 ** 60])
+    assert.equal(plan.canReport("18–29", report), false);
+});
+
+test("what is hashed is what is audited, even if the caller changes it meanwhile", async () => {
+  const { plan } = golden("plan_survey");
+  const opening = openPlan(plan);
+  plan.question = "Another?";
+  assert.equal((await opening).question, "Have you ever …?");
+});

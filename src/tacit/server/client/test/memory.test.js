@@ -1,0 +1,107 @@
+/** One report per plan and browser, drawn once, and the answer nowhere. */
+
+import assert from "node:assert/strict";
+import test from "node:test";
+import { StorageError, openPlan, remembered, respond } from "../index.js";
+import { golden, memory } from "./helpers.js";
+
+const plan = await openPlan(golden("plan_survey").plan);
+const circle = await openPlan(golden("plan_circle").plan);
+const GROUP = "18–29";
+
+test("the first call draws, later calls remember, whatever is asked", async () => {
+  const storage = memory();
+  assert.equal(remembered(plan, { storage }), null);
+  const first = await respond(plan, { group: GROUP, value: "yes" }, { storage });
+  assert.match(first.key, /^[0-9a-f]{32}$/);
+  assert.deepEqual(Object.keys(first), ["key", "group", "report", "sent"]);
+  assert.equal(first.sent, false);
+  for (let visit = 0; visit < 20; visit++) {
+    assert.deepEqual(await respond(plan, { group: "30+", value: "no" }, { storage }), first);
+  }
+  assert.deepEqual(remembered(plan, { storage }), first);
+  assert.deepEqual([...storage.data.keys()], [`tacit:${plan.hash}`]);
+  assert.deepEqual(Object.keys(JSON.parse([...storage.data.values()][0])), ["key", "group", "report", "sent"]);
+});
+
+test("different browsers draw different keys and both reports", async () => {
+  const drawn = await Promise.all(
+    Array.from({ length: 64 }, () => respond(plan, { group: "30+", value: "yes" }, { storage: memory() })),
+  );
+  assert.equal(new Set(drawn.map(({ key }) => key)).size, 64);
+  assert.equal(new Set(drawn.map(({ report }) => report)).size, 2);
+});
+
+test("calls at the same moment share one report", async () => {
+  const storage = memory();
+  const both = await Promise.all(
+    Array.from({ length: 8 }, () => respond(circle, { group: null, value: "word 3" }, { storage })),
+  );
+  assert.equal(new Set(both.map((each) => JSON.stringify(each))).size, 1);
+});
+
+test("tabs take turns where the browser has locks", async (t) => {
+  const queue = [];
+  let turn = Promise.resolve();
+  const request = (name, task) => {
+    queue.push(name);
+    return (turn = turn.then(task));
+  };
+  const before = Object.getOwnPropertyDescriptor(globalThis, "navigator");
+  Object.defineProperty(globalThis, "navigator", { value: { locks: { request } }, configurable: true });
+  t.after(() => (before ? Object.defineProperty(globalThis, "navigator", before) : delete globalThis.navigator));
+  const storage = memory();
+  const answers = [
+    { group: GROUP, value: "yes" },
+    { group: "30+", value: "no" },
+  ];
+  const [first, second] = await Promise.all(answers.map((answer) => respond(plan, answer, { storage })));
+  assert.deepEqual(first, second);
+  assert.deepEqual(queue, [`tacit:${plan.hash}`, `tacit:${plan.hash}`]);
+});
+
+test("the report that another tab stored meanwhile is the one that counts", async () => {
+  const storage = memory();
+  const other = { key: "0".repeat(32), group: "30+", report: 1, sent: true };
+  storage.setItem = (key) => storage.data.set(key, JSON.stringify(other));
+  assert.deepEqual(await respond(plan, { group: GROUP, value: "yes" }, { storage }), other);
+});
+
+test("without a working storage nothing is drawn", async () => {
+  const fails = () => {
+    throw new DOMException("denied", "SecurityError");
+  };
+  const words = { integer: () => assert.fail("drawn") };
+  const answer = { group: GROUP, value: "yes" };
+  await assert.rejects(respond(plan, answer, { storage: { ...memory(), getItem: fails }, words }), StorageError);
+  await assert.rejects(respond(plan, answer, { storage: { ...memory(), setItem: fails } }), StorageError);
+  await assert.rejects(respond(plan, answer, { storage: { ...memory(), setItem: () => {} } }), StorageError);
+  await assert.rejects(respond(plan, answer, {}), /private window/);
+  assert.throws(() => remembered(plan), StorageError);
+});
+
+test("a damaged memory is refused, not replaced by a second draw", async () => {
+  const sound = { key: "0".repeat(32), group: GROUP, report: 1, sent: false };
+  const damages = [
+    { key: "x" },
+    { group: "nobody" },
+    { group: null },
+    { report: 2 },
+    { report: "1" },
+    { sent: 1 },
+    { key: null },
+  ];
+  const texts = damages.map((damage) => JSON.stringify({ ...sound, ...damage }));
+  for (const text of ["", "{", "null", "[]", ...texts]) {
+    const storage = memory();
+    storage.setItem(`tacit:${plan.hash}`, text);
+    await assert.rejects(respond(plan, { group: GROUP, value: "yes" }, { storage }), /damaged/);
+    assert.equal(storage.getItem(`tacit:${plan.hash}`), text);
+  }
+});
+
+test("an answer that is not there leaves nothing behind", async () => {
+  const storage = memory();
+  await assert.rejects(respond(plan, { group: GROUP, value: "maybe" }, { storage }), RangeError);
+  assert.equal(storage.data.size, 0);
+});
