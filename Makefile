@@ -1,9 +1,12 @@
-# Every target sets up what it needs; a fresh machine needs Python 3.11+, make and git.
+# Every target sets up what it needs; a fresh machine needs Python 3.11+, make and git. What pip cannot bring (a browser,
+# PostgreSQL, node) is installed on Debian as root, and named where it is missing.
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
+CLIENT := src/tacit/server/client
+PLAN := out/demo/plan.json
 
-.PHONY: demo test lint figures bench lock clean
+.PHONY: demo serve test lint screenshots figures bench lock clean
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "tacit needs Python 3.11 or newer")'
@@ -11,26 +14,45 @@ $(READY): pyproject.toml constraints.txt
 	PIP_CONSTRAINT=constraints.txt $(BIN)/pip install --quiet --disable-pip-version-check -e ".[dev]"
 	touch $(READY)
 
-demo: $(READY)  ## a rare-disease survey, end to end
+demo: $(READY)  ## a rare-disease survey, end to end: on files, then over HTTP
 	$(BIN)/tacit demo
 
+serve: $(READY) $(PLAN)  ## the demo's survey, for your own browser, until Ctrl-C
+	$(BIN)/tacit serve $(PLAN) --data out/serve --public --new-token --group-question "Which group are you in?"
+
+$(PLAN): | $(READY)
+	$(BIN)/python -c "from tacit import demo; demo.make_plan()"
+
 test: $(READY)  ## everything that must hold
+	tools/system-packages.sh chromium postgresql node
 	$(BIN)/pytest
 
-lint: $(READY)  ## style, types and the direction of imports
+lint: $(READY) $(CLIENT)/node_modules  ## style, types and the direction of imports
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	cd $(CLIENT) && npm run --silent types
+
+$(CLIENT)/node_modules: $(CLIENT)/package-lock.json
+	tools/system-packages.sh node npm
+	cd $(CLIENT) && npm ci --silent
+	touch $@
+
+screenshots: $(READY)  ## the pages with a week of simulated answers, into docs/images
+	tools/system-packages.sh chromium
+	$(BIN)/python docs/screenshots.py
 
 figures: $(READY)  ## the paper's evaluation, published beside corrected, into out/figures
 	OPENBLAS_NUM_THREADS=1 $(BIN)/tacit reproduce --out out/figures
 
 bench: $(READY)  ## gain over the proven bound, and reports per second, beside named baselines
+	tools/system-packages.sh wrk
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[bench]"
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/design.py
 	$(BIN)/python benchmarks/perturb.py
 	$(BIN)/python benchmarks/files.py
+	$(BIN)/python benchmarks/serve.py
 
 lock:  ## rewrite constraints.txt from the newest releases that pyproject.toml allows
 	rm -rf .venv
@@ -40,4 +62,4 @@ lock:  ## rewrite constraints.txt from the newest releases that pyproject.toml a
 	touch $(READY)
 
 clean:
-	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis out
+	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis out $(CLIENT)/node_modules

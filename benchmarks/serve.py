@@ -37,7 +37,7 @@ from tacit.randomness import secret_bytes
 from tacit.server.store import survey_id
 
 CONNECTIONS, ROUNDS, BATCH, BATCHES = 64, 5, 1_000_000, 5
-TOKEN = "benchmark"
+TOKEN = "a-token-for-benchmarks"
 #: wrk sends reports with keys that never repeat: 8 random bytes and a counter.
 SCRIPT = """
 local file = io.open("/dev/urandom", "rb")

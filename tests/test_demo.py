@@ -1,0 +1,54 @@
+"""The demo's service: people who answer over HTTP are counted once, estimated, and leave nothing but counts."""
+
+from __future__ import annotations
+
+import socket
+from urllib.parse import urlsplit
+
+import pytest
+
+from tacit import demo
+
+
+@pytest.fixture
+def small(tmp_path, monkeypatch):
+    """The demo with a small crowd, in a folder of its own."""
+    for name, value in {"OUT": tmp_path / "demo", "PEOPLE": 2_000, "BROWSERS": 600, "AGAIN": 50}.items():
+        monkeypatch.setattr(demo, name, value)
+
+
+@pytest.mark.usefixtures("small")
+def test_for_scripts_it_says_what_every_command_said():
+    said = demo.run_for_scripts()
+    assert {"plan", "perturb", "estimate", "serve"} <= said.keys()
+    served = said["serve"]
+    (row,) = served["rows"]
+    assert (served["counted"], served["sent_again"], served["counted_twice"]) == (600, 50, 0)
+    # The reports are drawn anew each time: six standard errors, which fails once in 500 million times.
+    assert abs(row["estimate"] - served["truth"]) < 6 * row["standard_error"]
+    groups = len(demo.BRFSS_2020)
+    assert served["stored"] == {
+        "counts": served["stored"]["counts"], "keys": 600, "redemptions": 0, "refusals": 0, "settings": 1, "surveys": 1,
+        "totals": groups,
+    }  # fmt: skip
+    assert groups <= served["stored"]["counts"] <= 2 * groups
+    address = urlsplit(served["surveys"][0]["dashboard"])
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection((address.hostname, address.port))
+
+
+@pytest.mark.usefixtures("small")
+def test_each_run_of_the_service_starts_with_nothing():
+    demo.OUT.mkdir(parents=True)
+    demo.make_plan()
+    for _ in range(2):
+        with demo.service() as started:
+            assert demo.answer_over_http(started)["counted"] == 600
+        assert demo.stored()["keys"] == 600
+
+
+@pytest.mark.usefixtures("small")
+def test_a_service_that_does_not_start_is_an_error(capfd):
+    with pytest.raises(OSError, match="did not start"), demo.service():
+        pass
+    assert "plan.json" in capfd.readouterr().err
