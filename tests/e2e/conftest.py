@@ -1,0 +1,54 @@
+"""One service for all end-to-end tests and one browser for each file; every survey and every profile is a fresh one.
+
+The browser is not for the whole session: while Playwright runs, this thread has an event loop, which other tests that
+start one of their own cannot bear.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, Playwright, sync_playwright
+
+pytest.register_assert_rewrite("browsing")
+from browsing import Service, serving  # noqa: E402
+
+
+def chromium() -> str:
+    """The system's Chromium; without it these tests are skipped, except where everything must run."""
+    names = ("chromium", "chromium-browser", "google-chrome")
+    found = next(filter(None, map(shutil.which, names)), None)
+    if found is None:
+        told = "Chromium is missing, so the pages are UNTESTED: install Debian's package chromium."
+        if os.environ.get("CI"):
+            pytest.fail(told)
+        pytest.skip(told)
+    return found
+
+
+@pytest.fixture(scope="session")
+def launching() -> dict[str, object]:
+    """How to start the browser: root cannot have Chromium's sandbox."""
+    return {"executable_path": chromium(), "args": ["--no-sandbox"] if os.geteuid() == 0 else []}
+
+
+@pytest.fixture(scope="module")
+def playwright() -> Iterator[Playwright]:
+    with sync_playwright() as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def browser(playwright: Playwright, launching: dict[str, object]) -> Iterator[Browser]:
+    opened = playwright.chromium.launch(**launching)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture(scope="session")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    with serving(tmp_path_factory.mktemp("collected")) as running:
+        yield running

@@ -1,0 +1,211 @@
+"""A survey from the first click to the last number: opened by the team, answered 200 times, read off the dashboard."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, expect
+from scipy.stats import binomtest, combine_pvalues
+
+from tacit.plan import Plan
+from tacit.server.store import survey_id
+
+from browsing import (
+    DESKTOP,
+    GUILTY,
+    INNOCENT,
+    UNAUTHORIZED,
+    Service,
+    choose,
+    javascript,
+    profile,
+    shown_report,
+    sign_in,
+    tacit,
+    yes_no_plan,
+)
+from wire import Sent
+
+GUILTY_PEOPLE, INNOCENT_PEOPLE = 60, 140
+#: So many profiles are open at a time: their waiting overlaps.
+AT_ONCE = 5
+ALPHA = 1e-9
+
+
+@dataclass
+class Crowd:
+    """What 200 profiles showed and sent, and what the network saw of them."""
+
+    plan: Plan
+    service: Service
+    #: The true answer, as its position, and the report on the page, of each.
+    shown: list[tuple[int, dict[str, Any]]] = field(default_factory=list)
+    sent: list[Sent] = field(default_factory=list)
+    urls: list[str] = field(default_factory=list)
+
+    @property
+    def survey(self) -> str:
+        return survey_id(self.plan)
+
+
+@pytest.fixture(scope="module")
+def crowd(browser: Browser, service: Service, tmp_path_factory: pytest.TempPathFactory) -> Crowd:
+    """The whole story once; the tests look at different sides of it."""
+    plan = yes_no_plan("Did you drive after drinking last month?")
+    file = tmp_path_factory.mktemp("plan") / "plan.json"
+    plan.save(file)
+    with profile(browser, service, viewport=DESKTOP) as page:
+        page.goto("/")
+        sign_in(page)
+        page.get_by_test_id("plan-file").set_input_files(file)
+        page.get_by_test_id("create").click()
+        row = page.locator(f"[data-testid=survey-row][data-id='{survey_id(plan)}']")
+        expect(row).to_contain_text("Did you drive after drinking last month?")
+        link = row.get_by_role("link", name="Survey page").get_attribute("href")
+        assert link == f"/s/{survey_id(plan)}"
+    crowd = Crowd(plan, service)
+    before = service.wire.mark()
+    answers = [plan.values.index(GUILTY)] * GUILTY_PEOPLE + [plan.values.index(INNOCENT)] * INNOCENT_PEOPLE
+    for start in range(0, len(answers), AT_ONCE):
+        take_part(crowd, browser, answers[start : start + AT_ONCE])
+    crowd.sent = service.wire.requests(since=before)
+    return crowd
+
+
+def take_part(crowd: Crowd, browser: Browser, answers: list[int]) -> None:
+    """Some people answer at the same time, each with a profile of their own, all by clicks."""
+    with ExitStack() as open_profiles:
+        pages = [open_profiles.enter_context(profile(browser, crowd.service)) for _ in answers]
+        for page in pages:
+            page.on("request", lambda request: crowd.urls.append(request.url))
+            page.goto(f"/s/{crowd.survey}", wait_until="commit")
+        for page, answer in zip(pages, answers, strict=True):
+            choose(page, answer)
+        for page, answer in zip(pages, answers, strict=True):
+            crowd.shown.append((answer, shown_report(page)))
+            page.get_by_test_id("send").click()
+        for page in pages:
+            expect(page.get_by_test_id("status")).to_have_text("Your report was counted.")
+
+
+def test_the_collector_counted_what_was_shown_and_sent_and_nothing_else(crowd: Crowd):
+    posted = crowd.service.posts(crowd.survey)
+    keys = [post.json["key"] for post in posted]
+    assert len(set(keys)) == len(keys) == len(crowd.shown) == 200
+    assert {post.json["key"]: post.json for post in posted} == {report["key"]: report for _, report in crowd.shown}
+    sent = Counter((post.json["group"], post.json["report"]) for post in posted)
+    assert crowd.service.counts(crowd.survey) == sent
+
+
+def test_the_dashboard_shows_what_the_command_line_estimates_from_the_exported_tally(
+    crowd: Crowd, browser: Browser, tmp_path
+):
+    crowd.plan.save(tmp_path / "plan.json")
+    tally = crowd.service.get(crowd.survey, "tally")
+    (tmp_path / "tally.json").write_text(json.dumps(tally), encoding="utf-8")
+    with profile(browser, crowd.service, expected=[UNAUTHORIZED], viewport=DESKTOP) as page:
+        page.goto(f"/d/{crowd.survey}")
+        sign_in(page)
+        expect(page.get_by_test_id("reports")).to_have_text("200")
+        for estimator in ("mmse", "unbiased", "mle"):
+            said = tacit("estimate", f"{tmp_path}/plan.json", f"{tmp_path}/tally.json", "--estimator", estimator)
+            (row,) = said["estimates"]
+            page.locator("label", has=page.get_by_test_id(f"estimator-{estimator}")).click()
+            cell = page.get_by_test_id(f"estimate-{GUILTY}")
+            expect(cell).to_have_attribute("data-value", javascript(row["estimate"]))
+            expect(cell).to_have_text(rounded(row["estimate"], row["standard_error"]))
+
+
+def rounded(number: float, error: float) -> str:
+    """Two significant digits of the standard error, as the page writes numbers."""
+    places = max(0, 1 - int(f"{error:e}".partition("e")[2]))
+    return f"{number:,.{places}f}".replace("-", "−")
+
+
+def test_nothing_leaves_the_page_but_the_report(crowd: Crowd):
+    origin = crowd.service.url
+    assert len(crowd.urls) > 200 * 5
+    assert {url.partition(origin)[2] for url in crowd.urls} == {request.target for request in crowd.sent}
+    own = rf"/s/{crowd.survey}|/api/surveys/{crowd.survey}(/plan|/reports)?|/(client|static)/[a-z_]+\.(js|css|svg)"
+    for request in crowd.sent:
+        assert re.fullmatch(own, request.target), request.target
+        assert request.method == ("POST" if request.target.endswith("/reports") else "GET")
+        assert "cookie" not in request.headers
+        assert "authorization" not in request.headers
+        assert "referer" not in request.headers
+        if request.method == "GET":
+            assert request.body == b""
+        else:
+            assert list(request.json) == ["key", "group", "report"]
+            assert re.fullmatch("[0-9a-f]{32}", request.json["key"])
+            assert request.json["group"] is None
+            assert request.json["report"] in (0, 1)
+
+
+def test_the_answer_is_in_no_byte_that_was_sent(crowd: Crowd):
+    everything = b"\n".join(request.head + request.body for request in crowd.sent)
+    assert everything.count(b"POST ") == 200
+    for answer in (GUILTY, INNOCENT):
+        assert answer.encode() not in everything
+    # Requests of the same answer and report are the same but for the key: what differs could tell who answered what.
+    alike = {
+        (request.head.replace(str(len(request.body)).encode(), b""), re.sub(rb"[0-9a-f]{32}", b"", request.body))
+        for request in crowd.sent
+        if request.method == "POST"
+    }
+    assert len(alike) == len({request.json["report"] for request in crowd.sent if request.method == "POST"})
+
+
+def test_no_answer_sets_a_cookie(crowd: Crowd):
+    answered = crowd.service.wire.answered().lower()
+    assert answered.count(b"http/1.1 200") > 1000
+    assert b"set-cookie" not in answered
+
+
+def fits(plan: Plan, reports: dict[int, list[int]]) -> bool:
+    """Whether the reports of those who gave each answer fit the plan's channel: binomial tests, combined (Fisher)."""
+    channel = plan.groups[0].mechanism
+    chances = {answer: int(channel.weights[answer][1]) / channel.denominator for answer in reports}
+    p_values = [binomtest(sum(drawn), len(drawn), chances[answer]).pvalue for answer, drawn in reports.items()]
+    return bool(combine_pvalues(p_values).pvalue > ALPHA)
+
+
+def test_the_reports_follow_the_channel_of_the_plan(crowd: Crowd):
+    drawn: dict[int, list[int]] = {0: [], 1: []}
+    for answer, shown in crowd.shown:
+        drawn[answer].append(shown["report"])
+    assert sorted(map(len, drawn.values())) == [GUILTY_PEOPLE, INNOCENT_PEOPLE]
+    assert fits(crowd.plan, drawn)
+    labels = [crowd.plan.values.index(label) for label in crowd.plan.groups[0].mechanism.labels]
+    honest = {answer: [labels.index(answer)] * len(reports) for answer, reports in drawn.items()}
+    assert not fits(crowd.plan, honest), "a browser that sends the true answer must be noticed"
+    deaf = {answer: [0, 1] * (len(reports) // 2) for answer, reports in drawn.items()}
+    assert not fits(crowd.plan, deaf), "a browser that ignores the answer must be noticed"
+    swapped = {answer: [1 - report for report in reports] for answer, reports in drawn.items()}
+    assert not fits(crowd.plan, swapped), "a browser that swaps the reports must be noticed"
+
+
+def test_the_page_draws_from_the_browsers_own_randomness(crowd: Crowd, browser: Browser):
+    draw = """async ([plan, answer, times]) => {
+      const { openPlan } = await import("/client/index.js");
+      const opened = await openPlan(plan);
+      return Array.from({ length: times }, () => opened.randomize(null, answer));
+    }"""
+    times = 20_000
+    with profile(browser, crowd.service) as page:
+        page.goto(f"/s/{crowd.survey}")
+        page.get_by_test_id("randomize").wait_for()
+        drawn = {
+            crowd.plan.values.index(answer): page.evaluate(draw, [crowd.plan.to_dict(), answer, times])
+            for answer in (GUILTY, INNOCENT)
+        }
+    assert all(min(Counter(reports).values()) > 1000 for reports in drawn.values())
+    assert fits(crowd.plan, drawn)
+    stuck = {answer: [1] * (times // 25) + reports[times // 25 :] for answer, reports in drawn.items()}
+    assert not fits(crowd.plan, stuck), "a browser in which one draw of 25 is not random must be noticed"
