@@ -205,6 +205,8 @@ class Plan:
             groups = tuple(Group.from_dict(group, values) for group in data["groups"])
             plan = cls(task_from_dict(data["task"], values), groups, data.get("question"))
             plan._check_derived(data["groups"])
+            if not isinstance(plan.question, str | None) or plan.hash != data["hash"]:
+                raise PlanError("The question must be a text or null, and everything else written as Tacit writes it.")
         except PlanError:
             raise
         except ValueError as error:

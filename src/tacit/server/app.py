@@ -7,7 +7,6 @@ import io
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from datetime import date
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, FastAPI, Header, Query, Request, Response
@@ -28,7 +27,7 @@ from tacit.server.problems import MEDIA_TYPE, Problem, Refusal, answer_with_prob
 from tacit.server.store import Store, Survey
 
 Responses = dict[int | str, dict[str, Any]]
-_PROBLEM: dict[str, Any] = {"model": Problem, "content": {MEDIA_TYPE: {}}}
+_PROBLEM: dict[str, Any] = {"content": {MEDIA_TYPE: {"schema": Problem.model_json_schema()}}}
 _COMMON: Responses = {
     code: _PROBLEM | {"description": text}
     for code, text in {
@@ -46,6 +45,7 @@ _STRANGERS: Responses = {
     403: _PROBLEM | {"description": "Not invited"},
     429: _PROBLEM | {"description": "Too many from this address"},
 }
+_TEXT = {"schema": {"type": "string"}}
 _BEARER = Depends(HTTPBearer(auto_error=False, description="The token that `tacit serve` printed."))
 
 
@@ -66,6 +66,7 @@ def make_app(store: Store, *, rate: int = 300, clock: Callable[[], float] = time
         summary="Counts randomized reports, and estimates totals from the counts.",
         docs_url=None,
         redoc_url=None,
+        redirect_slashes=False,
         lifespan=life,
         routes=[Route("/api/surveys/{survey}/reports", send_report, methods=["POST"]), *site.routes()],
     )
@@ -214,8 +215,8 @@ async def send_batch(
 async def export_tally(
     survey: m.SurveyId,
     service: Service,
-    since: Annotated[date | None, Query(description="First day.")] = None,
-    until: Annotated[date | None, Query(description="Last day.")] = None,
+    since: Annotated[m.Day | None, Query(description="First day.")] = None,
+    until: Annotated[m.Day | None, Query(description="Last day.")] = None,
 ) -> dict[str, Any]:
     """The tally of some days, or of all, as `tacit estimate` and `tacit merge` read it."""
     return await service.tally(survey, since, until)
@@ -239,7 +240,9 @@ async def show_results(
     return m.ResultFacts(**await service.results(survey, estimator, limit))
 
 
-@_results.get("/{survey}/results.csv", responses=_CLOSED, response_class=Response)
+@_results.get(
+    "/{survey}/results.csv", responses=_CLOSED | {200: {"content": {"text/csv": _TEXT}}}, response_class=Response
+)
 async def download_results(
     survey: m.SurveyId, service: Service, request: Request, estimator: Estimated = "mmse"
 ) -> Response:
@@ -269,7 +272,7 @@ def health(service: Service) -> m.Health:
     return m.Health(status="ok")
 
 
-@_operation.get("/metrics", response_class=Response)
+@_operation.get("/metrics", responses={200: {"content": {"text/plain": _TEXT}}}, response_class=Response)
 def show_metrics(request: Request) -> Response:
     """Numbers for Prometheus."""
     metrics: Metrics = request.app.state.metrics

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import re
 from collections import OrderedDict
 from collections.abc import Callable
 from datetime import date
@@ -13,11 +14,11 @@ from typing import Any
 
 from tacit.estimate.total import Estimator
 from tacit.estimate.unbiased import NotEstimableError
-from tacit.plan import Plan, PlanError
+from tacit.plan import Plan
 from tacit.randomness import secret_bytes
 from tacit.server import batches
 from tacit.server.invitations import CredentialKey, from_text, make_invitations, read_invitation, to_text
-from tacit.server.messages import NewSurvey, Report
+from tacit.server.messages import SURVEY_ID, NewSurvey, Report
 from tacit.server.problems import Refusal
 from tacit.server.results import Results, estimators
 from tacit.server.site import Page
@@ -26,6 +27,7 @@ from tacit.server.writer import Writer
 
 #: So many plans are kept ready; a plan of 100,000 values takes about 100 MB.
 _READY_PLANS = 64
+_NAME = re.compile(SURVEY_ID["pattern"])
 
 
 class ReadySurvey:
@@ -83,7 +85,8 @@ class Collector:
 
     async def survey(self, name: str) -> Survey:
         """A survey as it is now."""
-        found = await asyncio.to_thread(self.store.survey, name)
+        # Only what can be a name is looked up: PostgreSQL takes no text with NUL in it.
+        found = await asyncio.to_thread(self.store.survey, name) if _NAME.fullmatch(name) else None
         if found is None:
             raise Refusal(404, "There is no such survey.")
         return found
@@ -160,10 +163,12 @@ class Collector:
 
 def _plan(data: dict[str, Any]) -> Plan:
     try:
-        return Plan.from_dict(data)
-    except (PlanError, ValueError, TypeError, ArithmeticError, LookupError, AttributeError, RecursionError) as error:
-        text = str(error) if isinstance(error, ValueError) else "it is malformed."
-        raise Refusal(422, f"The plan is refused: {text}") from error
+        plan = Plan.from_dict(data)
+        # What is not checked by the plan itself, such as its certificate, must at least be JSON that browsers read.
+        json.dumps(plan.to_dict(), allow_nan=False)
+    except (ValueError, RecursionError) as error:
+        raise Refusal(422, f"The plan is refused: {error}") from error
+    return plan
 
 
 def _unless_closed(outcome: Outcome) -> Outcome:

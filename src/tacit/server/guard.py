@@ -6,6 +6,7 @@ import hashlib
 import hmac
 import ipaddress
 import math
+import re
 from collections import OrderedDict
 from collections.abc import Callable
 
@@ -14,6 +15,7 @@ from tacit.server.invitations import to_text
 from tacit.server.store import Store
 
 _TOKEN = "admin_token"
+_SHORTEST_TOKEN = 16
 #: So many addresses are remembered at most; beyond that the longest silent is forgotten.
 _ADDRESSES = 100_000
 
@@ -33,7 +35,12 @@ class Administrator:
 
     @staticmethod
     def set_token(store: Store, token: str) -> None:
-        """Let this token, and no other, administer."""
+        """Let this token, and no other, administer. Refuses what an empty variable or a short password would be."""
+        if not re.fullmatch(rf"[!-~]{{{_SHORTEST_TOKEN},}}", token):
+            raise ValueError(
+                f"The administrator's token must have at least {_SHORTEST_TOKEN} characters of ASCII, without spaces. "
+                f"Got {len(token)} characters."
+            )
         store.set_setting(_TOKEN, _hashed(token))
 
     @staticmethod

@@ -60,7 +60,23 @@ class Intake:
             return
         except _GoneError:
             return
-        await self._app(scope, _replay(body, receive), send)
+        await self._answer(scope, _replay(body, receive), send)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """The app's answer; if it fails, one that says so and nothing else, with the headers of all the others."""
+        answered = False
+
+        async def sending(message: Message) -> None:
+            nonlocal answered
+            answered = True
+            await send(message)
+
+        try:
+            await self._app(scope, receive, sending)
+        except Exception:
+            if not answered:
+                await problem(500, "This is a fault of the service.")(scope, receive, send)
+            raise
 
     def _with_headers(self, path: str, send: Send) -> Send:
         caching = b"no-store" if path.startswith("/api/") else b"no-cache"
@@ -146,11 +162,18 @@ class PatientProtocol(HttpToolsProtocol):
         super().on_headers_complete()
 
     def data_received(self, data: bytes) -> None:
-        super().data_received(data)
-        if self._deadline is not None:
-            self._head_bytes += len(data)
-            if self._head_bytes > HEAD_BYTES:
-                self.transport.abort()
+        if self._deadline is None and (self.cycle is None or self.cycle.response_complete):
+            # Whatever comes between requests, blank lines too, ends uvicorn's own patience with an idle connection.
+            self._expect_head()
+        # In pieces, so that a large head is noticed however much of it arrives at once.
+        for start in range(0, len(data), HEAD_BYTES):
+            piece, expected = data[start : start + HEAD_BYTES], self._deadline is not None
+            super().data_received(piece)
+            if expected and self._deadline is not None:
+                self._head_bytes += len(piece)
+                if self._head_bytes > HEAD_BYTES:
+                    self.transport.abort()
+                    return
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._got_head()

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from datetime import date
 from typing import Annotated, Any, Literal
 
 from fastapi import Path
 from fastapi.exceptions import RequestValidationError
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 #: Any JSON integer that JavaScript can hold; a plan's own range is checked after that.
 _LARGEST_REPORT = 2**53 - 1
@@ -25,6 +26,23 @@ def _no_nul(text: str) -> str:
     if "\0" in text:
         raise ValueError("A text must not hold the character NUL.")
     return text
+
+
+def _only_false(value: object) -> object:
+    # 0 equals False, and closing is final.
+    if value is not False:
+        raise ValueError("A survey can be closed with false; it cannot be opened again.")
+    return value
+
+
+def _calendar_day(value: object) -> object:
+    # A number would be read as seconds since 1970.
+    if isinstance(value, str) and not re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", value):
+        raise ValueError("A day is written as 2026-11-15.")
+    return value
+
+
+Day = Annotated[date, BeforeValidator(_calendar_day)]
 
 
 class _Message(BaseModel):
@@ -75,7 +93,9 @@ class NewSurvey(_Message):
 class Change(_Message):
     """What to change about a survey."""
 
-    open: Literal[False] | None = Field(None, description="false closes the survey, for good.")
+    open: Annotated[Literal[False], BeforeValidator(_only_false)] | None = Field(
+        None, description="false closes the survey, for good."
+    )
     public_results: bool | None = None
 
 

@@ -15,6 +15,8 @@ from sqlalchemy.exc import SQLAlchemyError
 from starlette.exceptions import HTTPException
 
 MEDIA_TYPE = "application/problem+json"
+#: As RFC 9110 says them; older Pythons say them otherwise.
+_TITLES = {413: "Content Too Large", 422: "Unprocessable Content"}
 
 
 class Problem(BaseModel):
@@ -41,7 +43,8 @@ def problem(
     errors: list[dict[str, str]] | None = None,
 ) -> JSONResponse:
     """The response for a problem."""
-    body = Problem(title=HTTPStatus(status).phrase, status=status, detail=detail, errors=errors)
+    title = _TITLES.get(status, HTTPStatus(status).phrase)
+    body = Problem(title=title, status=status, detail=detail, errors=errors)
     return JSONResponse(body.model_dump(exclude_none=True), status, headers, MEDIA_TYPE)
 
 
@@ -63,12 +66,8 @@ def answer_with_problems(app: FastAPI) -> None:
         logging.getLogger("tacit.server").error("The database failed: %s", type(error).__name__)
         return problem(503, "The database does not answer. Send the same again later.", {"Retry-After": "5"})
 
-    @app.exception_handler(Exception)
-    async def _failed(_: Request, error: Exception) -> JSONResponse:
-        return problem(500, "This is a fault of the service.")
-
 
 def _where(error: Mapping[str, Any]) -> dict[str, str]:
     """Where and what, without the offending input; an unknown field's name may be any text, so it is made harmless."""
-    where = ".".join(map(str, error["loc"])).encode("ascii", "backslashreplace").decode()
+    where = ".".join(map(str, error["loc"])).encode("unicode_escape").decode()
     return {"where": where[:100], "message": str(error["msg"])[:300]}

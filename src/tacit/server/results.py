@@ -13,6 +13,7 @@ from typing import Any, get_args
 
 import numpy as np
 
+from tacit.certificate import Certificate
 from tacit.channel import Channel
 from tacit.estimate import Estimate, estimate
 from tacit.estimate.total import Estimator
@@ -25,6 +26,8 @@ from tacit.task import Histogram, WeightedSum
 from tacit.words import alarm, counts_people, finite, promise, row_name
 
 LEVEL = 0.95
+#: An error that is none; its inverse is beyond every error.
+_NOTHING = 1e-100
 Totals = Mapping[date, Mapping[int, int]]
 
 
@@ -178,13 +181,22 @@ def _ldp_ratio(plan: Plan, per_group: Sequence[int]) -> float | None:
     """√(Σ n·LDP / Σ n·ours): how much wider the best LDP channel found would have been, expected against expected."""
     ours = ldp = 0.0
     for group, n in zip(plan.groups, per_group, strict=True):
-        certificate = group.certificate
-        if n and (certificate is None or certificate.ldp_error is None or certificate.aim != "mmse"):
-            return None
-        if n and certificate is not None and certificate.ldp_error is not None:
+        if n:
+            errors = _errors(group.certificate)
+            if errors is None:
+                return None
             scale = n * (float(group.weight) ** 2 if isinstance(plan.task, WeightedSum) else 1.0)
-            ours, ldp = ours + scale * certificate.error, ldp + scale * certificate.ldp_error
-    return math.sqrt(ldp / ours) if ours else None
+            ours, ldp = ours + scale * errors[0], ldp + scale * errors[1]
+    return math.sqrt(ldp / ours) if ours > _NOTHING else None
+
+
+def _errors(certificate: Certificate | None) -> tuple[float, float] | None:
+    """The error of a design and that of LDP. No contract covers a certificate, so it may say anything at all."""
+    if certificate is None or certificate.aim != "mmse":
+        return None
+    error, ldp = certificate.error, certificate.ldp_error
+    fit = all(isinstance(each, int | float) and 0 <= each < 1 / _NOTHING for each in (error, ldp))
+    return (error, ldp) if fit and ldp is not None else None
 
 
 def _group_facts(group: Group, n_reports: int) -> dict[str, Any]:

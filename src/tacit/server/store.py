@@ -331,7 +331,7 @@ def _engines(where: str) -> tuple[sa.Engine, sa.Engine]:
     """One engine that writes and one that reads; the same for PostgreSQL."""
     if where.startswith(("postgresql:", "postgres:", "postgresql+psycopg:")):
         url = sa.make_url(where).set(drivername="postgresql+psycopg")
-        engine = sa.create_engine(url, pool_pre_ping=True)
+        engine = sa.create_engine(url, pool_pre_ping=True, connect_args={"connect_timeout": 10})
         return engine, engine
     if "://" in where:
         raise ValueError(f"The data must be a folder or the URL of a PostgreSQL. Got {where.partition('://')[0]}://….")

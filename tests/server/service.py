@@ -1,0 +1,183 @@
+"""What the service's tests share: plans, a client that reaches the app without a network, and counting by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import date, timedelta
+from fractions import Fraction
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import sqlalchemy as sa
+from anyio.from_thread import BlockingPortal, start_blocking_portal
+from fastapi import FastAPI
+
+from tacit import Histogram, Prior, Survey
+from tacit.core_tail import CoreState, CoreTail
+from tacit.design import optimal_binary, repaired_response
+from tacit.plan import Group, Plan
+from tacit.server import schema
+from tacit.server.app import make_app
+from tacit.server.guard import Administrator
+from tacit.server.store import Store, survey_id
+
+TOKEN = "the-token-of-these-tests"
+FIRST_DAY = date(2026, 11, 15)
+
+
+@cache
+def plain_plan() -> Plan:
+    """Three answers, no groups, every estimator."""
+    prior = Prior.of({"never": 6, "sometimes": 3, "often": 1})
+    return Plan(Histogram(), (Group(None, prior, Fraction(1), repaired_response(prior, 1)),), "How often?")
+
+
+@cache
+def grouped_plan() -> Plan:
+    """Two groups, whose reports mean different things."""
+    young, old = Prior.of({"yes": 1, "no": 9}), Prior.of({"yes": 3, "no": 7})
+    groups = (
+        Group("young", young, Fraction(1), optimal_binary(young, 1)),
+        Group("old", old, Fraction(1, 2), optimal_binary(old, 0.5)),
+    )
+    return Plan(Survey("yes"), groups, "Do you?")
+
+
+@cache
+def arc_plan() -> Plan:
+    """A core-and-tail group, whose reports have a state and a position, beside a table; only mmse works."""
+    prior = Prior(range(8), [1] * 7 + [0])
+    arc = CoreTail((1,) * 7, (), Fraction(1, 4), Fraction(7), (CoreState(1, 0),))
+    groups = Group("arc", prior, Fraction(3, 2), arc), Group("table", prior, Fraction(1), repaired_response(prior, 1))
+    return Plan(Histogram(), groups)
+
+
+PLANS = {"plain": plain_plan, "grouped": grouped_plan, "arc": arc_plan}
+
+
+def can_send(plan: Plan, group: str | None, report: int) -> bool:
+    """Whether a plan can have sent a report, said as plainly as possible."""
+    for each in plan.groups:
+        if each.name == group:
+            states, positions = each.report_range
+            return report >= 0 and report // 2**32 < states and report % 2**32 < positions
+    return False
+
+
+def key(number: int) -> str:
+    """The nth of many different keys."""
+    return f"{number:032x}"
+
+
+class Days:
+    """A calendar that the test turns."""
+
+    def __init__(self, day: date = FIRST_DAY) -> None:
+        self.day = day
+
+    def __call__(self) -> date:
+        return self.day
+
+    def next(self, days: int = 1) -> None:
+        self.day += timedelta(days=days)
+
+
+def new_place(request: pytest.FixtureRequest, folder: Path, kind: str) -> str:
+    """Where a store can keep its data: a folder for SQLite, or the URL of a new database of PostgreSQL."""
+    return str(folder / "data") if kind == "sqlite" else str(request.getfixturevalue("postgres").new_database())
+
+
+@dataclass
+class Client:
+    """Requests to the app in this process, from any thread."""
+
+    app: FastAPI
+    store: Store
+    portal: BlockingPortal
+    http: httpx.AsyncClient
+
+    def request(self, method: str, path: str, *, admin: bool = False, **options: Any) -> httpx.Response:
+        """Send a request, with the administrator's token if asked."""
+        headers = httpx.Headers(options.pop("headers", {}))
+        if admin:
+            headers["Authorization"] = f"Bearer {TOKEN}"
+
+        async def send() -> httpx.Response:
+            return await self.http.request(method, path, headers=headers, **options)
+
+        return self.portal.call(send)
+
+    def get(self, path: str, **options: Any) -> httpx.Response:
+        return self.request("GET", path, **options)
+
+    def post(self, path: str, json: Any = None, **options: Any) -> httpx.Response:
+        return self.request("POST", path, json=json, **options)
+
+    def patch(self, path: str, json: Any, **options: Any) -> httpx.Response:
+        return self.request("PATCH", path, json=json, **options)
+
+    def open(self, plan: Plan, **wanted: Any) -> str:
+        """Open a survey; the path of its routes."""
+        answer = self.post("/api/surveys", {"plan": plan.to_dict()} | wanted, admin=True)
+        assert answer.status_code == 201, answer.text
+        return f"/api/surveys/{answer.json()['id']}"
+
+    def report(self, survey: str, number: int, report: int, group: str | None = None, **more: Any) -> str:
+        """Send a report under the nth key; what became of it."""
+        answer = self.post(f"{survey}/reports", {"key": key(number), "group": group, "report": report} | more)
+        assert answer.status_code == 200, answer.text
+        return str(answer.json()["status"])
+
+    def tally(self, survey: str, **days: str) -> dict[str, Any]:
+        """The exported tally."""
+        answer = self.get(f"{survey}/tally", params=days, admin=True)
+        assert answer.status_code == 200, answer.text
+        return dict(answer.json())
+
+
+@contextmanager
+def serving(store: Store, **options: Any) -> Iterator[Client]:
+    """The app with its lifespan, on a store, behind a client. The rate is unlimited unless the test limits it."""
+    Administrator.set_token(store, TOKEN)
+    app = make_app(store, **{"rate": 0} | options)
+    with start_blocking_portal() as portal:
+
+        @contextmanager
+        def connected() -> Iterator[httpx.AsyncClient]:
+            transport = httpx.ASGITransport(app, raise_app_exceptions=False, client=("192.0.2.7", 50000))
+            with portal.wrap_async_context_manager(httpx.AsyncClient(transport=transport, base_url="http://test")) as c:
+                yield c
+
+        with portal.wrap_async_context_manager(app.router.lifespan_context(app)), connected() as http:
+            yield Client(app, store, portal, http)
+
+
+def stored(store: Store) -> dict[tuple[str, int, int], int]:
+    """Every count in the database: (survey, position of the group, report) to how often."""
+    table = schema.counts
+    query = sa.select(table.c.survey, table.c.group, table.c.report, sa.func.sum(table.c.count)).group_by(
+        table.c.survey, table.c.group, table.c.report
+    )
+    with store._reading.connect() as connection:
+        return {(survey, group, report): int(n) for survey, group, report, n in connection.execute(query)}
+
+
+def assert_nothing_bad_stored(store: Store, *plans: Plan) -> None:
+    """Every stored report is one that its plan can have sent, and totals agree with counts."""
+    known = {survey_id(plan): plan for plan in plans}
+    found = stored(store)
+    sums: dict[tuple[str, int], int] = {}
+    for (survey, group, report), n in found.items():
+        assert can_send(known[survey], known[survey].groups[group].name, report)
+        assert n > 0
+        sums[survey, group] = sums.get((survey, group), 0) + n
+    for survey in known:
+        for day in store.totals(survey).values():
+            for group, n in day.items():
+                sums[survey, group] = sums.get((survey, group), 0) - n
+    assert not any(sums.values())

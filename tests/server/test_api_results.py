@@ -1,0 +1,295 @@
+"""Results over HTTP: exactly what `tacit estimate` says of the exported tally, to those who may see it."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from dataclasses import replace
+from datetime import timedelta
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tacit import Histogram, Prior, Sum, WeightedSum
+from tacit.certificate import Certificate
+from tacit.design import k_ary_response, repaired_response
+from tacit.engines.tallies import load_tally
+from tacit.estimate import Estimate, estimate
+from tacit.plan import Group, Plan
+from tacit.server.store import Submission, survey_id
+from tacit.tally import Tally
+from tacit.words import counts_people, promise, row_name
+
+from service import FIRST_DAY, PLANS, Client, Days, arc_plan, grouped_plan, key, plain_plan
+
+ESTIMATORS = ["mmse", "unbiased", "mle"]
+Number = float | None
+
+
+def collect(client: Client, plan: Plan, n: int = 400, seed: int = 1, name: str = "") -> None:
+    """Count reports of every group, in any proportion."""
+    chance = np.random.default_rng(seed)
+    reports = []
+    for k, group in enumerate(plan.groups):
+        states, positions = group.report_range
+        drawn = chance.integers(positions, size=n) + (chance.integers(states, size=n) << 32)
+        unique, times = np.unique(drawn, return_counts=True)
+        reports += [(k, int(report), int(count)) for report, count in zip(unique, times, strict=True)]
+    assert client.store.count([Submission(survey_id(plan), key(seed) + name, reports)]) == ["counted"]
+
+
+def plain(number: float) -> Number:
+    return number if math.isfinite(number) else None
+
+
+def rows_of(plan: Plan, result: Estimate) -> list[dict[str, Any]]:
+    """An estimate as the service should tell it, without the prior's column."""
+    return [
+        {
+            "name": row_name(plan, row.value),
+            "estimate": plain(row.estimate),
+            "standard_error": plain(row.standard_error),
+            "low": plain(row.low),
+            "high": plain(row.high),
+        }
+        for row in result.rows
+    ]
+
+
+def sum_plan(weighted: bool = False) -> Plan:
+    prior = Prior(range(4), [4, 3, 2, 1])
+    group = Group(None, prior, Fraction(1), k_ary_response(prior, 1), "ldp")
+    if weighted:
+        return Plan(WeightedSum(), (replace(group, weight=Fraction(5, 2), offset=Fraction(-1)),))
+    return Plan(Sum(), (group,))
+
+
+def zero_plan() -> Plan:
+    """A histogram with a value that nobody is believed to have: the unbiased estimator knows nothing of it."""
+    prior = Prior.of({"a": 3, "b": 2, "none": 0})
+    return Plan(Histogram(), (Group(None, prior, Fraction(1), repaired_response(prior, 1)),))
+
+
+ALL = {name: make() for name, make in PLANS.items()} | {
+    "sum": sum_plan(),
+    "weighted sum": sum_plan(weighted=True),
+    "zero": zero_plan(),
+}
+
+
+@pytest.mark.parametrize("n", [0, 1, 400])
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+@pytest.mark.parametrize("plan", ALL.values(), ids=ALL)
+def test_results_are_those_of_the_exported_tally(client: Client, plan: Plan, estimator: str, n: int):
+    survey = client.open(plan)
+    if n:
+        collect(client, plan, n)
+    answer = client.get(f"{survey}/results", params={"estimator": estimator}, admin=True)
+    offered = client.get(f"{survey}/results", admin=True).json()["estimators"]
+    if estimator not in offered:
+        assert answer.status_code == 409
+        assert f"The estimator {estimator!r} needs a table" in answer.json()["detail"]
+        return
+    found = answer.json()
+    expected = estimate(plan, Tally.from_dict(client.tally(survey)), estimator)  # type: ignore[arg-type]
+    assert [{name: row[name] for name in row if name != "prior"} for row in found["rows"]] == rows_of(plan, expected)
+    assert found["n_reports"] == expected.n_reports == n * len(plan.groups)
+    assert found["influence"] == expected.influence
+    assert found["counts_people"] == counts_people(plan)
+    assert [(check["group"], check["p_value"], check["contradicted"]) for check in found["prior_check"]] == [
+        (check.group, check.p_value, check.contradicted) for check in expected.prior_check
+    ]
+    assert [(group["group"], group["promise"]) for group in found["groups"]] == [
+        (group.name, promise(group)) for group in plan.groups
+    ]
+
+
+def test_each_plan_offers_the_estimators_that_work_for_it(client: Client):
+    offered = {
+        name: client.get(f"{client.open(plan)}/results", admin=True).json()["estimators"] for name, plan in ALL.items()
+    }
+    assert offered == {name: ["mmse"] if name == "arc" else ESTIMATORS for name in ALL}
+
+
+def test_all_the_facts_of_a_result(client: Client):
+    survey = client.open(plain_plan())
+    collect(client, plain_plan(), 100)
+    found = client.get(f"{survey}/results", admin=True).json()
+    assert {
+        name: found[name] for name in ("survey", "question", "open", "opened", "task", "estimator", "level", "ldp")
+    } == {
+        "survey": plain_plan().hash[:16],
+        "question": "How often?",
+        "open": True,
+        "opened": "2026-11-15",
+        "task": "histogram",
+        "estimator": "mmse",
+        "level": 0.95,
+        "ldp": None,
+    }
+    assert [row["prior"] for row in found["rows"]] == pytest.approx([60, 30, 10])
+    levels = plain_plan().groups[0].levels
+    assert found["groups"][0]["levels"] == {name: plain(level) for name, level in levels.items()}
+    assert found["groups"][0]["epsilon"] == 1.0
+
+
+def test_levels_without_a_bound_are_null(client: Client):
+    survey = client.open(zero_plan())
+    levels = client.get(f"{survey}/results", admin=True).json()["groups"][0]["levels"]
+    assert levels == {name: plain(level) for name, level in zero_plan().groups[0].levels.items()}
+
+
+def test_results_are_private_until_they_are_made_public(client: Client):
+    survey = client.open(plain_plan())
+    for path in (f"{survey}/results", f"{survey}/results.csv"):
+        assert client.get(path).status_code == 401
+        assert client.get(path, admin=True).status_code == 200
+    client.patch(survey, {"public_results": True}, admin=True)
+    for path in (f"{survey}/results", f"{survey}/results.csv"):
+        assert client.get(path).status_code == 200
+        assert client.get(path, headers={"Authorization": "Bearer wrong"}).status_code == 200
+    assert client.get(f"{survey}/tally").status_code == 401, "the tally stays private"
+    client.patch(survey, {"public_results": False}, admin=True)
+    assert client.get(f"{survey}/results").status_code == 401
+
+
+def test_few_rows_are_the_largest(client: Client):
+    survey = client.open(arc_plan())
+    collect(client, arc_plan())
+    whole = client.get(f"{survey}/results", admin=True).json()
+    cut = client.get(f"{survey}/results", params={"limit": 3}, admin=True).json()
+    assert (len(whole["rows"]), whole["n_rows"], len(cut["rows"]), cut["n_rows"]) == (8, 8, 3, 8)
+    assert cut["rows"] == sorted(whole["rows"], key=lambda row: -row["estimate"])[:3]
+    for limit in (0, -1, 100_001, "many"):
+        assert client.get(f"{survey}/results", params={"limit": limit}, admin=True).status_code == 422
+
+
+def test_rows_without_an_estimate_come_last(client: Client):
+    survey = client.open(zero_plan())
+    collect(client, zero_plan(), 50)
+    params = {"estimator": "unbiased", "limit": 2}
+    cut = client.get(f"{survey}/results", params=params, admin=True).json()
+    assert {row["name"] for row in cut["rows"]} == {"a", "b"}
+
+
+def test_the_csv_has_all_rows(client: Client):
+    survey = client.open(arc_plan())
+    collect(client, arc_plan())
+    answer = client.get(f"{survey}/results.csv", admin=True)
+    assert answer.headers["content-type"] == "text/csv; charset=utf-8"
+    assert answer.headers["content-disposition"] == f'attachment; filename="{survey_id(arc_plan())}.csv"'
+    rows = client.get(f"{survey}/results", admin=True).json()["rows"]
+    read = list(csv.DictReader(io.StringIO(answer.text)))
+    assert [{name: cell if name == "name" else float(cell) for name, cell in row.items()} for row in read] == rows
+
+
+def test_the_csv_quotes_names(client: Client):
+    prior = Prior.of({'a,"b"': 1, " c ": 1, "d\ne": 2})
+    plan = Plan(Histogram(), (Group(None, prior, Fraction(1), repaired_response(prior, 1)),))
+    survey = client.open(plan)
+    read = list(csv.DictReader(io.StringIO(client.get(f"{survey}/results.csv", admin=True).text, newline="")))
+    assert [row["name"] for row in read] == list(prior.values)
+
+
+def test_unknown_estimators_are_refused(client: Client):
+    survey = client.open(plain_plan())
+    assert client.get(f"{survey}/results", params={"estimator": "best"}, admin=True).status_code == 422
+
+
+# -- days -----------------------------------------------------------------------------------------------------------
+
+
+def test_the_history_has_a_day_for_each_day_with_reports(client: Client, days: Days):
+    survey = client.open(plain_plan())
+    for day, n in enumerate((100, 0, 50)):
+        if n:
+            collect(client, plain_plan(), n, seed=day)
+        client.get(f"{survey}/results", admin=True)
+        days.next()
+    history = client.get(f"{survey}/results", admin=True).json()["history"]
+    assert [(day["day"], day["n_reports"]) for day in history] == [
+        (str(FIRST_DAY), 100),
+        (str(FIRST_DAY + timedelta(days=2)), 150),
+    ]
+    whole = estimate(plain_plan(), Tally.from_dict(client.tally(survey)))
+    reach = 1.959963984540054 * math.sqrt(np.mean([row.standard_error**2 for row in whole.rows])) / 150
+    assert history[-1]["reach"] == pytest.approx(reach, rel=1e-12)
+    assert history[0]["reach"] > history[1]["reach"]
+
+
+def test_results_follow_every_new_report(client: Client, days: Days):
+    """What was remembered of a day is used again only while nothing came."""
+    survey = client.open(plain_plan())
+    for number in range(4):
+        client.report(survey, number, number % 3)
+        if number == 1:
+            days.next()
+        found = client.get(f"{survey}/results", admin=True).json()
+        expected = estimate(plain_plan(), Tally.from_dict(client.tally(survey)))
+        assert found["n_reports"] == number + 1
+        assert [row["estimate"] for row in found["rows"]] == [row.estimate for row in expected.rows]
+
+
+def test_exported_days_are_tallies_that_the_command_reads(client: Client, days: Days, tmp_path: Path):
+    survey = client.open(grouped_plan())
+    parts = []
+    for day in range(3):
+        collect(client, grouped_plan(), 20 + day, seed=day)
+        exported = client.tally(survey, since=str(days.day), until=str(days.day))
+        (tmp_path / f"{day}.json").write_text(json.dumps(exported))
+        parts.append(load_tally(tmp_path / f"{day}.json"))
+        days.next()
+    merged = parts[0].merge(parts[1]).merge(parts[2])
+    assert merged.to_dict() == client.tally(survey)
+    assert client.tally(survey, since="2027-01-01")["groups"] == []
+    for day in ("yesterday", "0", "20261115", "2026-11-31", "2026-11-15T10:00:00", "2026-W46-7"):
+        assert client.get(f"{survey}/tally", params={"since": day}, admin=True).status_code == 422, day
+
+
+# -- LDP ------------------------------------------------------------------------------------------------------------
+
+
+def certified(error: float, ldp_error: float) -> Plan:
+    certificate = Certificate("mmse", error, 0.0, 1.0, "test", "optimal", ldp_error=ldp_error)
+    return Plan(Histogram(), (replace(plain_plan().groups[0], certificate=certificate),), "certified")
+
+
+def test_the_ldp_yardstick_is_a_ratio_of_intervals(client: Client):
+    survey = client.open(certified(0.25, 1.0))
+    empty = client.get(f"{survey}/results", admin=True).json()
+    assert (empty["ldp"], empty["history"]) == (None, [])
+    collect(client, certified(0.25, 1.0), 10)
+    found = client.get(f"{survey}/results", admin=True).json()
+    assert found["ldp"] == {"ratio": 2.0}
+    assert [day["ldp_reach"] / day["reach"] for day in found["history"]] == [2.0]
+    assert client.get(f"{survey}/results", params={"estimator": "unbiased"}, admin=True).json()["ldp"] is None
+
+
+@pytest.mark.parametrize(
+    ("error", "ldp_error", "aim"),
+    [
+        (0.25, None, "mmse"), (0.25, 1.0, "prior_free"), ("small", 1.0, "mmse"), (0.25, "large", "mmse"),
+        (0.25, 10**400, "mmse"), (0.0, 1.0, "mmse"), (-1.0, 1.0, "mmse"), (1.0, -1.0, "mmse"), (math.nan, 1.0, "mmse"),
+        (1.0, math.nan, "mmse"), (1.0, math.inf, "mmse"), (5e-324, 1e99, "mmse"),
+    ],
+)  # fmt: skip
+def test_a_certificate_that_says_nothing_gives_no_yardstick(client: Client, error: object, ldp_error: object, aim: str):
+    """Certificates are not part of the contract, so nothing else refuses these."""
+    plan = certified(0.25, 1.0)
+    data = plan.to_dict()
+    data["groups"][0]["certificate"] |= {"error": error, "ldp_error": ldp_error, "aim": aim}
+    survey = f"/api/surveys/{survey_id(plan)}"
+    headers = {"Content-Type": "application/json"}
+    made = client.request("POST", "/api/surveys", content=json.dumps({"plan": data}), headers=headers, admin=True)
+    if made.status_code == 422:
+        return
+    collect(client, plan, 10)
+    for estimator in ESTIMATORS:
+        answer = client.get(f"{survey}/results", params={"estimator": estimator}, admin=True)
+        assert (answer.status_code, answer.json()["ldp"]) == (200, None)
+    assert client.get(f"{survey}/plan").status_code == 200
