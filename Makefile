@@ -1,5 +1,5 @@
 # Every target sets up what it needs; a fresh machine needs Python 3.11+, make and git. What pip cannot bring (a browser,
-# PostgreSQL, node) is installed on Debian as root, and named where it is missing.
+# PostgreSQL, npm) is installed on Debian as root, and named where it is missing.
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
@@ -24,7 +24,7 @@ $(PLAN): | $(READY)
 	$(BIN)/python -c "from tacit import demo; demo.make_plan()"
 
 test: $(READY)  ## everything that must hold
-	tools/system-packages.sh chromium postgresql node
+	tools/system-packages.sh chromium postgresql
 	$(BIN)/pytest
 
 lint: $(READY) $(CLIENT)/node_modules  ## style, types and the direction of imports
@@ -35,7 +35,7 @@ lint: $(READY) $(CLIENT)/node_modules  ## style, types and the direction of impo
 	cd $(CLIENT) && npm run --silent types
 
 $(CLIENT)/node_modules: $(CLIENT)/package-lock.json
-	tools/system-packages.sh node npm
+	tools/system-packages.sh npm
 	cd $(CLIENT) && npm ci --silent
 	touch $@
 

@@ -124,7 +124,7 @@ def serving(folder: str) -> Iterator[str]:
 
 def chromium() -> str:
     """The system's browser."""
-    names = ("chromium", "chromium-browser", "google-chrome")
+    names = ("chromium-headless-shell", "chromium", "google-chrome")
     found = next(filter(None, map(shutil.which, names)), None)
     if found is None:
         sys.exit("Screenshots need a browser: install Debian's package chromium.")

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Usage: tools/system-packages.sh chromium postgresql node npm wrk
+# Usage: tools/system-packages.sh chromium postgresql npm wrk
 #
 # Sees to the programs that checks need and pip cannot bring. On Debian, as root, those that are missing are installed;
 # elsewhere they are named, and the tests that need them are skipped, or fail where the variable CI is set.
@@ -7,18 +7,16 @@ set -eu
 
 there() {
     case $1 in
-        chromium) command -v chromium || command -v chromium-browser || command -v google-chrome ;;
+        chromium) command -v chromium-headless-shell || command -v chromium || command -v google-chrome ;;
         postgresql) command -v initdb || ls /usr/lib/postgresql/*/bin/initdb ;;
-        node) node -e 'process.exit(parseInt(process.versions.node) < 20 ? 1 : 0)' ;; # older ones lack what browsers have
         *) command -v "$1" ;;
     esac >/dev/null 2>&1
 }
 
 packages() {
     case $1 in
-        chromium) echo chromium chromium-sandbox fonts-liberation ;;
+        chromium) echo chromium-headless-shell chromium-sandbox fonts-liberation ;;
         postgresql) echo postgresql ;;
-        node) echo nodejs ;;
         *) echo "$1" ;;
     esac
 }
@@ -27,7 +25,6 @@ lost() {
     case $1 in
         chromium) echo "the pages are not tested in a browser, and no screenshots can be made" ;;
         postgresql) echo "the service is not tested on PostgreSQL" ;;
-        node) echo "the browser client is not tested (it needs version 20 or newer)" ;;
         npm) echo "the types of the browser client are not checked" ;;
         wrk) echo "the load benchmark does not run" ;;
         *) echo "whatever needs it does not run" ;;

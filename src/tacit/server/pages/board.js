@@ -89,7 +89,7 @@ function fillHeadline(results, rows) {
   const [middle, low, high] = [row.estimate, row.low, row.high].map((number) =>
     spread(number, row.standard_error, results),
   );
-  const counted = results.n_rows === 1 ? `answered “${row.name}”` : `most frequent: ${row.name}`;
+  const counted = results.n_rows === 1 ? `estimated “${row.name}”` : `most frequent: ${row.name}`;
   byId("headline-name").textContent = results.counts_people ? counted : "mean per person";
   byId("headline-number").textContent = middle;
   byId("headline-interval").textContent = row.low === null ? "" : `${results.level * 100}% interval ${low} … ${high}`;

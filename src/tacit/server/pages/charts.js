@@ -108,7 +108,7 @@ function intervalOptions(results, rows, colours, width) {
     return [`${middle} (${from} … ${to})`, `expected from the prior: ${expected}`];
   };
   const name = function (index) {
-    return shortened(this.getLabelForValue(index), narrow ? 14 : 28);
+    return shortened(this.getLabelForValue(index), Math.max(14, Math.floor(width / 18)));
   };
   return {
     ...base(colours, { label }, { marks: { rows, colours } }),
@@ -134,7 +134,7 @@ function range(rows) {
 }
 
 /** Half the interval: a line by day, or bars while there is one day. */
-const historyConfig = (results) => (results.history.length > 1 ? manyDays(results) : oneDay(results));
+const historyConfig = (results, width) => (results.history.length > 1 ? manyDays(results, width) : oneDay(results));
 
 /** Half the interval on the only day, this survey beside LDP. */
 function oneDay(results) {
@@ -159,7 +159,7 @@ function oneDay(results) {
 }
 
 /** Half the interval by day, this survey and LDP; days without reports leave their room. */
-function manyDays(results) {
+function manyDays(results, width) {
   const colours = palette();
   const { scale, halfUnit } = perReport(results);
   const line = (label, key, colour, more) => ({
@@ -191,7 +191,7 @@ function manyDays(results) {
         x: axis(colours, "", {
           type: "linear",
           grid: { display: false },
-          ticks: { precision: 0, maxTicksLimit: 7, callback: dayTick },
+          ticks: { precision: 0, maxTicksLimit: Math.min(7, Math.ceil(width / 90)), callback: dayTick },
         }),
         y: axis(colours, halfUnit, { beginAtZero: true }),
       },
@@ -232,7 +232,7 @@ export function drawCharts(results, intervals, history) {
   );
   if (!results.history.length) return;
   const label = "Half-width of the interval by day, beside LDP; the table has the same numbers.";
-  draw(history, historyConfig(results), historyHeight(results), label);
+  draw(history, historyConfig(results, history.parentElement.clientWidth), historyHeight(results), label);
 }
 
 /** Both charts as one picture with the question above them. */
@@ -272,5 +272,6 @@ function pictureParts(results) {
   const estimates = { config: intervalConfig(results, PNG.width), height: intervalHeight(results), caption };
   if (!history.length) return [estimates];
   const shrank = history.length > 1 ? "Half the interval by day; dashed: LDP at the same ε" : "Half the interval";
-  return [estimates, { config: historyConfig(results), height: historyHeight(results), caption: shrank }];
+  const config = historyConfig(results, PNG.width);
+  return [estimates, { config, height: historyHeight(results), caption: shrank }];
 }

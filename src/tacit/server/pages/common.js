@@ -44,7 +44,7 @@ export const requestJson = async (url, options) => (await request(url, options))
 /** What an RFC 9457 problem says, its list of errors included. */
 async function problem(response) {
   const said = await response.json().catch(() => ({}));
-  const errors = (said.errors ?? []).map((error) => (typeof error === "string" ? error : (error.detail ?? error.msg)));
+  const errors = (said.errors ?? []).map((error) => `${error.where}: ${error.message}.`);
   const parts = [said.detail ?? said.title ?? `The service answered with status ${response.status}.`, ...errors];
   return parts.filter(Boolean).join(" ");
 }

@@ -3,6 +3,7 @@
 import { fillBoard, fillCharts } from "./board.js";
 import { chartsPicture } from "./charts.js";
 import {
+  ApiError,
   byId,
   copy,
   download,
@@ -46,6 +47,7 @@ async function refresh() {
 async function fetchResults() {
   try {
     survey ??= await requestJson(surveyUrl(id));
+    if (!survey.public_results && !token.get()) throw new ApiError(401, "These results need the team's token.");
     const response = await request(resultsUrl("", `&limit=${LIMIT}`), { team: true });
     const text = await response.text();
     byId("trouble").textContent = "";
