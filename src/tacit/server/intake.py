@@ -46,51 +46,37 @@ class Intake:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        send = self._with_headers(scope["path"], send)
+        caching = (b"cache-control", b"no-store" if scope["path"].startswith("/api/") else b"no-cache")
+        started = False
+
+        async def sending(message: Message) -> None:
+            nonlocal started
+            if message["type"] == "http.response.start":
+                started = True
+                self._answered(message["status"])
+                message["headers"] = [*message.get("headers", ()), *_HEADERS, caching]
+            await send(message)
+
+        try:
+            body = await self._body(scope, receive)
+            await self._app(scope, _replay(body, receive), sending)
+        except _GoneError:
+            pass
+        except _RefusedError as refused:
+            await problem(refused.status, str(refused), {"Connection": "close"})(scope, receive, sending)
+        except Exception:
+            if not started:
+                await problem(500, "This is a fault of the service.")(scope, receive, sending)
+            raise
+
+    async def _body(self, scope: Scope, receive: Receive) -> bytes:
+        """The body, after a look at who sends it."""
         headers = dict(scope["headers"])
         authorization = headers.get(b"authorization")
         allowed = authorization is not None and self._administrator.allows(authorization.decode("latin-1"))
         scope["tacit.administrator"] = allowed
         most, seconds = (BATCH_BYTES, BATCH_SECONDS) if allowed else (BODY_BYTES, BODY_SECONDS)
-        try:
-            body = await _body(headers, receive, most, seconds)
-        except _RefusedError as refused:
-            response = problem(refused.status, str(refused), {"Connection": "close"})
-            await response(scope, receive, send)
-            return
-        except _GoneError:
-            return
-        await self._answer(scope, _replay(body, receive), send)
-
-    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """The app's answer; if it fails, one that says so and nothing else, with the headers of all the others."""
-        answered = False
-
-        async def sending(message: Message) -> None:
-            nonlocal answered
-            answered = True
-            await send(message)
-
-        try:
-            await self._app(scope, receive, sending)
-        except Exception:
-            if not answered:
-                await problem(500, "This is a fault of the service.")(scope, receive, send)
-            raise
-
-    def _with_headers(self, path: str, send: Send) -> Send:
-        caching = b"no-store" if path.startswith("/api/") else b"no-cache"
-
-        async def sending(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                self._answered(message["status"])
-                headers = message.setdefault("headers", [])
-                headers += _HEADERS
-                if not any(name == b"cache-control" for name, _ in headers):
-                    headers.append((b"cache-control", caching))
-            await send(message)
-
-        return sending
+        return await _body(headers, receive, most, seconds)
 
 
 class _RefusedError(Exception):
