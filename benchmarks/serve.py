@@ -19,7 +19,8 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from statistics import median
@@ -38,15 +39,13 @@ from tacit.server.store import survey_id
 
 CONNECTIONS, ROUNDS, BATCH, BATCHES = 64, 5, 1_000_000, 5
 TOKEN = "a-token-for-benchmarks"
-#: wrk sends reports with keys that never repeat: 8 random bytes and a counter.
+#: wrk sends reports with random keys.
 SCRIPT = """
-local file = io.open("/dev/urandom", "rb")
-local start = file:read(8):gsub(".", function(c) return string.format("%02x", c:byte()) end)
-local sent = 0
+math.randomseed(%d)
 wrk.method, wrk.headers["Content-Type"] = "POST", "application/json"
 function request()
-  sent = sent + 1
-  local key = start .. string.format("%016x", sent)
+  local key = ""
+  for _ = 1, 4 do key = key .. string.format("%%08x", math.random(0, 2^32 - 1)) end
   return wrk.format(nil, nil, nil, '{"key":"' .. key .. '","group":"b","report":1}')
 end
 """
@@ -105,10 +104,23 @@ def service(where: str) -> Iterator[int]:
         process.stdin.close()
 
 
-def load(script: str, url: str, seconds: int) -> tuple[float, float, float]:
-    """Requests per second, and the median and the 99th percentile of their milliseconds."""
-    command = ["wrk", "-t1", f"-c{CONNECTIONS}", f"-d{seconds}s", "--latency", "-s", script, url]
-    said = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+@dataclass(frozen=True)
+class Load:
+    """What wrk measured: answers, and of them per second; the median and the 99th percentile of their milliseconds."""
+
+    answers: int
+    rate: float
+    median: float
+    p99: float
+
+
+def load(url: str, seconds: int) -> Load:
+    """Send reports for some seconds, every one under a key of its own."""
+    with tempfile.NamedTemporaryFile("w", suffix=".lua") as script:
+        script.write(SCRIPT % int.from_bytes(secret_bytes(4), "little"))
+        script.flush()
+        command = ["wrk", "-t1", f"-c{CONNECTIONS}", f"-d{seconds}s", "--latency", "-s", script.name, url]
+        said = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     if "Non-2xx" in said or "Socket errors" in said:
         raise SystemExit(f"requests failed:\n{said}")
     units = {"us": 1e-3, "ms": 1.0, "s": 1e3}
@@ -117,7 +129,8 @@ def load(script: str, url: str, seconds: int) -> tuple[float, float, float]:
         number, unit = re.search(rf"{percent}%\s+([\d.]+)(us|ms|s)", said).groups()
         return float(number) * units[unit]
 
-    return float(re.search(r"Requests/sec:\s+([\d.]+)", said).group(1)), latency(50), latency(99)
+    answers, rate = (re.search(text, said).group(1) for text in (r"(\d+) requests in", r"Requests/sec:\s+([\d.]+)"))
+    return Load(int(answers), float(rate), latency(50), latency(99))
 
 
 def batches() -> dict[str, tuple[str, bytes]]:
@@ -136,38 +149,46 @@ def batches() -> dict[str, tuple[str, bytes]]:
     }
 
 
-def upload(port: int, kind: str, body: bytes) -> float:
+def call(port: int, method: str, path: str, body: bytes | None = None, **headers: str) -> dict:
+    """What the service says to its administrator."""
+    with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=120)) as connection:
+        connection.request(method, path, body, {"Authorization": f"Bearer {TOKEN}"} | headers)
+        return json.loads(connection.getresponse().read())
+
+
+def counted(port: int, survey: str) -> int:
+    """How many reports the tally has."""
+    tally = call(port, "GET", f"/api/surveys/{survey}/tally")
+    return sum(sum(group["counts"]) for group in tally["groups"])
+
+
+def upload(port: int, survey: str, kind: str, body: bytes) -> float:
     """Seconds for one batch, all of which must be counted."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
-    headers = {"Content-Type": kind, "Authorization": f"Bearer {TOKEN}", "Idempotency-Key": secret_bytes(16).hex()}
+    headers = {"Content-Type": kind, "Idempotency-Key": secret_bytes(16).hex()}
     start = perf_counter()
-    connection.request("POST", f"/api/surveys/{survey_id(make_plan())}/batches", body, headers)
-    response = connection.getresponse()
-    said = json.loads(response.read())
+    said = call(port, "POST", f"/api/surveys/{survey}/batches", body, **headers)
     seconds = perf_counter() - start
-    connection.close()
     if said.get("counted") != BATCH:
         raise SystemExit(f"the batch was not counted: {said}")
     return seconds
 
 
 def measure(name: str, where: str, seconds: int, table: Table) -> None:
-    with service(where) as port, tempfile.NamedTemporaryFile("w", suffix=".lua") as script:
-        script.write(SCRIPT)
-        script.flush()
-        address = f"http://127.0.0.1:{port}"
-        reports = f"{address}/api/surveys/{survey_id(make_plan())}/reports"
-        load(script.name, reports, 1)
+    with service(where) as port:
+        address, survey = f"http://127.0.0.1:{port}", survey_id(make_plan())
+        warm = load(f"{address}/api/surveys/{survey}/reports", 1)
         pairs = [
-            (load(script.name, f"{address}/nothing", seconds), load(script.name, reports, seconds))
+            (load(f"{address}/nothing", seconds), load(f"{address}/api/surveys/{survey}/reports", seconds))
             for _ in range(ROUNDS)
         ]
-        nothing, ours = ([median(column) for column in zip(*side, strict=True)] for side in zip(*pairs, strict=True))
-        ratio = median(mine[0] / idle[0] for idle, mine in pairs)
-        table.add_row(f"{name}: do nothing", f"{nothing[0]:,.0f}", "", f"{nothing[1]:.1f}", f"{nothing[2]:.1f}")
-        table.add_row(f"{name}: one report", f"{ours[0]:,.0f}", f"{ratio:.2f}", f"{ours[1]:.1f}", f"{ours[2]:.1f}")
+        if counted(port, survey) < warm.answers + sum(ours.answers for _, ours in pairs):
+            raise SystemExit("an acknowledged report was not counted")
+        for what, loads in zip(("do nothing", "one report"), zip(*pairs, strict=True), strict=True):
+            rate, middle, p99 = (median(getattr(each, key) for each in loads) for key in ("rate", "median", "p99"))
+            ratio = median(ours.rate / idle.rate for idle, ours in pairs) if what == "one report" else 1.0
+            table.add_row(f"{name}: {what}", f"{rate:,.0f}", f"{ratio:.2f}", f"{middle:.1f}", f"{p99:.1f}")
         for kind, (media_type, body) in batches().items():
-            took = median(upload(port, media_type, body) for _ in range(BATCHES))
+            took = median(upload(port, survey, media_type, body) for _ in range(BATCHES))
             table.add_row(f"{name}: batch, {kind}", f"{BATCH / took:,.0f}", "", f"{took * 1e3:.0f}", "")
 
 

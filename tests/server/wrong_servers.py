@@ -23,15 +23,15 @@ def answers_first() -> None:
 
 def forgets_keys() -> None:
     """Counts a retry again."""
-    store.Store._remember = lambda self, connection, survey, keys: keys  # type: ignore[method-assign]
+    store.Store._remember = lambda self, connection, survey, keys, look: keys  # type: ignore[method-assign]
 
 
 def commits_keys_first() -> None:
     """Keeps a key and counts its report in two transactions, so a crash between them loses the report for good."""
     remember = store.Store._remember
 
-    def early(self, connection, survey, keys):  # type: ignore[no-untyped-def]
-        fresh = remember(self, connection, survey, keys)
+    def early(self, connection, survey, keys, look):  # type: ignore[no-untyped-def]
+        fresh = remember(self, connection, survey, keys, look)
         connection.exec_driver_sql("COMMIT")
         time.sleep(0.2)
         connection.exec_driver_sql("BEGIN IMMEDIATE")

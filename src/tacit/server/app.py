@@ -121,6 +121,9 @@ async def show_plan(survey: m.SurveyId, service: Service, request: Request) -> R
     return (await service.ready(survey)).plan_page.respond(request)
 
 
+_TOLD = {outcome: JSONResponse({"status": outcome}) for outcome in ("counted", "already counted")}
+
+
 @_respondents.post(
     "/{survey}/reports",
     responses=_CLOSED | _STRANGERS,
@@ -140,7 +143,7 @@ async def send_report(request: Request) -> Response:
     outcome = await request.app.state.collector.report(request.path_params["survey"], message)
     if outcome == "counted":
         request.app.state.metrics.counted(1)
-    return JSONResponse({"status": outcome})
+    return _TOLD[outcome]
 
 
 @_respondents.post("/{survey}/credentials", responses=_CLOSED | _STRANGERS, dependencies=[Depends(_within_rate)])

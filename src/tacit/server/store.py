@@ -60,8 +60,8 @@ class Survey:
         return self.invitation_secret is not None
 
 
-class _OutrunError(Exception):
-    """Another process kept the same key first."""
+class _RepeatedError(Exception):
+    """A key was there before."""
 
 
 class _Statements:
@@ -130,13 +130,14 @@ class Store:
 
     def count(self, submissions: Sequence[Submission]) -> list[Outcome]:
         """Count submissions whose key is new, all in one transaction; what happened to each."""
+        look = False
         while True:
             try:
-                return self._count(submissions)
-            except _OutrunError:
-                continue
+                return self._count(submissions, look)
+            except _RepeatedError:
+                look = True
 
-    def _count(self, submissions: Sequence[Submission]) -> list[Outcome]:
+    def _count(self, submissions: Sequence[Submission], look: bool) -> list[Outcome]:
         with self._writing.begin() as connection:
             opened = self._lock_open(connection, {each.survey for each in submissions})
             first: dict[str, dict[str, int]] = {name: {} for name in sorted(opened)}
@@ -144,7 +145,9 @@ class Store:
                 if each.survey in opened:
                     first[each.survey].setdefault(each.key, nth)
             fresh = {
-                named[key] for name, named in first.items() for key in self._remember(connection, name, sorted(named))
+                named[key]
+                for name, named in first.items()
+                for key in self._remember(connection, name, sorted(named), look)
             }
             self._add(connection, [submissions[nth] for nth in fresh])
         return [
@@ -156,18 +159,20 @@ class Store:
         """The open ones of these surveys; none of them can close before this transaction ends."""
         return set(connection.scalars(self._statements.open, {"names": sorted(names)}))
 
-    def _remember(self, connection: sa.Connection, survey: str, keys: list[str]) -> list[str]:
+    def _remember(self, connection: sa.Connection, survey: str, keys: list[str], look: bool) -> list[str]:
         """Keep the keys; returns those that were not there before.
 
-        Another process may keep one of them between the two statements: then everything is done again.
+        Most are new, so they are kept without a look. Where one was there, everything is done again, with a look first;
+        and again if another process keeps one of them between the look and the keeping.
         """
-        known = set(connection.scalars(self._statements.known, {"name": survey, "keys": json.dumps(keys)}))
-        fresh = [key for key in keys if key not in known]
-        if fresh:
-            kept = connection.execute(self._statements.keep, {"name": survey, "keys": json.dumps(fresh)})
-            if kept.rowcount != len(fresh):
-                raise _OutrunError
-        return fresh
+        if look:
+            known = set(connection.scalars(self._statements.known, {"name": survey, "keys": json.dumps(keys)}))
+            keys = [key for key in keys if key not in known]
+        if keys:
+            kept = connection.execute(self._statements.keep, {"name": survey, "keys": json.dumps(keys)})
+            if kept.rowcount != len(keys):
+                raise _RepeatedError
+        return keys
 
     def _add(self, connection: sa.Connection, submissions: Iterable[Submission]) -> None:
         day = self._today()
