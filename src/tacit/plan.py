@@ -21,7 +21,7 @@ from typing import Any, get_args
 from tacit.audit import Audit, Notion, audit, belief
 from tacit.certificate import Certificate
 from tacit.channel import Channel
-from tacit.core_tail import CoreTail
+from tacit.core_tail import POSITION_BITS, CoreTail
 from tacit.exact import at_most_exp, budget, log_above
 from tacit.files import write_text
 from tacit.prior import Prior, Value
@@ -89,6 +89,12 @@ class Group:
         if isinstance(self.mechanism, CoreTail):
             return len(self.mechanism.states), self.mechanism.cells
         return 1, self.mechanism.n_outputs
+
+    def can_send(self, report: int) -> bool:
+        """Whether the mechanism has such a report."""
+        states, positions = self.report_range
+        state, position = report >> POSITION_BITS, report & (1 << POSITION_BITS) - 1
+        return 0 <= state < states and position < positions
 
     def check(self) -> None:
         """Raise `PlanError` with the witness unless the mechanism keeps the promise, exactly."""

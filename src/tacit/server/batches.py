@@ -31,18 +31,18 @@ def _count_lines(plan: Plan, body: bytes) -> Batch:
 
     Arrow's reader would be as fast, but a line `null`, or one of many brackets, ends its process.
     """
-    ranges = {group.name: (k, *group.report_range) for k, group in enumerate(plan.groups)}
+    groups = {group.name: (k, group) for k, group in enumerate(plan.groups)}
     counts: Counter[tuple[int, int]] = Counter()
     refused = 0
     for line, times in Counter(body.splitlines()).items():
         if not line.strip():
             continue
         row = _object(line)
-        group, report = row.get("group"), row.get("report")
-        k, states, positions = ranges.get(group, (0, 0, 0)) if isinstance(group, str | None) else (0, 0, 0)
+        name, report = row.get("group"), row.get("report")
+        place, group = groups.get(name, (0, None)) if isinstance(name, str | None) else (0, None)
         # True and 1.0 would pass for 1.
-        if type(report) is int and report >= 0 and report >> 32 < states and report & 0xFFFFFFFF < positions:
-            counts[k, report] += times
+        if group is not None and type(report) is int and group.can_send(report):
+            counts[place, report] += times
         else:
             refused += times
     return [(k, report, times) for (k, report), times in sorted(counts.items())], refused

@@ -38,18 +38,18 @@ class ReadySurvey:
         self.plan = Plan.from_dict(json.loads(survey.plan))
         self.secret = survey.invitation_secret
         self.credentials = None if survey.credential_key is None else CredentialKey(survey.credential_key)
-        self._groups = {group.name: (k, *group.report_range) for k, group in enumerate(self.plan.groups)}
+        self._groups = {group.name: (k, group) for k, group in enumerate(self.plan.groups)}
 
     def submission(self, message: Report) -> Submission:
         """A message as a submission, if the plan can have sent it and its sender may take part."""
         if message.group not in self._groups:
             raise Refusal(422, "The plan does not have this group.")
-        group, states, positions = self._groups[message.group]
-        if message.report >> 32 >= states or message.report & 0xFFFFFFFF >= positions:
+        place, group = self._groups[message.group]
+        if not group.can_send(message.report):
             raise Refusal(422, "The plan cannot have sent this report.")
         if self.credentials is not None and not self.credentials.verifies(message.key, message.credential):
             raise Refusal(403, "This survey counts reports of invited people. The credential is missing or wrong.")
-        return Submission(self.id, message.key, ((group, message.report, 1),))
+        return Submission(self.id, message.key, ((place, message.report, 1),))
 
     @cached_property
     def estimators(self) -> list[Estimator]:

@@ -72,7 +72,7 @@ def serve(store: Store, address: Address, rate: int, token: str | None, started:
 
 def server(app: Any, address: Address) -> uvicorn.Server:
     """Uvicorn, as the service uses it. No access log is written: it would hold addresses beside times."""
-    # What is there from the start stays: looking through it for garbage, over and over, would take a third of the time.
+    # What is there from the start stays: looking through it for garbage, over and over, makes requests wait.
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)
