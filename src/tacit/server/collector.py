@@ -15,9 +15,15 @@ from typing import Any
 from tacit.estimate.total import Estimator
 from tacit.estimate.unbiased import NotEstimableError
 from tacit.plan import Plan
-from tacit.randomness import secret_bytes
 from tacit.server import batches
-from tacit.server.invitations import CredentialKey, from_text, make_invitations, read_invitation, to_text
+from tacit.server.invitations import (
+    CredentialKey,
+    from_text,
+    make_invitations,
+    new_secrets,
+    read_invitation,
+    to_text,
+)
 from tacit.server.messages import SURVEY_ID, NewSurvey, Report
 from tacit.server.problems import Refusal
 from tacit.server.results import Results, estimators
@@ -98,12 +104,9 @@ class Collector:
     async def create(self, wanted: NewSurvey) -> tuple[str, bool]:
         """Open a survey; its id, and whether it is new."""
         plan = await asyncio.to_thread(_plan, wanted.plan)
-        secret = secret_bytes(32) if wanted.invited else None
-        key = await asyncio.to_thread(CredentialKey.generate) if wanted.invited else None
-        create = partial(
-            self.store.create, plan, public_results=wanted.public_results, group_question=wanted.group_question,
-            invitation_secret=secret, credential_key=key,
-        )  # fmt: skip
+        secrets = await asyncio.to_thread(new_secrets, wanted.invited)
+        shown = {"public_results": wanted.public_results, "group_question": wanted.group_question}
+        create = partial(self.store.create, plan, **shown, **secrets)  # type: ignore[arg-type]
         return survey_id(plan), await self.writer.run(create)
 
     async def report(self, name: str, message: Report) -> Outcome:

@@ -27,6 +27,14 @@ _KEY_BITS = 2048
 _PSS = padding.PSS(mgf=padding.MGF1(hashes.SHA384()), salt_length=48)
 
 
+def new_secrets(invited: bool) -> dict[str, bytes | None]:
+    """What a new survey keeps to sign with; nothing if everybody may take part."""
+    return {
+        "invitation_secret": secret_bytes(32) if invited else None,
+        "credential_key": CredentialKey.generate() if invited else None,
+    }
+
+
 def make_invitations(secret: bytes, survey: str, count: int) -> list[str]:
     """New invitations. They are not kept: the signature tells the genuine ones.
 

@@ -14,10 +14,9 @@ from typing import Any
 import uvicorn
 
 from tacit.plan import Plan
-from tacit.randomness import secret_bytes
 from tacit.server.app import make_app
 from tacit.server.intake import PatientProtocol
-from tacit.server.invitations import CredentialKey
+from tacit.server.invitations import new_secrets
 from tacit.server.store import Store, survey_id
 
 
@@ -53,13 +52,7 @@ def open_surveys(
     """Open a survey for each plan that has none."""
     for plan in plans:
         if store.survey(survey_id(plan)) is None:
-            store.create(
-                plan,
-                public_results=public_results,
-                group_question=group_question,
-                invitation_secret=secret_bytes(32) if invited else None,
-                credential_key=CredentialKey.generate() if invited else None,
-            )
+            store.create(plan, public_results=public_results, group_question=group_question, **new_secrets(invited))
 
 
 def serve(store: Store, address: Address, rate: int, token: str | None, started: Callable[[Started], None]) -> None:
