@@ -21,9 +21,9 @@ from rich.console import Console
 from rich.table import Table
 
 from tacit import Histogram, Prior, Sum, unbiased_variance
-from tacit.compare import compare, draw
-from tacit.design import design
-from tacit.planning import GroupPrior
+from tacit.designs import design
+from tacit.designs.planning import GroupPrior
+from tacit.evaluation.comparison import compare, draw
 
 OUT = Path("out/bench")
 EPSILONS = (0.25, 0.5, 1, 2, 4)

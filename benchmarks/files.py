@@ -24,9 +24,9 @@ from rich.console import Console
 from rich.table import Table
 
 from tacit import Histogram, Prior
-from tacit.design import design
-from tacit.engines.arrow import perturb_file, tally_file
-from tacit.plan import Group, Plan
+from tacit.designs import design
+from tacit.files.answers import perturb_file, tally_file
+from tacit.plan.contract import Group, Plan
 
 GROUPS, VALUES, BATCH = 4, 100, 2**20
 

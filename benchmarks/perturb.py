@@ -20,11 +20,11 @@ from rich.console import Console
 from rich.table import Table
 
 from tacit import Histogram, Prior
-from tacit.core_tail import WORDS_PER_SAMPLE
-from tacit.design import design
-from tacit.perturb import PlanRandomizer
-from tacit.plan import Group, Plan
-from tacit.randomness import SecureWords
+from tacit.designs import design
+from tacit.mechanism.core_tail import WORDS_PER_SAMPLE
+from tacit.plan.contract import Group, Plan
+from tacit.randomize.randomizer import PlanRandomizer
+from tacit.randomize.randomness import SecureWords
 
 EPSILON = 1
 

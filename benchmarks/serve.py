@@ -32,9 +32,9 @@ from rich.console import Console
 from rich.table import Table
 
 from tacit import Prior, Survey
-from tacit.design import design
-from tacit.plan import Group, Plan
-from tacit.randomness import secret_bytes
+from tacit.designs import design
+from tacit.plan.contract import Group, Plan
+from tacit.randomize.randomness import secret_bytes
 from tacit.server.store import survey_id
 
 CONNECTIONS, ROUNDS, BATCH, BATCHES = 64, 5, 1_000_000, 5

@@ -27,11 +27,12 @@ import numpy as np
 from numpy.typing import NDArray
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from tacit import Histogram, Prior, demo
-from tacit.perturb import PlanRandomizer
-from tacit.plan import Plan
-from tacit.planning import GroupPrior, make_plan, with_ldp_errors
-from tacit.randomness import SeededWords
+from tacit import Histogram, Prior
+from tacit.cli import demo
+from tacit.designs.planning import GroupPrior, make_plan, with_ldp_errors
+from tacit.plan.contract import Plan
+from tacit.randomize.randomizer import PlanRandomizer
+from tacit.randomize.randomness import SeededWords
 from tacit.server.store import Store, Submission, survey_id
 
 Positions = NDArray[Any]

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tacit import Channel, Prior, audit, satisfies
-from tacit.audit import _mip_holds, _mutual_information_enclosure, percent
 from tacit.exact import exp_enclosure
+from tacit.mechanism.auditing import _mip_holds, _mutual_information_enclosure, percent
 
 from strategies import channels, priors
 

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from tacit.design.program import bounds
-from tacit.design.program.bounds import cheap_bound, dual_bound, per_value_bound
-from tacit.design.program.gain import Gain
-from tacit.design.program.lifts import LiftSet, all_vertices, best_lifts
+from tacit.designs.program import bounds
+from tacit.designs.program.bounds import cheap_bound, dual_bound, per_value_bound
+from tacit.designs.program.gain import Gain
+from tacit.designs.program.lifts import LiftSet, all_vertices, best_lifts
 
 from lift_reference import best_gain, box_vertices, gain_of, make_prior, ratio_vertices
 

@@ -19,11 +19,11 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
 from tacit import Channel, Prior
-from tacit.audit import audit, percent
-from tacit.core_tail import CoreTail
 from tacit.exact import at_most_exp
-from tacit.perturb import PlanRandomizer
-from tacit.plan import Plan, contract_hash
+from tacit.mechanism.auditing import audit, percent
+from tacit.mechanism.core_tail import CoreTail
+from tacit.plan.contract import Plan, contract_hash
+from tacit.randomize.randomizer import PlanRandomizer
 
 GOLDEN = Path(__file__).parent / "golden" / "client"
 CLIENT = Path(__file__).parents[1] / "src" / "tacit" / "server" / "client"

@@ -7,8 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tacit import Channel
-from tacit.design import binary_mse, central, central_mse
-from tacit.design.central import central_satisfies
+from tacit.designs import binary_mse
+from tacit.literature import central, central_mse
+from tacit.literature.centralized import central_satisfies
 
 from brute_force import best_central_mse
 

@@ -16,7 +16,7 @@ import pytest
 import typer.main
 from typer.testing import CliRunner
 
-from tacit.cli_serve import app
+from tacit.cli.serve import app
 
 ROOT = Path(__file__).parent.parent
 COMMANDS = typer.main.get_command(app).commands
@@ -229,7 +229,7 @@ def test_a_plan_can_be_written_to_standard_output():
 
 
 def test_a_plan_that_does_not_hold_fails_the_audit_with_code_1(plan):
-    from tacit.plan import contract_hash
+    from tacit.plan.contract import contract_hash
 
     data = json.loads(plan.read_text())
     data["groups"][0]["epsilon"] = "1/2"
@@ -317,7 +317,7 @@ def test_an_interrupt_exits_with_130_without_a_traceback(plan, monkeypatch):
     def interrupted(*args, **options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("tacit.planning.design", interrupted)
+    monkeypatch.setattr("tacit.designs.planning.design", interrupted)
     before = plan.read_bytes()
     ran = run(["plan", "priors.csv", "--task", "histogram", "--epsilon", 1, "-o", plan])
     assert (ran.exit_code, ran.stdout) == (130, "")

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tacit.core_tail import COVERAGE_UNIT, POSITION_BITS, CoreState, CoreTail
+from tacit.mechanism.core_tail import COVERAGE_UNIT, POSITION_BITS, CoreState, CoreTail
 
 GOLDEN = Path(__file__).parent / "golden" / "core_tail.json"
 HALF = COVERAGE_UNIT // 2

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from tacit.core_tail import CoreTail
-from tacit.core_tail_histogram import posterior_sum
-from tacit.design import core_cover
-from tacit.design.core_cover import arc_columns, second_moment_bound, solve_core, systematic_columns
-from tacit.design.core_tail import design_core_tail, shrunk_growth
-from tacit.design.knapsack import Knapsack
+from tacit.designs import core_cover
+from tacit.designs.core_cover import arc_columns, second_moment_bound, solve_core, systematic_columns
+from tacit.designs.core_tail import design_core_tail, shrunk_growth
+from tacit.designs.knapsack import Knapsack
+from tacit.mechanism.core_tail import CoreTail
+from tacit.mechanism.core_tail_histogram import posterior_sum
 
 from shared_data import DATA, needs_data
 

@@ -6,8 +6,14 @@ from math import floor
 import numpy as np
 import pytest
 
-from tacit.core_tail import COVERAGE_UNIT, POSITION_BITS, CoreState, CoreTail
-from tacit.core_tail_histogram import histogram_gain, histogram_mse, mean_square_coverage, posterior, posterior_sum
+from tacit.mechanism.core_tail import COVERAGE_UNIT, POSITION_BITS, CoreState, CoreTail
+from tacit.mechanism.core_tail_histogram import (
+    histogram_gain,
+    histogram_mse,
+    mean_square_coverage,
+    posterior,
+    posterior_sum,
+)
 
 HALF = COVERAGE_UNIT // 2
 STATES = (CoreState(3, 0), CoreState(1, 1), CoreState(1, 2, ((0, HALF),)))

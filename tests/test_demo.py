@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tacit import demo
+from tacit.cli import demo
 
 
 @pytest.fixture

@@ -22,14 +22,16 @@ from tacit import (
     satisfies,
     unbiased_variance,
 )
-from tacit.certificate import Certificate
-from tacit.core_tail import CoreTail
-from tacit.design import design, design_many, optimal, repaired_response, subset_selection, verify
-from tacit.design.program import solver
-from tacit.estimate import NotEstimableError, estimate
-from tacit.perturb import PlanRandomizer
-from tacit.plan import Group, Plan
-from tacit.randomness import SeededWords
+from tacit.designs import choosing, design, repaired_response, verify
+from tacit.designs.choosing import design_many
+from tacit.designs.program import solver
+from tacit.estimates import NotEstimableError, estimate
+from tacit.literature import subset_selection
+from tacit.mechanism.core_tail import CoreTail
+from tacit.plan.certificate import Certificate
+from tacit.plan.contract import Group, Plan
+from tacit.randomize.randomizer import PlanRandomizer
+from tacit.randomize.randomness import SeededWords
 from tacit.tally import Counts, Tally
 
 from brute_force import best_gain, best_lip_gain, ldp_vertices, lift_vertices
@@ -227,7 +229,7 @@ def test_a_failing_solver_falls_back_and_says_so(monkeypatch):
 
 def test_no_unaudited_channel_leaves(monkeypatch):
     monkeypatch.setattr(
-        optimal, "_BUILD", {"columns": lambda request: (_ for _ in ()).throw(PrivacyError("not private"))}
+        choosing, "_BUILD", {"columns": lambda request: (_ for _ in ()).throw(PrivacyError("not private"))}
     )
     with pytest.raises(PrivacyError, match="No method gave a channel"):
         design(named_prior("dirichlet", 6), Histogram(), 1, method="columns")

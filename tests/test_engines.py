@@ -18,10 +18,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tacit import Prior, Sum, Survey
-from tacit.core_tail import CoreState, CoreTail
-from tacit.design import optimal_binary, repaired_response
-from tacit.engines import reading, tallies
-from tacit.engines.arrow import (
+from tacit.designs import optimal_binary, repaired_response
+from tacit.files import reading, tallies
+from tacit.files.answers import (
     BadRowsError,
     InputError,
     load_tally,
@@ -32,9 +31,10 @@ from tacit.engines.arrow import (
     tally_file,
     tally_table,
 )
-from tacit.perturb import PlanRandomizer
-from tacit.plan import Group, Plan
-from tacit.randomness import SeededWords
+from tacit.mechanism.core_tail import CoreState, CoreTail
+from tacit.plan.contract import Group, Plan
+from tacit.randomize.randomizer import PlanRandomizer
+from tacit.randomize.randomness import SeededWords
 from tacit.tally import Counts, Tally, merge_all
 
 EXTENSIONS = ["csv", "parquet", "jsonl", "ndjson", "arrow", "feather", "ipc"]
@@ -689,9 +689,9 @@ def test_reports_and_saved_tallies_are_read_alike(tmp_path, extension):
 
 PIPE = """
 import sys
-from tacit.engines.arrow import perturb_file
-from tacit.plan import Plan
-from tacit.randomness import SeededWords
+from tacit.files.answers import perturb_file
+from tacit.plan.contract import Plan
+from tacit.randomize.randomness import SeededWords
 plan, source, target = sys.argv[1:]
 perturb_file(Plan.load(plan), "-", "-", words=SeededWords(5), source_format=source, target_format=target)
 """
@@ -723,5 +723,5 @@ def test_standard_input_and_output(tmp_path, given_format, wanted_format):
 
 def test_nothing_is_imported_before_it_is_needed():
     heavy = "[name for name in ('pyarrow', 'duckdb', 'pandas', 'polars') if name in sys.modules]"
-    code = f"import sys, tacit; print({heavy}); import tacit.engines.arrow; print({heavy})"
+    code = f"import sys, tacit; print({heavy}); import tacit.files.answers; print({heavy})"
     assert run(code).stdout.decode().split() == ["[]", "['pyarrow']"]

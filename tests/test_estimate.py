@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 
 from tacit import Channel, Histogram, Prior, Sum, Survey, WeightedSum
-from tacit.design import k_ary_response, optimal_binary, repaired_response
-from tacit.estimate import NotEstimableError, estimate
-from tacit.estimate.mle import maximum_likelihood
-from tacit.estimate.prior_check import check_prior
-from tacit.estimate.total import project_to_counts
-from tacit.plan import Group, Plan
+from tacit.designs import optimal_binary, repaired_response
+from tacit.estimates import NotEstimableError, estimate
+from tacit.estimates.mle import maximum_likelihood
+from tacit.estimates.prior_check import check_prior
+from tacit.estimates.total import project_to_counts
+from tacit.literature import k_ary_response
+from tacit.plan.contract import Group, Plan
 from tacit.tally import Counts, Tally
 
 PRIOR = Prior.of({1: 0.15, 2: 0.25, 4: 0.6})

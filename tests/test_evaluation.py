@@ -10,20 +10,13 @@ import numpy as np
 import pytest
 
 from tacit import Prior, audit
-from tacit.design import (
-    central_mse,
-    design,
-    k_ary_response,
-    optimal_binary,
-    subset_selection,
-    theorem3,
-    unary_encoding,
-)
-from tacit.design.binary import published_binary_mse
+from tacit.designs import design, optimal_binary
+from tacit.designs.binary import published_binary_mse
 from tacit.evaluation import central, central_bound, curves, draw, monte_carlo, plane, reproduce, simulate
 from tacit.evaluation.figure import BAND, DataMissingError, Figure, Options, Point
 from tacit.evaluation.html import agreement
 from tacit.evaluation.paper import _unary_level
+from tacit.literature import central_mse, k_ary_response, subset_selection, theorem3, unary_encoding
 from tacit.task import Histogram
 
 GOLDEN = Path(__file__).parent / "golden" / "figures"

@@ -20,18 +20,11 @@ from tacit import (
     satisfies,
     unbiased_variance,
 )
-from tacit.design import (
-    binary_mse,
-    cyclic,
-    k_ary_response,
-    local_hashing,
-    optimal_binary,
-    repaired_response,
-    subset_selection,
-    theorem3,
-    unary_encoding,
-)
-from tacit.design.baselines import (
+from tacit.designs import binary_mse, cyclic, optimal_binary, repaired_response
+from tacit.designs.cyclic import cyclic_lifts
+from tacit.exact import exp_below
+from tacit.literature import k_ary_response, local_hashing, subset_selection, theorem3, unary_encoding
+from tacit.literature.baselines import (
     hash_range,
     k_ary_support,
     optimized_hashing,
@@ -39,8 +32,6 @@ from tacit.design.baselines import (
     subset_size,
     subset_support,
 )
-from tacit.design.cyclic import cyclic_lifts
-from tacit.exact import exp_below
 
 from brute_force import best_gain, best_lip_gain, ldp_vertices
 from strategies import budgets, priors

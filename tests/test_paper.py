@@ -29,10 +29,11 @@ from tacit import (
     satisfies,
     total_mse,
 )
-from tacit.design import central, cyclic, k_ary_response, optimal_binary, subset_selection, theorem3
-from tacit.design.baselines import context_free_estimate, context_free_mse, optimized_unary
-from tacit.design.binary import binary_mse, opt_ldp_binary_mse, published_binary_mse
-from tacit.design.central import central_satisfies
+from tacit.designs import cyclic, optimal_binary
+from tacit.designs.binary import binary_mse, opt_ldp_binary_mse, published_binary_mse
+from tacit.literature import central, k_ary_response, subset_selection, theorem3
+from tacit.literature.baselines import context_free_estimate, context_free_mse, optimized_unary
+from tacit.literature.centralized import central_satisfies
 
 from brute_force import best_gain, best_lip_gain, best_objective, ldp_vertices, lift_vertices
 from strategies import budgets, channels, priors

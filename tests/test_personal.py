@@ -11,17 +11,17 @@ import numpy as np
 import pytest
 
 from tacit import Channel, Histogram, Prior, Sum, Survey, WeightedSum, audit
-from tacit.audit import satisfies
-from tacit.design import optimal_binary, repaired_response
-from tacit.engines.reading import InputError
-from tacit.estimate.prior_check import check_prior
+from tacit.designs import optimal_binary, repaired_response
+from tacit.estimates.prior_check import check_prior
 from tacit.exact import at_most_exp, exp_below
-from tacit.personal.estimate import PersonalTally, check_priors, estimate, expected_mse
+from tacit.files.reading import InputError
+from tacit.mechanism.auditing import satisfies
+from tacit.personal.contract import PersonalPlan, channels, largest_bound, perturb, prior_rows, report, reports_for
+from tacit.personal.estimates import PersonalTally, check_priors, estimate, expected_mse
 from tacit.personal.files import load_tally, save_tally
-from tacit.personal.plan import PersonalPlan, channels, largest_bound, perturb, prior_rows, report, reports_for
-from tacit.perturb import Randomizer
-from tacit.plan import PlanError
-from tacit.randomness import SeededWords
+from tacit.plan.contract import PlanError
+from tacit.randomize.randomizer import Randomizer
+from tacit.randomize.randomness import SeededWords
 from tacit.task import mse
 
 GOLDEN = Path(__file__).parent / "golden" / "personal_plan.json"

@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tacit import Histogram, Survey, WeightedSum
-from tacit.engines.reading import InputError
-from tacit.personal.estimate import PersonalTally
+from tacit.files.reading import InputError
+from tacit.personal.contract import PersonalPlan, perturb, prior_rows
+from tacit.personal.estimates import PersonalTally
 from tacit.personal.files import perturb_file, quantise, tally_file
-from tacit.personal.plan import PersonalPlan, perturb, prior_rows
-from tacit.randomness import SeededWords
+from tacit.randomize.randomness import SeededWords
 
 BINARY = PersonalPlan.of(Survey("yes"), ["no", "yes"], 1, 1000)
 

@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from scipy.stats import chi2
 
 from tacit import Channel, Histogram, Prior
-from tacit.core_tail import CoreState, CoreTail
-from tacit.design import optimal_binary, repaired_response
-from tacit.design.core_tail import design_core_tail
+from tacit.designs import optimal_binary, repaired_response
+from tacit.designs.core_tail import design_core_tail
 from tacit.exact import exp_below
-from tacit.perturb import PlanRandomizer, Randomizer, circle_reports
-from tacit.plan import Group, Plan
-from tacit.randomness import SecureWords, SeededWords
+from tacit.mechanism.core_tail import CoreState, CoreTail
+from tacit.plan.contract import Group, Plan
+from tacit.randomize.randomizer import PlanRandomizer, Randomizer, circle_reports
+from tacit.randomize.randomness import SecureWords, SeededWords
 
 from strategies import budgets, priors
 

@@ -7,8 +7,9 @@ from fractions import Fraction
 import pytest
 
 from tacit import Histogram, Prior, Sum, Survey, WeightedSum
-from tacit.design import k_ary_response, optimal_binary, repaired_response, theorem3
-from tacit.plan import Group, Plan, PlanError, contract_hash
+from tacit.designs import optimal_binary, repaired_response
+from tacit.literature import k_ary_response, theorem3
+from tacit.plan.contract import Group, Plan, PlanError, contract_hash
 
 PRIOR = Prior.of({"yes": 0.1, "no": 0.9})
 

@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 
 from tacit import Histogram, Prior, Sum, Survey, WeightedSum
-from tacit import planning as module
-from tacit.compare import PUBLISHED_LIMIT
-from tacit.design.optimal import TABLE_LIMIT
-from tacit.planning import (
+from tacit.designs import planning as module
+from tacit.designs.choosing import TABLE_LIMIT
+from tacit.designs.planning import (
     BUDGET_STEP,
     COMPARISON_LIMIT,
     HISTOGRAM_LIMIT,
@@ -24,6 +23,7 @@ from tacit.planning import (
     read_priors,
     smallest_budget,
 )
+from tacit.evaluation.comparison import PUBLISHED_LIMIT
 
 ROOT = Path(__file__).parent.parent
 ONE = [GroupPrior(None, Prior.of({"yes": 0.2, "no": 0.8}), Fraction(1))]

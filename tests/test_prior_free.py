@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from tacit.design.program.lifts import LiftSet
-from tacit.design.program.prior_free import prior_free_variance, solve_invertible, solve_prior_free
-from tacit.design.program.solver import solve
+from tacit.designs.program.lifts import LiftSet
+from tacit.designs.program.prior_free import prior_free_variance, solve_invertible, solve_prior_free
+from tacit.designs.program.solver import solve
 
 from lift_reference import box_vertices, make_prior, make_task
 

@@ -17,11 +17,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tacit.audit import audit
-from tacit.channel import Channel
-from tacit.design import design, k_ary_response, optimal_binary, subset_selection, theorem3, unary_encoding
+from tacit.designs import design, optimal_binary
 from tacit.evaluation import drift, gowalla, groups, kosarak, loaders
 from tacit.evaluation.figure import BAND, DataMissingError, Figure, Options
+from tacit.literature import k_ary_response, subset_selection, theorem3, unary_encoding
+from tacit.mechanism.auditing import audit
+from tacit.mechanism.table import Channel
 from tacit.prior import Prior
 from tacit.task import Histogram, Survey, gain
 

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from tacit import Histogram, Prior, Sum, Survey
-from tacit.estimate import estimate
-from tacit.plan import Plan
-from tacit.planning import GroupPrior, make_plan
-from tacit.report import MAX_BARS, MAX_TABLE, _ticks, page, write_report
+from tacit.designs.planning import GroupPrior, make_plan
+from tacit.estimates import estimate
+from tacit.plan.contract import Plan
+from tacit.show.page import MAX_BARS, MAX_TABLE, _ticks, page, write_report
 from tacit.tally import Counts, Tally
 
 NASTY = '<b onload="x">&'

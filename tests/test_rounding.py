@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 
 from tacit import Channel, Histogram, Prior, PrivacyError, mse, prior_variance, round_channel, satisfies
-from tacit.design import cyclic, repaired_response
-from tacit.rounding import round_unchecked
+from tacit.designs import cyclic, repaired_response
+from tacit.mechanism.rounding import round_unchecked
 
 from strategies import budgets, priors
 

@@ -12,10 +12,10 @@ import jsonschema
 import pytest
 
 from tacit import Histogram, Prior, Sum, Survey, WeightedSum
-from tacit.planning import GroupPrior, make_plan
+from tacit.designs.planning import GroupPrior, make_plan
 
 ROOT = Path(__file__).parent.parent
-SCHEMA = json.loads((ROOT / "src/tacit/plan.schema.json").read_text(encoding="utf-8"))
+SCHEMA = json.loads((ROOT / "src/tacit/plan/plan.schema.json").read_text(encoding="utf-8"))
 VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
 
 NUMBERS = Prior.of({0: 0.5, 1: 0.3, 2: 0.15, 3: 0.05})

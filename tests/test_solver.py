@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from tacit.design.program.bounds import dual_bound
-from tacit.design.program.lifts import LiftSet
-from tacit.design.program.solver import solve
+from tacit.designs.program.bounds import dual_bound
+from tacit.designs.program.lifts import LiftSet
+from tacit.designs.program.solver import solve
 
 from lift_reference import (
     EPSILONS,
@@ -158,7 +158,7 @@ def test_interrupt_returns_the_best_so_far():
 
 
 def test_failing_solver_is_replaced_and_named(monkeypatch):
-    from tacit.design.program import master
+    from tacit.designs.program import master
 
     def broken(self, seconds):
         raise master.SolverError("HiGHS broke")

@@ -1,9 +1,9 @@
 """Tacit: ask a crowd, learn the total, never the person."""
 
-from tacit.audit import Audit, Belief, audit, belief, satisfies
-from tacit.channel import Channel, mean_absolute_error
+from tacit.mechanism.auditing import Audit, Belief, audit, belief, satisfies
+from tacit.mechanism.rounding import PrivacyError, round_channel
+from tacit.mechanism.table import Channel, mean_absolute_error
 from tacit.prior import Prior
-from tacit.rounding import PrivacyError, round_channel
 from tacit.task import (
     Histogram,
     Matrix,

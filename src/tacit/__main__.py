@@ -8,9 +8,9 @@ import sys
 def main() -> None:
     """Run the command, or say which extra it needs."""
     try:
-        from tacit import cli_serve  # noqa: F401 (adds its command)
-        from tacit.cli import app
-        from tacit.cli_personal import app as personal
+        from tacit.cli import serve  # noqa: F401 (adds its command)
+        from tacit.cli.app import app
+        from tacit.cli.personal import app as personal
     except ModuleNotFoundError as missing:
         if missing.name not in ("typer", "rich"):
             raise

@@ -15,7 +15,7 @@ from typing import Protocol
 
 import numpy as np
 
-from tacit.channel import Channel
+from tacit.mechanism.table import Channel
 from tacit.prior import Floats, Prior, Value
 
 

@@ -19,8 +19,8 @@ import httpx
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from tacit import Prior
-from tacit.plan import Plan
-from tacit.planning import GroupPrior, make_plan
+from tacit.designs.planning import GroupPrior, make_plan
+from tacit.plan.contract import Plan
 from tacit.server.store import survey_id
 from tacit.task import Survey, Task
 

@@ -15,8 +15,8 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tacit import Histogram
-from tacit.perturb import PlanRandomizer
-from tacit.plan import Plan
+from tacit.plan.contract import Plan
+from tacit.randomize.randomizer import PlanRandomizer
 
 from browsing import (
     DESKTOP,

@@ -11,8 +11,8 @@ import pytest
 from playwright.sync_api import Browser, Page, Playwright, Route, expect
 
 from tacit import Histogram, Survey
-from tacit.core_tail import CoreTail
-from tacit.plan import Plan, PlanError, contract_hash
+from tacit.mechanism.core_tail import CoreTail
+from tacit.plan.contract import Plan, PlanError, contract_hash
 from tacit.server.store import survey_id
 
 from browsing import (

@@ -13,7 +13,7 @@ import pytest
 from playwright.sync_api import Browser, expect
 from scipy.stats import binomtest, combine_pvalues
 
-from tacit.plan import Plan
+from tacit.plan.contract import Plan
 from tacit.server.store import survey_id
 
 from browsing import (

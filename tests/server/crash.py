@@ -24,8 +24,8 @@ from pathlib import Path
 import httpx
 
 from tacit import Histogram, Prior
-from tacit.core_tail import CoreState, CoreTail
-from tacit.plan import Group, Plan
+from tacit.mechanism.core_tail import CoreState, CoreTail
+from tacit.plan.contract import Group, Plan
 from tacit.server.store import survey_id
 
 from service import TOKEN, key

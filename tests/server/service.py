@@ -18,9 +18,9 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 from fastapi import FastAPI
 
 from tacit import Histogram, Prior, Survey
-from tacit.core_tail import CoreState, CoreTail
-from tacit.design import optimal_binary, repaired_response
-from tacit.plan import Group, Plan
+from tacit.designs import optimal_binary, repaired_response
+from tacit.mechanism.core_tail import CoreState, CoreTail
+from tacit.plan.contract import Group, Plan
 from tacit.server import schema
 from tacit.server.app import make_app
 from tacit.server.guard import Administrator

@@ -10,7 +10,7 @@ import httpx
 import pyarrow as pa
 import pytest
 
-from tacit.plan import Plan
+from tacit.plan.contract import Plan
 from tacit.tally import Tally
 
 from service import Client, arc_plan, assert_nothing_bad_stored, can_send, grouped_plan, key, plain_plan, stored

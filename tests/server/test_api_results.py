@@ -16,14 +16,15 @@ import numpy as np
 import pytest
 
 from tacit import Histogram, Prior, Sum, WeightedSum
-from tacit.certificate import Certificate
-from tacit.design import k_ary_response, repaired_response
-from tacit.engines.tallies import load_tally
-from tacit.estimate import Estimate, estimate
-from tacit.plan import Group, Plan
+from tacit.designs import repaired_response
+from tacit.estimates import Estimate, estimate
+from tacit.files.tallies import load_tally
+from tacit.literature import k_ary_response
+from tacit.plan.certificate import Certificate
+from tacit.plan.contract import Group, Plan
 from tacit.server.store import Submission, survey_id
+from tacit.show.sentences import counts_people, promise, row_name
 from tacit.tally import Tally
-from tacit.words import counts_people, promise, row_name
 
 from service import FIRST_DAY, PLANS, Client, Days, arc_plan, grouped_plan, key, plain_plan
 

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tacit.plan import Plan
+from tacit.plan.contract import Plan
 from tacit.server.batches import ARROW, NDJSON
 from tacit.server.store import Store, survey_id
 
@@ -209,7 +209,7 @@ def test_an_offset_outside_its_buffer_is_refused():
     body = before + edges[0] + edges[2] + after
     code = f"""
 import json, sys
-from tacit.plan import Plan
+from tacit.plan.contract import Plan
 from tacit.server.batches import ARROW, count_batch
 from tacit.server.problems import Refusal
 try:

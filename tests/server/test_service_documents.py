@@ -132,11 +132,13 @@ def test_the_service_imports_no_design_and_nothing_heavy():
     assert "tacit.server.store" in modules
     roots = {name.partition(".")[0] for name in modules}
     assert not roots & {"numba", "matplotlib", "duckdb", "pandas", "typer", "httpx", "playwright"}
-    assert not [name for name in modules if name.startswith(("tacit.design", "tacit.planning", "tacit.evaluation"))]
+    assert not [
+        name for name in modules if name.startswith(("tacit.designs", "tacit.evaluation"))
+    ]
     assert "pyarrow" not in roots, "only batches need it"
 
 
 def test_the_other_commands_do_not_import_the_service():
-    modules = imported("import tacit, tacit.cli, tacit.cli_serve")
+    modules = imported("import tacit, tacit.cli.app, tacit.cli.serve")
     assert not [name for name in modules if name.startswith("tacit.server")]
     assert not {name.partition(".")[0] for name in modules} & {"fastapi", "uvicorn", "sqlalchemy", "psycopg"}

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from tacit.design.baselines import Pure
 from tacit.evaluation.figure import Point, Version
+from tacit.literature.baselines import Pure
 from tacit.prior import Floats
 
 OPTIMAL = "optimal ε-LIP"

@@ -23,7 +23,7 @@ from tacit.evaluation.curves import (
 from tacit.evaluation.figure import Figure, Point, Version
 from tacit.evaluation.plane import CONTOUR
 from tacit.evaluation.simulate import SIMULATED
-from tacit.files import atomic
+from tacit.plan.saving import atomic
 
 #: Colours that stay apart for colour-blind readers (Okabe and Ito), with a marker of their own for print.
 _GREEN, _LIGHT, _BLUE, _SKY, _ORANGE, _PURPLE, _GREY, _RED = (

@@ -24,13 +24,14 @@ from fractions import Fraction
 
 import numpy as np
 
-from tacit.audit import audit
-from tacit.channel import Channel
-from tacit.design import design, theorem3
-from tacit.estimate.mmse import mmse_weights
-from tacit.estimate.unbiased import unbiased_weights
+from tacit.designs import design
+from tacit.estimates.mmse import mmse_weights
+from tacit.estimates.unbiased import unbiased_weights
 from tacit.evaluation.figure import Figure, Options, Point, Version
 from tacit.evaluation.loaders import Integers
+from tacit.literature import theorem3
+from tacit.mechanism.auditing import audit
+from tacit.mechanism.table import Channel
 from tacit.prior import Floats, Prior
 from tacit.task import Histogram, Task
 

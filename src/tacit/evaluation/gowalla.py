@@ -13,19 +13,20 @@ from functools import cached_property
 
 import numpy as np
 
-from tacit.audit import audit
-from tacit.core_tail import CoreTail
-from tacit.core_tail_histogram import posterior_sum
-from tacit.design import Design, design, theorem3
+from tacit.designs import Design, design
 from tacit.evaluation.curves import NO_DATA, OPTIMAL, curve
 from tacit.evaluation.figure import Figure, Options, Point
 from tacit.evaluation.kosarak import LDP_NOTE, WITH, WITHOUT, histogram_curves, level_of
 from tacit.evaluation.loaders import Checkins, Integers, find, load_checkins
 from tacit.exact import budget
-from tacit.perturb import PlanRandomizer
-from tacit.plan import Group, Plan
+from tacit.literature import theorem3
+from tacit.mechanism.auditing import audit
+from tacit.mechanism.core_tail import CoreTail
+from tacit.mechanism.core_tail_histogram import posterior_sum
+from tacit.plan.contract import Group, Plan
 from tacit.prior import Floats, Prior
-from tacit.randomness import SeededWords
+from tacit.randomize.randomizer import PlanRandomizer
+from tacit.randomize.randomness import SeededWords
 from tacit.task import Histogram
 
 #: The paper's grid has this many districts on a side, and after dropping empty ones an "effective domain" of 83.

@@ -8,14 +8,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tacit.audit import audit
-from tacit.channel import Channel
-from tacit.design import design, k_ary_response, optimal_binary, theorem3
-from tacit.design.baselines import subset_size, subset_support
+from tacit.designs import design, optimal_binary
 from tacit.evaluation.curves import noise
 from tacit.evaluation.drift import Arm, error_moments, mmse_arm, realised, unbiased_arm
 from tacit.evaluation.figure import Figure, Options, Point, Version
 from tacit.evaluation.loaders import Integers, find, load_adult, load_heart
+from tacit.literature import k_ary_response, theorem3
+from tacit.literature.baselines import subset_size, subset_support
+from tacit.mechanism.auditing import audit
+from tacit.mechanism.table import Channel
 from tacit.prior import Floats, Prior, Value
 from tacit.task import Histogram, Sum, Survey, Task, mse
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from tacit.evaluation.figure import BAND, Figure, Options, Point
 from tacit.evaluation.reproduce import Outcome, Reproduction
 from tacit.evaluation.simulate import SIMULATED
-from tacit.files import write_text
+from tacit.plan.saving import write_text
 
 _STYLE = """
 :root { color-scheme: light dark; --text: #1f2328; --line: #d8dce1; --soft: #626a73; --good: #1b7f5c; --warn: #a63c28;

@@ -11,12 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tacit.audit import audit
-from tacit.channel import Channel
-from tacit.core_tail import CoreTail
-from tacit.design import Design, design, optimal_binary, theorem3
-from tacit.design.baselines import Pure, context_free_mse, optimized_unary, subset_support
-from tacit.design.binary import binary_mse, opt_ldp_binary_mse, published_binary_mse
+from tacit.designs import Design, design, optimal_binary
+from tacit.designs.binary import binary_mse, opt_ldp_binary_mse, published_binary_mse
 from tacit.evaluation.curves import (
     BEST_LDP,
     BOUND,
@@ -39,6 +35,11 @@ from tacit.evaluation.figure import Figure, Options, Point, Version
 from tacit.evaluation.groups import subset_level
 from tacit.evaluation.loaders import find, load_clicks
 from tacit.exact import log_above
+from tacit.literature import theorem3
+from tacit.literature.baselines import Pure, context_free_mse, optimized_unary, subset_support
+from tacit.mechanism.auditing import audit
+from tacit.mechanism.core_tail import CoreTail
+from tacit.mechanism.table import Channel
 from tacit.prior import Floats, Prior
 from tacit.task import Histogram, Survey
 
@@ -226,7 +227,7 @@ def k_ary_gain(p: Floats, epsilon: float) -> float:
     """Σ_k (E−1)² P_k² (1 − 2P_k + ΣP²) / ((1 + (E−1)P_k)(E+d−1)): what k-ary response with MMSE removes, at any d.
 
     >>> prior = Prior.of({"a": 5, "b": 3, "c": 2})
-    >>> from tacit.design import k_ary_response
+    >>> from tacit.literature import k_ary_response
     >>> from tacit.task import gain
     >>> abs(k_ary_gain(prior.probabilities, 1.0) - gain(Histogram(), k_ary_response(prior, 1.0), prior)) < 1e-8
     True

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.evaluation.figure import DataMissingError, Options
-from tacit.files import atomic
+from tacit.plan.saving import atomic
 from tacit.prior import Floats
 
 Integers = NDArray[np.int64]

@@ -8,9 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from tacit.audit import audit
-from tacit.channel import Channel
-from tacit.design.optimal import design
+from tacit.designs.choosing import design
 from tacit.evaluation.curves import (
     BEST_LDP,
     BOUND,
@@ -30,6 +28,8 @@ from tacit.evaluation.curves import (
 from tacit.evaluation.figure import Figure, Options, Point
 from tacit.evaluation.paper import EPSILON, ROOT
 from tacit.evaluation.simulate import cell_moments, seeded, simulated_point, sum_errors
+from tacit.mechanism.auditing import audit
+from tacit.mechanism.table import Channel
 from tacit.prior import Floats, Prior
 from tacit.task import Sum, prior_variance
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tacit.design.binary import binary_mse, opt_ldp_binary_mse, published_binary_mse
+from tacit.designs.binary import binary_mse, opt_ldp_binary_mse, published_binary_mse
 from tacit.evaluation.central import Mechanism, People, best_vertices, gather, two_pools
 from tacit.evaluation.central_bound import lower_bound
 from tacit.evaluation.curves import (

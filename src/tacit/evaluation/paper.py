@@ -7,10 +7,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tacit.design.baselines import Pure, context_free_mse, optimized_unary
-from tacit.design.binary import binary_mse, opt_ldp_binary_mse, published_binary_mse
-from tacit.design.central import central_mse
-from tacit.design.cyclic import cyclic_lifts
+from tacit.designs.binary import binary_mse, opt_ldp_binary_mse, published_binary_mse
+from tacit.designs.cyclic import cyclic_lifts
 from tacit.evaluation.curves import (
     BEST_LDP,
     BOUND,
@@ -37,6 +35,8 @@ from tacit.evaluation.curves import (
 from tacit.evaluation.figure import Figure, Options, Point
 from tacit.evaluation.simulate import histogram_point
 from tacit.exact import budget, exp_below
+from tacit.literature.baselines import Pure, context_free_mse, optimized_unary
+from tacit.literature.centralized import central_mse
 from tacit.prior import Floats
 
 EPSILON, ROOT = "promised ε", "√(MSE / N)"

@@ -22,7 +22,7 @@ from time import perf_counter
 from typing import Any, cast
 
 from tacit.evaluation.figure import DataMissingError, Figure, Options, Point, Version
-from tacit.files import write_text
+from tacit.plan.saving import write_text
 
 #: Name of a figure: where it is computed, and whether it reads data. The slow ones first, so that cores stay busy.
 FIGURES: dict[str, tuple[str, bool]] = {

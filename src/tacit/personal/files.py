@@ -17,14 +17,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tacit.engines.arrow import BadRowsError, OnUnknown, PerturbSummary, Write, writing
-from tacit.engines.reading import MISSING, REPORT, UNKNOWN, InputError, Matcher, Progress, Source, format_of, reading
-from tacit.engines.tallies import numbers_of, reports_of
-from tacit.files import write_text
-from tacit.personal.estimate import PersonalTally
-from tacit.personal.plan import Integers64, PersonalPlan, perturb
+from tacit.files.answers import BadRowsError, OnUnknown, PerturbSummary, Write, writing
+from tacit.files.reading import MISSING, REPORT, UNKNOWN, InputError, Matcher, Progress, Source, format_of, reading
+from tacit.files.tallies import numbers_of, reports_of
+from tacit.personal.contract import Integers64, PersonalPlan, perturb
+from tacit.personal.estimates import PersonalTally
+from tacit.plan.saving import write_text
 from tacit.prior import Floats
-from tacit.randomness import RandomWords
+from tacit.randomize.randomness import RandomWords
 
 #: Probabilities are read to 12 decimals; from there on everything is integers.
 _DECIMALS = 10**12

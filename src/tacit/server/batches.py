@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic_core import from_json
 
-from tacit.plan import Plan
+from tacit.plan.contract import Plan
 from tacit.server.problems import Refusal
 
 NDJSON = "application/x-ndjson"
@@ -61,8 +61,8 @@ def _object(line: bytes) -> dict[str, Any]:
 def _count_stream(plan: Plan, body: bytes) -> Batch:
     import pyarrow as pa
 
-    from tacit.engines.reading import InputError
-    from tacit.engines.tallies import tally_table
+    from tacit.files.reading import InputError
+    from tacit.files.tallies import tally_table
 
     try:
         table = pa.ipc.open_stream(pa.py_buffer(body)).read_all()

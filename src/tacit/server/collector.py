@@ -12,9 +12,9 @@ from datetime import date
 from functools import cached_property, partial
 from typing import Any
 
-from tacit.estimate.total import Estimator
-from tacit.estimate.unbiased import NotEstimableError
-from tacit.plan import Plan
+from tacit.estimates.total import Estimator
+from tacit.estimates.unbiased import NotEstimableError
+from tacit.plan.contract import Plan
 from tacit.server import batches
 from tacit.server.invitations import (
     CredentialKey,

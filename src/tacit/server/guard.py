@@ -10,7 +10,7 @@ import re
 from collections import OrderedDict
 from collections.abc import Callable
 
-from tacit.randomness import secret_bytes
+from tacit.randomize.randomness import secret_bytes
 from tacit.server.invitations import to_text
 from tacit.server.store import Store
 

@@ -20,7 +20,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
-from tacit.randomness import secret_bytes
+from tacit.randomize.randomness import secret_bytes
 
 #: Bits of a survey's signing key; its only use is to stuff one survey's ballot.
 _KEY_BITS = 2048

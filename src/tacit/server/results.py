@@ -13,17 +13,17 @@ from typing import Any, get_args
 
 import numpy as np
 
-from tacit.certificate import Certificate
-from tacit.channel import Channel
-from tacit.estimate import Estimate, estimate
-from tacit.estimate.total import Estimator
-from tacit.estimate.unbiased import NotEstimableError
-from tacit.plan import Group, Plan, task_to_dict
+from tacit.estimates import Estimate, estimate
+from tacit.estimates.total import Estimator
+from tacit.estimates.unbiased import NotEstimableError
+from tacit.mechanism.table import Channel
+from tacit.plan.certificate import Certificate
+from tacit.plan.contract import Group, Plan, task_to_dict
 from tacit.prior import Floats
 from tacit.server.store import Store, Survey
+from tacit.show.sentences import alarm, counts_people, finite, promise, row_name
 from tacit.tally import Counts, Tally
 from tacit.task import Histogram, WeightedSum
-from tacit.words import alarm, counts_people, finite, promise, row_name
 
 LEVEL = 0.95
 #: An error that is none; its inverse is beyond every error.

@@ -13,7 +13,7 @@ from typing import Any
 
 import uvicorn
 
-from tacit.plan import Plan
+from tacit.plan.contract import Plan
 from tacit.server.app import make_app
 from tacit.server.intake import PatientProtocol
 from tacit.server.invitations import new_secrets

@@ -19,7 +19,7 @@ import numpy as np
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
-from tacit.plan import Plan
+from tacit.plan.contract import Plan
 from tacit.server import schema
 from tacit.tally import Counts, Tally
 

@@ -21,16 +21,16 @@ from typing import Any
 import numpy as np
 
 from tacit import Channel, Histogram, Prior, Sum, Survey, audit
-from tacit.audit import Belief, belief, percent
-from tacit.core_tail import CoreState, CoreTail
-from tacit.design import design, optimal_binary
+from tacit.designs import design, optimal_binary
+from tacit.designs.planning import GroupPrior, make_plan
 from tacit.exact import at_most_exp, exp_enclosure
-from tacit.perturb import PlanRandomizer
-from tacit.plan import Group, Plan, PlanError, contract_hash
-from tacit.planning import GroupPrior, make_plan
-from tacit.randomness import SeededWords
-from tacit.rounding import round_channel
-from tacit.words import outside_values, promise
+from tacit.mechanism.auditing import Belief, belief, percent
+from tacit.mechanism.core_tail import CoreState, CoreTail
+from tacit.mechanism.rounding import round_channel
+from tacit.plan.contract import Group, Plan, PlanError, contract_hash
+from tacit.randomize.randomizer import PlanRandomizer
+from tacit.randomize.randomness import SeededWords
+from tacit.show.sentences import outside_values, promise
 
 HERE = Path(__file__).parent
 MAX_BELIEFS = 20

@@ -1,4 +1,4 @@
-/** The promise in words, from the plan's own numbers; word for word what `tacit.show.promise` says in Python. */
+/** The promise in words, from the plan's own numbers; word for word what `tacit.show.terminal.promise` says in Python. */
 
 import { ceilDivide, compare, floorDivide, fraction, smaller } from "./exact.js";
 

@@ -1,0 +1,1 @@
+"""The `tacit` command: parsing and printing only, one file for each group of commands."""

@@ -1,0 +1,297 @@
+"""The story that `make demo` tells: how many people have heart disease, asked of a simulated crowd.
+
+Rates by age and sex are those of CDC's BRFSS 2020 telephone survey (319,795 answers, cleaned, unweighted); the people
+are simulated. Everything runs through the same commands a user types, and the files stay in out/demo to look at. Then
+other people answer the same plan over HTTP: asking the first crowd again would weaken what it was promised.
+"""
+
+from __future__ import annotations
+
+import csv
+import http.client
+import json
+import math
+import shutil
+import sqlite3
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
+from itertools import chain
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+
+from tacit.designs import optimal_binary
+from tacit.literature import theorem3
+from tacit.mechanism.auditing import audit
+from tacit.mechanism.rounding import PrivacyError
+from tacit.plan.contract import Plan
+from tacit.prior import Prior
+from tacit.randomize.randomizer import PlanRandomizer
+from tacit.randomize.randomness import secret_bytes
+
+OUT = Path("out/demo")
+EPSILON = 1
+PEOPLE = 100_000
+#: So many other people answer over HTTP; some of their devices send twice, as if the first answer had been lost.
+BROWSERS, AGAIN = 4_000, 400
+CONNECTIONS = 8
+#: Group: people asked and how many of them have or had heart disease, BRFSS 2020.
+BRFSS_2020 = {
+    "women 18–39": (36_978, 363),
+    "men 18–39": (40_344, 422),
+    "women 40–59": (51_212, 2_067),
+    "men 40–59": (46_724, 2_748),
+    "women 60–74": (52_709, 4_534),
+    "men 60–74": (46_193, 7_741),
+    "women 75+": (26_906, 4_270),
+    "men 75+": (18_729, 5_228),
+}
+
+
+def run() -> None:
+    """Print the demo."""
+    console = Console(highlight=False)
+    console.print("[bold]Tacit: ask a crowd, learn the total, never the person[/bold]\n")
+    console.print(
+        f"{PEOPLE:,} people are asked whether they have heart disease. Each device randomizes the answer before it is "
+        "sent, so that no report changes anybody's belief by more than a factor "
+        f"e^{EPSILON} = {math.exp(EPSILON):.2f}, up or down. What is known before, the rate for each age and sex, "
+        "comes from last year's survey.\n"
+    )
+    truth, commands = prepare()
+    for words in commands:
+        shown = " ".join(f'"{word}"' if " " in word else word for word in words)
+        console.print(f"[bold cyan]$ tacit {shown}[/bold cyan]", soft_wrap=True)
+        subprocess.run([sys.executable, "-m", "tacit", *words], check=True)
+        console.print()
+    console.print(f"\nThe truth, which nobody but this simulation knows: [bold]{truth:,}[/bold].\n")
+    console.print("[bold]Why not the published formula?[/bold] It breaks its own promise for rare answers:\n")
+    console.print(promises())
+    console.print(
+        "\nEvery level is decided on the integers that devices use, not on floats or samples: see docs/theory.md.\n"
+    )
+    show_service(console)
+    console.print(
+        f"Open [bold]{OUT / 'report.html'}[/bold] for the estimate with plots; [bold]make serve[/bold] runs the "
+        "service for your own browser.\n"
+    )
+
+
+def run_for_scripts() -> dict[str, Any]:
+    """The same without the story: what each command says in JSON, and the truth."""
+    truth, commands = prepare()
+    said: dict[str, Any] = {"folder": str(OUT), "truth": truth}
+    for words in commands:
+        ran = subprocess.run(
+            [sys.executable, "-m", "tacit", *words, "--json"], check=True, capture_output=True, text=True
+        )
+        said[words[0]] = json.loads(ran.stdout)
+    with service() as started:
+        said["serve"] = {"surveys": started["surveys"]} | answer_over_http(started)
+    said["serve"]["stored"] = stored()
+    return said
+
+
+def prepare() -> tuple[int, list[list[str]]]:
+    """Write priors and simulated answers. Returns how many have the disease, and the commands to run."""
+    planned = plan_command()
+    truth = write_answers(OUT / "answers.parquet")
+    plan, answers, reports = (str(OUT / name) for name in ("plan.json", "answers.parquet", "reports.parquet"))
+    return truth, [
+        planned,
+        ["perturb", plan, answers, "-o", reports],
+        ["estimate", plan, reports, "--by", "group", "--html", str(OUT / "report.html")],
+    ]
+
+
+def plan_command() -> list[str]:
+    """Write the priors. Returns the command that makes the plan from them."""
+    OUT.mkdir(parents=True, exist_ok=True)
+    write_priors(OUT / "priors.csv")
+    asked = ["--task", "survey", "--value", "yes", "--question", "Do you have heart disease?"]
+    sized = ["--epsilon", str(EPSILON), "--respondents", str(PEOPLE)]
+    return ["plan", str(OUT / "priors.csv"), *asked, *sized, "-o", str(OUT / "plan.json")]
+
+
+def make_plan() -> None:
+    """Make the plan and nothing else, for `make serve`."""
+    subprocess.run([sys.executable, "-m", "tacit", *plan_command()], check=True)
+
+
+def write_priors(path: Path) -> None:
+    """What is known before anybody answers, as counts per group."""
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(["group", "value", "count"])
+        for name, (people, ill) in BRFSS_2020.items():
+            writer.writerows([[name, "yes", ill], [name, "no", people - ill]])
+
+
+def simulate(people: int, seed: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """A crowd: each person's group, by its position, and whether they have the disease."""
+    rng = np.random.default_rng(seed)
+    sizes = np.array([people for people, _ in BRFSS_2020.values()], dtype=np.float64)
+    rates = np.array([ill / people for people, ill in BRFSS_2020.values()])
+    group = rng.choice(len(sizes), size=people, p=sizes / sizes.sum())
+    return group, rng.random(people) < rates[group]
+
+
+def write_answers(path: Path, seed: int = 2020) -> int:
+    """Simulate the crowd and its true answers, which would never leave the devices. Returns how many said yes."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    group, ill = simulate(PEOPLE, seed)
+    names = pa.array(list(BRFSS_2020))
+    columns = {"group": names.take(pa.array(group)), "value": pa.array(["no", "yes"]).take(pa.array(ill.astype(int)))}
+    pq.write_table(pa.table(columns), path)
+    return int(ill.sum())
+
+
+def promises(groups: Sequence[str] = tuple(BRFSS_2020)) -> Table:
+    """Per group: the level that the published channel reaches, and ours."""
+    table = Table("group", "believed", "promised ε", "published reaches", "ours", "kept")
+    for column in table.columns[1:5]:
+        column.justify = "right"
+    for name in groups:
+        people, ill = BRFSS_2020[name]
+        prior = Prior.of({"yes": ill, "no": people - ill})
+        try:
+            theorem3(prior, EPSILON)
+            kept = "by both"
+        except PrivacyError:
+            kept = "[red]by ours only[/red]"
+        published = audit(theorem3(prior, EPSILON, force=True), prior).lip.epsilon
+        ours = audit(optimal_binary(prior, EPSILON), prior).lip.epsilon
+        table.add_row(name, f"{ill / people:.1%}", f"{EPSILON}", f"{published:.3f}", f"{ours:.3f}", kept)
+    return table
+
+
+# -- the service ------------------------------------------------------------------------------------------------------
+
+
+def show_service(console: Console) -> None:
+    """Run the service, let people answer over HTTP, and say what came of it and what is kept."""
+    console.print(f"[bold]The same plan as a service[/bold]: {BROWSERS:,} other people answer over HTTP.\n")
+    console.print(f"[bold cyan]$ tacit {' '.join(serve_command())}[/bold cyan]", soft_wrap=True)
+    with service() as started:
+        (survey,) = started["surveys"]
+        console.print(f"  answer     {survey['page']}\n  dashboard  {survey['dashboard']}\n", soft_wrap=True)
+        found = answer_over_http(started)
+        row = found["rows"][0]
+        console.print(
+            f"{found['counted']:,} reports were counted; {found['sent_again']:,} devices sent theirs twice, and "
+            f"{found['counted_twice']} were counted twice.\n"
+            f"The dashboard says: [bold]{row['estimate']:,.1f}[/bold] people with heart disease, 95% interval "
+            f"{row['low']:,.1f} … {row['high']:,.1f}. The truth about these people: [bold]{found['truth']:,}[/bold]."
+        )
+    kept = stored()
+    console.print(
+        f"It is stopped now. Its database holds {kept['counts']} counts (day, group, report, how often), "
+        f"{kept['totals']} sums of them, and {kept['keys']:,} random keys against counting twice, which closing the "
+        "survey erases. No answers, no addresses, no times.\n"
+    )
+
+
+def serve_command() -> list[str]:
+    """The command that starts the service, on any free port."""
+    where = [str(OUT / "plan.json"), "--data", str(OUT / "collected"), "--port", "0"]
+    return ["serve", *where, "--public", "--rate", "0", "--json"]
+
+
+@contextmanager
+def service() -> Iterator[dict[str, Any]]:
+    """The service with an empty database, and what it says about itself; stopped at the end."""
+    shutil.rmtree(OUT / "collected", ignore_errors=True)
+    process = subprocess.Popen([sys.executable, "-m", "tacit", *serve_command()], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    try:
+        said = ""
+        for line in process.stdout:
+            said += line
+            if line == "}\n":
+                break
+        if not said.endswith("}\n"):
+            raise OSError("The service did not start.")
+        yield json.loads(said)
+    finally:
+        process.terminate()
+        try:
+            process.wait(timeout=30)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        process.stdout.close()
+
+
+def answer_over_http(started: dict[str, Any], seed: int = 2022) -> dict[str, Any]:
+    """People answer: every device fetches the plan, randomizes, and sends its report; some send it twice."""
+    host, path = urlsplit(started["url"]).netloc, f"/api/surveys/{started['surveys'][0]['survey']}"
+    group, ill = simulate(BROWSERS, seed)
+    plan = Plan.from_dict(_call(host, "GET", f"{path}/plan"))
+    randomizer = PlanRandomizer(plan)
+    bodies = [
+        {
+            "key": secret_bytes(16).hex(),
+            "group": plan.groups[k].name,
+            "report": randomizer.report(k, plan.values.index("yes" if sick else "no")),
+        }
+        for k, sick in zip(group.tolist(), ill.tolist(), strict=True)
+    ]
+    outcomes = Counter(_send(host, f"{path}/reports", bodies))
+    again = Counter(_send(host, f"{path}/reports", bodies[:AGAIN]))
+    results = _call(host, "GET", f"{path}/results")
+    return {
+        "counted": outcomes["counted"],
+        "sent_again": again.total(),
+        "counted_twice": results["n_reports"] - outcomes["counted"],
+        "truth": int(ill.sum()),
+        "rows": results["rows"],
+    }
+
+
+def _send(host: str, path: str, bodies: Sequence[dict[str, Any]]) -> list[str]:
+    """Post each body, over several connections at once. Returns what the service said to each."""
+
+    def over_one_connection(share: Sequence[dict[str, Any]]) -> list[str]:
+        with closing(http.client.HTTPConnection(host, timeout=60)) as connection:
+            return [_exchange(connection, "POST", path, body)["status"] for body in share]
+
+    err = Console(stderr=True)
+    shares = [bodies[start : start + 100] for start in range(0, len(bodies), 100)]
+    with ThreadPoolExecutor(CONNECTIONS) as devices:
+        answers = devices.map(over_one_connection, shares)
+        watched = track(answers, "sending", len(shares), console=err, transient=True, disable=not err.is_terminal)
+        return list(chain.from_iterable(watched))
+
+
+def _call(host: str, method: str, path: str) -> dict[str, Any]:
+    with closing(http.client.HTTPConnection(host, timeout=60)) as connection:
+        return _exchange(connection, method, path)
+
+
+def _exchange(connection: http.client.HTTPConnection, method: str, path: str, body: Any = None) -> dict[str, Any]:
+    """One request for JSON; anything but success is an error."""
+    connection.request(method, path, None if body is None else json.dumps(body), {"Content-Type": "application/json"})
+    response = connection.getresponse()
+    said: dict[str, Any] = json.loads(response.read())
+    if response.status != 200:
+        raise OSError(f"The service answered {response.status} to {method} {path}: {said.get('detail')}")
+    return said
+
+
+def stored() -> dict[str, int]:
+    """The rows in each table of the collector's database."""
+    with closing(sqlite3.connect(OUT / "collected" / "tacit.sqlite")) as database:
+        names = [name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+        return {name: database.execute(f'SELECT count(*) FROM "{name}"').fetchone()[0] for name in sorted(names)}

@@ -1,0 +1,19 @@
+"""Choosing a mechanism: closed forms, linear programs, and the certificate of how good the choice is."""
+
+from tacit.designs.binary import binary_mse, optimal_binary
+from tacit.designs.choosing import design
+from tacit.designs.cyclic import cyclic
+from tacit.designs.methods import Design
+from tacit.designs.repaired import repaired_response
+from tacit.designs.verification import Verification, verify
+
+__all__ = [
+    "Design",
+    "Verification",
+    "binary_mse",
+    "cyclic",
+    "design",
+    "optimal_binary",
+    "repaired_response",
+    "verify",
+]

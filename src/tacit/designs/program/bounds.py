@@ -1,0 +1,269 @@
+"""Proven upper bounds on the gain of any channel. Nothing here depends on how a design was found.
+
+For any dual vector mu, weak duality gives
+
+    sum_y lambda_y gain(v_y)  <=  sum_x mu_x + max_v [ gain(v) - mu . v ]
+
+over all feasible lifts v, whatever mu is. The inner maximum of a convex function is bounded from above by
+
+    enumeration        d <= 14, exact
+    knapsack grid      separable gains: exact but for masses rounded to a grid, the rounding taken as slack
+    chords             (f.(v-1))^2 = max_t 2t f.(v-1) - t^2, a sort for each t; between two t the convex part lies
+                       under its chord
+    boxes in t         the same with several columns in the task; centre value plus sum of half-widths squared
+    chord relaxation   separable gains: each square replaced by its chord, a fractional knapsack
+
+All results are rounded up by a few units in the last place of the largest term.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import inf
+
+import numpy as np
+
+from tacit.designs.program.gain import Gain
+from tacit.designs.program.grids import PartGrid, marginal_prices, pattern_bound
+from tacit.designs.program.lifts import Array, LiftSet
+
+ENUMERATION_LIMIT = 14
+_NODES = 4096
+_CELLS = 20_000
+
+Support = Callable[[Array], Array]
+
+
+def dual_bound(prior: Array, g: Array, lift_set: LiftSet, duals: Array) -> float:
+    """Upper bound on the gain of every channel for task `g` (d, m), valid for any `duals` (d,)."""
+    return gain_dual_bound(prior, Gain.of(prior, g), lift_set, duals)
+
+
+def gain_dual_bound(prior: Array, gain: Gain, lift_set: LiftSet, duals: Array) -> float:
+    """As `dual_bound`, for a gain that is already at hand."""
+    if lift_set.trivial or len(prior) == 1:
+        return 0.0
+    # A multiple of the prior moves between the two terms unchanged; the smallest duals round best.
+    duals = duals - prior * (duals @ prior) / (prior @ prior)
+    if len(prior) <= ENUMERATION_LIMIT:
+        inner = _enumerated(prior, gain, lift_set, duals)
+    elif gain.weights is None:
+        inner = _over_t(prior, gain.factor, lift_set, duals)
+        if gain.factor.shape[1] > 1:
+            inner = min(inner, _dominated(prior, gain.factor, lift_set, duals))
+    else:
+        inner = _separable(prior, gain.weights, lift_set, duals)
+    high = lift_set.limits(prior)[1]
+    noise = 1e-14 * len(prior) * (np.abs(duals) @ high + abs(inner))
+    return float(duals.sum() + inner + noise)
+
+
+def per_value_bound(prior: Array, lift_set: LiftSet, weights: Array | None = None) -> float:
+    """sum_x w_x (high_x - 1)(1 - low_x), w = P^2 for a histogram: each value on its own at its best.
+
+    A lift with mean 1 in [low, high] has variance at most (high - 1)(1 - low).
+    """
+    low, high = lift_set.limits(prior)
+    w = prior**2 if weights is None else weights
+    return float(w @ ((high - 1) * (1 - low)) * (1 + 1e-13))
+
+
+def cheap_bound(prior: Array, gain: Gain, lift_set: LiftSet) -> float:
+    """A bound that needs no duals: per value, or per principal column of the task.
+
+    For one column, t = f . (v - 1) has mean 0 and lies in [t_min, t_max], so E t^2 <= -t_min t_max.
+    """
+    if gain.weights is not None:
+        return per_value_bound(prior, lift_set, gain.weights)
+    ends = _linear_max(prior, lift_set, np.concatenate([gain.factor.T, -gain.factor.T]))
+    ends -= np.concatenate([gain.factor.sum(axis=0), -gain.factor.sum(axis=0)])
+    r = gain.factor.shape[1]
+    return float(ends[:r] @ ends[r:] * (1 + 1e-13))
+
+
+def _linear_max(prior: Array, lift_set: LiftSet, slopes: Array) -> Array:
+    """max_v slopes_i . v over the lift set for every row of `slopes`."""
+    order = np.argsort(-slopes / prior, axis=1)
+    slopes, mass = np.take_along_axis(slopes, order, axis=1), prior[order]
+    if not lift_set.has_ratio:
+        low, high = lift_set.limits(prior)
+        return _filled(slopes, mass, low[order], high[order])
+    ratio, (s_min, s_max) = lift_set.ratio, lift_set.smallest()
+    s = 1 / (1 + (ratio - 1) * np.pad(np.cumsum(mass, axis=1), ((0, 0), (1, 0))))
+    raised = np.pad(np.cumsum(slopes, axis=1), ((0, 0), (1, 0)))
+    values = s * (slopes.sum(axis=1, keepdims=True) + (ratio - 1) * raised)
+    values[(s < s_min * (1 - 1e-12)) | (s > s_max * (1 + 1e-12))] = -inf
+    best = values.max(axis=1)
+    for end in (s_min, s_max):
+        best = np.maximum(best, _filled(slopes, mass, np.full_like(mass, end), np.full_like(mass, end * ratio)))
+    return np.asarray(best)
+
+
+def _filled(slopes: Array, mass: Array, low: Array, high: Array) -> Array:
+    """Value of raising from low to high, in the order given, until sum P v = 1."""
+    room = mass * (high - low)
+    capacity = 1 - (mass * low).sum(axis=1, keepdims=True)
+    used = np.clip(capacity - (np.cumsum(room, axis=1) - room), 0.0, room)
+    return np.asarray((slopes * (low + used / mass)).sum(axis=1))
+
+
+def _enumerated(prior: Array, gain: Gain, lift_set: LiftSet, duals: Array) -> float:
+    """Exact max of gain(v) - mu . v: a convex function is largest at a vertex, and all are visited."""
+    n = len(prior)
+    best = -inf
+    boxes = [lift_set]
+    if lift_set.has_ratio:
+        ratio, (s_min, s_max) = lift_set.ratio, lift_set.smallest()
+        boxes = [LiftSet(s, max(1.0, s * ratio)) for s in (s_min, s_max)]
+        shape = np.where(np.arange(2**n)[:, None] >> np.arange(n) & 1, ratio, 1.0)
+        v = shape / (shape @ prior)[:, None]
+        v = v[(v.min(axis=1) >= s_min * (1 - 1e-12)) & (v.min(axis=1) <= s_max * (1 + 1e-12))]
+        best = float((gain(v) - v @ duals).max(initial=-inf))
+    bits = np.arange(2 ** (n - 1))[:, None] >> np.arange(n - 1) & 1
+    for box in boxes:
+        low, high = box.limits(prior)
+        for free in range(n):
+            v = np.insert(np.where(bits, np.delete(high, free), np.delete(low, free)), free, 0.0, axis=1)
+            v[:, free] = (1 - v @ prior) / prior[free]
+            slack = 1e-12 * high[free]
+            v = v[(v[:, free] >= low[free] - slack) & (v[:, free] <= high[free] + slack)]
+            best = max(best, float((gain(v) - v @ duals).max(initial=-inf)))
+    return best
+
+
+def _over_t(prior: Array, factor: Array, lift_set: LiftSet, duals: Array) -> float:
+    """max_v |F'(v-1)|^2 - mu . v = max_t G(t), G(t) = max_v [2 (F t) . (v-1) - mu . v] - |t|^2."""
+    total = factor.sum(axis=0)
+
+    def support(t: Array) -> Array:
+        return np.asarray(_linear_max(prior, lift_set, 2 * t @ factor.T - duals) - 2 * t @ total)
+
+    r = factor.shape[1]
+    top = _linear_max(prior, lift_set, factor.T) - total
+    bottom = total + _linear_max(prior, lift_set, -factor.T)
+    if r == 1:
+        return _by_chords(support, -float(bottom[0]), float(top[0]))
+    return _by_boxes(support, -bottom, top)
+
+
+def _by_chords(support: Support, start: float, stop: float) -> float:
+    """max_t H(t) - t^2 for convex H: on each interval H lies under its chord; split until nothing is gained."""
+    t = np.linspace(start, stop, 65)
+    h = support(t[:, None])
+    closed = -inf
+    for _ in range(60):
+        slope = np.diff(h) / np.maximum(np.diff(t), 1e-300)
+        peak = np.clip(slope / 2, t[:-1], t[1:])
+        above = h[:-1] + slope * (peak - t[:-1]) - peak**2
+        floor = float((h - t**2).max())
+        worst = max(closed, float(above.max()))
+        split = above > floor + 1e-6 * max(worst - floor, 0.0) + 1e-7 * max(abs(start), abs(stop)) ** 2
+        if not split.any() or len(t) > _NODES:
+            return worst
+        middle = np.clip(peak, t[:-1] + 0.1 * np.diff(t), t[1:] - 0.1 * np.diff(t))[split]
+        t, index = np.unique(np.concatenate([t, middle]), return_index=True)
+        h = np.concatenate([h, support(middle[:, None])])[index]
+    return worst
+
+
+def _by_boxes(support: Support, start: Array, stop: Array) -> float:
+    """max_t H(t) - |t|^2 over a box by bisection: at the centre c of a cell, secants give H(c) - |c|^2 + |half|^2.
+
+    For t inside the cell t_k^2 <= 2 c_k t_k - c_k^2 + half_k^2 in every column k.
+    """
+    centre, half = ((start + stop) / 2)[None], ((stop - start) / 2)[None]
+    value = support(centre) - (centre**2).sum(axis=1)
+    visited = 1
+    while True:
+        above = value + (half**2).sum(axis=1)
+        floor, worst = float(value.max()), float(above.max())
+        if worst - floor <= 1e-4 * abs(worst) or visited > _CELLS:
+            return worst
+        split = (above >= np.median(above)) & (above > floor)
+        rows = np.arange(int(split.sum()))
+        narrow, step = half[split], np.zeros((len(rows), half.shape[1]))
+        widest = np.argmax(narrow, axis=1)
+        step[rows, widest] = narrow[rows, widest] / 2
+        children = np.concatenate([centre[split] - step, centre[split] + step])
+        narrow = np.concatenate([narrow - step, narrow - step])
+        keep = ~split & (above > floor)
+        centre, half = np.concatenate([centre[keep], children]), np.concatenate([half[keep], narrow])
+        value = np.concatenate([value[keep], support(children) - (children**2).sum(axis=1)])
+        visited += len(children)
+
+
+def _dominated(prior: Array, factor: Array, lift_set: LiftSet, duals: Array) -> float:
+    """Replace K = FF' by a diagonal that dominates it on P . u = 0, where all u = v - 1 lie.
+
+    K may first be shifted by P a' + a P', which vanishes there; a is chosen to empty the off-diagonal. What is left of
+    it, scaled to S^-1/2 (K - S) S^-1/2 with S the diagonal, is at most its largest eigenvalue times S.
+    """
+    kernel = factor @ factor.T
+    scaled = kernel / np.outer(prior, prior)
+    shift = scaled.mean(axis=1) - scaled.mean() / 2
+    kernel = kernel - np.outer(prior, prior) * (shift[:, None] + shift)
+    size = np.maximum(np.diag(kernel), 1e-3 * np.abs(np.diag(kernel)).max())
+    root = np.sqrt(size)
+    direction = prior / root
+    project = np.eye(len(prior)) - np.outer(direction, direction) / (direction @ direction)
+    rest = project @ ((kernel - np.diag(size)) / np.outer(root, root)) @ project
+    top = float(np.linalg.eigvalsh(rest)[-1])
+    return _separable(prior, size * (1 + max(top, -1.0) + 1e-12), lift_set, duals)
+
+
+def _separable(prior: Array, weights: Array, lift_set: LiftSet, duals: Array) -> float:
+    """max_v sum_x w_x (v_x-1)^2 - mu . v, by the tightest of the bounds that apply."""
+    if lift_set.has_ratio:
+        ratio, (s_min, s_max) = lift_set.ratio, lift_set.smallest()
+        ends = [LiftSet(s, s * ratio) for s in (s_min, s_max) if 1 / ratio < s < 1]
+        vertices = [_separable(prior, weights, end, duals) for end in ends]
+        vertices.append(pattern_bound(prior, weights, lift_set, duals))
+        return min(max(vertices), _relaxed_ratio(prior, weights, lift_set, duals))
+    low, high = lift_set.limits(prior)
+    at_low = weights * (low - 1) ** 2 - duals * low
+    at_high = weights * (high - 1) ** 2 - duals * high
+    room = prior * (high - low)
+    capacity = float(1 - prior @ low)
+    density = (at_high - at_low) / room
+    order = np.argsort(-density)
+    used = np.clip(capacity - (np.cumsum(room[order]) - room[order]), 0.0, room[order])
+    relaxed = float(at_low.sum() + used @ density[order])
+    if np.ptp(prior) <= 1e-14 and np.ptp(weights) <= 1e-14 * weights.max():
+        return min(relaxed, _equal_values(low, high, weights, duals, capacity / room[0]))
+    price = float(density[order][np.flatnonzero(used)[-1]])
+    grid = PartGrid(prior, weights, duals, low, high, price)
+    return min(relaxed, float(at_low.sum()) + grid.solve())
+
+
+def _equal_values(low: Array, high: Array, weights: Array, duals: Array, count: float) -> float:
+    """Exact for equal priors and weights: the cheapest duals are covered, the next one in part."""
+    n, k = len(low), int(count + 1e-9)
+    mu = np.sort(duals)
+    v = np.repeat([high[0], low[0]], [k, n - k])
+    if k < n:
+        v[k] = n - v[:k].sum() - v[k + 1 :].sum()
+    return float(weights @ (v - 1) ** 2 - mu @ v)
+
+
+def _relaxed_ratio(prior: Array, weights: Array, lift_set: LiftSet, duals: Array) -> float:
+    """Chord relaxation with a ratio. For a fixed price k of mass,
+
+        B(k, s) = k + sum_x max over v in {s, s R} of [ w (v-1)^2 - mu v - k P v ]
+
+    bounds every v in [s, s R], and is convex in s, so an interval of s is bounded by its two ends.
+    """
+    ratio, (s_min, s_max) = lift_set.ratio, lift_set.smallest()
+    s = np.geomspace(s_min, s_max, 257)[:, None]
+
+    def value(v: Array) -> Array:
+        return np.asarray(weights * (v - 1) ** 2 - duals * v)
+
+    def bound(price: Array, at: Array) -> Array:
+        here = np.maximum(value(at) - price * prior * at, value(at * ratio) - price * prior * at * ratio)
+        return np.asarray(price[:, 0] + here.sum(axis=1))
+
+    price = marginal_prices(prior, weights, duals, s, ratio)
+    ends = [
+        np.maximum(bound(k, s[:-1]), bound(k, s[1:])) for k in (price[:-1], price[1:], (price[:-1] + price[1:]) / 2)
+    ]
+    return float(np.min(ends, axis=0).max())

@@ -1,0 +1,161 @@
+"""Lift vectors worth offering to the linear program: arcs, packed sets, and improving columns.
+
+Whatever is returned is feasible; nothing here claims to be best (see `bounds` for proofs).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.designs.program.gain import Gain
+from tacit.designs.program.lifts import Array, LiftSet, best_lifts
+
+Order = NDArray[np.intp]
+
+
+def arc_design(prior: Array, lift_set: LiftSet, order: Order) -> tuple[Array, Array]:
+    """The arc mechanism: lifts (2d, d) and their probabilities, feasible for every prior.
+
+    Values lie on a circle of length 1 in the given order, x owning a segment of length P(x). A report is an arc
+    of length h = (1 - lower) / (upper - lower) that starts or ends on a segment boundary; its lift is
+    lower + (upper - lower) * (covered share of the segment). Coverage is piecewise linear between these positions, so
+    weighting each by half of its two neighbouring gaps keeps the mean of a uniformly placed arc, which is 1.
+    """
+    lower, upper = _arc_box(prior, lift_set)
+    length = (1 - lower) / (upper - lower)
+    edges = np.concatenate([[0.0], np.cumsum(prior[order])])
+    edges[-1] = 1.0
+    start = np.sort(np.concatenate([edges[:-1], (edges[:-1] - length) % 1.0]))
+    gap = np.diff(np.append(start, start[0] + 1))
+    probability = (gap + np.roll(gap, 1)) / 2
+    keep = probability > 0
+    start, probability = start[keep, None], probability[keep]
+    covered = np.zeros((len(start), len(prior)))
+    for turn in (0.0, 1.0):
+        covered += np.clip(np.minimum(edges[1:] + turn, start + length) - np.maximum(edges[:-1] + turn, start), 0, None)
+    share = covered / np.diff(edges)
+    share = np.where(share < 1e-12, 0.0, np.where(share > 1 - 1e-12, 1.0, share))
+    lifts = np.empty_like(share)
+    lifts[:, order] = np.where(share == 1, upper, lower + (upper - lower) * share)
+    return lifts, probability / probability.sum()
+
+
+def _arc_box(prior: Array, lift_set: LiftSet) -> tuple[float, float]:
+    """A box inside the lift set; the middle one of the family [s, s R] when a ratio is bounded."""
+    if lift_set.has_ratio:
+        s_min, s_max = lift_set.smallest()
+        s = float(np.clip(2 / (1 + lift_set.ratio), s_min, s_max))
+        return s, s * lift_set.ratio
+    low, high = lift_set.limits(prior)
+    return float(low.min()), float(high.max())
+
+
+def starting_orders(prior: Array, gain: Gain, rng: np.random.Generator, count: int) -> list[Order]:
+    """Orders of the values on the circle: by the task or by mass, heavy and light in turn, and random ones."""
+    score = prior if gain.weights is not None or gain.factor.shape[1] == 0 else gain.factor[:, 0] / prior
+    by_score = np.argsort(-score, kind="stable").astype(np.intp)
+    n = len(prior)
+    turns = np.empty(n, dtype=np.intp)
+    turns[0::2], turns[1::2] = by_score[: (n + 1) // 2], by_score[(n + 1) // 2 :][::-1]
+    return [by_score, turns, *(rng.permutation(n).astype(np.intp) for _ in range(count - 2))]
+
+
+def packed_sets(prior: Array, gain: Gain, lift_set: LiftSet, orders: Order, duals: Array) -> Array:
+    """First fit: raise each value that still fits, in the order of each row; the rest of the mass goes to one value.
+
+    That value is chosen best for gain(v) - duals . v; every value left over has room for it.
+    """
+    low, high = lift_set.limits(prior)
+    weights = gain.weights if gain.weights is not None else np.zeros(len(prior))
+    room = prior * (high - low)
+    rows = np.arange(len(orders))
+    left = np.full(len(orders), 1 - prior @ low)
+    raised = np.zeros(orders.shape, dtype=bool)
+    for x in orders.T:
+        fits = room[x] <= left * (1 + 1e-13)
+        raised[rows, x] = fits
+        left = np.maximum(left - np.where(fits, room[x], 0.0), 0.0)
+    part = low + left[:, None] / prior
+    worth = weights * ((part - 1) ** 2 - (low - 1) ** 2) - duals * (part - low)
+    worth[raised | (part > high * (1 + 1e-12))] = -np.inf
+    free = np.argmax(worth, axis=1)
+    lifts = np.where(raised, high, low)
+    partial = np.isfinite(worth[rows, free]) & (left > 1e-15)
+    lifts[rows[partial], free[partial]] = np.minimum(part[rows, free], high[free])[partial]
+    return lifts
+
+
+def improving(
+    prior: Array, gain: Gain, lift_set: LiftSet, duals: Array, pool: Array, rng: np.random.Generator
+) -> Array:
+    """Candidates with a large gain(v) - duals . v; `pool` are lifts already in use, as places to start."""
+    if gain.weights is not None and not lift_set.has_ratio:
+        return _improving_sets(prior, gain, lift_set, duals, rng)
+    if gain.weights is not None:
+        ratio = lift_set.ratio
+        boxes = [LiftSet(s, s * ratio) for s in lift_set.smallest() if 1 / ratio < s < 1]
+        found = [_improving_sets(prior, gain, box, duals, rng) for box in boxes]
+        return np.concatenate([_improving_patterns(prior, gain.weights, lift_set, duals, rng), *found])
+    r = gain.factor.shape[1]
+    ends = best_lifts(prior, lift_set, np.concatenate([gain.factor.T, -gain.factor.T]))
+    reach = np.abs((ends - 1) @ gain.factor).max(axis=0)
+    if r == 1:
+        t = np.linspace(-reach, reach, 128)
+    else:
+        t = rng.normal(size=(128, r)) * reach * rng.uniform(0.2, 1.0, size=(128, 1))
+    starts = best_lifts(prior, lift_set, 2 * t @ gain.factor.T - duals)
+    return climb(prior, gain, lift_set, duals, np.concatenate([pool, starts]))
+
+
+def climb(prior: Array, gain: Gain, lift_set: LiftSet, duals: Array, lifts: Array, steps: int = 4) -> Array:
+    """Move each row to the best vertex for the gain linearised at it; a convex gain never falls."""
+    for _ in range(steps):
+        lifts = best_lifts(prior, lift_set, gain.slopes(lifts) - duals)
+    return lifts
+
+
+def _improving_sets(prior: Array, gain: Gain, lift_set: LiftSet, duals: Array, rng: np.random.Generator) -> Array:
+    """Packed sets in the order of density, each value in turn held back, and in orders with noise."""
+    assert gain.weights is not None
+    low, high = lift_set.limits(prior)
+    density = (gain.weights * ((high - 1) ** 2 - (low - 1) ** 2) / (high - low) - duals) / prior
+    n = len(prior)
+    held_back = np.tile(-density, (n, 1))
+    np.fill_diagonal(held_back, np.inf)
+    scale = np.repeat([0.03, 0.1, 0.3, 1.0, 3.0], 32)[:, None] * density.std()
+    noisy = -density + scale * rng.normal(size=(len(scale), n))
+    orders = np.argsort(np.concatenate([held_back, noisy]), axis=1).astype(np.intp)
+    return packed_sets(prior, gain, lift_set, orders, duals)
+
+
+def _improving_patterns(
+    prior: Array, weights: Array, lift_set: LiftSet, duals: Array, rng: np.random.Generator
+) -> Array:
+    """Patterns {s, s R}: for each s the values of largest density up to the mass that s leaves, then single flips."""
+    ratio, (s_min, s_max) = lift_set.ratio, lift_set.smallest()
+    s = np.repeat(np.geomspace(s_min, s_max, 66)[1:-1], 4)[:, None]
+    density = (weights * ((s * ratio - 1) ** 2 - (s - 1) ** 2) / (s * (ratio - 1)) - duals) / prior
+    noise = np.tile([0.0, 0.03, 0.1, 0.3], 64)[:, None] * density.std(axis=1, keepdims=True)
+    order = np.argsort(-density + noise * rng.normal(size=density.shape), axis=1)
+    filled = np.cumsum(prior[order], axis=1) <= (1 / s - 1) / (ratio - 1)
+    shape = np.ones(density.shape)
+    np.put_along_axis(shape, order, np.where(filled, ratio, 1.0), axis=1)
+    rows = np.arange(len(shape))
+    for _ in range(2 * len(prior)):
+        change = np.where(shape == 1, ratio - 1, 1 - ratio)
+        mass = (shape @ prior)[:, None] + np.hstack([np.zeros((len(shape), 1)), change * prior])
+        square = (shape**2 @ weights)[:, None] + np.hstack([np.zeros((len(shape), 1)), change * (ratio + 1) * weights])
+        pull = 2 * weights + duals
+        linear = (shape @ pull)[:, None] + np.hstack([np.zeros((len(shape), 1)), change * pull])
+        worth = square / mass**2 - linear / mass
+        worth[(mass * s_min > 1 + 1e-12) | (mass * s_max < 1 - 1e-12)] = -np.inf
+        best = np.argmax(worth, axis=1)
+        if not best.any():
+            break
+        moved = best > 0
+        shape[rows[moved], best[moved] - 1] = ratio + 1 - shape[rows[moved], best[moved] - 1]
+    shape = np.unique(shape, axis=0)
+    lifts = shape / (shape @ prior)[:, None]
+    low = lifts.min(axis=1)
+    return np.asarray(lifts[(low >= s_min * (1 - 1e-12)) & (low <= s_max * (1 + 1e-12))])

@@ -1,0 +1,166 @@
+"""What a channel is worth for a task, and smaller problems that are worth the same.
+
+A task is a matrix g with one row per value. With the posterior mean as estimator, report y removes
+|sum_x P(x) (g(x) - E g) v_y(x)|^2 of the prior variance, so a channel removes
+
+    sum_y lambda_y gain(v_y),    gain(v) = |F' (v - 1)|^2,    F = diag(P) g.
+
+Columns of F may be rotated freely. When the rows of F are orthogonal (histograms, weighted or partial) the
+gain is separable, sum_x w_x (v(x) - 1)^2 with w_x = |F_x|^2.
+"""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.designs.program.lifts import Array
+
+
+@dataclass(frozen=True, slots=True)
+class Gain:
+    """gain(v) = sum_x weights_x (v_x - 1)^2 if `weights` is given, else |factor' (v - 1)|^2."""
+
+    factor: Array
+    weights: Array | None = None
+
+    @classmethod
+    def of(cls, prior: Array, g: Array) -> Gain:
+        """Gain of task `g` (d, m) under `prior`; finds separable tasks and drops dependent columns."""
+        g = np.asarray(g, dtype=float).reshape(len(prior), -1)
+        if g.shape[1] > 1 and int(np.count_nonzero(g, axis=0).max(initial=0)) <= 1:
+            return cls(np.empty((len(prior), 0)), prior**2 * (g**2).sum(axis=1))
+        # Centring changes nothing in exact arithmetic (P . (v - 1) = 0) and keeps F at the size of the task.
+        factor = prior[:, None] * (g - prior @ g)
+        if factor.shape[1] > 1:
+            left, scale, _ = np.linalg.svd(factor, full_matrices=False)
+            keep = scale > 1e-13 * scale.max(initial=0.0)
+            factor = left[:, keep] * scale[keep]
+        return cls(factor)
+
+    def __call__(self, lifts: Array) -> Array:
+        """Gain of every row of `lifts`."""
+        if self.weights is not None:
+            return np.asarray((lifts - 1) ** 2 @ self.weights)
+        return np.asarray((((lifts - 1) @ self.factor) ** 2).sum(axis=1))
+
+    def slopes(self, lifts: Array) -> Array:
+        """Gradient of the gain at every row of `lifts`."""
+        if self.weights is not None:
+            return np.asarray(2 * self.weights * (lifts - 1))
+        return np.asarray(2 * (lifts - 1) @ self.factor @ self.factor.T)
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """A problem in which values of one group share a lift: `group[x]` is the group of value x.
+
+    Restricting to shared lifts can only lose gain; it loses nothing when the grouped rows of g are equal.
+    """
+
+    group: NDArray[np.intp]
+    prior: Array
+    gain: Gain
+
+    @classmethod
+    def by(cls, group: NDArray[np.intp], prior: Array, gain: Gain) -> Merged:
+        """Add up the prior and the rows of F over each group."""
+        n = int(group.max()) + 1
+        mass = _sums(group, prior, n)
+        if gain.weights is not None:
+            return cls(group, mass, Gain(np.empty((n, 0)), _sums(group, gain.weights, n)))
+        factor = np.zeros((n, gain.factor.shape[1]))
+        np.add.at(factor, group, gain.factor)
+        return cls(group, mass, Gain(factor))
+
+    def expand_duals(self, prior: Array, gain: Gain, duals: Array) -> list[Array]:
+        """Duals of the ungrouped problem, in the ways worth trying; any vector gives a valid bound.
+
+        Each group's dual is shared by prior mass. For a single column, mu / P is also interpolated between groups:
+        at the optimum it is nearly a function of g.
+        """
+        ways = [np.asarray(duals[self.group] * prior / self.prior[self.group])]
+        if gain.factor.shape[1] == 1 and len(prior) > len(self.prior):
+            knot = self.gain.factor[:, 0] / self.prior
+            order = np.argsort(knot)
+            level = np.interp(gain.factor[:, 0] / prior, knot[order], (duals / self.prior)[order])
+            ways.append(level * prior)
+        return ways
+
+    def merge_duals(self, duals: Array) -> Array:
+        """Dual of a group that shares one lift."""
+        return _sums(self.group, duals, len(self.prior))
+
+    def merge_lifts(self, prior: Array, lifts: Array) -> Array:
+        """Mean lift of each group, which is feasible because lift sets are convex."""
+        share = np.zeros((len(prior), len(self.prior)))
+        share[np.arange(len(prior)), self.group] = prior / self.prior[self.group]
+        return np.asarray(lifts @ share)
+
+
+def _sums(group: NDArray[np.intp], values: Array, n: int) -> Array:
+    return np.bincount(group, values, n).astype(float)
+
+
+def equal_rows(g: Array) -> NDArray[np.intp]:
+    """Group of each value, values with equal rows of g together: one lift per group is enough.
+
+    Replacing v by its prior-weighted mean over a group keeps sum P v = 1, every bound on v, and F'v.
+    """
+    _, group = np.unique(g, axis=0, return_inverse=True)
+    return np.asarray(group.reshape(-1), dtype=np.intp)
+
+
+def bundles(prior: Array, gain: Gain, count: int) -> NDArray[np.intp]:
+    """Group of each value for an approximate problem with about `count` groups.
+
+    A separable gain needs light bundles, so that sets of nearly any mass can be composed; any other gain needs bundles
+    of values that are alike for the task.
+    """
+    if count >= len(prior):
+        return np.arange(len(prior))
+    return _bundles_by_task(prior, gain.factor, count) if gain.weights is None else _bundles_by_mass(prior, count)
+
+
+def _bundles_by_task(prior: Array, factor: Array, count: int) -> NDArray[np.intp]:
+    """Split the group with the largest variance of g within, at its mean, until there are `count` groups."""
+    rows = factor / prior[:, None]
+    group = np.zeros(len(prior), dtype=np.intp)
+    heap: list[tuple[float, int, int, float]] = []
+
+    def push(label: int) -> None:
+        members = group == label
+        share = prior[members] / prior[members].sum()
+        mean = share @ rows[members]
+        spread = share @ (rows[members] - mean) ** 2
+        axis = int(np.argmax(spread))
+        heapq.heappush(heap, (-float(spread.sum() * prior[members].sum()), label, axis, float(mean[axis])))
+
+    push(0)
+    for label in range(1, count):
+        spread, split, axis, mean = heapq.heappop(heap)
+        if spread == 0:
+            break
+        group[(group == split) & (rows[:, axis] > mean)] = label
+        push(split)
+        push(label)
+    return group
+
+
+def _bundles_by_mass(prior: Array, count: int) -> NDArray[np.intp]:
+    order = np.argsort(-prior, kind="stable")
+    group = np.empty(len(prior), dtype=np.intp)
+    alone = count // 2
+    group[order[:alone]] = np.arange(alone)
+    tail = order[alone:]
+    # Bundle masses fall geometrically from the size of the lightest lone value's multiple to single values.
+    shares = np.geomspace(1.0, 1e-2, count - alone)
+    edges = np.cumsum(shares / shares.sum()) * prior[tail].sum()
+    middle = np.cumsum(prior[tail]) - prior[tail] / 2
+    slot = np.minimum(np.searchsorted(edges, middle), count - alone - 1)
+    _, dense = np.unique(slot, return_inverse=True)
+    group[tail] = alone + dense
+    return group

@@ -1,0 +1,141 @@
+"""The restricted linear program over lift vectors found so far, solved by HiGHS and extended in place.
+
+    maximise  sum_y lambda_y gain_y   subject to   sum_y lambda_y c_y(x) = h_x for every x,  lambda >= 0
+
+with coverage c = (v - low) / (high - low) and h = (1 - low) / (high - low): the constraint sum lambda v = 1 in
+sparser numbers. sum lambda = 1 follows, because P . v = 1 in every column.
+"""
+
+from __future__ import annotations
+
+import highspy
+import numpy as np
+from scipy.linalg import lstsq
+from scipy.optimize import linprog
+from scipy.sparse import csr_array
+
+from tacit.designs.program.lifts import Array
+
+
+class SolverError(RuntimeError):
+    """No linear-programming solver returned an optimum."""
+
+
+class TimeLimitError(RuntimeError):
+    """The time limit ended a solve."""
+
+
+class Master:
+    """A growing linear program; `solve` starts from the basis of the last call."""
+
+    def __init__(self, prior: Array, low: Array, high: Array, scale: float) -> None:
+        self.prior, self.low, self.width = prior, low, high - low
+        self.scale = scale
+        self.target = (1 - low) / self.width
+        self.lifts = np.empty((0, len(low)))
+        self.gains = np.empty(0)
+        self.notes: list[str] = []
+        self._seen: set[bytes] = set()
+        self._highs: highspy.Highs | None = self._new_model()
+
+    def _new_model(self) -> highspy.Highs:
+        model = highspy.Highs()  # type: ignore[no-untyped-call]
+        options = {
+            "output_flag": False,
+            "threads": 1,
+            "primal_feasibility_tolerance": 1e-10,
+            "dual_feasibility_tolerance": 1e-10,
+        }
+        for name, value in options.items():
+            model.setOptionValue(name, value)
+        n = len(self.target)
+        none = np.empty(0, dtype=np.int32)
+        model.addRows(n, self.target, self.target, 0, np.zeros(n, dtype=np.int32), none, np.empty(0))
+        model.changeObjectiveSense(highspy.ObjSense.kMaximize)
+        return model
+
+    def add(self, lifts: Array, gains: Array) -> int:
+        """Add the columns that are new; returns how many were."""
+        cover = (lifts - self.low) / self.width
+        keys = [row.tobytes() for row in np.round(cover, 11) + 0.0]
+        fresh = []
+        for i, key in enumerate(keys):
+            if key not in self._seen:
+                self._seen.add(key)
+                fresh.append(i)
+        self.lifts = np.concatenate([self.lifts, lifts[fresh]])
+        self.gains = np.concatenate([self.gains, gains[fresh]])
+        if self._highs is not None and fresh:
+            matrix = csr_array(cover[fresh])
+            k = len(fresh)
+            self._highs.addCols(
+                k, gains[fresh] / self.scale, np.zeros(k), np.full(k, np.inf), matrix.nnz,
+                matrix.indptr[:-1].astype(np.int32), matrix.indices.astype(np.int32), matrix.data,
+            )  # fmt: skip
+        return len(fresh)
+
+    def solve(self, seconds: float) -> tuple[Array, Array]:
+        """Optimal lambda over all columns, and duals mu with gain_y <= mu . v_y on every column."""
+        try:
+            weights, prices = self._solve_highs(seconds)
+        except SolverError as failure:
+            self._highs = None
+            self.notes.append(f"{failure}; continued with scipy.optimize.linprog")
+            weights, prices = self._solve_scipy(seconds)
+        # mu . v = prices . c on every column, because a multiple of P absorbs the constant.
+        duals = prices * self.scale / self.width
+        return weights, duals - (duals @ self.low) * self.prior
+
+    def _solve_highs(self, seconds: float) -> tuple[Array, Array]:
+        model = self._highs
+        if model is None:
+            raise SolverError("HiGHS is not in use")
+        model.setOptionValue("time_limit", model.getRunTime() + max(seconds, 0.1))
+        model.run()
+        status = model.getModelStatus()
+        if status == highspy.HighsModelStatus.kTimeLimit:
+            raise TimeLimitError
+        if status != highspy.HighsModelStatus.kOptimal:
+            raise SolverError(f"HiGHS stopped with status {model.modelStatusToString(status)}")
+        # Later calls start from this basis, which stays primal feasible when columns are added.
+        model.setOptionValue("simplex_strategy", 4)
+        solution = model.getSolution()
+        return np.maximum(np.asarray(solution.col_value), 0.0), np.asarray(solution.row_dual)
+
+    def _solve_scipy(self, seconds: float) -> tuple[Array, Array]:
+        cover = (self.lifts - self.low) / self.width
+        found = linprog(
+            -self.gains / self.scale, A_eq=cover.T, b_eq=self.target, bounds=(0, None), method="highs",
+            options={"time_limit": max(seconds, 0.1), "primal_feasibility_tolerance": 1e-10},
+        )  # fmt: skip
+        if found.status == 1:
+            raise TimeLimitError
+        if found.status != 0:
+            raise SolverError(f"scipy.optimize.linprog stopped: {found.message}")
+        return np.maximum(np.asarray(found.x), 0.0), -np.asarray(found.eqlin.marginals)
+
+
+def _correction(lifts: Array, missing: Array) -> Array:
+    """Small delta with sum_y delta_y v_y = missing."""
+    n_reports, n = lifts.shape
+    if n_reports <= n:
+        return np.asarray(lstsq(lifts.T, missing, cond=1e-13, lapack_driver="gelsy")[0])
+    # Many more reports than values: the normal equations are far cheaper, and `missing` is tiny already.
+    square = lifts.T @ lifts / n_reports
+    return np.asarray(lifts @ np.linalg.solve(square + 1e-12 * np.eye(n), missing) / n_reports)
+
+
+def polished(lifts: Array, weights: Array) -> tuple[Array, Array]:
+    """Drop unused reports and re-solve sum_y lambda_y v_y = 1 on the rest to machine precision."""
+    for floor in (1e-10, 1e-9, 1e-8):
+        keep = weights > floor
+        lifts, weights = lifts[keep], weights[keep]
+        exact = weights
+        for _ in range(2):
+            if np.abs(exact @ lifts - 1).max() < 1e-14:
+                break
+            exact = exact + _correction(lifts, 1 - exact @ lifts)
+        # A weight at the solver's tolerance may turn negative: such a report is not needed.
+        if (exact >= 0).all():
+            return lifts, exact
+    return lifts, weights

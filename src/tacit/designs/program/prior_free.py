@@ -1,0 +1,298 @@
+"""The channel whose prior-free estimate varies least, and channels that allow one at all.
+
+The estimate that is unbiased under every truth weighs report y by g' J^-1 v_y, J = sum_y lambda_y v_y v_y'. Its
+variance per respondent, when the prior is true, is tr(g' J^-1 g) - |E g|^2:
+
+    minimise  f(lambda) = tr(M J^-1),  M = g g',   subject to   sum_y lambda_y v_y = 1,  lambda >= 0
+
+f is convex with slope -v' B v at report v, B = J^-1 M J^-1, so for every feasible lambda*
+
+    f(lambda*)  >=  2 f(lambda) - max over channels of sum_y lambda*_y v_y' B v_y
+
+and that maximum is a gain problem with F = J^-1 g, bounded by `bounds`. More generally, for every matrix C,
+
+    f(lambda*)  >=  2 tr(C'g) - sum_y lambda*_y |C'v_y|^2
+
+which for g = diag(w) and C = diag(a) + P (wP - a)' leaves a separable gain problem, with a free to choose:
+
+    variance  >=  2 sum_x a_x w_x (1 - P_x) - max over channels of sum_x a_x^2 Var v(x)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from math import inf
+from time import perf_counter
+
+import numpy as np
+
+from tacit.designs.program.bounds import gain_dual_bound
+from tacit.designs.program.columns import arc_design, climb, packed_sets, starting_orders
+from tacit.designs.program.gain import Gain
+from tacit.designs.program.lifts import Array, LiftSet, all_vertices, best_lifts
+from tacit.designs.program.master import polished
+from tacit.designs.program.solver import LiftDesign, solve
+
+_POOL_LIMIT = 12
+_NEWTON_LIMIT = 200
+
+
+@dataclass(frozen=True, slots=True)
+class PriorFreeDesign:
+    """A channel for prior-free estimates: no channel in the lift set has variance below `variance_bound`."""
+
+    lifts: Array
+    probabilities: Array
+    variance: float
+    variance_bound: float
+    duals: Array
+    iterations: int
+    seconds: float
+    method: str
+    status: str
+    notes: tuple[str, ...] = ()
+
+
+def prior_free_variance(prior: Array, g: Array, lifts: Array, probabilities: Array) -> float:
+    """tr(g' J^-1 g) - |E g|^2, infinite if the channel determines g for no truth but the prior."""
+    g = np.asarray(g, dtype=float).reshape(len(prior), -1)
+    moment = (lifts * probabilities[:, None]).T @ lifts
+    values, vectors = np.linalg.eigh(moment)
+    seen = values > 1e-11 * values[-1]
+    inner = vectors.T @ g
+    if np.abs(inner[~seen]).max(initial=0.0) > 1e-6 * np.abs(g).max():
+        return inf
+    return float((inner[seen] ** 2 / values[seen, None]).sum() - ((prior @ g) ** 2).sum())
+
+
+def solve_prior_free(
+    prior: Array,
+    g: Array,
+    lift_set: LiftSet,
+    *,
+    gap: float = 1e-3,
+    time_limit: float = 30.0,
+    progress: Callable[[float, float], None] | None = None,
+) -> PriorFreeDesign:
+    """The channel with the smallest prior-free variance for task `g` (d, m), by column generation.
+
+    `progress` sees the variance reached and the bound. An interrupt from the keyboard returns the best so far.
+
+    Up to 12 values every vertex is considered; beyond 200 only mixtures of arcs are (no weights are optimised).
+    """
+    started = perf_counter()
+    prior = np.asarray(prior, dtype=float)
+    g = np.asarray(g, dtype=float).reshape(len(prior), -1)
+    if len(prior) == 1:
+        one = np.ones(1)
+        return PriorFreeDesign(np.ones((1, 1)), one, 0.0, 0.0, np.zeros(1), 0, 0.0, "constant", "optimal")
+    if lift_set.trivial:
+        raise ValueError(
+            "A prior-free estimate needs reports that depend on the value. "
+            "Got a lift set that allows v = 1 only; hint: epsilon must be positive."
+        )
+    rng = np.random.default_rng(0)
+    lifts, weights = _start(prior, lift_set, rng)
+    n_start, iterations, status = len(weights), 0, "arcs only"
+    pool = all_vertices(prior, lift_set) if len(prior) <= _POOL_LIMIT else None
+    best = (prior_free_variance(prior, g, lifts, weights), lifts, weights)
+    bound, duals = _separable_bound(prior, g, lift_set, lifts, weights, time_limit / 6), np.zeros(len(prior))
+    try:
+        while len(prior) <= _NEWTON_LIMIT:
+            iterations += 1
+            weights, mu = _weights(lifts, weights, g, gap)
+            trimmed = polished(lifts, np.where(weights > _trim(weights), weights, 0.0))
+            best = min(best, (prior_free_variance(prior, g, *trimmed), *trimmed), key=lambda design: design[0])
+            gain, shifted, proved = _certificate(prior, g, lift_set, lifts, weights, mu)
+            if proved > bound:
+                bound, duals = proved, shifted
+            if progress is not None:
+                progress(best[0], bound)
+            found = _columns(prior, gain, lift_set, shifted, lifts, pool, rng)
+            late = perf_counter() - started > time_limit * 2 / 3
+            if best[0] - bound <= gap * best[0] or late or not len(found):
+                bound = max(bound, _separable_bound(prior, g, lift_set, *best[1:], time_limit / 6))
+                status = "within gap" if best[0] - bound <= gap * best[0] else "time limit" if late else "stalled"
+                break
+            # The first columns span everything; without them J may become singular before the end.
+            keep = (weights > _trim(weights)) | (np.arange(len(weights)) < n_start)
+            lifts = np.concatenate([lifts[keep], found])
+            weights = np.concatenate([weights[keep], np.full(len(found), 1e-3 / len(found))])
+    except KeyboardInterrupt:
+        status = "interrupted"
+    method = "arcs" if iterations == 0 else "all vertices" if pool is not None else "column generation"
+    seconds = perf_counter() - started
+    return PriorFreeDesign(best[1], best[2], best[0], max(bound, 0.0), duals, iterations, seconds, method, status)
+
+
+def proven_variance(prior: Array, g: Array, lift_set: LiftSet, lifts: Array, weights: Array, duals: Array) -> float:
+    """The variance that no channel in the lift set goes below, as proved by a channel and any `duals` (d,).
+
+    For every matrix F, tr(g' J^-1 g) >= 2 tr(F' g) - sum_y lambda_y |F' v_y|^2, and the sum is at most
+    sum mu + max_v (|F' v|^2 - mu . v). Two choices of F are tried: J^-1 g of the given channel, and, where g is
+    diagonal, F' v = a (v - 1) with a = g (1 - P) / Var v.
+    """
+    g = np.asarray(g, dtype=float).reshape(len(prior), -1)
+    moment = (lifts * weights[:, None]).T @ lifts
+    # Any F proves something, so a singular J may be inverted where it can be.
+    factor = np.linalg.pinv(moment, rcond=1e-10, hermitian=True) @ g
+    total = factor.sum(axis=0)
+    left, scale, _ = np.linalg.svd(factor, full_matrices=False)
+    most = gain_dual_bound(prior, Gain(left * scale), lift_set, duals) + float(total @ total)
+    bound = float(2 * (factor * g).sum() - most - ((prior @ g) ** 2).sum())
+    scales = spread_weights(prior, g, lifts, weights)
+    if scales is not None:
+        most = gain_dual_bound(prior, Gain(np.empty((len(prior), 0)), scales**2), lift_set, duals)
+        bound = max(bound, float(2 * (scales * np.diag(g)) @ (1 - prior) - most))
+    return max(bound, 0.0)
+
+
+def spread_weights(prior: Array, g: Array, lifts: Array, weights: Array) -> Array | None:
+    """a = g (1 - P) / Var v for a diagonal task, None for others."""
+    if g.shape[0] != g.shape[1] or np.count_nonzero(g - np.diag(np.diag(g))):
+        return None
+    return np.asarray(np.diag(g) * (1 - prior) / np.maximum(weights @ (lifts - 1) ** 2, 1e-9))
+
+
+def proving_duals(
+    prior: Array, g: Array, lift_set: LiftSet, lifts: Array, weights: Array, duals: Array
+) -> tuple[float, Array]:
+    """The best proven variance for a finished channel, and the duals that prove it."""
+    g = np.asarray(g, dtype=float).reshape(len(prior), -1)
+    proofs = [(proven_variance(prior, g, lift_set, lifts, weights, duals), duals)]
+    scales = spread_weights(prior, g, lifts, weights)
+    if scales is not None:
+        other = solve(prior, np.diag(scales / prior), lift_set, gap=1e-4, time_limit=10.0).duals
+        proofs.append((proven_variance(prior, g, lift_set, lifts, weights, other), other))
+    return max(proofs, key=lambda proof: proof[0])
+
+
+def _start(prior: Array, lift_set: LiftSet, rng: np.random.Generator) -> tuple[Array, Array]:
+    """Arcs in several orders, mixed equally: feasible, every weight positive, and of full rank in practice."""
+    histogram = Gain(np.empty((len(prior), 0)), prior**2)
+    orders = starting_orders(prior, histogram, rng, 4 if len(prior) <= 60 else 2)
+    designs = [arc_design(prior, lift_set, order) for order in orders]
+    return np.concatenate([v for v, _ in designs]), np.concatenate([w for _, w in designs]) / len(designs)
+
+
+def _trim(weights: Array) -> float:
+    """Weights below this are the barrier's, not the design's."""
+    return 1e-2 / len(weights)
+
+
+def _separable_bound(
+    prior: Array, g: Array, lift_set: LiftSet, lifts: Array, weights: Array, time_limit: float
+) -> float:
+    """The bound for g = diag(w), with a = w (1 - P) / Var v taken from a design; no bound (0) for other tasks."""
+    a = spread_weights(prior, g, lifts, weights)
+    if a is None:
+        return 0.0
+    most = solve(prior, np.diag(a / prior), lift_set, gap=1e-4, time_limit=time_limit).gain_bound
+    return float(2 * (a * np.diag(g)) @ (1 - prior) - most)
+
+
+def _certificate(
+    prior: Array, g: Array, lift_set: LiftSet, lifts: Array, weights: Array, mu: Array
+) -> tuple[Gain, Array, float]:
+    """The gain |F'(v-1)|^2 with F = J^-1 g, duals that turn it into v'Bv - mu.v, and the variance they prove."""
+    factor = np.linalg.solve((lifts * weights[:, None]).T @ lifts, g)
+    total = factor.sum(axis=0)
+    constant = float(total @ total)
+    duals = mu - 2 * factor @ total + constant * prior
+    left, scale, _ = np.linalg.svd(factor, full_matrices=False)
+    gain = Gain(left * scale)
+    most = gain_dual_bound(prior, gain, lift_set, duals) + constant
+    return gain, duals, float(2 * (factor * g).sum() - most - ((prior @ g) ** 2).sum())
+
+
+def _weights(lifts: Array, weights: Array, g: Array, gap: float) -> tuple[Array, Array]:
+    """Newton's method for f(lambda) - tau sum log lambda, sum_y lambda_y v_y = 1, as tau falls to a share of f.
+
+    Returns lambda and the multipliers mu of the constraint.
+    """
+    n_reports, n = lifts.shape
+    tau, mu = inf, np.zeros(n)
+    for _ in range(80):
+        moment = (lifts * weights[:, None]).T @ lifts
+        inverse = np.linalg.inv(moment)
+        side = lifts @ inverse @ g
+        slope = (side**2).sum(axis=1)
+        value = float((g * (inverse @ g)).sum())
+        tau = min(tau, 0.1 * value / n_reports)
+        hessian = 2 * (lifts @ inverse @ lifts.T) * (side @ side.T)
+        system = np.block([
+            [hessian + np.diag(tau / weights**2), lifts],
+            [lifts.T, np.zeros((n, n))],
+        ])  # fmt: skip
+        # Scaling by lambda keeps the system well conditioned as weights vanish.
+        scale = np.concatenate([weights, np.ones(n)])
+        right = np.concatenate([slope + tau / weights, 1 - weights @ lifts])
+        solution = np.linalg.solve(system * scale[:, None] * scale, right * scale) * scale
+        step, mu = solution[:n_reports], solution[n_reports:]
+        shrink = float((-step / weights).max())
+        weights = weights + min(1.0, 0.95 / max(shrink, 1e-12)) * step
+        if shrink < 0.5:
+            if n_reports * tau < 0.05 * gap * value:
+                break
+            tau *= 0.2
+    return weights, mu
+
+
+def _columns(
+    prior: Array, gain: Gain, lift_set: LiftSet, duals: Array, lifts: Array, pool: Array | None,
+    rng: np.random.Generator,
+) -> Array:  # fmt: skip
+    """Lifts whose v'Bv - mu.v is positive, the largest first."""
+    if pool is None:
+        noise = best_lifts(prior, lift_set, rng.normal(size=(256, len(prior))) * prior)
+        starts = [lifts, noise]
+        if not lift_set.has_ratio:
+            orders = np.argsort(rng.random((256, len(prior))), axis=1)
+            starts.append(packed_sets(prior, gain, lift_set, orders, np.zeros(len(prior))))
+        pool = climb(prior, gain, lift_set, duals, np.concatenate(starts), steps=8)
+        pool = np.unique(np.round(pool, 12), axis=0)
+    surplus = gain(pool) - pool @ duals
+    level = float(np.abs(gain(lifts) - lifts @ duals).min())
+    best = np.argsort(-surplus)[: len(prior)]
+    return np.asarray(pool[best[surplus[best] > level + 1e-9 * abs(float(gain(lifts).max()))]])
+
+
+def solve_invertible(
+    prior: Array,
+    g: Array,
+    lift_set: LiftSet,
+    *,
+    inflation: float = 4.0,
+    gap: float = 5e-3,
+    time_limit: float = 30.0,
+) -> LiftDesign:
+    """The optimal channel for `g`, mixed with just enough of a prior-free one to be invertible.
+
+    The share theta of the prior-free channel is the smallest for which the prior-free variance of the whole histogram
+    is at most `inflation` times the least possible; the gain paid is theta times the difference in gain.
+    """
+    best = solve(prior, g, lift_set, gap=gap, time_limit=time_limit / 2)
+    identity = np.eye(len(prior))
+    # Only mixed in, so it need not be the best of its kind.
+    free = solve_prior_free(prior, identity, lift_set, gap=1e-2, time_limit=min(4.0, time_limit / 2))
+    limit = inflation * free.variance
+    lifts = np.concatenate([best.lifts, free.lifts])
+
+    def mixed(theta: float) -> Array:
+        return np.concatenate([(1 - theta) * best.probabilities, theta * free.probabilities])
+
+    low, high = 0.0, 1.0
+    if prior_free_variance(prior, identity, best.lifts, best.probabilities) <= limit:
+        return replace(best, notes=(*best.notes, "invertible as it is; no gain was paid"))
+    while high - low > 1e-4:
+        middle = (low + high) / 2
+        fits = prior_free_variance(prior, identity, lifts, mixed(middle)) <= limit
+        low, high = (low, middle) if fits else (middle, high)
+    weights = mixed(high)
+    value = float(weights @ Gain.of(prior, g)(lifts))
+    note = f"{high:.4f} of a prior-free channel mixed in; gain paid {best.gain - value:.6g} of {best.gain:.6g}"
+    return replace(
+        best, lifts=lifts, probabilities=weights, gain=value, method=f"{best.method}, mixed", notes=(*best.notes, note),
+        seconds=best.seconds + free.seconds,
+    )  # fmt: skip

@@ -1,0 +1,78 @@
+"""What a channel must keep, and the set of lift vectors that this leaves to choose from."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal
+
+from tacit.designs.program.lifts import LiftSet
+from tacit.exact import Number, budget
+from tacit.mechanism.auditing import Notion
+
+
+@dataclass(frozen=True)
+class Promise:
+    """Levels per notion, exact; and the same as bounds on lifts, in floats, for the search."""
+
+    levels: Mapping[Notion, Fraction]
+    lifts: LiftSet
+
+    @property
+    def main(self) -> tuple[Notion, Fraction]:
+        """The first notion and its level."""
+        return next(iter(self.levels.items()))
+
+    @property
+    def others(self) -> dict[Notion, Fraction]:
+        """Everything else that is promised."""
+        return dict(list(self.levels.items())[1:])
+
+    @property
+    def is_plain_lip(self) -> bool:
+        """Whether it is LIP with one budget for both sides and nothing else."""
+        return list(self.levels) == ["lip"]
+
+
+def make_promise(
+    epsilon: Number,
+    notion: Literal["lip", "ldp"] = "lip",
+    lower_epsilon: Number | None = None,
+    ldp_cap: Number | None = None,
+) -> Promise:
+    """The promise that these parameters of `design` ask for; refuses combinations that cannot help.
+
+    >>> dict(make_promise(1, lower_epsilon=0.5, ldp_cap=1.25).levels)
+    {'pml': Fraction(1, 1), 'min_lift': Fraction(1, 2), 'ldp': Fraction(5, 4)}
+    """
+    level = budget(epsilon)
+    e = math.exp(level)
+    if notion == "ldp":
+        if lower_epsilon is not None or ldp_cap is not None:
+            raise ValueError("'lower_epsilon' and 'ldp_cap' refine LIP; with notion='ldp' there is nothing to refine.")
+        return Promise({"ldp": level}, LiftSet(1 / e, e, e))
+    if notion != "lip":
+        raise ValueError(f"The 'notion' must be 'lip' or 'ldp'. Got {notion!r} instead.")
+    levels, lower = _sides(level, lower_epsilon)
+    if ldp_cap is None:
+        return Promise(levels, LiftSet(lower, e))
+    cap = budget(ldp_cap, "ldp_cap")
+    if cap <= level and lower_epsilon is None:
+        raise ValueError(
+            f"'ldp_cap' = {float(cap):g} is not above 'epsilon' = {float(level):g}: LDP at the cap already implies the "
+            f"LIP budget. Use notion='ldp', epsilon={float(cap):g}, or a cap between {float(level):g} and "
+            f"{2 * float(level):g}."
+        )
+    return Promise(levels | {"ldp": cap}, LiftSet(lower, e, math.exp(cap)))
+
+
+def _sides(level: Fraction, lower_epsilon: Number | None) -> tuple[dict[Notion, Fraction], float]:
+    """The notions for raising and lowering beliefs, and the smallest lift."""
+    if lower_epsilon is None:
+        return {"lip": level}, math.exp(-level)
+    if isinstance(lower_epsilon, float) and math.isinf(lower_epsilon):
+        return {"pml": level}, 0.0
+    lower = budget(lower_epsilon, "lower_epsilon")
+    return {"pml": level, "min_lift": lower}, math.exp(-lower)

@@ -1,1 +1,0 @@
-"""Engines that read answers and reports from files: one file per engine."""

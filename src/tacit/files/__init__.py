@@ -1,0 +1,1 @@
+"""Answers, reports, tallies and priors in files."""

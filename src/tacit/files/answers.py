@@ -1,0 +1,321 @@
+"""The file engine: answers in, reports out, streaming and in bounded memory. Its other half is `tacit.files.tallies`.
+
+Answers come as CSV, Parquet, JSON lines, Arrow files and streams, standard input or tables in memory. Rows are worked
+on in blocks of the same size whatever the format, so the same answers and the same random words give the same reports
+in every format.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import sys
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
+
+from tacit.files.reading import (
+    MISSING,
+    REPORT,
+    STANDARD,
+    UNKNOWN,
+    Format,
+    InputError,
+    Matcher,
+    Progress,
+    Source,
+    format_of,
+    group_column_of,
+    group_names,
+    reading,
+)
+from tacit.files.tallies import load_tally, read_tallies, save_tally, tally_file, tally_table
+from tacit.plan.contract import Plan
+from tacit.plan.saving import atomic
+from tacit.randomize.randomizer import PlanRandomizer
+from tacit.randomize.randomness import RandomWords
+
+Write = Callable[[pa.Table], None]
+OnUnknown = Literal["stop", "skip"]
+_SHOWN_ROWS = 5
+
+__all__ = [
+    "BadRowsError",
+    "InputError",
+    "PerturbSummary",
+    "load_tally",
+    "perturb_file",
+    "perturb_table",
+    "read_tallies",
+    "save_tally",
+    "tally_file",
+    "tally_table",
+]
+
+
+class BadRowsError(InputError):
+    """Rows that hold no answer to the plan's question: how many, why, and where the first ones are."""
+
+
+@dataclass(frozen=True)
+class PerturbSummary:
+    """What a run did: rows read, reports written, and rows skipped by reason."""
+
+    rows: int
+    reports: int
+    skipped: Mapping[str, int] = field(default_factory=dict)
+
+
+# -- perturb ------------------------------------------------------------------------------------------------------
+
+
+def perturb_file(
+    plan: Plan,
+    source: Any,
+    target: str | Path,
+    *,
+    column: str = "value",
+    group_column: str | None = None,
+    keep: Sequence[str] = (),
+    on_unknown: OnUnknown = "stop",
+    words: RandomWords | None = None,
+    progress: Progress | None = None,
+    source_format: str | None = None,
+    target_format: str | None = None,
+) -> PerturbSummary:
+    """Write one report for each answer: the columns group (where the plan names groups), `keep`, report.
+
+    The answer column is never written. The target appears only when the run succeeded; standard output is written to
+    as it goes. Rows without an answer or a group of the plan stop the run, or are skipped and counted.
+    """
+    columns = _Columns.of(plan, column, group_column, keep)
+    format_of(target, target_format)
+    with (
+        reading(source, columns.read, source_format, columns.matched) as opened,
+        writing(target, columns.schema(opened), target_format) as write,
+    ):
+        return _perturb(plan, opened, columns, write, on_unknown, words, progress)
+
+
+def perturb_table(
+    plan: Plan,
+    table: Any,
+    *,
+    column: str = "value",
+    group_column: str | None = None,
+    keep: Sequence[str] = (),
+    on_unknown: OnUnknown = "stop",
+    words: RandomWords | None = None,
+    progress: Progress | None = None,
+) -> pa.Table:
+    """`perturb_file` in memory: a data frame, an Arrow table, a mapping of columns or one array in, an Arrow table out.
+
+    >>> from fractions import Fraction
+    >>> from tacit import Prior, Survey
+    >>> from tacit.designs import optimal_binary
+    >>> from tacit.plan.contract import Group
+    >>> prior = Prior.of({"yes": 0.1, "no": 0.9})
+    >>> plan = Plan(Survey("yes"), (Group(None, prior, Fraction(1), optimal_binary(prior, 1)),))
+    >>> perturb_table(plan, ["yes", "no", "no"]).column_names
+    ['report']
+    """
+    columns = _Columns.of(plan, column, group_column, keep)
+    parts: list[pa.Table] = []
+    with reading(table, columns.read) as opened:
+        schema = columns.schema(opened)
+        _perturb(plan, opened, columns, parts.append, on_unknown, words, progress)
+    return pa.concat_tables(parts) if parts else schema.empty_table()
+
+
+@dataclass(frozen=True)
+class _Columns:
+    """The columns of a perturb run."""
+
+    value: str
+    group: str | None
+    keep: tuple[str, ...]
+
+    @classmethod
+    def of(cls, plan: Plan, value: str, group: str | None, keep: Sequence[str]) -> _Columns:
+        if isinstance(keep, str):
+            raise InputError(f"The 'keep' parameter must be a list of columns. Got the string '{keep}' instead.")
+        columns = cls(value, group_column_of(plan, group), tuple(keep))
+        if value in keep:
+            raise InputError(f"The answer column '{value}' cannot be kept: reports would be worthless as protection.")
+        written = [*columns.keep, REPORT] + ([columns.group] if columns.group else [])
+        if len(set(written)) < len(written) or value == columns.group:
+            raise InputError(f"The columns of the result must differ from each other. Got {', '.join(written)}.")
+        return columns
+
+    @property
+    def matched(self) -> tuple[str, ...]:
+        return (self.value,) if self.group is None else (self.value, self.group)
+
+    @property
+    def read(self) -> tuple[str, ...]:
+        return (*self.matched, *self.keep)
+
+    def schema(self, source: Source) -> pa.Schema:
+        """Of the result. Kept columns lose dictionaries: they may change on the way, which some formats cannot hold."""
+        group = [] if self.group is None else [(self.group, pa.dictionary(pa.int32(), pa.string()))]
+        types = {name: source.schema.field(name).type for name in self.keep}
+        plain = [(name, kind.value_type if pa.types.is_dictionary(kind) else kind) for name, kind in types.items()]
+        return pa.schema([*group, *plain, (REPORT, pa.int64())])
+
+
+class _BadRows:
+    """Bad rows by reason: how many, and where the first ones are."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self.counts: dict[str, int] = defaultdict(int)
+        self._first: dict[str, list[int]] = defaultdict(list)
+
+    def note(self, start: int, values: Any, groups: Any) -> None:
+        """Count each row once; `start` rows came before these."""
+        earlier = np.zeros(len(values), dtype=bool)
+        for what, positions in (("value", values), ("group", groups)):
+            for how, marker in (("missing", MISSING), ("unknown", UNKNOWN)):
+                bad = (positions == marker) & ~earlier
+                earlier |= bad
+                if bad.any():
+                    self.counts[f"{how} {what}"] += int(bad.sum())
+                    first = self._first[f"{how} {what}"]
+                    nth = np.flatnonzero(bad)[: _SHOWN_ROWS - len(first)]
+                    first += [self._source.row_number(start + int(row) + 1) for row in nth]
+
+    def finish(self) -> None:
+        """Add what the reader left out."""
+        if self._source.malformed:
+            self.counts["wrong number of cells"] = len(self._source.malformed)
+            self._first["wrong number of cells"] = self._source.malformed[:_SHOWN_ROWS].tolist()
+
+    def error(self) -> BadRowsError:
+        parts = []
+        for reason, count in self.counts.items():
+            rows = ", ".join(map(str, self._first[reason])) + (", …" if count > _SHOWN_ROWS else "")
+            parts.append(f"{reason}: {count} ({'row' if count == 1 else 'rows'} {rows})")
+        total = sum(self.counts.values())
+        return BadRowsError(
+            f"{self._source.name} has {total} {'row' if total == 1 else 'rows'} that the plan cannot randomize. "
+            f"{'; '.join(parts)}. Correct them, or pass on_unknown='skip' to leave them out."
+        )
+
+
+def _perturb(
+    plan: Plan,
+    source: Source,
+    columns: _Columns,
+    write: Write,
+    on_unknown: OnUnknown,
+    words: RandomWords | None,
+    progress: Progress | None,
+) -> PerturbSummary:
+    if on_unknown not in ("stop", "skip"):
+        raise InputError(f"The 'on_unknown' parameter must be 'stop' or 'skip'. Got '{on_unknown}' instead.")
+    randomizer, schema, bad = PlanRandomizer(plan), columns.schema(source), _BadRows(source)
+    match_value = Matcher(plan.values, columns.value)
+    match_group = None if columns.group is None else Matcher(group_names(plan), columns.group)
+    rows = reports = 0
+    for table in source.tables():
+        values = match_value(table[columns.value])
+        groups = np.zeros_like(values) if match_group is None else match_group(table[columns.group])
+        good = (values >= 0) & (groups >= 0)
+        if not good.all():
+            bad.note(rows, values, groups)
+            table, values, groups = table.filter(pa.array(good)), values[good], groups[good]
+        rows += len(good)
+        # After a bad row there will be no result: the rest is read only to say how many there are.
+        if len(values) and (on_unknown == "skip" or not bad.counts):
+            drawn = randomizer.reports(groups, values, words)
+            write(_result(plan, columns, schema, table, groups, drawn))
+            reports += len(drawn)
+        if progress is not None:
+            progress(rows, source.total)
+    bad.finish()
+    if bad.counts and on_unknown == "stop":
+        raise bad.error()
+    return PerturbSummary(rows + len(source.malformed), reports, dict(bad.counts))
+
+
+def _result(plan: Plan, columns: _Columns, schema: pa.Schema, table: pa.Table, groups: Any, reports: Any) -> pa.Table:
+    arrays: list[Any] = [table[name].cast(schema.field(name).type) for name in columns.keep]
+    if columns.group is not None:
+        arrays.insert(0, pa.DictionaryArray.from_arrays(pa.array(groups), pa.array(group_names(plan))))
+    return pa.table([*arrays, pa.array(reports)], schema=schema)
+
+
+# -- writing ------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def writing(target: str | Path, schema: pa.Schema, format: str | None = None) -> Iterator[Write]:
+    """Open a path or "-" for tables of one schema. A path gets its file only if the block succeeds."""
+    kind = format_of(target, format)
+    nested = [column.name for column in schema if pa.types.is_nested(column.type)]
+    if nested and kind in ("csv", "jsonl"):
+        raise InputError(f"A {kind} file cannot hold lists or structs. Got the column '{nested[0]}'.")
+    if str(target) == STANDARD:
+        with _writer(sys.stdout.buffer, schema, kind, stream=True) as write:
+            yield write
+        sys.stdout.buffer.flush()
+        return
+    if not Path(target).resolve().parent.is_dir():
+        raise InputError(f"There is no folder {Path(target).parent} to write {Path(target).name} to.")
+    with atomic(target) as draft, open(draft, "wb") as file, _writer(file, schema, kind) as write:
+        yield write
+
+
+@contextmanager
+def _writer(file: BinaryIO, schema: pa.Schema, kind: Format, stream: bool = False) -> Iterator[Write]:
+    if kind == "parquet":
+        with pq.ParquetWriter(file, schema) as parquet:
+            yield parquet.write_table
+    elif kind == "arrow":
+        with (pa.ipc.new_stream if stream else pa.ipc.new_file)(file, schema) as arrow:
+            yield arrow.write_table
+    elif kind == "csv":
+        line = io.StringIO()
+        csv.writer(line, lineterminator="\n").writerow(schema.names)
+        file.write(line.getvalue().encode())
+        with pa_csv.CSVWriter(file, schema, write_options=pa_csv.WriteOptions(include_header=False)) as rows:
+            yield rows.write_table
+    else:
+        yield lambda table: _write_jsonl(file, table)
+
+
+def _write_jsonl(file: BinaryIO, table: pa.Table) -> None:
+    for batch in table.to_batches():
+        if not batch.num_rows:
+            continue
+        parts: list[Any] = []
+        for name, column in zip(batch.schema.names, batch.columns, strict=True):
+            parts += [("{" if not parts else ",") + json.dumps(name, ensure_ascii=False) + ":", _json_cells(column)]
+        lines = pc.binary_join_element_wise(*parts, "}\n", "").cast(pa.large_string())
+        file.write(lines.buffers()[2].slice(0, pc.sum(pc.binary_length(lines)).as_py()))
+
+
+def _json_cells(column: pa.Array) -> pa.Array:
+    """Each cell as JSON text; numbers directly, everything else once for each different cell."""
+    if pa.types.is_integer(column.type):
+        return pc.fill_null(column.cast(pa.string()), "null")
+    codes = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+    cells = codes.dictionary
+    plain = pa.types.is_floating(cells.type) or pa.types.is_boolean(cells.type) or pa.types.is_integer(cells.type)
+    texts = [_json_text(cell) for cell in (cells if plain else cells.cast(pa.string())).to_pylist()]
+    return pc.fill_null(pa.array(texts, pa.string()).take(codes.indices), "null")
+
+
+def _json_text(cell: Any) -> str:
+    is_number = not isinstance(cell, float) or abs(cell) < float("inf")
+    return json.dumps(cell, ensure_ascii=False) if is_number else "null"

@@ -1,0 +1,445 @@
+"""Files and tables as streams of record batches in bounded memory: CSV, Parquet, JSON lines, Arrow, standard input.
+
+Text formats carry text: every cell of a CSV or JSON-lines column is read as a string, so that a name such as "007"
+stays what it is. Messages of the parsers may quote a respondent's row; they are replaced, never passed on.
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+import sys
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO, Literal, cast, get_args
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from tacit.plan.contract import Plan
+from tacit.prior import Value
+
+Format = Literal["csv", "parquet", "jsonl", "arrow"]
+Positions = NDArray[np.int32]
+
+#: Called with the rows done so far and the rows there are, None where the format does not say.
+Progress = Callable[[int, int | None], None]
+
+#: The column of reports, and the path that means standard input or output.
+REPORT, STANDARD = "report", "-"
+#: Rows that are worked on at a time, whatever the blocks of the file are.
+BATCH_ROWS = 2**19
+#: Markers beside positions: a cell that is none of the values, and one that is null or empty.
+UNKNOWN, MISSING = -1, -2
+_BLOCK_BYTES, _LARGEST_BATCH = 2**22, 2**26
+_ARROW_FILE = b"ARROW1"
+_EXTENSIONS: Mapping[str, Format] = {
+    ".csv": "csv",
+    ".parquet": "parquet",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".arrow": "arrow",
+    ".feather": "arrow",
+    ".ipc": "arrow",
+}
+
+
+class InputError(ValueError):
+    """A file, a table or an option that cannot be used. The message never holds a cell of the data."""
+
+
+@dataclass
+class Source:
+    """Rows on their way in.
+
+    `total` is the number of rows where the format says it beforehand. `malformed` has the numbers of the CSV rows with
+    too few or too many cells, as far as the file has been read; they are not in `batches`.
+    """
+
+    name: str
+    schema: pa.Schema
+    batches: Iterator[pa.RecordBatch]
+    total: int | None = None
+    malformed: array[int] = field(default_factory=lambda: array("q"))
+
+    def tables(self) -> Iterator[pa.Table]:
+        """The same rows in tables of one size, the last one excepted: results do not depend on the format."""
+        waiting: list[pa.RecordBatch] = []
+        rows, count = BATCH_ROWS, 0
+        for batch in self.batches:
+            waiting.append(batch)
+            count += batch.num_rows
+            while count >= rows:
+                table = pa.Table.from_batches(waiting)
+                yield table.slice(0, rows)
+                waiting, count = table.slice(rows).to_batches(), count - rows
+        if count:
+            yield pa.Table.from_batches(waiting)
+
+    def row_number(self, nth: int) -> int:
+        """The 1-based data row that the nth row of `tables` was in the file."""
+        for malformed in self.malformed:
+            if malformed > nth:
+                break
+            nth += 1
+        return nth
+
+
+def format_of(path: str | Path, asked: str | None = None) -> Format:
+    """The format that was asked for, or else the one that the extension says; standard input and output are CSV.
+
+    >>> format_of("answers.ndjson"), format_of("-"), format_of("answers.txt", "csv")
+    ('jsonl', 'csv', 'csv')
+    """
+    known = asked or ("csv" if str(path) == STANDARD else _EXTENSIONS.get(Path(path).suffix.lower()))
+    if known not in get_args(Format):
+        got = f"'{asked}'" if asked else f"the extension '{Path(path).suffix}'"
+        raise InputError(f"The 'format' must be csv, parquet, jsonl or arrow. Got {got} instead; name the format.")
+    if known == "parquet" and str(path) == STANDARD:
+        raise InputError("Parquet cannot be streamed. Standard input and output take csv, jsonl or arrow.")
+    return cast(Format, known)
+
+
+# -- reading ------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def reading(
+    source: Any, columns: Sequence[str], format: str | None = None, encoded: Sequence[str] = ()
+) -> Iterator[Source]:
+    """Open a path, "-" or a table as a `Source` of the given columns.
+
+    Columns named in `encoded` may come dictionary-encoded, which is faster where the format stores them so.
+    """
+    wanted = list(dict.fromkeys(columns))
+    if not isinstance(source, str | Path):
+        if format is not None:
+            raise InputError("A 'format' is for files. Got a table; leave it out.")
+        yield _table_source(source, wanted)
+        return
+    kind, is_standard = format_of(source, format), str(source) == STANDARD
+    name = "standard input" if is_standard else str(source)
+    if not is_standard and not Path(source).is_file():
+        raise InputError(f"There is no file {source}." if not Path(source).exists() else f"{source} is not a file.")
+    with ExitStack() as stack:
+        with no_raw_values(name, kind):
+            opened = _file_source(str(source), name, wanted, kind, encoded, stack)
+        yield opened
+
+
+def _file_source(
+    path: str, name: str, columns: list[str], kind: Format, encoded: Sequence[str], stack: ExitStack
+) -> Source:
+    if kind == "parquet":
+        return _parquet_source(path, name, columns, encoded)
+    if kind == "jsonl":
+        return _jsonl_source("/dev/stdin" if path == STANDARD else path, name, columns, stack)
+    file = sys.stdin.buffer if path == STANDARD else stack.enter_context(open(path, "rb"))  # noqa: SIM115 – it does
+    return _csv_source(file, name, columns) if kind == "csv" else _arrow_source(file, path, name, columns, stack)
+
+
+@contextmanager
+def no_raw_values(name: str, kind: Format, errors: tuple[type[Exception], ...] = ()) -> Iterator[None]:
+    """Replace errors of the parser, which may quote the data, by one that does not."""
+    try:
+        yield
+    except (pa.ArrowException, OSError, *errors):
+        problem = f"{name} cannot be read as {kind}: it is damaged, cut short, not in UTF-8 or in another format."
+        raise InputError(f"{problem} Check the file or name its format.") from None
+
+
+def careful(
+    batches: Iterable[pa.RecordBatch], name: str, kind: Format, *errors: type[Exception]
+) -> Iterator[pa.RecordBatch]:
+    """`no_raw_values` for all that the batches raise on the way."""
+    with no_raw_values(name, kind, errors):
+        yield from batches
+
+
+def _check_columns(wanted: Sequence[str], got: Sequence[str], name: str, show: bool = True) -> None:
+    """Every wanted column must be there once. Names are shown only where they cannot be a row of data."""
+    for column in wanted:
+        if got.count(column) != 1:
+            found = "it more than once" if column in got else ", ".join(got) if show else f"{len(got)} others"
+            hint = "" if show else "; the first line must name the columns, separated by commas"
+            raise InputError(f"{name} must have one column '{column}'. Got {found or 'no column'}{hint}.")
+
+
+def _csv_source(file: BinaryIO, name: str, columns: list[str]) -> Source:
+    try:
+        header = file.readline().decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise InputError(f"{name} cannot be read as csv: its first line is not UTF-8.") from None
+    if not header:
+        raise InputError(f"{name} is empty. Expected a first line that names the columns.")
+    names = next(csv.reader([header]))
+    _check_columns(columns, names, name, show=False)
+    schema = pa.schema([(column, pa.string()) for column in columns])
+    source = Source(name, schema, iter(()))
+
+    def note(row: Any) -> str:
+        source.malformed.append(row.number)
+        return "skip"
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        if not file.peek(1):  # type: ignore[attr-defined]
+            return
+        # One thread: only then does Arrow know the numbers of malformed rows, and it is as fast.
+        yield from pa_csv.open_csv(
+            file,
+            read_options=pa_csv.ReadOptions(column_names=names, use_threads=False, block_size=_BLOCK_BYTES),
+            parse_options=pa_csv.ParseOptions(newlines_in_values=True, invalid_row_handler=note),
+            convert_options=pa_csv.ConvertOptions(column_types=schema, include_columns=columns),
+        )
+
+    source.batches = careful(batches(), name, "csv")
+    return source
+
+
+def _parquet_source(path: str, name: str, columns: list[str], encoded: Sequence[str]) -> Source:
+    # A buffer instead of whole column chunks: a file may be one row group.
+    options = {"buffer_size": _BLOCK_BYTES, "pre_buffer": False}
+    plain = pq.ParquetFile(path, **options)
+    _check_columns(columns, plain.schema_arrow.names, name)
+    total = plain.metadata.num_rows
+    text = [column for column in encoded if is_text(plain.schema_arrow.field(column).type)]
+    file = pq.ParquetFile(path, metadata=plain.metadata, read_dictionary=text, **options)
+    schema = pa.schema([file.schema_arrow.field(column) for column in columns])
+    batches = (batch.select(columns) for batch in file.iter_batches(BATCH_ROWS, columns=columns))
+    return Source(name, schema, careful(batches, name, "parquet"), total)
+
+
+def _arrow_source(file: BinaryIO, path: str, name: str, columns: list[str], stack: ExitStack) -> Source:
+    is_file = file.peek(8)[:6] == _ARROW_FILE  # type: ignore[attr-defined]
+    if is_file and path != STANDARD:
+        whole = pa.ipc.open_file(file)
+        names = whole.schema.names
+        _check_columns(columns, names, name)
+        # Batches too large to hold are mapped, and the system takes back what has been read.
+        is_coarse = os.path.getsize(path) > _LARGEST_BATCH * whole.num_record_batches
+        bytes_in = stack.enter_context((pa.memory_map if is_coarse else pa.OSFile)(path))
+        included = pa.ipc.IpcReadOptions(included_fields=[names.index(column) for column in columns])
+        reader = pa.ipc.open_file(bytes_in, options=included)
+        parts = (reader.get_batch(i) for i in range(reader.num_record_batches))
+    else:
+        if is_file:  # The file format is the stream format after eight more bytes.
+            file.read(8)
+        reader = stack.enter_context(pa.ipc.open_stream(file))
+        _check_columns(columns, reader.schema.names, name)
+        parts = iter(reader)
+    schema = pa.schema([reader.schema.field(column) for column in columns])
+    return Source(name, schema, careful((part.select(columns) for part in parts), name, "arrow"))
+
+
+def _jsonl_source(path: str, name: str, columns: list[str], stack: ExitStack) -> Source:
+    """DuckDB reads every JSON value as text, whatever its type in the row before; a broken line is a row of nulls."""
+    import duckdb
+
+    types = ", ".join(f"{quoted(column, single=True)}: 'VARCHAR'" for column in columns)
+    options = "format = 'newline_delimited', records = true, ignore_errors = true, compression = 'none'"
+    query = f"SELECT {', '.join(map(quoted, columns))} FROM read_json(?, columns = {{{types}}}, {options})"
+    schema = pa.schema([(column, pa.string()) for column in columns])
+    missing = set(columns)
+    connection = stack.enter_context(duckdb.connect(config={"memory_limit": "256MB"}))
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        rows = 0
+        for batch in connection.sql(query, params=[literal_path(path)]).to_arrow_reader(BATCH_ROWS):
+            rows += batch.num_rows
+            missing.difference_update([c for c in missing if batch[c].null_count < batch.num_rows])
+            yield batch.cast(schema)
+        for column in missing if rows else ():
+            raise InputError(f"No row of {name} has a '{column}'. Expected one JSON object with it on each line.")
+
+    return Source(name, schema, careful(batches(), name, "jsonl", duckdb.Error))
+
+
+def _table_source(table: Any, columns: list[str]) -> Source:
+    """Anything that Arrow can take: tables, readers, data frames, a mapping of columns, or one column alone."""
+    try:
+        if isinstance(table, pa.Table | pa.RecordBatch):
+            reader = (pa.Table.from_batches([table]) if isinstance(table, pa.RecordBatch) else table).to_reader()
+        elif isinstance(table, pa.RecordBatchReader):
+            reader = table
+        elif isinstance(table, Mapping):
+            reader = pa.table(dict(table)).to_reader()
+        else:
+            reader = _foreign_reader(table, columns[0])
+    except (pa.ArrowException, TypeError):
+        got = type(table).__name__
+        hint = "Got mixed types, or columns of different lengths" if isinstance(table, list | Mapping) else f"Got {got}"
+        raise InputError(f"A table must be an Arrow table, a data frame, a mapping or an array. {hint}.") from None
+    _check_columns(columns, reader.schema.names, "The table")
+    total = len(table) if hasattr(table, "__len__") and not isinstance(table, Mapping) else None
+    schema = pa.schema([reader.schema.field(column) for column in columns])
+    batches = careful((batch.select(columns) for batch in reader), "The table", "arrow")
+    return Source("the table", schema, batches, total)
+
+
+def _foreign_reader(table: Any, column: str) -> pa.RecordBatchReader:
+    if hasattr(table, "__arrow_c_stream__"):
+        try:
+            return pa.RecordBatchReader.from_stream(table)
+        except (pa.ArrowException, TypeError):  # A series: a stream of one column.
+            return pa.table({column: pa.chunked_array(table)}).to_reader()
+    return pa.table({column: pa.array(table)}).to_reader()
+
+
+def quoted(name: str, single: bool = False) -> str:
+    """A name for SQL.
+
+    >>> quoted('a "b"')
+    '"a ""b""\"'
+    """
+    mark = "'" if single else '"'
+    return mark + name.replace(mark, 2 * mark) + mark
+
+
+def literal_path(path: str) -> str:
+    """A path for DuckDB, which takes *, ? and [ for patterns.
+
+    >>> literal_path("a[1].parquet")
+    'a[[]1].parquet'
+    """
+    return "".join(f"[{letter}]" if letter in "*?[" else letter for letter in path)
+
+
+def is_text(type: pa.DataType) -> bool:
+    """Whether cells of this type are strings."""
+    return bool(pa.types.is_string(type) or pa.types.is_large_string(type) or pa.types.is_string_view(type))
+
+
+# -- matching ---------------------------------------------------------------------------------------------------------
+
+
+class Matcher:
+    """Cells to positions in a list of names, which match as strings, or of numbers, which match by what they are worth.
+
+    >>> Matcher([0, 2.5, 10])(pa.chunked_array([["2.50", "10", "1e1", "ten", None]])).tolist()
+    [1, 2, 2, -1, -2]
+    >>> Matcher(["7", "007"])(pa.chunked_array([["007", "7", "07", ""]])).tolist()
+    [1, 0, -1, -2]
+    """
+
+    def __init__(self, values: Sequence[Value], column: str = "value") -> None:
+        self._column = column
+        self._numeric = not isinstance(values[0], str)
+        self._values = values
+        self._positions = {value: x for x, value in enumerate(values)}
+        self._known: dict[pa.DataType, tuple[pa.Array, Positions]] = {}
+
+    def __call__(self, cells: pa.ChunkedArray) -> Positions:
+        """The position of each cell, or UNKNOWN or MISSING."""
+        parts = [self._match(chunk) for chunk in cells.chunks]
+        return np.concatenate(parts) if parts else np.zeros(0, np.int32)
+
+    def _match(self, cells: pa.Array) -> Positions:
+        if pa.types.is_dictionary(cells.type):
+            # One more entry, for nulls.
+            entries = np.append(self._match(cells.dictionary), np.int32(MISSING))
+            matched: Positions = entries[as_numpy(cells.indices.cast(pa.int64()), len(entries) - 1)]
+            return matched
+        comparable = self._comparable(cells)
+        values, positions = self._known_as(comparable.type)
+        indices = pc.index_in(comparable, value_set=values, skip_nulls=True)
+        found: Positions = positions[as_numpy(indices, len(positions) - 1)]
+        if self._numeric and is_text(comparable.type):
+            self._read_numbers(comparable, found)
+        unknown = found == UNKNOWN
+        if unknown.any():
+            missing = pc.is_null(comparable)
+            if is_text(comparable.type):
+                missing = pc.or_(missing, pc.fill_null(pc.equal(comparable, ""), True))
+            found[unknown & as_numpy(missing)] = MISSING
+        return found
+
+    def _comparable(self, cells: pa.Array) -> pa.Array:
+        """The cells in a type that the values can be written in."""
+        kind = cells.type
+        if pa.types.is_null(kind):
+            return cells.cast(pa.string())
+        if pa.types.is_boolean(kind):
+            return cells.cast(pa.int8() if self._numeric else pa.string())
+        if is_text(kind):
+            return cells.cast(pa.string())
+        if pa.types.is_integer(kind):
+            return cells if self._numeric else cells.cast(pa.string())
+        if self._numeric and (pa.types.is_floating(kind) or pa.types.is_decimal(kind)):
+            floats = cells if pa.types.is_float32(kind) else cells.cast(pa.float64())
+            return pc.add(floats, pa.scalar(0.0, floats.type))  # −0 is 0.
+        expected = "numbers" if self._numeric else "strings or integers"
+        raise InputError(f"The column '{self._column}' must hold {expected}. Got {kind} instead.")
+
+    def _known_as(self, kind: pa.DataType) -> tuple[pa.Array, Positions]:
+        """The values that can be written in a type, and for each its position; UNKNOWN comes after the last."""
+        if kind not in self._known:
+            written = [_written(value, kind) for value in self._values]
+            keep = [x for x, value in enumerate(written) if value is not None]
+            values = pa.array([written[x] for x in keep], kind)
+            if len(values.unique()) < len(keep):
+                hint = "Use 64-bit floats."
+                raise InputError(f"The column '{self._column}' is {kind}, too coarse to tell the values apart. {hint}")
+            self._known[kind] = values, np.array([*keep, UNKNOWN], np.int32)
+        return self._known[kind]
+
+    def _read_numbers(self, texts: pa.Array, found: Positions) -> None:
+        """Match, in place, texts that are not written as Python writes the number: 2.50, 1e3, 007."""
+        rest = np.flatnonzero(found == UNKNOWN)
+        if len(rest):
+            cells = texts.take(pa.array(rest)).dictionary_encode()
+            entries = [self._position(number_of(text)) for text in cells.dictionary.to_pylist()]
+            found[rest] = np.array([*entries, UNKNOWN], np.int32)[as_numpy(cells.indices, len(entries))]
+
+    def _position(self, number: int | float | None) -> int:
+        return UNKNOWN if number is None else self._positions.get(number, UNKNOWN)
+
+
+def as_numpy(cells: pa.Array, null: int | None = None) -> Any:
+    """As numpy, with nulls replaced."""
+    return (cells if null is None or not cells.null_count else pc.fill_null(cells, null)).to_numpy(zero_copy_only=False)
+
+
+def _written(value: Value, kind: pa.DataType) -> Any:
+    """The value in a column type, None where the type cannot hold it."""
+    if is_text(kind):
+        return str(value)
+    assert not isinstance(value, str)
+    if pa.types.is_floating(kind):
+        if pa.types.is_float32(kind):
+            return np.float32(value) if abs(value) < 2**127 else None
+        return float(value) if abs(value) < 2**1023 and float(value) == value else None
+    limits = np.iinfo(kind.to_pandas_dtype())
+    return int(value) if value == int(value) and limits.min <= value <= limits.max else None
+
+
+def number_of(text: str | None) -> int | float | None:
+    """The number that a text is, None if it is none."""
+    if text is None or "_" in text:
+        return None
+    for read in (int, float):
+        try:
+            return read(text)
+        except ValueError:
+            continue
+    return None
+
+
+def group_names(plan: Plan) -> list[str]:
+    """The names of the plan's groups; none where there is one group without a name."""
+    return [group.name for group in plan.groups if group.name is not None]
+
+
+def group_column_of(plan: Plan, asked: str | None) -> str | None:
+    """Where the groups are: the column 'group' unless another is named; nowhere if the plan names no groups."""
+    if group_names(plan):
+        return asked or "group"
+    if asked is not None:
+        raise InputError(f"This plan has no named groups. Got the group column '{asked}'; leave it out.")
+    return None

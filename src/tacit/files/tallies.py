@@ -1,0 +1,426 @@
+"""Reports in, a tally out; tallies to and from files.
+
+A report that the plan cannot have sent is refused: it is counted and never named. Parquet is grouped by DuckDB, so that
+a tally costs what the query costs; everything else streams through Arrow in bounded memory.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import tempfile
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from functools import reduce
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, overload
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from tacit.files.reading import (
+    BATCH_ROWS,
+    REPORT,
+    InputError,
+    Matcher,
+    Progress,
+    Source,
+    as_numpy,
+    careful,
+    format_of,
+    group_column_of,
+    group_names,
+    is_text,
+    literal_path,
+    no_raw_values,
+    number_of,
+    quoted,
+    reading,
+)
+from tacit.mechanism.core_tail import POSITION_BITS
+from tacit.plan.contract import Plan
+from tacit.plan.saving import atomic, write_text
+from tacit.tally import Counts, Tally, merge_all
+
+#: Weights and offsets beyond this are no use to a tally, see `tacit.tally`.
+_LARGEST_WEIGHT = 2.0**20
+#: Not a name that a file would use.
+_COUNT = "tacit: number of rows"
+_SUMS = ("weights", "squared_weights", "offsets")
+
+
+@overload
+def tally_file(
+    plan: Plan,
+    source: Any,
+    *,
+    report_column: str = ...,
+    group_column: str | None = ...,
+    weight_column: str | None = ...,
+    offset_column: str | None = ...,
+    by: None = ...,
+    progress: Progress | None = ...,
+    format: str | None = ...,
+) -> Tally: ...
+
+
+@overload
+def tally_file(
+    plan: Plan,
+    source: Any,
+    *,
+    report_column: str = ...,
+    group_column: str | None = ...,
+    weight_column: str | None = ...,
+    offset_column: str | None = ...,
+    by: str,
+    progress: Progress | None = ...,
+    format: str | None = ...,
+) -> dict[str, Tally]: ...
+
+
+def tally_file(
+    plan: Plan,
+    source: Any,
+    *,
+    report_column: str = REPORT,
+    group_column: str | None = None,
+    weight_column: str | None = None,
+    offset_column: str | None = None,
+    by: str | None = None,
+    progress: Progress | None = None,
+    format: str | None = None,
+) -> Tally | dict[str, Tally]:
+    """Count the reports of a file or a table; with `by`, one tally for each cell of that column, "" for null.
+
+    Refused are reports out of the mechanism's range, reports of groups that the plan does not have, and, where the
+    columns are named, reports without a weight or an offset of at most 2^20.
+    """
+    columns = _Columns(report_column, group_column_of(plan, group_column), by, weight_column, offset_column)
+    piles, done = _Piles(plan, columns), 0
+    with _opened(source, columns, format) as rows:
+        for table in rows.tables():
+            done += piles.add(table)
+            if progress is not None:
+                progress(done, rows.total)
+        if rows.malformed:
+            piles.refused[""] += len(rows.malformed)
+    return piles.tally("") if by is None else {key: piles.tally(key) for key in piles.keys}
+
+
+#: The same for tables in memory: data frames, Arrow tables and readers, mappings of columns, arrays of reports.
+tally_table = tally_file
+
+
+def read_tallies(plan: Plan, source: Any, *, by: str | None = None, **options: Any) -> tuple[Tally, dict[str, Tally]]:
+    """The tally of a file of reports, or a saved tally of the plan, and its parts by the `by` column.
+
+    `options` are those of `tally_file`.
+    """
+    if isinstance(source, str | Path) and _holds_tally(Path(source)):
+        tally = load_tally(source)
+        if tally.plan != plan.hash:
+            raise InputError(f"{source} is a tally of another plan: {tally.plan[:12]}…, not {plan.hash[:12]}….")
+        if by is not None:
+            raise InputError(f"{source} is a tally, which has no column '{by}'. Break the reports down instead.")
+        return tally, {}
+    if by is None:
+        return tally_file(plan, source, **options), {}
+    parts = tally_file(plan, source, by=by, **options)
+    return merge_all([Tally(plan.hash, {}), *parts.values()]), parts
+
+
+@dataclass(frozen=True)
+class _Columns:
+    """The columns of a tally run, None where there is none."""
+
+    report: str
+    group: str | None
+    by: str | None
+    weight: str | None
+    offset: str | None
+
+    @property
+    def names(self) -> list[str]:
+        names = (self.report, self.group, self.by, self.weight, self.offset)
+        return list(dict.fromkeys(name for name in names if name is not None))
+
+
+@contextmanager
+def _opened(source: Any, columns: _Columns, format: str | None) -> Iterator[Source]:
+    """The rows, or, from DuckDB, the different rows with a column that counts them."""
+    with reading(source, columns.names, format) as opened:
+        weighted = columns.weight is not None or columns.offset is not None
+        if weighted or not isinstance(source, str | Path) or not _duckdb_reads(source, format):
+            yield opened
+            return
+        with _distinct_rows(str(source), columns.names) as batches:
+            yield replace(opened, batches=batches)
+
+
+def _duckdb_reads(path: str | Path, format: str | None) -> bool:
+    """Whether it is Parquet, DuckDB is there, and its names differ in more than case, which DuckDB cannot tell."""
+    if format_of(path, format) != "parquet" or importlib.util.find_spec("duckdb") is None:
+        return False
+    names = pq.read_schema(path).names
+    return len({name.lower() for name in names}) == len(names)
+
+
+@contextmanager
+def _distinct_rows(path: str, names: list[str]) -> Iterator[Iterator[pa.RecordBatch]]:
+    import duckdb
+
+    keys = ", ".join(quoted(name) for name in names)
+    # In the order of the reports, see `_Piles`.
+    query = f"""SELECT {keys}, count(*) AS {quoted(_COUNT)}
+        FROM read_parquet(?, hive_partitioning = false) GROUP BY {keys} ORDER BY {quoted(names[0])}"""
+    with ExitStack() as stack:
+        # Where groups outgrow the memory, DuckDB continues in this folder.
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="tacit-"))
+        settings: dict[str, Any] = {"memory_limit": "512MB", "temp_directory": folder}
+        connection = stack.enter_context(duckdb.connect(config=settings))
+        with no_raw_values(path, "parquet", (duckdb.Error,)):
+            reader = connection.sql(query, params=[literal_path(path)]).to_arrow_reader(BATCH_ROWS)
+        yield careful(reader, path, "parquet", duckdb.Error)
+
+
+class _Piles:
+    """Counts on their way to tallies: for each cell of the `by` column and each group, counts of growing size.
+
+    Counts that follow on each other are only put side by side, others are merged with those of similar size: many
+    reports, all different, cost one pass where they come in order and a logarithmic number of merges where not.
+    """
+
+    def __init__(self, plan: Plan, columns: _Columns) -> None:
+        self._plan, self._columns = plan, columns
+        self._match = None if columns.group is None else Matcher(group_names(plan), columns.group)
+        self._ranges = np.array([group.report_range for group in plan.groups], np.int64).T
+        self._piles: dict[tuple[str, int], list[Counts]] = defaultdict(list)
+        self.refused: dict[str, int] = defaultdict(int)
+
+    @property
+    def keys(self) -> list[str]:
+        """The cells of the `by` column, sorted."""
+        return sorted({key for key, _ in self._piles} | set(self.refused))
+
+    def add(self, table: pa.Table) -> int:
+        """Count a table; how many rows it stands for."""
+        reports = reports_of(table[self._columns.report], self._columns.report)
+        groups = self._groups(table, len(reports))
+        times = as_numpy(table[_COUNT]) if _COUNT in table.column_names else None
+        extra = [self._numbers(table, name) for name in (self._columns.weight, self._columns.offset)]
+        names, keys = self._keys(table, len(reports))
+        good = self._in_range(groups, reports)
+        for numbers in extra:
+            if numbers is not None:
+                good &= np.abs(numbers) <= _LARGEST_WEIGHT  # False for NaN.
+        for key, count in enumerate(np.bincount(keys[~good], None if times is None else times[~good])):
+            if count:
+                self.refused[names[key]] += int(count)
+        cells = np.where(good, keys.astype(np.int64) * len(self._plan.groups) + groups, -1)
+        for cell, rows in _classes(cells):
+            if cell >= 0:
+                key, group = divmod(cell, len(self._plan.groups))
+                parts = [None if column is None else column[rows] for column in (times, *extra)]
+                self._pile(names[key], group, _counts(reports[rows], *parts))
+        return len(reports) if times is None else int(times.sum())
+
+    def tally(self, key: str) -> Tally:
+        """The tally for one cell of the `by` column."""
+        counts = {
+            group.name: _joined(self._piles[key, k])
+            for k, group in enumerate(self._plan.groups)
+            if (key, k) in self._piles
+        }
+        return Tally(self._plan.hash, counts, self.refused.get(key, 0))
+
+    def _pile(self, key: str, group: int, counts: Counts) -> None:
+        pile = self._piles[key, group]
+        while pile and not _follows(pile[-1], counts) and len(pile[-1].reports) <= 2 * len(counts.reports):
+            counts = pile.pop().merge(counts)
+        pile.append(counts)
+
+    def _groups(self, table: pa.Table, size: int) -> NDArray[np.int32]:
+        return np.zeros(size, np.int32) if self._match is None else self._match(table[self._columns.group])
+
+    def _numbers(self, table: pa.Table, column: str | None) -> NDArray[np.float64] | None:
+        return None if column is None else numbers_of(table[column], column)
+
+    def _keys(self, table: pa.Table, size: int) -> tuple[list[str], NDArray[np.int32]]:
+        """The cells of the `by` column, each once, and which of them each row has."""
+        if self._columns.by is None:
+            return [""], np.zeros(size, np.int32)
+        cells = texts_of(table[self._columns.by], self._columns.by).combine_chunks().dictionary_encode()
+        return cells.dictionary.to_pylist(), as_numpy(cells.indices)
+
+    def _in_range(self, groups: NDArray[np.int32], reports: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Whether each group's mechanism can send the report."""
+        states, cells = reports >> POSITION_BITS, reports & ((1 << POSITION_BITS) - 1)
+        good: NDArray[np.bool_] = (groups >= 0) & (reports >= 0)
+        good &= (states < self._ranges[0][groups]) & (cells < self._ranges[1][groups])
+        return good
+
+
+def _classes(cells: NDArray[np.int64]) -> Iterator[tuple[int, Any]]:
+    """Each different cell with the rows that hold it."""
+    if len(cells) and (cells == cells[0]).all():
+        yield int(cells[0]), slice(None)
+        return
+    # Numpy sorts 16 bits in linear time.
+    order = np.argsort(cells.astype(np.int16) if cells.max(initial=0) < 2**15 else cells, kind="stable")
+    starts = np.flatnonzero(np.diff(cells[order], prepend=cells[order][:1] - 1))
+    for rows in np.split(order, starts[1:]):
+        if len(rows):
+            yield int(cells[rows[0]]), rows
+
+
+def _follows(first: Counts, second: Counts) -> bool:
+    """Whether all reports of the second are greater than those of the first, so that nothing has to be merged."""
+    return first.sums is None and second.sums is None and bool(first.reports[-1] < second.reports[0])
+
+
+def _joined(pile: list[Counts]) -> Counts:
+    if len(pile) > 1 and all(_follows(*pair) for pair in pairwise(pile)):
+        return Counts(*(np.concatenate([getattr(part, name) for part in pile]) for name in ("reports", "counts")))
+    return reduce(Counts.merge, reversed(pile))
+
+
+def _counts(reports: NDArray[np.int64], times: Any, weights: Any, offsets: Any) -> Counts:
+    """The counts of reports that came once each or `times` times."""
+    if times is None:
+        return Counts.of(reports, weights, offsets)
+    if (np.diff(reports) > 0).all():
+        return Counts(reports, times)
+    unique, inverse = np.unique(reports, return_inverse=True)
+    counts = np.zeros(len(unique), np.int64)
+    np.add.at(counts, inverse, times)
+    return Counts(unique, counts)
+
+
+def reports_of(cells: pa.ChunkedArray, column: str) -> NDArray[np.int64]:
+    """Each cell as a report; −1 where it is not a whole number from 0, in text one of up to 18 digits.
+
+    >>> reports_of(pa.chunked_array([["3", "x", None, "4.5", "-1"]]), "report").tolist()
+    [3, -1, -1, -1, -1]
+    """
+    cells = _decoded(cells)
+    kind = cells.type
+    if pa.types.is_null(kind):
+        return np.full(len(cells), -1)
+    if is_text(kind):
+        whole = pc.fill_null(pc.match_substring_regex(cells, "^[0-9]{1,18}$"), False)
+        cells = pc.if_else(whole, cells, "-1").cast(pa.int64())
+    elif pa.types.is_floating(kind):
+        floats = pc.fill_null(cells.cast(pa.float64()), -1.0).to_numpy()
+        fits = (floats >= 0) & (floats < 2.0**63) & (np.floor(floats) == floats)
+        return np.where(fits, floats, -1.0).astype(np.int64)
+    elif not pa.types.is_integer(kind):
+        raise InputError(f"The column '{column}' must hold integers. Got {kind} instead.")
+    # Unsigned reports of 2^63 and more wrap to negative ones, which no plan knows.
+    reports: NDArray[np.int64] = as_numpy(cells, 0).astype(np.int64)
+    if cells.null_count:
+        reports[as_numpy(pc.is_null(cells))] = -1
+    return reports
+
+
+def numbers_of(cells: pa.ChunkedArray, column: str) -> NDArray[np.float64]:
+    """Each cell as a float; NaN where it is none."""
+    cells = _decoded(cells)
+    if is_text(cells.type):
+        try:
+            cells = cells.cast(pa.float64())
+        except pa.ArrowInvalid:
+            read = [number_of(text) for text in cells.to_pylist()]
+            usable = [np.nan if number is None or abs(number) > 2**64 else number for number in read]
+            return np.array(usable, np.float64)
+    try:
+        return np.asarray(pc.fill_null(cells.cast(pa.float64(), safe=False), np.nan).to_numpy(), dtype=np.float64)
+    except pa.ArrowException:
+        raise InputError(f"The column '{column}' must hold numbers. Got {cells.type} instead.") from None
+
+
+def texts_of(cells: pa.ChunkedArray, column: str) -> pa.ChunkedArray:
+    """Each cell as a string, the empty one where it is null."""
+    try:
+        return pc.fill_null(_decoded(cells).cast(pa.string()), "")
+    except pa.ArrowException:
+        raise InputError(f"The column '{column}' cannot be written as text. It is {cells.type}.") from None
+
+
+def _decoded(cells: pa.ChunkedArray) -> pa.ChunkedArray:
+    return cells.cast(cells.type.value_type) if pa.types.is_dictionary(cells.type) else cells
+
+
+# -- tallies in files ---------------------------------------------------------------------------------------------
+
+
+def save_tally(tally: Tally, path: str | Path) -> None:
+    """Write a tally as JSON or, by the extension .parquet, as a table of group, report, count; atomically."""
+    if _tally_format(path) == ".json":
+        write_text(path, json.dumps(tally.to_dict(), ensure_ascii=False) + "\n")
+        return
+    with atomic(path) as draft:
+        pq.write_table(_to_table(tally), draft)
+
+
+def load_tally(path: str | Path) -> Tally:
+    """Read what `save_tally` wrote, and refuse what no tally can hold."""
+    kind = _tally_format(path)
+    if not Path(path).is_file():
+        raise InputError(f"There is no file {path}.")
+    try:
+        if kind == ".json":
+            return Tally.from_dict(json.loads(Path(path).read_text(encoding="utf-8")))
+        return Tally.from_dict(_from_table(pq.read_table(path)))
+    except (pa.ArrowException, OSError, KeyError, TypeError, AttributeError, ValueError) as error:
+        raise InputError(f"{path} is not a tally: {type(error).__name__} {error}") from error
+
+
+def _holds_tally(path: Path) -> bool:
+    if path.suffix.lower() != ".parquet" or not path.is_file():
+        return path.suffix.lower() == ".json"
+    with no_raw_values(str(path), "parquet"):
+        return b"tacit_tally" in (pq.read_schema(path).metadata or {})
+
+
+def _tally_format(path: str | Path) -> str:
+    suffix = Path(path).suffix.lower()
+    if suffix not in (".json", ".parquet"):
+        raise InputError(f"A tally is a .json or a .parquet file. Got '{Path(path).name}'.")
+    return suffix
+
+
+def _to_table(tally: Tally) -> pa.Table:
+    groups = tally.to_dict()["groups"]
+    weighted = any("weights" in group for group in groups)
+    columns: dict[str, Any] = {
+        "group": pa.array([group["group"] for group in groups for _ in group["reports"]], pa.string()),
+        "report": pa.array(np.concatenate([group["reports"] for group in groups] or [[]]), pa.int64()),
+        "count": pa.array(np.concatenate([group["counts"] for group in groups] or [[]]), pa.int64()),
+    }
+    for name in _SUMS if weighted else ():
+        columns[name] = pa.array([cell for group in groups for cell in group[name]], pa.string())
+    return pa.table(columns, metadata={"tacit_tally": "1", "plan": tally.plan, "refused": str(tally.refused)})
+
+
+def _from_table(table: pa.Table) -> Mapping[str, Any]:
+    """The dictionary that `Tally.from_dict` reads."""
+    about = {key.decode(): text.decode() for key, text in (table.schema.metadata or {}).items()}
+    known = {"report": "reports", "count": "counts"} | {name: name for name in _SUMS}
+    columns = {column: name for column, name in known.items() if column in table.column_names}
+    groups: list[dict[str, Any]] = []
+    for group in table["group"].unique().to_pylist():
+        mine = table.filter(pc.is_null(table["group"]) if group is None else pc.equal(table["group"], group))
+        groups.append({"group": group} | {name: mine[column].to_pylist() for column, name in columns.items()})
+    return {
+        "tacit_tally": int(about["tacit_tally"]),
+        "plan": about["plan"],
+        "refused": about["refused"],
+        "groups": groups,
+    }

@@ -1,0 +1,262 @@
+"""Individual priors at the curator: counts per prior and report, and the total with its interval.
+
+Reports are kept with their priors. The channel of a prior has Q(k|x) = c_k + s·1{x = k} (`tacit.personal`), so both
+estimators have a closed form for each prior, with p the prior, λ_k = s·p_k + c_k and ḡ = Σ p_x g(x):
+
+    mmse       t(k) = E[g|k] = ρ_k g(k) + (1 − ρ_k) ḡ  where ρ_k = s·p_k/λ_k,
+               Var(g|k) = ρ_k (1 − ρ_k) (g(k) − ḡ)² + (1 − ρ_k) Σ p_x (g(x) − ḡ)²
+    unbiased   t(k) = (g(k) − Σ_j c_j g(j)) / s, for which E[t(Y) | X = x] = g(x) whatever the prior is worth.
+
+An unbiased estimate takes a prior of zero as a fact: nobody is counted for a value that is impossible for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.estimates.prior_check import MIN_EXPECTED, PriorCheck
+from tacit.estimates.total import Estimate, Row, project_to_counts
+from tacit.personal.contract import Integers64, PersonalPlan, as_rows, channels, prior_rows, valid_rows
+from tacit.prior import Floats
+from tacit.tally import UNIT, Counts
+from tacit.task import Histogram, Survey, WeightedSum
+
+#: Weights t(k) worked on at a time: priors × reports × components.
+_CHUNK = 2**20
+#: Directions in which the report counts hardly vary (in units of their correlations) are left out of the prior check.
+_SMALLEST_SPREAD = 1e-3
+
+
+@dataclass(frozen=True, eq=False)
+class PersonalTally:
+    """The different priors that came, in ascending order, and how often each came with each report.
+
+    `counts` holds the code index·d + report, with the sums of public weights where there are any (`tacit.tally`), so
+    tallies of any split of the reports merge to the same. `refused` counts what the plan cannot have sent.
+    """
+
+    plan: str
+    priors: Integers64
+    counts: Counts
+    refused: int = 0
+
+    @classmethod
+    def of(
+        cls, plan: PersonalPlan, priors: Any, reports: Any, weights: Any = None, offsets: Any = None
+    ) -> PersonalTally:
+        """Count reports that came with these priors (and with public weights and offsets, for a weighted sum).
+
+        >>> plan = PersonalPlan.of(Survey("yes"), ["no", "yes"], 1, 1000)
+        >>> PersonalTally.of(plan, [100, 250, 100], [1, 0, 1]).to_dict()["priors"]
+        [[750, 250], [900, 100]]
+        """
+        rows, sent, d = as_rows(plan, priors), np.asarray(reports, dtype=np.int64), len(plan.values)
+        good = valid_rows(plan, rows) & (sent >= 0) & (sent < d)
+        good &= rows[np.arange(len(rows)), np.where(good, sent, 0)] > 0
+        distinct, inverse = _distinct(rows[good], plan.resolution)
+        public = (None if column is None else np.asarray(column)[good] for column in (weights, offsets))
+        return cls(plan.hash, distinct, Counts.of(inverse * d + sent[good], *public), int((~good).sum()))
+
+    @property
+    def n_reports(self) -> int:
+        return self.counts.total
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PersonalTally) and self.to_dict() == other.to_dict()
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def merge(self, other: PersonalTally) -> PersonalTally:
+        """Both together. Refuses the tally of another plan."""
+        if self.plan != other.plan:
+            raise ValueError(f"These tallies belong to different plans: {self.plan[:12]}… and {other.plan[:12]}….")
+        d = self.priors.shape[1]
+        both = np.concatenate([self.priors, other.priors])
+        distinct, inverse = _distinct(both, int(both[:1].sum()))
+        codes = inverse * d
+        mine, theirs = codes[: len(self.priors)], codes[len(self.priors) :]
+        first = replace(self.counts, reports=mine[self.counts.reports // d] + self.counts.reports % d)
+        second = replace(other.counts, reports=theirs[other.counts.reports // d] + other.counts.reports % d)
+        return PersonalTally(self.plan, distinct, first.merge(second), self.refused + other.refused)
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        about = {"tacit_personal_tally": 1, "plan": self.plan, "refused": self.refused}
+        return about | {"priors": self.priors.tolist()} | self.counts.to_dict()
+
+    @classmethod
+    def from_dict(cls, plan: PersonalPlan, data: Mapping[str, Any]) -> PersonalTally:
+        """The inverse of `to_dict`; refuses what no tally of the plan can hold."""
+        if data.get("tacit_personal_tally") != 1 or data["plan"] != plan.hash:
+            raise ValueError(f"Not a tally of the personal plan {plan.hash[:12]}….")
+        d, counts = len(plan.values), Counts.from_dict(data)
+        priors = prior_rows(plan, np.array(data["priors"], dtype=np.int64).reshape(-1, d))
+        distinct, inverse = _distinct(priors, plan.resolution)
+        index, sent = np.divmod(counts.reports, d)
+        if len(distinct) < len(priors) or (np.diff(inverse) < 0).any() or set(index) != set(range(len(priors))):
+            raise ValueError("A personal tally needs ascending priors, each with at least one report.")
+        if (priors[index, sent] == 0).any():
+            raise ValueError("A personal tally cannot hold a report of a value that is impossible for its prior.")
+        return cls(plan.hash, priors, counts, int(data["refused"]))
+
+
+def estimate(
+    plan: PersonalPlan,
+    tally: PersonalTally,
+    estimator: Literal["mmse", "unbiased"] = "mmse",
+    level: float = 0.95,
+    *,
+    project: bool = False,
+) -> Estimate:
+    """The total over the people of a tally, as `tacit.estimates.estimate` gives it for groups.
+
+    `influence` is the most that one forged report can move a row while its prior is the one the curator holds.
+    """
+    if estimator not in ("mmse", "unbiased"):
+        raise ValueError(f"The 'estimator' of a personal plan must be mmse or unbiased. Got {estimator!r} instead.")
+    if not 0 < level < 1:
+        raise ValueError(f"The 'level' must lie between 0 and 1. Got {level} instead.")
+    if tally.plan != plan.hash:
+        raise ValueError(f"This tally belongs to another plan: {tally.plan[:12]}…, not {plan.hash[:12]}….")
+    from scipy.special import ndtri
+
+    times, first, second, offset = _dense(plan, tally)
+    total, variance, influence = np.full(plan.g.shape[1], offset), np.zeros(plan.g.shape[1]), 0.0
+    for part in _parts(plan, len(tally.priors)):
+        t, spread = _weights(plan, tally.priors[part], estimator)
+        total += np.einsum("ik,ikc->c", first[part], t)
+        variance += np.einsum("ik,ikc->c", second[part], spread)
+        possible = (tally.priors[part] > 0)[:, :, None]
+        reach = t.max(axis=1, where=possible, initial=-np.inf) - t.min(axis=1, where=possible, initial=np.inf)
+        influence = max(influence, float(reach.max()))
+    errors = np.sqrt(np.maximum(variance, 0.0))
+    shown = _projected(plan, total, tally.n_reports) if project else total
+    width = float(ndtri(0.5 + level / 2)) * errors
+    columns = zip(_row_values(plan), shown, errors, total - width, total + width, strict=True)
+    rows = tuple(Row(value, *map(float, numbers)) for value, *numbers in columns)
+    checks = (check_priors(plan, tally.priors, times),) if tally.n_reports else ()
+    return Estimate(tally.n_reports, estimator, level, rows, checks, influence, project)
+
+
+def expected_mse(plan: PersonalPlan, priors: Any) -> Floats:
+    """Each person's part of the expected squared error of the mmse estimate, Σ_k λ_k Σ_c Var(g_c|k); parts add up.
+
+    >>> plan = PersonalPlan.of(Survey("yes"), ["no", "yes"], 1, 1000)
+    >>> expected_mse(plan, [100, 500]).round(6).tolist()
+    [0.079138, 0.150106]
+    """
+    rows = prior_rows(plan, priors)
+    error = np.zeros(len(rows))
+    for part in _parts(plan, len(rows)):
+        error[part] = np.einsum("ik,ikc->i", _chances(plan, rows[part])[2], _weights(plan, rows[part], "mmse")[1])
+    return error
+
+
+def check_priors(plan: PersonalPlan, priors: Integers64, times: Floats) -> PriorCheck:
+    """Do the reports contradict the priors? `times` counts, for each prior, how often each report came.
+
+    Under the priors, with N_i people of prior i, the vector U = (Σ_i (n_ik − N_i λ_ik))_k has mean zero and covariance
+    Σ_i N_i (diag λ_i − λ_i λ_iᵀ), which is less than Pearson's denominators say as soon as people differ. So the
+    statistic is UᵀCov⁺U, a chi-square with as many degrees as the covariance has directions. One more component,
+    Σ_ik (n_ik − N_i λ_ik) p_ik, asks whether people report what their own prior expects as often as it should: priors
+    too sure of themselves can be right in the sum over people and still be wrong about everybody.
+    """
+    from scipy.special import chdtrc
+
+    chance, people = _chances(plan, priors)[2], times.sum(axis=1)
+    belief = priors / plan.resolution
+    excess = times - people[:, None] * chance
+    centred = belief - (chance * belief).sum(axis=1, keepdims=True)
+    score = np.append(excess.sum(axis=0), (excess * belief).sum())
+    expected = people @ chance
+    covariance = np.zeros((len(score), len(score)))
+    covariance[:-1, :-1] = np.diag(expected) - (people[:, None] * chance).T @ chance
+    covariance[-1, :-1] = covariance[:-1, -1] = people @ (chance * centred)
+    covariance[-1, -1] = people @ (chance * centred**2).sum(axis=1)
+    # Rare reports have no normal distribution of their own: they count with the rest.
+    often = np.append(np.minimum(expected, expected.sum() - expected) >= MIN_EXPECTED, people.sum() >= 2 * MIN_EXPECTED)
+    scale = np.sqrt(np.maximum(np.diag(covariance), 0.0))
+    kept = np.flatnonzero(often & (scale > 1e-9 * np.sqrt(people.sum())))
+    if not len(kept):
+        return PriorCheck(None, 0.0, 0, 1.0)
+    correlations = covariance[np.ix_(kept, kept)] / np.outer(scale[kept], scale[kept])
+    spread, directions = np.linalg.eigh(correlations)
+    seen = spread > _SMALLEST_SPREAD
+    parts = directions.T[seen] @ (score[kept] / scale[kept])
+    statistic, degrees = float((parts**2 / spread[seen]).sum()), int(seen.sum())
+    return PriorCheck(None, statistic, degrees, float(chdtrc(degrees, statistic)))
+
+
+def _weights(plan: PersonalPlan, priors: Integers64, estimator: str) -> tuple[Floats, Floats]:
+    """t(k) and the variance it stands for, per prior, report and component of g."""
+    # Differences from the middle of g, so that a large offset does not cancel.
+    middle = plan.g.mean(axis=0)
+    g = plan.g - middle
+    common, truth, chance = _chances(plan, priors)
+    if estimator == "mmse":
+        belief = priors / plan.resolution
+        honest = (truth * belief / np.where(chance > 0, chance, 1.0))[:, :, None]
+        mean = (belief @ g)[:, None]
+        varies = (belief @ g**2)[:, None] - mean**2
+        shift = honest * (g - mean)
+        return middle + mean + shift, shift * (1 - honest) * (g - mean) + (1 - honest) * varies
+    solved = (g - (common @ g)[:, None]) / truth[:, :, None]
+    spread = (common[:, None] @ solved**2) + truth[:, :, None] * solved**2 - g**2
+    return middle + solved, (spread - common[:, None] @ spread) / truth[:, :, None]
+
+
+def _chances(plan: PersonalPlan, priors: Integers64) -> tuple[Floats, Floats, Floats]:
+    """c and λ of shape (priors, reports), s of shape (priors, 1)."""
+    common, truth = (part / 2.0**plan.word_bits for part in channels(plan, np.ascontiguousarray(priors.T)))
+    return common.T, truth[:, None], truth[:, None] * priors / plan.resolution + common.T
+
+
+def _dense(plan: PersonalPlan, tally: PersonalTally) -> tuple[Floats, Floats, Floats, float]:
+    """Counts, Σ a and Σ a² per prior and report, and Σ b."""
+    counts, shape = tally.counts, tally.priors.shape
+    columns = np.zeros((3, tally.priors.size))
+    columns[:, counts.reports] = counts.counts
+    offset = 0.0
+    if counts.sums is not None and isinstance(plan.task, WeightedSum):
+        sums = counts.sums.astype(np.float64) * UNIT
+        columns[1:, counts.reports] = sums[:2]
+        offset = float(sums[2].sum())
+    times, first, second = columns.reshape(3, *shape)
+    return times, first, second, offset
+
+
+def _parts(plan: PersonalPlan, size: int) -> Iterator[slice]:
+    step = max(1, _CHUNK // plan.g.size)
+    return (slice(start, start + step) for start in range(0, size, step))
+
+
+def _distinct(rows: Integers64, total: int) -> tuple[Integers64, NDArray[np.int64]]:
+    """The different rows in lexicographic order, and which of them each row is."""
+    bits, d = total.bit_length(), rows.shape[1]
+    if bits * (d - 1) > 62:
+        distinct, inverse = np.unique(rows, axis=0, return_inverse=True)
+        return distinct, inverse.reshape(-1).astype(np.int64)
+    # The last number follows from the others, which fit one word.
+    keys = np.zeros(len(rows), dtype=np.int64)
+    for units in rows.T[:-1]:
+        keys = (keys << bits) | units
+    _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
+    return rows[first], inverse.astype(np.int64)
+
+
+def _row_values(plan: PersonalPlan) -> list[Any]:
+    if isinstance(plan.task, Histogram):
+        return list(plan.values)
+    return [plan.task.wanted[0] if isinstance(plan.task, Survey) and len(plan.task.wanted) == 1 else None]
+
+
+def _projected(plan: PersonalPlan, total: Floats, n_reports: int) -> Floats:
+    if isinstance(plan.task, Histogram):
+        return project_to_counts(total, n_reports)
+    clipped: Floats = np.clip(total, 0.0, n_reports) if isinstance(plan.task, Survey) else total
+    return clipped

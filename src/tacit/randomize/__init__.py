@@ -1,0 +1,1 @@
+"""Secure random words, and the randomizer that turns answers into reports."""

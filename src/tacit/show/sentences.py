@@ -1,0 +1,128 @@
+"""Plans, promises and estimates in words: the sentences that the command, reports and the service share."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any
+
+from tacit.estimates import Estimate
+from tacit.estimates.prior_check import PriorCheck
+from tacit.mechanism.auditing import Belief, belief, percent
+from tacit.mechanism.table import Channel
+from tacit.plan.contract import Group, Plan
+from tacit.prior import Value
+from tacit.task import Histogram, Survey
+
+
+def group_label(name: str | None) -> str:
+    """A group's name; a plan without groups is about everybody."""
+    return "everybody" if name is None else name
+
+
+def promise(group: Group) -> str:
+    """What a respondent of this group is promised, as a sentence."""
+    return (
+        f"whatever is reported, {_belief(group)}; for any other belief, odds change by at most a factor of "
+        f"{_odds(group)}."
+    )
+
+
+def promise_cells(group: Group) -> tuple[str, ...]:
+    """The same for a table: group, rarest answer, believed before, at most, at least, and the factor for odds."""
+    moved = _belief(group)
+    shares = percent(moved.prior), percent(moved.high, "up"), percent(moved.low, "down")
+    return group_label(group.name), str(moved.value), *shares, f"× {_odds(group)}"
+
+
+def _odds(group: Group) -> str:
+    if group.odds_ratio is None:
+        return "∞"
+    whole, hundredths = divmod(math.ceil(group.odds_ratio * 100), 100)
+    return f"{whole}.{hundredths:02d}"
+
+
+def _belief(group: Group) -> Belief:
+    rarest = min(group.prior.support, key=lambda x: group.prior.weights[x])
+    value = group.prior.values[rarest]
+    if isinstance(group.mechanism, Channel):
+        return belief(group.mechanism, group.prior, value)
+    highest, lowest = group.mechanism.levels()
+    prior = group.prior.probability(value)
+    return Belief(value, prior, max(Fraction(0), prior * lowest), min(Fraction(1), prior * highest))
+
+
+def outside_values(group: Group) -> list[Value]:
+    """Values with prior zero, about which nothing can be promised."""
+    return [value for value, weight in zip(group.prior.values, group.prior.weights, strict=True) if not weight]
+
+
+def alarm(result: Estimate, check: PriorCheck) -> str:
+    """What a contradicted prior means for this estimate."""
+    if result.estimator == "mmse":
+        return str(check)
+    name = "The reports" if check.group is None else f"The reports of group {check.group!r}"
+    return f"{name} contradict the prior (p = {check.p_value:.1g}); the estimator {result.estimator!r} does not use it."
+
+
+def counts_people(plan: Plan) -> bool:
+    """Whether estimates are numbers of people, so that shares make sense."""
+    return isinstance(plan.task, Histogram | Survey)
+
+
+def estimate_headers(plan: Plan, result: Estimate) -> tuple[str, ...]:
+    """The columns of `estimate_cells`."""
+    return "estimate", "± error", f"{result.level * 100:g}% interval", "share" if counts_people(plan) else "mean"
+
+
+def estimate_cells(plan: Plan, result: Estimate, row: Any) -> tuple[str, ...]:
+    """One row of an estimate in words, with as many digits as its standard error deserves."""
+    if not math.isfinite(row.estimate):
+        return "–", "–", "–", "–"
+    estimate, error, low, high = (
+        digits(x, row.standard_error) for x in (row.estimate, row.standard_error, row.low, row.high)
+    )
+    n = max(result.n_reports, 1)
+    share = f"{row.estimate / n:.2%}" if counts_people(plan) else digits(row.estimate / n, row.standard_error / n)
+    return estimate, error, f"{low} … {high}", share
+
+
+def row_name(plan: Plan, value: Value | None) -> str:
+    """How a row is called: its value, the surveyed set, or the sum."""
+    if value is not None:
+        return str(value)
+    return " or ".join(map(str, plan.task.wanted)) if isinstance(plan.task, Survey) else "total"
+
+
+def finite(data: Any) -> Any:
+    """The same data with null for the numbers that JSON does not know.
+
+    >>> finite({"a": [1, math.inf]})
+    {'a': [1, None]}
+    """
+    if isinstance(data, dict):
+        return {key: finite(part) for key, part in data.items()}
+    if isinstance(data, list | tuple):
+        return [finite(part) for part in data]
+    return None if isinstance(data, float) and not math.isfinite(data) else data
+
+
+def digits(number: float, error: float) -> str:
+    """A number with two significant digits of its standard error.
+
+    >>> digits(8655.43, 77.2), digits(12.3456, 0.0123)
+    ('8,655', '12.346')
+    """
+    places = 1 if not 0 < error < math.inf else min(9, max(0, 1 - math.floor(math.log10(error))))
+    text = f"{number:,.{places}f}"
+    return text.lstrip("-") if not text.strip("-0.,") else text
+
+
+def significant(number: float) -> str:
+    """Three significant digits, thousands in groups.
+
+    >>> significant(0.01234567), significant(76.97), significant(5983.2)
+    ('0.0123', '77.0', '5,983')
+    """
+    places = 0 if number <= 0 else max(0, 2 - math.floor(math.log10(number)))
+    return f"{number:,.{places}f}"

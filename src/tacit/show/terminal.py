@@ -1,0 +1,267 @@
+"""What the command prints: plans, promises, channels and estimates in words and tables."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from tacit.designs.planning import expected_rmse
+from tacit.estimates import Estimate
+from tacit.mechanism.auditing import percent
+from tacit.mechanism.table import Channel
+from tacit.plan.contract import Group, Plan
+from tacit.show.sentences import (
+    alarm,
+    counts_people,
+    estimate_cells,
+    estimate_headers,
+    group_label,
+    outside_values,
+    promise,
+    promise_cells,
+    row_name,
+    significant,
+)
+from tacit.task import Histogram
+
+#: Longer tables are cut when printed for people; JSON and files hold everything.
+MAX_ROWS = 20
+#: A printed channel shows this many reports.
+MAX_REPORTS = 6
+
+
+def table(*headers: str, left: int = 1) -> Table:
+    """An airy table whose columns after the first `left` hold numbers."""
+    result = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
+    for place, header in enumerate(headers):
+        result.add_column(escape(header), justify="left" if place < left else "right", overflow="fold")
+    return result
+
+
+# -- plans ----------------------------------------------------------------------------------------------------------
+
+
+def group_summary(group: Group) -> dict[str, Any]:
+    """One group for JSON."""
+    certificate = group.certificate
+    mechanism = group.mechanism
+    return {
+        "group": group.name,
+        "epsilon": float(group.epsilon),
+        "notion": group.notion,
+        "outputs": mechanism.n_outputs if isinstance(mechanism, Channel) else None,
+        "mse": None if certificate is None else certificate.error,
+        "mse_lower_bound": None if certificate is None else certificate.error_bound,
+        "prior_variance": None if certificate is None else certificate.prior_variance,
+        "mse_ldp": None if certificate is None else certificate.ldp_error,
+        "method": None if certificate is None else certificate.method,
+        "status": None if certificate is None else certificate.status,
+        "levels": {name: None if math.isinf(level) else level for name, level in group.levels.items()},
+    }
+
+
+def plan_summary(plan: Plan, shares: Sequence[Fraction], respondents: int) -> dict[str, Any]:
+    """What a plan costs, for JSON: per group, for all respondents, and with LDP or no reports instead."""
+    return {
+        "groups": [group_summary(group) for group in plan.groups],
+        "respondents": respondents,
+        "expected_rmse": expected_rmse(plan, shares, respondents),
+        "rmse_without_reports": expected_rmse(plan, shares, respondents, "prior_variance"),
+    }
+
+
+def print_plan(console: Console, plan: Plan, summary: dict[str, Any], path: str) -> None:
+    """A plan for people: the cost, what LDP and no reports would have cost, and the promise in words."""
+    shown = table("group", "ε", "reports", "error", "proven best", "LDP", "no data")
+    for facts in summary["groups"][:MAX_ROWS]:
+        shown.add_row(
+            escape(group_label(facts["group"])),
+            f"{facts['epsilon']:g}",
+            "on a circle" if facts["outputs"] is None else str(facts["outputs"]),
+            *(_error(facts[key]) for key in ("mse", "mse_lower_bound", "mse_ldp", "prior_variance")),
+        )
+    console.print(shown)
+    _more(console, len(plan.groups), "groups")
+    console.print(
+        "[dim]error: root mean square, per respondent.  proven best: no channel can do better.\n"
+        "LDP: the best LDP channel found for this ε.  no data: the prior alone.[/dim]",
+        soft_wrap=True,
+    )
+    methods = sorted({facts["method"] for facts in summary["groups"] if facts["method"]})
+    console.print(f"[dim]method: {escape('; '.join(methods[:4]))}[/dim]\n")
+    what = "counts together are" if isinstance(plan.task, Histogram) else "total is"
+    console.print(
+        f"With {summary['respondents']:,} respondents the estimated {what} expected to be off by "
+        f"[bold]±{significant(summary['expected_rmse'])}[/bold]; "
+        f"guessing from the prior alone, by ±{significant(summary['rmse_without_reports'])}.\n",
+        soft_wrap=True,
+    )
+    print_promises(console, plan)
+    console.print(f"\nWrote [bold]{escape(path)}[/bold], plan {plan.hash[:12]}.", soft_wrap=True)
+
+
+def print_promises(console: Console, plan: Plan) -> None:
+    """The promise of each group from the plan's own numbers: a sentence for one, a table for several."""
+    if len(plan.groups) == 1:
+        console.print(f"The promise: {escape(promise(plan.groups[0]))}", soft_wrap=True)
+        return
+    console.print("The promise: how far a report can move the belief in the rarest answer.")
+    shown = table("group", "answer", "before", "at most", "at least", "odds, any belief", left=2)
+    for group in plan.groups[:MAX_ROWS]:
+        shown.add_row(*map(escape, promise_cells(group)))
+    console.print(shown)
+    _more(console, len(plan.groups), "groups")
+
+
+def print_audit(console: Console, plan: Plan) -> None:
+    """Levels and promises of a plan that holds."""
+    shown = table("group", "promised", "LIP", "up", "down", "LDP", "MIP")
+    for group in plan.groups[:MAX_ROWS]:
+        levels = [_level(group.levels[name]) for name in ("lip", "lip_upper", "lip_lower", "ldp", "mip")]
+        shown.add_row(escape(group_label(group.name)), f"{group.notion.upper()} {float(group.epsilon):g}", *levels)
+    console.print(shown)
+    _more(console, len(plan.groups), "groups")
+    console.print(
+        "[dim]LIP: how far a report raises (up) or lowers (down) a belief, as a logarithm.\n"
+        "LDP: the same for odds, under any belief.  MIP: mutual information.  Rounded up.[/dim]\n",
+        soft_wrap=True,
+    )
+    print_promises(console, plan)
+    for group in plan.groups[:MAX_ROWS]:
+        outside = outside_values(group)
+        if outside:
+            names = ", ".join(map(str, outside[:8])) + (", …" if len(outside) > 8 else "")
+            console.print(
+                f"Outside the guarantee of {escape(group_label(group.name))} (prior zero): {escape(names)}.",
+                soft_wrap=True,
+            )
+    console.print(f"\n[green]The plan holds[/green], decided in exact integers. Plan {plan.hash}.", soft_wrap=True)
+
+
+# -- channels -------------------------------------------------------------------------------------------------------
+
+
+def channel_facts(group: Group) -> dict[str, Any]:
+    """The exact integers of one group, for JSON. An implicit mechanism has no table; its description stands instead."""
+    facts = {"group": group.name, "values": list(group.prior.values), "prior": list(group.prior.weights)}
+    if not isinstance(group.mechanism, Channel):
+        return facts | {"weights": None, "denominator": None, "mechanism": group.to_dict()["mechanism"]}
+    return facts | {
+        "weights": [[str(cell) for cell in row] for row in group.mechanism.weights],
+        "denominator": str(group.mechanism.denominator),
+        "labels": list(group.mechanism.labels),
+    }
+
+
+def print_channels(console: Console, groups: Sequence[dict[str, Any]]) -> None:
+    """Channels as percentages; the exact integers are in the JSON."""
+    for facts in groups[:MAX_ROWS]:
+        console.print(f"[bold]{escape(group_label(facts['group']))}[/bold]: Pr(report | answer)")
+        if facts["weights"] is None:
+            console.print(
+                f"{len(facts['values']):,} answers: the mechanism is a rule, not a table; see --json and docs/plan.md."
+            )
+            continue
+        _print_channel(console, facts)
+    _more(console, len(groups), "groups")
+
+
+def _print_channel(console: Console, facts: dict[str, Any]) -> None:
+    labels = facts["labels"][:MAX_REPORTS]
+    shown = table("answer", "prior", *(f"{y}: {str(label)[:9]}" for y, label in enumerate(labels)))
+    total, denominator = sum(facts["prior"]), int(facts["denominator"])
+    for value, weight, row in list(zip(facts["values"], facts["prior"], facts["weights"], strict=True))[:MAX_ROWS]:
+        cells = [percent(Fraction(int(cell), denominator)) for cell in row[:MAX_REPORTS]]
+        shown.add_row(escape(str(value)), percent(Fraction(weight, total)), *cells)
+    console.print(shown)
+    _more(console, len(facts["values"]), "answers")
+    _more(console, len(facts["labels"]), "reports", MAX_REPORTS)
+    bits = denominator.bit_length() - 1
+    size = f"2^{bits}" if denominator == 2**bits else str(denominator)
+    console.print(f"[dim]Each report has its best guess beside it. Exact integers over {size}: --json.[/dim]\n")
+
+
+# -- estimates ------------------------------------------------------------------------------------------------------
+
+
+def print_estimate(console: Console, plan: Plan, result: Estimate) -> None:
+    """Estimates with intervals, the largest first where there are many, and the prior check in words."""
+    console.print(f"{result.n_reports:,} reports, estimator {result.estimator}")
+    if plan.question:
+        console.print(f"[bold]{escape(plan.question)}[/bold]", soft_wrap=True)
+    shown = table("answer" if counts_people(plan) else "", *estimate_headers(plan, result))
+    rows = result.rows
+    if len(rows) > MAX_ROWS:
+        rows = tuple(sorted(rows, key=lambda row: -_sortable(row.estimate))[:MAX_ROWS])
+    for row in rows:
+        shown.add_row(escape(row_name(plan, row.value)), *estimate_cells(plan, result, row))
+    console.print(shown)
+    if len(result.rows) > MAX_ROWS:
+        console.print(f"… the largest {MAX_ROWS} of {len(result.rows):,}; all with --json.")
+    for sentence in prior_sentences(result):
+        console.print(sentence, soft_wrap=True)
+    console.print(f"[dim]One forged report can move an estimate by at most {result.influence:.3g}.[/dim]")
+
+
+def print_breakdown(console: Console, plan: Plan, column: str, parts: Mapping[str, Estimate]) -> None:
+    """The parts of an estimate: one table for single totals, one after the other for histograms."""
+    console.print(f"\n[bold]by {escape(column)}[/bold]")
+    if isinstance(plan.task, Histogram):
+        for name, part in parts.items():
+            console.print(f"\n[bold]{escape(column)} = {escape(name or '(empty)')}[/bold]")
+            print_estimate(console, plan, part)
+        return
+    shown = table(column, "reports", *estimate_headers(plan, next(iter(parts.values())))) if parts else table(column)
+    for name, part in parts.items():
+        shown.add_row(escape(name or "(empty)"), f"{part.n_reports:,}", *estimate_cells(plan, part, part.rows[0]))
+    console.print(shown)
+    for name, part in parts.items():
+        for check in part.prior_check:
+            if check.contradicted:
+                console.print(f"[yellow]{escape(f'{column} = {name}: {alarm(part, check)}')}[/yellow]", soft_wrap=True)
+
+
+def prior_sentences(result: Estimate) -> list[str]:
+    """The prior check in words, as markup: each group that is contradicted, or one sentence if none is."""
+    checks = result.prior_check
+    alarms = [f"[yellow]{escape(alarm(result, check))}[/yellow]" for check in checks if check.contradicted]
+    if alarms or len(checks) <= 1:
+        return alarms or [escape(str(check)) for check in checks]
+    least = min(check.p_value for check in checks)
+    return [f"The reports of all {len(checks)} groups agree with their priors (smallest p = {least:.2g})."]
+
+
+def _more(console: Console, count: int, what: str, shown: int = MAX_ROWS) -> None:
+    if count > shown:
+        console.print(f"… and {count - shown:,} more {what}; all with --json.")
+
+
+def _sortable(number: float) -> float:
+    return number if math.isfinite(number) else -math.inf
+
+
+def _error(mean_square: float | None) -> str:
+    return "–" if mean_square is None else f"{math.sqrt(mean_square):.4g}"
+
+
+def _level(level: float) -> str:
+    return "∞" if math.isinf(level) else f"{math.ceil(level * 10000) / 10000:.4f}"
+
+
+def print_reproduction(console: Console, made: Any) -> None:
+    """What became of each figure: its remark, or what is missing."""
+    for outcome in made.outcomes:
+        if outcome.figure is None:
+            console.print(f"[yellow]{outcome.name}: left out. {escape(outcome.missing or '')}[/yellow]", soft_wrap=True)
+            continue
+        took = f"{outcome.seconds:.1f} s" if outcome.computed else "kept"
+        console.print(f"[bold]{escape(outcome.figure.title)}[/bold] ({took})", soft_wrap=True)
+        console.print(escape(outcome.figure.remark), soft_wrap=True)
+    console.print(f"wrote {escape(str(made.page))} in {made.seconds:.0f} s", soft_wrap=True)
