@@ -3,3 +3,7 @@
 import os
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+import pytest
+
+pytest.register_assert_rewrite("support")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tacit import Prior
 
-from strategies import priors
+from support.strategies import priors
 
 
 def test_floats_become_the_decimals_they_print_as():

@@ -21,13 +21,13 @@ from tacit import (
     unbiased_variance,
 )
 
-from strategies import channels, priors
+from support.strategies import channels, priors
 
 
 def enumerated_mse(task, respondents):
     """E|S − E[S|Y]|² by going through every combination of answers and reports."""
     total = 0.0
-    for reports in product(*(range(channel.n_outputs) for channel, _ in respondents)):
+    for reports in product(*(range(channel.n_possible_reports) for channel, _ in respondents)):
         joint, squares, probability = 0.0, 0.0, 0.0
         for answers in product(*(range(len(prior)) for _, prior in respondents)):
             weight = math.prod(

@@ -13,8 +13,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, Playwright, sync_playwright
 
-pytest.register_assert_rewrite("browsing")
-from browsing import Service, serving  # noqa: E402
+from support.browsing import Service, serving
 
 
 def chromium() -> str:

@@ -18,7 +18,7 @@ from tacit import Histogram
 from tacit.plan.contract import Plan
 from tacit.randomize.randomizer import PlanRandomizer
 
-from browsing import (
+from support.browsing import (
     DESKTOP,
     GUILTY,
     PHONE,

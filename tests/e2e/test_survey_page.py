@@ -15,7 +15,7 @@ from tacit.mechanism.core_tail import CoreTail
 from tacit.plan.contract import Plan, PlanError, contract_hash
 from tacit.server.store import survey_id
 
-from browsing import (
+from support.browsing import (
     CONFLICT,
     GUILTY,
     INNOCENT,

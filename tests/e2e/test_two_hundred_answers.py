@@ -16,7 +16,7 @@ from scipy.stats import binomtest, combine_pvalues
 from tacit.plan.contract import Plan
 from tacit.server.store import survey_id
 
-from browsing import (
+from support.browsing import (
     DESKTOP,
     GUILTY,
     INNOCENT,
@@ -29,7 +29,7 @@ from browsing import (
     tacit,
     yes_no_plan,
 )
-from wire import Sent
+from support.wire import Sent
 
 GUILTY_PEOPLE, INNOCENT_PEOPLE = 60, 140
 #: So many profiles are open at a time: their waiting overlaps.

@@ -10,8 +10,8 @@ import pytest
 
 from tacit.server.store import Store
 
-import postgres as pg
-import service
+from support import postgres as pg
+from support import service
 
 
 @pytest.fixture(scope="session")

@@ -16,8 +16,8 @@ from tacit.server import schema
 from tacit.server.invitations import from_text, to_text
 from tacit.server.store import Store
 
-from blinding import Signer, salt
-from service import Client, Days, grouped_plan, key, plain_plan, serving, stored
+from support.blinding import Signer, salt
+from support.service import Client, Days, grouped_plan, key, plain_plan, serving, stored
 
 CHANCE = random.Random(9474)
 

@@ -12,7 +12,7 @@ from tacit.server import guard, intake
 from tacit.server.guard import RateLimit, network
 from tacit.server.store import Store
 
-from service import TOKEN, Client, Days, key, plain_plan, serving, stored
+from support.service import TOKEN, Client, Days, key, plain_plan, serving, stored
 
 Headers = list[tuple[bytes, bytes]]
 

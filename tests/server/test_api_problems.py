@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -13,7 +12,8 @@ from sqlalchemy.exc import OperationalError
 from tacit.server.problems import MEDIA_TYPE
 from tacit.server.store import Store
 
-from service import Client, Days, key, plain_plan, serving
+from support.places import ROOT
+from support.service import Client, Days, key, plain_plan, serving
 
 UNKNOWN = "/api/surveys/0123456789abcdef"
 
@@ -232,7 +232,7 @@ def test_only_the_pages_own_files_are_served(shared: Client, path: str):
 
 
 def test_all_that_the_pages_load_is_served(shared: Client):
-    folder = Path(__file__).parents[2] / "src" / "tacit" / "server"
+    folder = ROOT / "src" / "tacit" / "server"
     kinds = {
         ".html": "text/html; charset=utf-8",
         ".js": "text/javascript; charset=utf-8",

@@ -13,7 +13,7 @@ import pytest
 from tacit.plan.contract import Plan
 from tacit.tally import Tally
 
-from service import Client, arc_plan, assert_nothing_bad_stored, can_send, grouped_plan, key, plain_plan, stored
+from support.service import Client, arc_plan, assert_nothing_bad_stored, can_send, grouped_plan, key, plain_plan, stored
 
 NDJSON, ARROW = "application/x-ndjson", "application/vnd.apache.arrow.stream"
 Row = tuple[str | None, int]

@@ -26,7 +26,7 @@ from tacit.server.store import Submission, survey_id
 from tacit.show.sentences import counts_people, promise, row_name
 from tacit.tally import Tally
 
-from service import FIRST_DAY, PLANS, Client, Days, arc_plan, grouped_plan, key, plain_plan
+from support.service import FIRST_DAY, PLANS, Client, Days, arc_plan, grouped_plan, key, plain_plan
 
 ESTIMATORS = ["mmse", "unbiased", "mle"]
 Number = float | None

@@ -13,7 +13,7 @@ from tacit.plan.contract import Plan
 from tacit.server.guard import Administrator
 from tacit.server.store import Store
 
-from service import FIRST_DAY, TOKEN, Client, Days, arc_plan, grouped_plan, plain_plan
+from support.service import FIRST_DAY, TOKEN, Client, Days, arc_plan, grouped_plan, plain_plan
 
 #: Everything that needs the token.
 ADMINISTRATION = [

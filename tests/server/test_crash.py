@@ -11,11 +11,12 @@ from pathlib import Path
 import httpx
 import pytest
 
-import postgres as pg
-from crash import BATCH_EVERY, BATCH_SIZE, Ledger, Service, load_and, reports_of, send_again, started
+from support import postgres as pg
+from support import wrong_servers
+from support.crash import BATCH_EVERY, BATCH_SIZE, Ledger, Service, load_and, reports_of, send_again, started
 
 ROUNDS = 5
-WRONG = str(Path(__file__).with_name("wrong_servers.py"))
+WRONG = wrong_servers.__file__
 
 
 def test_killed_again_and_again(where: str, tmp_path: Path):

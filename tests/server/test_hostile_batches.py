@@ -19,7 +19,17 @@ from tacit.plan.contract import Plan
 from tacit.server.batches import ARROW, NDJSON
 from tacit.server.store import Store, survey_id
 
-from service import Client, Days, arc_plan, assert_nothing_bad_stored, can_send, grouped_plan, key, serving, stored
+from support.service import (
+    Client,
+    Days,
+    arc_plan,
+    assert_nothing_bad_stored,
+    can_send,
+    grouped_plan,
+    key,
+    serving,
+    stored,
+)
 
 PLANS = [grouped_plan(), arc_plan()]
 FEW = settings(max_examples=80, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))

@@ -24,8 +24,8 @@ from tacit.server.app import make_app
 from tacit.server.invitations import CredentialKey
 from tacit.server.store import Store, survey_id
 
-from listening import listening
-from service import TOKEN, Days, assert_nothing_bad_stored, grouped_plan
+from support.listening import listening
+from support.service import TOKEN, Days, assert_nothing_bad_stored, grouped_plan
 
 CHECKS = [
     not_a_server_error,

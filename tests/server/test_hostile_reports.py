@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tacit.plan.contract import Plan
 from tacit.server.store import Store, survey_id
 
-from service import (
+from support.service import (
     Client,
     Days,
     arc_plan,

@@ -6,7 +6,6 @@ import json
 import re
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,10 +13,11 @@ from jsonschema import Draft202012Validator
 
 from tacit.server import app
 
-from service import Client, key, plain_plan
+from support.places import ROOT
+from support.service import Client, key, plain_plan
 
 #: The page that names every route.
-SERVICE_PAGE = Path(__file__).parents[2] / "docs" / "service.md"
+SERVICE_PAGE = ROOT / "docs" / "service.md"
 
 
 @pytest.fixture
@@ -132,9 +132,7 @@ def test_the_service_imports_no_design_and_nothing_heavy():
     assert "tacit.server.store" in modules
     roots = {name.partition(".")[0] for name in modules}
     assert not roots & {"numba", "matplotlib", "duckdb", "pandas", "typer", "httpx", "playwright"}
-    assert not [
-        name for name in modules if name.startswith(("tacit.designs", "tacit.evaluation"))
-    ]
+    assert not [name for name in modules if name.startswith(("tacit.designs", "tacit.evaluation"))]
     assert "pyarrow" not in roots, "only batches need it"
 
 

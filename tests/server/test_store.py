@@ -11,7 +11,7 @@ from tacit.server import schema
 from tacit.server.store import Store, Submission, survey_id
 from tacit.tally import Counts, Tally, merge_all
 
-from service import FIRST_DAY, Days, arc_plan, grouped_plan, key, plain_plan, stored
+from support.service import FIRST_DAY, Days, arc_plan, grouped_plan, key, plain_plan, stored
 
 PLAIN, GROUPED = survey_id(plain_plan()), survey_id(grouped_plan())
 

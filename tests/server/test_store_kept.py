@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from tacit.server.store import Store, Submission, survey_id
 
-from service import Days, key, plain_plan
+from support.service import Days, key, plain_plan
 
 PLAIN = survey_id(plain_plan())
 #: The whole schema: a new column has to be written here, and in docs/service-data.md.

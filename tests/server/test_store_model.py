@@ -14,7 +14,7 @@ from tacit.plan.contract import Plan
 from tacit.server import schema
 from tacit.server.store import Store, Submission, survey_id
 
-from service import FIRST_DAY, Days, grouped_plan, key, plain_plan
+from support.service import FIRST_DAY, Days, grouped_plan, key, plain_plan
 
 PLANS = {survey_id(plan): plan for plan in (plain_plan(), grouped_plan())}
 UNKNOWN = "f" * 16

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 
 from tacit.server.store import Store, Submission, _RepeatedError, survey_id
 
-from service import Days, grouped_plan, key, plain_plan, stored
+from support.service import Days, grouped_plan, key, plain_plan, stored
 
 PLAIN, GROUPED = survey_id(plain_plan()), survey_id(grouped_plan())
 #: Nothing here may wait for a lock in a circle; PostgreSQL would notice after a second and fail the transaction.

@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from service import plain_plan
+from support.service import plain_plan
 
 
 def make_certificate(folder: Path) -> tuple[Path, Path]:

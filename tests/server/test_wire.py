@@ -13,9 +13,9 @@ import pytest
 from tacit.server import intake
 from tacit.server.store import Store, survey_id
 
-from crash import ROUTES, started
-from listening import connect, listening, read_all, read_answer
-from service import Days, plain_plan, stored
+from support.crash import ROUTES, started
+from support.listening import connect, listening, read_all, read_answer
+from support.service import Days, plain_plan, stored
 
 HEALTH = b"GET /healthz HTTP/1.1\r\nHost: test\r\n\r\n"
 SECONDS = 0.5

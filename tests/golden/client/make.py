@@ -159,7 +159,7 @@ def chances(group: Group) -> list[list[Any]]:
     channel = group.mechanism
     if not isinstance(channel, Channel):
         return []
-    cells = [(x, y) for x in range(len(channel.values)) for y in range(channel.n_outputs)][
+    cells = [(x, y) for x in range(len(channel.values)) for y in range(channel.n_possible_reports)][
         :: 1 + channel.weights.size // 20
     ]
     return [

@@ -1,0 +1,369 @@
+"""The command: the path from a CSV to an estimate, JSON keys, exit codes, pipes, and documentation that is complete."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import typer.main
+from typer.testing import CliRunner
+
+from tacit.cli.serve import app
+
+from support.places import ROOT
+
+COMMANDS = typer.main.get_command(app).commands
+SCRIPT = [sys.executable, "-m", "tacit"]
+
+PRIOR = "value,probability\nyes,0.2\nno,0.8\n"
+GROUPS = "group,value,count\nyoung,0,30\nyoung,1,70\nold,0,400\nold,1,100\n"
+
+
+@dataclass(frozen=True)
+class Ran:
+    exit_code: int
+    stdout: str
+    stderr: str
+
+
+def run(words: Iterable[object], stdin: str | None = None) -> Ran:
+    """Run the command in this process; in one of its own where it reads standard input."""
+    texts = [str(word) for word in words]
+    if stdin is None:
+        ran = CliRunner().invoke(app, texts)
+        assert ran.exception is None or isinstance(ran.exception, SystemExit), repr(ran.exception)
+        return Ran(ran.exit_code, ran.stdout, ran.stderr)
+    done = subprocess.run([*SCRIPT, *texts], input=stdin, capture_output=True, text=True, check=False)
+    return Ran(done.returncode, done.stdout, done.stderr)
+
+
+def tacit(*words: object, code: int = 0, stdin: str | None = None) -> str:
+    """Run the command, and return what it printed."""
+    ran = run(words, stdin)
+    assert ran.exit_code == code, f"{words}: {ran.stdout} {ran.stderr}"
+    return ran.stdout
+
+
+def refused(*words: object, stdin: str | None = None) -> str:
+    """Run a command that must fail as bad input: exit code 2, nothing printed, one line on standard error."""
+    ran = run(words, stdin)
+    assert (ran.exit_code, ran.stdout) == (2, ""), f"{words}: {ran.stdout} {ran.stderr}"
+    (line,) = ran.stderr.splitlines()
+    assert line.startswith("error: ")
+    return line
+
+
+@pytest.fixture(autouse=True)
+def _in_an_empty_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def planned(tmp_path_factory) -> bytes:
+    folder = tmp_path_factory.mktemp("planned")
+    (folder / "priors.csv").write_text(PRIOR)
+    words = ["--task", "survey", "--value", "yes", "--epsilon", 1, "-o", folder / "plan.json"]
+    tacit("plan", folder / "priors.csv", *words)
+    return (folder / "plan.json").read_bytes()
+
+
+@pytest.fixture
+def plan(planned) -> Path:
+    Path("priors.csv").write_text(PRIOR)
+    Path("plan.json").write_bytes(planned)
+    return Path("plan.json")
+
+
+@pytest.fixture
+def reports(plan) -> Path:
+    Path("answers.csv").write_text("value,region\n" + "yes,north\n" * 200 + "no,south\n" * 800)
+    tacit("perturb", plan, "answers.csv", "-o", "reports.csv", "--keep", "region")
+    return Path("reports.csv")
+
+
+# -- the path from a prior to an estimate ---------------------------------------------------------------------------
+
+
+def test_four_commands_lead_from_two_csv_files_to_an_estimate_with_an_interval():
+    Path("priors.csv").write_text(PRIOR)
+    Path("answers.csv").write_text("value\n" + "yes\n" * 200 + "no\n" * 800)
+    tacit("plan", "priors.csv", "--task", "survey", "--value", "yes", "--epsilon", "1", "-o", "plan.json")
+    tacit("perturb", "plan.json", "answers.csv", "-o", "reports.parquet")
+    tacit("tally", "plan.json", "reports.parquet", "-o", "tally.json")
+    text = tacit("estimate", "plan.json", "tally.json")
+    assert re.search(r"yes +[\d,]+ +[\d.]+ +[\d,]+ … [\d,]+", text)
+    assert "95% interval" in text
+
+
+def test_the_plan_in_words_states_cost_and_promise(plan):
+    text = tacit("plan", "priors.csv", "--task", "survey", "--value", "yes", "--epsilon", 1)
+    assert "0.3414" in text
+    assert "someone believed to be 'yes' with 20% is believed with at most 54.4% and at least 7.35%" in text
+
+
+def test_plan_json():
+    Path("groups.csv").write_text(GROUPS)
+    data = json.loads(tacit("plan", "groups.csv", "--task", "sum", "--epsilon", "1/2", "-o", "p.json", "--json"))
+    assert [group["group"] for group in data["groups"]] == ["young", "old"]
+    for group in data["groups"]:
+        keys = {"group", "epsilon", "outputs", "mse", "mse_lower_bound", "prior_variance", "levels"}
+        assert keys <= group.keys()
+        assert group["levels"].keys() == {"lip", "lip_upper", "lip_lower", "ldp", "mip"}
+        assert group["epsilon"] == 0.5
+        assert group["levels"]["lip"] <= 0.5 + 1e-12
+        assert group["mse_lower_bound"] <= group["mse"] <= group["prior_variance"]
+    assert data["plan"] == json.loads(Path("p.json").read_text())["hash"]
+
+
+def test_audit_and_channel_json(plan):
+    audited = json.loads(tacit("audit", plan, "--json"))
+    assert audited["holds"]
+    assert audited["groups"][0]["levels"]["lip"] <= 1
+    (channel,) = json.loads(tacit("channel", plan, "--json"))["groups"]
+    assert channel["group"] is None
+    assert channel["values"] == ["yes", "no"]
+    assert channel["prior"] == [1, 4]
+    assert {sum(map(int, row)) for row in channel["weights"]} == {int(channel["denominator"])}
+    assert all(isinstance(cell, str) for row in channel["weights"] for cell in row)
+
+
+def test_perturb_tally_and_merge_json(reports):
+    done = json.loads(tacit("perturb", "plan.json", "answers.csv", "-o", "more.jsonl", "--json"))
+    assert (done["rows"], done["reports"], done["skipped"]) == (1000, 1000, {})
+    one = json.loads(tacit("tally", "plan.json", reports, "-o", "one.json", "--json"))
+    two = json.loads(tacit("tally", "plan.json", "more.jsonl", "-o", "two.parquet", "--json"))
+    both = json.loads(tacit("merge", "one.json", "two.parquet", "-o", "both.json", "--json"))
+    assert (one["n_reports"], two["n_reports"], both["n_reports"], both["refused"]) == (1000, 1000, 2000, 0)
+
+
+def test_estimate_json(reports):
+    data = json.loads(tacit("estimate", "plan.json", reports, "--level", 0.9, "--by", "region", "--json"))
+    assert (data["n_reports"], data["estimator"], data["level"]) == (1000, "mmse", 0.9)
+    (row,) = data["estimates"]
+    assert row.keys() == {"value", "estimate", "standard_error", "low", "high"}
+    assert row["value"] == "yes"
+    assert row["low"] < row["estimate"] < row["high"]
+    (check,) = data["prior_check"]
+    assert check.keys() == {"group", "statistic", "p_value"}
+    assert data["by"].keys() == {"north", "south"}
+    assert sum(part["n_reports"] for part in data["by"].values()) == 1000
+    for estimator in ("unbiased", "mle"):
+        assert json.loads(tacit("estimate", "plan.json", reports, "--estimator", estimator, "--json"))["estimates"]
+
+
+def test_a_sum_is_one_estimate_without_a_value():
+    Path("groups.csv").write_text(GROUPS)
+    tacit("plan", "groups.csv", "--task", "weighted-sum", "--epsilon", 2, "-o", "p.json")
+    answers = "band,x,a,b\n" + "young,1,2,1\nold,0,3,0\n" * 50
+    Path("answers.csv").write_text(answers)
+    words = ["--column", "x", "--group-column", "band", "--keep", "a", "--keep", "b"]
+    tacit("perturb", "p.json", "answers.csv", "-o", "r.csv", *words)
+    weighted = ["--group-column", "band", "--weight-column", "a", "--offset-column", "b"]
+    direct = json.loads(tacit("estimate", "p.json", "r.csv", *weighted, "--json"))
+    tacit("tally", "p.json", "r.csv", *weighted, "-o", "t.json")
+    assert direct == json.loads(tacit("estimate", "p.json", "t.json", "--json"))
+    assert [row["value"] for row in direct["estimates"]] == [None]
+    assert {check["group"] for check in direct["prior_check"]} == {"young", "old"}
+
+
+def test_compare_json_and_plot():
+    Path("priors.csv").write_text(PRIOR)
+    words = ["priors.csv", "--task", "survey", "--value", "yes", "--epsilon", "1,0.5"]
+    rows = json.loads(tacit("compare", *words, "--json", "--plot", "c.png"))["rows"]
+    assert [row["epsilon"] for row in rows] == [0.5, 1.0]
+    assert rows[1]["lip"] < rows[1]["ldp"] < rows[1]["no_data"]
+    assert rows[1]["published_level"] > 1.26
+    assert Path("c.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_histogram_of_many_values_is_planned_fast_and_printed_short():
+    rows = "".join(f"{k},{1 + 10**6 // (k + 1)}\n" for k in range(41_270))
+    Path("pages.csv").write_text("value,count\n" + rows)
+    start = time.perf_counter()
+    text = tacit("plan", "pages.csv", "--task", "histogram", "--epsilon", 1, "-o", "p.json")
+    assert time.perf_counter() - start < 20
+    assert len(text.splitlines()) < 30
+    assert len(tacit("audit", "p.json").splitlines()) < 30
+    assert len(tacit("channel", "p.json").splitlines()) < 30
+    (row,) = json.loads(tacit("compare", "pages.csv", "--task", "histogram", "--epsilon", 1, "--json"))["rows"]
+    assert row["ldp"] is None
+    assert row["published"] is None
+    Path("answers.csv").write_text("value\n" + "0\n7\n" * 50)
+    tacit("perturb", "p.json", "answers.csv", "-o", "r.csv")
+    assert "all with --json" in tacit("estimate", "p.json", "r.csv", "--html", "r.html")
+    assert len(json.loads(tacit("estimate", "p.json", "r.csv", "--json"))["estimates"]) == 41_270
+    assert "needs a table" in refused("estimate", "p.json", "r.csv", "--estimator", "unbiased")
+
+
+# -- pipes ----------------------------------------------------------------------------------------------------------
+
+
+def test_answers_and_reports_can_be_piped(plan):
+    assert re.fullmatch(r'"?report"?\n([01]\n){3}', tacit("perturb", plan, "-", stdin="value\nyes\nno\nno\n"))
+    lines = '{"value": "yes"}\n{"value": "no"}\n'
+    formats = ["--input-format", "jsonl", "--output-format", "jsonl"]
+    piped = tacit("perturb", plan, "-", *formats, stdin=lines)
+    assert [json.loads(line).keys() for line in piped.splitlines()] == [{"report"}] * 2
+    tally = json.loads(tacit("tally", plan, "-", "--input-format", "jsonl", "-o", "-", stdin=piped))
+    assert sum(tally["groups"][0]["counts"]) == 2
+    renamed = "r\n0\n1\n1\n"
+    data = json.loads(tacit("estimate", plan, "-", "--report-column", "r", "--json", stdin=renamed))
+    assert data["n_reports"] == 3
+
+
+def test_a_plan_can_be_written_to_standard_output():
+    Path("priors.csv").write_text(PRIOR)
+    text = tacit("plan", "priors.csv", "--task", "histogram", "--epsilon", 1, "-o", "-")
+    Path("plan.json").write_text(text)
+    assert json.loads(tacit("audit", "plan.json", "--json"))["holds"] is True
+
+
+# -- what goes wrong ------------------------------------------------------------------------------------------------
+
+
+def test_a_plan_that_does_not_hold_fails_the_audit_with_code_1(plan):
+    from tacit.plan.contract import contract_hash
+
+    data = json.loads(plan.read_text())
+    data["groups"][0]["epsilon"] = "1/2"
+    Path("altered.json").write_text(json.dumps(data))
+    assert "altered" in json.loads(tacit("audit", "altered.json", "--json", code=1))["reason"]
+    data["hash"] = contract_hash(data)
+    Path("broken.json").write_text(json.dumps(data))
+    broken = json.loads(tacit("audit", "broken.json", "--json", code=1))
+    assert not broken["holds"]
+    assert "promise is not kept" in broken["reason"]
+    assert tacit("audit", "broken.json", code=1) == ""
+    # Every other command refuses it as bad input.
+    assert "promise is not kept" in refused("channel", "broken.json")
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (["plan", "nowhere.csv", "--task", "sum", "--epsilon", "1"], "No such file"),
+        (["plan", ".", "--task", "sum", "--epsilon", "1"], "directory"),
+        (["plan", "priors.csv", "--task", "histogram"], "--epsilon"),
+        (["plan", "priors.csv", "--task", "histogram", "--epsilon", "1", "--target-rmse", "3"], "not both"),
+        (["plan", "priors.csv", "--task", "histogram", "--target-rmse", "3"], "--respondents"),
+        (["plan", "priors.csv", "--task", "histogram", "--epsilon", "1", "--respondents", "0"], "at least one"),
+        (["plan", "priors.csv", "--task", "histogram", "--epsilon", "much"], "epsilon"),
+        (["plan", "priors.csv", "--task", "histogram", "--epsilon", "-1"], "between 0 and 100"),
+        (["plan", "priors.csv", "--task", "survey", "--epsilon", "1"], "--value"),
+        (["plan", "priors.csv", "--task", "survey", "--value", "maybe", "--epsilon", "1"], "yes, no"),
+        (["plan", "priors.csv", "--task", "histogram", "--value", "yes", "--epsilon", "1"], "survey"),
+        (["plan", "priors.csv", "--task", "sum", "--epsilon", "1"], "numeric"),
+        (["plan", "priors.csv", "--task", "histogram", "--epsilon", "1", "-o", "no/such/plan.json"], "no folder"),
+        (["plan", "priors.csv", "--task", "histogram", "--epsilon", "1", "-o", "."], "is a folder"),
+        (["plan", "priors.csv", "--task", "survey", "--value", "yes", "--target-rmse", "1e-9", "--respondents", "9"],
+         "out of reach"),
+        (["audit", "priors.csv"], "not JSON"),
+        (["audit", "empty.json"], "not a plan"),
+        (["audit", "nowhere.json"], "No such file"),
+        (["channel", "empty.json"], "Not a plan"),
+        (["perturb", "plan.json", "nowhere.csv", "-o", "r.csv"], "no file"),
+        (["perturb", "plan.json", "priors.csv", "--column", "other", "-o", "r.csv"], "other"),
+        (["perturb", "plan.json", "priors.csv", "-o", "r.unknown"], "format"),
+        (["perturb", "plan.json", "wrong.csv", "-o", "r.csv"], "row 2"),
+        (["perturb", "plan.json", "wrong.csv", "--group-column", "value", "-o", "r.csv"], "no named groups"),
+        (["tally", "plan.json", "nowhere.csv"], "no file"),
+        (["tally", "plan.json", "reports.csv", "-o", "t.txt"], ".json or a .parquet"),
+        (["merge", "plan.json"], "not a tally"),
+        (["estimate", "plan.json", "plan.json"], "not a tally"),
+        (["estimate", "plan.json", "reports.csv", "--level", "2"], "between 0 and 1"),
+        (["estimate", "plan.json", "reports.csv", "--html", "no/such/r.html"], "no folder"),
+        (["compare", "priors.csv", "--task", "histogram", "--epsilon", ","], "at least one budget"),
+        (["compare", "priors.csv", "--task", "histogram", "--epsilon", "1", "--plot", "c.xyz"], "xyz"),
+    ],
+)  # fmt: skip
+def test_bad_input_is_refused_in_one_line_and_leaves_nothing_behind(plan, words, hint):
+    Path("empty.json").write_text("{}")
+    Path("wrong.csv").write_text("value\nyes\nperhaps\n")
+    Path("reports.csv").write_text("report\n0\n1\n")
+    before = {path.name: path.read_bytes() for path in Path().iterdir()}
+    assert hint in refused(*words)
+    assert {path.name: path.read_bytes() for path in Path().iterdir()} == before
+
+
+def test_the_answer_is_never_in_an_error_message(plan):
+    Path("wrong.csv").write_text("value\nyes\nsecret-thing\n")
+    assert "secret-thing" not in refused("perturb", plan, "wrong.csv", "-o", "r.csv")
+
+
+def test_what_cannot_be_estimated_is_refused_with_a_hint():
+    Path("p.csv").write_text("value,count\na,5\nb,3\nc,2\n")
+    tacit("plan", "p.csv", "--task", "histogram", "--epsilon", 1, "--max-reports", 2, "-o", "p.json")
+    assert "invertible" in refused("estimate", "p.json", "-", "--estimator", "unbiased", stdin="report\n0\n1\n")
+
+
+def test_markup_in_names_is_printed_as_it_is(plan):
+    Path("p.csv").write_text("group,value,count\n[red]a[/red],1,1\n[red]a[/red],2,2\n")
+    assert "[red]a[/red]" in tacit("plan", "p.csv", "--task", "sum", "--epsilon", 1, "-o", "p.json")
+    assert "[bold]" in refused("plan", "[bold].csv", "--task", "sum", "--epsilon", 1)
+
+
+def test_refused_reports_are_mentioned(plan):
+    assert "1 rows were refused" in tacit("estimate", plan, "-", stdin="report\n0\n1\n9\n")
+
+
+def test_an_interrupt_exits_with_130_without_a_traceback(plan, monkeypatch):
+    def interrupted(*args, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("tacit.designs.planning.design", interrupted)
+    before = plan.read_bytes()
+    ran = run(["plan", "priors.csv", "--task", "histogram", "--epsilon", 1, "-o", plan])
+    assert (ran.exit_code, ran.stdout) == (130, "")
+    assert ran.stderr == "interrupted; nothing was written\n"
+    assert plan.read_bytes() == before
+
+
+# -- help and documentation -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_has_an_example_and_the_reference_has_every_option(name):
+    assert f"Example: tacit {name}" in " ".join(tacit(name, "--help").split())
+    text = (ROOT / "docs/reference.md").read_text(encoding="utf-8")
+    section = re.search(rf"^### `tacit {name}.*?(?=^##)", text, re.MULTILINE | re.DOTALL)
+    assert section, name
+    options = [option for param in COMMANDS[name].params for option in (*param.opts, *param.secondary_opts)]
+    named = [option for option in options if option.startswith("-") and option != "--help"]
+    assert [option for option in named if f"`{option}`" not in section[0]] == []
+    assert "--json" in named
+
+
+def test_the_reference_invents_no_command_and_no_option():
+    text = (ROOT / "docs/reference.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"^### `tacit ([\w-]+)", text, re.MULTILINE)) == set(COMMANDS)
+    known = {option for command in COMMANDS.values() for param in command.params for option in param.opts}
+    assert set(re.findall(r"`(--[\w-]+)`", text)) <= known | {"--version"}
+
+
+@pytest.mark.parametrize("name", ["tutorial.md", "how-to.md"])
+def test_the_commands_of_the_documentation_work_in_order(name, tmp_path):
+    text = (ROOT / "docs" / name).read_text(encoding="utf-8")
+    bin_folder = tmp_path / "bin"
+    bin_folder.mkdir()
+    (bin_folder / "tacit").write_text(f'#!/bin/sh\nexec {" ".join(SCRIPT)} "$@"\n')
+    (bin_folder / "tacit").chmod(0o755)
+    env = os.environ | {"PATH": f"{bin_folder}:{os.environ['PATH']}", "COLUMNS": "80"}
+    printed = ""
+    for kind, block in re.findall(r"^```(sh|text)\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
+        if kind == "sh":
+            ran = subprocess.run(["bash", "-e", "-c", block], capture_output=True, text=True, env=env, check=False)
+            assert ran.returncode == 0, f"{block}\n{ran.stderr}"
+            printed = ran.stdout
+        else:
+            assert [line.rstrip() for line in printed.strip("\n").splitlines()] != []
+            assert [line.strip() for line in printed.splitlines() if line.strip()] == [
+                line.strip() for line in block.splitlines() if line.strip()
+            ]

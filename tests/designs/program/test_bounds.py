@@ -1,0 +1,75 @@
+"""Bounds hold for any duals, compared with the maximum over all vertices."""
+
+import numpy as np
+import pytest
+
+from tacit.designs.program import bounds
+from tacit.designs.program.bounds import cheap_bound, dual_bound, per_value_bound
+from tacit.designs.program.gain import Gain
+from tacit.designs.program.lifts import LiftSet, all_vertices, best_lifts
+
+from support.oracle import best_gain, box_vertices, gain_of, ratio_vertices
+from support.priors import named_shares
+
+SETS = [LiftSet.lip(0.5), LiftSet.lip(2.0), LiftSet.ldp(1.0), LiftSet.lip(1.0, 1.4), LiftSet(0.0, 2.0)]
+
+
+def vertices_of(prior, lift_set):
+    if np.isfinite(lift_set.ratio):
+        return ratio_vertices(prior, lift_set.lower, lift_set.upper, lift_set.ratio)
+    return box_vertices(prior, lift_set.lower, lift_set.upper)
+
+
+@pytest.mark.parametrize("lift_set", SETS)
+def test_vertices_and_linear_optimum(lift_set):
+    prior = named_shares("dirichlet", 4, seed=2)
+    truth = vertices_of(prior, lift_set)
+    slopes = np.random.default_rng(0).normal(size=(50, 4))
+    best = (truth @ slopes.T).max(axis=0)
+    assert np.allclose((all_vertices(prior, lift_set) @ slopes.T).max(axis=0), best, atol=1e-9)
+    assert np.allclose((best_lifts(prior, lift_set, slopes) * slopes).sum(axis=1), best, atol=1e-9)
+
+
+@pytest.mark.parametrize("small", [True, False], ids=["enumerated", "relaxed"])
+@pytest.mark.parametrize("lift_set", SETS)
+@pytest.mark.parametrize("columns", [0, 1, 2, 4])
+def test_garbage_duals_give_valid_bounds(lift_set, columns, small, monkeypatch):
+    if not small:
+        monkeypatch.setattr(bounds, "ENUMERATION_LIMIT", 1)
+    rng = np.random.default_rng(columns)
+    for size in (0.0, 0.01, 1.0, 100.0):
+        prior = rng.dirichlet(np.ones(4))
+        g = rng.normal(size=(4, columns)) if columns else np.eye(4)
+        duals = rng.normal(size=4) * size
+        v = vertices_of(prior, lift_set)
+        truth = duals.sum() + (gain_of(prior, g, v) - v @ duals).max()
+        bound = dual_bound(prior, g, lift_set, duals)
+        assert bound >= truth - 1e-9 * (1 + size)
+        assert not small or bound <= truth + 1e-8 * (1 + size)
+
+
+@pytest.mark.parametrize("epsilon", [0.3, 1.0, 3.0])
+def test_large_bounds_are_valid_and_close(epsilon, monkeypatch):
+    """At d = 9 the methods meant for large d must stay above the exact bound, and near it."""
+    rng = np.random.default_rng(8)
+    lift_set = LiftSet.lip(epsilon)
+    for g in (np.eye(9), np.arange(9.0)[:, None], rng.normal(size=(9, 2))):
+        prior = rng.dirichlet(np.ones(9))
+        duals = rng.normal(size=9) * prior**2 * 0.1
+        exact = dual_bound(prior, g, lift_set, duals)
+        with monkeypatch.context() as patch:
+            patch.setattr(bounds, "ENUMERATION_LIMIT", 1)
+            large = dual_bound(prior, g, lift_set, duals)
+        assert exact * (1 - 1e-12) <= large <= exact * 1.002
+
+
+def test_cheap_bounds_hold_and_can_be_tight():
+    lift_set = LiftSet.lip(1.0)
+    prior = named_shares("zipf", 8)
+    v = box_vertices(prior, lift_set.lower, lift_set.upper)
+    assert per_value_bound(prior, lift_set) >= best_gain(prior, np.eye(8), v)
+    g = np.arange(8.0)[:, None]
+    assert cheap_bound(prior, Gain.of(prior, g), lift_set) >= best_gain(prior, g, v)
+    pair = np.array([0.3, 0.7])
+    v = box_vertices(pair, lift_set.lower, lift_set.upper)
+    assert abs(per_value_bound(pair, lift_set) - best_gain(pair, np.eye(2), v)) < 1e-12

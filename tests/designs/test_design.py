@@ -1,0 +1,390 @@
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tacit import (
+    Histogram,
+    Matrix,
+    Prior,
+    PrivacyError,
+    Sum,
+    Survey,
+    audit,
+    mse,
+    prior_variance,
+    satisfies,
+    unbiased_variance,
+)
+from tacit.designs import choosing, design, repaired_response, verify
+from tacit.designs.choosing import design_many
+from tacit.designs.program import solver
+from tacit.estimates import NotEstimableError, estimate
+from tacit.literature import subset_selection
+from tacit.mechanism.core_tail import CoreTail
+from tacit.plan.certificate import Certificate
+from tacit.plan.contract import Group, Plan
+from tacit.randomize.randomizer import PlanRandomizer
+from tacit.randomize.randomness import SeededWords
+from tacit.tally import Counts, Tally
+
+from support.oracle import best_gain, best_lip_gain, box_vertices, ldp_vertices
+from support.priors import KINDS, named_prior
+from support.strategies import budgets, priors
+
+EPSILONS = (0.25, 0.5, 1, 2, 4)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("d", [3, 7, 10])
+def test_small_designs_equal_the_brute_force_vertex_program(kind, d):
+    prior = named_prior(kind, d)
+    for epsilon in EPSILONS:
+        for task in (Histogram(), Sum()):
+            found = design(prior, task, epsilon)
+            best = best_lip_gain(prior.probabilities, task.g(prior), epsilon)
+            certificate = found.certificate
+            assert certificate.gain_bound == pytest.approx(best, abs=1e-9 * max(1, best))
+            # The integers lose what rounding to words costs, and nothing else.
+            assert best * (1 - 1e-4) - 1e-12 <= certificate.gain <= best * (1 + 1e-9)
+            assert satisfies(found.channel, prior, "lip", epsilon)
+            assert verify(found).holds
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("task", [Histogram(), Sum()], ids=["histogram", "sum"])
+def test_a_hundred_values_are_certified_to_half_a_per_cent(kind, task):
+    prior = named_prior(kind, 100)
+    for epsilon in (0.25, 1, 4):
+        found = design(prior, task, epsilon)
+        assert found.certificate.gap <= 0.005
+        assert satisfies(found.channel, prior, "lip", epsilon)
+        assert verify(found).holds
+
+
+def test_a_thousand_values_are_certified_to_one_per_cent_as_integers():
+    prior = named_prior("zipf", 1000)
+    table = design(prior, Histogram(), 1, method="columns")
+    assert table.certificate.gap <= 0.01
+    assert satisfies(table.channel, prior, "lip", 1)
+    for task in (Histogram(), Sum()):
+        found = design(prior, task, 1)
+        assert found.certificate.gap <= 0.01
+        assert verify(found).holds
+
+
+@pytest.mark.parametrize("d", [2, 5, 9, 16, 33])
+@pytest.mark.parametrize("epsilon", EPSILONS)
+def test_uniform_priors_are_exactly_optimal_and_the_bound_says_so(d, epsilon):
+    found = design(Prior.uniform(d), Histogram(), epsilon)
+    assert found.certificate.status == "optimal"
+    assert found.certificate.gap < 1e-6
+    assert verify(found).holds
+
+
+@given(priors(max_size=6), budgets())
+@settings(max_examples=40, deadline=None)
+def test_any_prior_zeros_included_gives_an_audited_channel_with_a_valid_certificate(prior, epsilon):
+    for task in (Histogram(), Sum(), Survey(0)):
+        found = design(prior, task, epsilon)
+        assert satisfies(found.channel, prior, "lip", epsilon)
+        assert audit(found.channel, prior).exposed == ()
+        assert found.certificate.error == pytest.approx(mse(task, found.channel, prior), abs=1e-12)
+        assert found.certificate.error_bound <= found.certificate.error <= found.certificate.prior_variance + 1e-12
+        assert verify(found).holds
+
+
+def test_the_survey_of_a_set_is_a_yes_no_question():
+    prior = named_prior("zipf", 8)
+    found = design(prior, Survey({1, 3, 4}), 1)
+    g = Survey({1, 3, 4}).g(prior)
+    assert found.n_possible_reports == 2
+    assert found.certificate.gain == pytest.approx(best_lip_gain(prior.probabilities, g, 1), rel=1e-6)
+
+
+def test_any_matrix_can_be_a_task():
+    prior = named_prior("dirichlet", 6)
+    task = Matrix(np.stack([prior.numbers, prior.numbers**2], axis=1))
+    found = design(prior, task, 1)
+    assert found.certificate.gain == pytest.approx(best_lip_gain(prior.probabilities, task.g(prior), 1), rel=1e-5)
+    assert verify(found).holds
+    with pytest.raises(ValueError, match="row of finite numbers for each"):
+        design(prior, Matrix([[1.0]]), 1)
+
+
+def test_the_fair_ldp_baseline_is_the_best_ldp_channel():
+    prior = named_prior("dirichlet", 7)
+    for task in (Histogram(), Sum()):
+        found = design(prior, task, 1, notion="ldp")
+        best = best_gain(prior.probabilities, task.g(prior), ldp_vertices(prior.probabilities, math.e))
+        assert found.certificate.gain == pytest.approx(best, rel=1e-6)
+        assert satisfies(found.channel, prior, "ldp", 1)
+        assert found.certificate.gain < design(prior, task, 1).certificate.gain
+
+
+def test_an_ldp_cap_is_kept_and_costs_something_between():
+    prior = named_prior("zipf", 6)
+    plain, capped, ldp = (design(prior, Histogram(), 1, **wish) for wish in ({}, {"ldp_cap": 1.4}, {"notion": "ldp"}))
+    assert not satisfies(plain.channel, prior, "ldp", 1.4)
+    assert satisfies(capped.channel, prior, "ldp", 1.4)
+    assert satisfies(capped.channel, prior, "lip", 1)
+    assert ldp.certificate.gain < capped.certificate.gain < plain.certificate.gain
+    assert verify(capped).holds
+
+
+@pytest.mark.parametrize("lower", [0.3, 2.5, math.inf])
+def test_one_sided_budgets(lower):
+    prior = named_prior("zipf", 5)
+    found = design(prior, Histogram(), 1, lower_epsilon=lower)
+    assert satisfies(found.channel, prior, "pml", 1)
+    if math.isfinite(lower):
+        assert satisfies(found.channel, prior, "min_lift", lower)
+    best = best_gain(prior.probabilities, np.eye(5), box_vertices(prior.probabilities, math.exp(-lower), math.e))
+    assert found.certificate.gain == pytest.approx(best, rel=1e-6)
+
+
+def test_invertible_designs_allow_prior_free_estimates_and_state_the_price():
+    prior = Prior.of({"a": 0.2, "b": 0.3, "c": 0.5})
+    task = Survey("a")
+    plain, invertible = design(prior, task, 1), design(prior, task, 1, invertible=True)
+    assert math.isinf(unbiased_variance(Histogram(), plain.channel, prior))
+    assert math.isfinite(unbiased_variance(Histogram(), invertible.channel, prior))
+    assert invertible.certificate.gain <= plain.certificate.gain + 1e-9
+    assert any("gain" in note for note in invertible.certificate.notes)
+
+
+def test_the_prior_free_aim_beats_the_mmse_optimum_and_ldp_at_its_own_game():
+    prior = Prior.uniform(7)
+    free = design(prior, Histogram(), 1, aim="prior_free")
+    ldp = unbiased_variance(Histogram(), subset_selection(prior, 1), prior)
+    assert free.certificate.error == pytest.approx(5.1204, abs=0.01)
+    assert ldp == pytest.approx(18.97, abs=0.01)
+    assert free.certificate.gap < 0.01
+    assert satisfies(free.channel, prior, "lip", 1)
+    assert verify(free).holds
+    assert free.certificate.error < unbiased_variance(Histogram(), design(prior, Histogram(), 1).channel, prior)
+
+
+def test_few_outputs_are_respected_and_priced():
+    prior = named_prior("dirichlet", 8)
+    full = design(prior, Sum(), 1)
+    few = design(prior, Sum(), 1, max_reports=3)
+    assert few.n_possible_reports <= 3
+    assert few.certificate.gain <= full.certificate.gain
+    assert few.certificate.gain_bound == pytest.approx(full.certificate.gain_bound, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("wish", "message"),
+    [
+        ({"ldp_cap": 0.9}, r"Use notion='ldp', epsilon=0.9, or a cap between 1 and 2"),
+        ({"notion": "ldp", "ldp_cap": 1.5}, "nothing to refine"),
+        ({"notion": "dp"}, "'lip' or 'ldp'"),
+        ({"max_reports": 1}, "at least 2"),
+        ({"max_reports": 3, "invertible": True}, "Drop one of them"),
+        ({"method": "magic"}, "must be one of auto"),
+        ({"aim": "mse"}, "'mmse' or 'prior_free'"),
+        ({"lower_epsilon": -1}, "lower_epsilon"),
+    ],
+)
+def test_wishes_that_cannot_be_met_say_what_would_be_feasible(wish, message):
+    with pytest.raises(ValueError, match=message):
+        design(named_prior("zipf", 4), Histogram(), 1, **wish)
+
+
+@pytest.mark.parametrize("wish", [{"invertible": True}, {"aim": "prior_free"}])
+def test_nothing_is_invertible_without_a_budget(wish):
+    with pytest.raises(ValueError, match="Any ε > 0 is feasible"):
+        design(Prior.uniform(3), Histogram(), 0, **wish)
+
+
+def test_a_failing_solver_falls_back_and_says_so(monkeypatch):
+    def broken(*args, **kwargs):
+        raise ArithmeticError("the solver broke")
+
+    monkeypatch.setattr(solver, "solve", broken)
+    prior = named_prior("dirichlet", 6)
+    found = design(prior, Histogram(), 1)
+    assert found.certificate.method == "repaired response"
+    assert "the solver broke" in found.certificate.notes[0]
+    assert satisfies(found.channel, prior, "lip", 1)
+    assert verify(found).holds
+
+
+def test_no_unaudited_channel_leaves(monkeypatch):
+    monkeypatch.setattr(
+        choosing, "_BUILD", {"columns": lambda request: (_ for _ in ()).throw(PrivacyError("not private"))}
+    )
+    with pytest.raises(PrivacyError, match="No method gave a channel"):
+        design(named_prior("dirichlet", 6), Histogram(), 1, method="columns")
+
+
+def test_an_interrupt_returns_the_best_so_far_with_a_valid_certificate():
+    calls = []
+
+    def impatient(gain, bound):
+        calls.append((gain, bound))
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+
+    prior = named_prior("dirichlet", 120)
+    found = design(prior, Sum(), 1, gap=1e-9, progress=impatient)
+    assert len(calls) == 3
+    assert found.certificate.status == "interrupted"
+    assert satisfies(found.channel, prior, "lip", 1)
+    assert verify(found).holds
+
+
+def test_an_interrupted_prior_free_design_is_valid_too():
+    calls = []
+
+    def impatient(variance, bound):
+        calls.append((variance, bound))
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+
+    prior = named_prior("dirichlet", 20)
+    found = design(prior, Histogram(), 1, aim="prior_free", gap=1e-9, progress=impatient)
+    assert len(calls) == 2
+    assert found.certificate.status == "interrupted"
+    assert satisfies(found.channel, prior, "lip", 1)
+    assert verify(found).holds
+
+
+def test_a_certificate_that_claims_too_much_is_caught():
+    found = design(named_prior("dirichlet", 6), Histogram(), 1)
+    better = replace(found.certificate, error_bound=found.certificate.error_bound * 1.01)
+    assert not verify(replace(found, certificate=better)).holds
+    smaller = replace(found.certificate, error=found.certificate.error * 0.99)
+    assert not verify(replace(found, certificate=smaller)).holds
+    greedy = replace(found, mechanism=design(found.prior, Histogram(), 1.01).mechanism)
+    assert not verify(greedy).promise_kept
+    garbage = replace(found.certificate, duals=tuple(np.random.default_rng(0).normal(size=6)))
+    assert verify(replace(found, certificate=garbage)).error_bound <= found.certificate.error_bound + 1e-9
+
+
+def test_equal_priors_are_designed_once_and_thousands_need_no_linear_program(monkeypatch):
+    monkeypatch.setattr(solver, "solve", lambda *args, **kwargs: pytest.fail("a linear program was solved"))
+    people = [Prior.of({"yes": 1 + k % 300, "no": 700}) for k in range(3000)]
+    found = design_many(people, Survey("yes"), 1)
+    assert len({id(each) for each in found}) == 300
+    assert found[0] is found[300]
+
+
+@pytest.mark.parametrize("task", [Histogram(), Sum()], ids=["histogram", "sum"])
+def test_the_same_question_has_the_same_answer(task):
+    prior = named_prior("dirichlet", 60)
+    first, second = (design(prior, task, 1) for _ in range(2))
+    assert (first.channel.weights == second.channel.weights).all()
+    assert first.certificate.to_dict() == second.certificate.to_dict()
+
+
+def test_zero_budget_and_tiny_priors():
+    silent = design(named_prior("zipf", 5), Histogram(), 0)
+    assert silent.certificate.gain == pytest.approx(0, abs=1e-12)
+    tiny = Prior.of({"a": "1e-12", "b": "0.4", "c": "0.599999999999"})
+    found = design(tiny, Histogram(), 1)
+    assert satisfies(found.channel, tiny, "lip", 1)
+    assert found.certificate.gap < 1e-3
+
+
+# Large domains ----------------------------------------------------------------------------------------------
+
+
+def large_prior(d: int = 5000) -> Prior:
+    return Prior(range(d), [0 if k == 7 else 10**9 // (k + 1) for k in range(d)])
+
+
+@pytest.fixture(scope="module")
+def large_plan() -> Plan:
+    prior = large_prior()
+    found = design(prior, Histogram(), 2)
+    assert isinstance(found.mechanism, CoreTail)
+    return Plan(Histogram(), (Group(None, prior, Fraction(2), found.mechanism, certificate=found.certificate),))
+
+
+def test_large_histograms_get_the_implicit_mechanism_with_a_checked_certificate():
+    prior = large_prior()
+    for epsilon in (0.25, 1, 4):
+        found = design(prior, Histogram(), epsilon)
+        assert found.n_possible_reports is None
+        assert found.certificate.gap <= 0.01
+        assert verify(found).holds
+        claimed = replace(found.certificate, error_bound=found.certificate.error)
+        if found.certificate.gap > 1e-5:
+            assert not verify(replace(found, certificate=claimed)).holds
+    with pytest.raises(TypeError, match="implicit"):
+        _ = found.channel
+
+
+def test_large_plans_survive_the_file_and_stay_exact(large_plan, tmp_path):
+    large_plan.save(tmp_path / "plan.json")
+    again = Plan.load(tmp_path / "plan.json")
+    assert again.hash == large_plan.hash
+    assert again.groups[0].mechanism == large_plan.groups[0].mechanism
+    assert again.groups[0].levels["lip"] <= 2
+
+
+def test_large_estimates_find_a_drifted_histogram_and_the_alarm(large_plan):
+    prior = large_plan.groups[0].prior
+    rng = np.random.default_rng(1)
+    people = 200_000
+    for drift, contradicted in ((0.0, False), (0.5, True)):
+        shares = (1 - drift) * prior.probabilities + drift * np.eye(len(prior))[3]
+        values = rng.choice(len(prior), people, p=shares)
+        reports = PlanRandomizer(large_plan).reports(np.zeros(people, dtype=int), values, SeededWords(2))
+        result = estimate(large_plan, Tally(large_plan.hash, {None: Counts.of(reports)}))
+        assert result.prior_check[0].contradicted is contradicted
+        if not drift:
+            truth = np.bincount(values, minlength=len(prior))
+            inside = [row.low <= true <= row.high for row, true in zip(result.rows[:200], truth, strict=False)]
+            assert np.mean(inside) > 0.9
+            errors = np.array([row.estimate for row in result.rows]) - truth
+            # Close to the certified error, and far below what the prior alone would leave.
+            assert (errors**2).sum() == pytest.approx(people * large_plan.groups[0].certificate.error, rel=0.3)
+    with pytest.raises(NotEstimableError, match="needs a table"):
+        estimate(large_plan, Tally(large_plan.hash, {None: Counts.of(reports)}), "unbiased")
+
+
+def test_the_holder_of_an_impossible_value_sends_what_anybody_would(large_plan):
+    one = PlanRandomizer(large_plan)
+    many = one.reports(np.zeros(50_000, dtype=int), np.full(50_000, 7), SeededWords(3))
+    result = estimate(large_plan, Tally(large_plan.hash, {None: Counts.of(many)}))
+    assert not result.prior_check[0].contradicted
+    assert result.rows[7].estimate == 0
+    assert one.report(0, 7, SeededWords(4)) >= 0
+    # The named wrong treatment: reporting as if they held a common value.
+    wrong = one.reports(np.zeros(50_000, dtype=int), np.zeros(50_000, dtype=int), SeededWords(3))
+    assert estimate(large_plan, Tally(large_plan.hash, {None: Counts.of(wrong)})).prior_check[0].contradicted
+
+
+def test_large_domains_refuse_wishes_that_need_a_table():
+    with pytest.raises(ValueError, match="Merge rare values"):
+        design(large_prior(), Histogram(), 1, invertible=True)
+
+
+def test_the_repaired_response_is_far_from_optimal_for_many_values():
+    prior = named_prior("dirichlet", 8)
+    ours = design(prior, Histogram(), 1).certificate
+    repaired = prior_variance(Histogram(), prior) - mse(Histogram(), repaired_response(prior, 1), prior)
+    assert repaired < 0.75 * ours.gain
+
+
+@given(st.integers(0, 2**32 - 1))
+@settings(max_examples=15, deadline=None)
+def test_certificates_survive_json(seed):
+    rng = np.random.default_rng(seed)
+    found = design(Prior(range(4), rng.integers(1, 99, 4).tolist()), Histogram(), 1).certificate
+    again = Certificate.from_dict(found.to_dict())
+    assert (again.error, again.error_bound, again.duals, again.gap) == (
+        found.error,
+        found.error_bound,
+        found.duals,
+        found.gap,
+    )

@@ -1,0 +1,171 @@
+"""From a prior file to a plan: reading, designing once per prior, and finding the smallest budget."""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from tacit import Histogram, Prior, Sum, Survey, WeightedSum
+from tacit.designs import planning as module
+from tacit.designs.choosing import TABLE_LIMIT
+from tacit.designs.planning import (
+    BUDGET_STEP,
+    COMPARISON_LIMIT,
+    HISTOGRAM_LIMIT,
+    GroupPrior,
+    expected_rmse,
+    ldp_comparison,
+    make_plan,
+    make_task,
+    read_priors,
+    smallest_budget,
+)
+from tacit.evaluation.comparison import PUBLISHED_LIMIT
+
+from support.places import ROOT
+
+ONE = [GroupPrior(None, Prior.of({"yes": 0.2, "no": 0.8}), Fraction(1))]
+
+
+def read(tmp_path: Path, text: str) -> list[GroupPrior]:
+    path = tmp_path / "priors.csv"
+    path.write_text(text, encoding="utf-8")
+    return read_priors(path)
+
+
+def test_probabilities_without_groups(tmp_path):
+    (group,) = read(tmp_path, "value,probability\nyes,0.1\nno,0.9\n")
+    assert (group.name, group.share, group.epsilon) == (None, 1, None)
+    assert group.prior == Prior.of({"yes": 1, "no": 9})
+
+
+def test_groups_share_a_domain_and_weigh_by_their_counts(tmp_path):
+    text = "\ufeffgroup,value,count,epsilon,weight,offset\na,1,3,0.5,2,-1\na,2,1,0.5,2,-1\nb,3,4,1/3,,\n"
+    first, second = read(tmp_path, text)
+    assert first.prior.values == second.prior.values == (1, 2, 3)
+    assert first.prior.weights == (3, 1, 0)
+    assert (first.share, second.share) == (Fraction(1, 2), Fraction(1, 2))
+    assert (first.epsilon, first.weight, first.offset) == (Fraction(1, 2), 2, -1)
+    assert (second.epsilon, second.weight, second.offset) == (Fraction(1, 3), 1, 0)
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("", "an empty file"),
+        ("value\nyes\n", "'probability' or 'count'"),
+        ("value,count\n", "no rows"),
+        ("value,count\nyes,1\nno\n", "line 3: expected 2 cells"),
+        ("value,count\nyes,1,7\n", "line 2: expected 2 cells"),
+        ("value,count\n,1\n", "line 2: 'value' must not be empty"),
+        ("value,count\nyes,many\n", "line 2: 'count' must be a number"),
+        ("value,count\nyes,-1\nno,2\n", "must not be negative"),
+        ("value,count\nyes,0\nno,0\n", "at least one positive count"),
+        ("value,count\n1,2\n1.0,3\n", "line 3: this value stands twice"),
+        ("group,value,count,epsilon\na,1,1,1\na,2,1,2\n", "more than one epsilon"),
+    ],
+)
+def test_malformed_files_are_refused_with_the_line(tmp_path, text, hint):
+    with pytest.raises(ValueError, match=re.escape(hint)):
+        read(tmp_path, text)
+
+
+def test_a_file_that_is_not_text_is_refused(tmp_path):
+    path = tmp_path / "priors.csv"
+    path.write_bytes(b"value,count\n\xff\xfe,1\n")
+    with pytest.raises(ValueError, match="not a CSV file in UTF-8"):
+        read_priors(path)
+
+
+def test_tasks_by_name():
+    numbers = [GroupPrior(None, Prior.uniform(3), Fraction(1))]
+    assert make_task("sum", [], numbers) == Sum()
+    assert make_task("weighted-sum", [], numbers) == WeightedSum()
+    assert make_task("histogram", [], numbers) == Histogram()
+    assert make_task("survey", ["2"], numbers) == Survey(2)
+    assert make_task("survey", ["2", "0", "2"], numbers) == Survey((2, 0))
+
+
+def test_equal_groups_are_designed_once(monkeypatch):
+    calls = []
+    monkeypatch.setattr(module, "design", lambda *args, **kw: calls.append(args) or original(*args, **kw))
+    priors = [GroupPrior(str(k), ONE[0].prior, Fraction(1, 30)) for k in range(30)]
+    plan = make_plan(priors, Survey("yes"), 1)
+    assert len(plan.groups) == 30
+    assert len(calls) == 1
+
+
+original = module.design
+
+
+@pytest.mark.parametrize(
+    ("priors", "task", "target"),
+    [
+        (ONE, Survey("yes"), 10.0),
+        ([GroupPrior(None, Prior.of({0: 0.6, 1: 0.3, 5: 0.1}), Fraction(1))], Sum(), 30.0),
+        (
+            [
+                GroupPrior("a", Prior.of({"yes": 0.5, "no": 0.5}), Fraction(1, 4)),
+                GroupPrior("b", Prior.of({"yes": 0.1, "no": 0.9}), Fraction(3, 4)),
+            ],
+            Survey("yes"),
+            8.0,
+        ),
+    ],
+)
+def test_the_planner_finds_the_smallest_budget(priors, task, target):
+    shares = [each.share for each in priors]
+    found = smallest_budget(priors, task, target, 1000)
+    epsilon = found.groups[0].epsilon
+    assert expected_rmse(found, shares, 1000) <= target
+    one_less = make_plan(priors, task, epsilon - BUDGET_STEP)
+    assert expected_rmse(one_less, shares, 1000) > target
+
+
+def test_the_planner_says_what_is_out_of_reach():
+    with pytest.raises(ValueError, match="out of reach"):
+        smallest_budget(ONE, Survey("yes"), 1e-6, 1000)
+    with pytest.raises(ValueError, match="must be positive"):
+        smallest_budget(ONE, Survey("yes"), 0, 1000)
+    stated = [GroupPrior(None, ONE[0].prior, Fraction(1), Fraction(1))]
+    with pytest.raises(ValueError, match="their own budgets"):
+        smallest_budget(stated, Survey("yes"), 5, 1000)
+
+
+def test_the_expected_error_adds_over_groups_and_scales_with_weights():
+    prior = Prior.of({0: 0.5, 1: 0.5})
+    pair = [GroupPrior("a", prior, Fraction(1, 2), weight=Fraction(3)), GroupPrior("b", prior, Fraction(1, 2))]
+    plan = make_plan(pair, WeightedSum(), 1)
+    error = plan.groups[0].certificate.error
+    assert expected_rmse(plan, [Fraction(1, 2)] * 2, 100) == pytest.approx((50 * 9 * error + 50 * error) ** 0.5)
+    without = expected_rmse(plan, [Fraction(1, 2)] * 2, 100, "prior_variance")
+    assert without == pytest.approx((50 * 9 * 0.25 + 50 * 0.25) ** 0.5)
+
+
+def test_large_domains_are_not_compared_with_ldp():
+    large = GroupPrior(None, Prior.uniform(HISTOGRAM_LIMIT + 1), Fraction(1))
+    assert ldp_comparison(large.prior, Histogram(), Fraction(1)) is None
+    assert ldp_comparison(ONE[0].prior, Histogram(), Fraction(1)).certificate.error > 0
+
+
+def test_an_interrupted_design_interrupts_the_plan(monkeypatch):
+    from dataclasses import replace
+
+    def interrupted(*args, **options):
+        found = original(*args, **options)
+        return replace(found, certificate=replace(found.certificate, status="interrupted"))
+
+    monkeypatch.setattr(module, "design", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        make_plan(ONE, Survey("yes"), 1)
+
+
+def test_the_documentation_states_the_limits():
+    reference = " ".join((ROOT / "docs/reference.md").read_text(encoding="utf-8").split())
+    assert f"up to {HISTOGRAM_LIMIT} values of a histogram and {COMPARISON_LIMIT:,} of any other task" in reference
+    assert f"computed up to {PUBLISHED_LIMIT}" in reference
+    how_to = (ROOT / "docs/how-to.md").read_text(encoding="utf-8")
+    assert f"more than {TABLE_LIMIT:,} values gets the core-tail mechanism" in how_to

@@ -1,0 +1,77 @@
+"""What the documentation shows is run: README code blocks, README commands, and what an import drags in."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from support.places import ROOT
+
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", README, re.DOTALL)
+
+
+def test_the_python_example_works_by_copy_and_paste():
+    (example,) = blocks("python")
+    ran = subprocess.run([sys.executable, "-c", example], capture_output=True, text=True, check=True)
+    lip, ldp, *levels = ran.stdout.splitlines()
+    assert re.match(r"lip removes (\d+)% of the uncertainty, at most \1% is possible", lip)
+    assert int(re.search(r"\d+", lip)[0]) > 1.5 * int(re.search(r"\d+", ldp)[0])
+    assert "someone believed to be" in levels[-1]
+
+
+def test_every_command_of_the_readme_is_a_make_target():
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    targets = [line.split()[1] for block in blocks("sh") for line in block.splitlines() if line.startswith("make ")]
+    assert targets
+    for target in targets:
+        assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
+
+
+def test_the_commands_of_the_readme_lead_to_an_estimate(tmp_path):
+    (tmp_path / "priors.csv").write_text("group,value,count\nyoung,yes,10\nyoung,no,990\nold,yes,300\nold,no,700\n")
+    answers = ["group,value", *["young,no"] * 50, *["old,yes"] * 30, *["old,no"] * 20]
+    (tmp_path / "answers.csv").write_text("\n".join(answers) + "\n")
+    commands = [block for block in blocks("sh") if "tacit plan" in block]
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    subprocess.run(["bash", "-e", "-c", *commands], cwd=tmp_path, check=True, env=os.environ | {"PATH": path})
+    assert "<svg" in (tmp_path / "report.html").read_text()
+
+
+def test_every_link_of_the_readme_leads_somewhere():
+    for link in re.findall(r"\]\(([^)#]+)\)", README):
+        assert (ROOT / link).exists(), link
+
+
+@pytest.mark.parametrize("heavy", ["matplotlib", "typer", "rich", "scipy.stats", "scipy.optimize", "highspy"])
+def test_importing_tacit_imports_nothing_heavy(heavy):
+    code = f"import sys, tacit, tacit.designs; sys.exit({heavy!r} in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def tacit(*words: str, where: Path = ROOT) -> str:
+    command = [sys.executable, "-m", "tacit", *words]
+    wide = os.environ | {"COLUMNS": "120"}
+    return subprocess.run(command, capture_output=True, text=True, check=True, cwd=where, env=wide).stdout
+
+
+def test_the_command_tells_its_version():
+    assert re.fullmatch(r"tacit \d+\.\d+\.\d+\n", tacit("--version"))
+
+
+def test_the_demo_tells_its_story_and_leaves_a_report(tmp_path):
+    story = tacit("demo", where=tmp_path)
+    assert "by ours only" in story
+    truth = int(re.search(r"simulation knows: ([\d,]+)", story)[1].replace(",", ""))
+    low, high = (float(end.replace(",", "")) for end in re.search(r"([\d,.]+) … ([\d,.]+)", story).groups())
+    # The interval is a 95% one and the reports are drawn anew each time: allow three times its width.
+    assert low - (high - low) < truth < high + (high - low)
+    assert "<svg" in (tmp_path / "out/demo/report.html").read_text()

@@ -1,0 +1,231 @@
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from itertools import product
+
+import numpy as np
+import pytest
+from tacit.estimates.mle import maximum_likelihood
+
+from tacit import Channel, Histogram, Prior, Sum, Survey, WeightedSum
+from tacit.designs import optimal_binary, repaired_response
+from tacit.estimates import NotEstimableError, estimate
+from tacit.estimates.prior_check import check_prior
+from tacit.estimates.total import project_to_counts
+from tacit.literature import k_ary_response
+from tacit.plan.contract import Group, Plan
+from tacit.tally import Counts, Tally
+
+PRIOR = Prior.of({1: 0.15, 2: 0.25, 4: 0.6})
+TRUTH = np.array([0.25, 0.25, 0.5])
+TASKS = [Survey(1), Sum(), WeightedSum(), Histogram()]
+EPSILON = Fraction(1)
+
+
+def plan_for(task, prior=PRIOR, mechanism=repaired_response, weights=(1, 3)) -> Plan:
+    """Two groups with one prior and different weights."""
+    channel = mechanism(prior, EPSILON)
+    return Plan(
+        task,
+        tuple(
+            Group(name, prior, EPSILON, channel, weight=Fraction(weight), offset=Fraction(offset))
+            for name, weight, offset in (("a", weights[0], 2), ("b", weights[1], 0))
+        ),
+    )
+
+
+def simulate(plan: Plan, truth: np.ndarray, people: int, rng: np.random.Generator) -> tuple[Tally, np.ndarray]:
+    """A round: who holds what, what they report, and the true total."""
+    groups, total = {}, 0.0
+    for group in plan.groups:
+        held = rng.multinomial(people, truth)
+        sent = sum(rng.multinomial(n, group.mechanism.matrix[x]) for x, n in enumerate(held))
+        seen = np.flatnonzero(sent)
+        groups[group.name] = Counts(seen.astype(np.int64), sent[seen])
+        g = plan.task.g(group.prior)
+        if isinstance(plan.task, WeightedSum):
+            g = float(group.weight) * group.prior.numbers[:, None] + float(group.offset)
+        total = total + held @ g
+    return Tally(plan.hash, groups), np.asarray(total)
+
+
+def coverage(plan: Plan, truth: np.ndarray, estimator: str, rounds: int = 2000) -> tuple[float, float]:
+    """The share of rounds and rows in which the 95% interval holds the true total, and in which the alarm fired."""
+    rng = np.random.default_rng(5)
+    hits, alarms = [], 0
+    for _ in range(rounds):
+        tally, total = simulate(plan, truth, 2000, rng)
+        result = estimate(plan, tally, estimator)
+        hits.append([row.low <= true <= row.high for row, true in zip(result.rows, total, strict=True)])
+        alarms += any(check.contradicted for check in result.prior_check)
+    return float(np.mean(np.array(hits), axis=0).min()), alarms / rounds
+
+
+@pytest.mark.parametrize("estimator", ["mmse", "unbiased", "mle"])
+@pytest.mark.parametrize("task", TASKS, ids=lambda task: type(task).__name__)
+def test_intervals_cover_95_per_cent_under_the_right_prior(task, estimator):
+    covered, alarms = coverage(plan_for(task), PRIOR.probabilities, estimator)
+    assert 0.935 <= covered <= 0.965
+    assert alarms < 0.05
+
+
+@pytest.mark.parametrize("estimator", ["unbiased", "mle"])
+@pytest.mark.parametrize("task", TASKS, ids=lambda task: type(task).__name__)
+def test_prior_free_intervals_cover_95_per_cent_under_a_wrong_prior_and_the_alarm_fires(task, estimator):
+    covered, alarms = coverage(plan_for(task), TRUTH, estimator)
+    assert 0.935 <= covered <= 0.965
+    assert alarms > 0.99
+
+
+def test_the_prior_based_interval_is_worthless_under_a_wrong_prior():
+    """The named wrong answer that the alarm is for."""
+    covered, _ = coverage(plan_for(Survey(1)), TRUTH, "mmse", rounds=200)
+    assert covered < 0.01
+
+
+@pytest.mark.parametrize("truth", [PRIOR.probabilities, TRUTH], ids=["right prior", "wrong prior"])
+def test_unbiased_estimates_have_the_true_mean_and_variance_by_enumeration(truth):
+    """All answers and reports of three people: E[estimate − total] = 0 and E[variance] = Var[estimate − total]."""
+    channel = repaired_response(PRIOR, EPSILON)
+    plan = Plan(Histogram(), (Group(None, PRIOR, EPSILON, channel),))
+    bias, square, claimed = np.zeros(3), np.zeros(3), np.zeros(3)
+    for reports in product(range(3), repeat=3):
+        result = estimate(plan, Tally(plan.hash, {None: Counts.of(reports)}), "unbiased")
+        shown = np.array([row.estimate for row in result.rows])
+        variance = np.array([row.standard_error**2 for row in result.rows])
+        for answers in product(range(3), repeat=3):
+            p = math.prod(truth[x] * channel.matrix[x, y] for x, y in zip(answers, reports, strict=True))
+            error = shown - np.bincount(answers, minlength=3)
+            bias += p * error
+            square += p * error**2
+            claimed += p * variance
+    assert np.abs(bias).max() < 1e-9
+    # The variance is an unbiased estimate too, except where it is cut at zero.
+    assert np.allclose(claimed, square, rtol=0.02)
+
+
+def test_mmse_mean_and_variance_by_enumeration():
+    channel = repaired_response(PRIOR, EPSILON)
+    plan = Plan(Sum(), (Group(None, PRIOR, EPSILON, channel),))
+    square, claimed = 0.0, 0.0
+    for reports in product(range(3), repeat=3):
+        result = estimate(plan, Tally(plan.hash, {None: Counts.of(reports)}))
+        for answers in product(range(3), repeat=3):
+            pairs = list(zip(answers, reports, strict=True))
+            p = math.prod(PRIOR.probabilities[x] * channel.matrix[x, y] for x, y in pairs)
+            square += p * (result.rows[0].estimate - sum(PRIOR.numbers[list(answers)])) ** 2
+            claimed += p * result.rows[0].standard_error ** 2
+    assert claimed == pytest.approx(square, abs=1e-12)
+
+
+def test_respondents_own_weights_and_offsets_enter_by_the_formula():
+    plan = Plan(WeightedSum(), (Group(None, PRIOR, EPSILON, repaired_response(PRIOR, EPSILON), weight=Fraction(2)),))
+    posterior = plan.groups[0].mechanism.posterior(PRIOR)
+    means = posterior @ PRIOR.numbers
+    spread = posterior @ PRIOR.numbers**2 - means**2
+    counts = Counts.of([0, 2, 2], weights=[1.0, 0.5, 4.0], offsets=[1.0, 0.0, 2.0])
+    (row,) = estimate(plan, Tally(plan.hash, {None: counts})).rows
+    assert row.estimate == pytest.approx(2 * (means[0] + 4.5 * means[2]) + 2 * 3.0)
+    assert row.standard_error**2 == pytest.approx(4 * (spread[0] + 16.25 * spread[2]))
+
+
+def test_likelihood_never_falls_and_reaches_the_interior_solution():
+    channel = repaired_response(PRIOR, EPSILON)
+    counts = 1000 * TRUTH @ channel.matrix
+    result = maximum_likelihood(channel, PRIOR, counts)
+    assert np.allclose(result.distribution, TRUTH, atol=1e-4)
+    at_prior = float(counts @ np.log(PRIOR.probabilities @ channel.matrix))
+    assert result.log_likelihood > at_prior
+    # The named wrong update: one matrix in both products, as if the channel were symmetric.
+    wrong = PRIOR.probabilities
+    for _ in range(500):
+        wrong = wrong * (channel.matrix.T @ (counts / (wrong @ channel.matrix)))
+        wrong /= wrong.sum()
+    assert not np.allclose(wrong, TRUTH, atol=0.02)
+
+
+def test_what_the_reports_do_not_determine_is_refused():
+    prior = Prior.of({"a": 0.2, "b": 0.3, "c": 0.5})
+    collapsed = optimal_binary(Prior.of({"a": 0.2, "other": 0.8}), 1)
+    channel = Channel.from_weights(prior, collapsed.weights[[0, 1, 1]])
+    tally = {None: Counts.of([0, 1, 1, 1, 0])}
+    histogram = Plan(Histogram(), (Group(None, prior, EPSILON, channel),))
+    survey = Plan(Survey("a"), (Group(None, prior, EPSILON, channel),))
+    for estimator in ("unbiased", "mle"):
+        with pytest.raises(NotEstimableError, match="invertible"):
+            estimate(histogram, Tally(histogram.hash, tally), estimator)
+        # The same reports do determine the one value that was asked for.
+        assert math.isfinite(estimate(survey, Tally(survey.hash, tally), estimator).rows[0].standard_error)
+
+
+def test_projection_keeps_the_intervals_and_gives_possible_counts():
+    plan = Plan(Histogram(), (Group(None, PRIOR, EPSILON, k_ary_response(PRIOR, EPSILON), "ldp"),))
+    tally = Tally(plan.hash, {None: Counts.of([2] * 10)})
+    plain, projected = (estimate(plan, tally, "unbiased", project=p) for p in (False, True))
+    assert min(row.estimate for row in plain.rows) < 0
+    assert min(row.estimate for row in projected.rows) == 0
+    assert sum(row.estimate for row in projected.rows) == pytest.approx(10)
+    assert [row.low for row in plain.rows] == [row.low for row in projected.rows]
+
+
+def test_projection_is_the_nearest_point():
+    rng = np.random.default_rng(1)
+    for _ in range(50):
+        x = rng.normal(size=4) * 5
+        nearest = project_to_counts(x, 3.0)
+        assert nearest.sum() == pytest.approx(3.0)
+        for _ in range(20):
+            other = rng.dirichlet(np.ones(4)) * 3
+            assert np.linalg.norm(x - nearest) <= np.linalg.norm(x - other) + 1e-12
+
+
+def test_influence_bounds_what_one_forged_report_does():
+    plan = plan_for(Sum())
+    base = {"a": Counts.of([0, 1, 2, 2]), "b": Counts.of([1])}
+    for estimator in ("mmse", "unbiased"):
+        result = estimate(plan, Tally(plan.hash, base), estimator)
+        moved = [
+            estimate(plan, Tally(plan.hash, base | {"b": Counts.of([report])}), estimator).rows[0].estimate
+            for report in range(3)
+        ]
+        assert max(moved) - min(moved) == pytest.approx(result.influence)
+
+
+def test_no_reports_no_crash():
+    plan = plan_for(Histogram())
+    for estimator in ("mmse", "unbiased", "mle"):
+        result = estimate(plan, Tally(plan.hash, {}), estimator)
+        assert [row.estimate for row in result.rows] == [0, 0, 0]
+        assert result.prior_check == ()
+    with pytest.raises(ValueError, match="at least one report"):
+        _ = result.mean
+
+
+def test_values_outside_the_support_are_not_estimated_by_the_prior_free_estimator():
+    prior = Prior.of({1: 0.4, 2: 0.6, 9: 0})
+    plan = Plan(Histogram(), (Group(None, prior, EPSILON, repaired_response(prior, 1)),))
+    tally = Tally(plan.hash, {None: Counts.of([0, 1, 1])})
+    assert estimate(plan, tally, "unbiased").to_dict()["estimates"][2]["estimate"] is None
+    assert estimate(plan, tally, "mmse").rows[2].estimate == 0
+
+
+def test_bad_requests_are_refused():
+    plan = plan_for(Sum())
+    tally = Tally(plan.hash, {})
+    with pytest.raises(ValueError, match="'estimator' must be one of"):
+        estimate(plan, tally, "guess")
+    with pytest.raises(ValueError, match="'level' must lie"):
+        estimate(plan, tally, level=95)
+    with pytest.raises(ValueError, match="another plan"):
+        estimate(plan, Tally("other", {}))
+
+
+def test_the_check_pools_rare_reports_and_keeps_its_level():
+    rng = np.random.default_rng(2)
+    marginal = np.array([0.6, 0.39, 0.004, 0.003, 0.003])
+    fired = np.mean([check_prior(None, rng.multinomial(400, marginal), marginal).contradicted for _ in range(4000)])
+    assert 0.003 < fired < 0.03
+    drifted = np.array([0.5, 0.49, 0.004, 0.003, 0.003])
+    fired = np.mean([check_prior(None, rng.multinomial(400, drifted), marginal).contradicted for _ in range(500)])
+    assert fired > 0.9

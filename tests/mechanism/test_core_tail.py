@@ -1,0 +1,226 @@
+"""The channel: every word through the whole sampler, exact levels against enumeration, and the plan file."""
+
+import itertools
+import json
+import random
+from collections import Counter
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+import pytest
+
+from tacit.mechanism.core_tail import COVERAGE_UNIT, POSITION_BITS, CoreState, CoreTail
+
+from support.places import GOLDEN
+
+HALF = COVERAGE_UNIT // 2
+THIRD, THREE = Fraction(1, 3), Fraction(3)
+
+SMALL = {
+    "arc": CoreTail((3, 1, 2, 2), (), THIRD, THREE, (CoreState(1, 0),), word_bits=6),
+    "unit arc": CoreTail((1,) * 5, (), THIRD, THREE, (CoreState(1, 0),), word_bits=6),
+    "one value": CoreTail((4,), (), THIRD, THREE, (CoreState(1, 0),), word_bits=6),
+    "core and tail": CoreTail((7, 3, 2, 2, 1), (0,), THIRD, THREE, (CoreState(3, 0), CoreState(1, 1)), word_bits=6),
+    "a part": CoreTail(
+        (3, 2, 9, 1), (0, 2), THIRD, THREE, (CoreState(2, 1), CoreState(1, 2, ((1, HALF),))), word_bits=6
+    ),
+    # 61 units on 8 cells: boundaries are rounded and some values have no cell of their own.
+    "rounded": CoreTail((20, 1, 2, 30, 1, 1, 6), (0,), THIRD, THREE, (CoreState(1, 0), CoreState(1, 1)), word_bits=6),
+    "short arc": CoreTail(
+        (9, 1, 1), (0,), Fraction(1, 4), Fraction(20), (CoreState(8, 0), CoreState(9, 1)), word_bits=6
+    ),
+    "rounded arc": CoreTail((5, 1, 1, 9, 2, 1), (), Fraction(2, 5), Fraction(2), (CoreState(1, 0),), word_bits=5),
+}
+
+
+class IgnoresTheCell(CoreTail):
+    """A wrong sampler: the arc always ends on the value's first cell, so a value is covered whole or not at all."""
+
+    def sample_one(self, value: int, words: tuple[int, int, int]) -> int:
+        report = super().sample_one(value, words)
+        if value in self.core or words[1] < self.base[report >> POSITION_BITS]:
+            return report
+        return super().sample_one(value, (words[0], words[1], 0))
+
+
+class OneWordLess(CoreTail):
+    """A wrong sampler: an off-by-one in the comparison of word 2 with `base`."""
+
+    def sample_one(self, value: int, words: tuple[int, int, int]) -> int:
+        return super().sample_one(value, (words[0], max(words[1] - 1, 0), words[2]))
+
+
+def tally_all_words(channel: CoreTail, value: int) -> Counter[int]:
+    size = 1 << channel.word_bits
+    return Counter(channel.sample_one(value, words) for words in itertools.product(range(size), repeat=3))
+
+
+def stated(channel: CoreTail, value: int) -> Counter[int]:
+    reports = (j << POSITION_BITS | s for j in range(len(channel.states)) for s in range(channel.cells))
+    return Counter({report: n for report in reports if (n := channel.word_triples(value, report))})
+
+
+def brute_levels(channel: CoreTail) -> tuple[Fraction, Fraction]:
+    rows = channel.to_rows()
+    upper, lower = Fraction(0), Fraction(10**9)
+    for column in zip(*rows, strict=True):
+        mean = Fraction(sum(w * n for w, n in zip(channel.weights, column, strict=True)), sum(channel.weights))
+        if mean:
+            upper, lower = max(upper, max(column) / mean), min(lower, min(column) / mean)
+    return upper, lower
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_every_word_gives_the_stated_counts(name: str) -> None:
+    channel = SMALL[name]
+    for value in range(len(channel.weights)):
+        assert tally_all_words(channel, value) == stated(channel, value)
+    assert {sum(row) for row in channel.to_rows()} == {1 << 3 * channel.word_bits}
+
+
+@pytest.mark.parametrize("wrong", [IgnoresTheCell, OneWordLess])
+def test_the_enumeration_rejects_a_wrong_sampler(wrong: type[CoreTail]) -> None:
+    right = SMALL["core and tail"]
+    channel = wrong(right.weights, right.core, right.share, right.growth, right.states, right.word_bits)
+    assert any(tally_all_words(channel, value) != stated(channel, value) for value in (1, 2))
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_vector_sampler_equals_scalar_on_every_word(name: str) -> None:
+    channel = SMALL[name]
+    size = 1 << channel.word_bits
+    words = np.array(list(itertools.product(range(size), repeat=3)), np.uint64)
+    for value in range(len(channel.weights)):
+        reports = channel.sample(np.full(len(words), value), words)
+        assert Counter(reports.tolist()) == stated(channel, value)
+        some = slice(0, None, 997)
+        assert reports[some].tolist() == [channel.sample_one(value, tuple(w)) for w in words[some].tolist()]
+
+
+@pytest.mark.parametrize(("most", "growth"), [(1 << 40, THREE), (2, Fraction(3000))])
+@pytest.mark.parametrize("word_bits", [33, 48, 64])
+def test_vector_sampler_equals_scalar_at_wide_words(word_bits: int, most: int, growth: Fraction) -> None:
+    rng = np.random.default_rng(5)
+    weights = tuple(int(w) for w in rng.integers(1, most, 50))
+    states = tuple(CoreState(k + 1, k, ((2, HALF),)) for k in range(3))
+    channel = CoreTail(weights, (1, 4, 30), THIRD, growth, states, word_bits)
+    values = rng.integers(0, 50, 4000)
+    words = rng.integers(0, (1 << word_bits) - 1, (4000, 3), dtype=np.uint64, endpoint=True)
+    words[:8] = list(itertools.product((0, (1 << word_bits) - 1), repeat=3))
+    expected = [channel.sample_one(v, tuple(w)) for v, w in zip(values.tolist(), words.tolist(), strict=True)]
+    assert channel.sample(values, words).tolist() == expected
+
+
+def random_channel(rng: random.Random, word_bits: int) -> CoreTail:
+    weights = tuple(rng.choice([1, 2, 3, 7, 40]) for _ in range(rng.randint(2, 6)))
+    core = tuple(sorted(rng.sample(range(len(weights)), rng.randint(0, len(weights) - 1))))
+    states = tuple(CoreState(rng.randint(1, 9), rng.getrandbits(len(core))) for _ in range(rng.randint(1, 3)))
+    return CoreTail(weights, core, Fraction(rng.randint(1, 4), 9), Fraction(rng.randint(1, 30), 4), states, word_bits)
+
+
+def test_levels_bound_the_brute_force_levels() -> None:
+    rng = random.Random(3)
+    for _ in range(150):
+        channel = random_channel(rng, rng.choice([6, 8, 11]))
+        upper, lower = channel.levels()
+        true_upper, true_lower = brute_levels(channel)
+        assert true_upper <= upper
+        assert lower <= true_lower
+
+
+def test_levels_are_tight_and_audit_compares_them_exactly() -> None:
+    states = (CoreState(2, 0), CoreState(1, 1))
+    channel = CoreTail((6, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1), (0,), Fraction(3, 8), Fraction(2), states)
+    upper, lower = channel.levels()
+    true_upper, true_lower = brute_levels(channel)
+    assert float(upper / true_upper) - 1 < 1e-12
+    assert 1 - float(lower / true_lower) < 1e-12
+    reached = max(upper, 1 / lower)
+    assert channel.audit(reached)
+    assert not channel.audit(reached - Fraction(1, 10**30))
+
+
+def test_mean_coverage_is_the_share() -> None:
+    """An arc's mean coverage is its length on the circle, exactly; the length is the design's to 2^-30."""
+    channel = CoreTail(
+        (9, 4, 3, 2, 2), (0,), Fraction(1, 4), Fraction(8), (CoreState(3, 0), CoreState(1, 1, ((0, HALF),)))
+    )
+    size = 1 << channel.word_bits
+    for state, units in enumerate(channel.coverage[-1]):
+        arc = Fraction(size - channel.base[state], channel.step[state])
+        assert 0 <= Fraction(units, COVERAGE_UNIT) - arc / channel.cells < Fraction(1, 1 << 30)
+        for value in channel.tail:
+            reports = [state << POSITION_BITS | cell for cell in range(channel.cells)]
+            assert sum(channel.word_triples(value, report) for report in reports) == size**2 * channel.counts[-1][state]
+
+
+def test_state_probabilities_are_those_of_the_dense_channel() -> None:
+    channel = SMALL["a part"]
+    rows, scale = channel.to_rows(), sum(channel.weights) << 3 * channel.word_bits
+    for state, probability in enumerate(channel.state_probabilities()):
+        block = slice(state * channel.cells, (state + 1) * channel.cells)
+        joint = sum(w * sum(row[block]) for w, row in zip(channel.weights, rows, strict=True))
+        assert probability == Fraction(joint, scale)
+
+
+def test_plan_round_trip_and_golden_file() -> None:
+    plan = json.loads((GOLDEN / "core_tail.json").read_text())
+    channel = CoreTail.from_dict(plan["channel"], plan["weights"])
+    assert json.loads(json.dumps(channel.to_dict())) == plan["channel"]
+    for value, words, report in plan["samples"]:
+        assert channel.sample_one(value, tuple(int(word) for word in words)) == report
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"weights": (1, 0)}, "positive"),
+        ({"core": (0, 1)}, "core"),
+        ({"core": (1, 0)}, "core"),
+        ({"share": Fraction(1)}, "share"),
+        ({"growth": Fraction(0)}, "growth"),
+        ({"core": (-1,)}, "core"),
+        ({"core": (2,)}, "core"),
+        ({"states": ()}, "states"),
+        ({"states": (CoreState(0, 0),)}, "states"),
+        ({"states": (CoreState(1, 1),)}, "states"),
+        ({"core": (1,), "states": (CoreState(1, 0, ((0, COVERAGE_UNIT + 1),)),)}, "states"),
+        ({"word_bits": 65}, "word_bits"),
+    ],
+)
+def test_wrong_plans_are_refused(change: dict[str, object], message: str) -> None:
+    good: dict[str, object] = {
+        "weights": (1, 2),
+        "core": (),
+        "share": THIRD,
+        "growth": THREE,
+        "states": (CoreState(1, 0),),
+    }
+    CoreTail(**good)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=message):
+        CoreTail(**(good | change))  # type: ignore[arg-type]
+
+
+def test_values_outside_the_domain_are_refused_without_being_named() -> None:
+    words = np.zeros((1, 3), np.uint64)
+    with pytest.raises(ValueError, match="indices") as error:
+        SMALL["arc"].sample(np.array([77]), words)
+    assert "77" not in str(error.value)
+    with pytest.raises(ValueError, match="shape"):
+        SMALL["arc"].sample(np.array([1, 2]), words)
+
+
+def test_cached_tables_are_not_part_of_equality() -> None:
+    channel = SMALL["arc"]
+    assert isinstance(vars(CoreTail)["counts"], cached_property)
+    assert CoreTail.from_dict(channel.to_dict(), channel.weights) == channel
+
+
+def test_an_arc_shorter_than_one_cell_has_a_step_beyond_the_words() -> None:
+    """Found case: the step then exceeds 64 bits, and no word may move the position."""
+    channel = CoreTail((1, 1), (), Fraction(2, 5), Fraction(3000), (CoreState(1, 0),))
+    assert channel.step[0] > 1 << 64
+    words = np.random.default_rng(6).integers(0, 2**64 - 1, (500, 3), dtype=np.uint64, endpoint=True)
+    expected = [channel.sample_one(1, tuple(w)) for w in words.tolist()]
+    assert channel.sample(np.ones(500, np.int64), words).tolist() == expected

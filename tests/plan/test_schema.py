@@ -1,0 +1,157 @@
+"""The schema of the plan file: it takes every plan that Tacit writes, refuses what is not one, and is documented."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Iterator
+from fractions import Fraction
+
+import jsonschema
+import pytest
+
+from tacit import Histogram, Prior, Sum, Survey, WeightedSum
+from tacit.designs.planning import GroupPrior, make_plan
+
+from support.places import ROOT
+
+SCHEMA = json.loads((ROOT / "src/tacit/plan/plan.schema.json").read_text(encoding="utf-8"))
+VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
+
+NUMBERS = Prior.of({0: 0.5, 1: 0.3, 2: 0.15, 3: 0.05})
+NAMES = Prior.of({"a": 0.5, "b": 0.3, "c": 0.2, "unseen": 0})
+LARGE = Prior.of({k: 1 + 40000 // (k + 1) for k in range(1500)})
+HALF = Fraction(1, 2)
+PLANS = {
+    "survey": ([GroupPrior(None, NAMES, Fraction(1))], Survey("b"), {}),
+    "survey of a set": ([GroupPrior(None, NAMES, Fraction(1))], Survey(("a", "c")), {}),
+    "sum": ([GroupPrior(None, NUMBERS, Fraction(1))], Sum(), {"max_reports": 2}),
+    "histogram": ([GroupPrior(None, NAMES, Fraction(1))], Histogram(), {}),
+    "invertible": ([GroupPrior(None, NUMBERS, Fraction(1))], Histogram(), {"invertible": True}),
+    "prior-free": ([GroupPrior(None, NUMBERS, Fraction(1))], Histogram(), {"aim": "prior_free"}),
+    "ldp": ([GroupPrior(None, NUMBERS, Fraction(1))], Histogram(), {"notion": "ldp"}),
+    "capped": ([GroupPrior(None, NUMBERS, Fraction(1))], Sum(), {"ldp_cap": "1.5"}),
+    "repaired": ([GroupPrior(None, NUMBERS, Fraction(1))], Histogram(), {"method": "repaired"}),
+    "groups": (
+        [
+            GroupPrior("young", NUMBERS, HALF, Fraction(1, 3), Fraction(-1, 2), Fraction(7)),
+            GroupPrior("old", NUMBERS, HALF, Fraction(2)),
+        ],
+        WeightedSum(),
+        {},
+    ),
+    "core-tail": ([GroupPrior(None, LARGE, Fraction(1))], Histogram(), {}),
+    "arcs": ([GroupPrior(None, NUMBERS, Fraction(1))], Histogram(), {"method": "arcs"}),
+}
+
+
+def written(name: str) -> dict:
+    priors, task, options = PLANS[name]
+    return json.loads(json.dumps(make_plan(priors, task, 1, question="Which?", **options).to_dict()))
+
+
+@pytest.fixture(scope="module")
+def plan() -> dict:
+    return written("survey")
+
+
+def objects(node: object) -> Iterator[dict]:
+    """All JSON objects of a plan, the plan first."""
+    if isinstance(node, dict):
+        yield node
+    for part in node.values() if isinstance(node, dict) else node if isinstance(node, list) else ():
+        yield from objects(part)
+
+
+def test_the_schema_is_one():
+    jsonschema.Draft202012Validator.check_schema(SCHEMA)
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_every_plan_that_is_written_fits(name):
+    assert list(VALIDATOR.iter_errors(written(name))) == []
+
+
+def test_both_kinds_of_mechanism_are_among_them():
+    kinds = {group["mechanism"]["kind"] for name in ("survey", "core-tail") for group in written(name)["groups"]}
+    assert kinds == {"table", "core-tail"}
+
+
+@pytest.mark.parametrize("name", ["survey", "core-tail", "groups"])
+def test_an_unknown_field_is_refused_wherever_it_stands(name):
+    data = written(name)
+    for place in range(len(list(objects(data)))):
+        altered = copy.deepcopy(data)
+        list(objects(altered))[place]["surprise"] = 1
+        assert not VALIDATOR.is_valid(altered), place
+
+
+@pytest.mark.parametrize("name", ["survey", "core-tail"])
+def test_a_missing_field_is_refused_wherever_it_stood(name):
+    data = written(name)
+    for place, part in enumerate(objects(data)):
+        for field in part:
+            altered = copy.deepcopy(data)
+            del list(objects(altered))[place][field]
+            assert not VALIDATOR.is_valid(altered), field
+
+
+@pytest.mark.parametrize(
+    ("path", "wrong"),
+    [
+        (("hash",), "abc"),
+        (("tacit_plan",), 2),
+        (("task", "kind"), "median"),
+        (("groups",), []),
+        (("groups", 0, "epsilon"), "-1"),
+        (("groups", 0, "epsilon"), 1),
+        (("groups", 0, "notion"), "mip"),
+        (("groups", 0, "prior", 0), 3),
+        (("groups", 0, "mechanism", "rows", 0, 0), "-1"),
+        (("groups", 0, "mechanism", "kind"), "magic"),
+    ],
+)
+def test_wrong_values_are_refused(plan, path, wrong):
+    altered = copy.deepcopy(plan)
+    part = altered
+    for step in path[:-1]:
+        part = part[step]
+    part[path[-1]] = wrong
+    assert not VALIDATOR.is_valid(altered)
+
+
+def test_only_surveys_list_values(plan):
+    altered = copy.deepcopy(plan)
+    altered["task"]["kind"] = "histogram"
+    assert not VALIDATOR.is_valid(altered)
+
+
+def fields(node: object) -> set[str]:
+    """Every field name that the schema knows."""
+    if isinstance(node, list):
+        return set().union(*map(fields, node)) if node else set()
+    if not isinstance(node, dict):
+        return set()
+    known = {name for name, part in node.get("properties", {}).items() if part is not False}
+    return known.union(*(fields(part) for part in node.values())) if node else known
+
+
+def undescribed(node: object, path: str = "") -> list[str]:
+    found = []
+    for name, part in node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ():
+        if name == "properties" and "if" not in path:
+            for field, rule in part.items():
+                described = rule is False or "description" in rule or "$ref" in rule or field == "certificate"
+                if not described and "const" not in rule:
+                    found.append(f"{path}/{field}")
+        found += undescribed(part, f"{path}/{name}")
+    return found
+
+
+def test_every_field_is_described():
+    assert undescribed(SCHEMA) == []
+
+
+def test_the_documentation_names_every_field():
+    text = (ROOT / "docs/plan.md").read_text(encoding="utf-8")
+    assert [name for name in sorted(fields(SCHEMA)) if f"`{name}`" not in text] == []

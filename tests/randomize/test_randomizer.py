@@ -1,0 +1,161 @@
+from __future__ import annotations
+
+import os
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import chi2
+
+from tacit import Channel, Histogram, Prior
+from tacit.designs import optimal_binary, repaired_response
+from tacit.designs.core_tail import design_core_tail
+from tacit.exact import exp_below
+from tacit.mechanism.core_tail import CoreState, CoreTail
+from tacit.plan.contract import Group, Plan
+from tacit.randomize.randomizer import PlanRandomizer, Randomizer, circle_reports
+from tacit.randomize.randomness import SecureWords, SeededWords
+
+from support.strategies import budgets, priors
+
+# Rows that sum to 2^8, so that every word can be tried.
+ROWS = [[0, 200, 56, 0], [1, 0, 0, 255], [256, 0, 0, 0], [64, 64, 64, 64]]
+CHANNEL = Channel.from_weights(Prior.uniform(4), ROWS)
+
+
+@pytest.mark.parametrize("path", ["one at a time", "arrays"])
+def test_every_word_is_enumerated_and_counts_equal_the_weights(path):
+    """Thresholds are multiples of 2^24, so first and last word of each of the 256 blocks stand for all 2^32 words."""
+    randomizer = Randomizer([CHANNEL])
+    blocks = np.arange(256, dtype=np.uint64) << np.uint64(24)
+    words = np.concatenate([blocks, blocks + np.uint64(2**24 - 1)]).astype(np.uint32)
+    for x, weights in enumerate(ROWS):
+        if path == "arrays":
+            reports = np.empty(len(words), dtype=np.int64)
+            randomizer.apply(np.full(len(words), x, dtype=np.uint32), words, reports)
+        else:
+            reports = np.array([randomizer.report_for(x, int(word)) for word in words])
+        counts = np.bincount(reports, minlength=4)
+        assert (counts == 2 * np.array(weights)).all()
+
+
+@given(st.data())
+@settings(max_examples=25, deadline=None)
+def test_arrays_agree_with_one_at_a_time_word_for_word(data):
+    prior = data.draw(priors(min_size=2, max_size=4))
+    several = [repaired_response(prior, data.draw(budgets())) for _ in range(2)]
+    randomizer = Randomizer(several)
+    bits = randomizer.word_bits
+    if bits > 64:
+        return
+    edges = [t + shift for row in randomizer._thresholds for t in row for shift in (-1, 0, 1)]
+    words = [word for word in [0, 2**bits - 1, *edges] if 0 <= word < 2**bits]
+    rows = np.repeat(np.arange(randomizer.starts[-1], dtype=np.uint32), len(words))
+    reports = np.empty(len(rows), dtype=np.int64)
+    randomizer.apply(rows, np.tile(np.array(words, dtype=f"u{bits // 8}"), randomizer.starts[-1]), reports)
+    expected = [randomizer.report_for(int(row), word) for row in range(randomizer.starts[-1]) for word in words]
+    assert reports.tolist() == expected
+
+
+def test_tiny_budgets_use_words_of_64_bits_and_beyond():
+    for epsilon, bits in ((1e-6, 64), (Fraction(1, 10**15), 96)):
+        channel = optimal_binary(Prior.uniform(2), epsilon)
+        randomizer = Randomizer([channel])
+        assert randomizer.word_bits == bits
+        assert set(randomizer.reports(np.zeros(50, dtype=np.uint32)).tolist()) == {0, 1}
+
+
+def chi_square_p(channel: Channel, x: int, reports: np.ndarray) -> float:
+    expected = channel.matrix[x] * len(reports)
+    assert expected.min() > 1000
+    counts = np.bincount(reports, minlength=channel.n_possible_reports)
+    return float(chi2.sf(((counts - expected) ** 2 / expected).sum(), channel.n_possible_reports - 1))
+
+
+def test_secure_reports_follow_the_channel_and_not_a_slightly_wrong_one():
+    prior = Prior.of({"a": 0.2, "b": 0.3, "c": 0.5})
+    channel, wrong = repaired_response(prior, 1), repaired_response(prior, 1.05)
+    reports = Randomizer([channel]).reports(np.ones(2_000_000, dtype=np.uint32))
+    assert chi_square_p(channel, 1, reports) > 1e-9
+    assert chi_square_p(wrong, 1, reports) < 1e-9
+
+
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")  # a fork is the point, threads or not
+def test_secure_words_differ_between_draws_and_after_a_fork():
+    source = SecureWords()
+    first, second = source.draw(8, 64), source.draw(8, 64)
+    assert set(first.tolist()).isdisjoint(second.tolist())
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.write(writer, source.draw(8, 64).tobytes())
+        os._exit(0)
+    os.waitpid(child, 0)
+    theirs = np.frombuffer(os.read(reader, 64), dtype=np.uint64)
+    assert set(theirs.tolist()).isdisjoint(source.draw(8, 64).tolist())
+
+
+def test_words_are_uniform_and_seeds_repeat():
+    for source in (SecureWords(), SeededWords(1)):
+        words = source.draw(2**20, 32)
+        counts = np.bincount(words >> 24, minlength=256)
+        p = chi2.sf(((counts - 4096) ** 2 / 4096).sum(), 255)
+        assert p > 1e-9
+        # The named wrong source: one byte value slightly favoured.
+        counts[0] += 1200
+        assert chi2.sf(((counts - 4096) ** 2 / 4096).sum(), 255) < 1e-9
+        assert 0 <= source.integer(12) < 4096
+    assert SeededWords(3).draw(4, 64).tolist() == SeededWords(3).draw(4, 64).tolist()
+
+
+def test_a_randomizer_needs_a_power_of_two():
+    channel = Channel.from_weights(Prior.uniform(2), [[2, 1], [1, 2]])
+    with pytest.raises(ValueError, match="power of two"):
+        Randomizer([channel])
+
+
+def test_row_numbers_run_through_all_channels():
+    both = [repaired_response(Prior.uniform(d), 1) for d in (3, 5)]
+    assert Randomizer(both).starts == (0, 3, 8)
+
+
+@pytest.mark.parametrize("epsilon", [0.25, 1, 4])
+@pytest.mark.parametrize("core", [0, 20])
+def test_the_compiled_circle_agrees_with_the_reference_word_for_word(epsilon, core):
+    weights = [10**6 // (k + 1) for k in range(3000)]
+    mechanism = design_core_tail(weights, exp_below(Fraction(epsilon)), max_core=core).channel
+    rng = np.random.default_rng(core)
+    values = rng.integers(0, len(weights), 20_000)
+    words = rng.integers(0, 2**64, (20_000, 3), dtype=np.uint64)
+    # Words at the edges of states and of the base, where a slip would show.
+    edges, last_base = mechanism.tables[:2]
+    if edges.shape[1]:
+        words[:3000, 0] = edges[rng.integers(0, len(edges), 3000), rng.integers(0, edges.shape[1], 3000)]
+    words[3000:6000, 1] = last_base[rng.integers(0, len(last_base), 3000)] + rng.integers(0, 2, 3000).astype(np.uint64)
+    words[6000:6100] = 2**64 - 1
+    words[6100:6200] = 0
+    expected = mechanism.sample(values, words)
+    assert (circle_reports(mechanism, values, words) == expected).all()
+    assert (circle_reports(mechanism, values, words[:, ::-1].copy()) != expected).any()
+    assert [mechanism.sample_one(int(values[i]), tuple(int(w) for w in words[i])) for i in range(200)] == expected[
+        :200
+    ].tolist()
+
+
+def test_a_circle_of_shorter_words_is_drawn_with_shorter_words():
+    weights = (7, 3, 2, 2, 1)
+    states = CoreState(3, 0), CoreState(1, 1)
+    circle = CoreTail(weights, (0,), Fraction(1, 3), Fraction(3), states, word_bits=32)
+    randomizer = PlanRandomizer(Plan(Histogram(), (Group(None, Prior(range(5), weights), Fraction(4), circle),)))
+    people = 40_000
+    many = randomizer.reports(np.zeros(people, int), np.full(people, 2), SeededWords(1)) >> 32
+    one = np.array([randomizer.report(0, 2, SeededWords(seed)) >> 32 for seed in range(people // 10)])
+    expected = np.array(circle.counts[-1]) / 2**32
+    for found in (many, one):
+        seen = np.bincount(found, minlength=2)
+        assert chi2.sf(((seen - len(found) * expected) ** 2 / (len(found) * expected)).sum(), 1) > 1e-9
+        # The named wrong draw: words of 64 bits are beyond every edge and end in the last state.
+        wrong = np.array([0, len(found)])
+        assert chi2.sf(((wrong - len(found) * expected) ** 2 / (len(found) * expected)).sum(), 1) < 1e-9

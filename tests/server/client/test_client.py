@@ -1,0 +1,183 @@
+"""The browser client: its golden files are Python's words, and its own tests pass in node."""
+
+from __future__ import annotations
+
+import base64
+import importlib.util
+import json
+import re
+import shutil
+import subprocess
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import playwright
+import pytest
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import padding, rsa
+
+from tacit import Channel, Prior
+from tacit.exact import at_most_exp
+from tacit.mechanism.auditing import audit, percent
+from tacit.mechanism.core_tail import CoreTail
+from tacit.plan.contract import Plan, contract_hash
+from tacit.randomize.randomizer import PlanRandomizer
+
+from support import places
+from support.places import CLIENT
+
+GOLDEN = places.GOLDEN / "client"
+PLANS = sorted(path.stem for path in GOLDEN.glob("plan_*.json"))
+
+
+def golden(name: str) -> Any:
+    return json.loads((GOLDEN / f"{name}.json").read_text(encoding="utf-8"))
+
+
+def maker() -> Any:
+    """The module that writes the golden files: it says what is expected of a plan."""
+    spec = importlib.util.spec_from_file_location("make_client_golden", GOLDEN / "make.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def node() -> str:
+    """Node 20 or newer: the system's, else the one that Playwright brings along."""
+    found = shutil.which("node")
+    if found is not None:
+        version = subprocess.run([found, "-p", "parseInt(process.versions.node)"], capture_output=True, text=True)
+        if version.returncode == 0 and int(version.stdout) >= 20:
+            return found
+    return str(Path(playwright.__file__).parent / "driver" / "node")
+
+
+class Replay:
+    """Words from a list of (bits, word), each asked for with its number of bits."""
+
+    def __init__(self, drawn: list[tuple[int, str]]) -> None:
+        self.left = list(drawn)
+
+    def integer(self, bits: int) -> int:
+        expected, word = self.left.pop(0)
+        assert bits == expected
+        return int(word)
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_python_says_what_the_golden_files_say(name):
+    known = golden(name)
+    plan = Plan.from_dict(known["plan"])
+    randomizer = PlanRandomizer(plan)
+    places = {group.name: place for place, group in enumerate(plan.groups)}
+    positions = {str(value): position for position, value in enumerate(plan.values)}
+    assert contract_hash(known["plan"]) == plan.hash == known["plan"]["hash"]
+    for group, value, drawn, report in known["reports"]:
+        words = Replay(drawn)
+        assert randomizer.report(places[group], positions[value], words) == report
+        assert not words.left
+    said = maker().expected(plan)
+    assert {key: known[key] for key in said if key != "reports"} == {key: said[key] for key in said if key != "reports"}
+
+
+def test_the_golden_plans_are_of_every_kind():
+    plans = {name: Plan.from_dict(golden(name)["plan"]) for name in PLANS}
+    groups = [group for plan in plans.values() for group in plan.groups]
+    circles = [group for group in groups if isinstance(group.mechanism, CoreTail)]
+    assert {group.notion for group in groups} == {"lip", "ldp"}
+    assert any(0 in group.prior.weights for group in circles)
+    assert any(group.mechanism.core for group in circles)
+    assert max(len(group.prior) for group in circles) >= 2000
+    assert {bits for plan in PLANS for *_, drawn, _ in golden(plan)["reports"] for bits, _ in drawn} == {32, 64, 96}
+    assert all((GOLDEN / f"{name}.json").stat().st_size < 200_000 for name in PLANS)
+
+
+@pytest.mark.parametrize("case", golden("refused"), ids=lambda case: case["why"])
+def test_python_refuses_what_the_browser_refuses(case):
+    with pytest.raises((ValueError, ArithmeticError)):
+        Plan.from_dict(case["plan"])
+
+
+def test_golden_numbers_are_pythons():
+    numbers = golden("numbers")
+    for ratio, epsilon, holds in numbers["at_most_exp"]:
+        assert at_most_exp(Fraction(ratio), Fraction(epsilon)) is holds
+    for share, near, up, down in numbers["percent"]:
+        assert [percent(Fraction(share)), percent(Fraction(share), "up"), percent(Fraction(share), "down")] == [
+            near,
+            up,
+            down,
+        ]
+    for text, quoted in numbers["quoted"]:
+        assert repr(text) == quoted
+    data, text = numbers["canonical"]
+    assert json.dumps(data, ensure_ascii=False, sort_keys=True, separators=(",", ":")) == text
+    for circle in golden("small_circles"):
+        (group,) = Plan.from_dict(circle["plan"]).groups
+        assert group.mechanism.to_rows() == circle["triples"]
+
+
+def test_golden_levels_are_pythons():
+    levels = golden("levels")
+    for known in levels["tables"]:
+        prior = Prior(range(len(known["prior"])), [int(weight) for weight in known["prior"]])
+        found = audit(Channel.from_weights(prior, [[int(cell) for cell in row] for row in known["rows"]]), prior)
+        lowest = 0 if found.lip_lower.ratio is None else 1 / found.lip_lower.ratio
+        assert (found.lip_upper.ratio, lowest) == (Fraction(known["highest"]), Fraction(known["lowest"]))
+        assert found.ldp.ratio == (None if known["odds"] is None else Fraction(known["odds"]))
+    for known in levels["circles"]:
+        circle = CoreTail.from_dict(known["mechanism"], [int(weight) for weight in known["prior"]])
+        assert circle.levels() == (Fraction(known["highest"]), Fraction(known["lowest"]))
+
+
+def test_the_client_passes_its_own_tests():
+    done = subprocess.run([node(), "--test"], cwd=CLIENT, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stdout[-5000:] + done.stderr
+    counts = {name: int(count) for name, count in re.findall(r"^(?:#|ℹ) (tests|pass|fail) (\d+)$", done.stdout, re.M)}
+    assert counts["fail"] == 0
+    assert counts["pass"] == counts["tests"] > 100
+
+
+# -- credentials ------------------------------------------------------------------------------------------------------
+
+BLIND_OR_FINALIZE = """
+import { blind, finalize } from "./credential.js";
+const { key, message, signature, pending } = JSON.parse(process.argv[1]);
+console.log(JSON.stringify(signature ? await finalize(key, message, signature, pending) : await blind(key, message)));
+"""
+
+
+def run_credential(**given: Any) -> Any:
+    command = [node(), "--input-type=module", "--eval", BLIND_OR_FINALIZE, json.dumps(given)]
+    return json.loads(
+        subprocess.run(command, cwd=CLIENT, capture_output=True, text=True, timeout=60, check=True).stdout
+    )
+
+
+def encoded(number: int) -> str:
+    return base64.urlsafe_b64encode(number.to_bytes((number.bit_length() + 7) // 8, "big")).rstrip(b"=").decode()
+
+
+def decoded(text: str) -> bytes:
+    return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+
+
+def test_a_credential_blinded_in_the_browser_is_signed_and_verified_in_python():
+    private = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    numbers = private.private_numbers()
+    n = numbers.public_numbers.n
+    key, message = {"n": encoded(n), "e": encoded(65537)}, "00112233445566778899aabbccddeeff"
+    pending = run_credential(key=key, message=message)
+    blinded = decoded(pending["blinded"])
+    assert len(blinded) == 256
+    signed = pow(int.from_bytes(blinded, "big"), numbers.d, n).to_bytes(256, "big")
+    signature = base64.urlsafe_b64encode(signed).rstrip(b"=").decode()
+    credential = decoded(run_credential(key=key, message=message, signature=signature, pending=pending))
+    scheme = padding.PSS(mgf=padding.MGF1(hashes.SHA384()), salt_length=48)
+    private.public_key().verify(credential, message.encode(), scheme, hashes.SHA384())
+    with pytest.raises(InvalidSignature):
+        private.public_key().verify(credential, b"another", scheme, hashes.SHA384())

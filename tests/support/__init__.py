@@ -1,0 +1,1 @@
+"""What the tests share: an oracle, named priors, strategies, and services to test against."""
