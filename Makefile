@@ -21,7 +21,7 @@ serve: $(READY) $(PLAN)  ## the demo's survey, for your own browser, until Ctrl-
 	$(BIN)/tacit serve $(PLAN) --data out/serve --public --new-token --group-question "Which group are you in?"
 
 $(PLAN): | $(READY)
-	$(BIN)/python -c "from tacit import demo; demo.make_plan()"
+	$(BIN)/python -c "from tacit.cli import demo; demo.make_plan()"
 
 test: $(READY)  ## everything that must hold
 	tools/system-packages.sh chromium postgresql

@@ -20,9 +20,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from tacit import Histogram, Prior, Sum, unbiased_variance
-from tacit.designs import design
-from tacit.designs.planning import GroupPrior
+from tacit import GroupPrior, Histogram, Prior, Sum, design
 from tacit.evaluation.comparison import compare, draw
 
 OUT = Path("out/bench")
@@ -77,26 +75,26 @@ def main() -> None:
             console.print(f"[dim]{' '.join(map(str, row))}[/dim]")
     console.print(table)
     console.print("Gains are over the proven bound of any LIP channel at this ε; * is k-ary response, not the best LDP")
-    console.print(prior_free_table())
+    console.print(unbiased_table())
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     console.print(f"Peak memory of the whole run: {peak:.2f} GiB.")
     OUT.mkdir(parents=True, exist_ok=True)
     with open(OUT / "design.csv", "w", newline="") as file:
         csv.writer(file).writerows([[column.header for column in table.columns], *rows])
-    zipf = GroupPrior(None, prior_of("zipf", 20), Fraction(1))
+    zipf = GroupPrior(name=None, prior=prior_of("zipf", 20))
     draw(compare([zipf], Histogram(), [k / 4 for k in range(1, 17)]), OUT / "tradeoff.png")
     console.print(f"Wrote {OUT / 'design.csv'} and {OUT / 'tradeoff.png'}.")
 
 
-def prior_free_table() -> Table:
+def unbiased_table() -> Table:
     """The other aim: variance per respondent of the histogram that does not use the prior, LIP against LDP."""
-    table = Table("prior-free variance", "ε", "LIP", "proven bound", "best LDP", "MMSE optimum", title="aim prior_free")
+    table = Table("unbiased variance", "ε", "LIP", "proven bound", "best LDP", "MMSE optimum", title="aim unbiased")
     for kind in KINDS:
         prior = prior_of(kind, 7)
         for epsilon in EPSILONS:
-            lip, ldp = (design(prior, Histogram(), epsilon, aim="prior_free", notion=n) for n in ("lip", "ldp"))
-            mmse = unbiased_variance(Histogram(), design(prior, Histogram(), epsilon).channel, prior)
-            numbers = (lip.certificate.error, lip.certificate.error_bound, ldp.certificate.error, mmse)
+            lip, ldp = (design(prior, Histogram(), epsilon, aim="unbiased", notion=n) for n in ("lip", "ldp"))
+            mmse = design(prior, Histogram(), epsilon).certificate.unbiased_variance
+            numbers = (lip.certificate.aimed, lip.certificate.aimed_lower_bound, ldp.certificate.aimed, mmse)
             table.add_row(f"{kind} 7", str(epsilon), *(f"{number:.4g}" for number in numbers))
     return table
 
@@ -114,8 +112,9 @@ def measure(name: str, prior: Prior, task: object, epsilon: float) -> list[objec
     else:
         ldp = _ratio(response_gain(prior, task, np.ones(len(p)), e), best.gain_bound) + "*"
     ratio = _ratio(best.gain, best.gain_bound)
-    outputs = "circle" if found.n_outputs is None else found.n_outputs
-    return [name, type(task).__name__, epsilon, ratio, f"{seconds:.2f}", outputs, repaired, ldp, best.method]
+    possible = found.mechanism.n_possible_reports
+    reports = "circle" if possible is None else possible
+    return [name, type(task).__name__, epsilon, ratio, f"{seconds:.2f}", reports, repaired, ldp, best.method]
 
 
 def response_gain(prior: Prior, task: object, fallback: np.ndarray, e: float) -> float:

@@ -25,7 +25,7 @@ from rich.table import Table
 
 from tacit import Histogram, Prior
 from tacit.designs import design
-from tacit.files.answers import perturb_file, tally_file
+from tacit.files import perturb_file, tally_file
 from tacit.plan.contract import Group, Plan
 
 GROUPS, VALUES, BATCH = 4, 100, 2**20
@@ -36,7 +36,11 @@ def make_plan() -> Plan:
     groups = []
     for k in range(GROUPS):
         prior = Prior(range(VALUES), np.roll([10**9 // (rank + 1) for rank in range(VALUES)], k).tolist())
-        groups.append(Group(f"group {k}", prior, Fraction(1), design(prior, Histogram(), 1).mechanism))
+        groups.append(
+            Group(
+                name=f"group {k}", prior=prior, epsilon=Fraction(1), mechanism=design(prior, Histogram(), 1).mechanism
+            )
+        )
     return Plan(Histogram(), tuple(groups))
 
 

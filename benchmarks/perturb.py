@@ -21,9 +21,9 @@ from rich.table import Table
 
 from tacit import Histogram, Prior
 from tacit.designs import design
-from tacit.mechanism.core_tail import WORDS_PER_SAMPLE
+from tacit.mechanism.core_tail_rule import WORDS_PER_SAMPLE
 from tacit.plan.contract import Group, Plan
-from tacit.randomize.randomizer import PlanRandomizer
+from tacit.randomize import Randomizer
 from tacit.randomize.randomness import SecureWords
 
 EPSILON = 1
@@ -32,7 +32,7 @@ EPSILON = 1
 def plan_for(d: int) -> Plan:
     prior = Prior(range(d), [Fraction(10**9 // (k + 1)) for k in range(d)])
     found = design(prior, Histogram(), EPSILON)
-    return Plan(Histogram(), (Group(None, prior, Fraction(EPSILON), found.mechanism),))
+    return Plan(Histogram(), (Group(name=None, prior=prior, epsilon=Fraction(EPSILON), mechanism=found.mechanism),))
 
 
 def best_of(repeats: int, action: Callable[[], object]) -> float:
@@ -83,12 +83,12 @@ def main() -> None:
 
     show("ChaCha20, 4 bytes a value", bytes_time, 4)
     for d in (100, 100_000):
-        randomizer = PlanRandomizer(plan_for(d))
+        randomizer = Randomizer(plan_for(d))
         values, everybody = rng.integers(0, d, rows), np.zeros(rows, dtype=np.int64)
-        kind = "table" if d == 100 else "core and tail"
+        kind = "table" if d == 100 else "core-tail"
         used = 4 if d == 100 else 8 * WORDS_PER_SAMPLE
         show(f"tacit, {kind}, {d:,} values", best_of(5, partial(randomizer.reports, everybody, values)), used)
-    one = PlanRandomizer(plan_for(100))
+    one = Randomizer(plan_for(100))
     show(
         "tacit, one respondent at a time", best_of(3, lambda: [one.report(0, 7) for _ in range(20_000)]) / 20_000 * rows
     )

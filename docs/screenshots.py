@@ -29,9 +29,10 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 from tacit import Histogram, Prior
 from tacit.cli import demo
-from tacit.designs.planning import GroupPrior, make_plan, with_ldp_errors
+from tacit.designs import GroupPrior, make_plan
+from tacit.designs.planning import with_ldp
 from tacit.plan.contract import Plan
-from tacit.randomize.randomizer import PlanRandomizer
+from tacit.randomize import Randomizer
 from tacit.randomize.randomness import SeededWords
 from tacit.server.store import Store, Submission, survey_id
 
@@ -41,9 +42,9 @@ FIRST_DAY = date(2026, 3, 2)
 PEOPLE_BY_DAY = (61, 148, 226, 304, 182, 97, 68)
 HABIT = "How often do you drink alcohol?"
 HABITS = GroupPrior(
-    None,
-    Prior.of({"never": 0.32, "monthly": 0.27, "weekly": 0.21, "several times a week": 0.13, "daily": 0.07}),
-    Fraction(1),
+    name=None,
+    prior=Prior.of({"never": 0.32, "monthly": 0.27, "weekly": 0.21, "several times a week": 0.13, "daily": 0.07}),
+    share=Fraction(1),
 )
 PHONE, DESKTOP = {"width": 390, "height": 844}, {"width": 1120, "height": 1200}
 LARGEST = 200_000
@@ -67,7 +68,7 @@ def main() -> None:
     demo.make_plan()
     heart, habits = (
         Plan.load(demo.OUT / "plan.json"),
-        with_ldp_errors(make_plan([HABITS], Histogram(), 1, question=HABIT)),
+        with_ldp(make_plan([HABITS], Histogram(), 1, question=HABIT)),
     )
     with tempfile.TemporaryDirectory() as folder:
         for plan in (heart, habits):
@@ -86,7 +87,7 @@ def collect(plan: Plan, folder: str) -> None:
     calendar = iter([FIRST_DAY] + [FIRST_DAY + timedelta(days) for days in range(len(PEOPLE_BY_DAY))])
     store = Store(folder, lambda: next(calendar))
     store.create(plan, public_results=True, group_question="Which group are you in?")
-    randomizer, words = PlanRandomizer(plan), SeededWords(2026)
+    randomizer, words = Randomizer(plan), SeededWords(2026)
     for day, people in enumerate(PEOPLE_BY_DAY):
         groups, answers = simulate(plan, people, day)
         reports = randomizer.reports(groups, answers, words).tolist()

@@ -34,39 +34,15 @@ def test_from_column_refuses_strangers_without_naming_them():
     assert "secret" not in str(error.value)
 
 
-@pytest.mark.parametrize(
-    ("text", "values", "weights"),
-    [
-        ("value,probability\nyes,0.1\nno,0.9\n", ("yes", "no"), (1, 9)),
-        ("count,value\n3,10\n1,20\n", (10, 20), (3, 1)),
-        ("\ufeffvalue,count\n1.5,1\n2,0\n", (1.5, 2.0), (1, 0)),
-    ],
-)
-def test_from_csv(tmp_path, text, values, weights):
-    path = tmp_path / "prior.csv"
-    path.write_text(text, encoding="utf-8")
-    prior = Prior.from_csv(path)
-    assert (prior.values, prior.weights) == (values, weights)
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("name,count\na,1\n", "header must name 'value'"),
-        ("", "header must name"),
-        ("value,count\na,many\n", "line 2: 'count' must be a number. Got 'many'"),
-        ("value,count\na\n", "line 2: 'count' must be a number"),
-        ("value,count\n,3\n", "line 2: 'value' must not be empty"),
-        ("value,count\n", "at least one value"),
-        ("value,count\na,1\na,2\n", "'a' more than once"),
-        ("value,count\na,-1\nb,2\n", "must not be negative"),
-    ],
-)
-def test_from_csv_says_what_is_wrong_and_where(tmp_path, text, message):
-    path = tmp_path / "prior.csv"
-    path.write_text(text)
-    with pytest.raises(ValueError, match=message):
-        Prior.from_csv(path)
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int64, np.uint8])
+def test_an_array_of_weights_is_a_prior_on_its_positions(dtype):
+    prior = Prior.of(np.array([4, 0, 1], dtype=dtype))
+    assert (prior.values, prior.weights, prior.support) == ((0, 1, 2), (4, 0, 1), (0, 2))
+    assert prior == Prior.of([4, 0, 1]) == Prior.of({0: 4, 1: 0, 2: 1})
+    assert Prior.of(np.array([0.1, 0.9])).weights == (1, 9)
+    for wrong in (np.zeros((2, 2)), np.array([0.5, np.nan]), np.array([])):
+        with pytest.raises((ValueError, TypeError)):
+            Prior.of(wrong)
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tacit import Plan, Prior, Survey, make_plan
 from tacit.tally import Counts, Tally, merge_all
 
 reports = st.lists(st.tuples(st.sampled_from(["a", "b"]), st.integers(0, 3), st.floats(-100, 100)), max_size=40)
@@ -80,3 +81,31 @@ def test_other_formats_and_nothing_are_refused():
 def test_bad_weights_are_refused(bad):
     with pytest.raises(ValueError, match="weights must be one finite number"):
         Counts.of([0], weights=bad)
+
+
+YES, OTHER = Prior.of({"yes": 0.3, "no": 0.7}), Prior.of({"yes": 0.1, "no": 0.9})
+EVERYBODY = make_plan(YES, Survey("yes"), 1)
+GROUPED = make_plan({"a": YES, "b": OTHER}, Survey("yes"), 1)
+
+
+@pytest.mark.parametrize("kind", [list, np.array])
+def test_arrays_of_reports_are_counted_and_strangers_refused(kind):
+    found = Tally.of(EVERYBODY, kind([1, 0, 1, 2, -1]))
+    assert found == Tally(EVERYBODY.hash, {None: Counts.of([0, 1, 1])}, refused=2)
+    found = Tally.of(GROUPED, kind([1, 0, 1, 2, 0]), kind(["a", "b", "b", "b", "c"]))
+    assert found == Tally(GROUPED.hash, {"a": Counts.of([1]), "b": Counts.of([0, 1])}, refused=2)
+    assert Tally.of(EVERYBODY, kind([])).n_reports == 0
+
+
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(-1, 2)), max_size=30))
+def test_counting_all_at_once_equals_counting_one_by_one(rows):
+    one_by_one = merge_all([Tally.of(GROUPED, [], []), *(Tally.of(GROUPED, [sent], [name]) for name, sent in rows)])
+    at_once = Tally.of(GROUPED, [sent for _, sent in rows], [name for name, _ in rows])
+    assert at_once.to_dict() == one_by_one.to_dict()
+    assert at_once.n_reports + at_once.refused == len(rows)
+
+
+@pytest.mark.parametrize(("plan", "groups"), [(EVERYBODY, ["a"]), (GROUPED, None), (GROUPED, ["a", "b"])])
+def test_groups_are_given_where_the_plan_names_them(plan: Plan, groups):
+    with pytest.raises(ValueError, match="group"):
+        Tally.of(plan, [0], groups)

@@ -1,21 +1,37 @@
-"""Tacit: ask a crowd, learn the total, never the person."""
+"""Tacit: ask a crowd, learn the total, never the person.
 
-from tacit.mechanism.auditing import Audit, Belief, audit, belief, satisfies
-from tacit.mechanism.rounding import PrivacyError, round_channel
-from tacit.mechanism.table import Channel, mean_absolute_error
-from tacit.prior import Prior
-from tacit.task import (
-    Histogram,
-    Matrix,
-    Sum,
-    Survey,
-    Task,
-    WeightedSum,
-    mse,
-    prior_variance,
-    total_mse,
-    unbiased_variance,
-)
+The names below are what most people need; each is loaded from its room when it is first asked for, so that a device
+that randomizes or a service that collects loads nothing of the design.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tacit.designs import Design, GroupPrior, Verification, design, make_plan, read_priors, verify
+    from tacit.estimates import Estimate, NotEstimableError, estimate
+    from tacit.mechanism import (
+        Audit,
+        Belief,
+        Channel,
+        Mechanism,
+        PrivacyError,
+        audit,
+        belief,
+        mean_absolute_error,
+        mse,
+        round_channel,
+        satisfies,
+        total_mse,
+        unbiased_variance,
+    )
+    from tacit.plan import Group, Plan, PlanError
+    from tacit.prior import Prior
+    from tacit.randomize import Randomizer
+    from tacit.tally import Tally
+    from tacit.task import Histogram, Matrix, Sum, Survey, Task, WeightedSum, prior_variance
 
 __version__ = "0.1.0"
 
@@ -23,21 +39,66 @@ __all__ = [
     "Audit",
     "Belief",
     "Channel",
+    "Design",
+    "Estimate",
+    "Group",
+    "GroupPrior",
     "Histogram",
     "Matrix",
+    "Mechanism",
+    "NotEstimableError",
+    "Plan",
+    "PlanError",
     "Prior",
     "PrivacyError",
+    "Randomizer",
     "Sum",
     "Survey",
+    "Tally",
     "Task",
+    "Verification",
     "WeightedSum",
     "audit",
     "belief",
+    "design",
+    "estimate",
+    "make_plan",
     "mean_absolute_error",
     "mse",
     "prior_variance",
+    "read_priors",
     "round_channel",
     "satisfies",
     "total_mse",
     "unbiased_variance",
+    "verify",
 ]
+
+#: Which room each name lives in.
+_HOME = {
+    name: room
+    for room, names in {
+        "designs": "Design GroupPrior Verification design make_plan read_priors verify",
+        "estimates": "Estimate NotEstimableError estimate",
+        "mechanism": "Audit Belief Channel Mechanism PrivacyError audit belief mean_absolute_error mse round_channel "
+        "satisfies total_mse unbiased_variance",
+        "plan": "Group Plan PlanError",
+        "prior": "Prior",
+        "randomize": "Randomizer",
+        "tally": "Tally",
+        "task": "Histogram Matrix Sum Survey Task WeightedSum prior_variance",
+    }.items()
+    for name in names.split()
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'tacit' has no attribute {name!r}")
+    found = getattr(import_module(f"tacit.{_HOME[name]}"), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

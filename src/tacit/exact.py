@@ -8,9 +8,19 @@ more and more tightly until the ratio lies on one side.
 from __future__ import annotations
 
 import math
+import re
+from collections.abc import Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from numbers import Rational
+
+import numpy as np
+from numpy.typing import NDArray
+
+#: Arrays of floats, of 64-bit integers, and of integers of any size.
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+BigIntegers = NDArray[np.object_]
 
 Number = int | float | str | Decimal | Fraction
 
@@ -142,6 +152,28 @@ def float_below(number: Fraction) -> float:
     True
     """
     return -float_above(-number)
+
+
+def exact_ratio(text: str) -> Fraction:
+    """A rational as contracts write it, integer or integer/integer. An exponent would ask for a number of any size.
+
+    >>> exact_ratio("-3/4")
+    Fraction(-3, 4)
+    """
+    if not re.fullmatch(r"-?[0-9]{1,1000}(/0*[1-9][0-9]{0,999})?", text):
+        raise ValueError("The rationals of a plan must be written as integer or integer/integer, in strings.")
+    return Fraction(text)
+
+
+def exact_integers(texts: Sequence[str]) -> list[int]:
+    """Integers as contracts write them: digits in strings, and nothing else that Python would read.
+
+    >>> exact_integers(["12", "-3"])
+    [12, -3]
+    """
+    if not isinstance(texts, list) or not all(re.fullmatch(r"-?[0-9]+", text) for text in texts):
+        raise ValueError("The integers of a plan must be lists of strings of digits.")
+    return [int(text) for text in texts]
 
 
 def _divide(number: Fraction, digits: int, rounding: str) -> Decimal:

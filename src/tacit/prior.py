@@ -2,33 +2,30 @@
 
 from __future__ import annotations
 
-import csv
 import math
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tacit.exact import Number, rational
+from tacit.exact import Floats, Number, rational
 
 Value = str | int | float
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Prior:
     """A distribution P(x) = weights[x] / total over d named values, in exact integers.
 
-    Build it from a mapping (`Prior.of`), from data (`from_column`), from a file (`from_csv`), or from values and
-    weights. Weights need not sum to one; floats are read as the decimals they print as. Values are all names or
-    all numbers. A value may have weight zero: it belongs to the domain but lies outside every guarantee that
-    speaks about belief, see `support`.
+    Build it from a mapping (`Prior.of`), from data (`from_column`), or from values and weights; `read_priors` reads
+    them from a file. Weights need not sum to one; floats are read as the decimals they print as. Values are all names
+    or all numbers. A value may have weight zero: it belongs to the domain but lies outside every guarantee that speaks
+    about belief, see `support`.
 
     >>> prior = Prior.of({"yes": 0.1, "no": 0.9})
     >>> prior.weights, prior.total, prior.probability("yes")
@@ -55,13 +52,17 @@ class Prior:
         object.__setattr__(self, "weights", tuple(integer // divisor for integer in integers))
 
     @classmethod
-    def of(cls, weights: Mapping[Value, Number]) -> Prior:
-        """From a mapping of values to probabilities, counts or any other weights.
+    def of(cls, weights: Mapping[Value, Number] | Sequence[Number] | Floats) -> Prior:
+        """From a mapping of values to probabilities, counts or any other weights, or an array of them for 0 … d−1.
 
         >>> Prior.of({"a": 3, "b": 1}).probabilities
         array([0.75, 0.25])
+        >>> Prior.of(np.array([0.75, 0.25])).values
+        (0, 1)
         """
-        return cls(weights.keys(), weights.values())
+        if isinstance(weights, Mapping):
+            return cls(weights.keys(), weights.values())
+        return cls(range(len(weights)), list(weights))
 
     @classmethod
     def uniform(cls, values: Iterable[Value] | int) -> Prior:
@@ -92,27 +93,6 @@ class Prior:
             if unknown:
                 raise ValueError(f"The column must hold values of the domain only. Got {unknown} others.")
         return cls(names, [counts[name] for name in names])
-
-    @classmethod
-    def from_csv(cls, path: str | Path) -> Prior:
-        """From a CSV file with a column `value` and a column `probability` or `count`.
-
-        Values that all read as numbers become numbers.
-        """
-        with open(path, newline="", encoding="utf-8-sig") as file:
-            reader = csv.DictReader(file)
-            columns = reader.fieldnames or []
-            weight = next((name for name in ("probability", "count") if name in columns), None)
-            if "value" not in columns or weight is None:
-                raise ValueError(
-                    f"{path}: the header must name 'value' and 'probability' or 'count'. Got {', '.join(columns)}."
-                )
-            rows = [(row["value"], row[weight], reader.line_num) for row in reader]
-        for value, _, line in rows:
-            if not value:
-                raise ValueError(f"{path}, line {line}: 'value' must not be empty.")
-        weights = [_csv_weight(text, weight, path, line) for _, text, line in rows]
-        return cls(numbers_if_all([value for value, _, _ in rows]), weights)
 
     @cached_property
     def total(self) -> int:
@@ -216,18 +196,20 @@ def _weight(weight: Number, position: int) -> Fraction:
     return exact
 
 
-def _csv_weight(text: str | None, column: str, path: str | Path, line: int) -> Fraction:
-    try:
-        return rational(text or "", column)
-    except ValueError:
-        raise ValueError(f"{path}, line {line}: '{column}' must be a number. Got {text!r} instead.") from None
+#: How a number is written if it is one: no leading zeros, no underscores, so that ZIP codes stay names.
+_NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 
 
 def numbers_if_all(texts: Sequence[str]) -> list[Value]:
-    """Integers if all texts are, else floats if all are, else the texts."""
-    for read in (int, float):
-        try:
-            return [read(text) for text in texts]
-        except (ValueError, TypeError):
-            continue
-    return list(texts)
+    """Integers if all texts are written as such, else floats if all are numbers, else the texts.
+
+    >>> numbers_if_all(["1", "20"]), numbers_if_all(["1", "2.50"]), numbers_if_all(["01234", "1"])
+    ([1, 20], [1.0, 2.5], ['01234', '1'])
+    """
+    written = [_NUMBER.fullmatch(text) for text in texts]
+    if not all(written):
+        return list(texts)
+    if all(match is not None and not match[2] and not match[3] for match in written):
+        return [int(text) for text in texts]
+    numbers = [float(text) for text in texts]
+    return list(numbers) if all(map(math.isfinite, numbers)) else list(texts)

@@ -11,12 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tacit.prior import Floats
-
-Counts64 = NDArray[np.int64]
-Sums = NDArray[np.object_]
+from tacit.exact import BigIntegers, Floats, Integers
+from tacit.plan import Plan
 
 #: Weights, their squares and offsets are read to a multiple of this.
 UNIT = 2.0**-20
@@ -29,13 +26,21 @@ class Counts:
     `sums` has the rows Σ weight, Σ weight², Σ offset in units of 2^-20, or is None where nobody has a weight.
     """
 
-    reports: Counts64 = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
-    counts: Counts64 = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
-    sums: Sums | None = None
+    reports: Integers = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    counts: Integers = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    sums: BigIntegers | None = None
 
     @property
     def total(self) -> int:
         return int(self.counts.sum())
+
+    @property
+    def weight_sums(self) -> tuple[float, float]:
+        """Σ weight and Σ offset; where nobody has a weight, everybody's is 1 and the offset 0."""
+        if self.sums is None:
+            return float(self.total), 0.0
+        weights, _, offsets = self.sums.sum(axis=1).astype(np.float64) * UNIT
+        return float(weights), float(offsets)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Counts) and self.to_dict() == other.to_dict()
@@ -75,12 +80,6 @@ class Counts:
             sums[:, np.searchsorted(reports, part.reports)] += part.sums
         return Counts(reports, counts, sums)
 
-    def dense(self, n_outputs: int) -> Floats:
-        """Counts for the reports 0 … n_outputs − 1."""
-        dense = np.zeros(n_outputs)
-        dense[self.reports] = self.counts
-        return dense
-
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
         data: dict[str, Any] = {"reports": self.reports.tolist(), "counts": self.counts.tolist()}
@@ -109,6 +108,31 @@ class Tally:
     plan: str
     groups: Mapping[str | None, Counts]
     refused: int = 0
+
+    @classmethod
+    def of(cls, plan: Plan, reports: Any, groups: Any = None) -> Tally:
+        """Count an array of reports, with the names of their groups where the plan names groups.
+
+        A report that its group cannot have sent, or of a group that the plan does not have, is refused and counted.
+
+        >>> from tacit import Prior, Survey, make_plan
+        >>> plan = make_plan(Prior.of({"yes": 0.3, "no": 0.7}), Survey("yes"), epsilon=1)
+        >>> Tally.of(plan, [0, 1, 1, 7]).refused
+        1
+        """
+        sent = np.asarray(reports, dtype=np.int64)
+        named = any(group.name is not None for group in plan.groups)
+        if named == (groups is None):
+            raise ValueError("Groups must be given where the plan names groups, and only there.")
+        names = np.asarray([None] * len(sent) if groups is None else groups, dtype=object)
+        if names.shape != sent.shape:
+            raise ValueError(f"There must be one group for each report. Got {len(names)} for {len(sent)}.")
+        counts: dict[str | None, Counts] = {}
+        for group in plan.groups:
+            mine = sent[names == group.name]
+            counts[group.name] = Counts.of(mine[group.mechanism.can_send_many(mine)])
+        kept = sum(each.total for each in counts.values())
+        return cls(plan.hash, {name: each for name, each in counts.items() if each.total}, len(sent) - kept)
 
     @property
     def n_reports(self) -> int:
@@ -162,7 +186,7 @@ def _finite(column: Any, length: int, name: str) -> Floats:
     return array
 
 
-def _exact_sums(column: Floats, inverse: Counts64, size: int) -> Sums:
+def _exact_sums(column: Floats, inverse: Integers, size: int) -> BigIntegers:
     """Σ column per class in integer units; floats add exactly as long as sums stay below 2^53."""
     units = np.rint(column / UNIT)
     sums = np.zeros(size, dtype=object)

@@ -9,14 +9,14 @@ and errors of independent respondents add (the paper's Proposition 2).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
-from tacit.mechanism.table import Channel
-from tacit.prior import Floats, Prior, Value
+from tacit.exact import Floats
+from tacit.prior import Prior, Value
 
 
 class Task(Protocol):
@@ -72,9 +72,12 @@ class WeightedSum:
     weights: float | Sequence[float] = 1.0
     offsets: float | Sequence[float] = 0.0
 
+    def weight(self, respondent: int = 0) -> float:
+        """a of one respondent."""
+        return _of(self.weights, respondent)
+
     def g(self, prior: Prior, respondent: int = 0) -> Floats:
-        weight, offset = (_of(sequence, respondent) for sequence in (self.weights, self.offsets))
-        g: Floats = weight * prior.numbers[:, None] + offset
+        g: Floats = self.weight(respondent) * prior.numbers[:, None] + _of(self.offsets, respondent)
         return g
 
 
@@ -109,81 +112,22 @@ class Matrix:
         return g
 
 
-def prior_variance(task: Task, prior: Prior, respondent: int = 0) -> float:
+def prior_variance(prior: Prior, task: Task, respondent: int = 0) -> float:
     """E|g(X) − E g|²: the error of guessing from the prior alone, with no data.
 
-    >>> round(prior_variance(Survey("yes"), Prior.of({"yes": 0.1, "no": 0.9})), 12)
+    >>> round(prior_variance(Prior.of({"yes": 0.1, "no": 0.9}), Survey("yes")), 12)
     0.09
     """
-    return float(prior.probabilities @ (_centred(task, prior, respondent) ** 2).sum(axis=1))
+    if isinstance(task, Histogram):
+        return float(prior.probabilities @ (1.0 - prior.probabilities))
+    return float(prior.probabilities @ (centred(prior, task, respondent) ** 2).sum(axis=1))
 
 
-def gain(task: Task, channel: Channel, prior: Prior, respondent: int = 0) -> float:
-    """Σ_y λ_y |E[g|y] − E g|²: the part of the prior variance that one report removes."""
-    shift = (channel.lifts(prior) - 1.0) * prior.probabilities
-    means = shift @ _centred(task, prior, respondent)
-    return float(channel.marginal(prior) @ (means**2).sum(axis=1))
-
-
-def mse(task: Task, channel: Channel, prior: Prior, respondent: int = 0) -> float:
-    """The mean squared error that one respondent contributes to the MMSE estimate.
-
-    >>> prior = Prior.of({"yes": 0.5, "no": 0.5})
-    >>> mse(Survey("yes"), Channel.from_weights(prior, [[3, 1], [1, 3]]), prior)
-    0.1875
-    """
-    return max(0.0, prior_variance(task, prior, respondent) - gain(task, channel, prior, respondent))
-
-
-def unbiased_variance(task: Task, channel: Channel, prior: Prior, respondent: int = 0) -> float:
-    """The variance per respondent, at the prior, of the best estimate that does not use the prior.
-
-    Solving Qᵀp = report frequencies with weights 1/λ gives the covariance J⁻¹ − ppᵀ per respondent, where
-    J = Σ_y λ_y v_y v_yᵀ, so for g the variance is tr(gᵀ J⁻¹ g) − |E g|². It is infinite if g is not determined by
-    the reports (J singular in its direction). Values outside the support have no part in it.
-
-    >>> prior = Prior.of({"yes": 0.5, "no": 0.5})
-    >>> round(unbiased_variance(Survey("yes"), Channel.from_weights(prior, [[3, 1], [1, 3]]), prior), 9)
-    1.0
-    """
-    inside = list(prior.support)
-    lifts, share = channel.lifts(prior)[:, inside], channel.marginal(prior)
-    g = task.g(prior, respondent)[inside]
-    information = lifts.T @ (share[:, None] * lifts)
-    eigenvalues, vectors = np.linalg.eigh(information)
-    seen = eigenvalues > 1e-10 * eigenvalues[-1]
-    loadings = vectors.T @ g
-    if (np.abs(loadings[~seen]) > 1e-7 * np.abs(g).max()).any():
-        return float("inf")
-    mean = prior.probabilities[inside] @ g
-    return float((loadings[seen] ** 2 / eigenvalues[seen, None]).sum() - mean @ mean)
-
-
-def total_mse(task: Task, respondents: Iterable[tuple[Channel, Prior]]) -> float:
-    """The MSE of the MMSE estimate of the total over independent respondents, each with a channel and a prior.
-
-    Respondents may differ in prior and in budget; equal pairs are computed once for each weight.
-
-    >>> prior = Prior.of({"yes": 0.5, "no": 0.5})
-    >>> total_mse(Survey("yes"), [(Channel.from_weights(prior, [[3, 1], [1, 3]]), prior)] * 4)
-    0.75
-    """
-    seen: dict[tuple[int, int, float], float] = {}
-    total = 0.0
-    # A list, so that the identities used as keys stay alive.
-    for position, (channel, prior) in enumerate(list(respondents)):
-        weight = _of(task.weights, position) if isinstance(task, WeightedSum) else 1.0
-        key = (id(channel), id(prior), weight)
-        if key not in seen:
-            seen[key] = mse(task, channel, prior, position)
-        total += seen[key]
-    return total
-
-
-def _centred(task: Task, prior: Prior, respondent: int) -> Floats:
+def centred(prior: Prior, task: Task, respondent: int = 0) -> Floats:
+    """g(x) − E g."""
     g = task.g(prior, respondent)
-    centred: Floats = g - prior.probabilities @ g
-    return centred
+    difference: Floats = g - prior.probabilities @ g
+    return difference
 
 
 def _of(number: float | Sequence[float], respondent: int) -> float:

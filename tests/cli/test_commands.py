@@ -114,7 +114,7 @@ def test_plan_json():
     data = json.loads(tacit("plan", "groups.csv", "--task", "sum", "--epsilon", "1/2", "-o", "p.json", "--json"))
     assert [group["group"] for group in data["groups"]] == ["young", "old"]
     for group in data["groups"]:
-        keys = {"group", "epsilon", "outputs", "mse", "mse_lower_bound", "prior_variance", "levels"}
+        keys = {"group", "epsilon", "n_possible_reports", "mse", "mse_lower_bound", "prior_variance", "levels"}
         assert keys <= group.keys()
         assert group["levels"].keys() == {"lip", "lip_upper", "lip_lower", "ldp", "mip"}
         assert group["epsilon"] == 0.5
@@ -200,7 +200,9 @@ def test_a_histogram_of_many_values_is_planned_fast_and_printed_short():
     tacit("perturb", "p.json", "answers.csv", "-o", "r.csv")
     assert "all with --json" in tacit("estimate", "p.json", "r.csv", "--html", "r.html")
     assert len(json.loads(tacit("estimate", "p.json", "r.csv", "--json"))["estimates"]) == 41_270
-    assert "needs a table" in refused("estimate", "p.json", "r.csv", "--estimator", "unbiased")
+    assert "needs reports that tell all values apart" in refused(
+        "estimate", "p.json", "r.csv", "--estimator", "unbiased"
+    )
 
 
 # -- pipes ----------------------------------------------------------------------------------------------------------

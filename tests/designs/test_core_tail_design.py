@@ -59,22 +59,22 @@ def test_gap_is_at_most_one_percent_at_every_epsilon(name: str, size: int) -> No
     for epsilon in EPSILONS:
         ratio = ratio_below(epsilon)
         design = design_core_tail(weights, ratio)
-        assert design.channel.audit(ratio)
-        assert not design.channel.audit(1 + (ratio - 1) * Fraction(999, 1000))
+        assert design.mechanism.within(ratio)
+        assert not design.mechanism.within(1 + (ratio - 1) * Fraction(999, 1000))
         assert -1e-6 <= design.gap <= 0.01
-        assert design.channel.weights == tuple(weights)
+        assert design.mechanism.weights == tuple(weights)
 
 
 def test_a_channel_designed_for_more_is_refused() -> None:
     design = design_core_tail(integer_prior("zipf", 300), ratio_below(1.0))
-    channel = design.channel
+    channel = design.mechanism
     greedy = CoreTail(
         channel.weights, channel.core, channel.share, channel.growth * Fraction(1001, 1000), channel.states
     )
-    assert channel.audit(design.ratio)
-    assert not greedy.audit(design.ratio)
+    assert channel.within(design.ratio)
+    assert not greedy.within(design.ratio)
     bare = shrunk_growth(design.ratio, 200)
-    assert not CoreTail(channel.weights, channel.core, channel.share, bare, channel.states).audit(design.ratio)
+    assert not CoreTail(channel.weights, channel.core, channel.share, bare, channel.states).within(design.ratio)
 
 
 def vertices(prior: np.ndarray, tail: float, share: float) -> np.ndarray:
@@ -149,7 +149,7 @@ def test_no_channel_on_a_small_domain_beats_the_bound(seed: int) -> None:
         design = design_core_tail(weights, ratio, max_core=max_core)
         assert design.gain <= best * (1 + 1e-7)
         assert best <= design.gain_bound * (1 + 1e-7)
-        assert len(design.channel.core) <= max_core
+        assert len(design.mechanism.core) <= max_core
 
 
 def test_arcs_start_the_program_feasibly_and_bounds_are_ordered() -> None:
@@ -200,7 +200,7 @@ def test_extreme_inputs_are_designed_and_audited() -> None:
     for weights in ([7], [1, 1 << 100], [1, 1, 1 << 70, 3 << 69], [1 << 40] * 3 + [1]):
         for epsilon in (0.001, 1.0, 10.0):
             design = design_core_tail(weights, ratio_below(epsilon))
-            assert design.channel.audit(design.ratio)
+            assert design.mechanism.within(design.ratio)
             assert design.gain <= design.gain_bound * 1.01 + 1e-12
 
 
@@ -219,10 +219,10 @@ def test_posterior_sum_on_kosarak_finds_the_counts() -> None:
     prior = np.array(weights) / sum(weights)
     values = rng.choice(len(prior), 200_000, p=prior)
     words = rng.integers(0, 2**64 - 1, (len(values), 3), dtype=np.uint64, endpoint=True)
-    sums = posterior_sum(design.channel, design.channel.sample(values, words)) / len(values)
+    sums = posterior_sum(design.mechanism, design.mechanism.sample(values, words)) / len(values)
     assert sums.sum() == pytest.approx(1.0, abs=1e-9)
     # The heaviest value's posterior is in [P/E, PE]; six standard deviations of its mean.
     spread = 6 * prior.max() * math.exp(2.0) / math.sqrt(len(values))
     assert abs(sums - prior).max() < spread
-    swapped = posterior_sum(design.channel, design.channel.sample(np.roll(values, 1) * 0, words)) / len(values)
+    swapped = posterior_sum(design.mechanism, design.mechanism.sample(np.roll(values, 1) * 0, words)) / len(values)
     assert abs(swapped - prior).max() > spread

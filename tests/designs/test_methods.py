@@ -54,7 +54,7 @@ def test_every_mechanism_passes_its_audit_for_every_prior(prior, epsilon):
 def test_binary_optimum_equals_its_closed_form_and_the_vertex_lp(prior, epsilon):
     channel = optimal_binary(prior, epsilon)
     assert satisfies(channel, prior, "lip", epsilon)
-    achieved = mse(Survey(0), channel, prior)
+    achieved = mse(channel, prior, Survey(0))
     p = float(prior.probability(0))
     closed = float(binary_mse(p, float(epsilon)))
     # What rounding to words costs is bounded relative to the gain.
@@ -70,7 +70,7 @@ def test_cyclic_is_the_optimum_of_the_vertex_lp_for_uniform_priors(d, epsilon):
     prior = Prior.uniform(d)
     channel = cyclic(prior, epsilon)
     assert satisfies(channel, prior, "lip", epsilon)
-    gained = prior_variance(Histogram(), prior) - mse(Histogram(), channel, prior)
+    gained = prior_variance(prior, Histogram()) - mse(channel, prior, Histogram())
     best = best_lip_gain(prior.probabilities, np.eye(d), epsilon) if d > 1 else 0.0
     assert best * (1 - 1e-6) - 1e-12 <= gained <= best + 1e-9
     lifts = cyclic_lifts(d, exp_below(Fraction(epsilon)))
@@ -80,8 +80,8 @@ def test_cyclic_is_the_optimum_of_the_vertex_lp_for_uniform_priors(d, epsilon):
 def test_cyclic_can_be_singular_and_says_so_by_an_infinite_variance():
     """d = 8 at ε = ln 3: d·h = 2 exactly, and the alternating vector is in the kernel."""
     prior = Prior.uniform(8)
-    assert math.isinf(unbiased_variance(Histogram(), cyclic(prior, 1.098612), prior))
-    assert math.isfinite(unbiased_variance(Histogram(), cyclic(prior, 1.2), prior))
+    assert math.isinf(unbiased_variance(cyclic(prior, 1.098612), prior, Histogram()))
+    assert math.isfinite(unbiased_variance(cyclic(prior, 1.2), prior, Histogram()))
 
 
 @given(priors(min_size=2, max_size=5, zeros=False), budgets())
@@ -90,24 +90,24 @@ def test_no_mechanism_beats_the_vertex_lp(prior, epsilon):
     p = prior.probabilities
     for task in (Histogram(), Sum()):
         best = best_lip_gain(p, task.g(prior), float(epsilon))
-        variance = prior_variance(task, prior)
+        variance = prior_variance(prior, task)
         for mechanism in (repaired_response, k_ary_response, subset_selection):
-            assert variance - mse(task, mechanism(prior, epsilon), prior) <= best + 1e-9 * max(1.0, variance)
+            assert variance - mse(mechanism(prior, epsilon), prior, task) <= best + 1e-9 * max(1.0, variance)
 
 
 @given(priors(min_size=2, max_size=2, zeros=False), budgets())
 @settings(max_examples=50)
 def test_repaired_response_is_optimal_for_two_values(prior, epsilon):
     ours, best = repaired_response(prior, epsilon), optimal_binary(prior, epsilon)
-    assert mse(Survey(0), ours, prior) == pytest.approx(mse(Survey(0), best, prior), abs=1e-6)
+    assert mse(ours, prior, Survey(0)) == pytest.approx(mse(best, prior, Survey(0)), abs=1e-6)
 
 
 def test_k_ary_response_is_not_the_ldp_optimum_subset_selection_beats_it():
     """The paper's "Opt-mimo-LDP = k-ary randomized response" fails at small ε."""
     prior = Prior.uniform(6)
-    k_ary = mse(Histogram(), k_ary_response(prior, 0.5), prior)
-    subset = mse(Histogram(), subset_selection(prior, 0.5), prior)
-    best = prior_variance(Histogram(), prior) - best_gain(
+    k_ary = mse(k_ary_response(prior, 0.5), prior, Histogram())
+    subset = mse(subset_selection(prior, 0.5), prior, Histogram())
+    best = prior_variance(prior, Histogram()) - best_gain(
         prior.probabilities, np.eye(6), ldp_vertices(prior.probabilities, math.exp(0.5))
     )
     assert subset < k_ary - 1e-3
@@ -126,14 +126,14 @@ def test_support_probabilities_and_variances_match_the_enumerated_channels(weigh
     for channel, pure in cases:
         # Symmetric mechanisms under a uniform prior: the pure estimator is the best unbiased one.
         flat = Prior.uniform(d)
-        assert unbiased_variance(Histogram(), channel, flat) == pytest.approx(pure.variance(flat), rel=1e-6)
+        assert unbiased_variance(channel, flat, Histogram()) == pytest.approx(pure.variance(flat), rel=1e-6)
         # Elsewhere weighting by the marginal can only help.
-        assert unbiased_variance(Histogram(), channel, prior) <= pure.variance(prior) * (1 + 1e-6)
-    assert unbiased_variance(Histogram(), unary_encoding(prior, epsilon), prior) <= optimized_unary(epsilon).variance(
+        assert unbiased_variance(channel, prior, Histogram()) <= pure.variance(prior) * (1 + 1e-6)
+    assert unbiased_variance(unary_encoding(prior, epsilon), prior, Histogram()) <= optimized_unary(epsilon).variance(
         prior
     )
     hashing = local_hashing(prior, epsilon, buckets=2)
-    assert unbiased_variance(Histogram(), hashing, prior) <= optimized_hashing(epsilon, 2).variance(prior)
+    assert unbiased_variance(hashing, prior, Histogram()) <= optimized_hashing(epsilon, 2).variance(prior)
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 3.0])
@@ -172,12 +172,12 @@ def test_extreme_budgets_and_priors_give_right_answers(epsilon, tiny):
     for mechanism in (optimal_binary, repaired_response):
         channel = mechanism(prior, epsilon)
         assert satisfies(channel, prior, "lip", epsilon)
-        achieved, best = mse(Survey(0), channel, prior), float(binary_mse(p, epsilon))
+        achieved, best = mse(channel, prior, Survey(0)), float(binary_mse(p, epsilon))
         assert achieved == pytest.approx(best, abs=1e-4 * (p * (1 - p) - best) + 1e-15)
     for mechanism in (k_ary_response, subset_selection, unary_encoding):
         channel = mechanism(prior, epsilon)
         assert satisfies(channel, prior, "ldp", epsilon)
-        assert 0 <= mse(Histogram(), channel, prior) <= 2 * p * (1 - p) + 1e-15
+        assert 0 <= mse(channel, prior, Histogram()) <= 2 * p * (1 - p) + 1e-15
     levels = audit(optimal_binary(prior, epsilon), prior)
     assert levels.lip.epsilon <= epsilon + 1e-12
     assert not math.isnan(levels.mip)
@@ -188,7 +188,7 @@ def test_cyclic_at_extreme_budgets(epsilon):
     prior = Prior.uniform(9)
     channel = cyclic(prior, epsilon)
     assert satisfies(channel, prior, "lip", epsilon)
-    assert 0 <= mse(Histogram(), channel, prior) <= prior_variance(Histogram(), prior)
+    assert 0 <= mse(channel, prior, Histogram()) <= prior_variance(prior, Histogram())
 
 
 def test_a_domain_of_one_value_has_nothing_to_hide():
@@ -196,7 +196,7 @@ def test_a_domain_of_one_value_has_nothing_to_hide():
     for mechanism in (theorem3, repaired_response, optimal_binary, cyclic, k_ary_response):
         channel = mechanism(prior, 1)
         assert audit(channel, prior).lip.epsilon == 0.0
-        assert mse(Histogram(), channel, prior) == 0.0
+        assert mse(channel, prior, Histogram()) == 0.0
 
 
 def test_theorem3_with_an_impossible_value_hides_it_unless_forced():

@@ -8,26 +8,22 @@ from pathlib import Path
 
 import pytest
 
-from tacit import Histogram, Prior, Sum, Survey, WeightedSum
+from tacit import GroupPrior, Histogram, Prior, Sum, Survey, WeightedSum, make_plan, read_priors
 from tacit.designs import planning as module
 from tacit.designs.choosing import TABLE_LIMIT
 from tacit.designs.planning import (
     BUDGET_STEP,
     COMPARISON_LIMIT,
     HISTOGRAM_LIMIT,
-    GroupPrior,
-    expected_rmse,
     ldp_comparison,
-    make_plan,
     make_task,
-    read_priors,
     smallest_budget,
 )
 from tacit.evaluation.comparison import PUBLISHED_LIMIT
 
 from support.places import ROOT
 
-ONE = [GroupPrior(None, Prior.of({"yes": 0.2, "no": 0.8}), Fraction(1))]
+ONE = [GroupPrior(name=None, prior=Prior.of({"yes": 0.2, "no": 0.8}), share=Fraction(1))]
 
 
 def read(tmp_path: Path, text: str) -> list[GroupPrior]:
@@ -40,6 +36,19 @@ def test_probabilities_without_groups(tmp_path):
     (group,) = read(tmp_path, "value,probability\nyes,0.1\nno,0.9\n")
     assert (group.name, group.share, group.epsilon) == (None, 1, None)
     assert group.prior == Prior.of({"yes": 1, "no": 9})
+
+
+@pytest.mark.parametrize(
+    ("text", "values", "weights"),
+    [
+        ("value,probability\nyes,0.1\nno,0.9\n", ("yes", "no"), (1, 9)),
+        ("count,value\n3,10\n1,20\n", (10, 20), (3, 1)),
+        ("\ufeffvalue,count\n1.5,1\n2,0\n", (1.5, 2.0), (1, 0)),
+    ],
+)
+def test_values_are_numbers_where_all_are(tmp_path, text, values, weights):
+    (group,) = read(tmp_path, text)
+    assert (group.prior.values, group.prior.weights) == (values, weights)
 
 
 def test_groups_share_a_domain_and_weigh_by_their_counts(tmp_path):
@@ -57,6 +66,7 @@ def test_groups_share_a_domain_and_weigh_by_their_counts(tmp_path):
     [
         ("", "an empty file"),
         ("value\nyes\n", "'probability' or 'count'"),
+        ("name,count\na,1\n", "header must name 'value'"),
         ("value,count\n", "no rows"),
         ("value,count\nyes,1\nno\n", "line 3: expected 2 cells"),
         ("value,count\nyes,1,7\n", "line 2: expected 2 cells"),
@@ -81,7 +91,7 @@ def test_a_file_that_is_not_text_is_refused(tmp_path):
 
 
 def test_tasks_by_name():
-    numbers = [GroupPrior(None, Prior.uniform(3), Fraction(1))]
+    numbers = [GroupPrior(name=None, prior=Prior.uniform(3), share=Fraction(1))]
     assert make_task("sum", [], numbers) == Sum()
     assert make_task("weighted-sum", [], numbers) == WeightedSum()
     assert make_task("histogram", [], numbers) == Histogram()
@@ -92,7 +102,7 @@ def test_tasks_by_name():
 def test_equal_groups_are_designed_once(monkeypatch):
     calls = []
     monkeypatch.setattr(module, "design", lambda *args, **kw: calls.append(args) or original(*args, **kw))
-    priors = [GroupPrior(str(k), ONE[0].prior, Fraction(1, 30)) for k in range(30)]
+    priors = [GroupPrior(name=str(k), prior=ONE[0].prior, share=Fraction(1, 30)) for k in range(30)]
     plan = make_plan(priors, Survey("yes"), 1)
     assert len(plan.groups) == 30
     assert len(calls) == 1
@@ -105,11 +115,11 @@ original = module.design
     ("priors", "task", "target"),
     [
         (ONE, Survey("yes"), 10.0),
-        ([GroupPrior(None, Prior.of({0: 0.6, 1: 0.3, 5: 0.1}), Fraction(1))], Sum(), 30.0),
+        ([GroupPrior(name=None, prior=Prior.of({0: 0.6, 1: 0.3, 5: 0.1}), share=Fraction(1))], Sum(), 30.0),
         (
             [
-                GroupPrior("a", Prior.of({"yes": 0.5, "no": 0.5}), Fraction(1, 4)),
-                GroupPrior("b", Prior.of({"yes": 0.1, "no": 0.9}), Fraction(3, 4)),
+                GroupPrior(name="a", prior=Prior.of({"yes": 0.5, "no": 0.5}), share=Fraction(1, 4)),
+                GroupPrior(name="b", prior=Prior.of({"yes": 0.1, "no": 0.9}), share=Fraction(3, 4)),
             ],
             Survey("yes"),
             8.0,
@@ -120,9 +130,9 @@ def test_the_planner_finds_the_smallest_budget(priors, task, target):
     shares = [each.share for each in priors]
     found = smallest_budget(priors, task, target, 1000)
     epsilon = found.groups[0].epsilon
-    assert expected_rmse(found, shares, 1000) <= target
+    assert found.expected_rmse(shares, 1000) <= target
     one_less = make_plan(priors, task, epsilon - BUDGET_STEP)
-    assert expected_rmse(one_less, shares, 1000) > target
+    assert one_less.expected_rmse(shares, 1000) > target
 
 
 def test_the_planner_says_what_is_out_of_reach():
@@ -130,25 +140,28 @@ def test_the_planner_says_what_is_out_of_reach():
         smallest_budget(ONE, Survey("yes"), 1e-6, 1000)
     with pytest.raises(ValueError, match="must be positive"):
         smallest_budget(ONE, Survey("yes"), 0, 1000)
-    stated = [GroupPrior(None, ONE[0].prior, Fraction(1), Fraction(1))]
+    stated = [GroupPrior(name=None, prior=ONE[0].prior, share=Fraction(1), epsilon=Fraction(1))]
     with pytest.raises(ValueError, match="their own budgets"):
         smallest_budget(stated, Survey("yes"), 5, 1000)
 
 
 def test_the_expected_error_adds_over_groups_and_scales_with_weights():
     prior = Prior.of({0: 0.5, 1: 0.5})
-    pair = [GroupPrior("a", prior, Fraction(1, 2), weight=Fraction(3)), GroupPrior("b", prior, Fraction(1, 2))]
+    pair = [
+        GroupPrior(name="a", prior=prior, share=Fraction(1, 2), weight=Fraction(3)),
+        GroupPrior(name="b", prior=prior, share=Fraction(1, 2)),
+    ]
     plan = make_plan(pair, WeightedSum(), 1)
-    error = plan.groups[0].certificate.error
-    assert expected_rmse(plan, [Fraction(1, 2)] * 2, 100) == pytest.approx((50 * 9 * error + 50 * error) ** 0.5)
-    without = expected_rmse(plan, [Fraction(1, 2)] * 2, 100, "prior_variance")
+    error = plan.groups[0].certificate.mse
+    assert plan.expected_rmse([Fraction(1, 2)] * 2, 100) == pytest.approx((50 * 9 * error + 50 * error) ** 0.5)
+    without = plan.expected_rmse([Fraction(1, 2)] * 2, 100, "prior_variance")
     assert without == pytest.approx((50 * 9 * 0.25 + 50 * 0.25) ** 0.5)
 
 
 def test_large_domains_are_not_compared_with_ldp():
-    large = GroupPrior(None, Prior.uniform(HISTOGRAM_LIMIT + 1), Fraction(1))
+    large = GroupPrior(name=None, prior=Prior.uniform(HISTOGRAM_LIMIT + 1), share=Fraction(1))
     assert ldp_comparison(large.prior, Histogram(), Fraction(1)) is None
-    assert ldp_comparison(ONE[0].prior, Histogram(), Fraction(1)).certificate.error > 0
+    assert ldp_comparison(ONE[0].prior, Histogram(), Fraction(1)).certificate.mse > 0
 
 
 def test_an_interrupted_design_interrupts_the_plan(monkeypatch):

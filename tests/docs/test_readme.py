@@ -43,7 +43,7 @@ def test_the_commands_of_the_readme_lead_to_an_estimate(tmp_path):
     commands = [block for block in blocks("sh") if "tacit plan" in block]
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     subprocess.run(["bash", "-e", "-c", *commands], cwd=tmp_path, check=True, env=os.environ | {"PATH": path})
-    assert "<svg" in (tmp_path / "report.html").read_text()
+    assert "<svg" in (tmp_path / "estimate.html").read_text()
 
 
 def test_every_link_of_the_readme_leads_somewhere():
@@ -74,4 +74,4 @@ def test_the_demo_tells_its_story_and_leaves_a_report(tmp_path):
     low, high = (float(end.replace(",", "")) for end in re.search(r"([\d,.]+) … ([\d,.]+)", story).groups())
     # The interval is a 95% one and the reports are drawn anew each time: allow three times its width.
     assert low - (high - low) < truth < high + (high - low)
-    assert "<svg" in (tmp_path / "out/demo/report.html").read_text()
+    assert "<svg" in (tmp_path / "out/demo/estimate.html").read_text()

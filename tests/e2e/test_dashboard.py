@@ -16,7 +16,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from tacit import Histogram
 from tacit.plan.contract import Plan
-from tacit.randomize.randomizer import PlanRandomizer
+from tacit.randomize import Randomizer
 
 from support.browsing import (
     DESKTOP,
@@ -40,7 +40,7 @@ SIZES = {"small": 0.5, "medium": 0.3, "large": 0.2}
 def reports_of(plan: Plan, people: dict[str, int]) -> pa.Array:
     """One report for each of these people."""
     positions = [plan.values.index(answer) for answer, n in people.items() for _ in range(n)]
-    return pa.array(PlanRandomizer(plan).reports([0] * len(positions), pa.array(positions).to_numpy()))
+    return pa.array(Randomizer(plan).reports([0] * len(positions), pa.array(positions).to_numpy()))
 
 
 def upload(service: Service, survey: str, key: int, reports: pa.Array) -> None:

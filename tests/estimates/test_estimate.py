@@ -6,14 +6,14 @@ from itertools import product
 
 import numpy as np
 import pytest
-from tacit.estimates.mle import maximum_likelihood
 
 from tacit import Channel, Histogram, Prior, Sum, Survey, WeightedSum
 from tacit.designs import optimal_binary, repaired_response
 from tacit.estimates import NotEstimableError, estimate
 from tacit.estimates.prior_check import check_prior
-from tacit.estimates.total import project_to_counts
+from tacit.estimates.rows import possible_totals, prior_totals
 from tacit.literature import k_ary_response
+from tacit.mechanism.likelihood import maximum_likelihood
 from tacit.plan.contract import Group, Plan
 from tacit.tally import Counts, Tally
 
@@ -29,7 +29,14 @@ def plan_for(task, prior=PRIOR, mechanism=repaired_response, weights=(1, 3)) -> 
     return Plan(
         task,
         tuple(
-            Group(name, prior, EPSILON, channel, weight=Fraction(weight), offset=Fraction(offset))
+            Group(
+                name=name,
+                prior=prior,
+                epsilon=EPSILON,
+                mechanism=channel,
+                weight=Fraction(weight),
+                offset=Fraction(offset),
+            )
             for name, weight, offset in (("a", weights[0], 2), ("b", weights[1], 0))
         ),
     )
@@ -88,7 +95,7 @@ def test_the_prior_based_interval_is_worthless_under_a_wrong_prior():
 def test_unbiased_estimates_have_the_true_mean_and_variance_by_enumeration(truth):
     """All answers and reports of three people: E[estimate − total] = 0 and E[variance] = Var[estimate − total]."""
     channel = repaired_response(PRIOR, EPSILON)
-    plan = Plan(Histogram(), (Group(None, PRIOR, EPSILON, channel),))
+    plan = Plan(Histogram(), (Group(name=None, prior=PRIOR, epsilon=EPSILON, mechanism=channel),))
     bias, square, claimed = np.zeros(3), np.zeros(3), np.zeros(3)
     for reports in product(range(3), repeat=3):
         result = estimate(plan, Tally(plan.hash, {None: Counts.of(reports)}), "unbiased")
@@ -107,7 +114,7 @@ def test_unbiased_estimates_have_the_true_mean_and_variance_by_enumeration(truth
 
 def test_mmse_mean_and_variance_by_enumeration():
     channel = repaired_response(PRIOR, EPSILON)
-    plan = Plan(Sum(), (Group(None, PRIOR, EPSILON, channel),))
+    plan = Plan(Sum(), (Group(name=None, prior=PRIOR, epsilon=EPSILON, mechanism=channel),))
     square, claimed = 0.0, 0.0
     for reports in product(range(3), repeat=3):
         result = estimate(plan, Tally(plan.hash, {None: Counts.of(reports)}))
@@ -120,7 +127,14 @@ def test_mmse_mean_and_variance_by_enumeration():
 
 
 def test_respondents_own_weights_and_offsets_enter_by_the_formula():
-    plan = Plan(WeightedSum(), (Group(None, PRIOR, EPSILON, repaired_response(PRIOR, EPSILON), weight=Fraction(2)),))
+    plan = Plan(
+        WeightedSum(),
+        (
+            Group(
+                name=None, prior=PRIOR, epsilon=EPSILON, mechanism=repaired_response(PRIOR, EPSILON), weight=Fraction(2)
+            ),
+        ),
+    )
     posterior = plan.groups[0].mechanism.posterior(PRIOR)
     means = posterior @ PRIOR.numbers
     spread = posterior @ PRIOR.numbers**2 - means**2
@@ -150,17 +164,20 @@ def test_what_the_reports_do_not_determine_is_refused():
     collapsed = optimal_binary(Prior.of({"a": 0.2, "other": 0.8}), 1)
     channel = Channel.from_weights(prior, collapsed.weights[[0, 1, 1]])
     tally = {None: Counts.of([0, 1, 1, 1, 0])}
-    histogram = Plan(Histogram(), (Group(None, prior, EPSILON, channel),))
-    survey = Plan(Survey("a"), (Group(None, prior, EPSILON, channel),))
+    histogram = Plan(Histogram(), (Group(name=None, prior=prior, epsilon=EPSILON, mechanism=channel),))
+    survey = Plan(Survey("a"), (Group(name=None, prior=prior, epsilon=EPSILON, mechanism=channel),))
     for estimator in ("unbiased", "mle"):
-        with pytest.raises(NotEstimableError, match="invertible"):
+        with pytest.raises(NotEstimableError, match="plan again with 'invertible' or the aim 'unbiased'"):
             estimate(histogram, Tally(histogram.hash, tally), estimator)
         # The same reports do determine the one value that was asked for.
         assert math.isfinite(estimate(survey, Tally(survey.hash, tally), estimator).rows[0].standard_error)
 
 
 def test_projection_keeps_the_intervals_and_gives_possible_counts():
-    plan = Plan(Histogram(), (Group(None, PRIOR, EPSILON, k_ary_response(PRIOR, EPSILON), "ldp"),))
+    plan = Plan(
+        Histogram(),
+        (Group(name=None, prior=PRIOR, epsilon=EPSILON, mechanism=k_ary_response(PRIOR, EPSILON), notion="ldp"),),
+    )
     tally = Tally(plan.hash, {None: Counts.of([2] * 10)})
     plain, projected = (estimate(plan, tally, "unbiased", project=p) for p in (False, True))
     assert min(row.estimate for row in plain.rows) < 0
@@ -173,11 +190,32 @@ def test_projection_is_the_nearest_point():
     rng = np.random.default_rng(1)
     for _ in range(50):
         x = rng.normal(size=4) * 5
-        nearest = project_to_counts(x, 3.0)
+        nearest = possible_totals(Histogram(), x, 3)
         assert nearest.sum() == pytest.approx(3.0)
         for _ in range(20):
             other = rng.dirichlet(np.ones(4)) * 3
             assert np.linalg.norm(x - nearest) <= np.linalg.norm(x - other) + 1e-12
+
+
+def test_totals_of_surveys_are_kept_in_range_and_sums_are_left_alone():
+    wild = np.array([-2.0])
+    assert possible_totals(Survey(1), wild, 5).tolist() == [0.0]
+    assert possible_totals(Survey(1), -4 * wild, 5).tolist() == [5.0]
+    assert possible_totals(Sum(), wild, 5) is wild
+    # A value that the unbiased estimator knows nothing of counts as nobody.
+    assert possible_totals(Histogram(), np.array([np.nan, 3.0]), 5).tolist() == [1.0, 4.0]
+
+
+@pytest.mark.parametrize("task", TASKS, ids=lambda task: type(task).__name__)
+def test_the_prior_expects_the_mean_total(task):
+    """As the mean over everything that people of the prior can hold; a group's a and b apply to weights and offsets."""
+    plan = plan_for(task, weights=(2, 3))
+    people = [(4.0, 6.0, 10.0), (1.0, 1.0, 0.0)]
+    expected = sum(n * PRIOR.probabilities @ task.g(PRIOR) for n, _, _ in people)
+    if isinstance(task, WeightedSum):
+        mean = PRIOR.probabilities @ PRIOR.numbers
+        expected = [2 * (6 * mean + 10) + 2 * 4 + 3 * mean]
+    assert prior_totals(plan, people) == pytest.approx(np.asarray(expected))
 
 
 def test_influence_bounds_what_one_forged_report_does():
@@ -204,7 +242,7 @@ def test_no_reports_no_crash():
 
 def test_values_outside_the_support_are_not_estimated_by_the_prior_free_estimator():
     prior = Prior.of({1: 0.4, 2: 0.6, 9: 0})
-    plan = Plan(Histogram(), (Group(None, prior, EPSILON, repaired_response(prior, 1)),))
+    plan = Plan(Histogram(), (Group(name=None, prior=prior, epsilon=EPSILON, mechanism=repaired_response(prior, 1)),))
     tally = Tally(plan.hash, {None: Counts.of([0, 1, 1])})
     assert estimate(plan, tally, "unbiased").to_dict()["estimates"][2]["estimate"] is None
     assert estimate(plan, tally, "mmse").rows[2].estimate == 0

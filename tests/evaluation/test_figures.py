@@ -97,7 +97,7 @@ def test_levels_in_closed_form_equal_the_exact_audit():
 def test_subset_selection_is_the_best_ldp_histogram_for_a_uniform_prior():
     for d, epsilon in ((4, 0.5), (6, 1.0), (6, 3.0)):
         found = design(Prior.uniform(d), Histogram(), epsilon, notion="ldp")
-        assert curves.subset_error(d, epsilon)[0] == pytest.approx(found.certificate.error, rel=1e-6)
+        assert curves.subset_error(d, epsilon)[0] == pytest.approx(found.certificate.mse, rel=1e-6)
 
 
 # Monte Carlo --------------------------------------------------------------------------------------------------------

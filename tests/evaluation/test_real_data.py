@@ -21,10 +21,9 @@ from tacit.designs import design, optimal_binary
 from tacit.evaluation import drift, gowalla, groups, kosarak, loaders
 from tacit.evaluation.figure import BAND, DataMissingError, Figure, Options
 from tacit.literature import k_ary_response, subset_selection, theorem3, unary_encoding
-from tacit.mechanism.auditing import audit
-from tacit.mechanism.table import Channel
+from tacit.mechanism import Channel, audit, gain
 from tacit.prior import Prior
-from tacit.task import Histogram, Survey, gain
+from tacit.task import Histogram, Survey
 
 from support.places import DATA, needs_data
 
@@ -181,13 +180,13 @@ PRIORS = (
 def test_closed_forms_of_ldp_baselines_are_those_of_their_exact_channels(prior: Prior, epsilon: float) -> None:
     p, task = prior.probabilities, Histogram()
     k_ary, subset = k_ary_response(prior, epsilon), subset_selection(prior, epsilon)
-    assert kosarak.k_ary_gain(p, epsilon) == pytest.approx(gain(task, k_ary, prior), rel=1e-6)
+    assert kosarak.k_ary_gain(p, epsilon) == pytest.approx(gain(k_ary, prior, task), rel=1e-6)
     assert kosarak.k_ary_level(p, epsilon) == pytest.approx(audit(k_ary, prior).lip.epsilon, abs=1e-6)
     assert groups.subset_level(p, epsilon) == pytest.approx(audit(subset, prior).lip.epsilon, abs=1e-6)
     unary = audit(unary_encoding(prior, epsilon), prior).lip.epsilon
     assert kosarak.unary_levels(prior, [epsilon])[0] == pytest.approx(unary, abs=1e-4)
     # Cell by cell loses against the full posterior, and nothing under LDP gains more than the LIP optimum.
-    assert kosarak.subset_gain(p, epsilon) <= gain(task, subset, prior) + 1e-7
+    assert kosarak.subset_gain(p, epsilon) <= gain(subset, prior, task) + 1e-7
     best, level = kosarak.best_ldp(p, epsilon)
     assert max(kosarak.k_ary_gain(p, epsilon), kosarak.subset_gain(p, epsilon)) <= best + 1e-12
     assert best <= design(prior, task, epsilon).certificate.gain_bound + 1e-9
@@ -203,7 +202,7 @@ def test_the_merged_ldp_channel_gains_on_all_values_what_it_claims() -> None:
     task = kosarak._HeavyAndRest(math.sqrt(float(rest @ rest)) / float(rest.sum()))
     found = design(merged, task, 2.0, notion="ldp")
     spelled = Channel.from_weights(prior, [found.channel.weights[min(x, 12)] for x in range(30)])
-    assert gain(Histogram(), spelled, prior) == pytest.approx(found.certificate.gain, rel=1e-9)
+    assert gain(spelled, prior, Histogram()) == pytest.approx(found.certificate.gain, rel=1e-9)
     assert found.certificate.gain <= kosarak.best_ldp(prior.probabilities, 2.0)[0] + 1e-9
 
 

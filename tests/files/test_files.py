@@ -31,9 +31,11 @@ from tacit.files.answers import (
     tally_file,
     tally_table,
 )
-from tacit.mechanism.core_tail import CoreState, CoreTail
+from tacit.files.cells import Matcher
+from tacit.mechanism.core_tail import CoreTail
+from tacit.mechanism.core_tail_rule import CoreState
 from tacit.plan.contract import Group, Plan
-from tacit.randomize.randomizer import PlanRandomizer
+from tacit.randomize import Randomizer
 from tacit.randomize.randomness import SeededWords
 from tacit.tally import Counts, Tally, merge_all
 
@@ -44,14 +46,17 @@ SECRET = "a-very-private-answer"
 def grouped_plan() -> Plan:
     young, old = Prior.of({"yes": 1, "no": 9}), Prior.of({"yes": 3, "no": 7})
     groups = (
-        Group("young", young, Fraction(1), optimal_binary(young, 1)),
-        Group("old", old, Fraction(1, 2), optimal_binary(old, 0.5)),
+        Group(name="young", prior=young, epsilon=Fraction(1), mechanism=optimal_binary(young, 1)),
+        Group(name="old", prior=old, epsilon=Fraction(1, 2), mechanism=optimal_binary(old, 0.5)),
     )
     return Plan(Survey("yes"), groups)
 
 
 def plain_plan(prior: Prior, task=None) -> Plan:
-    return Plan(task or Survey(prior.values[0]), (Group(None, prior, Fraction(1), repaired_response(prior, 1)),))
+    return Plan(
+        task or Survey(prior.values[0]),
+        (Group(name=None, prior=prior, epsilon=Fraction(1), mechanism=repaired_response(prior, 1)),),
+    )
 
 
 def mixed_plan() -> Plan:
@@ -59,7 +64,13 @@ def mixed_plan() -> Plan:
     prior = Prior(range(8), [1] * 7 + [0])
     arc = CoreTail((1,) * 7, (), Fraction(1, 4), Fraction(7), (CoreState(1, 0),))
     table = repaired_response(prior, 1)
-    return Plan(Sum(), (Group("arc", prior, Fraction(3, 2), arc), Group("table", prior, Fraction(1), table)))
+    return Plan(
+        Sum(),
+        (
+            Group(name="arc", prior=prior, epsilon=Fraction(3, 2), mechanism=arc),
+            Group(name="table", prior=prior, epsilon=Fraction(1), mechanism=table),
+        ),
+    )
 
 
 def answers(plan: Plan, rows: int, seed: int = 0) -> dict[str, list]:
@@ -110,7 +121,7 @@ def expected_reports(plan: Plan, columns: dict[str, list], seed: int = 5, block:
     names = [group.name for group in plan.groups]
     groups = np.array([names.index(name) for name in columns["group"]])
     positions = np.array([plan.values.index(value) for value in columns["value"]])
-    words, randomizer = SeededWords(seed), PlanRandomizer(plan)
+    words, randomizer = SeededWords(seed), Randomizer(plan)
     parts = [slice(start, start + block) for start in range(0, len(groups), block)]
     return [y for part in parts for y in randomizer.reports(groups[part], positions[part], words).tolist()]
 
@@ -290,8 +301,8 @@ def test_names_that_look_like_numbers_stay_names(tmp_path, extension):
     source = write(tmp_path / f"answers.{extension}", {"value": ["007", "7", "1", "1.0", "07"]})
     summary = perturb_file(plan, source, tmp_path / "reports.csv", on_unknown="skip")
     assert (summary.reports, summary.skipped) == (3, {"unknown value": 2})
-    assert reading.Matcher(plan.values)(pa.chunked_array([["7", "007", "1", "01"]])).tolist() == [0, 1, 2, -1]
-    assert reading.Matcher(plan.values)(pa.chunked_array([pa.array([7, 1, 8])])).tolist() == [0, 2, -1]
+    assert Matcher(plan.values)(pa.chunked_array([["7", "007", "1", "01"]])).tolist() == [0, 1, 2, -1]
+    assert Matcher(plan.values)(pa.chunked_array([pa.array([7, 1, 8])])).tolist() == [0, 2, -1]
 
 
 DOMAIN = (0, 2.5, -3, 2**60 + 1)
@@ -315,13 +326,13 @@ DOMAIN = (0, 2.5, -3, 2**60 + 1)
     ids=lambda cells: str(getattr(cells, "type", "")),
 )  # fmt: skip
 def test_numbers_match_by_what_they_are_worth(cells, positions):
-    assert reading.Matcher(DOMAIN)(pa.chunked_array([cells])).tolist() == positions
+    assert Matcher(DOMAIN)(pa.chunked_array([cells])).tolist() == positions
 
 
 def test_floats_of_32_bits_match_the_nearest_value_unless_two_are_the_same():
-    assert reading.Matcher([0.1, 0.2])(pa.chunked_array([pa.array([0.2, 0.1], pa.float32())])).tolist() == [1, 0]
+    assert Matcher([0.1, 0.2])(pa.chunked_array([pa.array([0.2, 0.1], pa.float32())])).tolist() == [1, 0]
     with pytest.raises(InputError, match="too coarse"):
-        reading.Matcher([0.1, 0.1 + 1e-12])(pa.chunked_array([pa.array([0.1], pa.float32())]))
+        Matcher([0.1, 0.1 + 1e-12])(pa.chunked_array([pa.array([0.1], pa.float32())]))
 
 
 @given(st.lists(st.one_of(st.integers(-5, 5), st.floats(-5, 5).map(lambda x: round(x, 1))), max_size=20))
@@ -330,7 +341,7 @@ def test_text_and_floats_match_as_python_compares(numbers):
     domain = (0, 1, -2, 2.5, -0.5)
     positions = [domain.index(number) if number in domain else -1 for number in numbers]
     for cells in (pa.array([float(number) for number in numbers]), pa.array([repr(n) for n in numbers], pa.string())):
-        assert reading.Matcher(domain)(pa.chunked_array([cells])).tolist() == positions
+        assert Matcher(domain)(pa.chunked_array([cells])).tolist() == positions
 
 
 @pytest.mark.parametrize(
@@ -573,7 +584,7 @@ def test_a_negative_report_is_refused_where_every_position_exists():
     prior = Prior(range(8), [2**29 + 2 * x + 1 for x in range(8)])
     arc = CoreTail(prior.weights, (), Fraction(1, 4), Fraction(7), (CoreState(1, 0),))
     assert arc.cells == 2**32
-    plan = Plan(Sum(), (Group(None, prior, Fraction(3, 2), arc),))
+    plan = Plan(Sum(), (Group(name=None, prior=prior, epsilon=Fraction(3, 2), mechanism=arc),))
     tally = tally_table(plan, pa.array([-1, 2**32 - 1]))
     assert (tally.groups[None], tally.refused) == (Counts.of([2**32 - 1]), 1)
 
@@ -689,7 +700,7 @@ def test_reports_and_saved_tallies_are_read_alike(tmp_path, extension):
 
 PIPE = """
 import sys
-from tacit.files.answers import perturb_file
+from tacit.files import perturb_file
 from tacit.plan.contract import Plan
 from tacit.randomize.randomness import SeededWords
 plan, source, target = sys.argv[1:]
@@ -706,7 +717,9 @@ def test_standard_input_and_output(tmp_path, given_format, wanted_format):
     # A budget so small that words exceed 64 bits: nothing to compile in the child.
     prior = Prior.of({"yes": 1, "no": 9})
     epsilon = Fraction(1, 10**15)
-    plan = Plan(Survey("yes"), (Group(None, prior, epsilon, optimal_binary(prior, epsilon)),))
+    plan = Plan(
+        Survey("yes"), (Group(name=None, prior=prior, epsilon=epsilon, mechanism=optimal_binary(prior, epsilon)),)
+    )
     plan.save(tmp_path / "plan.json")
     columns = answers(plan, 200)
     source = write(tmp_path / f"answers.{given_format}", columns)

@@ -119,7 +119,7 @@ def test_example_1_corrected_optimum():
     best = 0.09 - 0.01 * (math.e + 1 / math.e - 2)
     assert float(binary_mse(0.1, 1)) == pytest.approx(best, abs=1e-15)
     assert 0.09 - best_lip_gain(TENTH.probabilities, np.array([[0.0], [1.0]]), 1) == pytest.approx(best, abs=1e-12)
-    assert mse(YES, optimal_binary(TENTH, 1), TENTH) == pytest.approx(0.0791384, abs=1e-7)
+    assert mse(optimal_binary(TENTH, 1), TENTH, YES) == pytest.approx(0.0791384, abs=1e-7)
     # The published error is better than any private mechanism can be.
     assert float(published_binary_mse(0.1, 1)) < best - 0.02
 
@@ -151,8 +151,8 @@ def test_erratum_example_1_error_of_optimized_ldp():
 def test_erratum_example_1_error_of_lip():
     """Printed (10·e^ε − 1)/0.64: it grows with ε and exceeds the error without any data."""
     printed = [(10 * math.exp(epsilon) - 1) / 0.64 for epsilon in (1, 2)]
-    assert printed[1] > printed[0] > 100 * prior_variance(YES, TENTH)
-    assert 100 * float(published_binary_mse(0.1, 1)) < 100 * prior_variance(YES, TENTH)
+    assert printed[1] > printed[0] > 100 * prior_variance(TENTH, YES)
+    assert 100 * float(published_binary_mse(0.1, 1)) < 100 * prior_variance(TENTH, YES)
 
 
 @given(st.data())
@@ -162,7 +162,7 @@ def test_proposition_2_decomposition(data):
     cases = [(data.draw(priors(min_size=2, max_size=2, zeros=False)), data.draw(budgets())) for _ in range(3)]
     respondents = [(optimal_binary(prior, epsilon), prior) for prior, epsilon in cases]
     alone = [float(binary_mse(float(prior.probability(1)), float(epsilon))) for prior, epsilon in cases]
-    assert total_mse(YES, respondents) == pytest.approx(sum(alone), abs=1e-5)
+    assert total_mse(respondents, YES) == pytest.approx(sum(alone), abs=1e-5)
 
 
 @given(st.data())
@@ -172,7 +172,7 @@ def test_law_of_total_variance_equation_9(data):
     estimates = channel.posterior(prior) @ prior.numbers
     share = channel.marginal(prior)
     spread = share @ estimates**2 - (share @ estimates) ** 2
-    assert mse(Sum(), channel, prior) == pytest.approx(prior_variance(Sum(), prior) - spread, abs=1e-10)
+    assert mse(channel, prior, Sum()) == pytest.approx(prior_variance(prior, Sum()) - spread, abs=1e-10)
 
 
 def test_erratum_equation_11_variance_of_the_binary_estimator():
@@ -181,7 +181,7 @@ def test_erratum_equation_11_variance_of_the_binary_estimator():
     zero = 0.9 * (1 - q0) + p1 * q1
     fraction = (zero - q1) ** 2 / (zero * (1 - zero))
     channel = binary_channel(TENTH, q0, q1)
-    spread = prior_variance(YES, TENTH) - mse(YES, channel, TENTH)
+    spread = prior_variance(TENTH, YES) - mse(channel, TENTH, YES)
     assert spread == pytest.approx(p1**2 * fraction)
     assert spread != pytest.approx(p1 * fraction, rel=0.5)
 
@@ -193,7 +193,7 @@ def test_equation_12_binary_mse(p, q0, q1):
     zero = (1 - p1) * (1 - q0) + p1 * q1
     if 0 < zero < 1:
         expected = p1 * (1 - p1) - (p1 * (zero - q1)) ** 2 / (zero * (1 - zero))
-        assert mse(YES, binary_channel(prior, q0, q1), prior) == pytest.approx(expected, abs=1e-9)
+        assert mse(binary_channel(prior, q0, q1), prior, YES) == pytest.approx(expected, abs=1e-9)
 
 
 @given(st.integers(1, 99), st.integers(1, 100), st.integers(1, 100))
@@ -214,7 +214,7 @@ def test_theorem_2_holds_if_and_only_if_the_rarer_value_has_prior_at_least_h(p, 
     published, best = (float(f(p1, float(epsilon))) for f in (published_binary_mse, binary_mse))
     if min(p1, 1 - p1) >= h:
         assert published == pytest.approx(best, abs=1e-12)
-        assert mse(YES, theorem3(prior, epsilon), prior) == pytest.approx(published, abs=1e-5)
+        assert mse(theorem3(prior, epsilon), prior, YES) == pytest.approx(published, abs=1e-5)
     else:
         assert published < best
         assert not satisfies(theorem3(prior, epsilon, force=True), prior, "lip", epsilon)
@@ -262,8 +262,8 @@ def test_proposition_4_optimal_binary_ldp(p, epsilon):
     closed = float(opt_ldp_binary_mse(p / 100, e))
     g = np.array([[0.0], [1.0]])
     best = best_gain(prior.probabilities, g, ldp_vertices(prior.probabilities, math.exp(e)))
-    assert prior_variance(YES, prior) - best == pytest.approx(closed, abs=1e-9)
-    assert mse(YES, k_ary_response(prior, epsilon), prior) == pytest.approx(closed, abs=1e-5)
+    assert prior_variance(prior, YES) - best == pytest.approx(closed, abs=1e-9)
+    assert mse(k_ary_response(prior, epsilon), prior, YES) == pytest.approx(closed, abs=1e-5)
     assert closed >= float(binary_mse(p / 100, e)) - 1e-15
 
 
@@ -287,7 +287,7 @@ def test_theorem_3_is_optimal_where_it_is_private(prior, epsilon):
     assert satisfies(channel, prior, "lip", epsilon)
     for task in (Sum(), Histogram()):
         best = best_lip_gain(prior.probabilities, task.g(prior), float(epsilon))
-        gained = prior_variance(task, prior) - mse(task, channel, prior)
+        gained = prior_variance(prior, task) - mse(channel, prior, task)
         assert gained == pytest.approx(best, rel=1e-4, abs=1e-9)
 
 
@@ -309,7 +309,7 @@ def test_erratum_theorem_3_level_really_reached(weights, epsilon, lip, ldp):
 def test_erratum_theorem_3_reports_an_error_that_no_private_channel_can_reach():
     prior = Prior.of({0: 0.05, 1: 0.15, 2: 0.2, 3: 0.6})
     best = best_lip_gain(prior.probabilities, np.eye(4), 1)
-    published = prior_variance(Histogram(), prior) - mse(Histogram(), theorem3(prior, 1, force=True), prior)
+    published = prior_variance(prior, Histogram()) - mse(theorem3(prior, 1, force=True), prior, Histogram())
     assert published > 1.5 * best
 
 
@@ -329,28 +329,28 @@ def test_mimo_variance_closed_form():
     a, p, q = prior.numbers, prior.probabilities, channel.matrix
     share = channel.marginal(prior)
     displayed = np.einsum("m,n,mk,nk->", a * p, a * p, q, q / share - 1)
-    assert prior_variance(Sum(), prior) - mse(Sum(), channel, prior) == pytest.approx(displayed)
+    assert prior_variance(prior, Sum()) - mse(channel, prior, Sum()) == pytest.approx(displayed)
 
 
 def test_erratum_opt_mimo_ldp_is_not_k_ary_response():
     prior = Prior.uniform(6)
     best = best_gain(prior.probabilities, np.eye(6), ldp_vertices(prior.probabilities, math.exp(0.5)))
-    variance = prior_variance(Histogram(), prior)
-    assert variance - mse(Histogram(), k_ary_response(prior, 0.5), prior) < 0.9 * best
-    assert variance - mse(Histogram(), subset_selection(prior, 0.5), prior) == pytest.approx(best, rel=1e-6)
+    variance = prior_variance(prior, Histogram())
+    assert variance - mse(k_ary_response(prior, 0.5), prior, Histogram()) < 0.9 * best
+    assert variance - mse(subset_selection(prior, 0.5), prior, Histogram()) == pytest.approx(best, rel=1e-6)
 
 
 def test_lemma_1_no_information_and_full_information_are_the_extremes():
     prior = Prior.of({0: 1, 1: 2, 2: 3})
-    assert mse(Sum(), Channel.from_weights(prior, [[1, 2]] * 3), prior) == prior_variance(Sum(), prior)
-    assert mse(Sum(), Channel.from_weights(prior, np.eye(3, dtype=int)), prior) == pytest.approx(0, abs=1e-15)
+    assert mse(Channel.from_weights(prior, [[1, 2]] * 3), prior, Sum()) == prior_variance(prior, Sum())
+    assert mse(Channel.from_weights(prior, np.eye(3, dtype=int)), prior, Sum()) == pytest.approx(0, abs=1e-15)
 
 
 def test_erratum_lemma_2_the_extremes_are_not_unique():
     """Where a task does not tell two values apart, merging them loses nothing: the maximum has other forms."""
     prior = Prior.of({0: 1, 1: 1, 3: 1})
     merged = Channel.from_weights(prior, [[1, 0], [0, 1], [0, 1]])
-    assert mse(Survey(0), merged, prior) == pytest.approx(0, abs=1e-15)
+    assert mse(merged, prior, Survey(0)) == pytest.approx(0, abs=1e-15)
 
 
 @given(priors(min_size=2, zeros=False), budgets())
@@ -383,7 +383,7 @@ def test_erratum_theorem_4_some_optima_use_fewer_reports():
     collapsed = optimal_binary(Prior.of({"a": 0.2, "other": 0.8}), 1)
     two = Channel.from_weights(prior, collapsed.weights[[0, 1, 1]])
     assert satisfies(two, prior, "lip", 1)
-    assert prior_variance(Survey("a"), prior) - mse(Survey("a"), two, prior) == pytest.approx(best, abs=1e-8)
+    assert prior_variance(prior, Survey("a")) - mse(two, prior, Survey("a")) == pytest.approx(best, abs=1e-8)
 
 
 def test_erratum_theorem_5_sum_and_histogram_have_different_optima():
@@ -391,7 +391,7 @@ def test_erratum_theorem_5_sum_and_histogram_have_different_optima():
     prior = Prior.uniform(5)
     p = prior.probabilities
     channel = cyclic(prior, 1)
-    gained = {task: prior_variance(task, prior) - mse(task, channel, prior) for task in (Histogram(), Sum())}
+    gained = {task: prior_variance(prior, task) - mse(channel, prior, task) for task in (Histogram(), Sum())}
     assert gained[Histogram()] == pytest.approx(best_lip_gain(p, np.eye(5), 1), rel=1e-6)
     assert gained[Sum()] < 0.95 * best_lip_gain(p, Sum().g(prior), 1)
 
@@ -402,7 +402,7 @@ def test_equation_histogram_error_closed_form():
     channel = Channel.from_weights(prior, [[5, 3, 2], [1, 7, 2], [2, 2, 6]])
     q, p = channel.matrix, prior.probabilities
     displayed = (p**2 * (q * (q / channel.marginal(prior) - 1)).sum(axis=1)).sum()
-    assert prior_variance(Histogram(), prior) - mse(Histogram(), channel, prior) == pytest.approx(displayed)
+    assert prior_variance(prior, Histogram()) - mse(channel, prior, Histogram()) == pytest.approx(displayed)
 
 
 # Section IV.D: centralized ----------------------------------------------------------------------------------

@@ -4,13 +4,17 @@ import itertools
 import json
 import random
 from collections import Counter
+from collections.abc import Sequence
 from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
 import pytest
 
-from tacit.mechanism.core_tail import COVERAGE_UNIT, POSITION_BITS, CoreState, CoreTail
+from tacit import Histogram, Prior, Sum, audit, belief, satisfies
+from tacit.mechanism import NotEstimableError
+from tacit.mechanism.core_tail import CoreTail
+from tacit.mechanism.core_tail_rule import COVERAGE_UNIT, POSITION_BITS, CoreState, CoreTailRule
 
 from support.places import GOLDEN
 
@@ -51,6 +55,10 @@ class OneWordLess(CoreTail):
         return super().sample_one(value, (words[0], max(words[1] - 1, 0), words[2]))
 
 
+def prior_of(weights: Sequence[int]) -> Prior:
+    return Prior(range(len(weights)), weights)
+
+
 def tally_all_words(channel: CoreTail, value: int) -> Counter[int]:
     size = 1 << channel.word_bits
     return Counter(channel.sample_one(value, words) for words in itertools.product(range(size), repeat=3))
@@ -61,7 +69,7 @@ def stated(channel: CoreTail, value: int) -> Counter[int]:
     return Counter({report: n for report in reports if (n := channel.word_triples(value, report))})
 
 
-def brute_levels(channel: CoreTail) -> tuple[Fraction, Fraction]:
+def brute_lift_range(channel: CoreTail) -> tuple[Fraction, Fraction]:
     rows = channel.to_rows()
     upper, lower = Fraction(0), Fraction(10**9)
     for column in zip(*rows, strict=True):
@@ -119,26 +127,26 @@ def random_channel(rng: random.Random, word_bits: int) -> CoreTail:
     return CoreTail(weights, core, Fraction(rng.randint(1, 4), 9), Fraction(rng.randint(1, 30), 4), states, word_bits)
 
 
-def test_levels_bound_the_brute_force_levels() -> None:
+def test_the_lift_range_bounds_every_lift() -> None:
     rng = random.Random(3)
     for _ in range(150):
         channel = random_channel(rng, rng.choice([6, 8, 11]))
-        upper, lower = channel.levels()
-        true_upper, true_lower = brute_levels(channel)
+        upper, lower = channel.lift_range()
+        true_upper, true_lower = brute_lift_range(channel)
         assert true_upper <= upper
         assert lower <= true_lower
 
 
-def test_levels_are_tight_and_audit_compares_them_exactly() -> None:
+def test_the_lift_range_is_tight_and_compared_exactly() -> None:
     states = (CoreState(2, 0), CoreState(1, 1))
     channel = CoreTail((6, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1), (0,), Fraction(3, 8), Fraction(2), states)
-    upper, lower = channel.levels()
-    true_upper, true_lower = brute_levels(channel)
+    upper, lower = channel.lift_range()
+    true_upper, true_lower = brute_lift_range(channel)
     assert float(upper / true_upper) - 1 < 1e-12
     assert 1 - float(lower / true_lower) < 1e-12
     reached = max(upper, 1 / lower)
-    assert channel.audit(reached)
-    assert not channel.audit(reached - Fraction(1, 10**30))
+    assert channel.within(reached)
+    assert not channel.within(reached - Fraction(1, 10**30))
 
 
 def test_mean_coverage_is_the_share() -> None:
@@ -155,10 +163,10 @@ def test_mean_coverage_is_the_share() -> None:
             assert sum(channel.word_triples(value, report) for report in reports) == size**2 * channel.counts[-1][state]
 
 
-def test_state_probabilities_are_those_of_the_dense_channel() -> None:
+def test_the_state_marginal_is_that_of_the_dense_channel() -> None:
     channel = SMALL["a part"]
     rows, scale = channel.to_rows(), sum(channel.weights) << 3 * channel.word_bits
-    for state, probability in enumerate(channel.state_probabilities()):
+    for state, probability in enumerate(channel.state_marginal()):
         block = slice(state * channel.cells, (state + 1) * channel.cells)
         joint = sum(w * sum(row[block]) for w, row in zip(channel.weights, rows, strict=True))
         assert probability == Fraction(joint, scale)
@@ -166,7 +174,7 @@ def test_state_probabilities_are_those_of_the_dense_channel() -> None:
 
 def test_plan_round_trip_and_golden_file() -> None:
     plan = json.loads((GOLDEN / "core_tail.json").read_text())
-    channel = CoreTail.from_dict(plan["channel"], plan["weights"])
+    channel = CoreTail.from_dict(plan["channel"], prior_of(plan["weights"]))
     assert json.loads(json.dumps(channel.to_dict())) == plan["channel"]
     for value, words, report in plan["samples"]:
         assert channel.sample_one(value, tuple(int(word) for word in words)) == report
@@ -213,8 +221,8 @@ def test_values_outside_the_domain_are_refused_without_being_named() -> None:
 
 def test_cached_tables_are_not_part_of_equality() -> None:
     channel = SMALL["arc"]
-    assert isinstance(vars(CoreTail)["counts"], cached_property)
-    assert CoreTail.from_dict(channel.to_dict(), channel.weights) == channel
+    assert isinstance(vars(CoreTailRule)["counts"], cached_property)
+    assert CoreTail.from_dict(channel.to_dict(), prior_of(channel.weights)) == channel
 
 
 def test_an_arc_shorter_than_one_cell_has_a_step_beyond_the_words() -> None:
@@ -224,3 +232,44 @@ def test_an_arc_shorter_than_one_cell_has_a_step_beyond_the_words() -> None:
     words = np.random.default_rng(6).integers(0, 2**64 - 1, (500, 3), dtype=np.uint64, endpoint=True)
     expected = [channel.sample_one(1, tuple(w)) for w in words.tolist()]
     assert channel.sample(np.ones(500, np.int64), words).tolist() == expected
+
+
+def test_the_audit_and_the_beliefs_are_bounds_of_the_dense_channel() -> None:
+    mechanism = CoreTail((6, 1, 1, 1, 1), (0,), Fraction(3, 8), Fraction(2), (CoreState(2, 0), CoreState(1, 1)), 12)
+    # A value that nobody is believed to hold is not on the circle.
+    prior = Prior.of({"a": 6, "b": 1, "never": 0, "c": 1, "d": 1, "e": 1})
+    found = audit(mechanism, prior)
+    upper, lower = brute_lift_range(mechanism)
+    assert found.lip_upper.ratio >= upper
+    assert found.lip_lower.ratio >= 1 / lower
+    assert found.ldp.ratio == found.lip_upper.ratio * found.lip_lower.ratio
+    assert found.mip >= found.lip_upper.epsilon
+    assert (found.outside, found.exposed) == (("never",), ())
+    assert found.lip.report is None
+    seen = belief(mechanism, prior, "a")
+    assert seen.low <= seen.prior * lower <= seen.prior * upper <= seen.high
+    for notion, level in (("lip", found.lip), ("ldp", found.ldp), ("pml", found.pml), ("min_lift", found.min_lift)):
+        assert satisfies(mechanism, prior, notion, Fraction(level.epsilon) + Fraction(1, 10**15))
+        assert not satisfies(mechanism, prior, notion, Fraction(level.epsilon) - Fraction(1, 10**12))
+
+
+def test_another_prior_and_another_task_are_refused() -> None:
+    mechanism = SMALL["core and tail"]
+    for ask in (audit, lambda *asked: belief(*asked, 0), lambda *asked: satisfies(*asked, "lip", 1)):
+        with pytest.raises(ValueError, match="made for another prior"):
+            ask(mechanism, Prior.uniform(5))
+    prior = prior_of(mechanism.weights)
+    assert mechanism.gain(prior, Histogram()) > 0
+    with pytest.raises(NotEstimableError, match="histograms only"):
+        mechanism.gain(prior, Sum())
+
+
+def test_it_can_send_what_a_word_gives_and_nothing_else() -> None:
+    mechanism = SMALL["a part"]
+    sent = {report for value in range(len(mechanism.weights)) for report in stated(mechanism, value)}
+    others = {-1, mechanism.cells, len(mechanism.states) << POSITION_BITS, (1 << POSITION_BITS) - 1}
+    assert not sent & others
+    for report in sent | others:
+        assert mechanism.can_send(report) is (report in sent)
+    asked = np.array(sorted(sent | others))
+    assert mechanism.can_send_many(asked).tolist() == [report in sent for report in asked.tolist()]

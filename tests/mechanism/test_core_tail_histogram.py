@@ -6,7 +6,7 @@ from math import floor
 import numpy as np
 import pytest
 
-from tacit.mechanism.core_tail import COVERAGE_UNIT, POSITION_BITS, CoreState, CoreTail
+from tacit.mechanism.core_tail import CoreTail
 from tacit.mechanism.core_tail_histogram import (
     histogram_gain,
     histogram_mse,
@@ -14,6 +14,7 @@ from tacit.mechanism.core_tail_histogram import (
     posterior,
     posterior_sum,
 )
+from tacit.mechanism.core_tail_rule import COVERAGE_UNIT, POSITION_BITS, CoreState
 
 HALF = COVERAGE_UNIT // 2
 STATES = (CoreState(3, 0), CoreState(1, 1), CoreState(1, 2, ((0, HALF),)))

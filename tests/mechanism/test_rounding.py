@@ -9,7 +9,6 @@ from hypothesis import given
 
 from tacit import Channel, Histogram, Prior, PrivacyError, mse, prior_variance, round_channel, satisfies
 from tacit.designs import cyclic, repaired_response
-from tacit.mechanism.rounding import round_unchecked
 
 from support.strategies import budgets, priors
 
@@ -33,11 +32,11 @@ def test_five_hundred_rounded_channels_keep_the_bound_and_their_utility():
         channel = round_channel(prior, matrix, epsilon)
         assert channel.denominator == 2**32, case
         assert satisfies(channel, prior, "lip", epsilon), case
-        exact = round_unchecked(prior, matrix, bits=128)
-        variance = prior_variance(Histogram(), prior)
-        lost = mse(Histogram(), channel, prior) - mse(Histogram(), exact, prior)
-        assert lost <= 1e-4 * (variance - mse(Histogram(), exact, prior)), case
-        naive_failures += not satisfies(round_unchecked(prior, matrix, bits=32), prior, "lip", epsilon)
+        exact = Channel.from_matrix(prior, matrix, bits=128)
+        variance = prior_variance(prior, Histogram())
+        lost = mse(channel, prior, Histogram()) - mse(exact, prior, Histogram())
+        assert lost <= 1e-4 * (variance - mse(exact, prior, Histogram())), case
+        naive_failures += not satisfies(Channel.from_matrix(prior, matrix, bits=32), prior, "lip", epsilon)
     # The named wrong answer: rounding to nearest and hoping.
     assert naive_failures > 250
 
@@ -77,12 +76,12 @@ def test_tiny_budgets_take_longer_words():
     channel = cyclic(prior, 1e-6)
     assert channel.denominator > 2**32
     assert satisfies(channel, prior, "lip", 1e-6)
-    gained = prior_variance(Histogram(), prior) - mse(Histogram(), channel, prior)
+    gained = prior_variance(prior, Histogram()) - mse(channel, prior, Histogram())
     assert gained > 0
 
 
 def test_rounding_is_exact_largest_remainder():
-    channel = round_unchecked(Prior.uniform(1), [[Fraction(1, 3), Fraction(1, 3), Fraction(1, 3)]], bits=4)
+    channel = Channel.from_matrix(Prior.uniform(1), [[Fraction(1, 3), Fraction(1, 3), Fraction(1, 3)]], bits=4)
     assert channel.weights.tolist() == [[6, 5, 5]]
 
 

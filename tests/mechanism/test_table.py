@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tacit import Channel, Prior, audit, mean_absolute_error
+from tacit import Channel, Prior, PrivacyError, audit, mean_absolute_error, round_channel, satisfies
 
 from support.strategies import channels, priors
 
@@ -20,8 +20,8 @@ PRIOR = Prior.of({"yes": 0.1, "no": 0.9})
         ([[1, 1]], "each of the prior's 2 values"),
         ([[1, 1], [1]], "same length"),
         ([[1, 1], [1, 2]], r"Row 1 \('no'\) sums to 3, row 0 to 2"),
-        ([[1, -1], [0, 0]], "Row 0, output 1 is -1"),
-        ([[1, 1], [0.5, 1.5]], "must be integers. Row 1, output 0"),
+        ([[1, -1], [0, 0]], "Row 0, report 1 is -1"),
+        ([[1, 1], [0.5, 1.5]], "must be integers. Row 1, report 0"),
         ([[0, 0], [0, 0]], "positive sum"),
         ([[], []], "non-empty row"),
     ],
@@ -70,7 +70,9 @@ def test_product_is_two_independent_releases(data):
 def test_post_processing_never_raises_a_level(data):
     prior = data.draw(priors())
     channel = data.draw(channels(prior, positive=True))
-    rows = data.draw(st.lists(st.integers(0, 9), min_size=channel.n_possible_reports, max_size=channel.n_possible_reports))
+    rows = data.draw(
+        st.lists(st.integers(0, 9), min_size=channel.n_possible_reports, max_size=channel.n_possible_reports)
+    )
     after = channel.cascade([[row, 9 - row] for row in rows])
     before, behind = audit(channel, prior), audit(after, prior)
     for notion in ("lip_upper", "lip_lower", "ldp"):
@@ -110,3 +112,29 @@ def test_lifts_of_reports_never_sent_are_one():
 def test_exact_posterior_of_the_readme_survey():
     channel = Channel.from_weights(PRIOR, [[3, 1], [1, 3]])
     assert channel.exact_posterior(PRIOR, 0) == (Fraction(1, 4), Fraction(3, 4))
+
+
+def test_a_matrix_of_floats_is_rounded_and_the_audit_says_what_it_reaches():
+    """The optimum for 20% at ε = 1 touches its bound; where the rounded words end up, the audit says."""
+    prior = Prior.of({"yes": 0.2, "no": 0.8})
+    e = np.e
+    matrix = np.array([[1 - 0.8 / e, 0.8 / e], [0.2 / e, 1 - 0.2 / e]])
+    channel = Channel.from_matrix(prior, matrix)
+    assert channel.denominator == 2**64
+    assert np.abs(channel.matrix - matrix).max() < 1e-15
+    lifts = matrix / (prior.probabilities @ matrix)
+    found = audit(channel, prior)
+    assert float(found.lip_upper.ratio) == pytest.approx(lifts.max(), rel=1e-12)
+    assert float(found.lip_lower.ratio) == pytest.approx(1 / lifts.min(), rel=1e-12)
+    assert not satisfies(channel, prior, "lip", 0.99)
+    # Nothing is promised of it: what was designed for another prior is taken, and its level told.
+    assert audit(Channel.from_matrix(prior, [[1.0, 0.0], [0.0, 1.0]]), prior).lip.ratio is None
+    with pytest.raises(PrivacyError, match="reaches inf"):
+        round_channel(prior, [[1.0, 0.0], [0.0, 1.0]], 1)
+
+
+def test_a_matrix_is_read_as_rows_of_any_sum():
+    prior = Prior.of({"a": 1, "b": 1, "never": 0})
+    channel = Channel.from_matrix(prior, np.array([[3.0, 1.0], [0.1, 0.3]]), bits=2)
+    assert channel.weights.tolist() == [[3, 1], [1, 3], [2, 2]]
+    assert channel.values == prior.values

@@ -9,19 +9,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tacit import Channel, Histogram, Prior, Sum, Survey, WeightedSum, audit
+from tacit import Channel, Histogram, Prior, Sum, Survey, WeightedSum, audit, mse, satisfies
 from tacit.designs import optimal_binary, repaired_response
 from tacit.estimates.prior_check import check_prior
 from tacit.exact import at_most_exp, exp_below
 from tacit.files.reading import InputError
-from tacit.mechanism.auditing import satisfies
 from tacit.personal.contract import PersonalPlan, channels, largest_bound, perturb, prior_rows, report, reports_for
 from tacit.personal.estimates import PersonalTally, check_priors, estimate, expected_mse
 from tacit.personal.files import load_tally, save_tally
 from tacit.plan.contract import PlanError
-from tacit.randomize.randomizer import Randomizer
 from tacit.randomize.randomness import SeededWords
-from tacit.task import mse
 
 from support import places
 
@@ -84,8 +81,8 @@ def test_arrays_hold_the_integers_of_the_plain_rule_and_lose_nothing_to_the_desi
             expected = np.array(plan.rows(row))[possible]
             assert (expected == common[:, i] + truth[i] * np.eye(d, dtype=int)[possible]).all()
             prior = Prior(plan.values, row.tolist())
-            best = mse(Histogram(), designed(prior, epsilon), prior)
-            assert mse(Histogram(), plan.channel(row), prior) == pytest.approx(best, rel=2e-5, abs=1e-9)
+            best = mse(designed(prior, epsilon), prior, Histogram())
+            assert mse(plan.channel(row), prior, Histogram()) == pytest.approx(best, rel=2e-5, abs=1e-9)
 
 
 @pytest.mark.parametrize(("d", "bits"), [(2, 10), (3, 12), (5, 13)])
@@ -118,14 +115,14 @@ def test_an_impossible_answer_is_reported_from_the_marginal():
     assert audit(plan.channel([300, 700, 0]), prior).outside == (2,)
 
 
-def test_arrays_one_at_a_time_and_the_randomizer_of_plans_agree_word_for_word():
+def test_arrays_one_at_a_time_and_the_sampler_of_tables_agree_word_for_word():
     plan = PersonalPlan.of(Sum(), NUMBERS, 2, 1000)
     for row, x in product(random_priors(3, 1000, 30), range(3)):
         edges = list(accumulate(plan.rows(row)[x]))[:-1]
         near = [edge + shift for edge in edges for shift in (-1, 0, 1)]
         words = [word for word in (0, 2**32 - 1, *near) if 0 <= word < 2**32]
-        table = Randomizer([plan.channel(row)])
-        expected = [table.report_for(x, word) for word in words]
+        sampler = Channel.sampler([plan.channel(row)], [Prior(NUMBERS, row.tolist())])
+        expected = [sampler.report_for(x, word) for word in words]
         assert [report(plan, row, x, Fixed(word)) for word in words] == expected
         many = np.tile(row, (len(words), 1)), np.full(len(words), x), np.array(words, dtype=np.uint32)
         assert reports_for(plan, *many).tolist() == expected
@@ -240,7 +237,7 @@ def test_the_estimates_are_right_by_enumeration(task):
         # The unbiased variance is cut at zero for some of the reports.
         assert (claimed >= square - 1e-9).all()
         assert np.allclose(claimed, square, rtol=1e-9 if name == "mmse" else 0.25), name
-    formula = [mse(task, plan.channel(row), Prior(NUMBERS, row.tolist())) for row in people]
+    formula = [mse(plan.channel(row), Prior(NUMBERS, row.tolist()), task) for row in people]
     assert expected_mse(plan, people) == pytest.approx(formula, abs=1e-12)
     assert moments["mmse"][1].sum() == pytest.approx(sum(formula), abs=1e-12)
 

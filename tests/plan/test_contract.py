@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import copy
 import json
+import math
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
 
-from tacit import Histogram, Prior, Sum, Survey, WeightedSum
+from tacit import Histogram, Prior, Sum, Survey, WeightedSum, design, make_plan, mse
 from tacit.designs import optimal_binary, repaired_response
 from tacit.literature import k_ary_response, theorem3
 from tacit.plan.contract import Group, Plan, PlanError, contract_hash
@@ -19,8 +21,8 @@ def survey_plan() -> Plan:
     return Plan(
         Survey("yes"),
         (
-            Group("young", young, Fraction(1), optimal_binary(young, 1)),
-            Group("old", old, Fraction(1, 2), optimal_binary(old, 0.5)),
+            Group(name="young", prior=young, epsilon=Fraction(1), mechanism=optimal_binary(young, 1)),
+            Group(name="old", prior=old, epsilon=Fraction(1, 2), mechanism=optimal_binary(old, 0.5)),
         ),
         question="Do you have the disease?",
     )
@@ -41,7 +43,18 @@ def test_round_trip_keeps_everything(tmp_path, task):
 @pytest.mark.parametrize("task", [Sum(), WeightedSum()], ids=str)
 def test_numbers_survive_as_numbers(tmp_path, task):
     prior = Prior.of({0: 1, 2.5: 2, 10: 1})
-    plan = Plan(task, (Group(None, prior, Fraction(1), repaired_response(prior, 1), weight=Fraction(1, 3)),))
+    plan = Plan(
+        task,
+        (
+            Group(
+                name=None,
+                prior=prior,
+                epsilon=Fraction(1),
+                mechanism=repaired_response(prior, 1),
+                weight=Fraction(1, 3),
+            ),
+        ),
+    )
     plan.save(tmp_path / "plan.json")
     again = Plan.load(tmp_path / "plan.json")
     assert again.values == (0, 2.5, 10)
@@ -157,13 +170,124 @@ def test_a_lone_surrogate_has_no_hash():
 
 def test_the_published_channel_cannot_become_a_plan():
     with pytest.raises(PlanError, match=r"reaches 1\.90048; someone believed to be 'yes' with 10%"):
-        Plan(Survey("yes"), (Group(None, PRIOR, Fraction(1), theorem3(PRIOR, 1, force=True)),))
+        Plan(
+            Survey("yes"),
+            (Group(name=None, prior=PRIOR, epsilon=Fraction(1), mechanism=theorem3(PRIOR, 1, force=True)),),
+        )
 
 
 def test_an_ldp_plan_is_held_to_ldp():
-    Plan(Survey("yes"), (Group(None, PRIOR, Fraction(1), k_ary_response(PRIOR, 1), "ldp"),))
+    Plan(
+        Survey("yes"),
+        (Group(name=None, prior=PRIOR, epsilon=Fraction(1), mechanism=k_ary_response(PRIOR, 1), notion="ldp"),),
+    )
     with pytest.raises(PlanError, match="states LDP"):
-        Plan(Survey("yes"), (Group(None, PRIOR, Fraction(1), optimal_binary(PRIOR, 1), "ldp"),))
+        Plan(
+            Survey("yes"),
+            (Group(name=None, prior=PRIOR, epsilon=Fraction(1), mechanism=optimal_binary(PRIOR, 1), notion="ldp"),),
+        )
+
+
+# What is derived --------------------------------------------------------------------------------------------
+
+PEOPLE = Prior.of({"a": 0.5, "b": 0.3, "c": 0.2})
+CERTIFIED = {
+    "table": make_plan(PEOPLE, Histogram(), 1),
+    "unbiased": make_plan(PEOPLE, Histogram(), 1, aim="unbiased"),
+    "weighted": make_plan(Prior.of({0: 0.5, 4: 0.3, 9: 0.2}), WeightedSum(), 1),
+    "core-tail": make_plan(PEOPLE, Histogram(), 1, method="core-tail"),
+    # Nothing is left to estimate but rounding errors.
+    "exhausted": make_plan(PEOPLE, Histogram(), 60),
+}
+
+
+def certified(name: str, **fields) -> dict:
+    data = json.loads(json.dumps(CERTIFIED[name].to_dict()))
+    data["groups"][0]["certificate"].update(fields)
+    return data
+
+
+@pytest.mark.parametrize("name", CERTIFIED)
+def test_a_certificate_survives_the_file(name):
+    assert (
+        Plan.from_dict(certified(name)).groups[0].certificate.to_dict() == certified(name)["groups"][0]["certificate"]
+    )
+
+
+@pytest.mark.parametrize("name", ["table", "unbiased", "weighted", "core-tail"])
+@pytest.mark.parametrize("field", ["mse", "unbiased_variance", "prior_variance"])
+def test_a_certificate_that_states_another_error_is_refused(name, field):
+    with pytest.raises(PlanError, match=f"states {field} = 0.0123; its mechanism has"):
+        Plan.from_dict(certified(name, **{field: 0.0123}))
+
+
+@pytest.mark.parametrize("field", ["mse", "prior_variance", "unbiased_variance"])
+@pytest.mark.parametrize("wrong", ["0.4", True, [], float("nan"), -1, 10**400])
+def test_an_error_that_is_not_a_number_is_refused(field, wrong):
+    with pytest.raises(PlanError):
+        Plan.from_dict(certified("table", **{field: wrong}))
+
+
+def test_a_variance_is_not_stated_where_the_reports_tell_none():
+    """Two reports do not tell three values apart."""
+    plan = make_plan(Prior.of({0: 0.5, 1: 0.3, 2: 0.2}), Sum(), 1, max_reports=2)
+    data = json.loads(json.dumps(plan.to_dict()))
+    assert Plan.from_dict(data).groups[0].certificate.unbiased_variance > 0
+    histogram = Plan(Histogram(), plan.groups)
+    stated = design(plan.groups[0].prior, Histogram(), 1).certificate
+    claims = replace(stated, mse=mse(plan.groups[0].mechanism, plan.groups[0].prior, Histogram()))
+    for variance, refused in ((math.inf, False), (2.5, True)):
+        group = replace(histogram.groups[0], certificate=replace(claims, unbiased_variance=variance))
+        data = json.loads(json.dumps(Plan(Histogram(), (group,)).to_dict()))
+        if refused:
+            with pytest.raises(PlanError, match=r"states unbiased_variance = 2\.5"):
+                Plan.from_dict(data)
+        else:
+            assert Plan.from_dict(data).groups[0].certificate.unbiased_variance == math.inf
+
+
+def test_certificates_of_version_0_1_are_read():
+    """As a plan of that version has it; what the old names said is said by the new ones."""
+    old = {
+        "aim": "mmse", "error": 0.4, "error_bound": 0.3, "prior_variance": 0.62, "gap": 0.31, "method": "all vertices",
+        "status": "optimal", "duals": [0.1, 0.1, 0.1], "notes": ["a note"], "ldp_error": 0.5,
+    }  # fmt: skip
+    data = certified("table")
+    stated = data["groups"][0]["certificate"]
+    old |= {"error": stated["mse"], "error_bound": stated["mse_lower_bound"], "ldp_error": 0.5}
+    data["groups"][0]["certificate"] = old
+    plan = Plan.from_dict(data)
+    found = plan.groups[0].certificate
+    assert plan.hash == CERTIFIED["table"].hash
+    assert (found.aim, found.mse, found.mse_lower_bound) == ("mmse", stated["mse"], stated["mse_lower_bound"])
+    assert (found.ldp_mse, found.ldp_unbiased_variance) == (0.5, None)
+    assert (found.duals, found.notes) == ((0.1, 0.1, 0.1), ("a note",))
+    assert set(plan.to_dict()["groups"][0]["certificate"]) == set(stated)
+    old["error"] = 0.0123
+    with pytest.raises(PlanError, match=r"states mse = 0\.0123"):
+        Plan.from_dict(data)
+    old |= {"error": 1.7, "aim": "prior_free"}
+    with pytest.raises(PlanError, match="'prior_free' are not read; plan again"):
+        Plan.from_dict(data)
+
+
+def test_an_ldp_cap_is_part_of_the_promise():
+    plan = make_plan(PEOPLE, Histogram(), 1, ldp_cap="1.5")
+    data = plan.to_dict()
+    assert data["groups"][0]["ldp_cap"] == "3/2"
+    assert Plan.from_dict(data).groups[0].ldp_cap == Fraction(3, 2)
+    data["groups"][0]["ldp_cap"] = "7/5"
+    with pytest.raises(PlanError, match="altered"):
+        Plan.from_dict(data)
+    with pytest.raises(PlanError, match=r"states LDP ε = 1.4 but reaches 1.5"):
+        Plan.from_dict(data | {"hash": contract_hash(data)})
+
+
+def test_an_ldp_cap_does_not_loosen_a_promise_of_ldp():
+    data = make_plan(PEOPLE, Histogram(), 1, notion="ldp").to_dict()
+    data["groups"][0] |= {"epsilon": "1/2", "ldp_cap": "9"}
+    with pytest.raises(PlanError, match=r"states LDP ε = 0.5 but reaches 1"):
+        Plan.from_dict(data | {"hash": contract_hash(data)})
 
 
 def test_what_is_not_a_plan_is_refused(tmp_path):

@@ -10,8 +10,7 @@ from fractions import Fraction
 import jsonschema
 import pytest
 
-from tacit import Histogram, Prior, Sum, Survey, WeightedSum
-from tacit.designs.planning import GroupPrior, make_plan
+from tacit import GroupPrior, Histogram, Prior, Sum, Survey, WeightedSum, make_plan
 
 from support.places import ROOT
 
@@ -23,25 +22,32 @@ NAMES = Prior.of({"a": 0.5, "b": 0.3, "c": 0.2, "unseen": 0})
 LARGE = Prior.of({k: 1 + 40000 // (k + 1) for k in range(1500)})
 HALF = Fraction(1, 2)
 PLANS = {
-    "survey": ([GroupPrior(None, NAMES, Fraction(1))], Survey("b"), {}),
-    "survey of a set": ([GroupPrior(None, NAMES, Fraction(1))], Survey(("a", "c")), {}),
-    "sum": ([GroupPrior(None, NUMBERS, Fraction(1))], Sum(), {"max_reports": 2}),
-    "histogram": ([GroupPrior(None, NAMES, Fraction(1))], Histogram(), {}),
-    "invertible": ([GroupPrior(None, NUMBERS, Fraction(1))], Histogram(), {"invertible": True}),
-    "prior-free": ([GroupPrior(None, NUMBERS, Fraction(1))], Histogram(), {"aim": "prior_free"}),
-    "ldp": ([GroupPrior(None, NUMBERS, Fraction(1))], Histogram(), {"notion": "ldp"}),
-    "capped": ([GroupPrior(None, NUMBERS, Fraction(1))], Sum(), {"ldp_cap": "1.5"}),
-    "repaired": ([GroupPrior(None, NUMBERS, Fraction(1))], Histogram(), {"method": "repaired"}),
+    "survey": (NAMES, Survey("b"), {}),
+    "survey of a set": (NAMES, Survey(("a", "c")), {}),
+    "sum": (NUMBERS, Sum(), {"max_reports": 2}),
+    "histogram": (NAMES, Histogram(), {}),
+    "invertible": (NUMBERS, Histogram(), {"invertible": True}),
+    "unbiased": (NUMBERS, Histogram(), {"aim": "unbiased"}),
+    "ldp": (NUMBERS, Histogram(), {"notion": "ldp"}),
+    "capped": (NUMBERS, Sum(), {"ldp_cap": "1.5"}),
+    "repaired": (NUMBERS, Histogram(), {"method": "repaired"}),
     "groups": (
         [
-            GroupPrior("young", NUMBERS, HALF, Fraction(1, 3), Fraction(-1, 2), Fraction(7)),
-            GroupPrior("old", NUMBERS, HALF, Fraction(2)),
+            GroupPrior(
+                name="young",
+                prior=NUMBERS,
+                share=HALF,
+                epsilon=Fraction(1, 3),
+                weight=Fraction(-1, 2),
+                offset=Fraction(7),
+            ),
+            GroupPrior(name="old", prior=NUMBERS, share=HALF, epsilon=Fraction(2)),
         ],
         WeightedSum(),
         {},
     ),
-    "core-tail": ([GroupPrior(None, LARGE, Fraction(1))], Histogram(), {}),
-    "arcs": ([GroupPrior(None, NUMBERS, Fraction(1))], Histogram(), {"method": "arcs"}),
+    "core-tail": (LARGE, Histogram(), {}),
+    "coreless": (NUMBERS, Histogram(), {"method": "coreless"}),
 }
 
 

@@ -13,9 +13,11 @@ from tacit import Channel, Histogram, Prior
 from tacit.designs import optimal_binary, repaired_response
 from tacit.designs.core_tail import design_core_tail
 from tacit.exact import exp_below
-from tacit.mechanism.core_tail import CoreState, CoreTail
+from tacit.mechanism.core_tail import CoreTail, compiled_sample
+from tacit.mechanism.core_tail_rule import CoreState
+from tacit.mechanism.table_sampler import TableSampler
 from tacit.plan.contract import Group, Plan
-from tacit.randomize.randomizer import PlanRandomizer, Randomizer, circle_reports
+from tacit.randomize import Randomizer
 from tacit.randomize.randomness import SecureWords, SeededWords
 
 from support.strategies import budgets, priors
@@ -25,18 +27,22 @@ ROWS = [[0, 200, 56, 0], [1, 0, 0, 255], [256, 0, 0, 0], [64, 64, 64, 64]]
 CHANNEL = Channel.from_weights(Prior.uniform(4), ROWS)
 
 
+def sampler_of(*channels: Channel) -> TableSampler:
+    return TableSampler([(channel.weights, channel.denominator) for channel in channels])
+
+
 @pytest.mark.parametrize("path", ["one at a time", "arrays"])
 def test_every_word_is_enumerated_and_counts_equal_the_weights(path):
     """Thresholds are multiples of 2^24, so first and last word of each of the 256 blocks stand for all 2^32 words."""
-    randomizer = Randomizer([CHANNEL])
+    sampler = sampler_of(CHANNEL)
     blocks = np.arange(256, dtype=np.uint64) << np.uint64(24)
     words = np.concatenate([blocks, blocks + np.uint64(2**24 - 1)]).astype(np.uint32)
     for x, weights in enumerate(ROWS):
         if path == "arrays":
             reports = np.empty(len(words), dtype=np.int64)
-            randomizer.apply(np.full(len(words), x, dtype=np.uint32), words, reports)
+            sampler.apply(np.full(len(words), x, dtype=np.uint32), words, reports)
         else:
-            reports = np.array([randomizer.report_for(x, int(word)) for word in words])
+            reports = np.array([sampler.report_for(x, int(word)) for word in words])
         counts = np.bincount(reports, minlength=4)
         assert (counts == 2 * np.array(weights)).all()
 
@@ -46,25 +52,26 @@ def test_every_word_is_enumerated_and_counts_equal_the_weights(path):
 def test_arrays_agree_with_one_at_a_time_word_for_word(data):
     prior = data.draw(priors(min_size=2, max_size=4))
     several = [repaired_response(prior, data.draw(budgets())) for _ in range(2)]
-    randomizer = Randomizer(several)
-    bits = randomizer.word_bits
+    sampler = sampler_of(*several)
+    bits = sampler.word_bits
     if bits > 64:
         return
-    edges = [t + shift for row in randomizer._thresholds for t in row for shift in (-1, 0, 1)]
+    edges = [t + shift for row in sampler._thresholds for t in row for shift in (-1, 0, 1)]
     words = [word for word in [0, 2**bits - 1, *edges] if 0 <= word < 2**bits]
-    rows = np.repeat(np.arange(randomizer.starts[-1], dtype=np.uint32), len(words))
+    rows = np.repeat(np.arange(sampler.starts[-1], dtype=np.uint32), len(words))
     reports = np.empty(len(rows), dtype=np.int64)
-    randomizer.apply(rows, np.tile(np.array(words, dtype=f"u{bits // 8}"), randomizer.starts[-1]), reports)
-    expected = [randomizer.report_for(int(row), word) for row in range(randomizer.starts[-1]) for word in words]
+    sampler.apply(rows, np.tile(np.array(words, dtype=f"u{bits // 8}"), sampler.starts[-1]), reports)
+    expected = [sampler.report_for(int(row), word) for row in range(sampler.starts[-1]) for word in words]
     assert reports.tolist() == expected
 
 
 def test_tiny_budgets_use_words_of_64_bits_and_beyond():
     for epsilon, bits in ((1e-6, 64), (Fraction(1, 10**15), 96)):
         channel = optimal_binary(Prior.uniform(2), epsilon)
-        randomizer = Randomizer([channel])
-        assert randomizer.word_bits == bits
-        assert set(randomizer.reports(np.zeros(50, dtype=np.uint32)).tolist()) == {0, 1}
+        sampler = sampler_of(channel)
+        assert sampler.word_bits == bits
+        everybody = np.zeros(50, dtype=np.int64)
+        assert set(sampler.many(everybody, everybody, SecureWords()).tolist()) == {0, 1}
 
 
 def chi_square_p(channel: Channel, x: int, reports: np.ndarray) -> float:
@@ -77,7 +84,9 @@ def chi_square_p(channel: Channel, x: int, reports: np.ndarray) -> float:
 def test_secure_reports_follow_the_channel_and_not_a_slightly_wrong_one():
     prior = Prior.of({"a": 0.2, "b": 0.3, "c": 0.5})
     channel, wrong = repaired_response(prior, 1), repaired_response(prior, 1.05)
-    reports = Randomizer([channel]).reports(np.ones(2_000_000, dtype=np.uint32))
+    plan = Plan(Histogram(), (Group(name=None, prior=prior, epsilon=Fraction(1), mechanism=channel),))
+    people = 2_000_000
+    reports = Randomizer(plan).reports(np.zeros(people, dtype=np.int64), np.ones(people, dtype=np.uint32))
     assert chi_square_p(channel, 1, reports) > 1e-9
     assert chi_square_p(wrong, 1, reports) < 1e-9
 
@@ -110,22 +119,22 @@ def test_words_are_uniform_and_seeds_repeat():
     assert SeededWords(3).draw(4, 64).tolist() == SeededWords(3).draw(4, 64).tolist()
 
 
-def test_a_randomizer_needs_a_power_of_two():
+def test_a_sampler_needs_a_power_of_two():
     channel = Channel.from_weights(Prior.uniform(2), [[2, 1], [1, 2]])
     with pytest.raises(ValueError, match="power of two"):
-        Randomizer([channel])
+        sampler_of(channel)
 
 
 def test_row_numbers_run_through_all_channels():
     both = [repaired_response(Prior.uniform(d), 1) for d in (3, 5)]
-    assert Randomizer(both).starts == (0, 3, 8)
+    assert sampler_of(*both).starts.tolist() == [0, 3, 8]
 
 
 @pytest.mark.parametrize("epsilon", [0.25, 1, 4])
 @pytest.mark.parametrize("core", [0, 20])
-def test_the_compiled_circle_agrees_with_the_reference_word_for_word(epsilon, core):
+def test_the_compiled_core_tail_agrees_with_the_reference_word_for_word(epsilon, core):
     weights = [10**6 // (k + 1) for k in range(3000)]
-    mechanism = design_core_tail(weights, exp_below(Fraction(epsilon)), max_core=core).channel
+    mechanism = design_core_tail(weights, exp_below(Fraction(epsilon)), max_core=core).mechanism
     rng = np.random.default_rng(core)
     values = rng.integers(0, len(weights), 20_000)
     words = rng.integers(0, 2**64, (20_000, 3), dtype=np.uint64)
@@ -137,25 +146,78 @@ def test_the_compiled_circle_agrees_with_the_reference_word_for_word(epsilon, co
     words[6000:6100] = 2**64 - 1
     words[6100:6200] = 0
     expected = mechanism.sample(values, words)
-    assert (circle_reports(mechanism, values, words) == expected).all()
-    assert (circle_reports(mechanism, values, words[:, ::-1].copy()) != expected).any()
+    assert (compiled_sample(mechanism, values, words) == expected).all()
+    assert (compiled_sample(mechanism, values, words[:, ::-1].copy()) != expected).any()
     assert [mechanism.sample_one(int(values[i]), tuple(int(w) for w in words[i])) for i in range(200)] == expected[
         :200
     ].tolist()
 
 
-def test_a_circle_of_shorter_words_is_drawn_with_shorter_words():
+def test_a_core_tail_of_shorter_words_is_drawn_with_shorter_words():
     weights = (7, 3, 2, 2, 1)
     states = CoreState(3, 0), CoreState(1, 1)
-    circle = CoreTail(weights, (0,), Fraction(1, 3), Fraction(3), states, word_bits=32)
-    randomizer = PlanRandomizer(Plan(Histogram(), (Group(None, Prior(range(5), weights), Fraction(4), circle),)))
+    mechanism = CoreTail(weights, (0,), Fraction(1, 3), Fraction(3), states, word_bits=32)
+    randomizer = Randomizer(
+        Plan(Histogram(), (Group(name=None, prior=Prior(range(5), weights), epsilon=Fraction(4), mechanism=mechanism),))
+    )
     people = 40_000
     many = randomizer.reports(np.zeros(people, int), np.full(people, 2), SeededWords(1)) >> 32
     one = np.array([randomizer.report(0, 2, SeededWords(seed)) >> 32 for seed in range(people // 10)])
-    expected = np.array(circle.counts[-1]) / 2**32
+    expected = np.array(mechanism.counts[-1]) / 2**32
     for found in (many, one):
         seen = np.bincount(found, minlength=2)
         assert chi2.sf(((seen - len(found) * expected) ** 2 / (len(found) * expected)).sum(), 1) > 1e-9
         # The named wrong draw: words of 64 bits are beyond every edge and end in the last state.
         wrong = np.array([0, len(found)])
         assert chi2.sf(((wrong - len(found) * expected) ** 2 / (len(found) * expected)).sum(), 1) < 1e-9
+
+
+def two_groups() -> Plan:
+    """A table and a core-tail, whose reports mean different things."""
+    prior = Prior.of({"a": 7, "b": 3, "c": 2, "d": 2, "e": 1})
+    mechanism = CoreTail(prior.weights, (0,), Fraction(1, 3), Fraction(3), (CoreState(3, 0), CoreState(1, 1)))
+    groups = (
+        Group(name="south", prior=prior, epsilon=Fraction(4), mechanism=mechanism),
+        Group(name="north", prior=prior, epsilon=Fraction(1), mechanism=repaired_response(prior, 1)),
+    )
+    return Plan(Histogram(), groups)
+
+
+@pytest.mark.parametrize("kind", [list, np.array, lambda labels: np.array(labels, dtype=object)])
+def test_labels_give_the_reports_of_their_positions(kind):
+    plan = two_groups()
+    randomizer = Randomizer(plan)
+    rng = np.random.default_rng(1)
+    groups, positions = rng.integers(0, 2, 500), rng.integers(0, 5, 500)
+    answers, names = [plan.values[x] for x in positions], [plan.groups[k].name for k in groups]
+    expected = randomizer.reports(groups, positions, SeededWords(3))
+    assert (randomizer.randomize(kind(answers), kind(names), SeededWords(3)) == expected).all()
+    assert (randomizer.reports(groups.tolist(), positions.tolist(), SeededWords(3)) == expected).all()
+    for k, group in enumerate(plan.groups):
+        assert group.mechanism.can_send_many(expected[groups == k]).all()
+    assert not plan.groups[1].mechanism.can_send_many(expected[groups == 0]).all()
+
+
+def test_numbers_are_labels_too():
+    prior = Prior.of({0: 1, 2.5: 2, 10: 1})
+    mechanism = repaired_response(prior, 1)
+    randomizer = Randomizer(
+        Plan(Histogram(), (Group(name=None, prior=prior, epsilon=Fraction(1), mechanism=mechanism),))
+    )
+    expected = randomizer.reports(np.zeros(4, int), np.array([1, 0, 2, 1]), SeededWords(5))
+    for answers in ([2.5, 0, 10, 2.5], [2.5, 0.0, 10.0, 2.5], np.array([2.5, 0, 10, 2.5])):
+        assert (randomizer.randomize(answers, words=SeededWords(5)) == expected).all()
+    assert randomizer.randomize([]).shape == (0,)
+
+
+def test_unknown_labels_are_refused_without_being_named():
+    randomizer = Randomizer(two_groups())
+    for answers, groups in ((["secret"], ["north"]), (["a"], ["secret"]), ([["secret"]], ["north"]), (["a"], [None])):
+        with pytest.raises(ValueError, match="none of the plan's") as error:
+            randomizer.randomize(answers, groups)
+        assert "secret" not in str(error.value)
+    with pytest.raises(ValueError, match="one group for each answer"):
+        randomizer.randomize(["a", "b"], ["north"])
+    # Without a group there is no telling which mechanism protects them.
+    with pytest.raises(ValueError, match="names groups"):
+        randomizer.randomize(["a", "b"])

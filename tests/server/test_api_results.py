@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tacit import Histogram, Prior, Sum, WeightedSum
+from tacit import Histogram, Prior, Sum, WeightedSum, mse, prior_variance, unbiased_variance
 from tacit.designs import repaired_response
 from tacit.estimates import Estimate, estimate
 from tacit.files.tallies import load_tally
@@ -26,7 +26,7 @@ from tacit.server.store import Submission, survey_id
 from tacit.show.sentences import counts_people, promise, row_name
 from tacit.tally import Tally
 
-from support.service import FIRST_DAY, PLANS, Client, Days, arc_plan, grouped_plan, key, plain_plan
+from support.service import FIRST_DAY, PLANS, Client, Days, arc_plan, grouped_plan, key, plain_plan, report_range
 
 ESTIMATORS = ["mmse", "unbiased", "mle"]
 Number = float | None
@@ -37,7 +37,7 @@ def collect(client: Client, plan: Plan, n: int = 400, seed: int = 1, name: str =
     chance = np.random.default_rng(seed)
     reports = []
     for k, group in enumerate(plan.groups):
-        states, positions = group.report_range
+        states, positions = report_range(group)
         drawn = chance.integers(positions, size=n) + (chance.integers(states, size=n) << 32)
         unique, times = np.unique(drawn, return_counts=True)
         reports += [(k, int(report), int(count)) for report, count in zip(unique, times, strict=True)]
@@ -64,7 +64,7 @@ def rows_of(plan: Plan, result: Estimate) -> list[dict[str, Any]]:
 
 def sum_plan(weighted: bool = False) -> Plan:
     prior = Prior(range(4), [4, 3, 2, 1])
-    group = Group(None, prior, Fraction(1), k_ary_response(prior, 1), "ldp")
+    group = Group(name=None, prior=prior, epsilon=Fraction(1), mechanism=k_ary_response(prior, 1), notion="ldp")
     if weighted:
         return Plan(WeightedSum(), (replace(group, weight=Fraction(5, 2), offset=Fraction(-1)),))
     return Plan(Sum(), (group,))
@@ -73,7 +73,9 @@ def sum_plan(weighted: bool = False) -> Plan:
 def zero_plan() -> Plan:
     """A histogram with a value that nobody is believed to have: the unbiased estimator knows nothing of it."""
     prior = Prior.of({"a": 3, "b": 2, "none": 0})
-    return Plan(Histogram(), (Group(None, prior, Fraction(1), repaired_response(prior, 1)),))
+    return Plan(
+        Histogram(), (Group(name=None, prior=prior, epsilon=Fraction(1), mechanism=repaired_response(prior, 1)),)
+    )
 
 
 ALL = {name: make() for name, make in PLANS.items()} | {
@@ -94,7 +96,7 @@ def test_results_are_those_of_the_exported_tally(client: Client, plan: Plan, est
     offered = client.get(f"{survey}/results", admin=True).json()["estimators"]
     if estimator not in offered:
         assert answer.status_code == 409
-        assert f"The estimator {estimator!r} needs a table" in answer.json()["detail"]
+        assert f"The estimator {estimator!r} needs reports that tell all values apart" in answer.json()["detail"]
         return
     found = answer.json()
     expected = estimate(plan, Tally.from_dict(client.tally(survey)), estimator)  # type: ignore[arg-type]
@@ -191,7 +193,9 @@ def test_the_csv_has_all_rows(client: Client):
 
 def test_the_csv_quotes_names(client: Client):
     prior = Prior.of({'a,"b"': 1, " c ": 1, "d\ne": 2})
-    plan = Plan(Histogram(), (Group(None, prior, Fraction(1), repaired_response(prior, 1)),))
+    plan = Plan(
+        Histogram(), (Group(name=None, prior=prior, epsilon=Fraction(1), mechanism=repaired_response(prior, 1)),)
+    )
     survey = client.open(plan)
     read = list(csv.DictReader(io.StringIO(client.get(f"{survey}/results.csv", admin=True).text, newline="")))
     assert [row["name"] for row in read] == list(prior.values)
@@ -255,42 +259,65 @@ def test_exported_days_are_tallies_that_the_command_reads(client: Client, days: 
 # -- LDP ------------------------------------------------------------------------------------------------------------
 
 
-def certified(error: float, ldp_error: float) -> Plan:
-    certificate = Certificate("mmse", error, 0.0, 1.0, "test", "optimal", ldp_error=ldp_error)
-    return Plan(Histogram(), (replace(plain_plan().groups[0], certificate=certificate),), "certified")
+def certified(aim: str = "mmse") -> Plan:
+    """With an LDP channel beside it whose intervals are twice as wide."""
+    group = plain_plan().groups[0]
+    error, variance = (measure(group.mechanism, group.prior, Histogram()) for measure in (mse, unbiased_variance))
+    certificate = Certificate(
+        aim=aim,
+        mse=error,
+        mse_lower_bound=0.0,
+        unbiased_variance=variance,
+        prior_variance=prior_variance(group.prior, Histogram()),
+        method="test",
+        status="optimal",
+        ldp_mse=4 * error,
+        ldp_unbiased_variance=4 * variance,
+    )
+    return Plan(Histogram(), (replace(group, certificate=certificate),), "certified")
 
 
 def test_the_ldp_yardstick_is_a_ratio_of_intervals(client: Client):
-    survey = client.open(certified(0.25, 1.0))
+    survey = client.open(certified())
     empty = client.get(f"{survey}/results", admin=True).json()
     assert (empty["ldp"], empty["history"]) == (None, [])
-    collect(client, certified(0.25, 1.0), 10)
+    collect(client, certified(), 10)
     found = client.get(f"{survey}/results", admin=True).json()
     assert found["ldp"] == {"ratio": 2.0}
     assert [day["ldp_reach"] / day["reach"] for day in found["history"]] == [2.0]
     assert client.get(f"{survey}/results", params={"estimator": "unbiased"}, admin=True).json()["ldp"] is None
 
 
+def post(client: Client, plan: Plan, **fields: object) -> int:
+    """Open a survey whose certificate says something else; the status of the answer."""
+    data = plan.to_dict()
+    data["groups"][0]["certificate"] |= fields
+    headers = {"Content-Type": "application/json"}
+    text = json.dumps({"plan": data})
+    return client.request("POST", "/api/surveys", content=text, headers=headers, admin=True).status_code
+
+
 @pytest.mark.parametrize(
-    ("error", "ldp_error", "aim"),
+    ("ldp_mse", "aim"),
     [
-        (0.25, None, "mmse"), (0.25, 1.0, "prior_free"), ("small", 1.0, "mmse"), (0.25, "large", "mmse"),
-        (0.25, 10**400, "mmse"), (0.0, 1.0, "mmse"), (-1.0, 1.0, "mmse"), (1.0, -1.0, "mmse"), (math.nan, 1.0, "mmse"),
-        (1.0, math.nan, "mmse"), (1.0, math.inf, "mmse"), (5e-324, 1e99, "mmse"),
+        (None, "mmse"), (1.0, "unbiased"), ("large", "mmse"), (10**400, "mmse"), (-1.0, "mmse"), (math.nan, "mmse"),
+        (math.inf, "mmse"), (1e101, "mmse"),
     ],
 )  # fmt: skip
-def test_a_certificate_that_says_nothing_gives_no_yardstick(client: Client, error: object, ldp_error: object, aim: str):
-    """Certificates are not part of the contract, so nothing else refuses these."""
-    plan = certified(0.25, 1.0)
-    data = plan.to_dict()
-    data["groups"][0]["certificate"] |= {"error": error, "ldp_error": ldp_error, "aim": aim}
-    survey = f"/api/surveys/{survey_id(plan)}"
-    headers = {"Content-Type": "application/json"}
-    made = client.request("POST", "/api/surveys", content=json.dumps({"plan": data}), headers=headers, admin=True)
-    if made.status_code == 422:
+def test_a_certificate_that_says_nothing_gives_no_yardstick(client: Client, ldp_mse: object, aim: str):
+    """The error of LDP is as the planner stated it, so nothing else refuses these."""
+    plan = certified(aim)
+    if post(client, plan, ldp_mse=ldp_mse) == 422:
         return
     collect(client, plan, 10)
+    survey = f"/api/surveys/{survey_id(plan)}"
     for estimator in ESTIMATORS:
         answer = client.get(f"{survey}/results", params={"estimator": estimator}, admin=True)
         assert (answer.status_code, answer.json()["ldp"]) == (200, None)
     assert client.get(f"{survey}/plan").status_code == 200
+
+
+@pytest.mark.parametrize("field", ["mse", "unbiased_variance", "prior_variance"])
+@pytest.mark.parametrize("wrong", ["small", 0.0, -1.0, math.nan, 5e-324, 0.0123, 10**400])
+def test_a_certificate_that_states_another_error_opens_no_survey(client: Client, field: str, wrong: object):
+    assert post(client, certified(), **{field: wrong}) == 422

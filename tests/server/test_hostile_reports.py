@@ -23,6 +23,7 @@ from support.service import (
     grouped_plan,
     key,
     new_place,
+    report_range,
     serving,
     stored,
 )
@@ -58,7 +59,7 @@ def send(target: Client, plan: Plan, body: bytes) -> None:
 
 def valid(draw: st.DrawFn, plan: Plan) -> dict[str, Any]:
     group = draw(st.sampled_from(plan.groups))
-    report = draw(st.integers(0, group.report_range[1] - 1))
+    report = draw(st.integers(0, report_range(group)[1] - 1))
     return {"key": draw(st.integers(0, 2**128 - 1).map(key)), "group": group.name, "report": report}
 
 

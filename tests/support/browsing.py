@@ -48,7 +48,9 @@ def yes_no_plan(question: str, share: float = 0.3, epsilon: float = 1) -> Plan:
 
 def planned(question: str, groups: dict[str | None, dict[str, float]], task: Task, epsilon: float, **how: Any) -> Plan:
     """A plan from priors by group."""
-    priors = [GroupPrior(name, Prior.of(prior), Fraction(1, len(groups))) for name, prior in groups.items()]
+    priors = [
+        GroupPrior(name=name, prior=Prior.of(prior), share=Fraction(1, len(groups))) for name, prior in groups.items()
+    ]
     return make_plan(priors, task, epsilon, question=question, **how)
 
 

@@ -24,7 +24,8 @@ from pathlib import Path
 import httpx
 
 from tacit import Histogram, Prior
-from tacit.mechanism.core_tail import CoreState, CoreTail
+from tacit.mechanism.core_tail import CoreTail
+from tacit.mechanism.core_tail_rule import CoreState
 from tacit.plan.contract import Group, Plan
 from tacit.server.store import survey_id
 
@@ -42,7 +43,7 @@ def wide_plan() -> Plan:
     """A plan with four million different reports."""
     prior = Prior(range(4), [1_000_003, 999_983, 999_979, 999_961])
     circle = CoreTail(prior.weights, (), Fraction(1, 4), Fraction(7), (CoreState(1, 0),))
-    return Plan(Histogram(), (Group(None, prior, Fraction(2), circle),))
+    return Plan(Histogram(), (Group(name=None, prior=prior, epsilon=Fraction(2), mechanism=circle),))
 
 
 ROUTES = f"/api/surveys/{survey_id(wide_plan())}"

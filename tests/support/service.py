@@ -19,7 +19,8 @@ from fastapi import FastAPI
 
 from tacit import Histogram, Prior, Survey
 from tacit.designs import optimal_binary, repaired_response
-from tacit.mechanism.core_tail import CoreState, CoreTail
+from tacit.mechanism.core_tail import CoreTail
+from tacit.mechanism.core_tail_rule import CoreState
 from tacit.plan.contract import Group, Plan
 from tacit.server import schema
 from tacit.server.app import make_app
@@ -34,7 +35,11 @@ FIRST_DAY = date(2026, 11, 15)
 def plain_plan() -> Plan:
     """Three answers, no groups, every estimator."""
     prior = Prior.of({"never": 6, "sometimes": 3, "often": 1})
-    return Plan(Histogram(), (Group(None, prior, Fraction(1), repaired_response(prior, 1)),), "How often?")
+    return Plan(
+        Histogram(),
+        (Group(name=None, prior=prior, epsilon=Fraction(1), mechanism=repaired_response(prior, 1)),),
+        "How often?",
+    )
 
 
 @cache
@@ -42,8 +47,8 @@ def grouped_plan() -> Plan:
     """Two groups, whose reports mean different things."""
     young, old = Prior.of({"yes": 1, "no": 9}), Prior.of({"yes": 3, "no": 7})
     groups = (
-        Group("young", young, Fraction(1), optimal_binary(young, 1)),
-        Group("old", old, Fraction(1, 2), optimal_binary(old, 0.5)),
+        Group(name="young", prior=young, epsilon=Fraction(1), mechanism=optimal_binary(young, 1)),
+        Group(name="old", prior=old, epsilon=Fraction(1, 2), mechanism=optimal_binary(old, 0.5)),
     )
     return Plan(Survey("yes"), groups, "Do you?")
 
@@ -53,18 +58,29 @@ def arc_plan() -> Plan:
     """A core-and-tail group, whose reports have a state and a position, beside a table; only mmse works."""
     prior = Prior(range(8), [1] * 7 + [0])
     arc = CoreTail((1,) * 7, (), Fraction(1, 4), Fraction(7), (CoreState(1, 0),))
-    groups = Group("arc", prior, Fraction(3, 2), arc), Group("table", prior, Fraction(1), repaired_response(prior, 1))
+    groups = (
+        Group(name="arc", prior=prior, epsilon=Fraction(3, 2), mechanism=arc),
+        Group(name="table", prior=prior, epsilon=Fraction(1), mechanism=repaired_response(prior, 1)),
+    )
     return Plan(Histogram(), groups)
 
 
 PLANS = {"plain": plain_plan, "grouped": grouped_plan, "arc": arc_plan}
 
 
+def report_range(group: Group) -> tuple[int, int]:
+    """How many states and how many positions the reports of a group have; a table has one state."""
+    if isinstance(group.mechanism, CoreTail):
+        return len(group.mechanism.states), group.mechanism.cells
+    assert group.mechanism.n_possible_reports is not None
+    return 1, group.mechanism.n_possible_reports
+
+
 def can_send(plan: Plan, group: str | None, report: int) -> bool:
     """Whether a plan can have sent a report, said as plainly as possible."""
     for each in plan.groups:
         if each.name == group:
-            states, positions = each.report_range
+            states, positions = report_range(each)
             return report >= 0 and report // 2**32 < states and report % 2**32 < positions
     return False
 

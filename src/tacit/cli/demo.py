@@ -11,6 +11,7 @@ import csv
 import http.client
 import json
 import math
+import os
 import shutil
 import sqlite3
 import subprocess
@@ -32,11 +33,11 @@ from rich.table import Table
 
 from tacit.designs import optimal_binary
 from tacit.literature import theorem3
+from tacit.mechanism import PrivacyError
 from tacit.mechanism.auditing import audit
-from tacit.mechanism.rounding import PrivacyError
 from tacit.plan.contract import Plan
 from tacit.prior import Prior
-from tacit.randomize.randomizer import PlanRandomizer
+from tacit.randomize import Randomizer
 from tacit.randomize.randomness import secret_bytes
 
 OUT = Path("out/demo")
@@ -82,9 +83,20 @@ def run() -> None:
     )
     show_service(console)
     console.print(
-        f"Open [bold]{OUT / 'report.html'}[/bold] for the estimate with plots; [bold]make serve[/bold] runs the "
+        f"Open [bold]{OUT / 'estimate.html'}[/bold] for the estimate with plots; [bold]make serve[/bold] runs the "
         "service for your own browser.\n"
+        f"The command itself is [bold]{_command()}[/bold]: start with [bold]{_command()} --help[/bold].\n",
+        soft_wrap=True,
     )
+
+
+def _command() -> str:
+    """How to call the command from here: by its name if that is this one, else by its path."""
+    beside = Path(sys.executable).with_name("tacit")
+    found = shutil.which("tacit")
+    if found is not None and Path(found).resolve() == beside.resolve():
+        return "tacit"
+    return os.path.relpath(beside) if beside.is_relative_to(Path.cwd()) else str(beside)
 
 
 def run_for_scripts() -> dict[str, Any]:
@@ -110,7 +122,7 @@ def prepare() -> tuple[int, list[list[str]]]:
     return truth, [
         planned,
         ["perturb", plan, answers, "-o", reports],
-        ["estimate", plan, reports, "--by", "group", "--html", str(OUT / "report.html")],
+        ["estimate", plan, reports, "--by", "group", "--html", str(OUT / "estimate.html")],
     ]
 
 
@@ -239,7 +251,7 @@ def answer_over_http(started: dict[str, Any], seed: int = 2022) -> dict[str, Any
     host, path = urlsplit(started["url"]).netloc, f"/api/surveys/{started['surveys'][0]['survey']}"
     group, ill = simulate(BROWSERS, seed)
     plan = Plan.from_dict(_call(host, "GET", f"{path}/plan"))
-    randomizer = PlanRandomizer(plan)
+    randomizer = Randomizer(plan)
     bodies = [
         {
             "key": secret_bytes(16).hex(),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast
 
@@ -16,12 +15,12 @@ from tacit.cli.app import (
     TaskOption,
     ValueOption,
     WeightColumn,
-    _option,
-    _print_json,
-    _target,
-    _watching,
+    check_target,
     err,
+    option,
     out,
+    print_json,
+    progress_bar,
 )
 
 app = typer.Typer(help="Individual priors: each record brings its own.", no_args_is_help=True)
@@ -31,26 +30,27 @@ app = typer.Typer(help="Individual priors: each record brings its own.", no_args
 def plan_command(
     values: Annotated[list[str], typer.Argument(help="The possible answers, in order.")],
     task: TaskOption,
-    epsilon: Annotated[str, _option(help="Budget ε: a report changes any belief by at most e^ε.")],
+    epsilon: Annotated[str, option(help="Budget ε: a report changes any belief by at most e^ε.")],
     output: Output = "plan.json",
     value: ValueOption = None,
-    resolution: Annotated[int, _option(help="Priors are multiples of 1 over this.")] = 10_000,
-    question: Annotated[str | None, _option(help="The question, kept in the plan.")] = None,
+    resolution: Annotated[int, option(help="Priors are multiples of 1 over this.")] = 10_000,
+    question: Annotated[str | None, option(help="The question, kept in the plan.")] = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Write the contract: no prior is in it."""
-    from tacit.designs.planning import GroupPrior, make_task
+    from tacit.designs import GroupPrior
+    from tacit.designs.planning import make_task
     from tacit.personal import PersonalPlan
     from tacit.prior import Prior, numbers_if_all
 
     domain = tuple(numbers_if_all(values))
-    _target(output)
-    everybody = GroupPrior(None, Prior.uniform(domain), Fraction(1))
+    check_target(output)
+    everybody = GroupPrior(name=None, prior=Prior.uniform(domain))
     wanted = make_task(task, value or [], [everybody])
     made = PersonalPlan.of(wanted, domain, epsilon, resolution, question=question)
     made.save(output)
     if as_json:
-        _print_json({"plan": made.hash, "file": str(output)})
+        print_json({"plan": made.hash, "file": str(output)})
     else:
         out.print(f"wrote {output}")
 
@@ -59,24 +59,24 @@ def plan_command(
 def perturb_command(
     plan: PlanFile,
     answers: Annotated[str, typer.Argument(help="Answers and priors; - for standard input.")],
-    output: Annotated[str, _option("-o", "--output", help="Reports; - for standard output.")] = "-",
-    column: Annotated[str, _option(help="Column with the answers.")] = "value",
-    prior_column: Annotated[str, _option(help="Column, or start of the columns, with the priors.")] = "prior",
-    keep: Annotated[list[str] | None, _option(help="Public column to carry along; repeatable.")] = None,
-    on_unknown: Annotated[Literal["stop", "skip"], _option(help="What to do with bad rows.")] = "stop",
+    output: Annotated[str, option("-o", "--output", help="Reports; - for standard output.")] = "-",
+    column: Annotated[str, option(help="Column with the answers.")] = "value",
+    prior_column: Annotated[str, option(help="Column, or start of the columns, with the priors.")] = "prior",
+    keep: Annotated[list[str] | None, option(help="Public column to carry along; repeatable.")] = None,
+    on_unknown: Annotated[Literal["stop", "skip"], option(help="What to do with bad rows.")] = "stop",
     as_json: JsonFlag = False,
 ) -> None:
     """Randomize answers; the quantised prior travels with the report."""
     from tacit.personal import PersonalPlan
     from tacit.personal.files import perturb_file
 
-    with _watching("randomizing") as watch:
+    with progress_bar("randomizing") as watch:
         options: dict[str, Any] = {"column": column, "prior_column": prior_column, "keep": tuple(keep or ())}
         done = perturb_file(PersonalPlan.load(plan), answers, output, on_unknown=on_unknown, progress=watch, **options)
     if as_json:
         # Standard output may hold the reports.
         facts = {"rows": done.rows, "reports": done.reports, "skipped": dict(done.skipped)}
-        _print_json(facts, err if output == "-" else out)
+        print_json(facts, err if output == "-" else out)
     else:
         err.print(f"{done.reports:,} reports of {done.rows:,} rows, {sum(done.skipped.values()):,} skipped.")
 
@@ -86,7 +86,7 @@ def tally_command(
     plan: PlanFile,
     reports: Annotated[list[str], typer.Argument(help="Files of reports with their priors, or tallies (.json).")],
     output: Output = "tally.json",
-    prior_column: Annotated[str, _option(help="Column, or start of the columns, with the priors.")] = "prior",
+    prior_column: Annotated[str, option(help="Column, or start of the columns, with the priors.")] = "prior",
     weight_column: WeightColumn = None,
     offset_column: OffsetColumn = None,
     as_json: JsonFlag = False,
@@ -110,7 +110,7 @@ def tally_command(
     tally = reduce(PersonalTally.merge, parts)
     save_tally(tally, output)
     if as_json:
-        _print_json({"file": str(output), "n_reports": tally.n_reports, "refused": tally.refused})
+        print_json({"file": str(output), "n_reports": tally.n_reports, "refused": tally.refused})
     else:
         out.print(f"{tally.n_reports:,} reports counted, {tally.refused:,} refused; wrote {output}.")
 
@@ -119,9 +119,9 @@ def tally_command(
 def estimate_command(
     plan: PlanFile,
     tally: Annotated[Path, typer.Argument(help="A tally, as `tacit personal tally` wrote it.")],
-    estimator: Annotated[Literal["mmse", "unbiased"], _option(help="mmse uses the priors.")] = "mmse",
-    level: Annotated[float, _option(help="Level of the intervals.")] = 0.95,
-    project: Annotated[bool, _option("--project", help="Move estimates to possible counts.")] = False,
+    estimator: Annotated[Literal["mmse", "unbiased"], option(help="mmse uses the priors.")] = "mmse",
+    level: Annotated[float, option(help="Level of the intervals.")] = 0.95,
+    project: Annotated[bool, option("--project", help="Move estimates to possible counts.")] = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Estimate the total with intervals, and check the reports against the priors."""
@@ -134,7 +134,7 @@ def estimate_command(
     loaded = PersonalPlan.load(plan)
     result = estimate(loaded, load_tally(loaded, tally), estimator, level, project=project)
     if as_json:
-        _print_json(result.to_dict())
+        print_json(result.to_dict())
     else:
         # It reads the plan's question, task and values only.
         terminal.print_estimate(out, cast(Plan, loaded), result)

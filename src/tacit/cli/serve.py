@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
-from tacit.cli.app import JsonFlag, _option, _print_json, app, err, out
+from tacit.cli.app import JsonFlag, app, err, option, out, print_json
 
 _PLANS = "Plans to open a survey for; those that have one are left as they are."
 _DATA = "A folder for SQLite, made if it is not there, or the URL of a PostgreSQL database."
@@ -20,17 +20,17 @@ _NEW_TOKEN = "Make a new administrator's token; the old one stops working."
 @app.command("serve", epilog="Example: tacit serve plan.json --data collected --public")
 def serve_command(
     plans: Annotated[list[Path] | None, typer.Argument(metavar="[PLAN]...", help=_PLANS)] = None,
-    data: Annotated[str, _option(metavar="WHERE", help=_DATA)] = "tacit-data",
-    host: Annotated[str, _option(metavar="ADDRESS", help="Where to listen.")] = "127.0.0.1",
-    port: Annotated[int, _option(metavar="PORT", help="Where to listen; 0 for any free port.")] = 8000,
-    public: Annotated[bool, _option("--public", help="Let everybody see the results of these surveys.")] = False,
-    invited: Annotated[bool, _option("--invited", help="Count reports of invited people only.")] = False,
-    group_question: Annotated[str | None, _option(metavar="TEXT", help="What the page asks for the group.")] = None,
-    rate: Annotated[int, _option(metavar="N", help="Submissions per minute and address; 0: no limit.")] = 300,
-    certificate: Annotated[str | None, _option(metavar="FILE", help="TLS certificate, PEM.")] = None,
-    private_key: Annotated[str | None, _option(metavar="FILE", help="The certificate's private key, PEM.")] = None,
-    proxy: Annotated[str | None, _option(metavar="ADDRESS", help=_PROXY)] = None,
-    new_token: Annotated[bool, _option("--new-token", help=_NEW_TOKEN)] = False,
+    data: Annotated[str, option(metavar="WHERE", help=_DATA)] = "tacit-data",
+    host: Annotated[str, option(metavar="ADDRESS", help="Where to listen.")] = "127.0.0.1",
+    port: Annotated[int, option(metavar="PORT", help="Where to listen; 0 for any free port.")] = 8000,
+    public: Annotated[bool, option("--public", help="Let everybody see the results of these surveys.")] = False,
+    invited: Annotated[bool, option("--invited", help="Count reports of invited people only.")] = False,
+    group_question: Annotated[str | None, option(metavar="TEXT", help="What the page asks for the group.")] = None,
+    rate: Annotated[int, option(metavar="N", help="Submissions per minute and address; 0: no limit.")] = 300,
+    certificate: Annotated[str | None, option(metavar="FILE", help="TLS certificate, PEM.")] = None,
+    private_key: Annotated[str | None, option(metavar="FILE", help="The certificate's private key, PEM.")] = None,
+    proxy: Annotated[str | None, option(metavar="ADDRESS", help=_PROXY)] = None,
+    new_token: Annotated[bool, option("--new-token", help=_NEW_TOKEN)] = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Run a survey page, a collector that keeps tallies only, and a live dashboard.
@@ -74,7 +74,7 @@ def _tell(started: Any, as_json: bool) -> None:
         for name, question in started.surveys.items()
     ]
     if as_json:
-        _print_json({"url": url, "token": started.token, "surveys": surveys})
+        print_json({"url": url, "token": started.token, "surveys": surveys})
         out.file.flush()
         return
     for each in surveys:

@@ -4,16 +4,21 @@ from tacit.designs.binary import binary_mse, optimal_binary
 from tacit.designs.choosing import design
 from tacit.designs.cyclic import cyclic
 from tacit.designs.methods import Design
+from tacit.designs.planning import make_plan
+from tacit.designs.prior_file import GroupPrior, read_priors
 from tacit.designs.repaired import repaired_response
 from tacit.designs.verification import Verification, verify
 
 __all__ = [
     "Design",
+    "GroupPrior",
     "Verification",
     "binary_mse",
     "cyclic",
     "design",
+    "make_plan",
     "optimal_binary",
+    "read_priors",
     "repaired_response",
     "verify",
 ]

@@ -6,10 +6,9 @@ import math
 
 import numpy as np
 
-from tacit.exact import Number, budget, exp_below
-from tacit.mechanism.rounding import round_channel
-from tacit.mechanism.table import Channel
-from tacit.prior import Floats, Prior
+from tacit.exact import Floats, Number, budget, exp_below
+from tacit.mechanism import Channel, round_channel
+from tacit.prior import Prior
 
 
 def optimal_binary(prior: Prior, epsilon: Number) -> Channel:
@@ -23,9 +22,9 @@ def optimal_binary(prior: Prior, epsilon: Number) -> Channel:
     Two outputs suffice and the choice is optimal for every convex utility.
 
     >>> from tacit.mechanism.auditing import audit
-    >>> from tacit.task import Survey, mse
+    >>> from tacit import Survey, mse
     >>> prior = Prior.of({"yes": 0.1, "no": 0.9})
-    >>> round(mse(Survey("yes"), optimal_binary(prior, 1), prior), 7)
+    >>> round(mse(optimal_binary(prior, 1), prior, Survey("yes")), 7)
     0.0791384
     """
     exact = budget(epsilon)

@@ -3,36 +3,40 @@
     maximise Σ_y λ_y gain(v_y)   subject to   Σ_y λ_y v_y = 1,  λ ≥ 0,  v_y in the lift set of the promise
 
 Closed forms serve two values (and any survey of one value or a set) and uniform priors; column generation serves
-everything else, sums at any size; the core-and-tail mechanism serves large histograms. Whatever the method, the
-finished integers pass the exact audit, and the certificate's error is computed from them.
+everything else, sums at any size; the mechanism core-tail serves large histograms. Whatever the method, the finished
+integers pass the exact audit here, and the certificate's errors are computed from them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Literal
 
 from numpy.linalg import LinAlgError
+from threadpoolctl import threadpool_limits
 
 from tacit.designs import methods
 from tacit.designs.methods import Design, Request, closed_kind
 from tacit.designs.promise import make_promise
 from tacit.exact import Number
-from tacit.mechanism.rounding import PrivacyError
+from tacit.mechanism import PrivacyError
 from tacit.plan.certificate import Aim
 from tacit.prior import Prior
 from tacit.task import Task
 
-Method = Literal["auto", "closed form", "columns", "core-tail", "arcs", "repaired"]
-#: A histogram over more values than this gets the implicit core-and-tail mechanism.
+Method = Literal["auto", "closed form", "columns", "knots", "core-tail", "coreless", "repaired"]
+#: Up to so many values the linear program finds the best unbiased channel; beyond there are rules that need no search.
+FEW_VALUES = 12
+#: A histogram over more values than this gets the mechanism core-tail.
 TABLE_LIMIT = 500
 
 _BUILD: dict[str, Callable[[Request], Design]] = {
     "closed form": methods.closed_form,
     "columns": methods.columns,
+    "knots": methods.knots,
     "core-tail": methods.core_tail,
-    "arcs": methods.arcs,
+    "coreless": methods.coreless,
     "repaired": methods.repaired,
 }
 
@@ -48,20 +52,32 @@ def design(
     lower_epsilon: Number | None = None,
     ldp_cap: Number | None = None,
     invertible: bool = False,
-    max_outputs: int | None = None,
+    max_reports: int | None = None,
     gap: float | None = None,
     time_limit: float = 30.0,
     progress: Callable[[float, float], None] | None = None,
 ) -> Design:
     """The best channel for `task` under `prior` that keeps `notion` at level ε, and a proof of how good it is.
 
-    `aim` "mmse" minimises the error of the estimate that uses the prior, "prior_free" the variance of the one that does
-    not. `notion` "ldp" gives the best LDP channel under the same prior, the fair baseline. `lower_epsilon` is a
-    separate budget for lowering beliefs (math.inf for none); `ldp_cap` caps the LDP level as well; `invertible` mixes
-    in what prior-free estimates need; `max_outputs` limits the number of reports. The search stops at a relative `gap`
-    (by default 0.1% up to 50 values, 0.4% up to 200, 0.8% beyond), at `time_limit` seconds, or at a keyboard
-    interrupt, and returns its best channel with a valid certificate. `progress` is called with gain and
-    bound, or, for the aim "prior_free", with variance and bound.
+    Args:
+        prior: what is believed about one respondent beforehand.
+        task: what is to be estimated.
+        epsilon: the budget ε, read exactly.
+        aim: "mmse" minimises the error of the estimate that uses the prior, "unbiased" the variance of the one that
+            does not.
+        notion: "lip", or "ldp" for the best LDP channel under the same prior, the fair baseline.
+        method: how to search; "auto" takes the best way first and safe ones to fall back on.
+        lower_epsilon: a separate budget for lowering beliefs, math.inf for none.
+        ldp_cap: caps the LDP level as well.
+        invertible: mixes in what unbiased estimates need, where the aim is "mmse".
+        max_reports: limits the number of different reports.
+        gap: the search stops at this relative gap, by default 0.1% up to 50 values, 0.4% up to 200, 0.8% beyond.
+        time_limit: or after so many seconds, or at a keyboard interrupt, with the best channel so far and a valid
+            certificate.
+        progress: is called with gain and bound or, for the aim "unbiased", with variance and bound.
+
+    Raises:
+        PrivacyError: no method gave a channel that passes the exact audit.
 
     >>> from tacit.task import Histogram
     >>> found = design(Prior.of({"a": 0.5, "b": 0.3, "c": 0.2}), Histogram(), epsilon=1)
@@ -72,59 +88,45 @@ def design(
     if gap is None:
         d = len(prior.support)
         gap = 1e-3 if d <= 50 else 4e-3 if d <= 200 else 8e-3
-    request = Request(prior, task, promise, aim, invertible, max_outputs, gap, time_limit, progress)
+    request = Request(
+        prior=prior, task=task, promise=promise, aim=aim, invertible=invertible, max_reports=max_reports, gap=gap,
+        time_limit=time_limit, progress=progress,
+    )  # fmt: skip
     _check(request)
     notes: list[str] = []
     for name in _methods(request, method):
         try:
-            found = _BUILD[name](request)
+            # Many small systems: threads of the linear algebra would wait for each other most of the time.
+            with threadpool_limits(1, user_api="blas"):
+                found = _BUILD[name](request)
         except (PrivacyError, ArithmeticError, LinAlgError) as failure:
             notes.append(f"{name} failed: {failure}")
+            continue
+        if not promise.kept_by(found.mechanism, prior):
+            level = found.mechanism.audit(prior).lip.epsilon
+            notes.append(f"{name} failed the audit: its channel reaches {level:.6g}.")
             continue
         return replace(found, certificate=replace(found.certificate, notes=(*notes, *found.certificate.notes)))
     raise PrivacyError(f"No method gave a channel that keeps the promise. {' '.join(notes)}")
 
 
-def design_many(
-    priors: Sequence[Prior], task: Task, epsilon: Number, progress: Callable[[int, int], None] | None = None
-) -> list[Design]:
-    """A design for each of many priors; equal priors are designed once.
-
-    Two-valued priors, surveys and uniform priors have closed forms, so thousands of them take no linear program.
-
-    >>> from tacit.task import Survey
-    >>> people = [Prior.of({"yes": k % 10 + 1, "no": 20}) for k in range(100)]
-    >>> len({id(found) for found in design_many(people, Survey("yes"), 1)})
-    10
-    """
-    known: dict[Prior, Design] = {}
-    for done, prior in enumerate(priors):
-        if prior not in known:
-            known[prior] = design(prior, task, epsilon)
-        if progress is not None:
-            progress(done + 1, len(priors))
-    return [known[prior] for prior in priors]
-
-
 def _check(request: Request) -> None:
     d, epsilon = len(request.inside), request.promise.main[1]
-    if request.aim not in ("mmse", "prior_free"):
-        raise ValueError(f"The 'aim' must be 'mmse' or 'prior_free'. Got {request.aim!r} instead.")
-    inverts = request.invertible or request.aim == "prior_free"
+    if request.aim not in ("mmse", "unbiased"):
+        raise ValueError(f"The 'aim' must be 'mmse' or 'unbiased'. Got {request.aim!r} instead.")
+    inverts = request.invertible or request.aim == "unbiased"
     if d > 1 and epsilon == 0 and inverts:
-        raise ValueError("At ε = 0 reports say nothing, so no prior-free estimate exists. Any ε > 0 is feasible.")
-    if request.max_outputs is not None:
+        raise ValueError("At ε = 0 reports say nothing, so no unbiased estimate exists. Any ε > 0 is feasible.")
+    if request.max_reports is not None:
         if inverts:
+            raise ValueError("'max_reports' cannot be combined with 'invertible' or aim 'unbiased'. Drop one of them.")
+        if request.max_reports < min(2, d):
             raise ValueError(
-                "'max_outputs' cannot be combined with 'invertible' or aim 'prior_free'. Drop one of them."
-            )
-        if request.max_outputs < min(2, d):
-            raise ValueError(
-                f"'max_outputs' = {request.max_outputs} is too small: any design needs at least 2 reports."
+                f"'max_reports' = {request.max_reports} is too small: any design needs at least 2 reports."
             )
     if d > TABLE_LIMIT and request.is_histogram and not request.is_plain:
         raise ValueError(
-            f"Histograms over more than {TABLE_LIMIT} values are served by the implicit mechanism, for plain LIP and "
+            f"Histograms over more than {TABLE_LIMIT} values are served by the mechanism core-tail, for plain LIP and "
             "aim 'mmse' only. Merge rare values, or drop the other wishes."
         )
 
@@ -137,5 +139,7 @@ def _methods(request: Request, method: Method) -> list[str]:
         return [method]
     first = ["closed form"] if closed_kind(request) else []
     if request.is_histogram and len(request.inside) > TABLE_LIMIT:
-        return ["core-tail", "arcs"]
+        return ["core-tail", "coreless"]
+    if request.aim == "unbiased" and request.is_sum and len(request.inside) > FEW_VALUES:
+        return ["knots"]
     return [*first, "columns", "repaired"] if request.is_plain else ["columns"]

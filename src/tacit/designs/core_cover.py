@@ -4,9 +4,9 @@ A report covers value x to the degree c_x in [0, 1] and its covered prior mass i
 values (the core, priors p) get their own random coverage vector c; the rest of the domain (the tail, mass T) is one
 divisible value that takes what is missing, h - p.c.  The best core is
 
-    maximise   sum_j lambda_j sum_x p_x^2 c_jx^2
-    subject to sum_j lambda_j c_jx = h  for every x,   sum_j lambda_j = 1,   lambda >= 0,
-               c_j in the polytope  { 0 <= c <= 1,  h - T <= p.c <= h }.
+    maximise   Σ_j λ_j Σ_x p_x² c_jx²
+    subject to Σ_j λ_j c_jx = h  for every x,   Σ_j λ_j = 1,   λ ≥ 0,
+               c_j in the polytope  { 0 ≤ c ≤ 1,  h - T ≤ p.c ≤ h }.
 
 Its dual bounds every channel on the whole domain: restrict any channel's coverage vectors to the core and they are
 feasible here, because the tail's coverage is in [0, T].  Merging the tail only relaxes, hence only raises the bound.
@@ -17,26 +17,25 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import highspy
 import numpy as np
-import numpy.typing as npt
 
 from tacit.designs.knapsack import Knapsack
-
-Floats = npt.NDArray[np.float64]
+from tacit.designs.program.master import GrowingProgram, SolverError, TimeLimitError
+from tacit.exact import Floats
 
 START_ORDERS = 8
 COLUMNS_PER_ROUND = 20
 MAX_ROUNDS = 200
 SEARCH_NODES = 2000
 REDUCED_COST_TOLERANCE = 1e-10
+SECONDS_PER_SOLVE = 60.0
 
 
 @dataclass(frozen=True)
 class CoreCover:
     """A distribution over core coverage vectors, with its certificate.
 
-    where: `probability[j]` is lambda_j, `coverage[j, x]` is c_jx, `value` is the objective reached and
+    where: `probability[j]` is λ_j, `coverage[j, x]` is c_jx, `value` is the objective reached and
     `upper_bound` a number that no feasible distribution exceeds (weak duality): `price_bound` of `price`.
     """
 
@@ -56,7 +55,7 @@ def coverage_range(prior: Floats, share: float) -> tuple[Floats, Floats]:
 
 
 def second_moment_bound(prior: Floats, share: float) -> Floats:
-    """Return h(lo+hi) - lo*hi, the largest E[c^2] of each value given E[c] = h: the chord of c^2 over [lo, hi]."""
+    """Return h(lo+hi) - lo*hi, the largest E[c²] of each value given E[c] = h: the chord of c² over [lo, hi]."""
     low, high = coverage_range(prior, share)
     bound: Floats = share * (low + high) - low * high
     return bound
@@ -83,7 +82,7 @@ def arc_columns(prior: Floats, tail: float, share: float) -> Floats:
 def systematic_columns(prior: Floats, tail: float, share: float, orders: int) -> Floats:
     """Return 0/1 vectors that cover every light value equally often, by systematic sampling in random orders.
 
-    Lay n light values (p <= h) in some order, value i on [i a, (i+1) a), a = h/(1 - mass of the heavy values), and
+    Lay n light values (p ≤ h) in some order, value i on [i a, (i+1) a), a = h/(1 - mass of the heavy values), and
     cover those that hold u, u+1, u+2, ...: a uniform u covers each with probability a, which is what is left to it
     when a heavy value is covered alone with probability p.  Of the at most n different vectors those that fit the
     window are kept.  They make the linear program easy; a value that is only ever covered whole attains its bound.
@@ -120,43 +119,34 @@ def lone_columns(prior: Floats, share: float) -> Floats:
 
 
 class _Master:
-    """The restricted linear program over the columns found so far, kept warm between rounds."""
+    """The restricted linear program over coverage vectors; its last row says that Σ λ = 1."""
 
-    def __init__(self, rows: int, share: float) -> None:
-        self.solver = highspy.Highs()  # type: ignore[no-untyped-call]
-        self.solver.setOptionValue("output_flag", False)
-        # Primal simplex: new columns leave the last basis feasible, so every round starts where the last one ended.
-        self.solver.setOptionValue("simplex_strategy", 4)
-        self.solver.setOptionValue("primal_feasibility_tolerance", 1e-10)
-        self.solver.setOptionValue("dual_feasibility_tolerance", 1e-10)
-        self.rows = rows
-        for level in [share] * rows + [1.0]:
-            self.solver.addRow(level, level, 0, np.empty(0, np.int32), np.empty(0))
-        self.coverage = np.empty((0, rows))
+    def __init__(self, prior: Floats, share: float) -> None:
+        self._square, self._scale = prior * prior, float(prior @ prior)
+        self._program = GrowingProgram(np.append(np.full(len(prior), share), 1.0))
+        self.coverage = np.empty((0, len(prior)))
 
-    def add(self, prior: Floats, coverage: Floats) -> None:
+    def add(self, coverage: Floats) -> None:
         # The objective is scaled to order one, or the solver's absolute tolerances would hide whole values.
-        gains = (coverage * coverage) @ (prior * prior) / float(prior @ prior)
-        for gain, column in zip(gains, coverage, strict=True):
-            entries = np.append(np.flatnonzero(column), self.rows).astype(np.int32)
-            self.solver.addCol(-gain, 0.0, np.inf, len(entries), entries, np.append(column, 1.0)[entries])
+        gains = (coverage * coverage) @ self._square / self._scale
+        self._program.add(np.column_stack([coverage, np.ones(len(coverage))]), gains)
         self.coverage = np.concatenate([self.coverage, coverage])
 
-    def solve(self, prior: Floats) -> tuple[Floats, Floats, float]:
-        """Return lambda, the prices mu of the covered values and the price of sum lambda = 1."""
-        self.solver.run()
-        if self.solver.getModelStatus() != highspy.HighsModelStatus.kOptimal:
-            raise ArithmeticError(f"The core's linear program was not solved: {self.solver.getModelStatus()}.")
-        solution = self.solver.getSolution()
-        duals = -np.array(solution.row_dual) * float(prior @ prior)
-        return np.clip(np.array(solution.col_value), 0.0, None), duals[:-1], float(duals[-1])
+    def solve(self) -> tuple[Floats, Floats, float]:
+        """λ, the prices μ of the covered values and the price of Σ λ = 1."""
+        try:
+            probability, prices = self._program.solve(SECONDS_PER_SOLVE)
+        except (SolverError, TimeLimitError) as failure:
+            raise ArithmeticError(f"The core's linear program was not solved: {failure}.") from failure
+        duals = prices * self._scale
+        return probability, duals[:-1], float(duals[-1])
 
 
 def solve_core(prior: Floats, tail: float, share: float, tolerance: float = 5e-4) -> CoreCover:
     """Return a near-optimal core, by column generation.
 
     where: `prior` = p, `tail` = T, `share` = h.  Stops when value and bound agree to `tolerance` of the gain
-    sum p^2 (E[c^2] - h^2), or when no better vector is found; `upper_bound` is valid in either case.
+    Σ p² (E[c²] - h²), or when no better vector is found; `upper_bound` is valid in either case.
     """
     if len(prior) == 0:
         return CoreCover(np.ones(1), np.empty((1, 0)), 0.0, 0.0, np.empty(0))
@@ -164,12 +154,12 @@ def solve_core(prior: Floats, tail: float, share: float, tolerance: float = 5e-4
     low, high = coverage_range(prior, share)
     best_bound, best_price = float(square @ second_moment_bound(prior, share)), np.zeros(len(prior))
     slack = tolerance * (best_bound - share * share * float(square.sum()))
-    master = _Master(len(prior), share)
-    master.add(prior, lone_columns(prior, share))
-    master.add(prior, arc_columns(prior, tail, share))
-    master.add(prior, systematic_columns(prior, tail, share, START_ORDERS))
+    master = _Master(prior, share)
+    master.add(lone_columns(prior, share))
+    master.add(arc_columns(prior, tail, share))
+    master.add(systematic_columns(prior, tail, share, START_ORDERS))
     for _ in range(MAX_ROUNDS):
-        probability, price, level = master.solve(prior)
+        probability, price, level = master.solve()
         value = float(probability @ (master.coverage**2 @ square))
         knapsack = Knapsack(prior, price, tail, share)
         bound = share * float(price.sum()) + knapsack.chord_bound(low, high)
@@ -185,7 +175,7 @@ def solve_core(prior: Floats, tail: float, share: float, tolerance: float = 5e-4
             columns = _improving(knapsack, vertices, level)
         if len(columns) == 0 or best_bound - value <= slack:
             break
-        master.add(prior, columns)
+        master.add(columns)
     used = np.flatnonzero(probability > 1e-9)
     chosen = probability[used] / probability[used].sum()
     return CoreCover(chosen, master.coverage[used], value, best_bound, best_price)
@@ -194,7 +184,7 @@ def solve_core(prior: Floats, tail: float, share: float, tolerance: float = 5e-4
 def price_bound(prior: Floats, tail: float, share: float, price: Floats) -> float:
     """Return the bound on the core's objective that these prices prove, whatever they are: weak duality.
 
-    h sum(price) plus the largest sum p^2 c^2 - price c of a single report, bounded by the chord and by the search;
+    h sum(price) plus the largest Σ p² c² - price c of a single report, bounded by the chord and by the search;
     never more than every value at its own best.
     """
     if len(prior) == 0:

@@ -1,11 +1,11 @@
 """Design of a core-and-tail channel for the histogram: near-optimal at any number of values, with its certificate.
 
-    maximise  sum_x P_x^2 E[c_x^2]   over random coverage vectors c with sum_x P_x c_x = h and E[c_x] = h
+    maximise  Σ_x P_x² E[c_x²]   over random coverage vectors c with Σ_x P_x c_x = h and E[c_x] = h
 
 The core is solved as a small linear program (`core_cover`) and the tail is covered by an arc.  The arc loses only on
-the values its two ends cut, P_x^2 (P_x/T)/3 on average, so the core has to hold only the values heavy enough to
-notice.  The bound is the core's dual bound plus, for every tail value, the chord of c^2 over its own range of
-coverage: both relax the program above, so no epsilon-LIP channel gains more.
+the values its two ends cut, P_x² (P_x/T)/3 on average, so the core has to hold only the values heavy enough to
+notice.  The bound is the core's dual bound plus, for every tail value, the chord of c² over its own range of
+coverage: both relax the program above, so no ε-LIP channel gains more.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ import numpy as np
 import numpy.typing as npt
 
 from tacit.designs.core_cover import CoreCover, price_bound, second_moment_bound, solve_core
-from tacit.mechanism.core_tail import COVERAGE_UNIT, CoreState, CoreTail
+from tacit.exact import Floats
+from tacit.mechanism import CoreTail
 from tacit.mechanism.core_tail_histogram import histogram_gain
-
-Floats = npt.NDArray[np.float64]
+from tacit.mechanism.core_tail_rule import COVERAGE_UNIT, CoreState
 
 SLACK_BITS = (36, 33, 30, 27, 24, 20, 16, 12)
 WEIGHT_UNIT = 1 << 52
@@ -31,12 +31,12 @@ GROWTH_UNIT = 1 << 52
 
 @dataclass(frozen=True)
 class CoreTailDesign:
-    """A channel audited at `ratio`, the `gain` of its realised integers, and a bound on any channel's gain.
+    """A mechanism audited at `ratio`, the `gain` of its realised integers, and a bound on any channel's gain.
 
     `duals` are the core's prices: `gain_bound_of` recomputes the bound from them.
     """
 
-    channel: CoreTail
+    mechanism: CoreTail
     ratio: Fraction
     gain: float
     gain_bound: float
@@ -53,7 +53,7 @@ def design_core_tail(
 ) -> CoreTailDesign:
     """Return a channel with every lift in [1/ratio, ratio], proved in integers, and its certificate.
 
-    where: `weights` are the prior's positive integers, `ratio` is a rational at most e^epsilon, `max_core`
+    where: `weights` are the prior's positive integers, `ratio` is a rational at most e^ε, `max_core`
     limits the core (0: plain arcs), and `tail_loss` is the share of the gain that the tail may lose if a larger
     core can help it.
     """
@@ -69,7 +69,7 @@ def design_core_tail(
     states = integer_states(cover)
     for bits in SLACK_BITS:
         channel = CoreTail(tuple(weights), tuple(core.tolist()), 1 / (ratio + 1), shrunk_growth(ratio, bits), states)
-        if channel.audit(ratio):
+        if channel.within(ratio):
             return CoreTailDesign(channel, ratio, histogram_gain(channel), bound, tuple(cover.price.tolist()))
     if len(core):
         # A tail too light for the resolution of the core's coverage (2^-48): the plain arc does not need any.
@@ -90,7 +90,7 @@ def gain_bound_of(weights: Sequence[int], core: Sequence[int], ratio: Fraction, 
 
 
 def _gain_bound(prior: Floats, tail: npt.NDArray[np.intp], ratio: Fraction, core_moments: float) -> float:
-    """Return the gain that belongs to sum P^2 E[c^2] <= core + tail, each tail value at its own best."""
+    """Return the gain that belongs to Σ P² E[c²] ≤ core + tail, each tail value at its own best."""
     share = float(1 / (ratio + 1))
     moments = core_moments + float(prior[tail] ** 2 @ second_moment_bound(prior[tail], share))
     if np.ptp(prior) == 0:
@@ -110,7 +110,7 @@ def shrunk_growth(ratio: Fraction, bits: int) -> Fraction:
 
 
 def uniform_moment(size: int, share: float) -> float:
-    """Return the largest sum P^2 c^2 of a report when all `size` priors are equal: (k + f^2)/size^2.
+    """Return the largest Σ P² c² of a report when all `size` priors are equal: (k + f²)/size².
 
     k and f are the whole and the fractional part of size * h, the sum of c: given it, ones and one part are extreme.
     """
@@ -123,7 +123,7 @@ def choose_core(
 ) -> npt.NDArray[np.intp]:
     """Return the fewest heaviest values (increasing) whose absence keeps the tail's loss within `tail_loss`.
 
-    A tail of mass T loses sum P (P^2 - u^2)/(3T), u the mass of one cell of the circle: see `mean_square_coverage`.
+    A tail of mass T loses Σ P (P² - u²)/(3T), u the mass of one cell of the circle: see `mean_square_coverage`.
     If `max_core` values are too few, the number that loses least.
     """
     order = np.argsort(-prior, kind="stable")

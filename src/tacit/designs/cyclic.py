@@ -5,8 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 from tacit.exact import Number, budget, exp_below
-from tacit.mechanism.rounding import round_channel
-from tacit.mechanism.table import Channel
+from tacit.mechanism import Channel, round_channel
 from tacit.prior import Prior
 
 
@@ -20,7 +19,7 @@ def cyclic(prior: Prior, epsilon: Number) -> Channel:
 
     >>> from tacit.mechanism.auditing import audit
     >>> prior = Prior.uniform(5)
-    >>> cyclic(prior, 1).n_outputs, audit(cyclic(prior, 1), prior).lip.holds(Fraction(1))
+    >>> cyclic(prior, 1).n_possible_reports, audit(cyclic(prior, 1), prior).lip.holds(Fraction(1))
     (5, True)
     """
     exact = budget(epsilon)

@@ -1,14 +1,14 @@
 """Pricing for the core's column generation: the best coverage vector at given prices.
 
-    maximise  sum_x p_x^2 c_x^2 - mu_x c_x   subject to  0 <= c <= 1,  h - T <= p.c <= h
+    maximise  Σ_x p_x² c_x² - μ_x c_x   subject to  0 ≤ c ≤ 1,  h - T ≤ p.c ≤ h
 
 The objective is convex, so a vertex is best: every coordinate is 0 or 1 but for at most one, f, and if there is one
 the mass p.c is at an end t of its window, so c_f = (t - m)/p_f with m the mass of the values at 1.  For a choice of f
-the rest is a knapsack.  Its continuous relaxation takes values in decreasing order of (p^2 - mu)/p; the relaxed worth
+the rest is a knapsack.  Its continuous relaxation takes values in decreasing order of (p² - μ)/p; the relaxed worth
 G(m) is linear between prefixes of that order, so G(m) plus the convex term of f peaks at a prefix, which is a vertex,
 or at an end of the window, where one value is split: that value is branched on.
 
-where: `prior` = p, `price` = mu, `tail` = T, `share` = h.
+where: `prior` = p, `price` = μ, `tail` = T, `share` = h.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
+from tacit.exact import Floats
+
 NO_SPLIT = -1
 
 
@@ -43,9 +44,9 @@ class Knapsack:
     share: float
 
     def chord_bound(self, low: Floats, high: Floats) -> float:
-        """Return an upper bound in one sort, given that every vector has low <= c <= high.
+        """Return an upper bound in one sort, given that every vector has low ≤ c ≤ high.
 
-        c^2 <= (low+high)c - low*high makes the program linear: a fractional knapsack, filled up to h, but no further
+        c² ≤ (low+high)c - low*high makes the program linear: a fractional knapsack, filled up to h, but no further
         than h - T once the worth turns negative.
         """
         square = self.prior * self.prior

@@ -1,16 +1,17 @@
-"""The ways to a design: closed forms, column generation, core and tail, arcs, repaired response.
+"""The ways to a design: closed forms, column generation, core-tail with and without a core, repaired response.
 
-Each takes a request and returns a finished design, audited, with its certificate, or raises `ArithmeticError` or
-`PrivacyError` so that the next one is tried.
+Each takes a request and returns a finished design with its certificate, which `design` audits, or raises
+`ArithmeticError` or `PrivacyError` so that the next one is tried.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from fractions import Fraction
 from time import perf_counter
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -18,39 +19,32 @@ from tacit.designs.binary import optimal_binary
 from tacit.designs.cyclic import cyclic, cyclic_lifts
 from tacit.designs.promise import Promise
 from tacit.designs.repaired import repaired_response
-from tacit.exact import exp_below
-from tacit.mechanism.core_tail import CoreTail
-from tacit.mechanism.rounding import round_channel
-from tacit.mechanism.table import Channel
+from tacit.exact import Floats, exp_below
+from tacit.mechanism import Channel, Mechanism, mse, round_channel, unbiased_variance
 from tacit.plan.certificate import Aim, Certificate
-from tacit.prior import Floats, Prior
-from tacit.task import Histogram, Task, mse, prior_variance, unbiased_variance
+from tacit.prior import Prior
+from tacit.task import Histogram, Sum, Task, WeightedSum, prior_variance
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Design:
     """A mechanism that has passed the exact audit, and its certificate."""
 
     prior: Prior
     task: Task
     promise: Promise
-    mechanism: Channel | CoreTail
+    mechanism: Mechanism
     certificate: Certificate
 
     @property
     def channel(self) -> Channel:
-        """The mechanism as a table."""
-        if isinstance(self.mechanism, CoreTail):
-            raise TypeError("This mechanism is implicit: it has no table. Use 'mechanism'.")
-        return self.mechanism
-
-    @property
-    def n_outputs(self) -> int | None:
-        """How many different reports there are; None where they are positions on a circle."""
-        return self.mechanism.n_outputs if isinstance(self.mechanism, Channel) else None
+        """The mechanism, where it is a table."""
+        if self.mechanism.kind != Channel.kind:
+            raise TypeError(f"The mechanism {self.mechanism.kind!r} is a rule, not a table. Use 'mechanism'.")
+        return cast(Channel, self.mechanism)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Request:
     """What `design` was asked for."""
 
@@ -59,7 +53,7 @@ class Request:
     promise: Promise
     aim: Aim
     invertible: bool
-    max_outputs: int | None
+    max_reports: int | None
     gap: float
     time_limit: float
     progress: Callable[[float, float], None] | None
@@ -85,9 +79,22 @@ class Request:
         return isinstance(self.task, Histogram)
 
     @property
+    def is_sum(self) -> bool:
+        """Whether the task adds up the answers themselves."""
+        return isinstance(self.task, Sum | WeightedSum)
+
+    @property
+    def prior_gain_bound(self) -> float:
+        """A bound of the gain that needs no search."""
+        from tacit.designs.program.bounds import cheap_bound
+        from tacit.designs.program.gain import Gain
+
+        return cheap_bound(self.p, Gain.of(self.p, self.g), self.promise.lifts)
+
+    @property
     def is_plain(self) -> bool:
         """Whether closed forms and implicit mechanisms apply: plain LIP and no further wishes."""
-        wishes = self.invertible or self.max_outputs is not None or self.aim != "mmse"
+        wishes = self.invertible or self.max_reports is not None or self.aim != "mmse"
         return self.promise.is_plain_lip and not wishes
 
 
@@ -109,13 +116,14 @@ def closed_form(request: Request) -> Design:
         raise ArithmeticError("no closed form is optimal for this prior and task")
     if kind == "binary":
         channel, best, duals = _two_answers(request)
-        return _designed(request, channel, best, duals, "closed form, two answers", "optimal")
+        return _designed(request, channel, best, duals=duals, method="closed form, two answers", status="optimal")
     epsilon = request.promise.main[1]
     lifts = np.array([float(v) for v in cyclic_lifts(len(request.p), exp_below(epsilon))])
     best = float(((lifts - 1) ** 2).sum()) / len(lifts) ** 2
     # By symmetry every value has the same dual, and they sum to the best gain.
     duals = np.full(len(lifts), best / len(lifts))
-    return _designed(request, cyclic(request.prior, epsilon), best, duals, "closed form, uniform", "optimal")
+    channel = cyclic(request.prior, epsilon)
+    return _designed(request, channel, best, duals=duals, method="closed form, uniform", status="optimal")
 
 
 def _two_answers(request: Request) -> tuple[Channel, float, Floats]:
@@ -151,86 +159,94 @@ def columns(request: Request) -> Design:
 
     p, g, lifts = request.p, request.g, request.promise.lifts
     limits: dict[str, Any] = {"gap": request.gap, "time_limit": request.time_limit}
-    if request.aim == "prior_free":
-        return _prior_free(request)
+    if request.aim == "unbiased":
+        return _unbiased(request)
     if request.invertible:
         found = solve_invertible(p, g, lifts, **limits)
     else:
-        found = solve(p, g, lifts, progress=_watch(request), max_outputs=request.max_outputs, **limits)
+        found = solve(p, g, lifts, progress=_watch(request), max_reports=request.max_reports, **limits)
     channel = _table(request, found.lifts, found.probabilities)
-    made = _designed(request, channel, found.gain_bound, found.duals, found.method, found.status)
-    return replace(made, certificate=replace(made.certificate, iterations=found.iterations, notes=found.notes))
+    return _designed(
+        request, channel, found.gain_bound, duals=found.duals, method=found.method, status=found.status,
+        iterations=found.iterations, notes=found.notes,
+    )  # fmt: skip
 
 
-def _prior_free(request: Request) -> Design:
-    """The channel of least prior-free variance; its bound is proved from the finished integers."""
+def _unbiased(request: Request) -> Design:
+    """The channel of least unbiased variance; its bound is proved from the finished integers."""
     from tacit.designs.program.prior_free import proving_duals, solve_prior_free
 
     p, g, lifts = request.p, request.g, request.promise.lifts
     limits: dict[str, Any] = {"gap": request.gap, "time_limit": request.time_limit}
     free = solve_prior_free(p, g, lifts, progress=request.progress, **limits)
     channel = _table(request, free.lifts, free.probabilities)
-    made = _designed(request, channel, 0.0, None, free.method, free.status)
-    variance = unbiased_variance(request.task, channel, request.prior)
     bound, duals = 0.0, free.duals
     if len(p) > 1:
         finished = channel.lifts(request.prior)[:, request.inside]
         bound, duals = proving_duals(p, g, lifts, finished, channel.marginal(request.prior), free.duals)
-    certificate = replace(
-        made.certificate,
-        aim="prior_free",
-        error=variance,
-        error_bound=min(bound, variance),
-        duals=tuple(duals.tolist()),
-        iterations=free.iterations,
-        notes=free.notes,
-        seconds=perf_counter() - request.started,
+    gain_bound = request.prior_gain_bound
+    return _designed(
+        request, channel, gain_bound, variance_bound=bound, duals=duals, method=free.method, status=free.status,
+        iterations=free.iterations, notes=free.notes,
+    )  # fmt: skip
+
+
+def knots(request: Request) -> Design:
+    """A sum over many values: random rounding to a few knots, whose channel is the best of their own."""
+    from tacit.designs.knots import Knots, best_knots, coarse_lower_bound
+    from tacit.designs.program.prior_free import solve_prior_free
+
+    if request.aim != "unbiased" or not request.is_sum:
+        raise ArithmeticError("knots serve unbiased sums only")
+    inside = request.prior.on_support()
+    lifts, numbers = request.promise.lifts, [Fraction(str(value)) for value in inside.values]
+
+    def solved(p: Floats, g: Floats) -> Any:
+        return solve_prior_free(p, g[:, None], lifts, gap=request.gap, time_limit=request.time_limit / 3)
+
+    def variance_of(found: Knots) -> float:
+        return float(solved(found.prior.probabilities, found.prior.numbers).variance)
+
+    best, _ = best_knots(inside, min(numbers), max(numbers), variance_of)
+    found = solved(best.prior.probabilities, best.prior.numbers)
+    channel = _table(request, found.lifts @ best.weights.T, found.probabilities)
+    bound = coarse_lower_bound(request.p, inside.numbers, lambda p, g: float(solved(p, g).variance_bound))
+    method = f"random rounding to {len(best.numbers)} knots"
+    return _designed(
+        request, channel, request.prior_gain_bound, variance_bound=bound, duals=None, method=method, status="feasible"
     )
-    return replace(made, certificate=certificate)
 
 
 def core_tail(request: Request, max_core: int = 256) -> Design:
-    """The implicit mechanism for histograms of any size."""
+    """The mechanism `core-tail`, for histograms of any size."""
     from tacit.designs.core_tail import design_core_tail
 
     if not (request.is_plain and request.is_histogram):
-        raise ArithmeticError("the core-and-tail mechanism serves histograms under plain LIP only")
+        raise ArithmeticError("the mechanism core-tail serves histograms under plain LIP only")
     inside = request.prior.on_support()
     try:
         found = design_core_tail(inside.weights, exp_below(request.promise.main[1]), max_core)
     except ValueError as failure:
         raise ArithmeticError(str(failure)) from failure
-    p = inside.probabilities
-    variance = float(p @ (1.0 - p))
-    method = "core and tail" if found.channel.core else "arcs"
-    certificate = Certificate(
-        "mmse",
-        variance - found.gain,
-        variance - max(found.gain_bound, found.gain),
-        variance,
-        method,
-        "within gap" if found.gap <= 0.01 else "feasible",
-        seconds=perf_counter() - request.started,
-        duals=found.duals,
-    )
-    return Design(request.prior, request.task, request.promise, found.channel, certificate)
+    method = "core-tail" if found.mechanism.core else "core-tail without a core"
+    status = "within gap" if found.gap <= 0.01 else "feasible"
+    bound = max(found.gain_bound, found.gain)
+    return _designed(request, found.mechanism, bound, duals=np.array(found.duals), method=method, status=status)
 
 
-def arcs(request: Request) -> Design:
-    """The plain arc mechanism: the core-and-tail mechanism without a core."""
+def coreless(request: Request) -> Design:
+    """The mechanism `core-tail` with all values in the tail: a plain arc on the circle."""
     return core_tail(request, max_core=0)
 
 
 def repaired(request: Request) -> Design:
     """The repaired randomized response: private for every prior, with a bound that needs no search."""
-    from tacit.designs.program.bounds import cheap_bound
-    from tacit.designs.program.gain import Gain
-
     if not request.is_plain:
         raise ArithmeticError("the repaired response serves plain LIP only")
     channel = repaired_response(request.prior, request.promise.main[1])
-    bound = cheap_bound(request.p, Gain.of(request.p, request.g), request.promise.lifts)
-    return _designed(request, channel, bound, None, "repaired response", "feasible")
+    return _designed(
+        request, channel, request.prior_gain_bound, duals=None, method="repaired response", status="feasible"
+    )
 
 
 def _watch(request: Request) -> Callable[[Any], None] | None:
@@ -241,26 +257,43 @@ def _watch(request: Request) -> Callable[[Any], None] | None:
 
 
 def _table(request: Request, lifts: Floats, probabilities: Floats) -> Channel:
-    """Integers for Q(y|x) = λ_y v_y(x)."""
+    """Integers for Q(y|x) = λ_y v_y(x); reports with the same lifts say the same and become one."""
     notion, epsilon = request.promise.main
-    matrix = (lifts * probabilities[:, None]).T
+    _, first, which = np.unique(np.round(lifts, 9), axis=0, return_index=True, return_inverse=True)
+    marginal = np.bincount(which.ravel(), probabilities)
+    matrix = (lifts[first] * marginal[:, None]).T
     return round_channel(request.prior, matrix, epsilon, notion, also=request.promise.others)
 
 
 def _designed(
-    request: Request, channel: Channel, gain_bound: float, duals: Floats | None, method: str, status: str
+    request: Request,
+    mechanism: Mechanism,
+    gain_bound: float,
+    *,
+    duals: Floats | None,
+    method: str,
+    status: str,
+    variance_bound: float = 0.0,
+    iterations: int = 0,
+    notes: tuple[str, ...] = (),
 ) -> Design:
-    variance = prior_variance(request.task, request.prior)
-    error = mse(request.task, channel, request.prior)
+    """A finished mechanism with the errors that its integers have."""
+    prior, task = request.prior, request.task
+    before, error = prior_variance(prior, task), mse(mechanism, prior, task)
+    variance = unbiased_variance(mechanism, prior, task)
     certificate = Certificate(
-        "mmse",
-        error,
-        # The bound is in floats: it may not claim more than the integers achieve.
-        max(0.0, min(variance - gain_bound, error)),
-        variance,
-        method,
-        status,
+        aim=request.aim,
+        mse=error,
+        # Bounds are floats: they may not claim more than the integers achieve.
+        mse_lower_bound=max(0.0, min(before - gain_bound, error)),
+        unbiased_variance=variance,
+        unbiased_variance_lower_bound=min(variance_bound, variance),
+        prior_variance=before,
+        method=method,
+        status=status,
+        iterations=iterations,
         seconds=perf_counter() - request.started,
         duals=None if duals is None else tuple(duals.tolist()),
+        notes=notes,
     )
-    return Design(request.prior, request.task, request.promise, channel, certificate)
+    return Design(prior=prior, task=task, promise=request.promise, mechanism=mechanism, certificate=certificate)

@@ -1,20 +1,19 @@
-"""From a file of priors to a plan: design every group, and find the budget that a target error needs."""
+"""From priors to a plan: design every group, and find the budget that a target error needs."""
 
 from __future__ import annotations
 
-import csv
-import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
-from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-from tacit.designs import Design, design
-from tacit.exact import Number, budget, rational
-from tacit.mechanism.auditing import Notion
-from tacit.plan.contract import Group, Plan
-from tacit.prior import Prior, Value, numbers_if_all
+from tacit.designs.choosing import design
+from tacit.designs.methods import Design
+from tacit.designs.prior_file import GroupPrior
+from tacit.exact import Number, budget
+from tacit.mechanism import Notion
+from tacit.plan import Aim, Group, Plan
+from tacit.prior import Prior
 from tacit.task import Histogram, Sum, Survey, Task, WeightedSum
 
 #: The planner finds the smallest budget to this many decimals.
@@ -25,38 +24,6 @@ LARGEST_BUDGET = Fraction(10)
 HISTOGRAM_LIMIT, COMPARISON_LIMIT = 60, 1200
 #: One such search takes no longer, and only this many different groups are compared.
 COMPARISON_SECONDS, COMPARED_GROUPS = 3.0, 50
-
-
-@dataclass(frozen=True)
-class GroupPrior:
-    """What a prior file says about one group. `share` is the group's part of all respondents."""
-
-    name: str | None
-    prior: Prior
-    share: Fraction
-    epsilon: Fraction | None = None
-    weight: Fraction = Fraction(1)
-    offset: Fraction = Fraction(0)
-
-
-def read_priors(path: str | Path) -> list[GroupPrior]:
-    """Read a CSV with the columns `value` and `probability` or `count`, and optionally `group`, `epsilon`, `weight`
-    and `offset` (the last three one number per group).
-
-    With counts, a group's share of the respondents is its share of the counts; with probabilities all are equal.
-    """
-    rows, column = _rows(path)
-    texts = list(dict.fromkeys(row["value"] for row in rows))
-    named = dict(zip(texts, numbers_if_all(texts), strict=True))
-    by_group: dict[str | None, list[dict[str, Any]]] = {}
-    for row in rows:
-        by_group.setdefault(row.get("group"), []).append(row)
-    groups = [_group(path, name, part, named, column) for name, part in by_group.items()]
-    total = sum((weight for _, weight in groups), Fraction(0))
-    return [
-        GroupPrior(**facts, share=weight / total if column == "count" else Fraction(1, len(groups)))
-        for facts, weight in groups
-    ]
 
 
 def make_task(name: str, values: Sequence[str], priors: Sequence[GroupPrior]) -> Task:
@@ -76,8 +43,12 @@ def make_task(name: str, values: Sequence[str], priors: Sequence[GroupPrior]) ->
     return Survey(wanted[0]) if len(wanted) == 1 else Survey(wanted)
 
 
+#: The priors of a plan: everybody's, each group's by name, or what a prior file says.
+Priors = Prior | Mapping[str, Prior] | Sequence[GroupPrior]
+
+
 def make_plan(
-    priors: Sequence[GroupPrior],
+    priors: Priors,
     task: Task,
     epsilon: Number | None,
     *,
@@ -88,41 +59,50 @@ def make_plan(
     """Design a mechanism for each group and put them into a plan. A group's own budget comes before `epsilon`.
 
     `options` are those of `design`; groups with the same prior and budget share one design.
+
+    >>> plan = make_plan({"north": Prior.of({"yes": 0.1, "no": 0.9}), "south": Prior.of({"yes": 0.3, "no": 0.7})},
+    ...                  Survey("yes"), epsilon=1)
+    >>> [group.name for group in plan.groups]
+    ['north', 'south']
     """
     known: dict[tuple[Prior, Fraction], Design] = {}
     groups = []
-    for done, each in enumerate(priors):
+    stated = group_priors(priors)
+    for done, each in enumerate(stated):
         level = each.epsilon if each.epsilon is not None else None if epsilon is None else budget(epsilon)
         if level is None:
             raise ValueError(f"Group {each.name!r} needs a budget: give 'epsilon', or a column of that name.")
         if (each.prior, level) not in known:
-            known[each.prior, level] = searched(each.prior, task, level, **options)
+            known[each.prior, level] = uninterrupted_design(each.prior, task, level, **options)
         found = known[each.prior, level]
         notion: Notion = "ldp" if options.get("notion") == "ldp" else "lip"
+        cap = options.get("ldp_cap")
         groups.append(
-            Group(each.name, each.prior, level, found.mechanism, notion, each.weight, each.offset, found.certificate)
+            Group(
+                name=each.name,
+                prior=each.prior,
+                epsilon=level,
+                mechanism=found.mechanism,
+                notion=notion,
+                ldp_cap=None if cap is None else budget(cap, "ldp_cap"),
+                weight=each.weight,
+                offset=each.offset,
+                certificate=found.certificate,
+            )
         )
         if progress is not None:
-            progress(done + 1, len(priors))
+            progress(done + 1, len(stated))
     return Plan(task, tuple(groups), question)
 
 
-def expected_rmse(
-    plan: Plan, shares: Sequence[Fraction], respondents: int, field: Literal["error", "prior_variance"] = "error"
-) -> float:
-    """√ of the expected squared error of the estimated total, over that many respondents.
-
-    The field "prior_variance" gives the error without any report: what guessing from the prior costs.
-    """
-    if respondents < 1:
-        raise ValueError(f"There must be at least one respondent. Got {respondents}.")
-    weighted = isinstance(plan.task, WeightedSum)
-    total = 0.0
-    for group, share in zip(plan.groups, shares, strict=True):
-        assert group.certificate is not None
-        scale = float(group.weight) ** 2 if weighted else 1.0
-        total += float(share) * respondents * scale * float(getattr(group.certificate, field))
-    return math.sqrt(total)
+def group_priors(priors: Priors) -> Sequence[GroupPrior]:
+    """The same for every way to give priors."""
+    if isinstance(priors, Prior):
+        return [GroupPrior(name=None, prior=priors)]
+    if isinstance(priors, Mapping):
+        share = Fraction(1, max(1, len(priors)))
+        return [GroupPrior(name=name, prior=prior, share=share) for name, prior in priors.items()]
+    return priors
 
 
 def smallest_budget(
@@ -146,7 +126,7 @@ def smallest_budget(
 
     def attempt(steps: int) -> tuple[Plan, float]:
         plan = make_plan(priors, task, steps * BUDGET_STEP, **options)
-        return plan, expected_rmse(plan, shares, respondents)
+        return plan, plan.expected_rmse(shares, respondents)
 
     most = int(LARGEST_BUDGET / BUDGET_STEP)
     best, error = attempt(most)
@@ -168,94 +148,38 @@ def smallest_budget(
     return best
 
 
-def with_ldp_errors(plan: Plan) -> Plan:
+def with_ldp(plan: Plan) -> Plan:
     """The same plan with what the same budget buys under LDP in its certificates: the best LDP channel found.
 
     Left None for large domains, where the search would take longer than the design it is compared with, for groups that
     promise LDP themselves, and beyond the first so many different groups.
     """
-    known: dict[tuple[Prior, Fraction], float | None] = {}
+    known: dict[tuple[Prior, Fraction], Design | None] = {}
     groups = []
     for group in plan.groups:
         key = group.prior, group.epsilon
-        if key not in known and group.notion != "ldp" and len(known) < COMPARED_GROUPS:
-            found = ldp_comparison(group.prior, plan.task, group.epsilon)
-            known[key] = None if found is None else found.certificate.error
         assert group.certificate is not None
-        groups.append(replace(group, certificate=replace(group.certificate, ldp_error=known.get(key))))
+        if key not in known and group.notion != "ldp" and len(known) < COMPARED_GROUPS:
+            known[key] = ldp_comparison(group.prior, plan.task, group.epsilon, group.certificate.aim)
+        found = known.get(key)
+        if found is not None:
+            ldp = found.certificate
+            stated = replace(group.certificate, ldp_mse=ldp.mse, ldp_unbiased_variance=ldp.unbiased_variance)
+            group = replace(group, certificate=stated)
+        groups.append(group)
     return replace(plan, groups=tuple(groups))
 
 
-def ldp_comparison(prior: Prior, task: Task, epsilon: Fraction) -> Design | None:
+def ldp_comparison(prior: Prior, task: Task, epsilon: Fraction, aim: Aim = "mmse") -> Design | None:
     """The best LDP channel found under the same prior, None for large domains."""
     if len(prior) > (HISTOGRAM_LIMIT if isinstance(task, Histogram) else COMPARISON_LIMIT):
         return None
-    return searched(prior, task, epsilon, notion="ldp", time_limit=COMPARISON_SECONDS)
+    return uninterrupted_design(prior, task, epsilon, notion="ldp", aim=aim, time_limit=COMPARISON_SECONDS)
 
 
-def searched(prior: Prior, task: Task, epsilon: Number, **options: Any) -> Design:
-    """`design`, which at a keyboard interrupt returns what it has: here that stops everything."""
+def uninterrupted_design(prior: Prior, task: Task, epsilon: Number, **options: Any) -> Design:
+    """`design`, but a keyboard interrupt, at which `design` returns what it has, stops everything."""
     found = design(prior, task, epsilon, **options)
     if found.certificate.status == "interrupted":
         raise KeyboardInterrupt
     return found
-
-
-def _rows(path: str | Path) -> tuple[list[dict[str, Any]], str]:
-    """The rows of a prior file, each with its line number, and the name of the column with the weights."""
-    try:
-        with open(path, newline="", encoding="utf-8-sig") as file:
-            reader = csv.DictReader(file)
-            columns = reader.fieldnames or []
-            column = next((name for name in ("probability", "count") if name in columns), None)
-            if "value" not in columns or column is None:
-                got = ", ".join(columns) or "an empty file"
-                raise ValueError(f"{path}: the header must name 'value' and 'probability' or 'count'. Got {got}.")
-            rows = [row | {"line": reader.line_num} for row in reader]
-    except (csv.Error, UnicodeDecodeError) as error:
-        raise ValueError(f"{path} is not a CSV file in UTF-8: {error}.") from error
-    if not rows:
-        raise ValueError(f"{path} has no rows.")
-    needed = ("value", column, *(name for name in ("group", "epsilon") if name in columns))
-    for row in rows:
-        if None in row.values() or None in row:
-            raise ValueError(f"{path}, line {row['line']}: expected {len(columns)} cells, one for each column.")
-        empty = next((name for name in needed if not row[name]), None)
-        if empty is not None:
-            raise ValueError(f"{path}, line {row['line']}: '{empty}' must not be empty.")
-    return rows, column
-
-
-def _group(
-    path: str | Path, name: str | None, rows: Sequence[dict[str, Any]], named: dict[str, Value], column: str
-) -> tuple[dict[str, Any], Fraction]:
-    """One group's facts, and its total weight."""
-    weights = dict.fromkeys(named.values(), Fraction(0))
-    seen: set[Value] = set()
-    for row in rows:
-        value = named[row["value"]]
-        if value in seen:
-            raise ValueError(f"{path}, line {row['line']}: this value stands twice in its group.")
-        seen.add(value)
-        weights[value] = _number(path, row, column)
-    if not any(weights.values()):
-        raise ValueError(f"{path}, line {rows[0]['line']}: a group needs at least one positive {column}.")
-    facts: dict[str, Any] = {"name": name, "prior": Prior.of(weights)}
-    for key in ("epsilon", "weight", "offset"):
-        if key in rows[0]:
-            stated = {_number(path, row, key) for row in rows if row[key]}
-            if len(stated) > 1:
-                raise ValueError(f"{path}: group {name!r} states more than one {key}.")
-            if stated:
-                facts[key] = stated.pop()
-    return facts, sum(weights.values(), Fraction(0))
-
-
-def _number(path: str | Path, row: dict[str, Any], column: str) -> Fraction:
-    try:
-        number = rational(row[column], column)
-    except ValueError:
-        raise ValueError(f"{path}, line {row['line']}: '{column}' must be a number. Got {row[column]!r}.") from None
-    if number < 0 and column not in ("weight", "offset"):
-        raise ValueError(f"{path}, line {row['line']}: '{column}' must not be negative. Got {row[column]!r}.")
-    return number

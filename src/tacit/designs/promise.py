@@ -10,7 +10,8 @@ from typing import Literal
 
 from tacit.designs.program.lifts import LiftSet
 from tacit.exact import Number, budget
-from tacit.mechanism.auditing import Notion
+from tacit.mechanism import Mechanism, Notion, satisfies
+from tacit.prior import Prior
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,10 @@ class Promise:
     def others(self) -> dict[Notion, Fraction]:
         """Everything else that is promised."""
         return dict(list(self.levels.items())[1:])
+
+    def kept_by(self, mechanism: Mechanism, prior: Prior) -> bool:
+        """Whether the mechanism keeps all of it, decided exactly."""
+        return all(satisfies(mechanism, prior, notion, level) for notion, level in self.levels.items())
 
     @property
     def is_plain_lip(self) -> bool:

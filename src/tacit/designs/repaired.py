@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from tacit.exact import Number, budget, exp_below
-from tacit.mechanism.rounding import round_channel
-from tacit.mechanism.table import Channel
+from tacit.mechanism import Channel, round_channel
 from tacit.prior import Prior
 
 

@@ -2,30 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
 
 from tacit.designs.methods import Design
 from tacit.designs.program.bounds import cheap_bound, dual_bound
 from tacit.designs.program.gain import Gain
-from tacit.exact import at_most_exp, exp_below
-from tacit.mechanism.auditing import satisfies
-from tacit.mechanism.core_tail import CoreTail
-from tacit.mechanism.core_tail_histogram import histogram_gain
-from tacit.task import mse, unbiased_variance
+from tacit.designs.promise import make_promise
+from tacit.exact import exp_below
+from tacit.mechanism import mse, unbiased_variance
+from tacit.plan import Group
+from tacit.task import Task
 
 #: Recomputed floats may differ by this share from the stated ones.
 TOLERANCE = 1e-9
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Verification:
-    """What a fresh look found. `holds` if the promise is kept exactly and the certificate claims nothing too much."""
+    """What a fresh look found. `holds` if the promise is kept exactly and the certificate claims nothing too much.
+
+    `error` and `lower_bound` are of what the design aims at: the MSE or the unbiased variance.
+    """
 
     promise_kept: bool
     error: float
-    error_bound: float
+    lower_bound: float
     error_as_stated: bool
     bound_as_stated: bool
 
@@ -40,55 +45,62 @@ def verify(found: Design) -> Verification:
     Any duals prove a bound, so a wrong certificate cannot pass by luck: the bound they prove is what counts. Times,
     iterations and the method's name are not checked.
 
-    >>> from tacit import Histogram, Prior
-    >>> from tacit.designs import design
+    >>> from tacit import Histogram, Prior, design
     >>> verify(design(Prior.of({"a": 0.5, "b": 0.3, "c": 0.2}), Histogram(), 1)).holds
     True
     """
     stated = found.certificate
-    error, bound = _error(found), _bound(found)
+    measure = mse if stated.aim == "mmse" else unbiased_variance
+    error, bound = measure(found.mechanism, found.prior, found.task), _BOUNDS[found.mechanism.kind](found)
     scale = TOLERANCE * max(stated.prior_variance, error)
     return Verification(
-        _kept(found),
-        error,
-        bound,
-        abs(error - stated.error) <= scale,
-        stated.error_bound <= bound + scale,
+        promise_kept=found.promise.kept_by(found.mechanism, found.prior),
+        error=error,
+        lower_bound=bound,
+        error_as_stated=abs(error - stated.aimed) <= scale,
+        bound_as_stated=stated.aimed_lower_bound <= bound + scale,
     )
 
 
-def _kept(found: Design) -> bool:
-    mechanism = found.mechanism
-    if isinstance(mechanism, CoreTail):
-        highest, lowest = mechanism.levels()
-        same = mechanism.weights == found.prior.on_support().weights
-        return same and at_most_exp(max(highest, 1 / lowest), found.promise.levels["lip"])
-    return all(satisfies(mechanism, found.prior, name, level) for name, level in found.promise.levels.items())
+def verify_group(group: Group, task: Task) -> Verification | None:
+    """The same for a group of a plan, from what the plan says; None where it has no certificate."""
+    if group.certificate is None:
+        return None
+    notion: Literal["lip", "ldp"] = "ldp" if group.notion == "ldp" else "lip"
+    found = Design(
+        prior=group.prior,
+        task=task,
+        promise=make_promise(group.epsilon, notion, ldp_cap=group.ldp_cap),
+        mechanism=group.mechanism,
+        certificate=group.certificate,
+    )
+    return verify(found)
 
 
-def _error(found: Design) -> float:
-    if isinstance(found.mechanism, CoreTail):
-        return found.certificate.prior_variance - histogram_gain(found.mechanism)
-    measure = mse if found.certificate.aim == "mmse" else unbiased_variance
-    return measure(found.task, found.mechanism, found.prior)
-
-
-def _bound(found: Design) -> float:
+def _table_bound(found: Design) -> float:
     duals, variance = found.certificate.duals, found.certificate.prior_variance
-    if isinstance(found.mechanism, CoreTail):
-        from tacit.designs.core_tail import gain_bound_of
-
-        ratio = exp_below(found.promise.levels["lip"])
-        return variance - gain_bound_of(found.mechanism.weights, found.mechanism.core, ratio, duals or ())
     inside = list(found.prior.support)
     p, g = found.prior.probabilities[inside], found.task.g(found.prior)[inside]
     lifts = found.promise.lifts
-    if found.certificate.aim == "prior_free":
+    if found.certificate.aim == "unbiased":
         from tacit.designs.program.prior_free import proven_variance
 
-        reports = found.mechanism.lifts(found.prior)[:, inside]
-        return proven_variance(p, g, lifts, reports, found.mechanism.marginal(found.prior), np.array(duals))
+        reports = found.channel.lifts(found.prior)[:, inside]
+        return proven_variance(p, g, lifts, reports, found.channel.marginal(found.prior), np.array(duals))
     gains = [cheap_bound(p, Gain.of(p, g), lifts)]
     if duals is not None:
         gains.append(dual_bound(p, g, lifts, np.array(duals)))
     return variance - min(gains)
+
+
+def _core_tail_bound(found: Design) -> float:
+    from tacit.designs.core_tail import gain_bound_of
+
+    mechanism: Any = found.mechanism
+    ratio = exp_below(found.promise.levels["lip"])
+    duals = found.certificate.duals or ()
+    return found.certificate.prior_variance - gain_bound_of(mechanism.weights, mechanism.core, ratio, duals)
+
+
+#: How the bound is recomputed, by the kind of mechanism.
+_BOUNDS: dict[str, Callable[[Design], float]] = {"table": _table_bound, "core-tail": _core_tail_bound}

@@ -1,7 +1,8 @@
-"""Estimators: one per file, put together in `total`."""
+"""From tallies to totals with intervals, and the check of the prior."""
 
 from tacit.estimates.prior_check import PriorCheck
-from tacit.estimates.total import Estimate, Estimator, Row, estimate
-from tacit.estimates.unbiased import NotEstimableError
+from tacit.estimates.rows import Estimate, Row
+from tacit.estimates.total import estimate
+from tacit.mechanism import Estimator, NotEstimableError
 
 __all__ = ["Estimate", "Estimator", "NotEstimableError", "PriorCheck", "Row", "estimate"]

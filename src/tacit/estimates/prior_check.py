@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tacit.prior import Floats
+from tacit.exact import Floats
 
 #: Report classes with fewer expected reports are pooled, so that the chi-square approximation holds.
 MIN_EXPECTED = 5.0
@@ -14,7 +14,7 @@ MIN_EXPECTED = 5.0
 ALARM_LEVEL = 0.01
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class PriorCheck:
     """Pearson's chi-square of one group's report counts against N·λ. It costs no privacy: it reads reports only."""
 
@@ -34,7 +34,7 @@ class PriorCheck:
             return f"{name} agree with the prior (p = {self.p_value:.2g})."
         return (
             f"{name} contradict the prior (p = {self.p_value:.1g}): estimates that use it, and their intervals, can be "
-            "far off. Prefer the prior-free estimator 'unbiased', where the plan allows it."
+            "far off. Prefer the estimator 'unbiased', where the plan allows it."
         )
 
 
@@ -59,6 +59,6 @@ def check_prior(group: str | None, counts: Floats, marginal: Floats) -> PriorChe
         wanted[-1] += expected[rare].sum()
     degrees = max(len(wanted) - 1, 0)
     if degrees == 0:
-        return PriorCheck(group, 0.0, 0, 1.0)
+        return PriorCheck(group=group, statistic=0.0, degrees=0, p_value=1.0)
     statistic = float(((observed - wanted) ** 2 / wanted).sum())
-    return PriorCheck(group, statistic, degrees, float(chdtrc(degrees, statistic)))
+    return PriorCheck(group=group, statistic=statistic, degrees=degrees, p_value=float(chdtrc(degrees, statistic)))

@@ -22,7 +22,7 @@ from itertools import combinations
 import numpy as np
 
 from tacit.evaluation.simulate import Moments
-from tacit.prior import Floats
+from tacit.exact import Floats
 
 #: Budgets are reduced by this before a mechanism is built, so that rounding cannot break the promise.
 MARGIN = 1e-9

@@ -25,7 +25,7 @@ import numpy as np
 from scipy.optimize import linprog
 
 from tacit.evaluation.central import Mechanism, bounds
-from tacit.prior import Floats
+from tacit.exact import Floats
 
 #: An error below this share of the variance of S needs no better bound than zero.
 NEGLIGIBLE = 1e-6

@@ -3,30 +3,39 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
-from tacit.designs.planning import GroupPrior, ldp_comparison, searched
+from tacit.designs import GroupPrior
+from tacit.designs.planning import ldp_comparison, uninterrupted_design
 from tacit.exact import Number, budget
 from tacit.literature import theorem3
-from tacit.mechanism.auditing import audit
+from tacit.mechanism import Mechanism, audit, mse
 from tacit.plan.saving import atomic
+from tacit.prior import Prior
 from tacit.show.terminal import table
-from tacit.task import Task, mse
+from tacit.task import Task
 
 #: The published channel is a table of d × d integers, computed for comparison up to this many values.
 PUBLISHED_LIMIT = 300
 _GREEN, _BLUE, _RED, _GREY = "#1b7f5c", "#3b5b92", "#b3412e", "#777777"
 
 
-@dataclass(frozen=True)
+#: A mechanism of one's own: from a prior and a budget to a channel or any other `Mechanism`.
+Builder = Callable[[Prior, Fraction], Mechanism]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """Root mean squared errors per respondent at one budget, over the groups by their shares; None where skipped."""
+    """Root mean squared errors per respondent at one budget, over the groups by their shares; None where skipped.
+
+    `own` has, for each mechanism that was brought along, its error and the LIP level that it really reaches.
+    """
 
     epsilon: float
     no_data: float
@@ -35,6 +44,7 @@ class Comparison:
     ldp: float | None
     published: float | None
     published_level: float | None
+    own: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
     @property
     def published_breaks(self) -> bool:
@@ -51,39 +61,66 @@ def compare(
     task: Task,
     epsilons: Sequence[Number],
     progress: Callable[[int, int | None], None] | None = None,
+    *,
+    own: Mapping[str, Builder] | None = None,
 ) -> list[Comparison]:
-    """One row for each budget, ascending."""
+    """One row for each budget, ascending; with mechanisms of one's `own`, by name.
+
+    >>> from tacit import Channel, Survey
+    >>> coin = lambda prior, epsilon: Channel.from_matrix(prior, [[0.75, 0.25], [0.25, 0.75]])
+    >>> groups = [GroupPrior(name=None, prior=Prior.of({"yes": 0.1, "no": 0.9}))]
+    >>> [row] = compare(groups, Survey("yes"), [1], own={"coin": coin})
+    >>> error, level = row.own["coin"]
+    >>> round(error, 3), round(level, 3), row.lip < error
+    (0.283, 1.03, True)
+    """
     budgets = sorted({budget(epsilon) for epsilon in epsilons})
     if not budgets:
         raise ValueError("A comparison needs at least one budget. Got none.")
     rows = []
     for epsilon in budgets:
-        rows.append(_compare(priors, task, epsilon))
+        rows.append(_compare(priors, task, epsilon, own or {}))
         if progress is not None:
             progress(len(rows), len(budgets))
     return rows
 
 
-def _compare(priors: Sequence[GroupPrior], task: Task, epsilon: Fraction) -> Comparison:
+def _own(priors: Sequence[GroupPrior], task: Task, epsilon: Fraction, build: Builder) -> tuple[float, float]:
+    """The error of somebody's own mechanism and the level that it reaches in the worst group."""
+    made = [(each, build(each.prior, epsilon)) for each in priors]
+    error = math.fsum(float(each.share) * mse(mechanism, each.prior, task) for each, mechanism in made)
+    return math.sqrt(error), max(audit(mechanism, each.prior).lip.epsilon for each, mechanism in made)
+
+
+def _compare(priors: Sequence[GroupPrior], task: Task, epsilon: Fraction, own: Mapping[str, Builder]) -> Comparison:
     sums = dict.fromkeys(("no_data", "lip", "lip_bound", "ldp", "published"), 0.0)
     level = 0.0
     for each in priors:
         share = float(each.share)
-        found = searched(each.prior, task, epsilon).certificate
+        found = uninterrupted_design(each.prior, task, epsilon, aim="mmse").certificate
         ldp = ldp_comparison(each.prior, task, epsilon)
         sums["no_data"] += share * found.prior_variance
-        sums["lip"] += share * found.error
-        sums["lip_bound"] += share * found.error_bound
-        sums["ldp"] += math.nan if ldp is None else share * ldp.certificate.error
+        sums["lip"] += share * found.mse
+        sums["lip_bound"] += share * found.mse_lower_bound
+        sums["ldp"] += math.nan if ldp is None else share * ldp.certificate.mse
         if len(each.prior) <= PUBLISHED_LIMIT:
             channel = theorem3(each.prior, epsilon, force=True)
-            sums["published"] += share * mse(task, channel, each.prior)
+            sums["published"] += share * mse(channel, each.prior, task)
             level = max(level, audit(channel, each.prior).lip.epsilon)
         else:
             sums["published"] = math.nan
     roots = {name: None if math.isnan(value) else math.sqrt(value) for name, value in sums.items()}
     known = roots["published"] is not None
-    return Comparison(float(epsilon), **roots, published_level=level if known else None)  # type: ignore[arg-type]
+    return Comparison(
+        epsilon=float(epsilon),
+        no_data=math.sqrt(sums["no_data"]),
+        lip=math.sqrt(sums["lip"]),
+        lip_bound=math.sqrt(sums["lip_bound"]),
+        ldp=roots["ldp"],
+        published=roots["published"],
+        published_level=level if known else None,
+        own={name: _own(priors, task, epsilon, build) for name, build in own.items()},
+    )
 
 
 def show_rows(console: Console, rows: Sequence[Comparison]) -> None:

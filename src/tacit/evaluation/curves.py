@@ -11,8 +11,8 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from tacit.evaluation.figure import Point, Version
+from tacit.exact import Floats
 from tacit.literature.baselines import Pure
-from tacit.prior import Floats
 
 OPTIMAL = "optimal ε-LIP"
 HALF = "optimal ε/2-LIP"

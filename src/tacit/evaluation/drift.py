@@ -25,14 +25,13 @@ from fractions import Fraction
 import numpy as np
 
 from tacit.designs import design
-from tacit.estimates.mmse import mmse_weights
-from tacit.estimates.unbiased import unbiased_weights
 from tacit.evaluation.figure import Figure, Options, Point, Version
-from tacit.evaluation.loaders import Integers
+from tacit.exact import Floats, Integers
 from tacit.literature import theorem3
+from tacit.mechanism import Channel
 from tacit.mechanism.auditing import audit
-from tacit.mechanism.table import Channel
-from tacit.prior import Floats, Prior
+from tacit.mechanism.table_reading import mmse_weights, unbiased_weights
+from tacit.prior import Prior
 from tacit.task import Histogram, Task
 
 #: General health in BRFSS 2020 (319,795 people): everybody, and those of 80 years and older.
@@ -177,8 +176,8 @@ def _ways() -> list[Way]:
         (NO_DATA, "corrected", Channel.from_weights(prior, [[1]] * len(prior))),
     ]
     free = [
-        (OPTIMAL_FREE, design(prior, task, EPSILON, aim="prior_free").channel),
-        (LDP_FREE, design(prior, task, EPSILON, aim="prior_free", notion="ldp").channel),
+        (OPTIMAL_FREE, design(prior, task, EPSILON, aim="unbiased").channel),
+        (LDP_FREE, design(prior, task, EPSILON, aim="unbiased", notion="ldp").channel),
     ]
     return [
         *(Way(name, version, channel, mmse_weights(channel, prior, g)[0]) for name, version, channel in trusting),

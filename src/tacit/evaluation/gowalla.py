@@ -14,19 +14,18 @@ from functools import cached_property
 import numpy as np
 
 from tacit.designs import Design, design
+from tacit.estimates import estimate
 from tacit.evaluation.curves import NO_DATA, OPTIMAL, curve
 from tacit.evaluation.figure import Figure, Options, Point
 from tacit.evaluation.kosarak import LDP_NOTE, WITH, WITHOUT, histogram_curves, level_of
-from tacit.evaluation.loaders import Checkins, Integers, find, load_checkins
-from tacit.exact import budget
+from tacit.evaluation.loaders import Checkins, find, load_checkins
+from tacit.exact import Floats, Integers, budget
 from tacit.literature import theorem3
-from tacit.mechanism.auditing import audit
-from tacit.mechanism.core_tail import CoreTail
-from tacit.mechanism.core_tail_histogram import posterior_sum
+from tacit.mechanism import Received, audit
 from tacit.plan.contract import Group, Plan
-from tacit.prior import Floats, Prior
-from tacit.randomize.randomizer import PlanRandomizer
-from tacit.randomize.randomness import SeededWords
+from tacit.prior import Prior
+from tacit.randomize import Randomizer, SeededWords
+from tacit.tally import Tally
 from tacit.task import Histogram
 
 #: The paper's grid has this many districts on a side, and after dropping empty ones an "effective domain" of 83.
@@ -133,7 +132,7 @@ def figure_9b(options: Options) -> Figure:
     near = histogram_curves(city.prior, budgets, (panels[0], panels[1]))
     far = histogram_curves(world.prior, budgets, (panels[2], panels[3]))
     floored = [_circle(city.prior.floored(FLOOR), e) for e in budgets]
-    errors = [found.certificate.error for found in floored]
+    errors = [found.certificate.mse for found in floored]
     realised, own = "New York, realised", "New York, own priors"
     points = [
         *near.points,
@@ -247,17 +246,15 @@ def published_realised(p: Floats, held: Floats, epsilon: float) -> float:
 
 def _squares(found: Design, epsilon: float, city: Traces, rounds: int, seed: int) -> Floats:
     """Squared errors of the estimated histogram in each round."""
-    assert isinstance(found.mechanism, CoreTail)
-    plan = Plan(Histogram(), (Group(None, found.prior, budget(epsilon), found.mechanism),))
+    group = Group(name=None, prior=found.prior, epsilon=budget(epsilon), mechanism=found.mechanism)
+    plan = Plan(Histogram(), (group,))
     groups = np.zeros(len(city.last) * rounds, dtype=np.int64)
     # A user of prior zero gets a stand-in from the prior here, and so a report that says nothing about them.
-    sent = PlanRandomizer(plan).reports(groups, np.tile(city.last, rounds), SeededWords(seed))
-    inside = list(found.prior.support)
+    sent = Randomizer(plan).reports(groups, np.tile(city.last, rounds), SeededWords(seed))
     squares = []
     for reports in sent.reshape(rounds, -1):
-        estimate = np.zeros(SIDE**2)
-        estimate[inside] = posterior_sum(found.mechanism, reports.astype(np.int64))
-        squares.append(float(((estimate - city.held) ** 2).sum()))
+        found_rows = estimate(plan, Tally.of(plan, reports), "mmse").rows
+        squares.append(float(((np.array([row.estimate for row in found_rows]) - city.held) ** 2).sum()))
     return np.array(squares)
 
 
@@ -273,7 +270,7 @@ def _own_points(city: Traces, budgets: Sequence[float], panel: str, options: Opt
         shared = [_circle(everybody, epsilon)] * len(chosen)
         for name, designs in ((OWN, [_circle(prior, epsilon) for prior in own]), (OPTIMAL, shared)):
             level = max(level_of(found) for found in {id(found): found for found in designs}.values())
-            error = math.fsum(found.certificate.error for found in designs) / len(chosen)
+            error = math.fsum(found.certificate.mse for found in designs) / len(chosen)
             points.append(Point(panel, name, "corrected", epsilon, math.sqrt(error), level))
             squares = _sampled(designs, city.last[chosen], inside, rng) / len(chosen)
             root = math.sqrt(float(squares.mean()))
@@ -294,12 +291,15 @@ def _sampled(designs: Sequence[Design], last: Integers, inside: Integers, rng: n
     place[inside] = np.arange(len(inside))
     off = np.tile(-np.bincount(last, minlength=SIDE**2).astype(np.float64), (rounds, 1))
     for found, district in zip(designs, last, strict=True):
-        assert isinstance(found.mechanism, CoreTail)
         at, p = int(place[district]), found.prior.probabilities
         standing = np.full(rounds, at) if at >= 0 else rng.choice(len(inside), rounds, p=p / p.sum())
-        words = rng.integers(0, 2**64, size=(rounds, 3), dtype=np.uint64)
-        for row, report in enumerate(found.mechanism.sample(standing, words)):
-            off[row, inside] += posterior_sum(found.mechanism, np.array([report]))
+        sampler = found.mechanism.sampler([found.mechanism], [found.prior])
+        for row, report in enumerate(
+            sampler.many(np.zeros(rounds, dtype=np.int64), standing, SeededWords(int(rng.integers(2**63))))
+        ):
+            one = np.ones(1)
+            received = Received(reports=np.array([report]), counts=one, weights=one, squares=one)
+            off[row, inside] += found.mechanism.read("mmse", found.prior, Histogram(), received).estimate
     squares: Floats = (off**2).sum(axis=1)
     return squares
 

@@ -12,13 +12,13 @@ from tacit.designs import design, optimal_binary
 from tacit.evaluation.curves import noise
 from tacit.evaluation.drift import Arm, error_moments, mmse_arm, realised, unbiased_arm
 from tacit.evaluation.figure import Figure, Options, Point, Version
-from tacit.evaluation.loaders import Integers, find, load_adult, load_heart
+from tacit.evaluation.loaders import find, load_adult, load_heart
+from tacit.exact import Floats, Integers
 from tacit.literature import k_ary_response, theorem3
 from tacit.literature.baselines import subset_size, subset_support
-from tacit.mechanism.auditing import audit
-from tacit.mechanism.table import Channel
-from tacit.prior import Floats, Prior, Value
-from tacit.task import Histogram, Sum, Survey, Task, mse
+from tacit.mechanism import Channel, audit, mse
+from tacit.prior import Prior, Value
+from tacit.task import Histogram, Sum, Survey, Task
 
 HEALTH: tuple[Value, ...] = ("Poor", "Fair", "Good", "Very good", "Excellent")
 GROUP_LIP, COMMON_LIP = "LIP, prior by age and sex", "LIP, one common prior"
@@ -176,7 +176,7 @@ def _arms(crowd: Crowd, task: Task, epsilon: float) -> list[tuple[str, Arm, list
     }
     arms = []
     for name, (channels, read) in made.items():
-        errors = [mse(task, q, prior) for q, prior in zip(channels, read, strict=True)]
+        errors = [mse(q, prior, task) for q, prior in zip(channels, read, strict=True)]
         arms.append((name, mmse_arm(channels, read, task), errors))
     free = [k_ary_response(crowd.common, epsilon)] * len(priors)
     arm = unbiased_arm(free, shared, task)
@@ -199,7 +199,7 @@ def ldp_channel(prior: Prior, task: Task, epsilon: float) -> Channel:
     if len(prior) == 2:
         return k_ary
     found = design(prior, task, epsilon, notion="ldp", gap=0.02).channel
-    return min(found, k_ary, key=lambda channel: mse(task, channel, prior))
+    return min(found, k_ary, key=lambda channel: mse(channel, prior, task))
 
 
 def _worst_level(arm: Arm, priors: Sequence[Prior]) -> float:
@@ -263,7 +263,7 @@ def _adult_points(crowd: Crowd, task: Task, panel: str, budgets: Sequence[float]
             NOTHING: (Channel.from_weights(prior, [[1]] * len(prior)), "corrected"),
         }
         for place, (name, (channel, version)) in enumerate(made.items()):
-            level, error = audit(channel, prior).lip.epsilon, mse(task, channel, prior)
+            level, error = audit(channel, prior).lip.epsilon, mse(channel, prior, task)
             points.append(Point(f"{panel}, expected", name, version, epsilon, math.sqrt(error), level))
             arm = mmse_arm([channel], [prior], task)
             measured = realised(arm, crowd.held, options.runs, [options.seed, number, place])

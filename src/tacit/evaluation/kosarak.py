@@ -34,13 +34,12 @@ from tacit.evaluation.drift import mmse_arm, realised
 from tacit.evaluation.figure import Figure, Options, Point, Version
 from tacit.evaluation.groups import subset_level
 from tacit.evaluation.loaders import find, load_clicks
-from tacit.exact import log_above
+from tacit.exact import Floats
 from tacit.literature import theorem3
 from tacit.literature.baselines import Pure, context_free_mse, optimized_unary, subset_support
+from tacit.mechanism import Channel
 from tacit.mechanism.auditing import audit
-from tacit.mechanism.core_tail import CoreTail
-from tacit.mechanism.table import Channel
-from tacit.prior import Floats, Prior
+from tacit.prior import Prior
 from tacit.task import Histogram, Survey
 
 #: The paper calls a page popular above this many clicks.
@@ -195,12 +194,12 @@ def histogram_curves(
     unary = _free_errors(inside, budgets, optimized_unary)
     points = [
         *curve(reached("published", budgets, forced), "published", budgets, published, forced, read),
-        *curve(OPTIMAL, "corrected", budgets, [f.certificate.error for f in optimal], map(level_of, optimal), read),
-        *curve(HALF, "corrected", budgets, [f.certificate.error for f in halved], map(level_of, halved), read),
+        *curve(OPTIMAL, "corrected", budgets, [f.certificate.mse for f in optimal], map(level_of, optimal), read),
+        *curve(HALF, "corrected", budgets, [f.certificate.mse for f in halved], map(level_of, halved), read),
         *curve(BEST_LDP, "corrected", budgets, [variance - gain for gain, _ in ldp], [level for _, level in ldp], read),
         *curve(K_ARY, "corrected", budgets, k_ary, [k_ary_level(p, e) for e in budgets], read),
         *curve(SUBSET, "corrected", budgets, subset, levels, read),
-        *curve(BOUND, "corrected", budgets, [f.certificate.error_bound for f in optimal], None, read),
+        *curve(BOUND, "corrected", budgets, [f.certificate.mse_lower_bound for f in optimal], None, read),
         *curve(NO_DATA, "corrected", budgets, [variance] * len(budgets), 0.0, read),
         *curve(UNARY, "corrected", budgets, unary, unary_levels(inside, budgets), unread),
         *curve(FREE_SUBSET, "corrected", budgets, free, levels, unread),
@@ -217,10 +216,7 @@ def histogram_curves(
 
 def level_of(found: Design) -> float:
     """The LIP level that a finished design reaches, exactly, rounded up."""
-    if not isinstance(found.mechanism, CoreTail):
-        return audit(found.mechanism, found.prior).lip.epsilon
-    highest, lowest = found.mechanism.levels()
-    return log_above(max(highest, 1 / lowest))
+    return found.mechanism.audit(found.prior).lip.epsilon
 
 
 def k_ary_gain(p: Floats, epsilon: float) -> float:
@@ -228,8 +224,8 @@ def k_ary_gain(p: Floats, epsilon: float) -> float:
 
     >>> prior = Prior.of({"a": 5, "b": 3, "c": 2})
     >>> from tacit.literature import k_ary_response
-    >>> from tacit.task import gain
-    >>> abs(k_ary_gain(prior.probabilities, 1.0) - gain(Histogram(), k_ary_response(prior, 1.0), prior)) < 1e-8
+    >>> from tacit.mechanism import gain
+    >>> abs(k_ary_gain(prior.probabilities, 1.0) - gain(k_ary_response(prior, 1.0), prior, Histogram())) < 1e-8
     True
     """
     more = math.expm1(epsilon)

@@ -20,10 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.evaluation.figure import DataMissingError, Options
+from tacit.exact import Floats, Integers
 from tacit.plan.saving import atomic
-from tacit.prior import Floats
 
-Integers = NDArray[np.int64]
 Texts = NDArray[np.str_]
 
 #: Where the data is looked for unless the options name a directory.

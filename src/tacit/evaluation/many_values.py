@@ -28,9 +28,10 @@ from tacit.evaluation.curves import (
 from tacit.evaluation.figure import Figure, Options, Point
 from tacit.evaluation.paper import EPSILON, ROOT
 from tacit.evaluation.simulate import cell_moments, seeded, simulated_point, sum_errors
+from tacit.exact import Floats
+from tacit.mechanism import Channel
 from tacit.mechanism.auditing import audit
-from tacit.mechanism.table import Channel
-from tacit.prior import Floats, Prior
+from tacit.prior import Prior
 from tacit.task import Sum, prior_variance
 
 #: Random priors are integers of about this total.
@@ -59,7 +60,7 @@ def figure_6a(options: Options) -> Figure:
     budgets = grid(options.small, (1.0, 2.0), 0.5, 5.0, 0.5)
     people = random_priors(n, 5, seeded(options, 6))
     shares = [prior.probabilities for prior in people]
-    variance = float(np.mean([prior_variance(Sum(), prior) for prior in people]))
+    variance = float(np.mean([prior_variance(prior, Sum()) for prior in people]))
     lip = {epsilon: _crowd(people, epsilon, "lip") for epsilon in sorted({*budgets, *(e / 2 for e in budgets)})}
     ldp = [_crowd(people, epsilon, "ldp") for epsilon in budgets]
     g = np.arange(5.0)[:, None]
@@ -131,8 +132,8 @@ def figure_6b(options: Options) -> Figure:
 def _crowd(people: list[Prior], epsilon: float, notion: Literal["lip", "ldp"]) -> _Crowd:
     found = [design(prior, Sum(), epsilon, notion=notion) for prior in people]
     return _Crowd(
-        float(np.mean([each.certificate.error for each in found])),
-        float(np.mean([each.certificate.error_bound for each in found])),
+        float(np.mean([each.certificate.mse for each in found])),
+        float(np.mean([each.certificate.mse_lower_bound for each in found])),
         max(audit(each.channel, each.prior).lip.epsilon for each in found),
         tuple(each.channel for each in found),
     )

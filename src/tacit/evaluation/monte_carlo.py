@@ -31,7 +31,7 @@ from tacit.evaluation.curves import (
 from tacit.evaluation.figure import Figure, Options, Point, Version
 from tacit.evaluation.paper import EPSILON, ROOT
 from tacit.evaluation.simulate import binary_errors, cell_moments, grouped_squares, seeded, simulated_point
-from tacit.prior import Floats
+from tacit.exact import Floats
 
 CELLS = 500
 #: Up to this many people the trusted server's best mechanism is found exactly.

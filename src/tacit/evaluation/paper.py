@@ -34,10 +34,9 @@ from tacit.evaluation.curves import (
 )
 from tacit.evaluation.figure import Figure, Options, Point
 from tacit.evaluation.simulate import histogram_point
-from tacit.exact import budget, exp_below
+from tacit.exact import Floats, budget, exp_below
 from tacit.literature.baselines import Pure, context_free_mse, optimized_unary
 from tacit.literature.centralized import central_mse
-from tacit.prior import Floats
 
 EPSILON, ROOT = "promised ε", "√(MSE / N)"
 

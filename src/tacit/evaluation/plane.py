@@ -9,7 +9,7 @@ import numpy as np
 from tacit.evaluation.curves import published_level
 from tacit.evaluation.figure import Figure, Options, Point, Version
 from tacit.evaluation.monte_carlo import optimal_pair, published_pair
-from tacit.prior import Floats
+from tacit.exact import Floats
 
 REGION, BEST, CONTOUR = "region of ε-LIP", "optimum", "removes"
 LOWER_ONLY = "region of the two lower bounds"

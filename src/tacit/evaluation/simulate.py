@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from tacit.evaluation.curves import OPTIMAL
 from tacit.evaluation.figure import Options, Point, Version
-from tacit.prior import Floats
+from tacit.exact import Floats
 
 Counts = NDArray[np.int64]
 SIMULATED = ", simulated"

@@ -23,15 +23,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
+from tacit.files.cells import MISSING, UNKNOWN, Matcher, Range
 from tacit.files.reading import (
-    MISSING,
     REPORT,
     STANDARD,
-    UNKNOWN,
     Format,
     InputError,
-    Matcher,
     Progress,
     Source,
     format_of,
@@ -39,28 +38,15 @@ from tacit.files.reading import (
     group_names,
     reading,
 )
-from tacit.files.tallies import load_tally, read_tallies, save_tally, tally_file, tally_table
-from tacit.plan.contract import Plan
+from tacit.mechanism.protocol import RandomWords
+from tacit.plan import Plan
 from tacit.plan.saving import atomic
-from tacit.randomize.randomizer import PlanRandomizer
-from tacit.randomize.randomness import RandomWords
+from tacit.randomize import Randomizer
 
 Write = Callable[[pa.Table], None]
 OnUnknown = Literal["stop", "skip"]
 _SHOWN_ROWS = 5
 
-__all__ = [
-    "BadRowsError",
-    "InputError",
-    "PerturbSummary",
-    "load_tally",
-    "perturb_file",
-    "perturb_table",
-    "read_tallies",
-    "save_tally",
-    "tally_file",
-    "tally_table",
-]
 
 
 class BadRowsError(InputError):
@@ -120,12 +106,8 @@ def perturb_table(
 ) -> pa.Table:
     """`perturb_file` in memory: a data frame, an Arrow table, a mapping of columns or one array in, an Arrow table out.
 
-    >>> from fractions import Fraction
-    >>> from tacit import Prior, Survey
-    >>> from tacit.designs import optimal_binary
-    >>> from tacit.plan.contract import Group
-    >>> prior = Prior.of({"yes": 0.1, "no": 0.9})
-    >>> plan = Plan(Survey("yes"), (Group(None, prior, Fraction(1), optimal_binary(prior, 1)),))
+    >>> from tacit import Prior, Survey, make_plan
+    >>> plan = make_plan(Prior.of({"yes": 0.1, "no": 0.9}), Survey("yes"), epsilon=1)
     >>> perturb_table(plan, ["yes", "no", "no"]).column_names
     ['report']
     """
@@ -173,43 +155,47 @@ class _Columns:
         return pa.schema([*group, *plain, (REPORT, pa.int64())])
 
 
-class _BadRows:
-    """Bad rows by reason: how many, and where the first ones are."""
+class BadRows:
+    """Bad rows by reason: how many, and where the first ones are; never what is in them."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
         self.counts: dict[str, int] = defaultdict(int)
         self._first: dict[str, list[int]] = defaultdict(list)
 
-    def note(self, start: int, values: Any, groups: Any) -> None:
-        """Count each row once; `start` rows came before these."""
-        earlier = np.zeros(len(values), dtype=bool)
-        for what, positions in (("value", values), ("group", groups)):
-            for how, marker in (("missing", MISSING), ("unknown", UNKNOWN)):
-                bad = (positions == marker) & ~earlier
-                earlier |= bad
-                if bad.any():
-                    self.counts[f"{how} {what}"] += int(bad.sum())
-                    first = self._first[f"{how} {what}"]
-                    nth = np.flatnonzero(bad)[: _SHOWN_ROWS - len(first)]
-                    first += [self._source.row_number(start + int(row) + 1) for row in nth]
+    def note(self, start: int, reasons: Mapping[str, NDArray[np.bool_]]) -> None:
+        """Count each row once, by the first of its reasons; `start` rows came before these."""
+        earlier: Any = False
+        for reason, rows in reasons.items():
+            found = np.flatnonzero(rows & ~np.asarray(earlier))
+            earlier = earlier | rows
+            if len(found):
+                self.counts[reason] += len(found)
+                nth = found[: _SHOWN_ROWS - len(self._first[reason])]
+                self._first[reason] += [self._source.row_number(start + int(row) + 1) for row in nth]
 
-    def finish(self) -> None:
-        """Add what the reader left out."""
+    def finish(self, on_unknown: OnUnknown) -> dict[str, int]:
+        """All that were bad, by reason; raises where bad rows stop the run."""
         if self._source.malformed:
             self.counts["wrong number of cells"] = len(self._source.malformed)
             self._first["wrong number of cells"] = self._source.malformed[:_SHOWN_ROWS].tolist()
-
-    def error(self) -> BadRowsError:
+        if not self.counts or on_unknown == "skip":
+            return dict(self.counts)
         parts = []
         for reason, count in self.counts.items():
             rows = ", ".join(map(str, self._first[reason])) + (", …" if count > _SHOWN_ROWS else "")
             parts.append(f"{reason}: {count} ({'row' if count == 1 else 'rows'} {rows})")
         total = sum(self.counts.values())
-        return BadRowsError(
+        raise BadRowsError(
             f"{self._source.name} has {total} {'row' if total == 1 else 'rows'} that the plan cannot randomize. "
             f"{'; '.join(parts)}. Correct them, or pass on_unknown='skip' to leave them out."
         )
+
+
+def check_on_unknown(on_unknown: str) -> None:
+    """Raise unless it is one of the two things that can be done about bad rows."""
+    if on_unknown not in ("stop", "skip"):
+        raise InputError(f"The 'on_unknown' parameter must be 'stop' or 'skip'. Got '{on_unknown}' instead.")
 
 
 def _perturb(
@@ -221,10 +207,9 @@ def _perturb(
     words: RandomWords | None,
     progress: Progress | None,
 ) -> PerturbSummary:
-    if on_unknown not in ("stop", "skip"):
-        raise InputError(f"The 'on_unknown' parameter must be 'stop' or 'skip'. Got '{on_unknown}' instead.")
-    randomizer, schema, bad = PlanRandomizer(plan), columns.schema(source), _BadRows(source)
-    match_value = Matcher(plan.values, columns.value)
+    check_on_unknown(on_unknown)
+    randomizer, schema, bad = Randomizer(plan), columns.schema(source), BadRows(source)
+    match_value = Range(plan.values, columns.value) if plan.between else Matcher(plan.values, columns.value)
     match_group = None if columns.group is None else Matcher(group_names(plan), columns.group)
     rows = reports = 0
     for table in source.tables():
@@ -232,20 +217,28 @@ def _perturb(
         groups = np.zeros_like(values) if match_group is None else match_group(table[columns.group])
         good = (values >= 0) & (groups >= 0)
         if not good.all():
-            bad.note(rows, values, groups)
+            bad.note(rows, _reasons(values, groups))
             table, values, groups = table.filter(pa.array(good)), values[good], groups[good]
         rows += len(good)
         # After a bad row there will be no result: the rest is read only to say how many there are.
         if len(values) and (on_unknown == "skip" or not bad.counts):
-            drawn = randomizer.reports(groups, values, words)
+            held = randomizer.rounded(match_value.numbers[good], words) if isinstance(match_value, Range) else values
+            drawn = randomizer.reports(groups, held, words)
             write(_result(plan, columns, schema, table, groups, drawn))
             reports += len(drawn)
         if progress is not None:
             progress(rows, source.total)
-    bad.finish()
-    if bad.counts and on_unknown == "stop":
-        raise bad.error()
-    return PerturbSummary(rows + len(source.malformed), reports, dict(bad.counts))
+    skipped = bad.finish(on_unknown)
+    return PerturbSummary(rows + len(source.malformed), reports, skipped)
+
+
+def _reasons(values: Any, groups: Any) -> dict[str, NDArray[np.bool_]]:
+    """Why rows cannot be randomized."""
+    return {
+        f"{how} {what}": positions == marker
+        for what, positions in (("value", values), ("group", groups))
+        for how, marker in (("missing", MISSING), ("unknown", UNKNOWN))
+    }
 
 
 def _result(plan: Plan, columns: _Columns, schema: pa.Schema, table: pa.Table, groups: Any, reports: Any) -> pa.Table:

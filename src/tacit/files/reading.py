@@ -16,18 +16,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, cast, get_args
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
-from numpy.typing import NDArray
 
-from tacit.plan.contract import Plan
-from tacit.prior import Value
+from tacit.plan import Plan
 
 Format = Literal["csv", "parquet", "jsonl", "arrow"]
-Positions = NDArray[np.int32]
 
 #: Called with the rows done so far and the rows there are, None where the format does not say.
 Progress = Callable[[int, int | None], None]
@@ -36,8 +31,6 @@ Progress = Callable[[int, int | None], None]
 REPORT, STANDARD = "report", "-"
 #: Rows that are worked on at a time, whatever the blocks of the file are.
 BATCH_ROWS = 2**19
-#: Markers beside positions: a cell that is none of the values, and one that is null or empty.
-UNKNOWN, MISSING = -1, -2
 _BLOCK_BYTES, _LARGEST_BATCH = 2**22, 2**26
 _ARROW_FILE = b"ARROW1"
 _EXTENSIONS: Mapping[str, Format] = {
@@ -314,121 +307,6 @@ def literal_path(path: str) -> str:
 def is_text(type: pa.DataType) -> bool:
     """Whether cells of this type are strings."""
     return bool(pa.types.is_string(type) or pa.types.is_large_string(type) or pa.types.is_string_view(type))
-
-
-# -- matching ---------------------------------------------------------------------------------------------------------
-
-
-class Matcher:
-    """Cells to positions in a list of names, which match as strings, or of numbers, which match by what they are worth.
-
-    >>> Matcher([0, 2.5, 10])(pa.chunked_array([["2.50", "10", "1e1", "ten", None]])).tolist()
-    [1, 2, 2, -1, -2]
-    >>> Matcher(["7", "007"])(pa.chunked_array([["007", "7", "07", ""]])).tolist()
-    [1, 0, -1, -2]
-    """
-
-    def __init__(self, values: Sequence[Value], column: str = "value") -> None:
-        self._column = column
-        self._numeric = not isinstance(values[0], str)
-        self._values = values
-        self._positions = {value: x for x, value in enumerate(values)}
-        self._known: dict[pa.DataType, tuple[pa.Array, Positions]] = {}
-
-    def __call__(self, cells: pa.ChunkedArray) -> Positions:
-        """The position of each cell, or UNKNOWN or MISSING."""
-        parts = [self._match(chunk) for chunk in cells.chunks]
-        return np.concatenate(parts) if parts else np.zeros(0, np.int32)
-
-    def _match(self, cells: pa.Array) -> Positions:
-        if pa.types.is_dictionary(cells.type):
-            # One more entry, for nulls.
-            entries = np.append(self._match(cells.dictionary), np.int32(MISSING))
-            matched: Positions = entries[as_numpy(cells.indices.cast(pa.int64()), len(entries) - 1)]
-            return matched
-        comparable = self._comparable(cells)
-        values, positions = self._known_as(comparable.type)
-        indices = pc.index_in(comparable, value_set=values, skip_nulls=True)
-        found: Positions = positions[as_numpy(indices, len(positions) - 1)]
-        if self._numeric and is_text(comparable.type):
-            self._read_numbers(comparable, found)
-        unknown = found == UNKNOWN
-        if unknown.any():
-            missing = pc.is_null(comparable)
-            if is_text(comparable.type):
-                missing = pc.or_(missing, pc.fill_null(pc.equal(comparable, ""), True))
-            found[unknown & as_numpy(missing)] = MISSING
-        return found
-
-    def _comparable(self, cells: pa.Array) -> pa.Array:
-        """The cells in a type that the values can be written in."""
-        kind = cells.type
-        if pa.types.is_null(kind):
-            return cells.cast(pa.string())
-        if pa.types.is_boolean(kind):
-            return cells.cast(pa.int8() if self._numeric else pa.string())
-        if is_text(kind):
-            return cells.cast(pa.string())
-        if pa.types.is_integer(kind):
-            return cells if self._numeric else cells.cast(pa.string())
-        if self._numeric and (pa.types.is_floating(kind) or pa.types.is_decimal(kind)):
-            floats = cells if pa.types.is_float32(kind) else cells.cast(pa.float64())
-            return pc.add(floats, pa.scalar(0.0, floats.type))  # −0 is 0.
-        expected = "numbers" if self._numeric else "strings or integers"
-        raise InputError(f"The column '{self._column}' must hold {expected}. Got {kind} instead.")
-
-    def _known_as(self, kind: pa.DataType) -> tuple[pa.Array, Positions]:
-        """The values that can be written in a type, and for each its position; UNKNOWN comes after the last."""
-        if kind not in self._known:
-            written = [_written(value, kind) for value in self._values]
-            keep = [x for x, value in enumerate(written) if value is not None]
-            values = pa.array([written[x] for x in keep], kind)
-            if len(values.unique()) < len(keep):
-                hint = "Use 64-bit floats."
-                raise InputError(f"The column '{self._column}' is {kind}, too coarse to tell the values apart. {hint}")
-            self._known[kind] = values, np.array([*keep, UNKNOWN], np.int32)
-        return self._known[kind]
-
-    def _read_numbers(self, texts: pa.Array, found: Positions) -> None:
-        """Match, in place, texts that are not written as Python writes the number: 2.50, 1e3, 007."""
-        rest = np.flatnonzero(found == UNKNOWN)
-        if len(rest):
-            cells = texts.take(pa.array(rest)).dictionary_encode()
-            entries = [self._position(number_of(text)) for text in cells.dictionary.to_pylist()]
-            found[rest] = np.array([*entries, UNKNOWN], np.int32)[as_numpy(cells.indices, len(entries))]
-
-    def _position(self, number: int | float | None) -> int:
-        return UNKNOWN if number is None else self._positions.get(number, UNKNOWN)
-
-
-def as_numpy(cells: pa.Array, null: int | None = None) -> Any:
-    """As numpy, with nulls replaced."""
-    return (cells if null is None or not cells.null_count else pc.fill_null(cells, null)).to_numpy(zero_copy_only=False)
-
-
-def _written(value: Value, kind: pa.DataType) -> Any:
-    """The value in a column type, None where the type cannot hold it."""
-    if is_text(kind):
-        return str(value)
-    assert not isinstance(value, str)
-    if pa.types.is_floating(kind):
-        if pa.types.is_float32(kind):
-            return np.float32(value) if abs(value) < 2**127 else None
-        return float(value) if abs(value) < 2**1023 and float(value) == value else None
-    limits = np.iinfo(kind.to_pandas_dtype())
-    return int(value) if value == int(value) and limits.min <= value <= limits.max else None
-
-
-def number_of(text: str | None) -> int | float | None:
-    """The number that a text is, None if it is none."""
-    if text is None or "_" in text:
-        return None
-    for read in (int, float):
-        try:
-            return read(text)
-        except ValueError:
-            continue
-    return None
 
 
 def group_names(plan: Plan) -> list[str]:

@@ -24,27 +24,23 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from tacit.files.cells import Matcher, as_numpy, numbers_of, reports_of, texts_of
 from tacit.files.reading import (
     BATCH_ROWS,
     REPORT,
     InputError,
-    Matcher,
     Progress,
     Source,
-    as_numpy,
     careful,
     format_of,
     group_column_of,
     group_names,
-    is_text,
     literal_path,
     no_raw_values,
-    number_of,
     quoted,
     reading,
 )
-from tacit.mechanism.core_tail import POSITION_BITS
-from tacit.plan.contract import Plan
+from tacit.plan import Plan
 from tacit.plan.saving import atomic, write_text
 from tacit.tally import Counts, Tally, merge_all
 
@@ -200,7 +196,9 @@ class _Piles:
     def __init__(self, plan: Plan, columns: _Columns) -> None:
         self._plan, self._columns = plan, columns
         self._match = None if columns.group is None else Matcher(group_names(plan), columns.group)
-        self._ranges = np.array([group.report_range for group in plan.groups], np.int64).T
+        sizes = [group.mechanism.n_possible_reports for group in plan.groups]
+        #: How many reports each group has; None where some group's cannot be listed.
+        self._sizes = None if None in sizes else np.array(sizes, dtype=np.int64)
         self._piles: dict[tuple[str, int], list[Counts]] = defaultdict(list)
         self.refused: dict[str, int] = defaultdict(int)
 
@@ -261,9 +259,16 @@ class _Piles:
 
     def _in_range(self, groups: NDArray[np.int32], reports: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Whether each group's mechanism can send the report."""
-        states, cells = reports >> POSITION_BITS, reports & ((1 << POSITION_BITS) - 1)
-        good: NDArray[np.bool_] = (groups >= 0) & (reports >= 0)
-        good &= (states < self._ranges[0][groups]) & (cells < self._ranges[1][groups])
+        mechanisms = [group.mechanism for group in self._plan.groups]
+        if len(mechanisms) == 1:
+            good: NDArray[np.bool_] = (groups == 0) & mechanisms[0].can_send_many(reports)
+            return good
+        if self._sizes is not None:
+            return (groups >= 0) & (reports >= 0) & (reports < self._sizes[groups])
+        good = np.zeros(len(reports), dtype=bool)
+        for k, mechanism in enumerate(mechanisms):
+            mine = np.flatnonzero(groups == k)
+            good[mine] = mechanism.can_send_many(reports[mine])
         return good
 
 
@@ -301,60 +306,6 @@ def _counts(reports: NDArray[np.int64], times: Any, weights: Any, offsets: Any) 
     counts = np.zeros(len(unique), np.int64)
     np.add.at(counts, inverse, times)
     return Counts(unique, counts)
-
-
-def reports_of(cells: pa.ChunkedArray, column: str) -> NDArray[np.int64]:
-    """Each cell as a report; −1 where it is not a whole number from 0, in text one of up to 18 digits.
-
-    >>> reports_of(pa.chunked_array([["3", "x", None, "4.5", "-1"]]), "report").tolist()
-    [3, -1, -1, -1, -1]
-    """
-    cells = _decoded(cells)
-    kind = cells.type
-    if pa.types.is_null(kind):
-        return np.full(len(cells), -1)
-    if is_text(kind):
-        whole = pc.fill_null(pc.match_substring_regex(cells, "^[0-9]{1,18}$"), False)
-        cells = pc.if_else(whole, cells, "-1").cast(pa.int64())
-    elif pa.types.is_floating(kind):
-        floats = pc.fill_null(cells.cast(pa.float64()), -1.0).to_numpy()
-        fits = (floats >= 0) & (floats < 2.0**63) & (np.floor(floats) == floats)
-        return np.where(fits, floats, -1.0).astype(np.int64)
-    elif not pa.types.is_integer(kind):
-        raise InputError(f"The column '{column}' must hold integers. Got {kind} instead.")
-    # Unsigned reports of 2^63 and more wrap to negative ones, which no plan knows.
-    reports: NDArray[np.int64] = as_numpy(cells, 0).astype(np.int64)
-    if cells.null_count:
-        reports[as_numpy(pc.is_null(cells))] = -1
-    return reports
-
-
-def numbers_of(cells: pa.ChunkedArray, column: str) -> NDArray[np.float64]:
-    """Each cell as a float; NaN where it is none."""
-    cells = _decoded(cells)
-    if is_text(cells.type):
-        try:
-            cells = cells.cast(pa.float64())
-        except pa.ArrowInvalid:
-            read = [number_of(text) for text in cells.to_pylist()]
-            usable = [np.nan if number is None or abs(number) > 2**64 else number for number in read]
-            return np.array(usable, np.float64)
-    try:
-        return np.asarray(pc.fill_null(cells.cast(pa.float64(), safe=False), np.nan).to_numpy(), dtype=np.float64)
-    except pa.ArrowException:
-        raise InputError(f"The column '{column}' must hold numbers. Got {cells.type} instead.") from None
-
-
-def texts_of(cells: pa.ChunkedArray, column: str) -> pa.ChunkedArray:
-    """Each cell as a string, the empty one where it is null."""
-    try:
-        return pc.fill_null(_decoded(cells).cast(pa.string()), "")
-    except pa.ArrowException:
-        raise InputError(f"The column '{column}' cannot be written as text. It is {cells.type}.") from None
-
-
-def _decoded(cells: pa.ChunkedArray) -> pa.ChunkedArray:
-    return cells.cast(cells.type.value_type) if pa.types.is_dictionary(cells.type) else cells
 
 
 # -- tallies in files ---------------------------------------------------------------------------------------------

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from itertools import combinations, product
 
 from tacit.exact import Number, budget, exp_below
-from tacit.mechanism.rounding import round_channel
-from tacit.mechanism.table import Channel
+from tacit.mechanism import Channel, round_channel
 from tacit.prior import Prior
 
 #: Channels with more cells than this are not enumerated; their error formulas serve at any size.
@@ -78,7 +77,7 @@ def k_ary_support(d: int, epsilon: float) -> Pure:
 def k_ary_response(prior: Prior, epsilon: Number) -> Channel:
     """k-ary randomized response: the truth with weight E, any other value with weight 1.
 
-    >>> k_ary_response(Prior.uniform(3), 1).n_outputs
+    >>> k_ary_response(Prior.uniform(3), 1).n_possible_reports
     3
     """
     exact = budget(epsilon)
@@ -112,7 +111,7 @@ def subset_support(d: int, epsilon: float, size: int | None = None) -> Pure:
 def subset_selection(prior: Prior, epsilon: Number, size: int | None = None) -> Channel:
     """Report a subset of `size` values, those that contain the truth with weight E, the others with weight 1.
 
-    >>> subset_selection(Prior.uniform(5), 0.5, size=2).n_outputs
+    >>> subset_selection(Prior.uniform(5), 0.5, size=2).n_possible_reports
     10
     """
     exact = budget(epsilon)
@@ -135,7 +134,7 @@ def optimized_unary(epsilon: float) -> Pure:
 def unary_encoding(prior: Prior, epsilon: Number) -> Channel:
     """Optimized unary encoding as a channel onto all 2^d bit vectors.
 
-    >>> unary_encoding(Prior.uniform(3), 1).n_outputs
+    >>> unary_encoding(Prior.uniform(3), 1).n_possible_reports
     8
     """
     exact = budget(epsilon)
@@ -168,7 +167,7 @@ def optimized_hashing(epsilon: float, buckets: int | None = None) -> Pure:
 def local_hashing(prior: Prior, epsilon: Number, buckets: int | None = None) -> Channel:
     """Optimized local hashing as a channel onto pairs (hash function, bucket), over all functions.
 
-    >>> local_hashing(Prior.uniform(3), 1, buckets=2).n_outputs
+    >>> local_hashing(Prior.uniform(3), 1, buckets=2).n_possible_reports
     16
     """
     exact = budget(epsilon)

@@ -20,8 +20,7 @@ from typing import TypeVar
 import numpy as np
 
 from tacit.exact import Number, at_most_exp, budget, exp_below, rational
-from tacit.mechanism.rounding import PrivacyError
-from tacit.mechanism.table import Channel
+from tacit.mechanism import Channel, PrivacyError
 from tacit.prior import Prior
 
 T = TypeVar("T", Fraction, float)
@@ -66,7 +65,7 @@ def central(n: int, probability: Number, epsilon: Number) -> Central:
     """The optimal CIP mechanism for a common prior, as an exact channel from S to reports.
 
     >>> mechanism = central(5, 0.5, 0.5)
-    >>> round(mechanism.mse, 6), mechanism.channel.n_outputs
+    >>> round(mechanism.mse, 6), mechanism.channel.n_possible_reports
     (0.350893, 4)
     """
     p, exact = rational(probability, "probability"), budget(epsilon)
@@ -82,7 +81,7 @@ def central(n: int, probability: Number, epsilon: Number) -> Central:
         rows = _two_pools(prior, low, high) or _two_reports(prior, mean, low, high)
     channel = Channel.from_weights(prior, _integers(rows))
     _check(channel, prior, exact)
-    estimates = [_estimate(channel, prior, y) for y in range(channel.n_outputs)]
+    estimates = [_estimate(channel, prior, y) for y in range(channel.n_possible_reports)]
     marginal = channel.marginal_weights(prior)
     spread = sum(int(weight) * (estimate - mean) ** 2 for weight, estimate in zip(marginal, estimates, strict=True))
     return Central(channel, prior, float(mean * (1 - p) - spread / (channel.denominator * prior.total)))

@@ -5,9 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 from tacit.exact import Number, budget, exp_below
-from tacit.mechanism.auditing import audit
-from tacit.mechanism.rounding import PrivacyError, round_channel, round_unchecked
-from tacit.mechanism.table import Channel
+from tacit.mechanism import Channel, PrivacyError, audit, round_channel
 from tacit.prior import Prior
 
 
@@ -25,7 +23,7 @@ def theorem3(prior: Prior, epsilon: Number, *, force: bool = False) -> Channel:
     """
     exact = budget(epsilon)
     bound = exp_below(exact)
-    reached = round_unchecked(prior, _rows(prior, bound), bits=256)
+    reached = Channel.from_matrix(prior, _rows(prior, bound), bits=256)
     if force:
         return reached
     rarest = min(prior.support, key=lambda x: prior.weights[x])

@@ -1,1 +1,40 @@
 """What a device does to an answer, and what its reports tell: one file per mechanism, the audit, the rounding."""
+
+from tacit.mechanism.auditing import audit, belief, satisfies
+from tacit.mechanism.core_tail import CoreTail
+from tacit.mechanism.errors import gain, mse, total_mse, unbiased_variance
+from tacit.mechanism.levels import Audit, Belief, Level, Notion
+from tacit.mechanism.protocol import Estimator, Mechanism, NotEstimableError, Reading, Received
+from tacit.mechanism.rounding import PrivacyError, round_channel
+from tacit.mechanism.table import Channel, mean_absolute_error
+
+#: Every mechanism that a plan can hold. A new one is a file and a line here.
+KINDS: dict[str, type[Mechanism]] = {
+    Channel.kind: Channel,
+    CoreTail.kind: CoreTail,
+}
+
+__all__ = [
+    "KINDS",
+    "Audit",
+    "Belief",
+    "Channel",
+    "CoreTail",
+    "Estimator",
+    "Level",
+    "Mechanism",
+    "NotEstimableError",
+    "Notion",
+    "PrivacyError",
+    "Reading",
+    "Received",
+    "audit",
+    "belief",
+    "gain",
+    "mean_absolute_error",
+    "mse",
+    "round_channel",
+    "satisfies",
+    "total_mse",
+    "unbiased_variance",
+]

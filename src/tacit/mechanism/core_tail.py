@@ -1,324 +1,134 @@
-"""The core-and-tail mechanism: epsilon-LIP for any prior on any number of values, in O(d) memory.
+"""The mechanism `core-tail`: a rule for histograms of any size, read with the prior. `core_tail_rule` has its integers.
 
-Coverage.  Write E = e^epsilon, h = 1/(E+1).  A report covers value x to the degree c_x in [0, 1], with covered prior
-mass sum_x P_x c_x = h, and the lift of x is (1 + g c_x)/(1 + g h), g = E^2 - 1: 1/E uncovered, E covered.  If every
-x has mean coverage h, the channel is epsilon-LIP.  Here a report is a pair (state, position):
-
-* the state j fixes the coverage c_jx of the few heavy values (the core), and with it the mass h - sum_core P_x c_jx
-  that the other values (the tail, mass T) must cover;
-* the tail values lie on a circle of M cells, each on a segment of cells in proportion to its prior; an arc of
-  L_j = M (h - sum_core P_x c_jx)/T cells starts at the position, and a tail value is covered as far as the arc covers
-  its segment.  The position is uniform, so the mean coverage of a tail value is E[L_j]/M = h.
-
-An empty core is the plain arc mechanism.  The order of the tail on the circle does not change the histogram error,
-because a value's distribution of coverage depends on its length and the arc's only; values keep their own order.
-
-What is sampled.  All randomness is three words uniform on {0, ..., 2^w - 1}, w = `word_bits`:
-
-    word 1 picks the state: state j gets counts[row][j] of the 2^w words; a core value has its own row, the tail one;
-    word 2 says, for a tail value, whether the position ignores the value (words below base[j]) or which cell of the
-           arc lies on the value: cell t = (word 2 - base[j]) // step[j], so arc cells get step[j] words each and the
-           last one the remainder; the arc is (2^w - base[j])/step[j] = L_j cells long;
-    word 3 picks uniformly the position (floor(word M / 2^w)) or the value's cell u (likewise); position = u - t.
-
-There is no rejection and no floating point: Q(report|x) is an exact multiple of 2^-3w, given by `word_triples`.
+A report is state · 2^32 + position: nobody outside this room takes it apart.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from itertools import accumulate, pairwise
-from math import gcd
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import NDArray
 
-Words = npt.NDArray[np.uint64]
-Integers = npt.NDArray[np.int64]
+from tacit.exact import Floats, Integers, exact_ratio
+from tacit.mechanism.core_tail_histogram import histogram_gains, posterior_sum
+from tacit.mechanism.core_tail_rule import POSITION_BITS, WORDS_PER_SAMPLE, CoreState, CoreTailRule, Words
+from tacit.mechanism.levels import Audit, Belief, Notion, bounded_audit, bounded_belief
+from tacit.mechanism.protocol import Estimator, NotEstimableError, RandomWords, Reading, Received
+from tacit.mechanism.stand_in import StandIn
+from tacit.mechanism.table_sampler import CHUNK
+from tacit.prior import Prior, Value
+from tacit.task import Histogram, Task
 
-WORDS_PER_SAMPLE = 3
-POSITION_BITS = 32
-COVERAGE_UNIT = 1 << 48
-
-
-@dataclass(frozen=True)
-class CoreState:
-    """One coverage of the core: `weight` is proportional to its probability.
-
-    Core value number i (by place in `CoreTail.core`) is covered if bit i of `covered` is set, to the degree
-    n/2^48 if (i, n) is in `parts`, and not at all otherwise.
-    """
-
-    weight: int
-    covered: int
-    parts: tuple[tuple[int, int], ...] = ()
-
-    def fits(self, size: int) -> bool:
-        """Return whether the weight is positive and the coverage is in [0, 1] and about `size` values only."""
-        parts = all(0 <= place < size and 0 <= n <= COVERAGE_UNIT for place, n in self.parts)
-        return self.weight > 0 and 0 <= self.covered < 1 << size and parts
-
-    def coverage(self, size: int) -> list[int]:
-        """Return the coverage of `size` core values in units of 2^-48."""
-        units = [COVERAGE_UNIT * (self.covered >> place & 1) for place in range(size)]
-        for place, units_covered in self.parts:
-            units[place] = units_covered
-        return units
+#: The prior check counts reports by state and by this many equal slices of positions.
+_SLICES = 16
 
 
 @dataclass(frozen=True)
-class CoreTail:
-    """A core-and-tail channel on the prior `weights[x]`/sum(weights); see the module's docstring.
+class CoreTail(CoreTailRule):
+    """A core-tail rule as a mechanism: it serves histograms, and is read with the prior only."""
 
-    where: `core` lists the heavy values, `share` = h, `growth` = g, a hair below E^2 - 1 to leave room for
-    rounding, `states` are the coverages of the core, `word_bits` = w.
+    kind: ClassVar[str] = "core-tail"
 
-    >>> arc = CoreTail((1, 1, 1, 1, 1, 1, 1, 1), (), Fraction(1, 4), Fraction(8), (CoreState(1, 0),))
-    >>> arc.cells, arc.sample_one(3, (0, 2**64 - 1, 0))
-    (8, 2)
-    """
+    @property
+    def n_possible_reports(self) -> None:
+        """Positions on a circle are too many to be listed."""
+        return None
 
-    weights: tuple[int, ...]
-    core: tuple[int, ...]
-    share: Fraction
-    growth: Fraction
-    states: tuple[CoreState, ...]
-    word_bits: int = 64
-
-    def __post_init__(self) -> None:
-        if min(self.weights) <= 0:
-            raise ValueError("Every weight must be positive: a value of zero prior has no guarantee. Drop or floor it.")
-        size = len(self.core)
-        if list(self.core) != sorted(set(self.core) & set(range(len(self.weights)))) or size == len(self.weights):
-            raise ValueError("The 'core' must be increasing value indices that leave at least one value to the tail.")
-        if not (0 < self.share < 1 and self.growth > 0):
-            raise ValueError(f"The 'share' must be in (0, 1), 'growth' positive. Got {self.share} and {self.growth}.")
-        if not self.states or not all(state.fits(size) for state in self.states):
-            raise ValueError("The 'states' must be at least one, of positive weight, each within the core and [0, 1].")
-        if not 2 <= self.word_bits <= 64:
-            raise ValueError(f"The 'word_bits' must be in 2..64. Got {self.word_bits}.")
-
-    # -- the circle ---------------------------------------------------------------------------------------------
+    # -- the promise ---------------------------------------------------------------------------------------------
 
     @cached_property
-    def tail(self) -> tuple[int, ...]:
-        """The values on the circle, in their own order."""
-        core = set(self.core)
-        return tuple(value for value in range(len(self.weights)) if value not in core)
+    def _range(self) -> tuple[Fraction, Fraction]:
+        return self.lift_range()
 
-    @cached_property
-    def tail_sums(self) -> tuple[int, ...]:
-        """Running sums of the tail's weights, from 0 to its total."""
-        return tuple(accumulate((self.weights[value] for value in self.tail), initial=0))
+    def audit(self, prior: Prior) -> Audit:
+        """Bounds of the levels, proved in integers; they name no witness."""
+        self._check_prior(prior)
+        return bounded_audit(prior, *self._range)
 
-    @cached_property
-    def cells(self) -> int:
-        """M: one cell per unit of the tail's weights, so that segments are exact, unless that exceeds 2^(w/2).
+    def keeps(self, prior: Prior, notion: Notion, epsilon: Fraction) -> bool:
+        """Whether the bounds keep a promise, decided exactly; MIP by the upper level, which bounds it."""
+        levels = self.audit(prior)
+        level = {"lip": levels.lip, "ldp": levels.ldp, "min_lift": levels.lip_lower}.get(notion, levels.lip_upper)
+        return level.holds(epsilon)
 
-        Coarse cells lose less than fine ones: arcs then start on segment boundaries more often.
-        """
-        return min(self._units, 1 << self.word_bits // 2)
+    def belief(self, prior: Prior, value: Value) -> Belief:
+        """A range in which a report can put the belief that someone holds `value`."""
+        self._check_prior(prior)
+        return bounded_belief(prior, value, *self._range)
 
-    @cached_property
-    def _units(self) -> int:
-        return self.tail_sums[-1] // gcd(*(self.weights[value] for value in self.tail))
+    def _check_prior(self, prior: Prior) -> None:
+        if self.weights != prior.on_support().weights:
+            raise ValueError("This mechanism was made for another prior.")
 
-    @cached_property
-    def boundaries(self) -> tuple[int, ...]:
-        """First cell of each tail value, then M: floor(M * running sum / total), exact when M is not capped."""
-        total = self.tail_sums[-1]
-        return tuple(self.cells * part // total for part in self.tail_sums)
+    # -- reports -------------------------------------------------------------------------------------------------
 
-    @cached_property
-    def lengths(self) -> tuple[int, ...]:
-        """Cells of each tail value; one that rounds to none uses the cell it starts in."""
-        return tuple(max(1, b - a) for a, b in pairwise(self.boundaries))
+    @classmethod
+    def sampler(cls, mechanisms: Sequence[CoreTail], priors: Sequence[Prior]) -> CoreTailSampler:
+        """The randomizer of several core-tail mechanisms."""
+        return CoreTailSampler(mechanisms, priors)
 
-    # -- the words ----------------------------------------------------------------------------------------------
-
-    @cached_property
-    def coverage(self) -> tuple[tuple[int, ...], ...]:
-        """Coverage by state in units of 2^-48: a row for each core value, then the tail's L_j/M = (h - core mass)/T.
-
-        The tail's is rounded down and kept in [0, 1]; whatever that costs is in `counts`, hence in the audit.
-        """
-        by_state = [state.coverage(len(self.core)) for state in self.states]
-        wanted = sum(self.weights) * COVERAGE_UNIT * self.share
-        tail = []
-        for units in by_state:
-            mass = sum(self.weights[value] * n for value, n in zip(self.core, units, strict=True))
-            tail.append(min(max(int((wanted - mass) / self.tail_sums[-1]), 0), COVERAGE_UNIT))
-        return (*(tuple(units[place] for units in by_state) for place in range(len(self.core))), tuple(tail))
-
-    @cached_property
-    def counts(self) -> tuple[tuple[int, ...], ...]:
-        """Words per state: a row for each core value, then the tail's; every row sums to 2^w.
-
-        Row x is proportional to weight_j (1 + g c_jx), rounded by differences of floored running sums.
-        """
-        one, more = self.growth.denominator * COVERAGE_UNIT, self.growth.numerator
-        rows = []
-        for units in self.coverage:
-            ideal = (state.weight * (one + more * n) for state, n in zip(self.states, units, strict=True))
-            sums = tuple(accumulate(ideal, initial=0))
-            edges = [(part << self.word_bits) // sums[-1] for part in sums]
-            rows.append(tuple(b - a for a, b in pairwise(edges)))
-        return tuple(rows)
-
-    @cached_property
-    def base(self) -> tuple[int, ...]:
-        """Words 2 that ignore the value: ceil(2^w / (1 + g L_j/M))."""
-        size = 1 << self.word_bits
-        return tuple(-int(-size // (1 + self.growth * n / COVERAGE_UNIT)) for n in self.coverage[-1])
-
-    @cached_property
-    def step(self) -> tuple[int, ...]:
-        """Words 2 per covered cell: ceil(base g/M), so that full coverage has 1 + g times the words of none.
-
-        With `base` rounded up too, (2^w - base)/step <= L_j: an arc never exceeds the circle.
-        """
-        return tuple(-int(-base * self.growth // self.cells) for base in self.base)
-
-    @cached_property
-    def tables(self) -> tuple[Words, Words, Words, npt.NDArray[np.uint32], npt.NDArray[np.uint32]]:
-        """The same integers as arrays: state edges, last base word, step; by value (start, length - 1) and row.
-
-        A circle has at most 2^32 cells, so a start and a length less one fit 32 bits, side by side for one look-up.
-        """
-        edges = np.array([tuple(accumulate(row[:-1])) for row in self.counts], np.uint64)
-        last_base = np.array([base - 1 for base in self.base], np.uint64)
-        row = np.full(len(self.weights), len(self.core), np.uint32)
-        row[list(self.core)] = np.arange(len(self.core))
-        segments = np.zeros((len(self.weights), 2), np.uint32)
-        segments[list(self.tail), 0] = self.boundaries[:-1]
-        segments[list(self.tail), 1] = [length - 1 for length in self.lengths]
-        # A step beyond 2^w (an arc shorter than one cell) acts as the largest word: every quotient is 0.
-        step = np.array([min(step, (1 << 64) - 1) for step in self.step], np.uint64)
-        return edges, last_base, step, segments, row
-
-    def sample(self, values: npt.NDArray[np.integer[Any]], words: Words) -> Integers:
-        """Return the reports of many values: `sample_one` for each, with `words` of shape (n, 3)."""
-        if words.dtype != np.uint64 or words.shape != (len(values), WORDS_PER_SAMPLE):
-            raise ValueError(f"The 'words' must be uint64 of shape (n, 3), n values. Got {words.dtype}, {words.shape}.")
-        if len(values) and not 0 <= int(values.min()) <= int(values.max()) < len(self.weights):
-            raise ValueError(f"The 'values' must be indices in 0..{len(self.weights) - 1}. Some are outside.")
-        edges, last_base, step, segments, row_of = self.tables
-        row = row_of[values].astype(np.intp)
-        start, length = segments[values].astype(np.uint64).T
-        state = _rank(edges, row, words[:, 0])
-        reach = words[:, 1] - last_base[state] - np.uint64(1)
-        on_value = (row == len(self.core)) & (words[:, 1] > last_base[state])
-        position = _scale(words[:, 2], np.uint64(self.cells), self.word_bits)
-        cell = start + _scale(words[:, 2], length + np.uint64(1), self.word_bits)
-        around = (cell + np.uint64(self.cells) - reach // step[state]) % np.uint64(self.cells)
-        position = np.where(on_value, around, position)
-        return state << POSITION_BITS | position.astype(np.int64)
-
-    def sample_one(self, value: int, words: tuple[int, int, int]) -> int:
-        """Return the report state * 2^32 + position of `value`: a pure function of three uniform words."""
-        place = bisect_left(self.core, value)
-        in_core = place < len(self.core) and self.core[place] == value
-        row = self.counts[place if in_core else -1]
-        state = sum(edge <= words[0] for edge in accumulate(row[:-1]))
-        position = words[2] * self.cells >> self.word_bits
-        if not in_core and words[1] >= self.base[state]:
-            at = value - place
-            cell = self.boundaries[at] + (words[2] * self.lengths[at] >> self.word_bits)
-            position = (cell - (words[1] - self.base[state]) // self.step[state]) % self.cells
-        return state << POSITION_BITS | position
-
-    # -- exact probabilities ------------------------------------------------------------------------------------
-
-    def word_triples(self, value: int, report: int) -> int:
-        """Return the exact number of word triples, of 2^3w, for which `value` sends `report`.
-
-        It is counts * 2^w * b for a core value and counts * (base * b + sum over arc cells t of their words 2 times
-        the words 3 that pick cell position + t) for a tail value, b the words 3 that pick the position.
-        """
+    def can_send(self, report: int) -> bool:
+        """Whether there is such a state and such a position."""
         state, position = report >> POSITION_BITS, report & (1 << POSITION_BITS) - 1
-        size = 1 << self.word_bits
-        at_position = _words_below(position + 1, self.cells, size) - _words_below(position, self.cells, size)
-        place = bisect_left(self.core, value)
-        if place < len(self.core) and self.core[place] == value:
-            return self.counts[place][state] * size * at_position
-        at = value - place
-        whole, rest = divmod(size - self.base[state], self.step[state])
-        covered = self.step[state] * self._words_on(at, position, whole)
-        covered += rest * self._words_on(at, position + whole, 1)
-        return self.counts[-1][state] * (self.base[state] * at_position + covered)
+        return 0 <= state < len(self.states) and position < self.cells
 
-    def likelihood(self, value: int, report: int) -> Fraction:
-        """Return Q(report|value), exactly."""
-        return Fraction(self.word_triples(value, report), 1 << WORDS_PER_SAMPLE * self.word_bits)
+    def can_send_many(self, reports: Integers) -> NDArray[np.bool_]:
+        """The same for an array."""
+        state, position = reports >> POSITION_BITS, reports & ((1 << POSITION_BITS) - 1)
+        good: NDArray[np.bool_] = (reports >= 0) & (state < len(self.states)) & (position < self.cells)
+        return good
 
-    def state_probabilities(self) -> tuple[Fraction, ...]:
-        """Return lambda_j, the probability of each state under the prior, exactly; positions are uniform given it."""
-        scale = sum(self.weights) << self.word_bits
-        mass = [*(self.weights[value] for value in self.core), self.tail_sums[-1]]
-        columns = zip(*self.counts, strict=True)
-        return tuple(Fraction(sum(w * n for w, n in zip(mass, column, strict=True)), scale) for column in columns)
+    # -- what reports tell ---------------------------------------------------------------------------------------
 
-    def to_rows(self) -> list[list[int]]:
-        """Return the whole channel as `word_triples`, a row per value; for small circles only."""
-        reports = [state << POSITION_BITS | cell for state in range(len(self.states)) for cell in range(self.cells)]
-        return [[self.word_triples(value, report) for report in reports] for value in range(len(self.weights))]
+    @cached_property
+    def _gains(self) -> Floats:
+        return histogram_gains(self)
 
-    def _words_on(self, at: int, start: int, cells: int) -> int:
-        """Return how many words 3 pick a cell of tail segment `at` on the arc of `cells` from `start`."""
-        size, words = 1 << self.word_bits, 0
-        for turn in (0, self.cells):
-            first = min(max(start - turn - self.boundaries[at], 0), self.lengths[at])
-            last = min(max(start + cells - turn - self.boundaries[at], 0), self.lengths[at])
-            words += _words_below(last, self.lengths[at], size) - _words_below(first, self.lengths[at], size)
-        return words
+    def gain(self, prior: Prior, task: Task) -> float:
+        """Σ_x P_x² E[(lift_x − 1)²]."""
+        _check_task(task)
+        return float(self._gains.sum())
 
-    def levels(self) -> tuple[Fraction, Fraction]:
-        """Return exact bounds of the largest and the smallest lift Q(y|x)/lambda(y), over all values and reports.
+    def unbiased_variance(self, prior: Prior, task: Task) -> float:
+        """∞: one order on the circle does not tell the values apart."""
+        return float("inf")
 
-        Let A = counts, B = base, S = min(step, 2^w - base), and let b, floor or ceil of 2^w/M, be the words 3 of a
-        position.  The triples of report (j, s) are 2^w b A_xj for a core value, between A_j B_j b and
-        A_j (B_j b + S_j 2^w) for a tail value, and on average under the prior (times W = sum of weights)
+    def read(self, estimator: Estimator, prior: Prior, task: Task, received: Received) -> Reading:
+        """Posterior sums in O((N + d) log(N + d)); their spread at its mean under the prior: N times the MSE."""
+        _check_task(task)
+        if estimator != "mmse":
+            raise NotEstimableError(
+                f"The estimator {estimator!r} needs reports that tell all values apart, and this plan's mechanism for "
+                f"{len(prior):,} values has none. Use 'mmse', or plan again with the aim 'unbiased'."
+            )
+        inside = list(prior.support)
+        p = prior.probabilities[inside]
+        estimate, variance = np.zeros((2, len(prior)))
+        estimate[inside] = posterior_sum(self, received.reports, received.weights)
+        variance[inside] = float(received.squares.sum()) * np.maximum(p * (1 - p) - self._gains, 0.0)
+        highest, lowest = self._range
+        return Reading(estimate, variance, float(p.max()) * float(highest - lowest))
 
-            2^w b sum_core w_x A_xj + T_w A_j (B_j b + 2^w ((2^w - B_j)/M +- S_j delta)).
+    def check_cells(self, prior: Prior, received: Received) -> tuple[Floats, Floats]:
+        """Counts by state and slice of positions, and their probabilities."""
+        shares = np.array([float(share) for share in self.state_marginal()])
+        slices = np.diff([-(-edge * self.cells // _SLICES) for edge in range(_SLICES + 1)]) / self.cells
+        state, position = received.reports >> POSITION_BITS, received.reports & ((1 << POSITION_BITS) - 1)
+        seen = np.zeros(len(shares) * _SLICES)
+        np.add.at(seen, state * _SLICES + position * _SLICES // self.cells, received.counts)
+        return seen, np.outer(shares, slices).ravel()
 
-        delta bounds |prior mass of the arc - L_j/M|: with F(t) the tail prior's mass before cell t (for the u that
-        word 3 really picks), M F(t) - t interpolates the rounding of boundaries, in [0, 1) and 0 if they are exact,
-        plus less than M/2^w for rounding word 3.  An arc's mass is a mean of differences of F, so delta = 1/M (or 0)
-        + 2^-w.  Each lift is a ratio of functions linear in b, so b at its two ends is the worst case.
-        """
-        size, total = 1 << self.word_bits, sum(self.weights)
-        delta = Fraction(int(self.cells < self._units), self.cells) + Fraction(1, size)
-        highest, lowest = Fraction(0), Fraction(total)
-        for j, (base, step, tail) in enumerate(zip(self.base, self.step, self.counts[-1], strict=True)):
-            rows = [row[j] for row in self.counts[:-1]]
-            per_cell = min(step, size - base)
-            core = sum(self.weights[x] * count for x, count in zip(self.core, rows, strict=True))
-            for b in {size // self.cells, -(-size // self.cells)}:
-                arc = Fraction(size * (size - base), self.cells)
-                mean = size * b * core + self.tail_sums[-1] * tail * (base * b + arc)
-                slack = self.tail_sums[-1] * tail * size * per_cell * delta
-                upper = max(size * b * max(rows, default=0), tail * (base * b + per_cell * size))
-                lower = min(size * b * min(rows, default=size), tail * base * b)
-                if mean <= slack:  # Words too short to tell: W is more than any lift can be.
-                    return Fraction(total), Fraction(0)
-                highest = max(highest, upper * total / (mean - slack))
-                lowest = min(lowest, lower * total / (mean + slack))
-        return highest, lowest
-
-    def audit(self, ratio: Fraction) -> bool:
-        """Return whether 1/ratio <= lift <= ratio holds for every value and report, in exact arithmetic."""
-        highest, lowest = self.levels()
-        return highest <= ratio and lowest * ratio >= 1
+    # -- the contract --------------------------------------------------------------------------------------------
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what a plan holds beside the prior: integers below 2^53, larger ones as strings, O(states) of them."""
+        """What a plan holds beside the prior: integers below 2^53, larger ones as strings, O(states) of them."""
         return {
-            "kind": "core-tail",
+            "kind": self.kind,
             "core": list(self.core),
             "share": str(self.share),
             "growth": str(self.growth),
@@ -327,39 +137,63 @@ class CoreTail:
         }
 
     @classmethod
-    def from_dict(cls, plan: Mapping[str, Any], weights: Sequence[int]) -> CoreTail:
-        """Read what `to_dict` wrote, for the prior `weights`; the tables are rebuilt, by integers only."""
+    def from_dict(cls, data: Mapping[str, Any], prior: Prior) -> CoreTail:
+        """Read what `to_dict` wrote; the tables are rebuilt, by integers only."""
         states = tuple(
             CoreState(weight, int(covered, 16), tuple((i, n) for i, n in parts))
-            for weight, covered, parts in plan["states"]
+            for weight, covered, parts in data["states"]
         )
-        share, growth = Fraction(plan["share"]), Fraction(plan["growth"])
-        return cls(tuple(weights), tuple(plan["core"]), share, growth, states, plan["word_bits"])
+        share, growth = exact_ratio(data["share"]), exact_ratio(data["growth"])
+        return cls(prior.on_support().weights, tuple(data["core"]), share, growth, states, data["word_bits"])
 
 
-def _words_below(cells: int, length: int, size: int) -> int:
-    """Return how many words w < size have floor(w * length / size) < cells: ceil(cells * size / length)."""
-    return -(-cells * size // length)
+class CoreTailSampler:
+    """Core-tail mechanisms with their stand-ins, ready to draw."""
+
+    def __init__(self, mechanisms: Sequence[CoreTail], priors: Sequence[Prior]) -> None:
+        self._members = [(each, StandIn(prior)) for each, prior in zip(mechanisms, priors, strict=True)]
+
+    def one(self, member: int, position: int, words: RandomWords) -> int:
+        """One respondent's report."""
+        mechanism, stand_in = self._members[member]
+        inside = stand_in.one(position, words)
+        first, second, third = (words.integer(mechanism.word_bits) for _ in range(WORDS_PER_SAMPLE))
+        return mechanism.sample_one(inside, (first, second, third))
+
+    def many(self, members: Integers, positions: Integers, words: RandomWords) -> Integers:
+        """A report for each respondent, one mechanism after the other."""
+        if len(self._members) == 1:
+            return self._of(0, positions, words)
+        reports = np.empty(len(positions), dtype=np.int64)
+        for member in range(len(self._members)):
+            mine = np.flatnonzero(members == member)
+            reports[mine] = self._of(member, positions[mine], words)
+        return reports
+
+    def _of(self, member: int, positions: Integers, words: RandomWords) -> Integers:
+        mechanism, stand_in = self._members[member]
+        reports = np.empty(len(positions), dtype=np.int64)
+        for start in range(0, len(positions), CHUNK):
+            part = slice(start, start + CHUNK)
+            inside = stand_in.many(positions[part], words)
+            drawn = words.draw(len(inside) * WORDS_PER_SAMPLE, 64).reshape(-1, WORDS_PER_SAMPLE)
+            if mechanism.word_bits < 64:
+                drawn = drawn >> np.uint64(64 - mechanism.word_bits)
+            reports[part] = compiled_sample(mechanism, inside, drawn)
+        return reports
 
 
-def _rank(edges: Words, row: npt.NDArray[np.intp], word: Words) -> Integers:
-    """Return how many entries of `edges[row]` are at most `word`, by binary search in every row at once."""
-    low, high = np.zeros(len(row), np.int64), np.full(len(row), edges.shape[1])
-    for _ in range(edges.shape[1].bit_length()):
-        middle = (low + high) // 2
-        below = (low < high) & (edges[row, np.minimum(middle, edges.shape[1] - 1)] <= word)
-        low, high = np.where(below, middle + 1, low), np.where(below, high, middle)
-    return low
+def compiled_sample(mechanism: CoreTailRule, values: Integers, words: Words) -> Integers:
+    """`CoreTailRule.sample` compiled: the reports of many values, a pure function of three 64-bit words for each."""
+    if mechanism.word_bits != 64:
+        return mechanism.sample(values, words)
+    from tacit.mechanism import kernels
+
+    reports = np.empty(len(values), dtype=np.int64)
+    kernels.core_tail(values, words, *mechanism.tables, np.uint64(mechanism.cells), len(mechanism.core), reports)
+    return reports
 
 
-def _scale(word: Words, length: Words | np.uint64, word_bits: int) -> Words:
-    """Return floor(word * length / 2^word_bits) without overflow, for length <= 2^32.
-
-    With word = a 2^32 + b, the 64-bit case is (a length + floor(b length / 2^32)) / 2^32: each term fits 64 bits.
-    """
-    half = np.uint64(32)
-    if word_bits <= 32:
-        return word * length >> np.uint64(word_bits)
-    low_bits = np.uint64(word_bits - 32)
-    high_part, low_part = word >> low_bits, word & (np.uint64(1) << low_bits) - np.uint64(1)
-    return high_part * length + (low_part * length >> low_bits) >> half
+def _check_task(task: Task) -> None:
+    if not isinstance(task, Histogram):
+        raise NotEstimableError(f"This mechanism serves histograms only. Got {type(task).__name__} instead.")

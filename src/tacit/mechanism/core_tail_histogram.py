@@ -1,9 +1,9 @@
-"""The histogram under a core-and-tail channel: error, posteriors and their sums, without a d x d table.
+"""The histogram under a core-tail channel: error, posteriors and their sums, without a d × d table.
 
-Symbols as in `core_tail`: q_xj = counts/2^w is the probability of state j given a core value x (q_j for the tail),
-lambda_j = sum_x P_x q_xj that of the state, beta_j = base/2^w, L_j the arc length and M the cells.  The lift is
+Symbols as in `core_tail_rule`: q_xj = counts/2^w is the probability of state j given a core value x (q_j for the tail),
+λ_j = Σ_x P_x q_xj that of the state, β_j = base/2^w, L_j the arc length and M the cells.  The lift is
 
-    core:  q_xj / lambda_j          tail:  (q_j / lambda_j) (beta_j + (1 - beta_j) (M / L_j) c),   c the arc's coverage.
+    core:  q_xj / λ_j          tail:  (q_j / λ_j) (β_j + (1 - β_j) (M / L_j) c),   c the arc's coverage.
 
 Floating point.  Positions count as equally likely here; they are to within a relative M/2^w, plus E/M where segments
 are rounded, so results are accurate to about 1e-12 for M up to 2^24 and 1e-8 at the largest circle, 2^32.
@@ -14,12 +14,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from tacit.mechanism.core_tail import POSITION_BITS, CoreTail
-
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
+from tacit.exact import Floats, Integers
+from tacit.mechanism.core_tail_rule import POSITION_BITS, CoreTailRule
 
 
 @dataclass(frozen=True)
@@ -34,7 +31,7 @@ class _Lifts:
     arc: Floats
 
 
-def _lifts(channel: CoreTail) -> _Lifts:
+def _lifts(channel: CoreTailRule) -> _Lifts:
     size = 1 << channel.word_bits
     total = sum(channel.weights)
     prior = np.array([weight / total for weight in channel.weights])
@@ -49,14 +46,14 @@ def _lifts(channel: CoreTail) -> _Lifts:
 
 
 def mean_square_coverage(length: Floats, arc: float, cells: int) -> Floats:
-    """Return E[c^2] of segments of `length` cells under an arc of `arc` cells placed uniformly on the circle.
+    """Return E[c²] of segments of `length` cells under an arc of `arc` cells placed uniformly on the circle.
 
-    With n = `length`, L = `arc`, f its fractional part and M = `cells`, M n^2 E[c^2] is the sum over pairs of
-    cells of the number of arcs that cover both, R(k) = L - k for cells k >= 1 apart, R(0) = L - f + f^2:
+    With n = `length`, L = `arc`, f its fractional part and M = `cells`, M n² E[c²] is the sum over pairs of
+    cells of the number of arcs that cover both, R(k) = L - k for cells k ≥ 1 apart, R(0) = L - f + f²:
 
-        n R(0) + 2 sum_{k=1}^{min(n-1, L)} (n-k)(L-k) + 2 sum_{k>=1} k (L-M+n-k)+       (the last: around the circle)
+        n R(0) + 2 Σ_{k=1}^{min(n-1, L)} (n-k)(L-k) + 2 Σ_{k≥1} k (L-M+n-k)+       (the last: around the circle)
 
-    which is n^2 L - n(n^2-1)/3 - n f(1-f) when the segment fits inside and outside the arc.
+    which is n² L - n(n²-1)/3 - n f(1-f) when the segment fits inside and outside the arc.
     """
     whole = np.floor(arc)
     near = np.minimum(length - 1.0, whole)
@@ -67,8 +64,8 @@ def mean_square_coverage(length: Floats, arc: float, cells: int) -> Floats:
     return square
 
 
-def histogram_gains(channel: CoreTail) -> Floats:
-    """Return P_x^2 E[(lift_x - 1)^2] for every value x: what one report removes from the variance P_x (1 - P_x)."""
+def histogram_gains(channel: CoreTailRule) -> Floats:
+    """Return P_x² E[(lift_x - 1)²] for every value x: what one report removes from the variance P_x (1 - P_x)."""
     lifts = _lifts(channel)
     gains = np.empty(len(lifts.prior))
     gains[list(channel.core)] = (lifts.core - 1.0) ** 2 @ lifts.probability
@@ -83,18 +80,18 @@ def histogram_gains(channel: CoreTail) -> Floats:
     return result
 
 
-def histogram_gain(channel: CoreTail) -> float:
-    """Return the squared error that one report removes from sum_x P_x (1 - P_x)."""
+def histogram_gain(channel: CoreTailRule) -> float:
+    """Return the squared error that one report removes from Σ_x P_x (1 - P_x)."""
     return float(histogram_gains(channel).sum())
 
 
-def histogram_mse(channel: CoreTail) -> float:
-    """Return the mean squared error per respondent, summed over the histogram: sum P(1-P) - gain."""
+def histogram_mse(channel: CoreTailRule) -> float:
+    """Return the mean squared error per respondent, summed over the histogram: Σ P(1-P) - gain."""
     prior = _lifts(channel).prior
     return float(prior @ (1.0 - prior)) - histogram_gain(channel)
 
 
-def posterior_sum(channel: CoreTail, reports: Integers, counts: Integers | None = None) -> Floats:
+def posterior_sum(channel: CoreTailRule, reports: Integers, counts: Integers | Floats | None = None) -> Floats:
     """Return for every value x the sum over `reports` of Pr(x|report) = P_x lift, in O((n + d) log(n + d)).
 
     With `counts`, report i came counts[i] times.
@@ -121,7 +118,7 @@ def posterior_sum(channel: CoreTail, reports: Integers, counts: Integers | None 
     return total
 
 
-def posterior(channel: CoreTail, report: int) -> Floats:
+def posterior(channel: CoreTailRule, report: int) -> Floats:
     """Return Pr(x|report) for every value x."""
     return posterior_sum(channel, np.array([report], np.int64))
 

@@ -25,11 +25,11 @@ def table(rows: Any, words: Any, last: Any, guide: Any, shift: Any, reports: Any
 
 
 @numba.njit(parallel=True, nogil=True, cache=True)
-def circle(
+def core_tail(
     values: Any, words: Any, edges: Any, last_base: Any, step: Any, segments: Any, row_of: Any, cells: Any,
     tail_row: Any, reports: Any,
 ) -> None:  # fmt: skip
-    """`CoreTail.sample_one` for arrays, without branches on the value or on its words.
+    """`CoreTailRule.sample_one` for arrays, without branches on the value or on its words.
 
     Everything is computed and then chosen: words are random, so branches on them would be mispredicted.
     """

@@ -1,27 +1,43 @@
-"""What a device does to an answer: the matrix Q(y|x) in exact integers over one denominator."""
+"""The mechanism `table`: the matrix Q(y|x) in exact integers over one denominator, written out.
+
+The rule is the same in every implementation of Tacit, whatever the language: with A the integer row of the answer x,
+over 2^w, and u a uniform integer below 2^w,
+
+    report = the number of reports y with A_x0 + … + A_xy ≤ u.
+
+So report y is sent for exactly A_xy of the 2^w words: the realised probability is the stated one, with no float, no
+rejection and no rounding on the way.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.prior import Floats, Prior, Value
-
-Integers = NDArray[np.object_]
+from tacit.exact import BigIntegers, Floats, Integers, exact_integers
+from tacit.mechanism.information import Information
+from tacit.mechanism.levels import Audit, Belief, Notion
+from tacit.mechanism.protocol import Estimator, Reading, Received
+from tacit.mechanism.rows import common_rows, to_words
+from tacit.mechanism.table_audit import audit_table, ldp_level, lift_levels, mip_holds, table_belief
+from tacit.mechanism.table_reading import read_table
+from tacit.mechanism.table_sampler import TableSampler
+from tacit.prior import Prior, Value
+from tacit.task import Task, centred
 
 
 @dataclass(frozen=True, eq=False)
 class Channel:
-    """An immutable randomizer: an input x is reported as output y with probability weights[x, y] / denominator.
+    """An immutable randomizer: an input x is reported as y with probability weights[x, y] / denominator.
 
-    The inputs are the prior's values, zero-prior ones included. An output is an index; its label is the value that
-    is closest to the truth on average (see `label_outputs`), so that a single report still reads as an answer.
+    The inputs are the prior's values, zero-prior ones included. A report is an index; its label is the value that
+    is closest to the truth on average (see `label_reports`), so that a single report still reads as an answer.
 
     >>> prior = Prior.of({"yes": 0.5, "no": 0.5})
     >>> channel = Channel.from_weights(prior, [[3, 1], [1, 3]])
@@ -32,8 +48,10 @@ class Channel:
     ('yes', 'no')
     """
 
+    kind: ClassVar[str] = "table"
+
     values: tuple[Value, ...]
-    weights: Integers
+    weights: BigIntegers
     denominator: int
     labels: tuple[Value, ...]
 
@@ -42,13 +60,27 @@ class Channel:
         """From rows of non-negative integers, one row for each value of the prior, all with the same sum."""
         weights = _checked(prior, rows)
         weights.flags.writeable = False
-        chosen = label_outputs(prior, weights) if labels is None else tuple(labels)
+        chosen = label_reports(prior, weights) if labels is None else tuple(labels)
         if len(chosen) != weights.shape[1]:
-            raise ValueError(f"A channel needs one label for each output. Got {len(chosen)} for {weights.shape[1]}.")
+            raise ValueError(f"A channel needs one label for each report. Got {len(chosen)} for {weights.shape[1]}.")
         return cls(prior.values, weights, int(weights[0].sum()), chosen)
 
+    @classmethod
+    def from_matrix(cls, prior: Prior, matrix: Any, *, bits: int = 64) -> Channel:
+        """From a matrix of probabilities, a row for each value, as researchers have it: rounded to integers over 2^b.
+
+        Nothing is promised about it: `audit` says which levels it really reaches. To make a matrix keep a promise in
+        spite of rounding, see `round_channel`.
+
+        >>> from tacit import audit
+        >>> prior = Prior.of({"yes": 0.1, "no": 0.9})
+        >>> audit(Channel.from_matrix(prior, np.array([[0.75, 0.25], [0.25, 0.75]])), prior).ldp.ratio
+        Fraction(3, 1)
+        """
+        return cls.from_weights(prior, to_words(common_rows(prior, matrix), bits))
+
     @property
-    def n_outputs(self) -> int:
+    def n_possible_reports(self) -> int:
         """How many different reports there are."""
         return int(self.weights.shape[1])
 
@@ -59,10 +91,106 @@ class Channel:
         array.flags.writeable = False
         return array
 
-    def marginal_weights(self, prior: Prior) -> Integers:
+    # -- the promise ---------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _audits(self) -> dict[Prior, Audit]:
+        return {}
+
+    def audit(self, prior: Prior) -> Audit:
+        """Every level under the prior, with witnesses; computed once for each prior."""
+        if prior not in self._audits:
+            self._audits[prior] = audit_table(self, prior)
+        return self._audits[prior]
+
+    def keeps(self, prior: Prior, notion: Notion, epsilon: Fraction) -> bool:
+        """Whether it keeps a promise, decided exactly."""
+        self.check_prior(prior)
+        if notion == "mip":
+            return mip_holds(self, prior, epsilon)
+        if notion == "ldp":
+            return ldp_level(self).holds(epsilon)
+        upper, lower = lift_levels(self, prior)
+        return (notion == "min_lift" or upper.holds(epsilon)) and (notion == "pml" or lower.holds(epsilon))
+
+    def belief(self, prior: Prior, value: Value) -> Belief:
+        """The exact range in which a report can put the belief that someone holds `value`."""
+        return table_belief(self, prior, value)
+
+    # -- reports -------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def sampler(cls, mechanisms: Sequence[Channel], priors: Sequence[Prior]) -> TableSampler:
+        """The randomizer of several tables, which are stacked."""
+        return TableSampler([(channel.weights, channel.denominator) for channel in mechanisms])
+
+    def can_send(self, report: int) -> bool:
+        """Whether there is such a report."""
+        return 0 <= report < self.n_possible_reports
+
+    def can_send_many(self, reports: Integers) -> NDArray[np.bool_]:
+        """The same for an array."""
+        good: NDArray[np.bool_] = (reports >= 0) & (reports < self.n_possible_reports)
+        return good
+
+    # -- what reports tell ---------------------------------------------------------------------------------------
+
+    def gain(self, prior: Prior, task: Task) -> float:
+        """Σ_y λ_y |E[g|y] − E g|²: the part of the prior variance that one report removes."""
+        means = (self.lifts(prior) - 1.0) * prior.probabilities @ centred(prior, task)
+        return float(self.marginal(prior) @ (means**2).sum(axis=1))
+
+    def unbiased_variance(self, prior: Prior, task: Task) -> float:
+        """tr(gᵀ J⁻¹ g) − |E g|² on the support; ∞ where the reports do not determine g."""
+        inside = list(prior.support)
+        g = task.g(prior)[inside]
+        information = Information.of(self.lifts(prior)[:, inside], self.marginal(prior))
+        if not information.determines(g):
+            return float("inf")
+        mean = prior.probabilities[inside] @ g
+        return float(information.quadratic(g).sum() - mean @ mean)
+
+    def read(self, estimator: Estimator, prior: Prior, task: Task, received: Received) -> Reading:
+        """The total of `task` over those who sent the reports."""
+        dense = np.zeros((3, self.n_possible_reports))
+        dense[:, received.reports] = received.weights, received.squares, received.counts
+        return read_table(self, estimator, prior, task, *dense)
+
+    def check_cells(self, prior: Prior, received: Received) -> tuple[Floats, Floats]:
+        """Counts of all reports, and λ."""
+        counts = np.zeros(self.n_possible_reports)
+        counts[received.reports] = received.counts
+        return counts, self.marginal(prior)
+
+    # -- the contract --------------------------------------------------------------------------------------------
+
+    def to_dict(self) -> dict[str, Any]:
+        """Integers as strings, and labels as positions in the domain."""
+        position = {value: x for x, value in enumerate(self.values)}
+        return {
+            "kind": self.kind,
+            "denominator": str(self.denominator),
+            "labels": [position[label] for label in self.labels],
+            "rows": [[str(cell) for cell in row] for row in self.weights],
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any], prior: Prior) -> Channel:
+        """The inverse of `to_dict`."""
+        rows = [exact_integers(row) for row in data["rows"]]
+        channel = cls.from_weights(prior, rows, [prior.values[x] for x in data["labels"]])
+        if str(channel.denominator) != data["denominator"]:
+            raise ValueError("The rows of a mechanism must sum to its denominator.")
+        if channel.denominator & (channel.denominator - 1):
+            raise ValueError("The denominator of a mechanism must be a power of two, so that devices can draw from it.")
+        return channel
+
+    # -- the matrix ----------------------------------------------------------------------------------------------
+
+    def marginal_weights(self, prior: Prior) -> BigIntegers:
         """λ(y) · denominator · prior.total, as exact integers."""
         self.check_prior(prior)
-        marginal: Integers = np.array(prior.weights, dtype=object) @ self.weights
+        marginal: BigIntegers = np.array(prior.weights, dtype=object) @ self.weights
         return marginal
 
     def marginal(self, prior: Prior) -> Floats:
@@ -71,7 +199,7 @@ class Channel:
         return array
 
     def lifts(self, prior: Prior) -> Floats:
-        """v_y(x) = Q(y|x)/λ(y) as a float array of shape (outputs, values); 1 where the report is never sent."""
+        """v_y(x) = Q(y|x)/λ(y) as a float array of shape (reports, values); 1 where the report is never sent."""
         marginal = self.marginal_weights(prior)
         sent = marginal > 0
         safe = np.where(sent, marginal, 1)
@@ -80,43 +208,43 @@ class Channel:
         return lifts.T
 
     def posterior(self, prior: Prior) -> Floats:
-        """Pr(x|y) = P(x) v_y(x), as a float array of shape (outputs, values)."""
+        """Pr(x|y) = P(x) v_y(x), as a float array of shape (reports, values)."""
         posterior: Floats = self.lifts(prior) * prior.probabilities
         return posterior
 
-    def exact_posterior(self, prior: Prior, output: int) -> tuple[Fraction, ...]:
-        """Pr(x | Y = output) for every x, as exact rationals.
+    def exact_posterior(self, prior: Prior, report: int) -> tuple[Fraction, ...]:
+        """Pr(x | report) for every x, as exact rationals.
 
         >>> prior = Prior.of({"yes": 0.1, "no": 0.9})
         >>> Channel.from_weights(prior, [[3, 1], [1, 3]]).exact_posterior(prior, 0)
         (Fraction(1, 4), Fraction(3, 4))
         """
-        joint = np.array(prior.weights, dtype=object) * self.weights[:, output]
+        joint = np.array(prior.weights, dtype=object) * self.weights[:, report]
         total = joint.sum()
         if total == 0:
-            raise ValueError(f"Output {output} is never sent under this prior, so it has no posterior.")
+            raise ValueError(f"Report {report} is never sent under this prior, so it has no posterior.")
         return tuple(Fraction(weight, total) for weight in joint)
 
     def then(self, other: Channel) -> Channel:
         """The product: release through `self`, then release the same value again through `other`.
 
-        Its outputs are pairs (y, y') in row-major order. Use it to audit repeated releases, whose LIP levels do
+        Its reports are pairs (y, y') in row-major order. Use it to audit repeated releases, whose LIP levels do
         not simply add.
         """
         if other.values != self.values:
             raise ValueError("Both channels must have the same inputs.")
-        d, first, second = len(self.values), self.n_outputs, other.n_outputs
+        d, first, second = len(self.values), self.n_possible_reports, other.n_possible_reports
         joint = (self.weights[:, :, None] * other.weights[:, None, :]).reshape(d, first * second)
         return Channel.from_weights(Prior.uniform(self.values), joint)
 
     def cascade(self, rows: Any) -> Channel:
-        """Post-processing: output y becomes z with probability proportional to the integers rows[y][z].
+        """Post-processing: report y becomes z with probability proportional to the integers rows[y][z].
 
         It can only lower every privacy level (data processing).
         """
         after = np.array(rows, dtype=object)
-        if after.ndim != 2 or after.shape[0] != self.n_outputs:
-            raise ValueError(f"Post-processing needs one row for each of the {self.n_outputs} outputs.")
+        if after.ndim != 2 or after.shape[0] != self.n_possible_reports:
+            raise ValueError(f"Post-processing needs one row for each of the {self.n_possible_reports} reports.")
         return Channel.from_weights(Prior.uniform(self.values), self.weights @ after)
 
     def check_prior(self, prior: Prior) -> None:
@@ -125,17 +253,17 @@ class Channel:
             raise ValueError("The prior must have the channel's inputs, in the same order.")
 
     def __repr__(self) -> str:
-        return f"Channel({len(self.values)} values → {self.n_outputs} reports, denominator {self.denominator})"
+        return f"Channel({len(self.values)} values → {self.n_possible_reports} reports, denominator {self.denominator})"
 
 
-def label_outputs(prior: Prior, weights: Integers) -> tuple[Value, ...]:
+def label_reports(prior: Prior, weights: BigIntegers) -> tuple[Value, ...]:
     """The value that each report should be read as: the paper's MAE criterion (its Eq. 13), decided exactly.
 
     For numeric values the posterior median, which minimises E|X − label|; for names the most likely value, which
     minimises Pr(X ≠ label). Ties go to the first value. A report that only impossible values send is labelled as
     if the prior were uniform.
 
-    >>> label_outputs(Prior.of({0: 0.9, 1: 0.1}), np.array([[3, 1], [1, 3]], dtype=object))
+    >>> label_reports(Prior.of({0: 0.9, 1: 0.1}), np.array([[3, 1], [1, 3]], dtype=object))
     (0, 0)
     """
     joint = np.array(prior.weights, dtype=object)[:, None] * weights
@@ -166,7 +294,7 @@ def mean_absolute_error(channel: Channel, prior: Prior) -> float:
     return float((joint * distance).sum())
 
 
-def _checked(prior: Prior, rows: Any) -> Integers:
+def _checked(prior: Prior, rows: Any) -> BigIntegers:
     """A fresh object array of Python ints; errors name the row or the cell."""
     cells = [[_integer(cell, x, y) for y, cell in enumerate(row)] for x, row in enumerate(rows)]
     if len(cells) != len(prior) or not cells[0]:
@@ -189,7 +317,7 @@ def _checked(prior: Prior, rows: Any) -> Integers:
 def _integer(cell: Any, x: int, y: int) -> int:
     integer = cell if type(cell) is int else int(cell)
     if integer != cell:
-        raise ValueError(f"The weights of a channel must be integers. Row {x}, output {y} is {cell!r}.")
+        raise ValueError(f"The weights of a channel must be integers. Row {x}, report {y} is {cell!r}.")
     if integer < 0:
-        raise ValueError(f"The weights of a channel must not be negative. Row {x}, output {y} is {cell!r}.")
+        raise ValueError(f"The weights of a channel must not be negative. Row {x}, report {y} is {cell!r}.")
     return integer

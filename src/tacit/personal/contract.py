@@ -24,7 +24,7 @@ from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache, cached_property
+from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -32,12 +32,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.exact import Number, at_most_exp, budget, exp_below
-from tacit.mechanism.table import Channel
+from tacit.exact import Floats, Integers, Number, at_most_exp, budget, exp_below
+from tacit.mechanism import Channel
+from tacit.mechanism.protocol import RandomWords
 from tacit.plan.contract import PlanError, read_json, task_from_dict, task_to_dict, value_from_text
 from tacit.plan.saving import write_text
-from tacit.prior import Floats, Prior, Value
-from tacit.randomize.randomness import RandomWords, SecureWords
+from tacit.prior import Prior, Value
+from tacit.randomize import secure_words
 from tacit.task import Task, WeightedSum
 
 FORMAT = 1
@@ -51,10 +52,8 @@ _LEAST_TRUTH = 100
 _CHUNK = 2**16
 _SHOWN_ROWS = 5
 
-Integers64 = NDArray[np.int64]
 
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class PersonalPlan:
     """The contract for individual priors: what is asked, the budget, and the rule from a prior to a channel.
 
@@ -85,7 +84,11 @@ class PersonalPlan:
     ) -> PersonalPlan:
         """A plan with the largest bound r ≤ e^ε that fits the resolution."""
         exact = budget(epsilon)
-        return cls(task, tuple(values), exact, resolution, largest_bound(exact, resolution), word_bits, question)
+        bound = largest_bound(exact, resolution)
+        return cls(
+            task=task, values=tuple(values), epsilon=exact, resolution=resolution, bound=bound, word_bits=word_bits,
+            question=question,
+        )  # fmt: skip
 
     def __post_init__(self) -> None:
         d, a, b = len(self.values), self.bound.numerator, self.bound.denominator
@@ -160,9 +163,15 @@ class PersonalPlan:
         try:
             domain = data["domain"]
             values = tuple(value_from_text(text) if domain["numeric"] else text for text in domain["values"])
-            task, bound = task_from_dict(data["task"], values), Fraction(data["bound"])
-            sizes = int(data["resolution"]), bound, int(data["word_bits"])
-            plan = cls(task, values, budget(data["epsilon"]), *sizes, data["question"])
+            plan = cls(
+                task=task_from_dict(data["task"], values),
+                values=values,
+                epsilon=budget(data["epsilon"]),
+                resolution=int(data["resolution"]),
+                bound=Fraction(data["bound"]),
+                word_bits=int(data["word_bits"]),
+                question=data["question"],
+            )
             stated = data["hash"]
         except (KeyError, TypeError, AttributeError, IndexError) as error:
             raise PlanError(f"This plan is malformed: {type(error).__name__} at {error}.") from error
@@ -201,7 +210,7 @@ def largest_bound(epsilon: Fraction, resolution: int) -> Fraction:
     return Fraction((p * b - 1) // q, b)
 
 
-def prior_rows(plan: PersonalPlan, priors: Any) -> Integers64:
+def prior_rows(plan: PersonalPlan, priors: Any) -> Integers:
     """Priors as an array of n rows of d integers that sum to D; for two values the second numbers alone will do.
 
     >>> from tacit import Survey
@@ -219,7 +228,7 @@ def prior_rows(plan: PersonalPlan, priors: Any) -> Integers64:
     return rows
 
 
-def as_rows(plan: PersonalPlan, priors: Any) -> Integers64:
+def as_rows(plan: PersonalPlan, priors: Any) -> Integers:
     """The same without a look at the numbers."""
     array, d = np.asarray(priors), len(plan.values)
     if array.dtype.kind not in "iu" and array.size:
@@ -232,7 +241,7 @@ def as_rows(plan: PersonalPlan, priors: Any) -> Integers64:
     return array
 
 
-def valid_rows(plan: PersonalPlan, rows: Integers64) -> NDArray[np.bool_]:
+def valid_rows(plan: PersonalPlan, rows: Integers) -> NDArray[np.bool_]:
     """Which rows are priors of the plan's resolution."""
     # By columns: numpy is slow along short rows.
     good, total = np.ones(len(rows), dtype=bool), np.zeros(len(rows), dtype=np.int64)
@@ -243,7 +252,7 @@ def valid_rows(plan: PersonalPlan, rows: Integers64) -> NDArray[np.bool_]:
     return good
 
 
-def channels(plan: PersonalPlan, columns: Integers64) -> tuple[Integers64, Integers64]:
+def channels(plan: PersonalPlan, columns: Integers) -> tuple[Integers, Integers]:
     """C of shape (d, n) and S of shape (n,) for priors in columns (d, n), checked against the definition of LIP.
 
     The check: b·Λ ≤ a·D·C and b·D·(S + C) ≤ a·Λ for every report of a possible value, exact in 64 bits.
@@ -261,7 +270,7 @@ def channels(plan: PersonalPlan, columns: Integers64) -> tuple[Integers64, Integ
     return common, truth
 
 
-def reports_for(plan: PersonalPlan, priors: Any, answers: Any, words: Any) -> Integers64:
+def reports_for(plan: PersonalPlan, priors: Any, answers: Any, words: Any) -> Integers:
     """The reports for given words of w bits: the number of cumulative weights that are at most the word."""
     rows, held = prior_rows(plan, priors), np.asarray(answers)
     if held.dtype.kind not in "iu" or held.shape != (len(rows),) or len(words) != len(rows):
@@ -276,7 +285,7 @@ def reports_for(plan: PersonalPlan, priors: Any, answers: Any, words: Any) -> In
     return reports
 
 
-def _apply(plan: PersonalPlan, columns: Integers64, held: Any, words: Integers64, reports: Integers64) -> None:
+def _apply(plan: PersonalPlan, columns: Integers, held: Any, words: Integers, reports: Integers) -> None:
     common, truth = channels(plan, columns)
     outside = np.flatnonzero(columns[held, np.arange(len(held))] == 0)
     below, share = np.zeros_like(truth), np.zeros(len(outside), dtype=np.int64)
@@ -289,7 +298,7 @@ def _apply(plan: PersonalPlan, columns: Integers64, held: Any, words: Integers64
         reports += edges <= words
 
 
-def perturb(plan: PersonalPlan, priors: Any, answers: Any, words: RandomWords | None = None) -> Integers64:
+def perturb(plan: PersonalPlan, priors: Any, answers: Any, words: RandomWords | None = None) -> Integers:
     """A report for each respondent, with fresh secure words.
 
     `priors` are rows of integers over the plan's resolution (for two values, the second value's integers), `answers`
@@ -300,16 +309,11 @@ def perturb(plan: PersonalPlan, priors: Any, answers: Any, words: RandomWords | 
     >>> perturb(plan, np.array([100, 250, 999]), np.array([0, 1, 1])).shape
     (3,)
     """
-    drawn = (words or _secure()).draw(len(answers), 32)
+    drawn = (words or secure_words()).draw(len(answers), 32)
     return reports_for(plan, priors, answers, drawn >> np.uint32(32 - plan.word_bits))
 
 
 def report(plan: PersonalPlan, prior: Sequence[int] | int, position: int, words: RandomWords | None = None) -> int:
     """One respondent's report."""
     row = plan.rows(prior)[position]
-    return bisect_right(list(accumulate(row[:-1])), (words or _secure()).integer(plan.word_bits))
-
-
-@cache
-def _secure() -> SecureWords:
-    return SecureWords()
+    return bisect_right(list(accumulate(row[:-1])), (words or secure_words()).integer(plan.word_bits))

@@ -1,4 +1,4 @@
-"""Individual priors at the curator: counts per prior and report, and the total with its interval.
+"""Individual priors at the collector: counts per prior and report, and the total with its interval.
 
 Reports are kept with their priors. The channel of a prior has Q(k|x) = c_k + s·1{x = k} (`tacit.personal`), so both
 estimators have a closed form for each prior, with p the prior, λ_k = s·p_k + c_k and ḡ = Σ p_x g(x):
@@ -17,14 +17,13 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tacit.estimates.prior_check import MIN_EXPECTED, PriorCheck
-from tacit.estimates.total import Estimate, Row, project_to_counts
-from tacit.personal.contract import Integers64, PersonalPlan, as_rows, channels, prior_rows, valid_rows
-from tacit.prior import Floats
+from tacit.estimates.rows import Estimate, Row, possible_totals, row_values
+from tacit.exact import Floats, Integers
+from tacit.personal.contract import PersonalPlan, as_rows, channels, prior_rows, valid_rows
 from tacit.tally import UNIT, Counts
-from tacit.task import Histogram, Survey, WeightedSum
+from tacit.task import WeightedSum
 
 #: Weights t(k) worked on at a time: priors × reports × components.
 _CHUNK = 2**20
@@ -41,7 +40,7 @@ class PersonalTally:
     """
 
     plan: str
-    priors: Integers64
+    priors: Integers
     counts: Counts
     refused: int = 0
 
@@ -51,6 +50,7 @@ class PersonalTally:
     ) -> PersonalTally:
         """Count reports that came with these priors (and with public weights and offsets, for a weighted sum).
 
+        >>> from tacit import Survey
         >>> plan = PersonalPlan.of(Survey("yes"), ["no", "yes"], 1, 1000)
         >>> PersonalTally.of(plan, [100, 250, 100], [1, 0, 1]).to_dict()["priors"]
         [[750, 250], [900, 100]]
@@ -115,7 +115,7 @@ def estimate(
 ) -> Estimate:
     """The total over the people of a tally, as `tacit.estimates.estimate` gives it for groups.
 
-    `influence` is the most that one forged report can move a row while its prior is the one the curator holds.
+    `influence` is the most that one forged report can move a row while its prior is the one the collector holds.
     """
     if estimator not in ("mmse", "unbiased"):
         raise ValueError(f"The 'estimator' of a personal plan must be mmse or unbiased. Got {estimator!r} instead.")
@@ -135,17 +135,24 @@ def estimate(
         reach = t.max(axis=1, where=possible, initial=-np.inf) - t.min(axis=1, where=possible, initial=np.inf)
         influence = max(influence, float(reach.max()))
     errors = np.sqrt(np.maximum(variance, 0.0))
-    shown = _projected(plan, total, tally.n_reports) if project else total
+    shown = possible_totals(plan.task, total, tally.n_reports) if project else total
     width = float(ndtri(0.5 + level / 2)) * errors
-    columns = zip(_row_values(plan), shown, errors, total - width, total + width, strict=True)
-    rows = tuple(Row(value, *map(float, numbers)) for value, *numbers in columns)
+    values, names = row_values(plan.task, plan.values), ("estimate", "standard_error", "low", "high")
+    columns = zip(shown.tolist(), errors.tolist(), (total - width).tolist(), (total + width).tolist(), strict=True)
+    rows = tuple(
+        Row(value=value, **dict(zip(names, cells, strict=True))) for value, cells in zip(values, columns, strict=True)
+    )
     checks = (check_priors(plan, tally.priors, times),) if tally.n_reports else ()
-    return Estimate(tally.n_reports, estimator, level, rows, checks, influence, project)
+    return Estimate(
+        n_reports=tally.n_reports, estimator=estimator, level=level, rows=rows, prior_check=checks,
+        influence=influence, projected=project,
+    )  # fmt: skip
 
 
 def expected_mse(plan: PersonalPlan, priors: Any) -> Floats:
     """Each person's part of the expected squared error of the mmse estimate, Σ_k λ_k Σ_c Var(g_c|k); parts add up.
 
+    >>> from tacit import Survey
     >>> plan = PersonalPlan.of(Survey("yes"), ["no", "yes"], 1, 1000)
     >>> expected_mse(plan, [100, 500]).round(6).tolist()
     [0.079138, 0.150106]
@@ -157,7 +164,7 @@ def expected_mse(plan: PersonalPlan, priors: Any) -> Floats:
     return error
 
 
-def check_priors(plan: PersonalPlan, priors: Integers64, times: Floats) -> PriorCheck:
+def check_priors(plan: PersonalPlan, priors: Integers, times: Floats) -> PriorCheck:
     """Do the reports contradict the priors? `times` counts, for each prior, how often each report came.
 
     Under the priors, with N_i people of prior i, the vector U = (Σ_i (n_ik − N_i λ_ik))_k has mean zero and covariance
@@ -183,16 +190,16 @@ def check_priors(plan: PersonalPlan, priors: Integers64, times: Floats) -> Prior
     scale = np.sqrt(np.maximum(np.diag(covariance), 0.0))
     kept = np.flatnonzero(often & (scale > 1e-9 * np.sqrt(people.sum())))
     if not len(kept):
-        return PriorCheck(None, 0.0, 0, 1.0)
+        return PriorCheck(group=None, statistic=0.0, degrees=0, p_value=1.0)
     correlations = covariance[np.ix_(kept, kept)] / np.outer(scale[kept], scale[kept])
     spread, directions = np.linalg.eigh(correlations)
     seen = spread > _SMALLEST_SPREAD
     parts = directions.T[seen] @ (score[kept] / scale[kept])
     statistic, degrees = float((parts**2 / spread[seen]).sum()), int(seen.sum())
-    return PriorCheck(None, statistic, degrees, float(chdtrc(degrees, statistic)))
+    return PriorCheck(group=None, statistic=statistic, degrees=degrees, p_value=float(chdtrc(degrees, statistic)))
 
 
-def _weights(plan: PersonalPlan, priors: Integers64, estimator: str) -> tuple[Floats, Floats]:
+def _weights(plan: PersonalPlan, priors: Integers, estimator: str) -> tuple[Floats, Floats]:
     """t(k) and the variance it stands for, per prior, report and component of g."""
     # Differences from the middle of g, so that a large offset does not cancel.
     middle = plan.g.mean(axis=0)
@@ -210,7 +217,7 @@ def _weights(plan: PersonalPlan, priors: Integers64, estimator: str) -> tuple[Fl
     return middle + solved, (spread - common[:, None] @ spread) / truth[:, :, None]
 
 
-def _chances(plan: PersonalPlan, priors: Integers64) -> tuple[Floats, Floats, Floats]:
+def _chances(plan: PersonalPlan, priors: Integers) -> tuple[Floats, Floats, Floats]:
     """c and λ of shape (priors, reports), s of shape (priors, 1)."""
     common, truth = (part / 2.0**plan.word_bits for part in channels(plan, np.ascontiguousarray(priors.T)))
     return common.T, truth[:, None], truth[:, None] * priors / plan.resolution + common.T
@@ -235,7 +242,7 @@ def _parts(plan: PersonalPlan, size: int) -> Iterator[slice]:
     return (slice(start, start + step) for start in range(0, size, step))
 
 
-def _distinct(rows: Integers64, total: int) -> tuple[Integers64, NDArray[np.int64]]:
+def _distinct(rows: Integers, total: int) -> tuple[Integers, Integers]:
     """The different rows in lexicographic order, and which of them each row is."""
     bits, d = total.bit_length(), rows.shape[1]
     if bits * (d - 1) > 62:
@@ -247,16 +254,3 @@ def _distinct(rows: Integers64, total: int) -> tuple[Integers64, NDArray[np.int6
         keys = (keys << bits) | units
     _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
     return rows[first], inverse.astype(np.int64)
-
-
-def _row_values(plan: PersonalPlan) -> list[Any]:
-    if isinstance(plan.task, Histogram):
-        return list(plan.values)
-    return [plan.task.wanted[0] if isinstance(plan.task, Survey) and len(plan.task.wanted) == 1 else None]
-
-
-def _projected(plan: PersonalPlan, total: Floats, n_reports: int) -> Floats:
-    if isinstance(plan.task, Histogram):
-        return project_to_counts(total, n_reports)
-    clipped: Floats = np.clip(total, 0.0, n_reports) if isinstance(plan.task, Survey) else total
-    return clipped

@@ -2,13 +2,12 @@
 
 For two values the column `prior` has the probability of the second one; for more, the columns `prior_<value>` have one
 probability each. The result has the same columns with integers over the plan's resolution: they are what the report is
-read with, so they travel with it (or the curator joins them from the table that they came from).
+read with, so they travel with it (or the collector joins them from the table that they came from).
 """
 
 from __future__ import annotations
 
 import json
-from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -17,14 +16,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tacit.files.answers import BadRowsError, OnUnknown, PerturbSummary, Write, writing
-from tacit.files.reading import MISSING, REPORT, UNKNOWN, InputError, Matcher, Progress, Source, format_of, reading
-from tacit.files.tallies import numbers_of, reports_of
-from tacit.personal.contract import Integers64, PersonalPlan, perturb
+from tacit.exact import Floats, Integers
+from tacit.files.answers import BadRows, OnUnknown, PerturbSummary, Write, check_on_unknown, writing
+from tacit.files.cells import MISSING, UNKNOWN, Matcher, numbers_of, reports_of
+from tacit.files.reading import REPORT, InputError, Progress, Source, format_of, reading
+from tacit.mechanism.protocol import RandomWords
+from tacit.personal.contract import PersonalPlan, perturb
 from tacit.personal.estimates import PersonalTally
 from tacit.plan.saving import write_text
-from tacit.prior import Floats
-from tacit.randomize.randomness import RandomWords
 
 #: Probabilities are read to 12 decimals; from there on everything is integers.
 _DECIMALS = 10**12
@@ -35,7 +34,7 @@ _SHOWN_ROWS = 5
 _CHUNK = 2**13
 
 
-def quantise(plan: PersonalPlan, probabilities: Any) -> Integers64:
+def quantise(plan: PersonalPlan, probabilities: Any) -> Integers:
     """Probabilities to integers that sum to the plan's resolution D: largest remainder, and no possible value lost.
 
     Probabilities are read to 12 decimals and scaled to sum to one. A positive one worth less than 1/D gets one unit;
@@ -60,7 +59,7 @@ def quantise(plan: PersonalPlan, probabilities: Any) -> Integers64:
     return result
 
 
-def _shared_out(columns: Floats, total: int) -> Integers64:
+def _shared_out(columns: Floats, total: int) -> Integers:
     """The rule of `quantise`, for priors in columns (d, n)."""
     fine, single = np.rint(columns * _DECIMALS).astype(np.int64), np.zeros(columns.shape, dtype=bool)
     while True:
@@ -74,7 +73,7 @@ def _shared_out(columns: Floats, total: int) -> Integers64:
     share = fine * units // whole
     remainder = fine * units - share * whole
     left = units - share.sum(axis=0)
-    result: Integers64 = share + single
+    result: Integers = share + single
     # One more unit where fewer than `left` remainders come first: the larger ones, and equal ones of later values.
     for k, mine in enumerate(remainder):
         before = (remainder[:k] > mine).sum(axis=0) + (remainder[k + 1 :] >= mine).sum(axis=0)
@@ -105,8 +104,7 @@ def perturb_file(
 
     Rows without an answer of the plan or without a distribution stop the run, or are skipped and counted.
     """
-    if on_unknown not in ("stop", "skip"):
-        raise InputError(f"The 'on_unknown' parameter must be 'stop' or 'skip'. Got '{on_unknown}' instead.")
+    check_on_unknown(on_unknown)
     if isinstance(keep, str):
         raise InputError(f"The 'keep' parameter must be a list of columns. Got the string '{keep}' instead.")
     priors = prior_columns(plan, prior_column)
@@ -119,7 +117,7 @@ def perturb_file(
         plain = [(name, kind.value_type if pa.types.is_dictionary(kind) else kind) for name, kind in types.items()]
         schema = pa.schema([*plain, *((name, pa.int64()) for name in [*priors, REPORT])])
         with writing(target, schema, target_format) as write:
-            return _perturb(plan, opened, (column, *priors), schema, write, on_unknown == "skip", words, progress)
+            return _perturb(plan, opened, (column, *priors), schema, write, on_unknown, words, progress)
 
 
 def _perturb(
@@ -128,21 +126,22 @@ def _perturb(
     columns: tuple[str, ...],
     schema: pa.Schema,
     write: Write,
-    skip: bool,
+    on_unknown: OnUnknown,
     words: RandomWords | None,
     progress: Progress | None,
 ) -> PerturbSummary:
-    match, bad = Matcher(plan.values, columns[0]), _BadRows(source)
+    match, bad = Matcher(plan.values, columns[0]), BadRows(source)
     rows = reports = 0
     for table in source.tables():
         values = match(table[columns[0]])
         beliefs = _two_columns(plan, _numbers(table, columns[1:]))
-        status = np.where(_is_distribution(beliefs), values, np.where(values < 0, values, _NO_PRIOR))
-        good = status >= 0
-        bad.note(rows, status)
+        believed = _is_distribution(beliefs)
+        good = believed & (values >= 0)
+        reasons = {"missing value": values == MISSING, "unknown value": values == UNKNOWN}
+        bad.note(rows, reasons | {"no probabilities that sum to one": ~believed})
         rows += len(good)
         # After a bad row there will be no result: the rest is read only to say how many there are.
-        if good.any() and (skip or not bad.counts):
+        if good.any() and (on_unknown == "skip" or not bad.counts):
             units = quantise(plan, beliefs[good])
             drawn = perturb(plan, units, values[good], words)
             kept = table.filter(pa.array(good))
@@ -152,10 +151,8 @@ def _perturb(
             reports += len(drawn)
         if progress is not None:
             progress(rows, source.total)
-    bad.finish()
-    if bad.counts and not skip:
-        raise bad.error()
-    return PerturbSummary(rows + len(source.malformed), reports, dict(bad.counts))
+    skipped = bad.finish(on_unknown)
+    return PerturbSummary(rows + len(source.malformed), reports, skipped)
 
 
 def tally_file(
@@ -208,44 +205,6 @@ def load_tally(plan: PersonalPlan, path: str | Path) -> PersonalTally:
         return PersonalTally.from_dict(plan, json.loads(Path(path).read_text(encoding="utf-8")))
     except (OSError, KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
         raise InputError(f"{path} is not a tally of this plan: {type(error).__name__} {error}") from error
-
-
-_NO_PRIOR = -3
-_REASONS = {MISSING: "missing value", UNKNOWN: "unknown value", _NO_PRIOR: "no probabilities that sum to one"}
-
-
-class _BadRows:
-    """Bad rows by reason: how many, and where the first ones are; never what is in them."""
-
-    def __init__(self, source: Source) -> None:
-        self._source = source
-        self.counts: dict[str, int] = defaultdict(int)
-        self._first: dict[str, list[int]] = defaultdict(list)
-
-    def note(self, start: int, status: NDArray[Any]) -> None:
-        """`start` rows came before these."""
-        for marker, reason in _REASONS.items():
-            found = np.flatnonzero(status == marker)
-            if len(found):
-                self.counts[reason] += len(found)
-                nth = found[: _SHOWN_ROWS - len(self._first[reason])]
-                self._first[reason] += [self._source.row_number(start + int(row) + 1) for row in nth]
-
-    def finish(self) -> None:
-        """Add what the reader left out."""
-        if self._source.malformed:
-            self.counts["wrong number of cells"] = len(self._source.malformed)
-            self._first["wrong number of cells"] = self._source.malformed[:_SHOWN_ROWS].tolist()
-
-    def error(self) -> BadRowsError:
-        parts = [
-            f"{reason}: {count} (first in rows {', '.join(map(str, self._first[reason]))})"
-            for reason, count in self.counts.items()
-        ]
-        return BadRowsError(
-            f"{self._source.name} has rows that the plan cannot randomize. {'; '.join(parts)}. "
-            "Correct them, or pass on_unknown='skip' to leave them out."
-        )
 
 
 def _numbers(table: pa.Table, names: Sequence[str]) -> Floats:

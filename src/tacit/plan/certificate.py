@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-Aim = Literal["mmse", "prior_free"]
+#: What a design is best for: the estimate that uses the prior, or the one that does not.
+Aim = Literal["mmse", "unbiased"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Certificate:
     """What a design achieves, per respondent, and a proven bound on what any channel under the same promise can.
 
-    `error` is the MSE of the MMSE estimate (aim "mmse") or the variance of the best unbiased estimate at the prior
-    (aim "prior_free"), computed from the integers of the finished channel; no channel has an error below `error_bound`.
-    `duals` prove the bound where it comes from a linear program: see `tacit.designs.verification`. `ldp_error` is the
-    error of the best LDP channel found for the same prior and ε, a yardstick; None where nobody looked.
+    `mse` is the error of the MMSE estimate if the prior is right, `unbiased_variance` the variance, at the prior, of
+    the best estimate that does not use it (∞ where there is none); both are computed from the integers of the finished
+    channel. No channel has less than `mse_lower_bound` and `unbiased_variance_lower_bound`; only the one that belongs
+    to the `aim` is worth a look. `duals` prove it where it comes from a linear program (`tacit.designs.verification`).
+    `ldp_mse` and `ldp_unbiased_variance` are those of the best LDP channel found for the same prior, ε and aim, a
+    yardstick; None where nobody looked.
     """
 
     aim: Aim
-    error: float
-    error_bound: float
+    mse: float
+    mse_lower_bound: float
+    unbiased_variance: float
+    unbiased_variance_lower_bound: float = 0.0
     prior_variance: float
     method: str
     status: str
@@ -28,51 +35,90 @@ class Certificate:
     seconds: float = 0.0
     duals: tuple[float, ...] | None = None
     notes: tuple[str, ...] = ()
-    ldp_error: float | None = None
+    ldp_mse: float | None = None
+    ldp_unbiased_variance: float | None = None
+
+    @property
+    def aimed(self) -> float:
+        """What the aim is about: `mse` or `unbiased_variance`."""
+        return self.mse if self.aim == "mmse" else self.unbiased_variance
+
+    @property
+    def aimed_lower_bound(self) -> float:
+        """No channel under the same promise has less."""
+        return self.mse_lower_bound if self.aim == "mmse" else self.unbiased_variance_lower_bound
+
+    @property
+    def ldp_aimed(self) -> float | None:
+        """The same of the best LDP channel found."""
+        return self.ldp_mse if self.aim == "mmse" else self.ldp_unbiased_variance
 
     @property
     def gain(self) -> float:
         """The part of the prior variance that a report removes."""
-        return self.prior_variance - self.error
+        return self.prior_variance - self.mse
 
     @property
     def gain_bound(self) -> float:
         """No channel under the same promise removes more."""
-        return self.prior_variance - self.error_bound
+        return self.prior_variance - self.mse_lower_bound
 
     @property
     def gap(self) -> float:
-        """What a better channel could still win: of the gain for "mmse", of the variance for "prior_free"."""
-        most = self.gain_bound if self.aim == "mmse" else self.error
-        return max(0.0, (self.error - self.error_bound) / most) if most > 0 else 0.0
+        """What a better channel could still win: of the gain for "mmse", of the variance for "unbiased"."""
+        most = self.gain_bound if self.aim == "mmse" else self.unbiased_variance
+        if not 0 < most < math.inf:
+            return 0.0
+        return max(0.0, (self.aimed - self.aimed_lower_bound) / most)
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON. Times and iterations are left out, so that the same design is the same text."""
         return {
             "aim": self.aim,
-            "error": self.error,
-            "error_bound": self.error_bound,
+            "mse": self.mse,
+            "mse_lower_bound": self.mse_lower_bound,
+            "unbiased_variance": _finite(self.unbiased_variance),
+            "unbiased_variance_lower_bound": self.unbiased_variance_lower_bound,
             "prior_variance": self.prior_variance,
             "gap": self.gap,
             "method": self.method,
             "status": self.status,
             "duals": None if self.duals is None else list(self.duals),
             "notes": list(self.notes),
-            "ldp_error": self.ldp_error,
+            "ldp_mse": self.ldp_mse,
+            "ldp_unbiased_variance": _finite(self.ldp_unbiased_variance),
         }
 
     @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Certificate:
-        """The inverse of `to_dict`."""
-        duals = data.get("duals")
+    def from_dict(cls, data: Mapping[str, Any]) -> Certificate:
+        """The inverse of `to_dict`; the names of version 0.1 are read too."""
+        data = _renamed(data)
+        duals, variance = data.get("duals"), data.get("unbiased_variance")
         return cls(
-            data["aim"],
-            data["error"],
-            data["error_bound"],
-            data["prior_variance"],
-            data["method"],
-            data["status"],
+            aim=data["aim"],
+            mse=data["mse"],
+            mse_lower_bound=data["mse_lower_bound"],
+            unbiased_variance=math.inf if variance is None else variance,
+            unbiased_variance_lower_bound=data["unbiased_variance_lower_bound"],
+            prior_variance=data["prior_variance"],
+            method=data["method"],
+            status=data["status"],
             duals=None if duals is None else tuple(duals),
             notes=tuple(data.get("notes", ())),
-            ldp_error=data.get("ldp_error"),
+            ldp_mse=data.get("ldp_mse"),
+            ldp_unbiased_variance=data.get("ldp_unbiased_variance"),
         )
+
+
+def _finite(number: float | None) -> float | None:
+    return None if number is None or math.isinf(number) else number
+
+
+def _renamed(data: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A certificate of version 0.1, which had one error and one bound, in today's names."""
+    if "error" not in data:
+        return data
+    if data["aim"] != "mmse":
+        raise ValueError("Certificates of version 0.1 for the aim 'prior_free' are not read; plan again.")
+    named = {"mse": "error", "mse_lower_bound": "error_bound", "ldp_mse": "ldp_error"}
+    return {**data, **{new: data.get(old) for new, old in named.items()}, "unbiased_variance_lower_bound": 0.0}

@@ -10,109 +10,110 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
-from tacit.exact import at_most_exp, budget, log_above
-from tacit.mechanism.auditing import Audit, Notion, audit, belief
-from tacit.mechanism.core_tail import POSITION_BITS, CoreTail
-from tacit.mechanism.table import Channel
+from tacit.exact import budget, exact_integers, exact_ratio
+from tacit.mechanism import KINDS, Audit, Mechanism, Notion, mse, unbiased_variance
 from tacit.plan.certificate import Certificate
 from tacit.plan.saving import write_text
 from tacit.prior import Prior, Value
-from tacit.task import Histogram, Sum, Survey, Task, WeightedSum
+from tacit.task import Histogram, Sum, Survey, Task, WeightedSum, prior_variance
 
 FORMAT = 1
 #: Derived fields: they are verified against the contract, not part of it, so the hash leaves them out.
 _DERIVED = ("certificate", "levels")
+#: Derived numbers are floats: two machines may differ by this share.
+_TOLERANCE = 1e-6
 
 
 class PlanError(ValueError):
     """A plan that cannot be used: malformed, altered, or not keeping its promise."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Group:
     """People who share a prior, a budget and a mechanism: an age band, a region, everybody (name None).
 
-    `weight` and `offset` are the group's a and b in a weighted sum Σ a·x + b.
+    `ldp_cap` is an LDP level that is promised as well. `weight` and `offset` are the group's a and b in a weighted sum
+    Σ a·x + b.
     """
 
     name: str | None
     prior: Prior
     epsilon: Fraction
-    mechanism: Channel | CoreTail
+    mechanism: Mechanism
     notion: Notion = "lip"
+    ldp_cap: Fraction | None = None
     weight: Fraction = Fraction(1)
     offset: Fraction = Fraction(0)
     certificate: Certificate | None = None
 
     @cached_property
-    def _audit(self) -> Audit:
-        assert isinstance(self.mechanism, Channel)
-        return audit(self.mechanism, self.prior)
+    def audit(self) -> Audit:
+        """The levels that the mechanism really reaches under the group's prior."""
+        return self.mechanism.audit(self.prior)
 
     @property
-    def odds_ratio(self) -> Fraction | None:
-        """The factor by which a report can move odds at most, whatever is believed; None if there is no bound."""
-        if isinstance(self.mechanism, CoreTail):
-            highest, lowest = self.mechanism.levels()
-            return highest / lowest
-        return self._audit.ldp.ratio
+    def promised(self) -> dict[Notion, Fraction]:
+        """All that is promised: a level for each notion."""
+        promised = {self.notion: self.epsilon}
+        if self.ldp_cap is not None:
+            # Beside a promise of LDP a cap can only tighten it.
+            promised["ldp"] = min(self.ldp_cap, promised.get("ldp", self.ldp_cap))
+        return promised
 
     @cached_property
     def levels(self) -> dict[str, float]:
-        """The exact privacy levels, rounded up."""
-        if isinstance(self.mechanism, CoreTail):
-            highest, lowest = self.mechanism.levels()
-            upper, lower = log_above(highest), log_above(1 / lowest)
-            # Mutual information is an average of log-lifts, and log-lifts are at most the upper level.
-            ldp = log_above(highest / lowest)
-            return {"lip": max(upper, lower), "lip_upper": upper, "lip_lower": lower, "ldp": ldp, "mip": upper}
-        levels = self._audit
+        """The same as numbers, rounded up."""
+        found = self.audit
         return {
-            "lip": levels.lip.epsilon,
-            "lip_upper": levels.lip_upper.epsilon,
-            "lip_lower": levels.lip_lower.epsilon,
-            "ldp": levels.ldp.epsilon,
-            "mip": levels.mip,
+            "lip": found.lip.epsilon,
+            "lip_upper": found.lip_upper.epsilon,
+            "lip_lower": found.lip_lower.epsilon,
+            "ldp": found.ldp.epsilon,
+            "mip": found.mip,
         }
-
-    @property
-    def report_range(self) -> tuple[int, int]:
-        """How many states and how many positions reports have; a table is a mechanism with one state."""
-        if isinstance(self.mechanism, CoreTail):
-            return len(self.mechanism.states), self.mechanism.cells
-        return 1, self.mechanism.n_outputs
-
-    def can_send(self, report: int) -> bool:
-        """Whether the mechanism has such a report."""
-        states, positions = self.report_range
-        state, position = report >> POSITION_BITS, report & (1 << POSITION_BITS) - 1
-        return 0 <= state < states and position < positions
 
     def check(self) -> None:
         """Raise `PlanError` with the witness unless the mechanism keeps the promise, exactly."""
-        name = "this plan" if self.name is None else f"group {self.name!r}"
-        stated = f"{name} states {self.notion.upper()} ε = {float(self.epsilon):g} but reaches"
-        if isinstance(self.mechanism, CoreTail):
-            if self.mechanism.weights != self.prior.on_support().weights:
-                raise PlanError(f"The mechanism of {name} was made for another prior.")
-            highest, lowest = self.mechanism.levels()
-            ratio = highest / lowest if self.notion == "ldp" else max(highest, 1 / lowest)
-            if not at_most_exp(ratio, self.epsilon):
-                raise PlanError(f"The promise is not kept: {stated} {log_above(ratio):.6g}.")
+        for notion, level in self.promised.items():
+            if self.mechanism.keeps(self.prior, notion, level):
+                continue
+            name = "this plan" if self.name is None else f"group {self.name!r}"
+            reached = self.levels["ldp" if notion == "ldp" else "lip"]
+            raise PlanError(
+                f"The promise is not kept: {name} states {notion.upper()} ε = {float(level):g} but reaches "
+                f"{reached:.6g}; {self.audit.witness}."
+            )
+
+    def check_derived(self, task: Task, levels: Mapping[str, float | None]) -> None:
+        """Raise `PlanError` unless what is stated beside the contract follows from it, as far as that is quickly found.
+
+        Levels may not be better than the real ones; the certificate's errors must be those of the mechanism. Bounds and
+        LDP's errors stay as the planner stated them: `tacit audit` looks for them again.
+        """
+        for name, level in levels.items():
+            if level is not None and level < self.levels.get(name, math.inf) * (1 - _TOLERANCE):
+                raise PlanError(f"This plan understates the {name} level of group {self.name!r}: {level}.")
+        stated = self.certificate
+        if stated is None:
             return
-        levels = self._audit
-        level = levels.ldp if self.notion == "ldp" else levels.lip
-        if not level.holds(self.epsilon):
-            witness = belief(self.mechanism, self.prior, level.value)
-            raise PlanError(f"The promise is not kept: {stated} {level.epsilon:.6g}; {witness}.")
+        found = {"prior_variance": prior_variance(self.prior, task), "mse": mse(self.mechanism, self.prior, task)}
+        if stated.unbiased_variance != math.inf:
+            found["unbiased_variance"] = unbiased_variance(self.mechanism, self.prior, task)
+        for name, number in found.items():
+            claim = getattr(stated, name)
+            # An error far below the variance is a difference of nearly equal floats.
+            rounding = 1e-12 * found["prior_variance"]
+            if not math.isclose(claim, number, rel_tol=_TOLERANCE, abs_tol=rounding):
+                raise PlanError(
+                    f"The certificate of group {self.name!r} states {name} = {claim}; its mechanism has {number:.9g}."
+                )
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON: the contract in integers and strings, then what is derived from it."""
@@ -120,10 +121,11 @@ class Group:
             "group": self.name,
             "epsilon": str(self.epsilon),
             "notion": self.notion,
+            **({} if self.ldp_cap is None else {"ldp_cap": str(self.ldp_cap)}),
             "prior": [str(weight) for weight in self.prior.weights],
             "weight": str(self.weight),
             "offset": str(self.offset),
-            "mechanism": _mechanism_to_dict(self.mechanism),
+            "mechanism": self.mechanism.to_dict(),
             "levels": {name: None if math.isinf(level) else level for name, level in self.levels.items()},
             "certificate": None if self.certificate is None else self.certificate.to_dict(),
         }
@@ -133,27 +135,36 @@ class Group:
         """The inverse of `to_dict`; levels are computed again."""
         if not isinstance(data["group"], str | None) or data["notion"] not in get_args(Notion):
             raise PlanError("A group needs a name that is a text or null, and a notion of privacy that is known.")
-        prior = Prior(values, _integers(data["prior"]))
+        if data["mechanism"]["kind"] not in KINDS:
+            raise PlanError(f"Unknown mechanism {data['mechanism']['kind']!r}. This version knows {', '.join(KINDS)}.")
+        prior = Prior(values, exact_integers(data["prior"]))
         certificate = data.get("certificate")
         return cls(
-            data["group"],
-            prior,
-            budget(_ratio(data["epsilon"])),
-            _mechanism_from_dict(data["mechanism"], prior),
-            data["notion"],
-            _ratio(data["weight"]),
-            _ratio(data["offset"]),
-            None if certificate is None else Certificate.from_dict(certificate),
+            name=data["group"],
+            prior=prior,
+            epsilon=budget(exact_ratio(data["epsilon"])),
+            mechanism=KINDS[data["mechanism"]["kind"]].from_dict(data["mechanism"], prior),
+            notion=data["notion"],
+            ldp_cap=budget(exact_ratio(data["ldp_cap"]), "ldp_cap") if "ldp_cap" in data else None,
+            weight=exact_ratio(data["weight"]),
+            offset=exact_ratio(data["offset"]),
+            certificate=None if certificate is None else Certificate.from_dict(certificate),
         )
 
 
 @dataclass(frozen=True)
 class Plan:
-    """A task and the groups it is asked of, all over the same values."""
+    """A task and the groups it is asked of, all over the same values.
+
+    Where answers may lie `between` the values, which then are numbers in ascending order, an answer is first rounded at
+    random to one of its two neighbours (`Randomizer.rounded`), so that its expectation stays what it is: a question for
+    a number needs no categories, and its sum is estimated as if the values were all there is.
+    """
 
     task: Task
     groups: tuple[Group, ...]
     question: str | None = None
+    between: bool = False
 
     def __post_init__(self) -> None:
         names = [group.name for group in self.groups]
@@ -161,15 +172,22 @@ class Plan:
             raise PlanError("A plan needs one unnamed group, or several groups with different names.")
         if any(group.prior.values != self.values for group in self.groups):
             raise PlanError("All groups of a plan must have the same values, in the same order.")
+        if self.between and not self._is_range():
+            raise PlanError("Answers between the values need a sum over at least two numbers in ascending order.")
         if not isinstance(self.task, Histogram):
             # Refuses a sum of names, or a survey of a value that is not there.
             self.task.g(self.groups[0].prior)
         for group in self.groups:
             group.check()
 
+    def _is_range(self) -> bool:
+        prior = self.groups[0].prior
+        ascending = prior.is_numeric and len(prior) > 1 and bool((prior.numbers[1:] > prior.numbers[:-1]).all())
+        return ascending and isinstance(self.task, Sum | WeightedSum)
+
     @property
     def values(self) -> tuple[Value, ...]:
-        """The domain: what a respondent can answer."""
+        """The domain: what a respondent can answer, or, `between`, the numbers that answers are rounded to."""
         return self.groups[0].prior.values
 
     def group(self, name: str | None) -> Group:
@@ -178,6 +196,24 @@ class Plan:
             if group.name == name:
                 return group
         raise KeyError(f"This plan has no group {name!r}.")
+
+    def expected_rmse(
+        self, shares: Sequence[Fraction], respondents: int, field: Literal["aimed", "prior_variance"] = "aimed"
+    ) -> float:
+        """√ of the expected squared error of the estimated total over that many respondents, as the planner stated it.
+
+        `shares` are the groups' parts of all respondents. The field "prior_variance" gives the error without any
+        report: what guessing from the prior costs.
+        """
+        if respondents < 1:
+            raise ValueError(f"There must be at least one respondent. Got {respondents}.")
+        total = 0.0
+        for group, share in zip(self.groups, shares, strict=True):
+            if group.certificate is None:
+                raise ValueError(f"Group {group.name!r} has no certificate, so nothing is known about its error.")
+            scale = float(group.weight) ** 2 if isinstance(self.task, WeightedSum) else 1.0
+            total += float(share) * respondents * scale * float(getattr(group.certificate, field))
+        return math.sqrt(total)
 
     @cached_property
     def hash(self) -> str:
@@ -190,7 +226,11 @@ class Plan:
             "tacit_plan": FORMAT,
             "question": self.question,
             "task": task_to_dict(self.task, self.groups[0].prior),
-            "domain": {"numeric": numeric, "values": [str(value) for value in self.values]},
+            "domain": {
+                "numeric": numeric,
+                "values": [str(value) for value in self.values],
+                **({"between": True} if self.between else {}),
+            },
             "groups": [group.to_dict() for group in self.groups],
         }
 
@@ -209,8 +249,12 @@ class Plan:
             domain = data["domain"]
             values = [value_from_text(text) if domain["numeric"] else text for text in domain["values"]]
             groups = tuple(Group.from_dict(group, values) for group in data["groups"])
-            plan = cls(task_from_dict(data["task"], values), groups, data.get("question"))
-            plan._check_derived(data["groups"])
+            between = domain.get("between", False)
+            if not isinstance(between, bool):
+                raise PlanError("The field 'between' of a domain must be true or false.")
+            plan = cls(task_from_dict(data["task"], values), groups, data.get("question"), between)
+            for group, stored in zip(plan.groups, data["groups"], strict=True):
+                group.check_derived(plan.task, stored.get("levels", {}))
             if not isinstance(plan.question, str | None) or plan.hash != data["hash"]:
                 raise PlanError("The question must be a text or null, and everything else written as Tacit writes it.")
         except PlanError:
@@ -220,13 +264,6 @@ class Plan:
         except (KeyError, TypeError, AttributeError, IndexError, ArithmeticError) as error:
             raise PlanError(f"This plan is malformed: {type(error).__name__} at {error}.") from error
         return plan
-
-    def _check_derived(self, stored: Sequence[Mapping[str, Any]]) -> None:
-        """Stated levels may not be better than the real ones."""
-        for group, data in zip(self.groups, stored, strict=True):
-            for name, level in data.get("levels", {}).items():
-                if level is not None and level < group.levels.get(name, math.inf) * (1 - 1e-9):
-                    raise PlanError(f"This plan understates the {name} level of group {group.name!r}: {level}.")
 
     def save(self, path: str | Path) -> None:
         """Write the plan as JSON, atomically."""
@@ -259,47 +296,6 @@ def contract_hash(data: Mapping[str, Any]) -> str:
     contract = {key: part for key, part in data.items() if key != "hash"} | {"groups": groups}
     text = json.dumps(contract, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode("utf-8")).hexdigest()
-
-
-def _mechanism_to_dict(mechanism: Channel | CoreTail) -> dict[str, Any]:
-    if isinstance(mechanism, CoreTail):
-        return mechanism.to_dict()
-    position = {value: x for x, value in enumerate(mechanism.values)}
-    return {
-        "kind": "table",
-        "denominator": str(mechanism.denominator),
-        "labels": [position[label] for label in mechanism.labels],
-        "rows": [[str(cell) for cell in row] for row in mechanism.weights],
-    }
-
-
-def _mechanism_from_dict(data: Mapping[str, Any], prior: Prior) -> Channel | CoreTail:
-    if data["kind"] == "core-tail":
-        _ratio(data["share"]), _ratio(data["growth"])
-        return CoreTail.from_dict(data, prior.on_support().weights)
-    if data["kind"] != "table":
-        raise PlanError(f"Unknown mechanism {data['kind']!r}.")
-    rows = [_integers(row) for row in data["rows"]]
-    channel = Channel.from_weights(prior, rows, [prior.values[x] for x in data["labels"]])
-    if str(channel.denominator) != data["denominator"]:
-        raise PlanError("The rows of a mechanism must sum to its denominator.")
-    if channel.denominator & (channel.denominator - 1):
-        raise PlanError("The denominator of a mechanism must be a power of two, so that devices can draw from it.")
-    return channel
-
-
-def _integers(texts: Sequence[str]) -> list[int]:
-    """Integers as the contract writes them: digits in strings, and nothing else that Python would read."""
-    if not isinstance(texts, list) or not all(re.fullmatch(r"-?[0-9]+", text) for text in texts):
-        raise PlanError("The integers of a plan must be lists of strings of digits.")
-    return [int(text) for text in texts]
-
-
-def _ratio(text: str) -> Fraction:
-    """A rational as the contract writes it. An exponent would ask for a number of any size."""
-    if not re.fullmatch(r"-?[0-9]{1,1000}(/0*[1-9][0-9]{0,999})?", text):
-        raise PlanError("The rationals of a plan must be written as integer or integer/integer, in strings.")
-    return Fraction(text)
 
 
 def task_to_dict(task: Task, prior: Prior) -> dict[str, Any]:

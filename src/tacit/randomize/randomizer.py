@@ -1,216 +1,123 @@
-"""The randomizer: a pure function from an answer and a random word to a report.
-
-The rule is the same in every implementation of Tacit, whatever the language: with A the channel's integer row for the
-answer x, over 2^w, and u a uniform integer below 2^w,
-
-    report = the number of outputs y with A_x0 + … + A_xy ≤ u.
-
-So report y is sent for exactly A_xy of the 2^w words: the realised probability is the stated one, with no float, no
-rejection and no rounding on the way.
-"""
+"""The randomizer of a plan: answers in, reports out. Every mechanism draws by its own rule, see `tacit.mechanism`."""
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Sequence
 from functools import cache, cached_property
-from itertools import accumulate
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tacit.mechanism.core_tail import WORDS_PER_SAMPLE, CoreTail
-from tacit.mechanism.table import Channel
-from tacit.plan.contract import Plan
-from tacit.prior import Prior
-from tacit.randomize.randomness import RandomWords, SecureWords, WordBits
-
-#: Slots per row of the table that a word's leading bits look up before thresholds are compared.
-_GUIDE_BITS = 10
-#: Reports drawn per call of the kernel: few enough to bound memory, enough to keep the threads busy.
-_CHUNK = 2**21
-
-Rows = NDArray[Any]
-Reports = NDArray[np.int64]
+from tacit.exact import Integers
+from tacit.mechanism import KINDS
+from tacit.mechanism.protocol import RandomWords, Sampler
+from tacit.plan import Plan
+from tacit.prior import Value
+from tacit.randomize.randomness import SecureWords
 
 
 class Randomizer:
-    """One or more channels, ready to be applied to one answer or to millions.
-
-    Row numbers count through the inputs of all channels in turn: the input x of channel c is row starts[c] + x.
-
-    >>> from tacit.prior import Prior
-    >>> from tacit.designs import optimal_binary
-    >>> randomizer = Randomizer([optimal_binary(Prior.of({"yes": 0.3, "no": 0.7}), 1)])
-    >>> randomizer.report(0) in (0, 1)
-    True
-    """
-
-    def __init__(self, channels: Sequence[Channel]) -> None:
-        self.starts = tuple(accumulate((len(channel.values) for channel in channels), initial=0))
-        self.word_bits = max(_word_bits(channel.denominator) for channel in channels)
-        self._thresholds = [
-            [threshold * 2**self.word_bits // channel.denominator for threshold in accumulate(row[:-1])]
-            for channel in channels
-            for row in channel.weights.tolist()
-        ]
-
-    def report_for(self, row: int, word: int) -> int:
-        """The report for a row and a word: the rule above, by bisection."""
-        return bisect_right(self._thresholds[row], word)
-
-    def report(self, row: int, words: RandomWords | None = None) -> int:
-        """One respondent's report, with a fresh secure word."""
-        return self.report_for(row, (words or _secure()).integer(self.word_bits))
-
-    def reports(self, rows: Rows, words: RandomWords | None = None) -> Reports:
-        """A report for each row, with fresh secure words."""
-        source = words or _secure()
-        reports = np.empty(len(rows), dtype=np.int64)
-        if self.word_bits > 64:
-            reports[:] = [self.report(int(row), source) for row in rows]
-            return reports
-        bits: WordBits = 32 if self.word_bits == 32 else 64
-        for start in range(0, len(rows), _CHUNK):
-            part = slice(start, start + _CHUNK)
-            self.apply(rows[part], source.draw(len(rows[part]), bits), reports[part])
-        return reports
-
-    def apply(self, rows: Rows, words: Any, reports: Reports) -> None:
-        """The rule for arrays: `reports` is overwritten. Rows must be valid row numbers."""
-        from tacit.mechanism import kernels
-
-        last, guide = self._tables
-        kernels.table(rows, words, last, guide, words.dtype.type(self.word_bits - _GUIDE_BITS), reports)
-
-    @cached_property
-    def _tables(self) -> tuple[Any, NDArray[np.uint32]]:
-        """The last word of each report, by row; and the report at which each slot of leading bits starts to look.
-
-        A slot starts beyond all reports whose words lie before it, so a report without words is never looked at.
-        """
-        width = max(len(row) for row in self._thresholds) + 1
-        words = np.uint32 if self.word_bits == 32 else np.uint64
-        last = np.full((len(self._thresholds), width), 2**self.word_bits - 1, dtype=words)
-        guide = np.zeros((len(self._thresholds), 2**_GUIDE_BITS), dtype=np.uint32)
-        slots = [slot << (self.word_bits - _GUIDE_BITS) for slot in range(2**_GUIDE_BITS)]
-        for x, row in enumerate(self._thresholds):
-            last[x, : len(row)] = [max(threshold - 1, 0) for threshold in row]
-            guide[x] = [bisect_right(row, slot) for slot in slots]
-        return last, guide
-
-
-class PlanRandomizer:
     """A plan, ready to randomize the answers of its groups.
 
-    Groups and answers are given as positions in `plan.groups` and `plan.values`; a report is an integer that means
-    something only together with its group. The holder of a zero-prior value in a core-and-tail group sends the report
-    of a stand-in drawn from the prior, which says nothing about them.
+    Groups and answers are given as positions in `plan.groups` and `plan.values` (`report`, `reports`) or as they are
+    called (`randomize`); a report is an integer that means something only together with its group. Unless words are
+    passed in, they come from a secure generator.
+
+    >>> from tacit import Histogram, Prior, make_plan
+    >>> randomizer = Randomizer(make_plan(Prior.of({"yes": 0.3, "no": 0.7}), Histogram(), epsilon=1))
+    >>> randomizer.randomize(["yes", "no", "no"]).shape
+    (3,)
     """
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
-        tables = [(k, group.mechanism) for k, group in enumerate(plan.groups) if isinstance(group.mechanism, Channel)]
-        self._table = Randomizer([channel for _, channel in tables]) if tables else None
-        self._starts = np.zeros(len(plan.groups), dtype=np.int64)
-        for (k, _), start in zip(tables, self._table.starts if self._table else (), strict=False):
-            self._starts[k] = start
-        self._implicit = {
-            k: (group.mechanism, _StandIn(group.prior))
-            for k, group in enumerate(plan.groups)
-            if isinstance(group.mechanism, CoreTail)
-        }
+        self._samplers: list[tuple[Sampler, list[int]]] = []
+        #: For each group: which sampler draws its reports, and the group's place among the members of that sampler.
+        self._places: list[tuple[int, int]] = [(0, 0)] * len(plan.groups)
+        for kind, mechanism in KINDS.items():
+            members = [k for k, group in enumerate(plan.groups) if group.mechanism.kind == kind]
+            if members:
+                for place, k in enumerate(members):
+                    self._places[k] = len(self._samplers), place
+                groups = [plan.groups[k] for k in members]
+                sampler = mechanism.sampler([group.mechanism for group in groups], [group.prior for group in groups])
+                self._samplers.append((sampler, members))
 
     def report(self, group: int, position: int, words: RandomWords | None = None) -> int:
         """One respondent's report."""
-        source = words or _secure()
-        if group not in self._implicit:
-            assert self._table is not None
-            return self._table.report(int(self._starts[group]) + position, source)
-        mechanism, stand_in = self._implicit[group]
-        inside = stand_in.one(position, source)
-        first, second, third = (source.integer(mechanism.word_bits) for _ in range(WORDS_PER_SAMPLE))
-        return mechanism.sample_one(inside, (first, second, third))
+        which, member = self._places[group]
+        return self._samplers[which][0].one(member, position, words or secure_words())
 
-    def reports(self, groups: Any, positions: Any, words: RandomWords | None = None) -> Reports:
+    def reports(self, groups: Any, positions: Any, words: RandomWords | None = None) -> Integers:
         """A report for each respondent."""
-        source = words or _secure()
-        if not self._implicit:
-            assert self._table is not None
-            return self._table.reports(self._rows(groups, positions), source)
-        if len(self.plan.groups) == 1:
-            return self._circle(0, positions, source)
-        reports = np.empty(len(positions), dtype=np.int64)
-        in_table = ~np.isin(groups, list(self._implicit))
-        if in_table.any() and self._table is not None:
-            reports[in_table] = self._table.reports(self._rows(groups[in_table], positions[in_table]), source)
-        for k in self._implicit:
-            mine = np.flatnonzero(groups == k)
-            reports[mine] = self._circle(k, positions[mine], source)
+        source, places, owners = words or secure_words(), np.asarray(positions), np.asarray(groups)
+        if len(self._samplers) == 1:
+            # All groups are members of the one sampler, in their order.
+            return self._samplers[0][0].many(owners, places, source)
+        reports = np.empty(len(places), dtype=np.int64)
+        which, member = np.array(self._places, dtype=np.int64).T
+        for number, (sampler, _) in enumerate(self._samplers):
+            mine = np.flatnonzero(which[owners] == number)
+            reports[mine] = sampler.many(member[owners[mine]], places[mine], source)
         return reports
 
-    def _circle(self, group: int, positions: Any, source: RandomWords) -> Reports:
-        """The reports of one core-and-tail group."""
-        mechanism, stand_in = self._implicit[group]
-        reports = np.empty(len(positions), dtype=np.int64)
-        for start in range(0, len(positions), _CHUNK):
-            part = slice(start, start + _CHUNK)
-            inside = stand_in.many(positions[part], source)
-            drawn = source.draw(len(inside) * WORDS_PER_SAMPLE, 64).reshape(-1, WORDS_PER_SAMPLE)
-            if mechanism.word_bits < 64:
-                drawn = drawn >> np.uint64(64 - mechanism.word_bits)
-            reports[part] = circle_reports(mechanism, inside, drawn)
-        return reports
+    def randomize(
+        self, answers: Sequence[Value], groups: Sequence[str] | None = None, words: RandomWords | None = None
+    ) -> Integers:
+        """A report for each answer, given as it is called in the plan, in the group of that name."""
+        if groups is None and self.plan.groups[0].name is not None:
+            raise ValueError("This plan names groups: give the group of each answer.")
+        named = [None] * len(answers) if groups is None else list(groups)
+        if len(named) != len(answers):
+            raise ValueError(f"There must be one group for each answer. Got {len(named)} for {len(answers)}.")
+        source = words or secure_words()
+        places = (
+            self.rounded(answers, source)
+            if self.plan.between
+            else [_place(self._value_places, _plain(answer), "values") for answer in answers]
+        )
+        members = [_place(self._group_places, _plain(name), "groups") for name in named]
+        return self.reports(np.array(members, dtype=np.int64), np.array(places, dtype=np.int64), source)
 
-    def _rows(self, groups: Any, positions: Any) -> Rows:
-        rows: Rows = self._starts[groups] + positions if len(self.plan.groups) > 1 else np.asarray(positions)
-        return rows
+    def rounded(self, numbers: Any, words: RandomWords | None = None) -> Integers:
+        """Positions of the values that numbers between them are rounded to, at random, so that the mean is kept.
 
+        With a ≤ x ≤ b the neighbours and u a word of 64 bits, x becomes b if ⌊u/2¹¹⌋ < ⌊2⁵³·(x − a)/(b − a)⌋, in floats
+        that every language computes alike; else a. The chance differs from (x − a)/(b − a) by less than 2⁻⁵⁰, which
+        concerns the estimate only: whichever neighbour it is, its channel keeps the promise, and so does the mixture.
+        """
+        knots = self.plan.groups[0].prior.numbers
+        held = np.asarray(numbers, dtype=np.float64)
+        if not ((held >= knots[0]) & (held <= knots[-1])).all():
+            raise ValueError(f"Answers must be numbers from {knots[0]:g} to {knots[-1]:g}. Some are not.")
+        below = np.minimum(np.searchsorted(knots, held, side="right") - 1, len(knots) - 2)
+        part = (held - knots[below]) / (knots[below + 1] - knots[below])
+        drawn = (words or secure_words()).draw(len(held), 64) >> np.uint64(11)
+        positions: Integers = below + (drawn < np.floor(part * 2.0**53).astype(np.uint64))
+        return positions
 
-def circle_reports(mechanism: CoreTail, values: Any, words: Any) -> Reports:
-    """`CoreTail.sample` compiled: the reports of many values, a pure function of three 64-bit words for each."""
-    if mechanism.word_bits != 64:
-        return mechanism.sample(values, words)
-    from tacit.mechanism import kernels
+    @cached_property
+    def _value_places(self) -> dict[Any, int]:
+        return {value: place for place, value in enumerate(self.plan.values)}
 
-    reports = np.empty(len(values), dtype=np.int64)
-    kernels.circle(values, words, *mechanism.tables, np.uint64(mechanism.cells), len(mechanism.core), reports)
-    return reports
-
-
-class _StandIn:
-    """Positions in the domain to positions in the support; a value outside it is replaced by a draw from the prior."""
-
-    def __init__(self, prior: Prior) -> None:
-        self._inside = np.full(len(prior), -1, dtype=np.int64)
-        self._inside[list(prior.support)] = np.arange(len(prior.support))
-        # Thresholds of 64-bit words; their rounding concerns nobody's guarantee.
-        sums = list(accumulate(prior.weights[x] for x in prior.support))
-        self._edges = np.array([min(2**64 - 1, part * 2**64 // sums[-1]) for part in sums[:-1]], dtype=np.uint64)
-
-    def one(self, position: int, words: RandomWords) -> int:
-        inside = int(self._inside[position])
-        return inside if inside >= 0 else int(np.searchsorted(self._edges, np.uint64(words.integer(64)), side="right"))
-
-    def many(self, positions: Any, words: RandomWords) -> NDArray[np.int64]:
-        if len(self._edges) + 1 == len(self._inside):
-            return np.asarray(positions)
-        inside: NDArray[np.int64] = self._inside[positions]
-        outside = inside < 0
-        if outside.any():
-            inside[outside] = np.searchsorted(self._edges, words.draw(int(outside.sum()), 64), side="right")
-        return inside
-
-
-def _word_bits(denominator: int) -> int:
-    """The words that a denominator 2^w takes: 32 or 64 bits where they suffice, w beyond."""
-    bits = denominator.bit_length() - 1
-    if denominator != 2**bits:
-        raise ValueError(f"A randomizer needs a channel over a power of two. Got {denominator}; see round_channel.")
-    return next((size for size in (32, 64) if bits <= size), bits)
+    @cached_property
+    def _group_places(self) -> dict[Any, int]:
+        return {group.name: place for place, group in enumerate(self.plan.groups)}
 
 
 @cache
-def _secure() -> SecureWords:
+def secure_words() -> SecureWords:
+    """The secure generator of this process."""
     return SecureWords()
+
+
+def _plain(label: Any) -> Any:
+    return label.item() if isinstance(label, np.generic) else label
+
+
+def _place(places: dict[Any, int], label: Any, what: str) -> int:
+    try:
+        return places[label]
+    except (KeyError, TypeError):
+        # Never the label: it may be somebody's answer.
+        raise ValueError(f"A label is none of the plan's {len(places)} {what}.") from None

@@ -1,4 +1,4 @@
-"""Random words. This is the only module that touches a random source.
+"""Random words for reports, and secret bytes. Nothing else in the library touches a random source but simulations.
 
 Respondents' reports are drawn from `SecureWords`: ChaCha20 under a key from the operating system. `SeededWords` repeats
 itself and exists for simulation; nothing in the library chooses it unless it is passed in by name.
@@ -7,28 +7,17 @@ itself and exists for simulation; nothing in the library chooses it unless it is
 from __future__ import annotations
 
 import os
-from typing import Any, Literal, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-WordBits = Literal[32, 64]
+from tacit.mechanism.protocol import WordBits
+
 Words = NDArray[Any]
 
 #: A key is used for at most this many bytes, far below ChaCha20's 256 GiB.
 _BYTES_PER_KEY = 2**36
-
-
-class RandomWords(Protocol):
-    """A source of independent uniform words."""
-
-    def draw(self, count: int, bits: WordBits) -> Words:
-        """`count` words of `bits` bits."""
-        ...
-
-    def integer(self, bits: int) -> int:
-        """One uniform integer below 2^bits."""
-        ...
 
 
 class SecureWords:

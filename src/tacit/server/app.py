@@ -15,7 +15,7 @@ from fastapi.security import HTTPBearer
 from starlette.routing import Route
 
 import tacit
-from tacit.estimates.total import Estimator
+from tacit.estimates import Estimator
 from tacit.server import messages as m
 from tacit.server import site
 from tacit.server.batches import ARROW, NDJSON

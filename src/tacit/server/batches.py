@@ -41,7 +41,7 @@ def _count_lines(plan: Plan, body: bytes) -> Batch:
         name, report = row.get("group"), row.get("report")
         place, group = groups.get(name, (0, None)) if isinstance(name, str | None) else (0, None)
         # True and 1.0 would pass for 1.
-        if group is not None and type(report) is int and group.can_send(report):
+        if group is not None and type(report) is int and group.mechanism.can_send(report):
             counts[place, report] += times
         else:
             refused += times

@@ -1,4 +1,7 @@
-"""The service without HTTP: surveys, submissions, invitations and results, for the event loop."""
+"""What the service does behind its routes: surveys, submissions, invitations and results, for the event loop.
+
+A refusal says its HTTP status here; requests, who may ask and how often are the business of `app` and `guard`.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +15,7 @@ from datetime import date
 from functools import cached_property, partial
 from typing import Any
 
-from tacit.estimates.total import Estimator
-from tacit.estimates.unbiased import NotEstimableError
+from tacit.estimates import Estimator, NotEstimableError
 from tacit.plan.contract import Plan
 from tacit.server import batches
 from tacit.server.invitations import (
@@ -51,7 +53,7 @@ class ReadySurvey:
         if message.group not in self._groups:
             raise Refusal(422, "The plan does not have this group.")
         place, group = self._groups[message.group]
-        if not group.can_send(message.report):
+        if not group.mechanism.can_send(message.report):
             raise Refusal(422, "The plan cannot have sent this report.")
         if self.credentials is not None and not self.credentials.verifies(message.key, message.credential):
             raise Refusal(403, "This survey counts reports of invited people. The credential is missing or wrong.")
@@ -69,7 +71,7 @@ class ReadySurvey:
 
 
 class Collector:
-    """All that the routes do."""
+    """What the routes ask for. Whatever blocks, runs in a thread, and all writing in the one of the writer."""
 
     def __init__(self, store: Store, committed: Callable[[int], Any] = lambda size: None) -> None:
         self.store = store

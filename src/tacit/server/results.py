@@ -13,17 +13,14 @@ from typing import Any, get_args
 
 import numpy as np
 
-from tacit.estimates import Estimate, estimate
-from tacit.estimates.total import Estimator
-from tacit.estimates.unbiased import NotEstimableError
-from tacit.mechanism.table import Channel
-from tacit.plan.certificate import Certificate
-from tacit.plan.contract import Group, Plan, task_to_dict
-from tacit.prior import Floats
+from tacit.estimates import Estimate, Estimator, NotEstimableError, estimate
+from tacit.estimates.rows import prior_totals
+from tacit.plan import Certificate, Group, Plan
+from tacit.plan.contract import task_to_dict
 from tacit.server.store import Store, Survey
-from tacit.show.sentences import alarm, counts_people, finite, promise, row_name
+from tacit.show.sentences import alarm, counts_people, json_ready, promise, row_name
 from tacit.tally import Counts, Tally
-from tacit.task import Histogram, WeightedSum
+from tacit.task import WeightedSum
 
 LEVEL = 0.95
 #: An error that is none; its inverse is beyond every error.
@@ -111,9 +108,9 @@ class Results:
 def estimators(plan: Plan) -> list[Estimator]:
     """The estimators that a plan's reports allow, tried on a tally in which every report of a table came once."""
     counts = {
-        group.name: Counts.of(range(group.mechanism.n_outputs))
+        group.name: Counts.of(range(group.mechanism.n_possible_reports))
         for group in plan.groups
-        if isinstance(group.mechanism, Channel)
+        if group.mechanism.n_possible_reports is not None
     }
     found: list[Estimator] = []
     for name in get_args(Estimator):
@@ -127,7 +124,7 @@ def estimators(plan: Plan) -> list[Estimator]:
 
 def rows(plan: Plan, result: Estimate, per_group: Sequence[int], limit: int | None = None) -> list[dict[str, Any]]:
     """The estimates with what the prior alone expects; the largest if there are more than `limit`."""
-    expected = _expected(plan, per_group)
+    expected = prior_totals(plan, [(n, n, 0) for n in per_group])
     made: list[dict[str, Any]] = [
         {
             "name": row_name(plan, row.value),
@@ -141,22 +138,8 @@ def rows(plan: Plan, result: Estimate, per_group: Sequence[int], limit: int | No
     ]
     if limit is not None and len(made) > limit:
         made = sorted(made, key=lambda row: -row["estimate"] if math.isfinite(row["estimate"]) else math.inf)[:limit]
-    cleaned: list[dict[str, Any]] = finite(made)
+    cleaned: list[dict[str, Any]] = json_ready(made)
     return cleaned
-
-
-def _expected(plan: Plan, per_group: Sequence[int]) -> Floats:
-    """Σ over respondents of a·E[g(X)] + b under the priors."""
-    total: Any = 0.0
-    for group, n in zip(plan.groups, per_group, strict=True):
-        if isinstance(plan.task, WeightedSum):
-            mean = float(group.weight) * (group.prior.probabilities @ group.prior.numbers) + float(group.offset)
-        elif isinstance(plan.task, Histogram):
-            mean = group.prior.probabilities
-        else:
-            mean = group.prior.probabilities @ plan.task.g(group.prior)
-        total = total + n * mean
-    return np.atleast_1d(total)
 
 
 def _history(
@@ -194,7 +177,7 @@ def _errors(certificate: Certificate | None) -> tuple[float, float] | None:
     """The error of a design and that of LDP. No contract covers a certificate, so it may say anything at all."""
     if certificate is None or certificate.aim != "mmse":
         return None
-    error, ldp = certificate.error, certificate.ldp_error
+    error, ldp = certificate.mse, certificate.ldp_mse
     fit = all(isinstance(each, int | float) and 0 <= each < 1 / _NOTHING for each in (error, ldp))
     return (error, ldp) if fit and ldp is not None else None
 
@@ -205,6 +188,6 @@ def _group_facts(group: Group, n_reports: int) -> dict[str, Any]:
         "n_reports": n_reports,
         "epsilon": float(group.epsilon),
         "notion": group.notion,
-        "levels": finite(dict(group.levels)),
+        "levels": json_ready(dict(group.levels)),
         "promise": promise(group),
     }

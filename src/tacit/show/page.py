@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
-from tacit.estimates import Estimate
-from tacit.estimates.prior_check import PriorCheck
-from tacit.plan.contract import Group, Plan
+from tacit.estimates import Estimate, PriorCheck
+from tacit.estimates.rows import prior_totals
+from tacit.plan import Group, Plan
 from tacit.plan.saving import write_text
 from tacit.show.sentences import (
     alarm,
@@ -27,10 +27,10 @@ from tacit.show.sentences import (
     promise_cells,
     row_name,
 )
-from tacit.tally import Tally
-from tacit.task import Histogram, WeightedSum
+from tacit.tally import Counts, Tally
+from tacit.task import Histogram
 
-__all__ = ["page", "write_report"]
+__all__ = ["page", "write_page"]
 
 #: A chart of more rows than this shows the largest, and so does a table.
 MAX_BARS, MAX_TABLE = 40, 200
@@ -62,7 +62,7 @@ svg .prior { fill: none; stroke: var(--soft); stroke-width: 1.6; } code { font-s
 """
 
 
-def write_report(
+def write_page(
     path: str | Path,
     plan: Plan,
     result: Estimate,
@@ -79,7 +79,7 @@ def page(
 ) -> str:
     """The page as text."""
     title = plan.question or ("Estimated histogram" if isinstance(plan.task, Histogram) else "Estimated total")
-    guess = [math.nan] * len(result.rows) if tally is None else _prior_guess(plan, tally)
+    guess = [math.nan] * len(result.rows) if tally is None else _expected(plan, tally)
     marks = [
         _Mark(row_name(plan, row.value), row.estimate, row.low, row.high, expected)
         for row, expected in zip(result.rows, guess, strict=True)
@@ -279,15 +279,8 @@ def _ticks(low: float, high: float) -> list[float]:
     return [round(step * k, 12) for k in range(first, max(last, first + 1) + 1)]
 
 
-def _prior_guess(plan: Plan, tally: Tally) -> list[float]:
-    """Σ over groups of N·E[g]: where the estimates would lie without any report; nan where weights are unknown."""
-    size = len(plan.values) if isinstance(plan.task, Histogram) else 1
-    if isinstance(plan.task, WeightedSum):
-        return [math.nan] * size
-    totals = [0.0] * size
-    for group in plan.groups:
-        people = tally.groups[group.name].total if group.name in tally.groups else 0
-        p = group.prior.probabilities
-        means = p if isinstance(plan.task, Histogram) else p @ plan.task.g(group.prior)
-        totals = [total + people * float(mean) for total, mean in zip(totals, means, strict=True)]
-    return totals
+def _expected(plan: Plan, tally: Tally) -> list[float]:
+    """Where the estimates would lie without any report."""
+    counts = [tally.groups.get(group.name, Counts()) for group in plan.groups]
+    expected: list[float] = prior_totals(plan, [(each.total, *each.weight_sums) for each in counts]).tolist()
+    return expected

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from fractions import Fraction
 from typing import Any
 
 from tacit.estimates import Estimate
 from tacit.estimates.prior_check import PriorCheck
-from tacit.mechanism.auditing import Belief, belief, percent
-from tacit.mechanism.table import Channel
-from tacit.plan.contract import Group, Plan
+from tacit.mechanism import Belief
+from tacit.mechanism.levels import percent
+from tacit.plan import Group, Plan
 from tacit.prior import Value
 from tacit.task import Histogram, Survey
 
@@ -36,20 +35,16 @@ def promise_cells(group: Group) -> tuple[str, ...]:
 
 
 def _odds(group: Group) -> str:
-    if group.odds_ratio is None:
+    ratio = group.audit.ldp.ratio
+    if ratio is None:
         return "∞"
-    whole, hundredths = divmod(math.ceil(group.odds_ratio * 100), 100)
+    whole, hundredths = divmod(math.ceil(ratio * 100), 100)
     return f"{whole}.{hundredths:02d}"
 
 
 def _belief(group: Group) -> Belief:
     rarest = min(group.prior.support, key=lambda x: group.prior.weights[x])
-    value = group.prior.values[rarest]
-    if isinstance(group.mechanism, Channel):
-        return belief(group.mechanism, group.prior, value)
-    highest, lowest = group.mechanism.levels()
-    prior = group.prior.probability(value)
-    return Belief(value, prior, max(Fraction(0), prior * lowest), min(Fraction(1), prior * highest))
+    return group.mechanism.belief(group.prior, group.prior.values[rarest])
 
 
 def outside_values(group: Group) -> list[Value]:
@@ -94,16 +89,16 @@ def row_name(plan: Plan, value: Value | None) -> str:
     return " or ".join(map(str, plan.task.wanted)) if isinstance(plan.task, Survey) else "total"
 
 
-def finite(data: Any) -> Any:
+def json_ready(data: Any) -> Any:
     """The same data with null for the numbers that JSON does not know.
 
-    >>> finite({"a": [1, math.inf]})
+    >>> json_ready({"a": [1, math.inf]})
     {'a': [1, None]}
     """
     if isinstance(data, dict):
-        return {key: finite(part) for key, part in data.items()}
+        return {key: json_ready(part) for key, part in data.items()}
     if isinstance(data, list | tuple):
-        return [finite(part) for part in data]
+        return [json_ready(part) for part in data]
     return None if isinstance(data, float) and not math.isfinite(data) else data
 
 

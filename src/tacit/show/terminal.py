@@ -12,11 +12,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from tacit.designs.planning import expected_rmse
 from tacit.estimates import Estimate
-from tacit.mechanism.auditing import percent
-from tacit.mechanism.table import Channel
-from tacit.plan.contract import Group, Plan
+from tacit.mechanism.levels import percent
+from tacit.plan import Group, Plan
 from tacit.show.sentences import (
     alarm,
     counts_people,
@@ -35,6 +33,11 @@ from tacit.task import Histogram
 MAX_ROWS = 20
 #: A printed channel shows this many reports.
 MAX_REPORTS = 6
+#: What a certificate says of a group in JSON.
+_STATED = (
+    "aim", "mse", "mse_lower_bound", "unbiased_variance", "unbiased_variance_lower_bound", "prior_variance",
+    "ldp_mse", "ldp_unbiased_variance", "method", "status",
+)  # fmt: skip
 
 
 def table(*headers: str, left: int = 1) -> Table:
@@ -51,18 +54,13 @@ def table(*headers: str, left: int = 1) -> Table:
 def group_summary(group: Group) -> dict[str, Any]:
     """One group for JSON."""
     certificate = group.certificate
-    mechanism = group.mechanism
+    stated = dict.fromkeys(_STATED) if certificate is None else certificate.to_dict()
     return {
         "group": group.name,
         "epsilon": float(group.epsilon),
         "notion": group.notion,
-        "outputs": mechanism.n_outputs if isinstance(mechanism, Channel) else None,
-        "mse": None if certificate is None else certificate.error,
-        "mse_lower_bound": None if certificate is None else certificate.error_bound,
-        "prior_variance": None if certificate is None else certificate.prior_variance,
-        "mse_ldp": None if certificate is None else certificate.ldp_error,
-        "method": None if certificate is None else certificate.method,
-        "status": None if certificate is None else certificate.status,
+        "n_possible_reports": group.mechanism.n_possible_reports,
+        **{name: stated[name] for name in _STATED},
         "levels": {name: None if math.isinf(level) else level for name, level in group.levels.items()},
     }
 
@@ -72,8 +70,8 @@ def plan_summary(plan: Plan, shares: Sequence[Fraction], respondents: int) -> di
     return {
         "groups": [group_summary(group) for group in plan.groups],
         "respondents": respondents,
-        "expected_rmse": expected_rmse(plan, shares, respondents),
-        "rmse_without_reports": expected_rmse(plan, shares, respondents, "prior_variance"),
+        "expected_rmse": plan.expected_rmse(shares, respondents),
+        "rmse_without_reports": plan.expected_rmse(shares, respondents, "prior_variance"),
     }
 
 
@@ -84,8 +82,8 @@ def print_plan(console: Console, plan: Plan, summary: dict[str, Any], path: str)
         shown.add_row(
             escape(group_label(facts["group"])),
             f"{facts['epsilon']:g}",
-            "on a circle" if facts["outputs"] is None else str(facts["outputs"]),
-            *(_error(facts[key]) for key in ("mse", "mse_lower_bound", "mse_ldp", "prior_variance")),
+            "on a circle" if facts["n_possible_reports"] is None else str(facts["n_possible_reports"]),
+            *(_error(facts[key]) for key in _errors_of(facts["aim"])),
         )
     console.print(shown)
     _more(console, len(plan.groups), "groups")
@@ -105,6 +103,13 @@ def print_plan(console: Console, plan: Plan, summary: dict[str, Any], path: str)
     )
     print_promises(console, plan)
     console.print(f"\nWrote [bold]{escape(path)}[/bold], plan {plan.hash[:12]}.", soft_wrap=True)
+
+
+def _errors_of(aim: str | None) -> tuple[str, ...]:
+    """The numbers that a plan is shown with, by what it aims at."""
+    if aim == "unbiased":
+        return "unbiased_variance", "unbiased_variance_lower_bound", "ldp_unbiased_variance", "prior_variance"
+    return "mse", "mse_lower_bound", "ldp_mse", "prior_variance"
 
 
 def print_promises(console: Console, plan: Plan) -> None:
@@ -149,15 +154,13 @@ def print_audit(console: Console, plan: Plan) -> None:
 
 
 def channel_facts(group: Group) -> dict[str, Any]:
-    """The exact integers of one group, for JSON. An implicit mechanism has no table; its description stands instead."""
+    """The exact integers of one group, for JSON: the rows of a table, or the description of a rule."""
     facts = {"group": group.name, "values": list(group.prior.values), "prior": list(group.prior.weights)}
-    if not isinstance(group.mechanism, Channel):
-        return facts | {"weights": None, "denominator": None, "mechanism": group.to_dict()["mechanism"]}
-    return facts | {
-        "weights": [[str(cell) for cell in row] for row in group.mechanism.weights],
-        "denominator": str(group.mechanism.denominator),
-        "labels": list(group.mechanism.labels),
-    }
+    mechanism = group.mechanism.to_dict()
+    if "rows" not in mechanism:
+        return facts | {"weights": None, "denominator": None, "mechanism": mechanism}
+    labels = [group.prior.values[place] for place in mechanism["labels"]]
+    return facts | {"weights": mechanism["rows"], "denominator": mechanism["denominator"], "labels": labels}
 
 
 def print_channels(console: Console, groups: Sequence[dict[str, Any]]) -> None:

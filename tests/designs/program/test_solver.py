@@ -172,12 +172,12 @@ def test_failing_solver_is_replaced_and_named(monkeypatch):
 
     prior, g, lift_set = named_shares("dirichlet", 8), np.eye(8), LiftSet.lip(1.0)
     truth = solve(prior, g, lift_set).gain
-    monkeypatch.setattr(master.Master, "_solve_highs", broken)
+    monkeypatch.setattr(master.GrowingProgram, "_solve_highs", broken)
     design = solve(prior, g, lift_set)
     check_design(design, prior, g, lift_set)
     assert abs(design.gain - truth) < 1e-9
     assert "HiGHS broke" in design.notes[0]
-    monkeypatch.setattr(master.Master, "_solve_scipy", broken)
+    monkeypatch.setattr(master.GrowingProgram, "_solve_scipy", broken)
     arcs = solve(prior, g, lift_set)
     check_design(arcs, prior, g, lift_set)
     assert arcs.method == "arcs"

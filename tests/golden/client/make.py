@@ -20,15 +20,14 @@ from typing import Any
 
 import numpy as np
 
-from tacit import Channel, Histogram, Prior, Sum, Survey, audit
-from tacit.designs import design, optimal_binary
-from tacit.designs.planning import GroupPrior, make_plan
+from tacit import Channel, GroupPrior, Histogram, Prior, Sum, Survey, audit, belief, design, make_plan, round_channel
+from tacit.designs import optimal_binary
 from tacit.exact import at_most_exp, exp_enclosure
-from tacit.mechanism.auditing import Belief, belief, percent
-from tacit.mechanism.core_tail import CoreState, CoreTail
-from tacit.mechanism.rounding import round_channel
+from tacit.mechanism.core_tail import CoreTail
+from tacit.mechanism.core_tail_rule import CoreState
+from tacit.mechanism.levels import Audit, percent
 from tacit.plan.contract import Group, Plan, PlanError, contract_hash
-from tacit.randomize.randomizer import PlanRandomizer
+from tacit.randomize import Randomizer
 from tacit.randomize.randomness import SeededWords
 from tacit.show.sentences import outside_values, promise
 
@@ -67,10 +66,13 @@ def plans() -> Iterator[tuple[str, Plan]]:
     ]
     prior = Prior.of(dict(zip(names, (5, 30, 12, 7, 2, 1, 20, 13, 10), strict=True)))
     question = 'Which of "these"\u2029 is\x00 yours?\r\n\t\b\f\x1f — 😀 \\ / é'
-    yield "histogram", make_plan([GroupPrior(None, prior, Fraction(1))], Histogram(), 1, question=question)
+    yield (
+        "histogram",
+        make_plan(prior, Histogram(), 1, question=question),
+    )
     yield "zeros", _zeros()
     prior = Prior.of({0: 4, 1: 3, 2.5: 2, 1e-7: 1, -10: 5})
-    yield "ldp", make_plan([GroupPrior(None, prior, Fraction(1))], Sum(), "3/2", notion="ldp")
+    yield "ldp", make_plan(prior, Sum(), "3/2", notion="ldp")
     yield "words of 64 bits", _wide(48)
     yield "words of 96 bits", _wide(96)
     yield "mixed", _mixed()
@@ -78,18 +80,28 @@ def plans() -> Iterator[tuple[str, Plan]]:
     weights |= {"word 7": 0, "word 299": 0}
     prior = Prior.of(weights)
     found = design(prior, Histogram(), Fraction(4, 5), method="core-tail")
-    yield "circle", Plan(Histogram(), (Group(None, prior, Fraction(4, 5), found.mechanism),), "Which word?")
+    yield (
+        "core tail",
+        Plan(
+            Histogram(),
+            (Group(name=None, prior=prior, epsilon=Fraction(4, 5), mechanism=found.mechanism),),
+            "Which word?",
+        ),
+    )
     prior = Prior.of({x: 10**9 // (x + 1) for x in range(3000)})
     found = design(prior, Histogram(), 1, method="core-tail")
-    yield "large circle", Plan(Histogram(), (Group(None, prior, Fraction(1), found.mechanism),))
+    yield (
+        "large core tail",
+        Plan(Histogram(), (Group(name=None, prior=prior, epsilon=Fraction(1), mechanism=found.mechanism),)),
+    )
 
 
 def _survey() -> Plan:
     groups = [
-        GroupPrior("18–29", Prior.of({"yes": 0.1, "no": 0.9}), Fraction(1)),
-        GroupPrior("30+", Prior.of({"yes": 0.5, "no": 0.5}), Fraction(1), Fraction("0.3")),
-        GroupPrior("'other'", Prior.of({"yes": 1, "no": 99_999}), Fraction(1), Fraction(3)),
-        GroupPrior("silent", Prior.of({"yes": 1, "no": 3}), Fraction(1), Fraction(0)),
+        GroupPrior(name="18–29", prior=Prior.of({"yes": 0.1, "no": 0.9})),
+        GroupPrior(name="30+", prior=Prior.of({"yes": 0.5, "no": 0.5}), epsilon=Fraction("0.3")),
+        GroupPrior(name="'other'", prior=Prior.of({"yes": 1, "no": 99_999}), epsilon=Fraction(3)),
+        GroupPrior(name="silent", prior=Prior.of({"yes": 1, "no": 3}), epsilon=Fraction(0)),
     ]
     return make_plan(groups, Survey("yes"), 1, question="Have you ever …?")
 
@@ -97,9 +109,11 @@ def _survey() -> Plan:
 def _zeros() -> Plan:
     """Values of prior zero: with a row of their own that says nothing, and exposed by reports of their own."""
     prior = Prior.of({"a": 3, "b": 0, "c": 5, "d": 0})
-    quiet = make_plan([GroupPrior("quiet", prior, Fraction(1))], Histogram(), 1).groups[0]
+    quiet = make_plan({"quiet": prior}, Histogram(), 1).groups[0]
     small = Channel.from_weights(prior, [[5, 2, 1, 0, 0], [2, 2, 2, 2, 0], [3, 4, 1, 0, 0], [8, 0, 0, 0, 0]])
-    return Plan(Histogram(), (quiet, Group("exposed", prior, Fraction("0.7"), small)), None)
+    return Plan(
+        Histogram(), (quiet, Group(name="exposed", prior=prior, epsilon=Fraction("0.7"), mechanism=small)), None
+    )
 
 
 def _wide(bits: int) -> Plan:
@@ -107,16 +121,23 @@ def _wide(bits: int) -> Plan:
     prior, small = Prior.of({"yes": 1, "no": 9}), Channel.from_weights(Prior.of({"yes": 1, "no": 9}), [[5, 3], [3, 5]])
     lie = Fraction(3, 10)
     wide = round_channel(prior, [[1 - lie, lie], [lie, 1 - lie]], 1, bits=bits)
-    groups = Group("short", prior, Fraction(1), optimal_binary(prior, 1)), Group("wide", prior, Fraction(1), wide)
-    return Plan(Survey("yes"), (*groups, Group("eighths", prior, Fraction(1), small)))
+    groups = (
+        Group(name="short", prior=prior, epsilon=Fraction(1), mechanism=optimal_binary(prior, 1)),
+        Group(name="wide", prior=prior, epsilon=Fraction(1), mechanism=wide),
+    )
+    return Plan(Survey("yes"), (*groups, Group(name="eighths", prior=prior, epsilon=Fraction(1), mechanism=small)))
 
 
 def _mixed() -> Plan:
-    """A table beside circles; one circle keeps LDP."""
+    """A table beside core-tail mechanisms, of which one keeps LDP."""
     prior = Prior.of({f"v{x}": 0 if x == 4 else x * x + 1 for x in range(14)})
-    table = make_plan([GroupPrior("table", prior, Fraction(1))], Histogram(), 1).groups[0]
+    table = make_plan({"table": prior}, Histogram(), 1).groups[0]
     circle = design(prior, Histogram(), 1, method="core-tail").mechanism
-    groups = table, Group("circle", prior, Fraction(1), circle), Group("odds", prior, Fraction(2), circle, "ldp")
+    groups = (
+        table,
+        Group(name="circle", prior=prior, epsilon=Fraction(1), mechanism=circle),
+        Group(name="odds", prior=prior, epsilon=Fraction(2), mechanism=circle, notion="ldp"),
+    )
     return Plan(Histogram(), groups, "Which?")
 
 
@@ -136,22 +157,18 @@ def expected(plan: Plan) -> dict[str, Any]:
 
 
 def beliefs(group: Group) -> list[list[str]]:
-    """Value, believed before, at most and at least; for circles of the least likely values only."""
+    """Value, believed before, at most and at least; of the least likely values where reports cannot be listed."""
     prior, mechanism = group.prior, group.mechanism
-    if isinstance(mechanism, Channel):
-        moved = [belief(mechanism, prior, prior.values[x]) for x in prior.support]
-    else:
-        highest, lowest = mechanism.levels()
+    told: Sequence[int] = prior.support
+    if mechanism.n_possible_reports is None:
         told = sorted(prior.support, key=lambda x: prior.weights[x])[:MAX_BELIEFS]
-        shares = [(prior.values[x], prior.probability(prior.values[x])) for x in told]
-        moved = [Belief(value, p, p * lowest, min(p * highest, Fraction(1))) for value, p in shares]
+    moved = [belief(mechanism, prior, prior.values[x]) for x in told]
     return [[str(b.value), percent(b.prior), percent(b.high, "up"), percent(b.low, "down")] for b in moved]
 
 
 def exposed(group: Group) -> list[str]:
     """Values whose holders send reports that nobody else can send."""
-    known = audit(group.mechanism, group.prior).exposed if isinstance(group.mechanism, Channel) else ()
-    return [str(value) for value in known]
+    return [str(value) for value in group.audit.exposed]
 
 
 def chances(group: Group) -> list[list[Any]]:
@@ -176,7 +193,7 @@ def chances(group: Group) -> list[list[Any]]:
 
 def vectors(plan: Plan, place: int) -> list[list[Any]]:
     """Group, value, words and report: at every edge of some rows, and at random."""
-    group, randomizer, found = plan.groups[place], PlanRandomizer(plan), []
+    group, randomizer, found = plan.groups[place], Randomizer(plan), []
     values = range(0, len(plan.values), 1 + len(plan.values) // 14)
     asked = [x for x in (4, 7, 299) if x < len(plan.values) and not group.prior.weights[x]] + list(values)
     for x in asked:
@@ -204,7 +221,8 @@ def edge_words(group: Group, x: int, plan: Plan) -> list[list[int]]:
             [0, channel.base[0] - 1, last],
             [0, last, last],
         ]
-    bits = PlanRandomizer(plan)._table.word_bits  # type: ignore[union-attr]
+    tables = [each.mechanism for each in plan.groups if isinstance(each.mechanism, Channel)]
+    bits = Channel.sampler(tables, [each.prior for each in plan.groups]).word_bits
     edges = [edge * 2**bits // channel.denominator for edge in accumulate(channel.weights[x].tolist())]
     edges = edges[:: 1 + len(edges) // 3]
     return [[0], [2**bits - 1]] + [[word] for edge in edges for word in (edge - 1, edge) if 0 <= word < 2**bits]
@@ -215,26 +233,26 @@ def edge_words(group: Group, x: int, plan: Plan) -> list[list[int]]:
 
 def refused() -> list[dict[str, Any]]:
     """Plans that every implementation must refuse, each changed in one place; hashed again unless altered."""
-    base = _slim(Plan(Survey("yes"), (Group(None, *_binary()),), "Ever?").to_dict())
-    odds = make_plan([GroupPrior(None, Prior.of({"yes": 1, "no": 1}), Fraction(1))], Survey("yes"), 1, notion="ldp")
-    circle = _slim(Plan(Histogram(), (_mixed().groups[1],)).to_dict())
+    base = _slim(Plan(Survey("yes"), (_binary(),), "Ever?").to_dict())
+    odds = make_plan(Prior.of({"yes": 1, "no": 1}), Survey("yes"), 1, notion="ldp")
+    core_tail = _slim(Plan(Histogram(), (_mixed().groups[1],)).to_dict())
     found = [
         {"why": "another hash", "plan": base | {"hash": "0" * 64}, "says": "altered"},
         {"why": "another question", "plan": base | {"question": "Never?"}, "says": "altered"},
         {"why": "a promise broken by one cell", "plan": _by_one(base), "says": "not kept"},
         {"why": "odds broken by one cell", "plan": _by_one(_slim(odds.to_dict())), "says": "not kept"},
-        {"why": "a circle whose promise is broken by a hair", "plan": _grown(circle), "says": "not kept"},
+        {"why": "a core-tail promise broken by a hair", "plan": _grown(core_tail), "says": "not kept"},
     ]
     for why, path, value, says in MALFORMED:
         found.append({"why": why, "plan": _changed(base, path, value), "says": says})
-    for why, path, value, says in MALFORMED_CIRCLES:
-        found.append({"why": why, "plan": _changed(circle, path, value), "says": says})
+    for why, path, value, says in MALFORMED_CORE_TAILS:
+        found.append({"why": why, "plan": _changed(core_tail, path, value), "says": says})
     return found
 
 
-def _binary() -> tuple[Prior, Fraction, Channel]:
+def _binary() -> Group:
     prior = Prior.of({"yes": 0.1, "no": 0.9})
-    return prior, Fraction(1), optimal_binary(prior, 1)
+    return Group(name=None, prior=prior, epsilon=Fraction(1), mechanism=optimal_binary(prior, 1))
 
 
 GROUP, TABLE = ("groups", 0), ("groups", 0, "mechanism")
@@ -273,20 +291,20 @@ MALFORMED: list[tuple[str, tuple[Any, ...], Any, str]] = [
     ("a label out of range", (*TABLE, "labels", 0), 2, "labels[0]"),
     ("a label missing", (*TABLE, "labels"), [0], "labels"),
 ]
-CIRCLE = ("groups", 0, "mechanism")
-MALFORMED_CIRCLES: list[tuple[str, tuple[Any, ...], Any, str]] = [
-    ("a core out of order", (*CIRCLE, "core"), [12, 3], "core"),
-    ("a core out of range", (*CIRCLE, "core"), [13], "core"),
-    ("a core that is everything", (*CIRCLE, "core"), list(range(13)), "core"),
-    ("a share above one", (*CIRCLE, "share"), "3/2", "share"),
-    ("no growth", (*CIRCLE, "growth"), "0", "growth"),
-    ("no states", (*CIRCLE, "states"), [], "states"),
-    ("a state without weight", (*CIRCLE, "states", 0, 0), 0, "states[0][0]"),
-    ("a state that covers what is not there", (*CIRCLE, "states", 0, 1), "ffffffff", "states[0][1]"),
-    ("a part of what is not there", (*CIRCLE, "states", 0, 2), [[99, 1]], "states[0][2][0][0]"),
-    ("a part above one", (*CIRCLE, "states", 0, 2), [[0, 2**48 + 1]], "states[0][2][0][1]"),
-    ("words too long", (*CIRCLE, "word_bits"), 65, "word_bits"),
-    ("words too short to keep the promise", (*CIRCLE, "word_bits"), 2, "not kept"),
+CORE_TAIL = ("groups", 0, "mechanism")
+MALFORMED_CORE_TAILS: list[tuple[str, tuple[Any, ...], Any, str]] = [
+    ("a core out of order", (*CORE_TAIL, "core"), [12, 3], "core"),
+    ("a core out of range", (*CORE_TAIL, "core"), [13], "core"),
+    ("a core that is everything", (*CORE_TAIL, "core"), list(range(13)), "core"),
+    ("a share above one", (*CORE_TAIL, "share"), "3/2", "share"),
+    ("no growth", (*CORE_TAIL, "growth"), "0", "growth"),
+    ("no states", (*CORE_TAIL, "states"), [], "states"),
+    ("a state without weight", (*CORE_TAIL, "states", 0, 0), 0, "states[0][0]"),
+    ("a state that covers what is not there", (*CORE_TAIL, "states", 0, 1), "ffffffff", "states[0][1]"),
+    ("a part of what is not there", (*CORE_TAIL, "states", 0, 2), [[99, 1]], "states[0][2][0][0]"),
+    ("a part above one", (*CORE_TAIL, "states", 0, 2), [[0, 2**48 + 1]], "states[0][2][0][1]"),
+    ("words too long", (*CORE_TAIL, "word_bits"), 65, "word_bits"),
+    ("words too short to keep the promise", (*CORE_TAIL, "word_bits"), 2, "not kept"),
 ]
 
 
@@ -325,9 +343,9 @@ def _by_one(plan: dict[str, Any]) -> dict[str, Any]:
 
 
 def _grown(plan: dict[str, Any]) -> dict[str, Any]:
-    """The circle with the growth of e^2ε − 1, rounded up: it leaves no room for the rounding of words."""
+    """The core-tail mechanism with the growth of e^2ε − 1, rounded up: it leaves no room for the rounding of words."""
     above = exp_enclosure(Fraction(2), 18)[1] - 1
-    return _changed(plan, (*CIRCLE, "growth"), str(above))
+    return _changed(plan, (*CORE_TAIL, "growth"), str(above))
 
 
 # -- numbers, words and small mechanisms ------------------------------------------------------------------------------
@@ -375,10 +393,10 @@ def _near_exp() -> Iterator[tuple[Fraction, Fraction]]:
     yield Fraction(10**40 + 1, 10**40), Fraction(1, 10**40 + 1)
 
 
-def small_circles() -> list[dict[str, Any]]:
-    """Circles with words so short that all triples can be tried: the plan, and how many triples give each report."""
+def small_core_tails() -> list[dict[str, Any]]:
+    """Plans with words so short that all triples can be tried, and how many triples give each report."""
     third, half = Fraction(1, 3), 2**47
-    circles = [
+    mechanisms = [
         CoreTail((3, 1, 2, 2), (), third, Fraction(3), (CoreState(1, 0),), word_bits=5),
         CoreTail((7, 3, 2, 2, 1), (0,), third, Fraction(3), (CoreState(3, 0), CoreState(1, 1)), word_bits=5),
         CoreTail(
@@ -387,19 +405,19 @@ def small_circles() -> list[dict[str, Any]]:
         CoreTail((20, 1, 2, 30, 1, 1, 6), (0,), third, Fraction(3), (CoreState(1, 0), CoreState(1, 1)), word_bits=5),
     ]
     found = []
-    for circle in circles:
-        prior = Prior([f"v{x}" for x in range(len(circle.weights))], circle.weights)
-        plan = Plan(Histogram(), (Group(None, prior, Fraction(20), circle),))
-        cells = [state << 32 | cell for state in range(len(circle.states)) for cell in range(circle.cells)]
-        found.append({"plan": _slim(plan.to_dict()), "reports": cells, "triples": circle.to_rows()})
+    for small in mechanisms:
+        prior = Prior([f"v{x}" for x in range(len(small.weights))], small.weights)
+        plan = Plan(Histogram(), (Group(name=None, prior=prior, epsilon=Fraction(20), mechanism=small),))
+        cells = [state << 32 | cell for state in range(len(small.states)) for cell in range(small.cells)]
+        found.append({"plan": _slim(plan.to_dict()), "reports": cells, "triples": small.to_rows()})
     return found
 
 
 def levels() -> dict[str, Any]:
-    """The exact largest and smallest lift of random small mechanisms, and their odds; null if unbounded."""
+    """The exact ratios of random small mechanisms of each kind; null if unbounded."""
     return {
-        "tables": [_table_levels(np.random.default_rng(seed)) for seed in range(40)],
-        "circles": [_circle_levels(np.random.default_rng(seed)) for seed in range(60)],
+        "table": [_table_levels(np.random.default_rng(seed)) for seed in range(40)],
+        "core-tail": [_core_tail_levels(np.random.default_rng(seed)) for seed in range(60)],
     }
 
 
@@ -408,17 +426,11 @@ def _table_levels(rng: np.random.Generator) -> dict[str, Any]:
     prior = Prior(range(d), [*rng.choice([0, 1, 2, 7, 10**20], d - 1).tolist(), 3])
     rows = rng.multinomial(16, rng.dirichlet(np.full(outputs, 0.7)), d).tolist()
     found = audit(Channel.from_weights(prior, rows), prior)
-    upper, lower, odds = found.lip_upper.ratio, found.lip_lower.ratio, found.ldp.ratio
-    return {
-        "prior": [str(weight) for weight in prior.weights],
-        "rows": [[str(cell) for cell in row] for row in rows],
-        "highest": str(upper),
-        "lowest": "0" if lower is None else str(1 / lower),
-        "odds": None if odds is None else str(odds),
-    }
+    cells = [[str(cell) for cell in row] for row in rows]
+    return {"prior": [str(weight) for weight in prior.weights], "rows": cells, **_ratios(found)}
 
 
-def _circle_levels(rng: np.random.Generator) -> dict[str, Any]:
+def _core_tail_levels(rng: np.random.Generator) -> dict[str, Any]:
     d = int(rng.integers(1, 9))
     weights = rng.integers(1, rng.choice([2, 9, 100, 10**6]), d).tolist()
     core = tuple(sorted(rng.choice(d, rng.integers(0, d), replace=False).tolist()))
@@ -427,17 +439,17 @@ def _circle_levels(rng: np.random.Generator) -> dict[str, Any]:
         parts = tuple((i, int(rng.integers(0, 2**48))) for i in range(len(core)) if rng.random() < 0.3)
         states.append(CoreState(int(rng.integers(1, 9)), int(rng.integers(0, 2 ** len(core))), parts))
     share, growth = Fraction(int(rng.integers(1, 9)), 9), Fraction(int(rng.integers(1, 50)), 7)
-    circle = CoreTail(tuple(weights), core, share, growth, tuple(states), int(rng.choice([2, 5, 8, 13, 32, 64])))
+    drawn = CoreTail(tuple(weights), core, share, growth, tuple(states), int(rng.choice([2, 5, 8, 13, 32, 64])))
     divisor = math.gcd(*weights)  # Plans hold priors in lowest terms, which may scale the bound of words too short.
-    scaled = replace(circle, weights=tuple(weight // divisor for weight in weights))
-    highest, lowest = scaled.levels()
-    return {
-        "prior": [str(weight) for weight in scaled.weights],
-        "mechanism": scaled.to_dict(),
-        "highest": str(highest),
-        "lowest": str(lowest),
-        "odds": str(highest / lowest) if lowest else None,
-    }
+    scaled = replace(drawn, weights=tuple(weight // divisor for weight in weights))
+    found = scaled.audit(Prior(range(d), scaled.weights))
+    return {"prior": [str(weight) for weight in scaled.weights], "mechanism": scaled.to_dict(), **_ratios(found)}
+
+
+def _ratios(found: Audit) -> dict[str, str | None]:
+    """What the browser computes of an audit."""
+    ratios = {"lip_upper": found.lip_upper.ratio, "lip_lower": found.lip_lower.ratio, "ldp": found.ldp.ratio}
+    return {name: None if ratio is None else str(ratio) for name, ratio in ratios.items()}
 
 
 def _slim(plan: dict[str, Any]) -> dict[str, Any]:
@@ -455,7 +467,7 @@ def main() -> None:
         write(f"plan_{name.replace(' ', '_')}", {"plan": _slim(plan.to_dict()), **expected(plan)})
     write("refused", refused())
     write("numbers", numbers())
-    write("small_circles", small_circles())
+    write("small_core_tails", small_core_tails())
     write("levels", levels())
 
 

@@ -20,10 +20,10 @@ from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
 from tacit import Channel, Prior
 from tacit.exact import at_most_exp
-from tacit.mechanism.auditing import audit, percent
-from tacit.mechanism.core_tail import CoreTail
+from tacit.mechanism import KINDS, CoreTail
+from tacit.mechanism.levels import percent
 from tacit.plan.contract import Plan, contract_hash
-from tacit.randomize.randomizer import PlanRandomizer
+from tacit.randomize import Randomizer
 
 from support import places
 from support.places import CLIENT
@@ -72,7 +72,7 @@ class Replay:
 def test_python_says_what_the_golden_files_say(name):
     known = golden(name)
     plan = Plan.from_dict(known["plan"])
-    randomizer = PlanRandomizer(plan)
+    randomizer = Randomizer(plan)
     places = {group.name: place for place, group in enumerate(plan.groups)}
     positions = {str(value): position for position, value in enumerate(plan.values)}
     assert contract_hash(known["plan"]) == plan.hash == known["plan"]["hash"]
@@ -87,11 +87,12 @@ def test_python_says_what_the_golden_files_say(name):
 def test_the_golden_plans_are_of_every_kind():
     plans = {name: Plan.from_dict(golden(name)["plan"]) for name in PLANS}
     groups = [group for plan in plans.values() for group in plan.groups]
-    circles = [group for group in groups if isinstance(group.mechanism, CoreTail)]
+    large = [group for group in groups if isinstance(group.mechanism, CoreTail)]
     assert {group.notion for group in groups} == {"lip", "ldp"}
-    assert any(0 in group.prior.weights for group in circles)
-    assert any(group.mechanism.core for group in circles)
-    assert max(len(group.prior) for group in circles) >= 2000
+    assert {group.mechanism.kind for group in groups} == set(KINDS)
+    assert any(0 in group.prior.weights for group in large)
+    assert any(group.mechanism.core for group in large)
+    assert max(len(group.prior) for group in large) >= 2000
     assert {bits for plan in PLANS for *_, drawn, _ in golden(plan)["reports"] for bits, _ in drawn} == {32, 64, 96}
     assert all((GOLDEN / f"{name}.json").stat().st_size < 200_000 for name in PLANS)
 
@@ -116,22 +117,32 @@ def test_golden_numbers_are_pythons():
         assert repr(text) == quoted
     data, text = numbers["canonical"]
     assert json.dumps(data, ensure_ascii=False, sort_keys=True, separators=(",", ":")) == text
-    for circle in golden("small_circles"):
-        (group,) = Plan.from_dict(circle["plan"]).groups
-        assert group.mechanism.to_rows() == circle["triples"]
+    for small in golden("small_core_tails"):
+        (group,) = Plan.from_dict(small["plan"]).groups
+        assert group.mechanism.to_rows() == small["triples"]
 
 
 def test_golden_levels_are_pythons():
     levels = golden("levels")
-    for known in levels["tables"]:
-        prior = Prior(range(len(known["prior"])), [int(weight) for weight in known["prior"]])
-        found = audit(Channel.from_weights(prior, [[int(cell) for cell in row] for row in known["rows"]]), prior)
-        lowest = 0 if found.lip_lower.ratio is None else 1 / found.lip_lower.ratio
-        assert (found.lip_upper.ratio, lowest) == (Fraction(known["highest"]), Fraction(known["lowest"]))
-        assert found.ldp.ratio == (None if known["odds"] is None else Fraction(known["odds"]))
-    for known in levels["circles"]:
-        circle = CoreTail.from_dict(known["mechanism"], [int(weight) for weight in known["prior"]])
-        assert circle.levels() == (Fraction(known["highest"]), Fraction(known["lowest"]))
+    assert set(levels) == set(KINDS)
+    for kind, cases in levels.items():
+        for known in cases:
+            prior = Prior(range(len(known["prior"])), [int(weight) for weight in known["prior"]])
+            if kind == "table":
+                mechanism = Channel.from_weights(prior, [[int(cell) for cell in row] for row in known["rows"]])
+            else:
+                mechanism = KINDS[kind].from_dict(known["mechanism"], prior)
+            found = mechanism.audit(prior)
+            for name, level in {"lip_upper": found.lip_upper, "lip_lower": found.lip_lower, "ldp": found.ldp}.items():
+                assert level.ratio == (None if known[name] is None else Fraction(known[name]))
+
+
+def test_both_sides_know_the_same_mechanisms():
+    """A kind that only one of them reads would make plans that the other refuses."""
+    code = 'import { KINDS } from "./mechanism.js"; console.log(JSON.stringify(Object.keys(KINDS)))'
+    command = [node(), "--input-type=module", "--eval", code]
+    done = subprocess.run(command, cwd=CLIENT, capture_output=True, text=True, timeout=60, check=True)
+    assert json.loads(done.stdout) == list(KINDS)
 
 
 def test_the_client_passes_its_own_tests():

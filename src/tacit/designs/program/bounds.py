@@ -1,16 +1,16 @@
 """Proven upper bounds on the gain of any channel. Nothing here depends on how a design was found.
 
-For any dual vector mu, weak duality gives
+For any dual vector μ, weak duality gives
 
-    sum_y lambda_y gain(v_y)  <=  sum_x mu_x + max_v [ gain(v) - mu . v ]
+    Σ_y λ_y gain(v_y)  ≤  Σ_x μ_x + max_v [ gain(v) - μ · v ]
 
-over all feasible lifts v, whatever mu is. The inner maximum of a convex function is bounded from above by
+over all feasible lifts v, whatever μ is. The inner maximum of a convex function is bounded from above by
 
-    enumeration        d <= 14, exact
+    enumeration        d ≤ 14, exact
     knapsack grid      separable gains: exact but for masses rounded to a grid, the rounding taken as slack
-    chords             (f.(v-1))^2 = max_t 2t f.(v-1) - t^2, a sort for each t; between two t the convex part lies
+    chords             (f.(v-1))² = max_t 2t f.(v-1) - t², a sort for each t; between two t the convex part lies
                        under its chord
-    boxes in t         the same with several columns in the task; centre value plus sum of half-widths squared
+    boxes in t         the same with several columns in the task; centre value plus the sum of half-widths squared
     chord relaxation   separable gains: each square replaced by its chord, a fractional knapsack
 
 All results are rounded up by a few units in the last place of the largest term.
@@ -59,7 +59,7 @@ def gain_dual_bound(prior: Array, gain: Gain, lift_set: LiftSet, duals: Array) -
 
 
 def per_value_bound(prior: Array, lift_set: LiftSet, weights: Array | None = None) -> float:
-    """sum_x w_x (high_x - 1)(1 - low_x), w = P^2 for a histogram: each value on its own at its best.
+    """Σ_x w_x (high_x - 1)(1 - low_x), w = P² for a histogram: each value on its own at its best.
 
     A lift with mean 1 in [low, high] has variance at most (high - 1)(1 - low).
     """
@@ -71,7 +71,7 @@ def per_value_bound(prior: Array, lift_set: LiftSet, weights: Array | None = Non
 def cheap_bound(prior: Array, gain: Gain, lift_set: LiftSet) -> float:
     """A bound that needs no duals: per value, or per principal column of the task.
 
-    For one column, t = f . (v - 1) has mean 0 and lies in [t_min, t_max], so E t^2 <= -t_min t_max.
+    For one column, t = f · (v - 1) has mean 0 and lies in [t_min, t_max], so E t² ≤ -t_min t_max.
     """
     if gain.weights is not None:
         return per_value_bound(prior, lift_set, gain.weights)
@@ -82,7 +82,7 @@ def cheap_bound(prior: Array, gain: Gain, lift_set: LiftSet) -> float:
 
 
 def _linear_max(prior: Array, lift_set: LiftSet, slopes: Array) -> Array:
-    """max_v slopes_i . v over the lift set for every row of `slopes`."""
+    """max_v slopes_i · v over the lift set for every row of `slopes`."""
     order = np.argsort(-slopes / prior, axis=1)
     slopes, mass = np.take_along_axis(slopes, order, axis=1), prior[order]
     if not lift_set.has_ratio:
@@ -100,7 +100,7 @@ def _linear_max(prior: Array, lift_set: LiftSet, slopes: Array) -> Array:
 
 
 def _filled(slopes: Array, mass: Array, low: Array, high: Array) -> Array:
-    """Value of raising from low to high, in the order given, until sum P v = 1."""
+    """Value of raising from low to high, in the order given, until Σ P v = 1."""
     room = mass * (high - low)
     capacity = 1 - (mass * low).sum(axis=1, keepdims=True)
     used = np.clip(capacity - (np.cumsum(room, axis=1) - room), 0.0, room)
@@ -108,7 +108,7 @@ def _filled(slopes: Array, mass: Array, low: Array, high: Array) -> Array:
 
 
 def _enumerated(prior: Array, gain: Gain, lift_set: LiftSet, duals: Array) -> float:
-    """Exact max of gain(v) - mu . v: a convex function is largest at a vertex, and all are visited."""
+    """Exact max of gain(v) - μ · v: a convex function is largest at a vertex, and all are visited."""
     n = len(prior)
     best = -inf
     boxes = [lift_set]
@@ -132,7 +132,7 @@ def _enumerated(prior: Array, gain: Gain, lift_set: LiftSet, duals: Array) -> fl
 
 
 def _over_t(prior: Array, factor: Array, lift_set: LiftSet, duals: Array) -> float:
-    """max_v |F'(v-1)|^2 - mu . v = max_t G(t), G(t) = max_v [2 (F t) . (v-1) - mu . v] - |t|^2."""
+    """max_v |Fᵀ(v-1)|² - μ · v = max_t G(t), G(t) = max_v [2 (F t) · (v-1) - μ · v] - |t|²."""
     total = factor.sum(axis=0)
 
     def support(t: Array) -> Array:
@@ -147,7 +147,7 @@ def _over_t(prior: Array, factor: Array, lift_set: LiftSet, duals: Array) -> flo
 
 
 def _by_chords(support: Support, start: float, stop: float) -> float:
-    """max_t H(t) - t^2 for convex H: on each interval H lies under its chord; split until nothing is gained."""
+    """max_t H(t) - t² for convex H: on each interval H lies under its chord; split until nothing is gained."""
     t = np.linspace(start, stop, 65)
     h = support(t[:, None])
     closed = -inf
@@ -167,9 +167,9 @@ def _by_chords(support: Support, start: float, stop: float) -> float:
 
 
 def _by_boxes(support: Support, start: Array, stop: Array) -> float:
-    """max_t H(t) - |t|^2 over a box by bisection: at the centre c of a cell, secants give H(c) - |c|^2 + |half|^2.
+    """max_t H(t) - |t|² over a box by bisection: at the centre c of a cell, secants give H(c) - |c|² + |half|².
 
-    For t inside the cell t_k^2 <= 2 c_k t_k - c_k^2 + half_k^2 in every column k.
+    For t inside the cell t_k² ≤ 2 c_k t_k - c_k² + half_k² in every column k.
     """
     centre, half = ((start + stop) / 2)[None], ((stop - start) / 2)[None]
     value = support(centre) - (centre**2).sum(axis=1)
@@ -193,10 +193,10 @@ def _by_boxes(support: Support, start: Array, stop: Array) -> float:
 
 
 def _dominated(prior: Array, factor: Array, lift_set: LiftSet, duals: Array) -> float:
-    """Replace K = FF' by a diagonal that dominates it on P . u = 0, where all u = v - 1 lie.
+    """Replace K = FFᵀ by a diagonal that dominates it on P · u = 0, where all u = v - 1 lie.
 
     K may first be shifted by P a' + a P', which vanishes there; a is chosen to empty the off-diagonal. What is left of
-    it, scaled to S^-1/2 (K - S) S^-1/2 with S the diagonal, is at most its largest eigenvalue times S.
+    it, scaled to S^(-1/2) (K - S) S^(-1/2) with S the diagonal, is at most its largest eigenvalue times S.
     """
     kernel = factor @ factor.T
     scaled = kernel / np.outer(prior, prior)
@@ -212,7 +212,7 @@ def _dominated(prior: Array, factor: Array, lift_set: LiftSet, duals: Array) -> 
 
 
 def _separable(prior: Array, weights: Array, lift_set: LiftSet, duals: Array) -> float:
-    """max_v sum_x w_x (v_x-1)^2 - mu . v, by the tightest of the bounds that apply."""
+    """max_v Σ_x w_x (v_x-1)² - μ · v, by the tightest of the bounds that apply."""
     if lift_set.has_ratio:
         ratio, (s_min, s_max) = lift_set.ratio, lift_set.smallest()
         ends = [LiftSet(s, s * ratio) for s in (s_min, s_max) if 1 / ratio < s < 1]
@@ -248,7 +248,7 @@ def _equal_values(low: Array, high: Array, weights: Array, duals: Array, count: 
 def _relaxed_ratio(prior: Array, weights: Array, lift_set: LiftSet, duals: Array) -> float:
     """Chord relaxation with a ratio. For a fixed price k of mass,
 
-        B(k, s) = k + sum_x max over v in {s, s R} of [ w (v-1)^2 - mu v - k P v ]
+        B(k, s) = k + Σ_x max over v in {s, s R} of [ w (v-1)² - μ v - k P v ]
 
     bounds every v in [s, s R], and is convex in s, so an interval of s is bounded by its two ends.
     """

@@ -64,7 +64,7 @@ def starting_orders(prior: Array, gain: Gain, rng: np.random.Generator, count: i
 def packed_sets(prior: Array, gain: Gain, lift_set: LiftSet, orders: Order, duals: Array) -> Array:
     """First fit: raise each value that still fits, in the order of each row; the rest of the mass goes to one value.
 
-    That value is chosen best for gain(v) - duals . v; every value left over has room for it.
+    That value is chosen best for gain(v) - duals · v; every value left over has room for it.
     """
     low, high = lift_set.limits(prior)
     weights = gain.weights if gain.weights is not None else np.zeros(len(prior))
@@ -89,7 +89,7 @@ def packed_sets(prior: Array, gain: Gain, lift_set: LiftSet, orders: Order, dual
 def improving(
     prior: Array, gain: Gain, lift_set: LiftSet, duals: Array, pool: Array, rng: np.random.Generator
 ) -> Array:
-    """Candidates with a large gain(v) - duals . v; `pool` are lifts already in use, as places to start."""
+    """Candidates with a large gain(v) - duals · v; `pool` are lifts already in use, as places to start."""
     if gain.weights is not None and not lift_set.has_ratio:
         return _improving_sets(prior, gain, lift_set, duals, rng)
     if gain.weights is not None:

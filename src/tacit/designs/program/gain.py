@@ -1,12 +1,12 @@
 """What a channel is worth for a task, and smaller problems that are worth the same.
 
 A task is a matrix g with one row per value. With the posterior mean as estimator, report y removes
-|sum_x P(x) (g(x) - E g) v_y(x)|^2 of the prior variance, so a channel removes
+|Σ_x P(x) (g(x) - E g) v_y(x)|² of the prior variance, so a channel removes
 
-    sum_y lambda_y gain(v_y),    gain(v) = |F' (v - 1)|^2,    F = diag(P) g.
+    Σ_y λ_y gain(v_y),    gain(v) = |Fᵀ (v - 1)|²,    F = diag(P) g.
 
 Columns of F may be rotated freely. When the rows of F are orthogonal (histograms, weighted or partial) the
-gain is separable, sum_x w_x (v(x) - 1)^2 with w_x = |F_x|^2.
+gain is separable, Σ_x w_x (v(x) - 1)² with w_x = |F_x|².
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tacit.designs.program.lifts import Array
 
 @dataclass(frozen=True, slots=True)
 class Gain:
-    """gain(v) = sum_x weights_x (v_x - 1)^2 if `weights` is given, else |factor' (v - 1)|^2."""
+    """gain(v) = Σ_x weights_x (v_x - 1)² if `weights` is given, else |factorᵀ (v - 1)|²."""
 
     factor: Array
     weights: Array | None = None
@@ -33,7 +33,7 @@ class Gain:
         g = np.asarray(g, dtype=float).reshape(len(prior), -1)
         if g.shape[1] > 1 and int(np.count_nonzero(g, axis=0).max(initial=0)) <= 1:
             return cls(np.empty((len(prior), 0)), prior**2 * (g**2).sum(axis=1))
-        # Centring changes nothing in exact arithmetic (P . (v - 1) = 0) and keeps F at the size of the task.
+        # Centring changes nothing in exact arithmetic (P · (v - 1) = 0) and keeps F at the size of the task.
         factor = prior[:, None] * (g - prior @ g)
         if factor.shape[1] > 1:
             left, scale, _ = np.linalg.svd(factor, full_matrices=False)
@@ -79,7 +79,7 @@ class Merged:
     def expand_duals(self, prior: Array, gain: Gain, duals: Array) -> list[Array]:
         """Duals of the ungrouped problem, in the ways worth trying; any vector gives a valid bound.
 
-        Each group's dual is shared by prior mass. For a single column, mu / P is also interpolated between groups:
+        Each group's dual is shared by prior mass. For a single column, μ / P is also interpolated between groups:
         at the optimum it is nearly a function of g.
         """
         ways = [np.asarray(duals[self.group] * prior / self.prior[self.group])]
@@ -108,7 +108,7 @@ def _sums(group: NDArray[np.intp], values: Array, n: int) -> Array:
 def equal_rows(g: Array) -> NDArray[np.intp]:
     """Group of each value, values with equal rows of g together: one lift per group is enough.
 
-    Replacing v by its prior-weighted mean over a group keeps sum P v = 1, every bound on v, and F'v.
+    Replacing v by its prior-weighted mean over a group keeps Σ P v = 1, every bound on v, and Fᵀv.
     """
     _, group = np.unique(g, axis=0, return_inverse=True)
     return np.asarray(group.reshape(-1), dtype=np.intp)

@@ -1,6 +1,6 @@
 """Upper bounds for separable gains by dynamic programming over prior mass on a grid.
 
-Both maximise sum_x [w_x (v_x-1)^2 - mu_x v_x] over vertices of a lift set. Masses are rounded down to grid steps, so
+Both maximise Σ_x [w_x (v_x-1)² - μ_x v_x] over vertices of a lift set. Masses are rounded down to grid steps, so
 that the true mass of a set of k values is known within k steps; every value of the remainder that this leaves open is
 allowed for, so rounding only raises the result.
 """
@@ -20,7 +20,7 @@ _GRID_WORK = 2e8
 def pattern_bound(prior: Array, weights: Array, lift_set: LiftSet, duals: Array) -> float:
     """Bound over the vertices {s, s R} of a set with a ratio, where S is raised and s = 1 / (1 + (R-1) P(S)).
 
-    For a fixed S and price k the function k (1 - P.v) + sum_x [w (v-1)^2 - mu v] is convex in s and right at its own s,
+    For a fixed S and price k the function k (1 - P.v) + Σ_x [w (v-1)² - μ v] is convex in s and right at its own s,
     so on an interval of s its ends bound it: one knapsack table per end, read where P(S) is in reach.
     """
     n, ratio = len(prior), lift_set.ratio

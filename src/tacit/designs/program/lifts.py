@@ -3,11 +3,11 @@
 Symbols used throughout this package:
 
     P       prior, one positive probability per value x
-    v       lift vector, v(x) = Pr(x | report) / P(x), with sum_x P(x) v(x) = 1
-    lambda  probability of each report; sum_y lambda_y v_y(x) = 1 for every x
+    v       lift vector, v(x) = Pr(x | report) / P(x), with Σ_x P(x) v(x) = 1
+    λ       probability of each report; Σ_y λ_y v_y(x) = 1 for every x
     s       the smallest entry of a lift vector, when a ratio is bounded
     R       the bound on that ratio
-    c       coverage, v = low + (high - low) c with 0 <= c <= 1
+    c       coverage, v = low + (high - low) c with 0 ≤ c ≤ 1
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class LiftSet:
-    """Lift vectors with lower <= v <= upper, max v <= ratio * min v and sum_x P(x) v(x) = 1.
+    """Lift vectors with lower ≤ v ≤ upper, max v ≤ ratio * min v and Σ_x P(x) v(x) = 1.
 
-    LIP at level epsilon is `LiftSet.lip(epsilon)`; one-sided budgets leave `lower=0` or `upper=inf`;
+    LIP at level ε is `LiftSet.lip(epsilon)`; one-sided budgets leave `lower=0` or `upper=inf`;
     LDP is `LiftSet.ldp(epsilon)`.
     """
 
@@ -61,13 +61,13 @@ class LiftSet:
         return self.ratio * self.lower < self.upper and self.ratio < inf
 
     def smallest(self) -> tuple[float, float]:
-        """Range of s such that every feasible v has s <= v <= s R for some s in the range."""
+        """Range of s such that every feasible v has s ≤ v ≤ s R for some s in the range."""
         return max(self.lower, 1 / self.ratio), min(1.0, self.upper / self.ratio)
 
     def limits(self, prior: Array) -> tuple[Array, Array]:
         """Tight range [low, high] of each value's lift.
 
-        The rest of the prior bounds a value too: v(x) >= (1 - upper (1 - P)) / P, and likewise from above.
+        The rest of the prior bounds a value too: v(x) ≥ (1 - upper (1 - P)) / P, and likewise from above.
         Under a ratio the extreme is one value at s R and the rest at s, or the reverse.
         """
         rest = 1 - prior
@@ -82,7 +82,7 @@ class LiftSet:
 
 
 def best_lifts(prior: Array, lift_set: LiftSet, slopes: Array) -> Array:
-    """Maximise slopes_i . v over the lift set, exactly, for every row i of `slopes`.
+    """Maximise slopes_i · v over the lift set, exactly, for every row i of `slopes`.
 
     Without a ratio this is a fractional knapsack: raise values in order of slope / P. With one, the
     optimum is a prefix of the same order at s R and the rest at s = 1 / (1 + (R-1) P(prefix)), or s sits at
@@ -101,7 +101,7 @@ def best_lifts(prior: Array, lift_set: LiftSet, slopes: Array) -> Array:
 
 
 def _knapsack(prior: Array, low: Array, high: Array, order: NDArray[np.intp]) -> Array:
-    """Raise values from low to high in the given orders until sum P v = 1; one value ends in between."""
+    """Raise values from low to high in the given orders until Σ P v = 1; one value ends in between."""
     room = prior * (high - low)
     capacity = 1 - prior @ low
     sorted_room = room[order]
@@ -137,7 +137,7 @@ def _prefixes(
 
 
 def all_vertices(prior: Array, lift_set: LiftSet) -> Array:
-    """Every vertex of the lift set (some twice). Work grows as d 2^d; meant for d <= 14."""
+    """Every vertex of the lift set (some twice). Work grows as d 2^d; meant for d ≤ 14."""
     if not lift_set.has_ratio:
         return _box_vertices(prior, *lift_set.limits(prior))
     ratio = lift_set.ratio
@@ -155,7 +155,7 @@ def _subsets(n: int) -> NDArray[np.bool_]:
 
 
 def _box_vertices(prior: Array, low: Array, high: Array) -> Array:
-    """Vertices of low <= v <= high, P . v = 1: all but one coordinate at a bound."""
+    """Vertices of low ≤ v ≤ high, P · v = 1: all but one coordinate at a bound."""
     n = len(prior)
     raised = _subsets(n - 1)
     found = []

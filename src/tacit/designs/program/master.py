@@ -1,9 +1,9 @@
 """The restricted linear program over lift vectors found so far, solved by HiGHS and extended in place.
 
-    maximise  sum_y lambda_y gain_y   subject to   sum_y lambda_y c_y(x) = h_x for every x,  lambda >= 0
+    maximise  Σ_y λ_y gain_y   subject to   Σ_y λ_y c_y(x) = h_x for every x,  λ ≥ 0
 
-with coverage c = (v - low) / (high - low) and h = (1 - low) / (high - low): the constraint sum lambda v = 1 in
-sparser numbers. sum lambda = 1 follows, because P . v = 1 in every column.
+with coverage c = (v - low) / (high - low) and h = (1 - low) / (high - low): the constraint Σ λ v = 1 in
+sparser numbers. Σ λ = 1 follows, because P · v = 1 in every column.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ class TimeLimitError(RuntimeError):
     """The time limit ended a solve."""
 
 
-class Master:
-    """A growing linear program; `solve` starts from the basis of the last call."""
+class GrowingProgram:
+    """maximise Σ_y λ_y gain_y subject to Σ_y λ_y column_y = target, λ ≥ 0, for columns added as they are found.
 
-    def __init__(self, prior: Array, low: Array, high: Array, scale: float) -> None:
-        self.prior, self.low, self.width = prior, low, high - low
-        self.scale = scale
-        self.target = (1 - low) / self.width
-        self.lifts = np.empty((0, len(low)))
-        self.gains = np.empty(0)
+    Every solve starts from the basis of the last one, which new columns leave feasible.
+    """
+
+    def __init__(self, target: Array) -> None:
+        self.target = target
         self.notes: list[str] = []
-        self._seen: set[bytes] = set()
+        self._columns = np.empty((0, len(target)))
+        self._gains = np.empty(0)
         self._highs: highspy.Highs | None = self._new_model()
 
     def _new_model(self) -> highspy.Highs:
@@ -54,37 +54,24 @@ class Master:
         model.changeObjectiveSense(highspy.ObjSense.kMaximize)
         return model
 
-    def add(self, lifts: Array, gains: Array) -> int:
-        """Add the columns that are new; returns how many were."""
-        cover = (lifts - self.low) / self.width
-        keys = [row.tobytes() for row in np.round(cover, 11) + 0.0]
-        fresh = []
-        for i, key in enumerate(keys):
-            if key not in self._seen:
-                self._seen.add(key)
-                fresh.append(i)
-        self.lifts = np.concatenate([self.lifts, lifts[fresh]])
-        self.gains = np.concatenate([self.gains, gains[fresh]])
-        if self._highs is not None and fresh:
-            matrix = csr_array(cover[fresh])
-            k = len(fresh)
+    def add(self, columns: Array, gains: Array) -> None:
+        """Add columns, a row of `columns` each, with gains of order one: the solver's tolerances are absolute."""
+        self._columns, self._gains = np.concatenate([self._columns, columns]), np.concatenate([self._gains, gains])
+        if self._highs is not None and len(columns):
+            matrix, k = csr_array(columns), len(columns)
             self._highs.addCols(
-                k, gains[fresh] / self.scale, np.zeros(k), np.full(k, np.inf), matrix.nnz,
+                k, gains, np.zeros(k), np.full(k, np.inf), matrix.nnz,
                 matrix.indptr[:-1].astype(np.int32), matrix.indices.astype(np.int32), matrix.data,
             )  # fmt: skip
-        return len(fresh)
 
     def solve(self, seconds: float) -> tuple[Array, Array]:
-        """Optimal lambda over all columns, and duals mu with gain_y <= mu . v_y on every column."""
+        """The best λ over all columns, and a price for each row."""
         try:
-            weights, prices = self._solve_highs(seconds)
+            return self._solve_highs(seconds)
         except SolverError as failure:
             self._highs = None
             self.notes.append(f"{failure}; continued with scipy.optimize.linprog")
-            weights, prices = self._solve_scipy(seconds)
-        # mu . v = prices . c on every column, because a multiple of P absorbs the constant.
-        duals = prices * self.scale / self.width
-        return weights, duals - (duals @ self.low) * self.prior
+            return self._solve_scipy(seconds)
 
     def _solve_highs(self, seconds: float) -> tuple[Array, Array]:
         model = self._highs
@@ -97,15 +84,14 @@ class Master:
             raise TimeLimitError
         if status != highspy.HighsModelStatus.kOptimal:
             raise SolverError(f"HiGHS stopped with status {model.modelStatusToString(status)}")
-        # Later calls start from this basis, which stays primal feasible when columns are added.
+        # Primal simplex from here on: the last basis stays primal feasible when columns are added.
         model.setOptionValue("simplex_strategy", 4)
         solution = model.getSolution()
         return np.maximum(np.asarray(solution.col_value), 0.0), np.asarray(solution.row_dual)
 
     def _solve_scipy(self, seconds: float) -> tuple[Array, Array]:
-        cover = (self.lifts - self.low) / self.width
         found = linprog(
-            -self.gains / self.scale, A_eq=cover.T, b_eq=self.target, bounds=(0, None), method="highs",
+            -self._gains, A_eq=self._columns.T, b_eq=self.target, bounds=(0, None), method="highs",
             options={"time_limit": max(seconds, 0.1), "primal_feasibility_tolerance": 1e-10},
         )  # fmt: skip
         if found.status == 1:
@@ -115,8 +101,46 @@ class Master:
         return np.maximum(np.asarray(found.x), 0.0), -np.asarray(found.eqlin.marginals)
 
 
+class Master:
+    """The restricted linear program over lift vectors, in coverage."""
+
+    def __init__(self, prior: Array, low: Array, high: Array, scale: float) -> None:
+        self.prior, self.low, self.width = prior, low, high - low
+        self.scale = scale
+        self.lifts = np.empty((0, len(low)))
+        self.gains = np.empty(0)
+        self._seen: set[bytes] = set()
+        self._program = GrowingProgram((1 - low) / self.width)
+
+    @property
+    def notes(self) -> list[str]:
+        """What went wrong on the way, if anything."""
+        return self._program.notes
+
+    def add(self, lifts: Array, gains: Array) -> int:
+        """Add the columns that are new; returns how many were."""
+        cover = (lifts - self.low) / self.width
+        keys = [row.tobytes() for row in np.round(cover, 11) + 0.0]
+        fresh = []
+        for i, key in enumerate(keys):
+            if key not in self._seen:
+                self._seen.add(key)
+                fresh.append(i)
+        self.lifts = np.concatenate([self.lifts, lifts[fresh]])
+        self.gains = np.concatenate([self.gains, gains[fresh]])
+        self._program.add(cover[fresh], gains[fresh] / self.scale)
+        return len(fresh)
+
+    def solve(self, seconds: float) -> tuple[Array, Array]:
+        """Optimal λ over all columns, and duals μ with gain_y ≤ μ·v_y on every column."""
+        weights, prices = self._program.solve(seconds)
+        # μ·v = prices·c on every column, because a multiple of P absorbs the constant.
+        duals = prices * self.scale / self.width
+        return weights, duals - (duals @ self.low) * self.prior
+
+
 def _correction(lifts: Array, missing: Array) -> Array:
-    """Small delta with sum_y delta_y v_y = missing."""
+    """Small δ with Σ_y δ_y v_y = missing."""
     n_reports, n = lifts.shape
     if n_reports <= n:
         return np.asarray(lstsq(lifts.T, missing, cond=1e-13, lapack_driver="gelsy")[0])
@@ -126,7 +150,7 @@ def _correction(lifts: Array, missing: Array) -> Array:
 
 
 def polished(lifts: Array, weights: Array) -> tuple[Array, Array]:
-    """Drop unused reports and re-solve sum_y lambda_y v_y = 1 on the rest to machine precision."""
+    """Drop unused reports and re-solve Σ_y λ_y v_y = 1 on the rest to machine precision."""
     for floor in (1e-10, 1e-9, 1e-8):
         keep = weights > floor
         lifts, weights = lifts[keep], weights[keep]

@@ -1,21 +1,21 @@
 """The channel whose prior-free estimate varies least, and channels that allow one at all.
 
-The estimate that is unbiased under every truth weighs report y by g' J^-1 v_y, J = sum_y lambda_y v_y v_y'. Its
-variance per respondent, when the prior is true, is tr(g' J^-1 g) - |E g|^2:
+The estimate that is unbiased under every truth weighs report y by gᵀ J⁻¹ v_y, J = Σ_y λ_y v_y v_yᵀ. Its
+variance per respondent, when the prior is true, is tr(gᵀ J⁻¹ g) - |E g|²:
 
-    minimise  f(lambda) = tr(M J^-1),  M = g g',   subject to   sum_y lambda_y v_y = 1,  lambda >= 0
+    minimise  f(λ) = tr(M J⁻¹),  M = g gᵀ,   subject to   Σ_y λ_y v_y = 1,  λ ≥ 0
 
-f is convex with slope -v' B v at report v, B = J^-1 M J^-1, so for every feasible lambda*
+f is convex with slope -vᵀ B v at report v, B = J⁻¹ M J⁻¹, so for every feasible λ*
 
-    f(lambda*)  >=  2 f(lambda) - max over channels of sum_y lambda*_y v_y' B v_y
+    f(λ*)  ≥  2 f(λ) - max over channels of Σ_y λ*_y v_yᵀ B v_y
 
-and that maximum is a gain problem with F = J^-1 g, bounded by `bounds`. More generally, for every matrix C,
+and that maximum is a gain problem with F = J⁻¹ g, bounded by `bounds`. More generally, for every matrix C,
 
-    f(lambda*)  >=  2 tr(C'g) - sum_y lambda*_y |C'v_y|^2
+    f(λ*)  ≥  2 tr(Cᵀg) - Σ_y λ*_y |Cᵀv_y|²
 
-which for g = diag(w) and C = diag(a) + P (wP - a)' leaves a separable gain problem, with a free to choose:
+which for g = diag(w) and C = diag(a) + P (wP - a)ᵀ leaves a separable gain problem, with a free to choose:
 
-    variance  >=  2 sum_x a_x w_x (1 - P_x) - max over channels of sum_x a_x^2 Var v(x)
+    variance  ≥  2 Σ_x a_x w_x (1 - P_x) - max over channels of Σ_x a_x² Var v(x)
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from tacit.designs.program.gain import Gain
 from tacit.designs.program.lifts import Array, LiftSet, all_vertices, best_lifts
 from tacit.designs.program.master import polished
 from tacit.designs.program.solver import LiftDesign, solve
+from tacit.mechanism.information import Information
 
 _POOL_LIMIT = 12
 _NEWTON_LIMIT = 200
@@ -55,15 +56,12 @@ class PriorFreeDesign:
 
 
 def prior_free_variance(prior: Array, g: Array, lifts: Array, probabilities: Array) -> float:
-    """tr(g' J^-1 g) - |E g|^2, infinite if the channel determines g for no truth but the prior."""
+    """tr(gᵀ J⁻¹ g) - |E g|², infinite if the channel determines g for no truth but the prior."""
     g = np.asarray(g, dtype=float).reshape(len(prior), -1)
-    moment = (lifts * probabilities[:, None]).T @ lifts
-    values, vectors = np.linalg.eigh(moment)
-    seen = values > 1e-11 * values[-1]
-    inner = vectors.T @ g
-    if np.abs(inner[~seen]).max(initial=0.0) > 1e-6 * np.abs(g).max():
+    information = Information.of(lifts, probabilities)
+    if not information.determines(g):
         return inf
-    return float((inner[seen] ** 2 / values[seen, None]).sum() - ((prior @ g) ** 2).sum())
+    return float(information.quadratic(g).sum() - ((prior @ g) ** 2).sum())
 
 
 def solve_prior_free(
@@ -129,9 +127,9 @@ def solve_prior_free(
 def proven_variance(prior: Array, g: Array, lift_set: LiftSet, lifts: Array, weights: Array, duals: Array) -> float:
     """The variance that no channel in the lift set goes below, as proved by a channel and any `duals` (d,).
 
-    For every matrix F, tr(g' J^-1 g) >= 2 tr(F' g) - sum_y lambda_y |F' v_y|^2, and the sum is at most
-    sum mu + max_v (|F' v|^2 - mu . v). Two choices of F are tried: J^-1 g of the given channel, and, where g is
-    diagonal, F' v = a (v - 1) with a = g (1 - P) / Var v.
+    For every matrix F, tr(gᵀ J⁻¹ g) ≥ 2 tr(Fᵀ g) - Σ_y λ_y |Fᵀ v_y|², and the sum is at most
+    Σ μ + max_v (|Fᵀ v|² - μ · v). Two choices of F are tried: J⁻¹ g of the given channel, and, where g is
+    diagonal, Fᵀ v = a (v - 1) with a = g (1 - P) / Var v.
     """
     g = np.asarray(g, dtype=float).reshape(len(prior), -1)
     moment = (lifts * weights[:, None]).T @ lifts
@@ -195,7 +193,7 @@ def _separable_bound(
 def _certificate(
     prior: Array, g: Array, lift_set: LiftSet, lifts: Array, weights: Array, mu: Array
 ) -> tuple[Gain, Array, float]:
-    """The gain |F'(v-1)|^2 with F = J^-1 g, duals that turn it into v'Bv - mu.v, and the variance they prove."""
+    """The gain |Fᵀ(v-1)|² with F = J⁻¹ g, duals that turn it into vᵀBv - μ·v, and the variance they prove."""
     factor = np.linalg.solve((lifts * weights[:, None]).T @ lifts, g)
     total = factor.sum(axis=0)
     constant = float(total @ total)
@@ -207,9 +205,9 @@ def _certificate(
 
 
 def _weights(lifts: Array, weights: Array, g: Array, gap: float) -> tuple[Array, Array]:
-    """Newton's method for f(lambda) - tau sum log lambda, sum_y lambda_y v_y = 1, as tau falls to a share of f.
+    """Newton's method for f(λ) - τ Σ log λ, Σ_y λ_y v_y = 1, as τ falls to a share of f.
 
-    Returns lambda and the multipliers mu of the constraint.
+    Returns λ and the multipliers μ of the constraint.
     """
     n_reports, n = lifts.shape
     tau, mu = inf, np.zeros(n)
@@ -225,7 +223,7 @@ def _weights(lifts: Array, weights: Array, g: Array, gap: float) -> tuple[Array,
             [hessian + np.diag(tau / weights**2), lifts],
             [lifts.T, np.zeros((n, n))],
         ])  # fmt: skip
-        # Scaling by lambda keeps the system well conditioned as weights vanish.
+        # Scaling by λ keeps the system well conditioned as weights vanish.
         scale = np.concatenate([weights, np.ones(n)])
         right = np.concatenate([slope + tau / weights, 1 - weights @ lifts])
         solution = np.linalg.solve(system * scale[:, None] * scale, right * scale) * scale
@@ -243,7 +241,7 @@ def _columns(
     prior: Array, gain: Gain, lift_set: LiftSet, duals: Array, lifts: Array, pool: Array | None,
     rng: np.random.Generator,
 ) -> Array:  # fmt: skip
-    """Lifts whose v'Bv - mu.v is positive, the largest first."""
+    """Lifts whose vᵀBv - μ·v is positive, the largest first."""
     if pool is None:
         noise = best_lifts(prior, lift_set, rng.normal(size=(256, len(prior))) * prior)
         starts = [lifts, noise]
@@ -269,8 +267,8 @@ def solve_invertible(
 ) -> LiftDesign:
     """The optimal channel for `g`, mixed with just enough of a prior-free one to be invertible.
 
-    The share theta of the prior-free channel is the smallest for which the prior-free variance of the whole histogram
-    is at most `inflation` times the least possible; the gain paid is theta times the difference in gain.
+    The share θ of the prior-free channel is the smallest for which the prior-free variance of the whole histogram
+    is at most `inflation` times the least possible; the gain paid is θ times the difference in gain.
     """
     best = solve(prior, g, lift_set, gap=gap, time_limit=time_limit / 2)
     identity = np.eye(len(prior))

@@ -1,6 +1,6 @@
 """The optimal channel for a known prior, by column generation with a proven bound.
 
-    maximise  sum_y lambda_y gain(v_y)   subject to   sum_y lambda_y v_y = 1,  lambda >= 0,  v_y feasible lifts
+    maximise  Σ_y λ_y gain(v_y)   subject to   Σ_y λ_y v_y = 1,  λ ≥ 0,  v_y feasible lifts
 
 A convex gain is best at vertices of the lift set. Up to 14 distinct values all vertices are candidates and the
 result is exact. Beyond that a linear program over arcs and packed sets is extended by improving columns until the
@@ -18,10 +18,10 @@ import numpy as np
 
 from tacit.designs.program.bounds import ENUMERATION_LIMIT, cheap_bound, gain_dual_bound
 from tacit.designs.program.columns import Order, arc_design, improving, packed_sets, starting_orders
+from tacit.designs.program.fewer_reports import few_reports, merge_reports
 from tacit.designs.program.gain import Gain, Merged, bundles, equal_rows
 from tacit.designs.program.lifts import Array, LiftSet, all_vertices
 from tacit.designs.program.master import Master, SolverError, TimeLimitError, polished
-from tacit.designs.program.outputs import basic, merge_reports
 
 _DIRECT_LIMIT = 160
 _FIRST_BUNDLES = 14
@@ -34,8 +34,8 @@ _PULL = 0.8
 class LiftDesign:
     """A channel as lifts and report probabilities, with the proof of how good it is.
 
-    `gain` is what `lifts` (n_outputs, d) with `probabilities` remove from the prior variance; no channel in the
-    lift set removes more than `gain_bound`. `duals` (d,) reproduce a bound through `bounds.dual_bound`.
+    `gain` is what `lifts` (reports, d) with `probabilities` remove from the prior variance; no channel in the lift set
+    removes more than `gain_bound`. `duals` (d,) reproduce a bound through `bounds.dual_bound`.
     `status` is "optimal" (gap at rounding level), "within gap", "time limit", "stalled" or "interrupted".
     """
 
@@ -96,7 +96,7 @@ class _Search:
             self.lifts, self.probabilities, self.best, self.method = lifts, probabilities, value, method
 
     def polish(self) -> None:
-        """Bring sum_y lambda_y v_y = 1 to machine precision."""
+        """Bring Σ_y λ_y v_y = 1 to machine precision."""
         self.lifts, self.probabilities = polished(self.lifts, self.probabilities)
         self.best = float(self.probabilities @ self.gain(self.lifts))
 
@@ -138,16 +138,16 @@ def solve(
     gap: float = 5e-3,
     time_limit: float = 30.0,
     progress: Callable[[Progress], None] | None = None,
-    max_outputs: int | None = None,
+    max_reports: int | None = None,
 ) -> LiftDesign:
     """The channel with the largest gain for task `g` (d, m) among all whose lifts lie in `lift_set`.
 
-    Stops once (gain_bound - gain) <= gap * gain_bound. An interrupt from the keyboard returns the best so far.
-    `max_outputs` asks for few reports: the best found then, while `gain_bound` still speaks of all channels.
+    Stops once (gain_bound - gain) ≤ gap * gain_bound. An interrupt from the keyboard returns the best so far.
+    `max_reports` asks for few reports: the best found then, while `gain_bound` still speaks of all channels.
     """
-    if max_outputs is not None and max_outputs < 2:
+    if max_reports is not None and max_reports < 2:
         raise ValueError(
-            f"The 'max_outputs' parameter must be at least 2: a single report tells nothing. Got {max_outputs} instead."
+            f"The 'max_reports' parameter must be at least 2: a single report tells nothing. Got {max_reports} instead."
         )
     prior = np.asarray(prior, dtype=float)
     g = np.asarray(g, dtype=float).reshape(len(prior), -1)
@@ -162,8 +162,8 @@ def solve(
         status = "time limit"
     except SolverError as failure:
         search.notes.append(f"{failure}; kept the best design found before")
-    if max_outputs is not None and len(search.probabilities) > max_outputs:
-        _limit(search, max_outputs)
+    if max_reports is not None and len(search.probabilities) > max_reports:
+        _limit(search, max_reports)
     search.polish()
     return LiftDesign(
         search.lifts[:, group], search.probabilities, search.best, max(search.bound, search.best),
@@ -197,12 +197,12 @@ def _run(search: _Search) -> None:
 
 def _limit(search: _Search, count: int) -> None:
     """At most `count` reports: the better of merging reports and of giving values one of `count` lifts."""
-    lifts, weights = basic(search.prior, search.lift_set, search.gain, search.lifts, search.probabilities)
+    lifts, weights = few_reports(search.prior, search.lift_set, search.gain, search.lifts, search.probabilities)
     if len(lifts) > count:
         problem = Merged.by(bundles(search.prior, search.gain, count), search.prior, search.gain)
         small = _Search(problem.prior, problem.gain, search.lift_set, search.target_gap, search.deadline, None)
         _run(small)
-        grouped = basic(small.prior, small.lift_set, small.gain, small.lifts, small.probabilities)
+        grouped = few_reports(small.prior, small.lift_set, small.gain, small.lifts, small.probabilities)
         lifts, weights = merge_reports(lifts, weights, search.gain, count)
         if small.best > weights @ search.gain(lifts) and len(grouped[1]) <= count:
             lifts, weights = grouped[0][:, problem.group], grouped[1]

@@ -1,72 +1,116 @@
 /**
- * The mechanism `core-tail`: a rule for any number of values; docs/plan.md has its formulas, core_tail.py its proof.
+ * The mechanism `core-tail`: a rule for any number of values. Its formulas: docs/plan.md; the proof: core_tail_rule.py.
  *
  * A report is a state, which covers some heavy values (the core), and a position on a circle of M cells on which every
  * other value (the tail) has a segment. Positions in `core` and `tail` count the values with positive prior only.
  */
 
-import { ceilDivide, floorDivide, fraction, gcd, larger, largest, least, runningSums, smaller, sum } from "./exact.js";
+import {
+  ceilDivide,
+  floorDivide,
+  fraction,
+  gcd,
+  larger,
+  largest,
+  least,
+  rank,
+  runningSums,
+  smaller,
+  sum,
+} from "./exact.js";
+import { boundedAudit, boundedBelief } from "./levels.js";
 import { each, expect, integer, list, rational, text } from "./read.js";
+import { StandIn } from "./stand_in.js";
 
 /** @typedef {import("./exact.js").Fraction} Fraction */
-/** @typedef {import("./index.js").Words} Words */
+/** @typedef {import("./index.js").RandomWords} RandomWords */
+/** @typedef {import("./levels.js").Notion} Notion */
+/** @typedef {import("./mechanism.js").Mechanism} Mechanism */
 /** @typedef {import("./prior.js").Prior} Prior */
 
 /** Coverage is counted in units of 2^-48. */
-const UNIT = 2 ** 48;
+const COVERAGE_UNIT = 2 ** 48;
 /** A report is state · 2^32 + position, and below 2^53. */
 const POSITIONS = 2 ** 32;
 const MAX_STATES = 2 ** 20;
-/** A stand-in for a value of prior zero is drawn with a word of this many bits. */
-const STAND_IN_BITS = 64;
+const WORDS_PER_SAMPLE = 3;
 
-/** A core-and-tail channel, read from a plan. */
+/** A core-tail rule for one prior. @implements {Mechanism} */
 export class CoreTail {
-  kind = /** @type {const} */ ("core-tail");
-  nReports = null;
+  static kind = "core-tail";
+  kind = CoreTail.kind;
+  /** Positions on a circle are too many to be listed. */
+  nPossibleReports = null;
+  #prior;
 
   /**
-   * @param {Record<string, unknown>} data
-   * @param {string} where
    * @param {Prior} prior
+   * @param {object} rule
+   * @param {readonly number[]} rule.core ascending positions
+   * @param {Fraction} rule.share the prior mass that a report covers
+   * @param {Fraction} rule.growth a covered value is 1 + growth times as likely as an uncovered one
+   * @param {readonly State[]} rule.states
+   * @param {number} rule.wordBits
+   */
+  constructor(prior, { core, share, growth, states, wordBits }) {
+    this.#prior = prior;
+    this.weights = prior.support.map((x) => prior.weights[x]);
+    this.core = core;
+    const inCore = new Set(core);
+    this.tail = [...this.weights.keys()].filter((x) => !inCore.has(x));
+    this.wordBits = wordBits;
+    this.circle = layCircle(
+      this.tail.map((x) => this.weights[x]),
+      wordBits,
+    );
+    this.rule = this.#rule(states, share, growth);
+    this.liftRange = this.#liftRange();
+  }
+
+  /**
+   * The rule that a plan holds.
+   *
+   * @param {Record<string, unknown>} data
+   * @param {Prior} prior
+   * @param {string} where
    * @param {import("./read.js").Meter} spend
    */
-  constructor(data, where, prior, spend) {
-    this.prior = prior;
-    this.weights = prior.support.map((x) => prior.weights[x]);
-    const most = this.weights.length - 1;
-    this.core = each(data.core, `${where}.core`, (x, at) => integer(x, at, 0, most), 0);
-    const ascending = this.core.every((x, i) => i === 0 || this.core[i - 1] < x) && this.core.length <= most;
+  static fromDict(data, prior, where, spend) {
+    const most = prior.support.length - 1;
+    const core = each(data.core, `${where}.core`, (x, at) => integer(x, at, 0, most), 0);
+    const ascending = core.every((x, i) => i === 0 || core[i - 1] < x) && core.length <= most;
     expect(ascending, `${where}.core`, "ascending positions that leave a value to the tail");
-    const inCore = new Set(this.core);
-    this.tail = [...this.weights.keys()].filter((x) => !inCore.has(x));
     const share = rational(data.share, `${where}.share`);
     const growth = rational(data.growth, `${where}.growth`);
     expect(share.n > 0n && share.n < share.d, `${where}.share`, "between 0 and 1");
     expect(growth.n > 0n, `${where}.growth`, "positive");
-    this.wordBits = integer(data.word_bits, `${where}.word_bits`, 2, 64);
+    const wordBits = integer(data.word_bits, `${where}.word_bits`, 2, 64);
     const count = list(data.states, `${where}.states`).length;
     expect(count <= MAX_STATES, `${where}.states`, `at most ${MAX_STATES}`);
-    spend(this.weights.length + count * (this.core.length + 1));
-    const states = each(data.states, `${where}.states`, (state, at) => readState(state, at, this.core.length));
-    this.circle = layCircle(
-      this.tail.map((x) => this.weights[x]),
-      this.wordBits,
-    );
-    this.rule = this.#rule(states, share, growth);
-    this.lifts = this.#lifts();
-    this.odds = oddsOf(this.lifts);
+    spend(prior.support.length + count * (core.length + 1));
+    const states = each(data.states, `${where}.states`, (state, at) => readState(state, at, core.length));
+    return new CoreTail(prior, { core, share, growth, states, wordBits });
+  }
+
+  /**
+   * The randomizer of several core-tail mechanisms.
+   *
+   * @param {readonly CoreTail[]} mechanisms
+   * @param {readonly Prior[]} priors
+   */
+  static sampler(mechanisms, priors) {
+    return new CoreTailSampler(mechanisms, priors);
   }
 
   /**
    * The words of each choice: `edges` by row (core values, then the tail) and state, `base` and `step` by state.
    *
-   * @param {State[]} states
+   * @param {readonly State[]} states
    * @param {Fraction} share
    * @param {Fraction} growth
    */
   #rule(states, share, growth) {
-    const unit = BigInt(UNIT);
+    const unit = BigInt(COVERAGE_UNIT);
     const size = 1n << BigInt(this.wordBits);
     const wanted = sum(this.weights) * unit * share.n;
     const tail = states.map(({ units }) => {
@@ -84,8 +128,8 @@ export class CoreTail {
     return { edges, base, step };
   }
 
-  /** Bounds of the largest and the smallest lift, all times M; core_tail.py derives them at `CoreTail.levels`. */
-  #lifts() {
+  /** Bounds of the largest and the smallest lift, all times M; core_tail_rule.py proves `CoreTailRule.lift_range`. */
+  #liftRange() {
     const { edges, base, step } = this.rule;
     const { cells, capped, total } = this.circle;
     const size = 1n << BigInt(this.wordBits);
@@ -111,29 +155,41 @@ export class CoreTail {
     return { highest, lowest };
   }
 
-  /** A range in which a report can put the belief in value x. @param {number} x */
-  belief(x) {
-    const { highest, lowest } = this.lifts;
-    const { n, d } = this.prior.probability(x);
-    const high = smaller(fraction(1n), fraction(n * highest.n, d * highest.d));
-    return { low: fraction(n * lowest.n, d * lowest.d), high };
+  /** Bounds of the levels. @param {Prior} prior */
+  audit(prior) {
+    this.#checkPrior(prior);
+    return boundedAudit(prior, this.liftRange.highest, this.liftRange.lowest);
   }
 
-  /** Nobody sends a report that others cannot: a value of prior zero sends a stand-in's. */
-  exposes() {
-    return false;
+  /** Whether the bounds keep a promise. @param {Prior} prior @param {Notion} notion @param {Fraction} epsilon */
+  keeps(prior, notion, epsilon) {
+    return this.audit(prior).holds(notion, epsilon);
   }
 
-  /**
-   * The report for value x; a value of prior zero first draws a stand-in from the prior.
-   *
-   * @param {number} x
-   * @param {Words} words
-   */
-  draw(x, words) {
-    const inside = this.prior.weights[x] ? this.prior.support.indexOf(x) : this.#standIn(words);
-    const drawn = [0, 1, 2].map(() => words.integer(this.wordBits));
-    return this.report(inside, drawn);
+  /** A range in which a report can put the belief in value x. @param {Prior} prior @param {number} x */
+  belief(prior, x) {
+    this.#checkPrior(prior);
+    return boundedBelief(prior, x, this.liftRange.highest, this.liftRange.lowest);
+  }
+
+  /** @param {Prior} prior */
+  #checkPrior(prior) {
+    if (prior !== this.#prior) throw new RangeError("This mechanism was made for another prior.");
+  }
+
+  /** Whether there is such a state and such a position. @param {number} report */
+  canSend(report) {
+    return Math.floor(report / POSITIONS) < this.rule.base.length && report % POSITIONS < this.circle.cells;
+  }
+
+  /** No report is the best guess of one value: it says how beliefs in all of them move. */
+  label() {
+    return null;
+  }
+
+  /** Not written out. */
+  likelihood() {
+    return null;
   }
 
   /**
@@ -142,31 +198,38 @@ export class CoreTail {
    * @param {number} inside
    * @param {readonly bigint[]} words
    */
-  report(inside, [first, second, third]) {
+  sampleOne(inside, [first, second, third]) {
     const { edges, base, step } = this.rule;
-    const { cells, starts, lengths } = this.circle;
+    const { cells, boundaries, lengths } = this.circle;
     const bits = BigInt(this.wordBits);
     const place = this.core.indexOf(inside);
-    const state = atMost(edges[place < 0 ? this.core.length : place], first);
+    const state = rank(edges[place < 0 ? this.core.length : place], first);
     let position = (third * cells) >> bits;
     if (place < 0 && second >= base[state]) {
       const at = this.tail.indexOf(inside);
-      const cell = starts[at] + ((third * lengths[at]) >> bits);
+      const cell = boundaries[at] + ((third * lengths[at]) >> bits);
       const around = (cell - (second - base[state]) / step[state]) % cells;
       position = around < 0n ? around + cells : around;
     }
     return state * POSITIONS + Number(position);
   }
+}
 
-  /** Whether a report can occur. @param {number} report */
-  has(report) {
-    return Math.floor(report / POSITIONS) < this.rule.base.length && report % POSITIONS < this.circle.cells;
+/** Core-tail mechanisms with their stand-ins, ready to draw. */
+class CoreTailSampler {
+  #members;
+
+  /** @param {readonly CoreTail[]} mechanisms @param {readonly Prior[]} priors */
+  constructor(mechanisms, priors) {
+    this.#members = mechanisms.map((mechanism, i) => ({ mechanism, standIn: new StandIn(priors[i]) }));
   }
 
-  /** A position in the support, drawn from the prior. @param {Words} words */
-  #standIn(words) {
-    const edges = runningSums(this.weights).map((part) => (part << BigInt(STAND_IN_BITS)) / this.prior.total);
-    return atMost(edges, words.integer(STAND_IN_BITS));
+  /** One respondent's report. @param {number} member @param {number} x @param {RandomWords} words */
+  one(member, x, words) {
+    const { mechanism, standIn } = this.#members[member];
+    const inside = standIn.one(x, words);
+    const drawn = Array.from({ length: WORDS_PER_SAMPLE }, () => words.integer(mechanism.wordBits));
+    return mechanism.sampleOne(inside, drawn);
   }
 }
 
@@ -186,17 +249,18 @@ function readState(data, where, size) {
   const fits = /^[0-9a-f]+$/.test(hex) && hex.length <= Math.max(1, Math.ceil(size / 4));
   expect(fits && BigInt(`0x${hex}`) < 1n << BigInt(size), `${where}[1]`, `a hexadecimal number of ${size} bits`);
   const bits = BigInt(`0x${hex}`).toString(2).padStart(size, "0");
-  const units = Array.from({ length: size }, (_, place) => (bits[size - 1 - place] === "1" ? BigInt(UNIT) : 0n));
+  const whole = BigInt(COVERAGE_UNIT);
+  const units = Array.from({ length: size }, (_, place) => (bits[size - 1 - place] === "1" ? whole : 0n));
   const partly = (/** @type {unknown} */ part, /** @type {string} */ at) => {
     const [place, n] = list(part, at, 2);
-    units[integer(place, `${at}[0]`, 0, size - 1)] = BigInt(integer(n, `${at}[1]`, 0, UNIT));
+    units[integer(place, `${at}[0]`, 0, size - 1)] = BigInt(integer(n, `${at}[1]`, 0, COVERAGE_UNIT));
   };
   each(parts, `${where}[2]`, partly, 0);
   return { weight: BigInt(integer(weight, `${where}[0]`, 1, Number.MAX_SAFE_INTEGER)), units };
 }
 
 /**
- * A circle of `cells` on which each weight has a segment, from `starts` and of `lengths` at least one cell.
+ * A circle of `cells` on which each weight has a segment, from `boundaries` and of `lengths` at least one cell.
  *
  * @param {bigint[]} weights
  * @param {number} wordBits
@@ -206,18 +270,7 @@ function layCircle(weights, wordBits) {
   const total = sums[weights.length];
   const units = total / gcd(weights);
   const cells = least([units, 1n << BigInt(wordBits >> 1)]);
-  const starts = sums.map((part) => (cells * part) / total);
-  const lengths = weights.map((_, i) => starts[i + 1] - starts[i] || 1n);
-  return { cells, capped: cells < units, total, starts, lengths };
+  const boundaries = sums.map((part) => (cells * part) / total);
+  const lengths = weights.map((_, i) => boundaries[i + 1] - boundaries[i] || 1n);
+  return { cells, capped: cells < units, total, boundaries, lengths };
 }
-
-/** A bound of how far odds can move; null if unbounded. @param {{highest: Fraction, lowest: Fraction}} lifts */
-const oddsOf = ({ highest, lowest }) => (lowest.n ? fraction(highest.n * lowest.d, highest.d * lowest.n) : null);
-
-/**
- * How many inner edges, of those from 0 to the end, are at most a word.
- *
- * @param {readonly bigint[]} edges
- * @param {bigint} word
- */
-const atMost = (edges, word) => edges.slice(1, -1).filter((edge) => edge <= word).length;

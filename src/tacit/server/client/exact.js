@@ -45,6 +45,14 @@ export function runningSums(numbers) {
   return sums;
 }
 
+/**
+ * How many running sums, but for the 0 they start from, are at most a word.
+ *
+ * @param {readonly bigint[]} sums
+ * @param {bigint} word
+ */
+export const rank = (sums, word) => sums.slice(1).filter((part) => part <= word).length;
+
 /** The greatest common divisor of non-negative integers. @param {readonly bigint[]} numbers */
 export function gcd(numbers) {
   let divisor = 0n;

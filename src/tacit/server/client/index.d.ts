@@ -1,7 +1,7 @@
 /** Tacit in the browser: check a plan, randomize an answer, remember the report, send it. */
 
 /** A source of independent uniform words. */
-export interface Words {
+export interface RandomWords {
   /** One uniform integer below 2^bits. */
   integer(bits: number): bigint;
 }
@@ -14,10 +14,10 @@ export interface Group {
   readonly epsilon: number;
   /** What the budget bounds: beliefs (`lip`) or odds (`ldp`); the others are audited as `lip`, which implies them. */
   readonly notion: "lip" | "ldp" | "pml" | "min_lift" | "mip";
-  /** Integers written out, or a rule for large domains whose reports lie on a circle. */
-  readonly kind: "table" | "core-tail";
-  /** How many different reports a table has; null on a circle. */
-  readonly nReports: number | null;
+  /** The mechanism, as plans name it: `table`, integers written out, or a rule such as `core-tail`. */
+  readonly kind: string;
+  /** How many different reports there are; null where they are too many to be listed. */
+  readonly nPossibleReports: number | null;
 }
 
 /** What is estimated; a survey counts `values`. */
@@ -25,12 +25,15 @@ export type Task =
   | { readonly kind: "histogram" | "sum" | "weighted-sum" }
   | { readonly kind: "survey"; readonly values: readonly string[] };
 
-/** How far one report can move the belief that somebody holds `value`: percentages, rounded so that they are bounds. */
+/** How far one report can move the belief that somebody holds `value`, in percentages. */
 export interface Belief {
   readonly value: string;
-  readonly before: string;
-  readonly atMost: string;
-  readonly atLeast: string;
+  /** The belief before the report. */
+  readonly prior: string;
+  /** At least this after it, rounded down. */
+  readonly low: string;
+  /** At most this after it, rounded up. */
+  readonly high: string;
 }
 
 /** A plan that was checked: well-formed, unaltered, and keeping its promise, decided in exact integers. */
@@ -46,20 +49,20 @@ export interface Plan {
   readonly groups: readonly Group[];
   /** What a respondent of the group is promised, in the words of the command line. */
   promise(group: string | null): string;
-  /** How far a report can move each belief; on a circle for the 20 least likely answers. */
+  /** How far a report can move each belief; where reports are too many to list, for the 20 least likely answers. */
   beliefs(group: string | null): Belief[];
   /** The answers with prior zero: nothing can be promised about them. */
   outside(group: string | null): string[];
   /** Those of them whose holders may send a report that nobody else sends. */
   exposed(group: string | null): string[];
   /** A report drawn with fresh words. Two of them are worth less than one: use `respond`, which remembers. */
-  randomize(group: string | null, value: string, words?: Words): number;
-  /** The answer that a table's report is the best guess of; null on a circle. */
+  randomize(group: string | null, value: string, words?: RandomWords): number;
+  /** The answer that a report is the best guess of; null if there is none. */
   meaning(group: string | null, report: number): string | null;
-  /** Pr(report | value) as a percentage such as "66.4%"; null on a circle. */
+  /** Pr(report | value) as a percentage such as "66.4%"; null where the mechanism does not write it out. */
   chance(group: string | null, value: string, report: number): string | null;
   /** Whether this group can send this report. */
-  canReport(group: unknown, report: unknown): boolean;
+  canSend(group: unknown, report: unknown): boolean;
 }
 
 /** The report that a browser drew for a plan; the answer is nowhere. */
@@ -107,7 +110,7 @@ export function openPlan(json: unknown): Promise<Plan>;
 export function respond(
   plan: Plan,
   answer: { group: string | null; value: string },
-  options?: Memory & { words?: Words },
+  options?: Memory & { words?: RandomWords },
 ): Promise<Remembered>;
 
 /** The report that was drawn for this plan in this browser, or null. */

@@ -29,7 +29,7 @@ const SETTLE = 50;
  *
  * @param {Plan} plan
  * @param {{group: string | null, value: string}} answer
- * @param {Memory & {words?: import("./index.js").Words}} [options]
+ * @param {Memory & {words?: import("./index.js").RandomWords}} [options]
  */
 export async function respond(plan, { group, value }, { storage = browserStorage(), words } = {}) {
   return exclusively(plan, async (settle) => {
@@ -66,7 +66,7 @@ function recall(plan, storage) {
   try {
     const data = JSON.parse(stored);
     const sound =
-      /^[0-9a-f]{32}$/.test(data.key) && typeof data.sent === "boolean" && plan.canReport(data.group, data.report);
+      /^[0-9a-f]{32}$/.test(data.key) && typeof data.sent === "boolean" && plan.canSend(data.group, data.report);
     if (sound) return data;
   } catch {
     // Refused below, like any other damage.

@@ -1,21 +1,20 @@
 /** The plan: what is asked, and the integers that randomize an answer. Opening one audits it. */
 
 import { PlanError } from "./errors.js";
-import { audit, describe, readGroup } from "./group.js";
+import { check, describe, readGroup } from "./group.js";
 import { contractText, sha256 } from "./hash.js";
 import { percent, quoted, sentence } from "./promise.js";
+import { Randomizer } from "./randomizer.js";
 import { demand, each, expect, integer, meter, object, oneOf, text } from "./read.js";
 import { secureWords } from "./words.js";
 
-/** @typedef {import("./group.js").Mechanism} Mechanism */
-/** @typedef {import("./index.js").Words} Words */
+/** @typedef {import("./group.js").Group} Group */
+/** @typedef {import("./index.js").RandomWords} RandomWords */
 
 const FORMAT = 1;
 const TASKS = /** @type {const} */ (["histogram", "sum", "survey", "weighted-sum"]);
-/** Beliefs of a circle are told about so many values. */
+/** Where reports are too many to be listed, beliefs are told about so many values. */
 const MAX_BELIEFS = 20;
-/** Words of a table have this many bits where they suffice. */
-const WORD_SIZES = [32, 64];
 
 /**
  * The plan that a JSON text or object holds, if it is well-formed, unaltered and keeps its promise; else a PlanError.
@@ -38,7 +37,7 @@ export async function openPlan(json) {
 export class Plan {
   #groups;
   #positions;
-  #wordBits;
+  #randomizer;
 
   /** @param {string} hash @param {Record<string, unknown>} data */
   constructor(hash, data) {
@@ -53,39 +52,39 @@ export class Plan {
     expect(this.#positions.size === this.values.length, "domain.values", "all different");
     this.task = readTask(data.task, this);
     const spend = meter();
-    this.#groups = new Map(each(data.groups, "groups", (group, at) => readGroup(group, at, this.values.length, spend)));
-    checkNames([...this.#groups.keys()], /** @type {unknown[]} */ (data.groups).length);
-    const mechanisms = [...this.#groups.values()].map((group) => group.mechanism);
-    this.#wordBits = tableWordBits(mechanisms);
+    const groups = each(data.groups, "groups", (group, at) => readGroup(group, at, this.values.length, spend));
+    this.#groups = new Map(groups.map((group) => [group.name, group]));
+    checkNames([...this.#groups.keys()], groups.length);
+    this.#randomizer = new Randomizer(groups);
     /** @type {readonly import("./index.js").Group[]} */
-    this.groups = Object.freeze([...this.#groups].map(([name, group]) => describe(name, group)));
-    for (const [name, group] of this.#groups) audit(name, group);
+    this.groups = Object.freeze(groups.map(describe));
+    groups.forEach(check);
     Object.freeze(this);
   }
 
   /** What a respondent of the group is promised, as a sentence. @param {string | null} group */
   promise(group) {
-    const { prior, mechanism } = this.#group(group);
-    const [x] = prior.rarest(1);
+    const told = this.#group(group);
+    const [x] = told.prior.rarest(1);
     const name = this.numeric ? this.values[x] : quoted(this.values[x]);
-    return sentence(name, this.#belief(group, x), mechanism.odds);
+    return sentence(name, this.#belief(told, x), told.mechanism.audit(told.prior).ldp);
   }
 
   /**
-   * How far a report can move each belief; on a circle for the least likely values only.
+   * How far a report can move each belief; where reports are too many to list, for the least likely values only.
    *
    * @param {string | null} group
    */
   beliefs(group) {
-    const { prior, mechanism } = this.#group(group);
-    const told = mechanism.kind === "table" ? prior.support : prior.rarest(MAX_BELIEFS);
-    return told.map((x) => this.#belief(group, x));
+    const told = this.#group(group);
+    const listed = told.mechanism.nPossibleReports !== null;
+    const positions = listed ? told.prior.support : told.prior.rarest(MAX_BELIEFS);
+    return positions.map((x) => this.#belief(told, x));
   }
 
   /** The answers with prior zero, about which nothing can be promised. @param {string | null} group */
   outside(group) {
-    const { prior } = this.#group(group);
-    return this.values.filter((_, x) => !prior.weights[x]);
+    return this.#group(group).prior.outside.map((x) => this.values[x]);
   }
 
   /**
@@ -95,7 +94,7 @@ export class Plan {
    */
   exposed(group) {
     const { prior, mechanism } = this.#group(group);
-    return this.values.filter((_, x) => !prior.weights[x] && mechanism.exposes(x));
+    return mechanism.audit(prior).exposed.map((x) => this.values[x]);
   }
 
   /**
@@ -103,49 +102,47 @@ export class Plan {
    *
    * @param {string | null} group
    * @param {string} value
-   * @param {Words} [words]
+   * @param {RandomWords} [words]
    */
   randomize(group, value, words = secureWords) {
-    return this.#group(group).mechanism.draw(this.#position(value), words, this.#wordBits);
+    const place = [...this.#groups.keys()].indexOf(this.#group(group).name);
+    return this.#randomizer.report(place, this.#position(value), words);
   }
 
   /**
-   * The answer that a table's report is the best guess of; null on a circle.
+   * The answer that a report is the best guess of; null if there is none.
    *
    * @param {string | null} group
    * @param {number} report
    */
   meaning(group, report) {
-    const { mechanism } = this.#report(group, report);
-    return mechanism.kind === "table" ? this.values[mechanism.labels[report]] : null;
+    const label = this.#sender(group, report).mechanism.label(report);
+    return label === null ? null : this.values[label];
   }
 
   /**
-   * Pr(report | value) of a table as a percentage; null on a circle.
+   * Pr(report | value) as a percentage; null where the mechanism does not write it out.
    *
    * @param {string | null} group
    * @param {string} value
    * @param {number} report
    */
   chance(group, value, report) {
-    const { mechanism } = this.#report(group, report);
-    return mechanism.kind === "table" ? percent(mechanism.chance(this.#position(value), report)) : null;
+    const likelihood = this.#sender(group, report).mechanism.likelihood(this.#position(value), report);
+    return likelihood && percent(likelihood);
   }
 
   /** Whether the plan has this group and the group this report. @param {unknown} group @param {unknown} report */
-  canReport(group, report) {
+  canSend(group, report) {
     const known = this.#groups.get(/** @type {string | null} */ (group));
-    return (
-      known !== undefined && Number.isSafeInteger(report) && Number(report) >= 0 && known.mechanism.has(Number(report))
-    );
+    const isReport = Number.isSafeInteger(report) && Number(report) >= 0;
+    return known !== undefined && isReport && known.mechanism.canSend(Number(report));
   }
 
-  /** @param {string | null} group @param {number} x */
-  #belief(group, x) {
-    const { prior, mechanism } = this.#group(group);
-    const { low, high } = mechanism.belief(x);
-    const before = percent(prior.probability(x));
-    return { value: this.values[x], before, atMost: percent(high, "up"), atLeast: percent(low, "down") };
+  /** @param {Group} group @param {number} x */
+  #belief({ prior: believed, mechanism }, x) {
+    const { prior, low, high } = mechanism.belief(believed, x);
+    return { value: this.values[x], prior: percent(prior), low: percent(low, "down"), high: percent(high, "up") };
   }
 
   /** @param {string | null} name */
@@ -156,8 +153,8 @@ export class Plan {
   }
 
   /** @param {string | null} group @param {number} report */
-  #report(group, report) {
-    if (!this.canReport(group, report))
+  #sender(group, report) {
+    if (!this.canSend(group, report))
       throw new RangeError("This plan has no such group, or the group no such report.");
     return this.#group(group);
   }
@@ -206,14 +203,4 @@ function readTask(data, { values, numeric }) {
 function checkNames(names, count) {
   const fits = names.length === count && (count === 1 || !names.includes(null));
   demand(fits, "This plan is malformed: it needs one unnamed group, or several groups with different names.");
-}
-
-/**
- * The bits of the words that all tables of a plan take: 32 or 64 where they suffice.
- *
- * @param {Mechanism[]} mechanisms
- */
-function tableWordBits(mechanisms) {
-  const bits = mechanisms.reduce((most, each) => Math.max(most, each.kind === "table" ? each.bits : 0), 0);
-  return WORD_SIZES.find((size) => bits <= size) ?? bits;
 }

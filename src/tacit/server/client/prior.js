@@ -13,6 +13,8 @@ export class Prior {
     expect(this.total > 0n, where, "a list with a positive weight");
     /** Positions of the values that a promise about belief can speak of. */
     this.support = [...this.weights.keys()].filter((x) => this.weights[x] > 0n);
+    /** Positions of the others. */
+    this.outside = [...this.weights.keys()].filter((x) => !this.weights[x]);
   }
 
   /** P(x), exactly. @param {number} x */

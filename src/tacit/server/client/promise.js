@@ -1,4 +1,4 @@
-/** The promise in words, from the plan's own numbers; word for word what `tacit.show.terminal.promise` says in Python. */
+/** The promise in words, from the plan's own numbers: word for word what `tacit.show.sentences.promise` says. */
 
 import { ceilDivide, compare, floorDivide, fraction, smaller } from "./exact.js";
 
@@ -34,12 +34,12 @@ export function factor(ratio) {
  * What a respondent is promised, about the least likely answer.
  *
  * @param {string} name the answer as Python would print it
- * @param {{before: string, atMost: string, atLeast: string}} belief
- * @param {Fraction | null} odds
+ * @param {{prior: string, low: string, high: string}} belief in percentages
+ * @param {Fraction | null} ldp the factor by which odds can change
  */
-export const sentence = (name, { before, atMost, atLeast }, odds) =>
-  `whatever is reported, someone believed to be ${name} with ${before} is believed with at most ${atMost} ` +
-  `and at least ${atLeast}; for any other belief, odds change by at most a factor of ${factor(odds)}.`;
+export const sentence = (name, { prior, low, high }, ldp) =>
+  `whatever is reported, someone believed to be ${name} with ${prior} is believed with at most ${high} ` +
+  `and at least ${low}; for any other belief, odds change by at most a factor of ${factor(ldp)}.`;
 
 /** A text in quotes as Python prints it: single quotes unless it has some and no double ones. @param {string} text */
 export function quoted(text) {

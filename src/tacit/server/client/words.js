@@ -2,12 +2,12 @@
 
 import { toHex } from "./hash.js";
 
-/** @typedef {import("./index.js").Words} Words */
+/** @typedef {import("./index.js").RandomWords} RandomWords */
 
 /** Uniform bytes from the secure source. @param {number} count */
 export const randomBytes = (count) => crypto.getRandomValues(new Uint8Array(count));
 
-/** @type {Words} Words from `crypto.getRandomValues`: all that respondents' reports are drawn from. */
+/** @type {RandomWords} Words from `crypto.getRandomValues`: all that respondents' reports are drawn from. */
 export const secureWords = {
   integer(bits) {
     const bytes = randomBytes(Math.ceil(bits / 8));

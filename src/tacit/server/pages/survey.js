@@ -130,7 +130,7 @@ function showPromise(plan, group) {
   const beliefs = plan.beliefs(group);
   byId("promise").textContent = capital(plan.promise(group));
   byId("belief-rows").replaceChildren(
-    ...beliefs.map((row) => tableRow(row.value, [row.before, row.atMost, row.atLeast])),
+    ...beliefs.map((row) => tableRow(row.value, [row.prior, row.high, row.low])),
   );
   const cut = plan.values.length - plan.outside(group).length - beliefs.length;
   byId("beliefs-note").textContent =

@@ -6,14 +6,15 @@ import { CoreTail } from "../core_tail.js";
 import { atMostExp, compare } from "../exact.js";
 import { canonicalJson } from "../hash.js";
 import { PlanError, openPlan } from "../index.js";
+import { KINDS, readMechanism } from "../mechanism.js";
 import { percent, quoted } from "../promise.js";
 import { Prior } from "../prior.js";
 import { rational } from "../read.js";
-import { Table } from "../table.js";
+import { Channel } from "../table.js";
 import { golden, goldenPlans, replay } from "./helpers.js";
 
 const readPrior = (weights) => new Prior(weights, "prior", weights.length);
-const asTable = (rows) => ({ denominator: "16", labels: rows[0].map(() => 0), rows });
+const asTable = (rows) => ({ kind: "table", denominator: "16", labels: rows[0].map(() => 0), rows });
 
 for (const name of goldenPlans()) {
   const known = golden(name);
@@ -25,7 +26,7 @@ for (const name of goldenPlans()) {
     assert.deepEqual(plan.values, known.plan.domain.values);
     for (const [group, sentence] of known.promises) assert.equal(plan.promise(group), sentence);
     for (const [group, rows] of known.beliefs) {
-      const said = plan.beliefs(group).map(({ value, before, atMost, atLeast }) => [value, before, atMost, atLeast]);
+      const said = plan.beliefs(group).map(({ value, prior, low, high }) => [value, prior, high, low]);
       assert.deepEqual(said, rows);
     }
     for (const [group, values] of known.outside) assert.deepEqual(plan.outside(group), values);
@@ -43,7 +44,7 @@ for (const name of goldenPlans()) {
       const words = replay(pairs);
       assert.equal(plan.randomize(group, value, words), report);
       words.done();
-      assert.ok(plan.canReport(group, report));
+      assert.ok(plan.canSend(group, report));
     }
   });
 }
@@ -76,34 +77,47 @@ test("canonical JSON is Python's", () => {
   assert.equal(canonicalJson(data), text);
 });
 
-test("levels of tables and circles are Python's, exactly", () => {
-  const equal = (found, expected) => assert.equal(compare(found, rational(expected, "level")), 0);
-  const { tables, circles } = golden("levels");
-  const cases = [
-    ...tables.map((known) => [known, new Table(asTable(known.rows), "", readPrior(known.prior), () => {})]),
-    ...circles.map((known) => [known, new CoreTail(known.mechanism, "", readPrior(known.prior), () => {})]),
-  ];
-  assert.ok(cases.length >= 100);
-  for (const [known, mechanism] of cases) {
-    equal(mechanism.lifts.highest, known.highest);
-    equal(mechanism.lifts.lowest, known.lowest);
-    if (known.odds === null) assert.equal(mechanism.odds, null);
-    else equal(mechanism.odds, known.odds);
+test("the levels of every kind of mechanism are Python's, exactly", () => {
+  const equal = (found, expected) =>
+    expected === null ? assert.equal(found, null) : assert.equal(compare(found, rational(expected, "level")), 0);
+  const levels = golden("levels");
+  assert.deepEqual(Object.keys(levels).sort(), Object.keys(KINDS).sort());
+  for (const [kind, cases] of Object.entries(levels)) {
+    assert.ok(cases.length >= 40);
+    for (const known of cases) {
+      const prior = readPrior(known.prior);
+      const mechanism = readMechanism(known.mechanism ?? asTable(known.rows), prior, "mechanism", () => {});
+      assert.equal(mechanism.kind, kind);
+      const { lipUpper, lipLower, ldp } = mechanism.audit(prior);
+      equal(lipUpper, known.lip_upper);
+      equal(lipLower, known.lip_lower);
+      equal(ldp, known.ldp);
+    }
   }
 });
 
+test("a mechanism is asked about the prior that it was made for", () => {
+  for (const { mechanism, prior } of golden("levels")["core-tail"].slice(0, 3)) {
+    const made = readMechanism(mechanism, readPrior(prior), "mechanism", () => {});
+    assert.throws(() => made.audit(readPrior([...prior, "1"])), RangeError);
+    assert.throws(() => made.belief(readPrior([...prior, "1"]), 0), RangeError);
+  }
+  const table = new Channel([[1n], [1n]], 1n, [0]);
+  assert.throws(() => table.audit(readPrior(["1"])), RangeError);
+});
+
 test("every triple of short words gives the stated counts", async () => {
-  for (const { plan, reports, triples } of golden("small_circles")) {
+  for (const { plan, reports, triples } of golden("small_core_tails")) {
     await openPlan(plan);
     const [group] = plan.groups;
-    const circle = new CoreTail(group.mechanism, "mechanism", readPrior(group.prior), () => {});
-    const words = Array.from({ length: 2 ** circle.wordBits }, (_, word) => BigInt(word));
+    const small = CoreTail.fromDict(group.mechanism, readPrior(group.prior), "mechanism", () => {});
+    const words = Array.from({ length: 2 ** small.wordBits }, (_, word) => BigInt(word));
     for (const [x, row] of triples.entries()) {
       const counts = new Map(reports.map((report) => [report, 0]));
       for (const a of words) {
         for (const b of words) {
           for (const c of words) {
-            const report = circle.report(x, [a, b, c]);
+            const report = small.sampleOne(x, [a, b, c]);
             counts.set(report, counts.get(report) + 1);
           }
         }

@@ -117,7 +117,7 @@ test("deep nesting is refused, not followed", async () => {
 });
 
 test("a rule that would unfold into too many integers is refused before it does", async () => {
-  const { plan } = golden("plan_circle");
+  const { plan } = golden("plan_core_tail");
   const many = await changed(plan, ["groups", 0, "mechanism", "states"], Array(2 ** 20).fill([1, "0", []]));
   await assert.rejects(openPlan(many), /too large/);
   const mechanism = {
@@ -197,7 +197,7 @@ test("a page that asks for what is not there gets a RangeError without the answe
     assert.throws(call, (error) => error instanceof RangeError && !error.message.includes("secret"));
   }
   for (const report of [-1, 0.5, 2, "0", null, undefined, NaN, 2 ** 60])
-    assert.equal(plan.canReport("18–29", report), false);
+    assert.equal(plan.canSend("18–29", report), false);
 });
 
 test("what is hashed is what is audited, even if the caller changes it meanwhile", async () => {

@@ -6,7 +6,7 @@ import { StorageError, openPlan, remembered, respond } from "../index.js";
 import { golden, memory } from "./helpers.js";
 
 const plan = await openPlan(golden("plan_survey").plan);
-const circle = await openPlan(golden("plan_circle").plan);
+const large = await openPlan(golden("plan_core_tail").plan);
 const GROUP = "18–29";
 
 test("the first call draws, later calls remember, whatever is asked", async () => {
@@ -35,7 +35,7 @@ test("different browsers draw different keys and both reports", async () => {
 test("calls at the same moment share one report", async () => {
   const storage = memory();
   const both = await Promise.all(
-    Array.from({ length: 8 }, () => respond(circle, { group: null, value: "word 3" }, { storage })),
+    Array.from({ length: 8 }, () => respond(large, { group: null, value: "word 3" }, { storage })),
   );
   assert.equal(new Set(both.map((each) => JSON.stringify(each))).size, 1);
 });

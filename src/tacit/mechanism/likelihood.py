@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tacit.mechanism.table import Channel
-from tacit.prior import Floats, Prior
+from tacit.exact import Floats
+from tacit.prior import Prior
+
+if TYPE_CHECKING:
+    from tacit.mechanism.table import Channel
 
 #: EM stops when a step raises the log-likelihood by less than this, in nats over all reports.
 LIKELIHOOD_TOLERANCE = 1e-8
@@ -30,6 +34,7 @@ def maximum_likelihood(channel: Channel, prior: Prior, counts: Floats) -> Likeli
 
     Each accelerated step is kept only if it does not lower the likelihood, so the likelihood rises to its maximum.
 
+    >>> from tacit import Channel
     >>> prior = Prior.of({"yes": 0.5, "no": 0.5})
     >>> channel = Channel.from_weights(prior, [[3, 1], [1, 3]])
     >>> maximum_likelihood(channel, prior, np.array([400.0, 600.0])).distribution.round(6).tolist()
@@ -70,7 +75,7 @@ def maximum_likelihood(channel: Channel, prior: Prior, counts: Floats) -> Likeli
     return Likelihood(result, best, steps)
 
 
-def information(channel: Channel, distribution: Floats) -> Floats:
+def information_at(channel: Channel, distribution: Floats) -> Floats:
     """J_p = Σ_y Q(y|·) Q(y|·)ᵀ / (pQ)_y: observed information per respondent, evaluated at the distribution p."""
     q = channel.matrix
     share = distribution @ q

@@ -9,10 +9,10 @@ from tacit.designs.program.lifts import Array, LiftSet
 from tacit.designs.program.master import Master
 
 
-def basic(prior: Array, lift_set: LiftSet, gain: Gain, lifts: Array, probabilities: Array) -> tuple[Array, Array]:
+def few_reports(prior: Array, lift_set: LiftSet, gain: Gain, lifts: Array, probabilities: Array) -> tuple[Array, Array]:
     """At least as good a design on a subset of the reports, at most one report per value.
 
-    A vertex of {lambda >= 0 : sum_y lambda_y v_y = 1} has no more positive weights than equations.
+    A vertex of {λ ≥ 0 : Σ_y λ_y v_y = 1} has no more positive weights than equations.
     """
     if len(lifts) <= len(prior):
         return lifts, probabilities
@@ -27,7 +27,7 @@ def merge_reports(lifts: Array, probabilities: Array, gain: Gain, count: int) ->
     """Merge reports two at a time, the cheapest pair first, until `count` are left.
 
     Two reports told as one have the mean lift, feasible because lift sets are convex; the gain lost is
-    lambda_y lambda_z / (lambda_y + lambda_z) * |F'(v_y - v_z)|^2.
+    λ_y λ_z / (λ_y + λ_z) * |Fᵀ(v_y - v_z)|².
     """
     lifts, weights = lifts.copy(), probabilities.copy()
     scale = gain.factor if gain.weights is None else np.diag(np.sqrt(gain.weights))

@@ -1,0 +1,124 @@
+"""`tacit perturb`, `tally` and `merge`: from answers to reports to counts. Argument parsing and printing only."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+from rich.markup import escape
+
+from tacit.cli.app import (
+    FILES,
+    FileFormat,
+    GroupColumn,
+    JsonFlag,
+    OffsetColumn,
+    Output,
+    PlanFile,
+    ReportColumn,
+    ReportFile,
+    WeightColumn,
+    app,
+    check_target,
+    err,
+    option,
+    out,
+    print_json,
+    progress_bar,
+)
+
+_UNKNOWN = "What to do about rows that the plan cannot randomize: stop or skip."
+
+
+@app.command("perturb", epilog="Example: tacit perturb plan.json answers.parquet -o reports.parquet --keep region")
+def perturb_command(
+    plan: PlanFile,
+    answers: Annotated[str, typer.Argument(metavar="ANSWERS", help=FILES)],
+    output: Output = "-",
+    column: Annotated[str, option(metavar="NAME", help="Column with the answers.")] = "value",
+    group_column: GroupColumn = None,
+    keep: Annotated[list[str] | None, option(metavar="NAME", help="Public column to keep; repeatable.")] = None,
+    on_unknown: Annotated[Literal["stop", "skip"], option(metavar="ACTION", help=_UNKNOWN)] = "stop",
+    input_format: FileFormat = None,
+    output_format: FileFormat = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Randomize answers with secure random bits. The output never holds an answer, only reports."""
+    from tacit.files import perturb_file
+    from tacit.plan.contract import Plan
+
+    loaded = Plan.load(plan)
+    check_target(output)
+    with progress_bar("randomizing") as watch:
+        done = perturb_file(
+            loaded, answers, output, column=column, group_column=group_column, keep=tuple(keep or ()),
+            on_unknown=on_unknown, progress=watch, source_format=input_format, target_format=output_format,
+        )  # fmt: skip
+    told = err if output == "-" else out
+    if as_json:
+        facts = {"rows": done.rows, "reports": done.reports, "skipped": dict(done.skipped)}
+        print_json({"file": output} | facts, told)
+    else:
+        told.print(f"{done.reports:,} reports of {done.rows:,} rows, {sum(done.skipped.values()):,} skipped.")
+
+
+def _save_tally(tally: Any, output: str, text: str, as_json: bool) -> None:
+    """Write a tally, and say so."""
+    from tacit.files import save_tally
+
+    if output == "-":
+        typer.echo(json.dumps(tally.to_dict(), ensure_ascii=False))
+    else:
+        save_tally(tally, output)
+    told = err if output == "-" else out
+    if as_json:
+        print_json({"file": output, "plan": tally.plan, "n_reports": tally.n_reports, "refused": tally.refused}, told)
+    else:
+        wrote = "" if output == "-" else f"; wrote {escape(output)}"
+        told.print(f"{tally.n_reports:,} reports {text}, {tally.refused:,} refused{wrote}.", soft_wrap=True)
+
+
+@app.command("tally", epilog="Example: tacit tally plan.json reports.parquet -o monday.json")
+def tally_command(
+    plan: PlanFile,
+    reports: ReportFile,
+    output: Output = "tally.json",
+    report_column: ReportColumn = "report",
+    group_column: GroupColumn = None,
+    weight_column: WeightColumn = None,
+    offset_column: OffsetColumn = None,
+    input_format: FileFormat = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Count reports per group, into a .json or .parquet file. Tallies merge, so each batch can be counted where it is.
+
+    Reports that the plan cannot have sent are refused and counted.
+    """
+    from tacit.files import tally_file
+    from tacit.plan.contract import Plan
+
+    loaded = Plan.load(plan)
+    check_target(output)
+    with progress_bar("counting") as watch:
+        counted = tally_file(
+            loaded, reports, report_column=report_column, group_column=group_column, weight_column=weight_column,
+            offset_column=offset_column, progress=watch, format=input_format,
+        )  # fmt: skip
+    _save_tally(counted, output, "counted", as_json)
+
+
+@app.command("merge", epilog="Example: tacit merge monday.json tuesday.json -o week.json")
+def merge_command(
+    tallies: Annotated[list[Path], typer.Argument(metavar="TALLIES...", help="Tallies of one plan.")],
+    output: Output = "tally.json",
+    as_json: JsonFlag = False,
+) -> None:
+    """Merge tallies of the same plan. The order does not matter."""
+    from tacit.files import load_tally
+    from tacit.tally import merge_all
+
+    check_target(output)
+    merged = merge_all(load_tally(path) for path in tallies)
+    _save_tally(merged, output, f"in {len(tallies)} tallies", as_json)

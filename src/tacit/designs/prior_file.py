@@ -1,0 +1,329 @@
+"""The file of priors: what is known beforehand about each group, as people write it down, and what it is worth."""
+
+from __future__ import annotations
+
+import csv
+import unicodedata
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from tacit.exact import Number, rational
+from tacit.prior import Prior, Value, numbers_if_all
+
+#: A value that was never seen counts as so much of a record, or, where there are no counts, has this probability.
+UNSEEN_RECORDS, UNSEEN_SHARE = Fraction(1, 2), Fraction(1, 1000)
+_SHOWN = 5
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupPrior:
+    """What a prior file says about one group.
+
+    `share` is the group's part of all respondents, `records` how many past records the prior rests on (None where that
+    is not said), `candidates` are other priors that might hold as well, and `notes` say what was done to the file's
+    numbers on the way.
+    """
+
+    name: str | None
+    prior: Prior
+    share: Fraction = Fraction(1)
+    epsilon: Fraction | None = None
+    weight: Fraction = Fraction(1)
+    offset: Fraction = Fraction(0)
+    records: int | None = None
+    candidates: tuple[Prior, ...] = ()
+    notes: tuple[str, ...] = field(default=(), compare=False)
+
+
+def read_priors(
+    path: str | Path,
+    *,
+    floor: Number | None = None,
+    impossible: Collection[str] = (),
+    smooth: bool = False,
+    candidates: str | Path | None = None,
+) -> list[GroupPrior]:
+    """Read a CSV with the columns `value` and `probability` or `count`, and optionally `group`, `epsilon`, `weight`
+    and `offset` (the last three one number per group).
+
+    With counts, a group's share of the respondents is its share of the counts; with probabilities all are equal.
+    Probabilities must sum to one in each group, up to the rounding that their digits show; percentages that sum to 100
+    are taken as such. Never seen is not impossible: a value of weight zero, and one that a group lacks and others have,
+    gets half a record (or a probability of 0.001), or the share `floor`; values named in `impossible` keep their zero.
+
+    Args:
+        path: the file.
+        floor: the probability of each value that was never seen.
+        impossible: values that nobody can hold; they stay outside every guarantee.
+        smooth: draws groups with few records towards all groups together, as far as the groups are alike.
+        candidates: another such file with a column `candidate`: priors that might hold as well.
+    """
+    table = _Table.read(path)
+    impossible_values = {table.value_of(text, "impossible") for text in impossible}
+    groups = [_group(table, name, rows) for name, rows in table.by_group().items()]
+    if smooth:
+        groups = _smoothed(groups)
+    total = sum((group.total for group in groups), Fraction(0))
+    others = _candidates(candidates, groups) if candidates is not None else {}
+    made = []
+    for group in groups:
+        prior, notes = _floored(group, None if floor is None else rational(floor, "floor"), impossible_values)
+        made.append(
+            GroupPrior(
+                name=group.name,
+                prior=prior,
+                share=group.total / total if table.counts else Fraction(1, len(groups)),
+                records=int(group.total) if table.counts else None,
+                candidates=tuple(_alike(prior, each) for each in others.get(group.name, ())),
+                notes=(*group.notes, *notes),
+                **group.facts,
+            )
+        )
+    return made
+
+
+@dataclass(frozen=True)
+class _Group:
+    """One group's rows: weights by value, their total as in the file, and facts that are one number per group."""
+
+    name: str | None
+    weights: Mapping[Value, Fraction]
+    facts: Mapping[str, Fraction]
+    counted: bool
+    total: Fraction
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Table:
+    """The rows of a prior file, each with its line number."""
+
+    path: str
+    rows: Sequence[dict[str, Any]]
+    column: str
+    named: Mapping[str, Value]
+
+    @property
+    def counts(self) -> bool:
+        return self.column == "count"
+
+    @classmethod
+    def read(cls, path: str | Path, extra: Sequence[str] = ()) -> _Table:
+        """The rows and the name of the column with the weights; refuses what is not such a file."""
+        try:
+            with open(path, newline="", encoding="utf-8-sig") as file:
+                reader = csv.DictReader(file)
+                columns = [_clean(name) for name in reader.fieldnames or []]
+                reader.fieldnames = columns
+                column = next((name for name in ("count", "probability") if name in columns), None)
+                if "value" not in columns or column is None or not set(extra) <= set(columns):
+                    got = ", ".join(columns) or "an empty file"
+                    wanted = "".join(f", '{name}'" for name in extra)
+                    raise ValueError(
+                        f"{path}: the header must name 'value', 'probability' or 'count'{wanted}. Got {got}."
+                    )
+                rows = [{key: _clean(cell) for key, cell in row.items()} | {"line": reader.line_num} for row in reader]
+        except (csv.Error, UnicodeDecodeError) as error:
+            raise ValueError(f"{path} is not a CSV file in UTF-8: {error}.") from error
+        if not rows:
+            raise ValueError(f"{path} has no rows.")
+        named = ("group", "epsilon", *extra)
+        needed = ("value", column, *(name for name in named if name in columns))
+        for row in rows:
+            if None in row.values() or None in row:
+                raise ValueError(f"{path}, line {row['line']}: expected {len(columns)} cells, one for each column.")
+            empty = next((name for name in needed if not row[name]), None)
+            if empty is not None:
+                raise ValueError(f"{path}, line {row['line']}: '{empty}' must not be empty.")
+        texts = list(dict.fromkeys(row["value"] for row in rows))
+        return cls(str(path), rows, column, dict(zip(texts, numbers_if_all(texts), strict=True)))
+
+    def by_group(self, column: str = "group") -> dict[str | None, list[dict[str, Any]]]:
+        found: dict[str | None, list[dict[str, Any]]] = {}
+        for row in self.rows:
+            found.setdefault(row.get(column), []).append(row)
+        return found
+
+    def value_of(self, text: str, option: str) -> Value:
+        """The value that is written so in the file."""
+        cleaned = _clean(text)
+        if cleaned in self.named:
+            return self.named[cleaned]
+        known = {str(value): value for value in self.named.values()}
+        if cleaned not in known:
+            raise ValueError(f"The {option} value {text!r} is not in {self.path}. It has: {', '.join(known)[:200]}.")
+        return known[cleaned]
+
+    def number(self, row: dict[str, Any], column: str) -> Fraction:
+        """One cell as an exact number."""
+        where = f"{self.path}, line {row['line']}"
+        try:
+            number = rational(row[column].rstrip("%"), column) / (100 if row[column].endswith("%") else 1)
+        except ValueError:
+            raise ValueError(f"{where}: '{column}' must be a number. Got {row[column]!r}.") from None
+        if number < 0 and column not in ("weight", "offset"):
+            raise ValueError(f"{where}: '{column}' must not be negative. Got {row[column]!r}.")
+        return number
+
+
+def _group(table: _Table, name: str | None, rows: Sequence[dict[str, Any]]) -> _Group:
+    """One group's weights and facts, checked."""
+    weights: dict[Value, Fraction] = {}
+    for row in rows:
+        value = table.named[row["value"]]
+        if value in weights:
+            raise ValueError(f"{table.path}, line {row['line']}: this value stands twice in its group.")
+        weights[value] = table.number(row, table.column)
+    if not any(weights.values()):
+        raise ValueError(f"{table.path}, line {rows[0]['line']}: a group needs at least one positive {table.column}.")
+    notes: list[str] = []
+    if not table.counts:
+        weights, notes = _distribution(table, name, rows, weights)
+    elif "probability" in rows[0]:
+        _check_agreement(table, name, rows, weights)
+    facts: dict[str, Fraction] = {}
+    for key in ("epsilon", "weight", "offset"):
+        if key in rows[0]:
+            stated = {table.number(row, key) for row in rows if row[key]}
+            if len(stated) > 1:
+                raise ValueError(f"{table.path}: group {name!r} states more than one {key}.")
+            if stated:
+                facts[key] = stated.pop()
+    lacking = [value for value in table.named.values() if value not in weights]
+    if lacking:
+        notes.append(f"{_of(name)} has no row for {_names(lacking)}")
+    ordered = {value: weights.get(value, Fraction(0)) for value in table.named.values()}
+    return _Group(name, ordered, facts, table.counts, sum(weights.values(), Fraction(0)), tuple(notes))
+
+
+def _distribution(
+    table: _Table, name: str | None, rows: Sequence[dict[str, Any]], weights: dict[Value, Fraction]
+) -> tuple[dict[Value, Fraction], list[str]]:
+    """Probabilities that sum to one, up to the rounding that their own digits show; or percentages."""
+    slack = sum((_rounding(row[table.column]) for row in rows), Fraction(1, 10**9))
+    total = sum(weights.values(), Fraction(0))
+    if abs(total - 1) <= slack:
+        return weights, []
+    if abs(total - 100) <= slack:
+        return {value: weight / 100 for value, weight in weights.items()}, [f"{_of(name)} is read as percentages"]
+    raise ValueError(
+        f"{table.path}: the probabilities of {_of(name)} must sum to 1 (or, as percentages, to 100). "
+        f"They sum to {float(total):.6g}."
+    )
+
+
+def _check_agreement(
+    table: _Table, name: str | None, rows: Sequence[dict[str, Any]], weights: Mapping[Value, Fraction]
+) -> None:
+    """A file with both counts and probabilities must say the same twice."""
+    total = sum(weights.values(), Fraction(0))
+    for row in rows:
+        stated, counted = table.number(row, "probability"), weights[table.named[row["value"]]] / total
+        if min(abs(stated - counted), abs(stated / 100 - counted)) > _rounding(row["probability"]) + Fraction(1, 10**6):
+            raise ValueError(
+                f"{table.path}, line {row['line']}: 'probability' and 'count' of {_of(name)} disagree; leave one out."
+            )
+
+
+def _rounding(text: str) -> Fraction:
+    """Half a unit in the last place that is written: what rounding may have taken."""
+    digits = text.rstrip("%").lower()
+    if "/" in digits or "e" in digits:
+        return Fraction(0)
+    return Fraction(1, 2 * 10 ** len(digits.partition(".")[2]))
+
+
+def _floored(group: _Group, floor: Fraction | None, impossible: Collection[Value]) -> tuple[Prior, list[str]]:
+    """The prior with no accidental zeros; positive weights keep their proportions."""
+    if floor is not None and not 0 <= floor < 1:
+        raise ValueError(f"The 'floor' must lie between 0 and 1. Got {float(floor):g} instead.")
+    wrong = [value for value in impossible if group.weights[value] > 0]
+    if wrong:
+        raise ValueError(f"{_of(group.name)} has people who answered {_names(wrong)}, so that is not impossible.")
+    unseen = [value for value, weight in group.weights.items() if not weight and value not in impossible]
+    notes = [f"{_names(impossible)} is impossible in {_of(group.name)}, as stated"] if impossible else []
+    if not unseen or floor == 0:
+        return Prior.of(group.weights), notes
+    if floor is not None:
+        if floor * len(unseen) >= 1:
+            raise ValueError(f"The 'floor' of {float(floor):g} leaves nothing for the values that were seen.")
+        weight = floor * sum(group.weights.values(), Fraction(0)) / (1 - floor * len(unseen))
+    else:
+        weight = UNSEEN_RECORDS if group.counted else UNSEEN_SHARE
+    prior = Prior.of({**group.weights, **dict.fromkeys(unseen, weight)})
+    share = float(prior.probability(unseen[0]))
+    notes.append(f"{_names(unseen)} was never seen in {_of(group.name)} and counts as {share:.2g} (see --floor)")
+    return prior, notes
+
+
+def _smoothed(groups: Sequence[_Group]) -> list[_Group]:
+    """(counts + k · everybody's shares), with the k under which such counts are most likely (Dirichlet-multinomial)."""
+    import numpy as np
+    from scipy.optimize import minimize_scalar
+    from scipy.special import gammaln
+
+    if not all(group.counted for group in groups) or len(groups) < 2:
+        raise ValueError("Smoothing draws groups towards each other by their counts: it needs counts and two groups.")
+    counts = np.array([[float(weight) for weight in group.weights.values()] for group in groups])
+    shares = counts.sum(axis=0) / counts.sum()
+    seen = shares > 0
+
+    def unlikely(log_k: float) -> float:
+        alpha = np.exp(log_k) * shares[seen]
+        n, k = counts.sum(axis=1), np.exp(log_k)
+        per_group = gammaln(k) - gammaln(n + k) + (gammaln(counts[:, seen] + alpha) - gammaln(alpha)).sum(axis=1)
+        return -float(per_group.sum())
+
+    best = minimize_scalar(unlikely, bounds=(-7.0, 16.0), method="bounded")
+    k = rational(f"{float(np.exp(best.x)):.3g}")
+    together = {value: sum((group.weights[value] for group in groups), Fraction(0)) for value in groups[0].weights}
+    total = sum(together.values(), Fraction(0))
+    note = f"groups are drawn towards all groups together by {float(k):.3g} records"
+    return [
+        replace(
+            group,
+            weights={value: weight + k * together[value] / total for value, weight in group.weights.items()},
+            notes=(*group.notes, note) if place == 0 else group.notes,
+        )
+        for place, group in enumerate(groups)
+    ]
+
+
+def _candidates(path: str | Path, groups: Sequence[_Group]) -> dict[str | None, list[Mapping[Value, Fraction]]]:
+    """The candidates of each group: distributions by name of the column `candidate`."""
+    table = _Table.read(path, ("candidate",))
+    names = {group.name for group in groups}
+    found: dict[str | None, list[Mapping[Value, Fraction]]] = {}
+    for name, rows in table.by_group().items():
+        if name not in names:
+            raise ValueError(f"{path} has candidates for {_of(name)}, which is not in the file of priors.")
+        by_candidate: dict[str, list[dict[str, Any]]] = {}
+        for row in rows:
+            by_candidate.setdefault(row["candidate"], []).append(row)
+        found[name] = [_group(table, name, part).weights for part in by_candidate.values()]
+    return found
+
+
+def _alike(prior: Prior, weights: Mapping[Value, Fraction]) -> Prior:
+    """A candidate over the values of the prior; a value it lacks has probability zero there."""
+    unknown = [value for value, weight in weights.items() if weight and value not in prior.values]
+    if unknown:
+        raise ValueError(f"A candidate has the value {unknown[0]!r}, which is not in the file of priors.")
+    return Prior(prior.values, [weights.get(value, Fraction(0)) for value in prior.values])
+
+
+def _clean(text: str | None) -> Any:
+    """Without blanks around it, and letters in one form, so that the same name is the same text."""
+    return unicodedata.normalize("NFC", text.strip()) if isinstance(text, str) else text
+
+
+def _of(name: str | None) -> str:
+    return "the prior" if name is None else f"group {name!r}"
+
+
+def _names(values: Collection[Value]) -> str:
+    shown = [repr(value) for value in list(values)[:_SHOWN]]
+    return ", ".join(shown) + (f" and {len(values) - _SHOWN} more" if len(values) > _SHOWN else "")

@@ -1,0 +1,144 @@
+"""The one interface of all mechanisms: what plan, randomizer, files, estimates, service and evaluation ask of them.
+
+Adding a mechanism means adding a file with a class that has these methods, and a line in `tacit.mechanism.kinds`. A
+mechanism is made for one prior and does not change; a report is an integer that nobody outside this room takes apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, ClassVar, Literal, Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.exact import Floats, Integers
+from tacit.mechanism.levels import Audit, Belief, Notion
+from tacit.prior import Prior, Value
+from tacit.task import Task
+
+Estimator = Literal["mmse", "unbiased", "mle"]
+WordBits = Literal[32, 64]
+
+
+class NotEstimableError(ValueError):
+    """The reports do not determine what is asked, whatever their number."""
+
+
+class RandomWords(Protocol):
+    """A source of independent uniform words."""
+
+    def draw(self, count: int, bits: WordBits) -> NDArray[Any]:
+        """`count` words of `bits` bits."""
+        ...
+
+    def integer(self, bits: int) -> int:
+        """One uniform integer below 2^bits."""
+        ...
+
+
+class Sampler(Protocol):
+    """The mechanisms of one kind in a plan, ready to draw reports. `member` counts through them."""
+
+    def one(self, member: int, position: int, words: RandomWords) -> int:
+        """The report of one respondent whose answer stands at `position` in the domain."""
+        ...
+
+    def many(self, members: Integers, positions: Integers, words: RandomWords) -> Integers:
+        """A report for each respondent."""
+        ...
+
+
+@dataclass(frozen=True)
+class Received:
+    """The different reports that came: how often each, and the sums of the senders' public weights and their squares.
+
+    Where nobody has a weight, `weights` and `squares` are the counts.
+    """
+
+    reports: Integers
+    counts: Floats
+    weights: Floats
+    squares: Floats
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What the reports of one group say: the estimated total per component, its variance, and how far one report that
+    is exchanged for another can move a component.
+    """
+
+    estimate: Floats
+    variance: Floats
+    influence: float
+
+
+class Mechanism(Protocol):
+    """How an answer becomes a report, and what reports tell."""
+
+    kind: ClassVar[str]
+
+    @property
+    def n_possible_reports(self) -> int | None:
+        """How many different reports there are; None where they are too many to be listed."""
+        ...
+
+    # -- the promise ---------------------------------------------------------------------------------------------
+
+    def audit(self, prior: Prior) -> Audit:
+        """Levels and witnesses under the prior; raises `ValueError` if the mechanism was made for another one."""
+        ...
+
+    def keeps(self, prior: Prior, notion: Notion, epsilon: Fraction) -> bool:
+        """Whether it keeps a promise, decided exactly."""
+        ...
+
+    def belief(self, prior: Prior, value: Value) -> Belief:
+        """A range in which a report can put the belief that someone holds `value`."""
+        ...
+
+    # -- reports -------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def sampler(cls, mechanisms: Sequence[Self], priors: Sequence[Prior]) -> Sampler:
+        """The randomizer of several mechanisms of this kind."""
+        ...
+
+    def can_send(self, report: int) -> bool:
+        """Whether there is such a report."""
+        ...
+
+    def can_send_many(self, reports: Integers) -> NDArray[np.bool_]:
+        """The same for an array."""
+        ...
+
+    # -- what reports tell ---------------------------------------------------------------------------------------
+
+    def gain(self, prior: Prior, task: Task) -> float:
+        """Σ_y λ_y |E[g|y] − E g|²: the part of the prior variance that one report removes."""
+        ...
+
+    def unbiased_variance(self, prior: Prior, task: Task) -> float:
+        """The variance per respondent, at the prior, of the best estimate that does not use it; ∞ if there is none."""
+        ...
+
+    def read(self, estimator: Estimator, prior: Prior, task: Task, received: Received) -> Reading:
+        """The total of `task` over those who sent the reports; raises `NotEstimableError` where they do not tell."""
+        ...
+
+    def check_cells(self, prior: Prior, received: Received) -> tuple[Floats, Floats]:
+        """Counts of classes of reports and the classes' probabilities under the prior, for the prior check."""
+        ...
+
+    # -- the contract --------------------------------------------------------------------------------------------
+
+    def to_dict(self) -> dict[str, Any]:
+        """What a plan holds beside the prior."""
+        ...
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any], prior: Prior) -> Self:
+        """The inverse of `to_dict`; raises `ValueError` for what no mechanism can be."""
+        ...

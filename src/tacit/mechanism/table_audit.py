@@ -1,0 +1,135 @@
+"""The audit of a channel written out, decided on integers.
+
+With A the channel's integer weights over the denominator D, w the prior's integers over W, and
+Λ_y = Σ_x w_x A_xy, the lift is the rational v_y(x) = A_xy·W / Λ_y. The levels are
+
+    LIP upper   ln max v     over values x with w_x > 0 and reports y with Λ_y > 0  (also called PML)
+    LIP lower   −ln min v    over the same                                          (also called min-lift)
+    LDP         ln max A_xy / A_x'y   over all inputs, whatever the prior
+    MIP         Σ P(x) Q(y|x) ln v_y(x)
+
+A value with zero prior is outside what LIP, PML and MIP can promise; the audit names such values.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tacit.exact import float_above, log_enclosure
+from tacit.mechanism.levels import Audit, Belief, Level, worse
+from tacit.prior import Prior, Value
+
+if TYPE_CHECKING:
+    from tacit.mechanism.table import Channel
+
+
+def audit_table(channel: Channel, prior: Prior) -> Audit:
+    """Every level of the channel under the prior, with the witnesses that reach them."""
+    above, below = lift_levels(channel, prior)
+    sent = channel.marginal_weights(prior).astype(bool)
+    outside = [x for x, weight in enumerate(prior.weights) if not weight]
+    # No information at all is exactly zero; floats would say a little more.
+    silent = above.ratio == below.ratio == 1
+    worst = worse(above, below).value
+    assert worst is not None
+    return Audit(
+        lip_upper=above,
+        lip_lower=below,
+        ldp=ldp_level(channel),
+        mip=0.0 if silent else float_above(_mutual_information(channel, prior)[1]),
+        witness=table_belief(channel, prior, worst),
+        outside=tuple(prior.values[x] for x in outside),
+        exposed=tuple(prior.values[x] for x in outside if channel.weights[x, ~sent].any()),
+    )
+
+
+def table_belief(channel: Channel, prior: Prior, value: Value) -> Belief:
+    """The exact range in which a report can put the belief that someone holds `value`."""
+    x = prior.position(value)
+    marginal = channel.marginal_weights(prior)
+    posteriors = [
+        Fraction(prior.weights[x] * channel.weights[x, y], marginal[y])
+        for y in range(channel.n_possible_reports)
+        if marginal[y]
+    ]
+    return Belief(prior.values[x], Fraction(prior.weights[x], prior.total), min(posteriors), max(posteriors))
+
+
+def lift_levels(channel: Channel, prior: Prior) -> tuple[Level, Level]:
+    """The upper and the lower side of LIP."""
+    marginal = channel.marginal_weights(prior)
+    support = list(prior.support)
+    inside = channel.weights[support]
+    most, least = inside.argmax(axis=0), inside.argmin(axis=0)
+    sent = [y for y in range(channel.n_possible_reports) if marginal[y]]
+    highest = max(sent, key=lambda y: Fraction(int(inside[most[y], y]), int(marginal[y])))
+    lowest = min(sent, key=lambda y: Fraction(int(inside[least[y], y]), int(marginal[y])))
+    upper = Fraction(inside[most[highest], highest] * prior.total, marginal[highest])
+    lower = Fraction(inside[least[lowest], lowest] * prior.total, marginal[lowest])
+    return (
+        Level(upper, prior.values[support[most[highest]]], highest),
+        Level(1 / lower if lower else None, prior.values[support[least[lowest]]], lowest),
+    )
+
+
+def ldp_level(channel: Channel) -> Level:
+    """The largest ratio of two answers' chances of one report, whatever the prior."""
+    weights = channel.weights
+    most, least = weights.argmax(axis=0), weights.argmin(axis=0)
+    used = [y for y in range(channel.n_possible_reports) if weights[most[y], y]]
+    for y in used:
+        if not weights[least[y], y]:
+            return Level(None, channel.values[least[y]], y)
+    worst = max(used, key=lambda y: Fraction(weights[most[y], y], weights[least[y], y]))
+    ratio = Fraction(weights[most[worst], worst], weights[least[worst], worst])
+    return Level(ratio, channel.values[most[worst]], worst)
+
+
+def mip_holds(channel: Channel, prior: Prior, epsilon: Fraction) -> bool:
+    """Whether the mutual information is at most ε, decided exactly."""
+    low, high = _mutual_information(channel, prior)
+    if not low <= epsilon <= high:
+        return high < epsilon
+    # (1/n)·ln(rational) meets a rational ε only where both are zero, so more digits decide everything else.
+    marginal = channel.marginal_weights(prior)
+    if all((channel.weights[x] * prior.total == marginal).all() for x in prior.support):
+        return True
+    digits = 20
+    while True:
+        low, high = _mutual_information_enclosure(channel, prior, digits)
+        if not low <= epsilon <= high:
+            return high < epsilon
+        digits *= 2
+
+
+def _mutual_information(channel: Channel, prior: Prior) -> tuple[Fraction, Fraction]:
+    """Σ P Q ln v between two rationals, from floats.
+
+    Each probability and lift is a correctly rounded quotient of integers and the sum is exact (`fsum`), so the
+    error is at most Σ P Q (|ln v| + 1) · 2⁻⁵⁰, allowing the logarithm four units in its last place.
+    """
+    joint = np.array(prior.weights, dtype=object)[:, None] * channel.weights
+    marginal = joint.sum(axis=0)
+    positive = joint.astype(bool)
+    lifts = ((channel.weights * prior.total)[positive] / (np.ones_like(joint) * marginal)[positive]).astype(float)
+    shares = (joint[positive] / (prior.total * channel.denominator)).astype(float)
+    logs = np.log(lifts)
+    total = Fraction(math.fsum(shares * logs))
+    error = Fraction(math.fsum(shares * (np.abs(logs) + 1))) / 2**50
+    return max(Fraction(0), total - error), total + error
+
+
+def _mutual_information_enclosure(channel: Channel, prior: Prior, digits: int) -> tuple[Fraction, Fraction]:
+    marginal = channel.marginal_weights(prior)
+    low = high = Fraction(0)
+    for x in prior.support:
+        for y in channel.weights[x].nonzero()[0]:
+            weight = prior.weights[x] * channel.weights[x, y]
+            below, above = log_enclosure(Fraction(channel.weights[x, y] * prior.total, marginal[y]), digits)
+            low, high = low + weight * below, high + weight * above
+    scale = prior.total * channel.denominator
+    return low / scale, high / scale

@@ -1,0 +1,117 @@
+"""How the reports of a table are read: with the prior (mmse), without it (unbiased), or by likelihood (mle).
+
+Every estimator is a weight t(y) per report and component of g; the estimate of Σ_i a_i g(X_i) is Σ_i a_i t(Y_i).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tacit.exact import Floats
+from tacit.mechanism.information import Information
+from tacit.mechanism.likelihood import information_at, maximum_likelihood
+from tacit.mechanism.protocol import Estimator, NotEstimableError, Reading
+from tacit.prior import Prior
+from tacit.task import Histogram, Task
+
+if TYPE_CHECKING:
+    from tacit.mechanism.table import Channel
+
+
+def read_table(
+    channel: Channel, estimator: Estimator, prior: Prior, task: Task, weights: Floats, squares: Floats, counts: Floats
+) -> Reading:
+    """The reading of a table: `weights`, `squares` and `counts` are Σ a, Σ a² and how often, for every report."""
+    g = task.g(prior)
+    if estimator == "mmse":
+        t, spread = mmse_weights(channel, prior, g)
+        variance: Floats = squares @ spread
+    elif estimator == "unbiased":
+        t = unbiased_weights(channel, prior, g)
+        variance = np.maximum(squares @ unbiased_variance_weights(channel, prior, t), 0.0)
+        if isinstance(task, Histogram):
+            # A value outside the support: no report speaks of it.
+            t[:, [x for x, weight in enumerate(prior.weights) if not weight]] = np.nan
+    else:
+        t, per_person = _mle_weights(channel, prior, g, counts)
+        variance = per_person * float(squares.sum())
+    return Reading(weights @ t, variance, float(np.nanmax(t.max(axis=0) - t.min(axis=0))))
+
+
+def mmse_weights(channel: Channel, prior: Prior, g: Floats) -> tuple[Floats, Floats]:
+    """E[g|y] and Var(g|y) for every report y and component of g, as arrays of shape (reports, components).
+
+    The paper's estimator: the estimate of Σ g(X_i) is Σ_i E[g|y_i], and given the reports its error has variance
+    Σ_i Var(g|y_i): exact under the prior, and as wrong as the prior otherwise.
+
+    >>> from tacit import Channel
+    >>> prior = Prior.of({"yes": 0.5, "no": 0.5})
+    >>> means, variances = mmse_weights(Channel.from_weights(prior, [[3, 1], [1, 3]]), prior, np.eye(2))
+    >>> means.tolist(), variances.tolist()
+    ([[0.75, 0.25], [0.25, 0.75]], [[0.1875, 0.1875], [0.1875, 0.1875]])
+    """
+    posterior = channel.posterior(prior)
+    means = posterior @ g
+    # Centred, so that a large offset does not cancel.
+    centre = prior.probabilities @ g
+    shifted = g - centre
+    variances = np.maximum(posterior @ shifted**2 - (posterior @ shifted) ** 2, 0.0)
+    return means, variances
+
+
+def unbiased_weights(channel: Channel, prior: Prior, g: Floats) -> Floats:
+    """t(y) = gᵀJ⁻¹v_y with J = Σ λ_y v_y v_yᵀ: the unbiased estimate of g(X) from one report y, per component of g.
+
+    E[t(Y) | X = x] = g(x) for every value x of the support, whatever the true distribution; the choice of J makes the
+    variance least at the prior. Raises `NotEstimableError` if no weights do that (J singular in the direction of g).
+
+    >>> from tacit import Channel
+    >>> prior = Prior.of({"yes": 0.5, "no": 0.5})
+    >>> unbiased_weights(Channel.from_weights(prior, [[3, 1], [1, 3]]), prior, np.eye(2)).round(12).tolist()
+    [[1.5, -0.5], [-0.5, 1.5]]
+    """
+    t = _solved_weights(channel, prior, g)
+    if t is None:
+        raise NotEstimableError(
+            "The unbiased estimate does not exist for this plan: its reports do not tell the values apart. "
+            "Use the estimator 'mmse', or plan again with 'invertible' or the aim 'unbiased'."
+        )
+    return t
+
+
+def unbiased_variance_weights(channel: Channel, prior: Prior, t: Floats) -> Floats:
+    """s(y) with E[s(Y) | X = x] = Var(t(Y) | X = x): summed over reports, the variance of the estimate, prior-free too.
+
+    Where the reports cannot tell it, the largest conditional variance stands for all.
+    """
+    q = channel.matrix
+    spread: Floats = q @ t**2 - (q @ t) ** 2
+    inside = spread[list(prior.support)]
+    s = _solved_weights(channel, prior, spread)
+    return np.broadcast_to(inside.max(axis=0), t.shape) if s is None else s
+
+
+def _solved_weights(channel: Channel, prior: Prior, g: Floats) -> Floats | None:
+    inside = list(prior.support)
+    lifts = channel.lifts(prior)[:, inside]
+    information = Information.of(lifts, channel.marginal(prior))
+    return lifts @ information.solve(g[inside]) if information.determines(g[inside]) else None
+
+
+def _mle_weights(channel: Channel, prior: Prior, g: Floats, counts: Floats) -> tuple[Floats, Floats]:
+    """E[g|y] under the most likely distribution p, and the variance of one person's part of the estimate."""
+    inside = list(prior.support)
+    p = maximum_likelihood(channel, prior, counts).distribution
+    q = channel.matrix
+    share = np.maximum(p @ q, 1e-300)
+    posterior_means = (q * p[:, None] / share).T @ g
+    information = Information.of_matrix(information_at(channel, p)[np.ix_(inside, inside)])
+    if not information.determines(g[inside]):
+        raise NotEstimableError(
+            "The maximum of the likelihood is not unique for this plan: its reports do not tell all values apart. "
+            "Use the estimator 'mmse', or plan again with 'invertible' or the aim 'unbiased'."
+        )
+    sampled = information.quadratic(g[inside]) - p[inside] @ g[inside] ** 2
+    return posterior_means, np.maximum(sampled, 0.0)
