@@ -38,7 +38,10 @@ def make_plan() -> Plan:
         prior = Prior(range(VALUES), np.roll([10**9 // (rank + 1) for rank in range(VALUES)], k).tolist())
         groups.append(
             Group(
-                name=f"group {k}", prior=prior, epsilon=Fraction(1), mechanism=design(prior, Histogram(), 1).mechanism
+                name=f"group {k}",
+                prior=prior,
+                epsilon=Fraction(1),
+                mechanism=design(prior, Histogram(), 1, aim="mmse").mechanism,
             )
         )
     return Plan(Histogram(), tuple(groups))

@@ -1,5 +1,7 @@
 """What a collector keeps: how often each report came, per group. Tallies of any split of the reports merge to the same.
 
+Where nearly every report is different, a mechanism folds them instead: sums of coverage, an integer for each value.
+
 For weighted sums a tally also keeps, per report, the sums of the respondents' public weights, squared weights and
 offsets, in integer units of 2^-20, so that merging is exact in any order.
 """
@@ -13,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from tacit.exact import BigIntegers, Floats, Integers
+from tacit.mechanism import Mechanism
 from tacit.plan import Plan
 
 #: Weights, their squares and offsets are read to a multiple of this.
@@ -64,6 +67,16 @@ class Counts:
         sums = np.array([_exact_sums(column, inverse, len(unique)) for column in columns], dtype=object)
         return cls(unique, counts.astype(np.int64), sums)
 
+    @classmethod
+    def of_repeated(cls, reports: Integers, times: Integers) -> Counts:
+        """Count reports that came `times` times each."""
+        if (np.diff(reports) > 0).all():
+            return cls(reports, times)
+        unique, inverse = np.unique(reports, return_inverse=True)
+        counts = np.zeros(len(unique), np.int64)
+        np.add.at(counts, inverse, times)
+        return cls(unique, counts)
+
     def merge(self, other: Counts) -> Counts:
         """The counts of both together."""
         if (self.sums is None) != (other.sums is None) and self.total and other.total:
@@ -101,12 +114,60 @@ class Counts:
         return cls(reports, counts, np.array(rows, dtype=object).reshape(3, len(reports)))
 
 
+@dataclass(frozen=True, eq=False)
+class Coverage:
+    """One group's reports as sums that can be added: `coverage` has an integer for each possible value."""
+
+    coverage: Integers
+    total: int
+
+    @property
+    def weight_sums(self) -> tuple[float, float]:
+        """Σ weight and Σ offset: nobody has another than 1 and 0."""
+        return float(self.total), 0.0
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Coverage) and self.to_dict() == other.to_dict()
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def merge(self, other: GroupTally) -> Coverage:
+        """The sums of both together."""
+        if not isinstance(other, Coverage) or len(other.coverage) != len(self.coverage):
+            raise ValueError("Sums of coverage merge with others of the same mechanism only.")
+        return Coverage(self.coverage + other.coverage, self.total + other.total)
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {"total": self.total, "coverage": self.coverage.tolist()}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Coverage:
+        """The inverse of `to_dict`; refuses what no sums can be."""
+        coverage, total = data["coverage"], data["total"]
+        if not all(type(number) is int and 0 <= number < 2**63 for number in (total, *coverage)):
+            raise ValueError("Sums of coverage must be integers from 0.")
+        return cls(np.array(coverage, dtype=np.int64), total)
+
+
+#: What is kept of one group's reports.
+GroupTally = Counts | Coverage
+
+
+def keep(mechanism: Mechanism, reports: Integers, times: Integers | None = None) -> GroupTally:
+    """What is kept of reports that the mechanism can send, each of which came once or `times` times."""
+    folded = mechanism.fold(reports, times)
+    if folded is None:
+        return Counts.of(reports) if times is None else Counts.of_repeated(reports, times)
+    return Coverage(folded, len(reports) if times is None else int(times.sum()))
+
+
 @dataclass(frozen=True)
 class Tally:
     """Counts per group for one plan, and how many reports were refused because the plan does not know them."""
 
     plan: str
-    groups: Mapping[str | None, Counts]
+    groups: Mapping[str | None, GroupTally]
     refused: int = 0
 
     @classmethod
@@ -127,10 +188,10 @@ class Tally:
         names = np.asarray([None] * len(sent) if groups is None else groups, dtype=object)
         if names.shape != sent.shape:
             raise ValueError(f"There must be one group for each report. Got {len(names)} for {len(sent)}.")
-        counts: dict[str | None, Counts] = {}
+        counts: dict[str | None, GroupTally] = {}
         for group in plan.groups:
             mine = sent[names == group.name]
-            counts[group.name] = Counts.of(mine[group.mechanism.can_send_many(mine)])
+            counts[group.name] = keep(group.mechanism, mine[group.mechanism.can_send_many(mine)])
         kept = sum(each.total for each in counts.values())
         return cls(plan.hash, {name: each for name, each in counts.items() if each.total}, len(sent) - kept)
 
@@ -149,7 +210,7 @@ class Tally:
             raise ValueError(f"These tallies belong to different plans: {self.plan[:12]}… and {other.plan[:12]}….")
         groups = dict(self.groups)
         for name, counts in other.groups.items():
-            groups[name] = groups[name].merge(counts) if name in groups else counts
+            groups[name] = _merged(groups[name], counts) if name in groups else counts
         return Tally(self.plan, groups, self.refused + other.refused)
 
     def to_dict(self) -> dict[str, Any]:
@@ -163,8 +224,20 @@ class Tally:
         """The inverse of `to_dict`."""
         if data.get("tacit_tally") != 1:
             raise ValueError(f"Not a tally of format 1. Got {data.get('tacit_tally')!r} instead.")
-        groups = {group["group"]: Counts.from_dict(group) for group in data["groups"]}
+        groups = {group["group"]: _read_group(group) for group in data["groups"]}
         return cls(str(data["plan"]), groups, int(data["refused"]))
+
+
+def _merged(first: GroupTally, second: GroupTally) -> GroupTally:
+    if isinstance(first, Coverage):
+        return first.merge(second)
+    if isinstance(second, Coverage):
+        raise ValueError("Counts and sums of coverage cannot be merged.")
+    return first.merge(second)
+
+
+def _read_group(data: Mapping[str, Any]) -> GroupTally:
+    return Coverage.from_dict(data) if "coverage" in data else Counts.from_dict(data)
 
 
 def merge_all(tallies: Iterable[Tally]) -> Tally:

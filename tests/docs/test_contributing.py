@@ -13,7 +13,8 @@ TEXT = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 SOURCE = ROOT / "src" / "tacit"
 FILES = sorted(set(re.findall(r"`([a-z_/]+\.(?:py|js))`", TEXT)))
 #: "`folder/file.py`, `name`" says that the name is in the file; line breaks do not matter.
-NAMES = sorted(set(re.findall(r"`([a-z_/]+\.py)`,\s+`([A-Za-z_.0-9]+)`", TEXT)))
+PAIRS = set(re.findall(r"`([a-z_/]+\.py)`,\s+`([A-Za-z_.0-9]+)`", TEXT))
+NAMES = sorted((file, name) for file, name in PAIRS if not name.endswith(".py"))
 
 
 def place(file: str):

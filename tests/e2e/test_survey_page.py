@@ -383,7 +383,7 @@ def test_the_group_is_asked_and_sent_as_it_is(browser: Browser, service: Service
 
 def test_one_of_thousands_of_answers_is_found_by_typing(browser: Browser, service: Service):
     towns = {f"town {place}": 1 + 3000 // (place + 1) for place in range(3000)}
-    plan = planned("Where do you live?", {None: towns}, Histogram(), 2, method="core-tail")
+    plan = planned("Where do you live?", {None: towns}, Histogram(), 2, aim="mmse", method="core-tail")
     (group,) = plan.groups
     assert isinstance(group.mechanism, CoreTail)
     survey = service.open(plan)

@@ -14,6 +14,7 @@ from tacit.estimates.prior_check import check_prior
 from tacit.estimates.rows import possible_totals, prior_totals
 from tacit.literature import k_ary_response
 from tacit.mechanism.likelihood import maximum_likelihood
+from tacit.mechanism.pearson import pearson
 from tacit.plan.contract import Group, Plan
 from tacit.tally import Counts, Tally
 
@@ -117,7 +118,7 @@ def test_mmse_mean_and_variance_by_enumeration():
     plan = Plan(Sum(), (Group(name=None, prior=PRIOR, epsilon=EPSILON, mechanism=channel),))
     square, claimed = 0.0, 0.0
     for reports in product(range(3), repeat=3):
-        result = estimate(plan, Tally(plan.hash, {None: Counts.of(reports)}))
+        result = estimate(plan, Tally(plan.hash, {None: Counts.of(reports)}), "mmse")
         for answers in product(range(3), repeat=3):
             pairs = list(zip(answers, reports, strict=True))
             p = math.prod(PRIOR.probabilities[x] * channel.matrix[x, y] for x, y in pairs)
@@ -139,7 +140,7 @@ def test_respondents_own_weights_and_offsets_enter_by_the_formula():
     means = posterior @ PRIOR.numbers
     spread = posterior @ PRIOR.numbers**2 - means**2
     counts = Counts.of([0, 2, 2], weights=[1.0, 0.5, 4.0], offsets=[1.0, 0.0, 2.0])
-    (row,) = estimate(plan, Tally(plan.hash, {None: counts})).rows
+    (row,) = estimate(plan, Tally(plan.hash, {None: counts}), "mmse").rows
     assert row.estimate == pytest.approx(2 * (means[0] + 4.5 * means[2]) + 2 * 3.0)
     assert row.standard_error**2 == pytest.approx(4 * (spread[0] + 16.25 * spread[2]))
 
@@ -262,8 +263,10 @@ def test_bad_requests_are_refused():
 def test_the_check_pools_rare_reports_and_keeps_its_level():
     rng = np.random.default_rng(2)
     marginal = np.array([0.6, 0.39, 0.004, 0.003, 0.003])
-    fired = np.mean([check_prior(None, rng.multinomial(400, marginal), marginal).contradicted for _ in range(4000)])
-    assert 0.003 < fired < 0.03
-    drifted = np.array([0.5, 0.49, 0.004, 0.003, 0.003])
-    fired = np.mean([check_prior(None, rng.multinomial(400, drifted), marginal).contradicted for _ in range(500)])
-    assert fired > 0.9
+
+    def fired(truth: np.ndarray, rounds: int) -> float:
+        drawn = (rng.multinomial(400, truth) for _ in range(rounds))
+        return float(np.mean([check_prior(None, *pearson(counts, marginal)).contradicted for counts in drawn]))
+
+    assert 0.003 < fired(marginal, 4000) < 0.03
+    assert fired(np.array([0.5, 0.49, 0.004, 0.003, 0.003]), 500) > 0.9

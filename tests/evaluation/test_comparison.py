@@ -45,8 +45,10 @@ def test_a_mechanism_of_ones_own_is_compared_at_every_budget():
 def test_any_mechanism_can_be_compared_and_ours_is_ours():
     prior = [GroupPrior(name=None, prior=Prior(range(30), [30 - k for k in range(30)]))]
     ours = {
-        "ours": lambda prior, epsilon: design(prior, Histogram(), epsilon).mechanism,
-        "core-tail": lambda prior, epsilon: design(prior, Histogram(), epsilon, method="core-tail").mechanism,
+        "ours": lambda prior, epsilon: design(prior, Histogram(), epsilon, aim="mmse").mechanism,
+        "core-tail": lambda prior, epsilon: (
+            design(prior, Histogram(), epsilon, aim="mmse", method="core-tail").mechanism
+        ),
     }
     (row,) = compare(prior, Histogram(), [1], own=ours)
     assert row.own["ours"][0] == pytest.approx(row.lip, rel=1e-12)

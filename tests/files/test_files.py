@@ -19,15 +19,16 @@ from hypothesis import strategies as st
 
 from tacit import Prior, Sum, Survey
 from tacit.designs import optimal_binary, repaired_response
-from tacit.files import reading, tallies
-from tacit.files.answers import (
+from tacit.files import (
     BadRowsError,
     InputError,
     load_tally,
     perturb_file,
     perturb_table,
     read_tallies,
+    reading,
     save_tally,
+    tallies,
     tally_file,
     tally_table,
 )

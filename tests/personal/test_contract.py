@@ -14,6 +14,7 @@ from tacit.designs import optimal_binary, repaired_response
 from tacit.estimates.prior_check import check_prior
 from tacit.exact import at_most_exp, exp_below
 from tacit.files.reading import InputError
+from tacit.mechanism.pearson import pearson
 from tacit.personal.contract import PersonalPlan, channels, largest_bound, perturb, prior_rows, report, reports_for
 from tacit.personal.estimates import PersonalTally, check_priors, estimate, expected_mse
 from tacit.personal.files import load_tally, save_tally
@@ -279,7 +280,7 @@ def simulate(
     matrices = np.array([plan.channel(row).matrix for row in priors])
     average = np.einsum("ix,ixk->k", priors / plan.resolution, matrices) / len(priors)
     hits: dict[str, list[list[bool]]] = {"mmse": [], "unbiased": []}
-    ours = pearson = 0
+    ours = averaged = 0
     for _ in range(rounds):
         held = rng.multinomial(each, truth)
         sent = rng.multinomial(held, matrices).sum(axis=1)
@@ -289,9 +290,9 @@ def simulate(
             result = estimate(plan, tally, name)
             inside.append([row.low <= true <= row.high for row, true in zip(result.rows, total, strict=True)])
         ours += result.prior_check[0].contradicted
-        pearson += check_prior(None, sent.sum(axis=0).astype(float), average).contradicted
+        averaged += check_prior(None, *pearson(sent.sum(axis=0).astype(float), average)).contradicted
     covered = {name: np.mean(inside, axis=0) for name, inside in hits.items()}
-    return covered | {"ours": ours / rounds, "pearson": pearson / rounds}
+    return covered | {"ours": ours / rounds, "pearson": averaged / rounds}
 
 
 SECOND = np.arange(20, 1000, 60)
@@ -337,5 +338,6 @@ def test_the_check_with_one_prior_for_all_is_pearsons():
     plan = PersonalPlan.of(Histogram(), NUMBERS, 1, 1000)
     row = np.array([[200, 300, 500]])
     ours = check_priors(plan, row, times)
-    theirs = check_prior(None, times[0], plan.channel(row[0]).marginal(Prior(NUMBERS, row[0].tolist())))
+    marginal = plan.channel(row[0]).marginal(Prior(NUMBERS, row[0].tolist()))
+    theirs = check_prior(None, *pearson(times[0], marginal))
     assert (ours.statistic, ours.degrees) == (pytest.approx(theirs.statistic), theirs.degrees)

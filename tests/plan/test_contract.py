@@ -192,12 +192,12 @@ def test_an_ldp_plan_is_held_to_ldp():
 
 PEOPLE = Prior.of({"a": 0.5, "b": 0.3, "c": 0.2})
 CERTIFIED = {
-    "table": make_plan(PEOPLE, Histogram(), 1),
+    "table": make_plan(PEOPLE, Histogram(), 1, aim="mmse"),
     "unbiased": make_plan(PEOPLE, Histogram(), 1, aim="unbiased"),
-    "weighted": make_plan(Prior.of({0: 0.5, 4: 0.3, 9: 0.2}), WeightedSum(), 1),
-    "core-tail": make_plan(PEOPLE, Histogram(), 1, method="core-tail"),
+    "weighted": make_plan(Prior.of({0: 0.5, 4: 0.3, 9: 0.2}), WeightedSum(), 1, aim="mmse"),
+    "core-tail": make_plan(PEOPLE, Histogram(), 1, aim="mmse", method="core-tail"),
     # Nothing is left to estimate but rounding errors.
-    "exhausted": make_plan(PEOPLE, Histogram(), 60),
+    "exhausted": make_plan(PEOPLE, Histogram(), 60, aim="mmse"),
 }
 
 
@@ -230,11 +230,11 @@ def test_an_error_that_is_not_a_number_is_refused(field, wrong):
 
 def test_a_variance_is_not_stated_where_the_reports_tell_none():
     """Two reports do not tell three values apart."""
-    plan = make_plan(Prior.of({0: 0.5, 1: 0.3, 2: 0.2}), Sum(), 1, max_reports=2)
+    plan = make_plan(Prior.of({0: 0.5, 1: 0.3, 2: 0.2}), Sum(), 1, aim="mmse", max_reports=2)
     data = json.loads(json.dumps(plan.to_dict()))
     assert Plan.from_dict(data).groups[0].certificate.unbiased_variance > 0
     histogram = Plan(Histogram(), plan.groups)
-    stated = design(plan.groups[0].prior, Histogram(), 1).certificate
+    stated = design(plan.groups[0].prior, Histogram(), 1, aim="mmse").certificate
     claims = replace(stated, mse=mse(plan.groups[0].mechanism, plan.groups[0].prior, Histogram()))
     for variance, refused in ((math.inf, False), (2.5, True)):
         group = replace(histogram.groups[0], certificate=replace(claims, unbiased_variance=variance))
@@ -272,7 +272,7 @@ def test_certificates_of_version_0_1_are_read():
 
 
 def test_an_ldp_cap_is_part_of_the_promise():
-    plan = make_plan(PEOPLE, Histogram(), 1, ldp_cap="1.5")
+    plan = make_plan(PEOPLE, Histogram(), 1, aim="mmse", ldp_cap="1.5")
     data = plan.to_dict()
     assert data["groups"][0]["ldp_cap"] == "3/2"
     assert Plan.from_dict(data).groups[0].ldp_cap == Fraction(3, 2)
@@ -284,7 +284,7 @@ def test_an_ldp_cap_is_part_of_the_promise():
 
 
 def test_an_ldp_cap_does_not_loosen_a_promise_of_ldp():
-    data = make_plan(PEOPLE, Histogram(), 1, notion="ldp").to_dict()
+    data = make_plan(PEOPLE, Histogram(), 1, aim="mmse", notion="ldp").to_dict()
     data["groups"][0] |= {"epsilon": "1/2", "ldp_cap": "9"}
     with pytest.raises(PlanError, match=r"states LDP ε = 0.5 but reaches 1"):
         Plan.from_dict(data | {"hash": contract_hash(data)})

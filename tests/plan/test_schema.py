@@ -53,7 +53,9 @@ PLANS = {
 
 def written(name: str) -> dict:
     priors, task, options = PLANS[name]
-    return json.loads(json.dumps(make_plan(priors, task, 1, question="Which?", **options).to_dict()))
+    return json.loads(
+        json.dumps(make_plan(priors, task, 1, question="Which?", **({"aim": "mmse"} | options)).to_dict())
+    )
 
 
 @pytest.fixture(scope="module")

@@ -31,12 +31,12 @@ def tally_of(plan: Plan, n: int = 1000, skew: float = 0.0) -> Tally:
 
 def html_of(plan: Plan, skew: float = 0.0, parts: bool = False, **options) -> str:
     tally = tally_of(plan, skew=skew)
-    result = estimate(plan, tally, **options)
+    result = estimate(plan, tally, **({"estimator": "mmse"} | options))
     return page(plan, result, {NASTY: result, "": result} if parts else {}, NASTY if parts else None, tally)
 
 
 def one(prior: Prior, task: object, **options) -> Plan:
-    return make_plan([GroupPrior(name=None, prior=prior, share=Fraction(1))], task, 1, **options)
+    return make_plan(prior, task, 1, **({"aim": "mmse"} | options))
 
 
 SURVEY = one(Prior.of({"yes": 0.3, "no": 0.7}), Survey("yes"), question=f"Well {NASTY}?")

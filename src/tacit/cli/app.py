@@ -66,7 +66,9 @@ app = typer.Typer(
 )
 
 TaskName = Literal["histogram", "sum", "survey", "weighted-sum"]
-DesignName = Literal["auto", "closed-form", "columns", "core-tail", "coreless", "repaired"]
+DesignName = Literal[
+    "auto", "closed-form", "columns", "robust", "knots", "shuffled-circle", "core-tail", "coreless", "repaired"
+]
 FormatName = Literal["csv", "parquet", "jsonl", "arrow"]
 
 

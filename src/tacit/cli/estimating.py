@@ -23,14 +23,14 @@ from tacit.cli.app import (
     progress_bar,
 )
 
-_ESTIMATORS = "mmse: least error, with the prior. unbiased, mle: without it."
+_ESTIMATORS = "unbiased (default where possible), mle: without the prior. mmse: trusts it."
 
 
 @app.command("estimate", epilog="Example: tacit estimate plan.json reports.parquet --by region --html estimate.html")
 def estimate_command(
     plan: PlanFile,
     reports: Annotated[str, typer.Argument(metavar="REPORTS", help="Reports or a tally; - for standard input.")],
-    estimator: Annotated[Literal["mmse", "unbiased", "mle"], option(metavar="NAME", help=_ESTIMATORS)] = "mmse",
+    estimator: Annotated[Literal["unbiased", "mmse", "mle"] | None, option(metavar="NAME", help=_ESTIMATORS)] = None,
     level: Annotated[float, option(metavar="L", help="Level of the intervals, between 0 and 1.")] = 0.95,
     by: Annotated[str | None, option(metavar="NAME", help="Also break down by this public column.")] = None,
     project: Annotated[bool, option("--project", help="Move estimates to possible counts.")] = False,

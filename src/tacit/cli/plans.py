@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
@@ -27,8 +28,17 @@ from tacit.cli.app import (
     progress_bar,
 )
 
-_DESIGNS = "auto, closed-form, columns, core-tail, coreless or repaired."
-_AIMS = "Least error of estimates that use the prior (mmse) or do not (unbiased)."
+_DESIGNS = "auto, or how to search: see the reference."
+_AIMS = "Best for estimates that do not trust the prior (unbiased) or do (mmse)."
+_BETWEEN = "Answers are any numbers from LOW to HIGH; the file has past answers."
+_ERROR = "The prior may be off by this total variation distance, such as 0.03."
+_RECORDS = "The prior rests on so many past records; else the file's counts say it."
+_CONFIDENCE = "Certainty of the priors that records leave plausible; else 0.99."
+_CANDIDATES = "CSV like PRIORS with a column candidate: priors that might hold as well."
+_FLOOR = "Probability of an answer never seen; else half a record, or 0.001."
+_IMPOSSIBLE = "An answer that nobody can give; repeatable."
+_BELIEF = "CSV like the priors: what somebody who believes that can learn."
+_SMOOTH = "Draw small groups towards all groups together, as far as they are alike."
 _TARGET = "Instead of --epsilon: find the smallest ε with at most this error of the total."
 
 
@@ -41,13 +51,21 @@ def plan_command(
     value: ValueOption = None,
     notion: Annotated[Literal["lip", "ldp"], option(metavar="NOTION", help="The promise: lip or ldp.")] = "lip",
     method: Annotated[DesignName, option("--design", metavar="NAME", help=_DESIGNS)] = "auto",
-    aim: Annotated[Literal["mmse", "unbiased"], option(metavar="AIM", help=_AIMS)] = "mmse",
+    aim: Annotated[Literal["mmse", "unbiased"], option(metavar="AIM", help=_AIMS)] = "unbiased",
     invertible: Annotated[bool, option("--invertible", help="Allow unbiased estimates as well.")] = False,
     ldp_cap: Annotated[str | None, option(metavar="ε", help="Also keep this LDP level.")] = None,
     max_reports: Annotated[int | None, option(metavar="N", help="At most this many reports.")] = None,
     target_rmse: Annotated[float | None, option(metavar="R", help=_TARGET)] = None,
     respondents: Annotated[int | None, option(metavar="N", help="How many will answer; else 1000.")] = None,
     question: Annotated[str | None, option(metavar="TEXT", help="The question, kept in the plan.")] = None,
+    between: Annotated[str | None, option(metavar="LOW,HIGH", help=_BETWEEN)] = None,
+    prior_error: Annotated[str | None, option(metavar="TAU", help=_ERROR)] = None,
+    prior_records: Annotated[int | None, option(metavar="N", help=_RECORDS)] = None,
+    confidence: Annotated[str | None, option(metavar="C", help=_CONFIDENCE)] = None,
+    candidates: Annotated[Path | None, option(metavar="FILE", help=_CANDIDATES)] = None,
+    floor: Annotated[str | None, option(metavar="P", help=_FLOOR)] = None,
+    impossible: Annotated[list[str] | None, option(metavar="VALUE", help=_IMPOSSIBLE)] = None,
+    smooth: Annotated[bool, option("--smooth", help=_SMOOTH)] = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Design a mechanism for each group, check its promise exactly, and write the plan."""
@@ -55,18 +73,25 @@ def plan_command(
     from tacit.show import terminal
 
     check_target(output)
-    groups = read_priors(priors)
+    groups = read_priors(priors, floor=floor, impossible=impossible or (), smooth=smooth, candidates=candidates)
+    for note in dict.fromkeys(note for each in groups for note in each.notes):
+        err.print(f"[yellow]note:[/yellow] {escape(note)}.", soft_wrap=True)
     _check_budget(epsilon, target_rmse, respondents, all(each.epsilon is not None for each in groups))
     wanted, people = planning.make_task(task, value or [], groups), 1000 if respondents is None else respondents
-    options: dict[str, Any] = {"notion": notion, "method": method.replace("closed-form", "closed form"), "aim": aim}
+    worth = _worth(prior_error, prior_records, confidence, candidates)
+    options: dict[str, Any] = {"notion": notion, "method": method, "aim": aim}
     options |= {"invertible": invertible, "ldp_cap": ldp_cap, "max_reports": max_reports, "question": question}
+    options |= {"worth": worth, "between": None if between is None else _ends(between)}
     with progress_bar("designing") as watch:
         if target_rmse is not None:
             made = planning.smallest_budget(groups, wanted, target_rmse, people, watch, **options)
         else:
             made = planning.make_plan(groups, wanted, epsilon, progress=watch, **options)
         made = planning.with_ldp(made)
-        summary = terminal.plan_summary(made, [each.share for each in groups], people)
+        exact = None
+        if worth is not None:
+            exact = planning.make_plan(groups, wanted, made.groups[0].epsilon, **options | {"worth": None})
+        summary = terminal.plan_summary(made, [each.share for each in groups], people, exact)
     if output == "-":
         print_json(made.to_dict())
     else:
@@ -76,6 +101,27 @@ def plan_command(
         print_json({"plan": made.hash, "file": output, **summary}, told)
     else:
         terminal.print_plan(told, made, summary, output)
+
+
+def _worth(error: str | None, records: int | None, confidence: str | None, candidates: Path | None) -> Any:
+    """What the priors are worth, None if that is not said."""
+    from tacit.designs import Worth
+
+    by_records = records is not None or confidence is not None
+    if (error is not None) + by_records + (candidates is not None) > 1:
+        raise ValueError("Give one of --prior-error, --prior-records (or --confidence) and --candidates, not several.")
+    if by_records:
+        return Worth(records=records, confidence="0.99" if confidence is None else confidence)
+    if error is not None:
+        return Worth(error=error)
+    return None if candidates is None else Worth(candidates=True)
+
+
+def _ends(text: str) -> tuple[str, str]:
+    low, comma, high = text.partition(",")
+    if not comma:
+        raise ValueError(f"The range must be two numbers, as in --between 0,100. Got {text!r}.")
+    return low.strip(), high.strip()
 
 
 def _check_budget(epsilon: str | None, target_rmse: float | None, respondents: int | None, stated: bool) -> None:
@@ -88,7 +134,11 @@ def _check_budget(epsilon: str | None, target_rmse: float | None, respondents: i
 
 
 @app.command("audit", epilog="Example: tacit audit plan.json")
-def audit_command(plan: PlanFile, as_json: JsonFlag = False) -> None:
+def audit_command(
+    plan: PlanFile,
+    belief: Annotated[Path | None, option(metavar="FILE", help=_BELIEF)] = None,
+    as_json: JsonFlag = False,
+) -> None:
     """Verify a plan again, in exact integers, and explain what it promises. Exit code 1 if it does not hold."""
     from tacit.plan.contract import Plan
     from tacit.show import sentences, terminal
@@ -103,6 +153,7 @@ def audit_command(plan: PlanFile, as_json: JsonFlag = False) -> None:
         loaded = Plan.from_dict(data)
         with progress_bar("verifying certificates") as watch:
             _check_certificates(loaded, watch)
+        others = None if belief is None else sentences.other_beliefs(loaded, _beliefs(loaded, belief))
     except ValueError as error:
         if as_json:
             print_json({"holds": False, "reason": str(error)})
@@ -112,9 +163,27 @@ def audit_command(plan: PlanFile, as_json: JsonFlag = False) -> None:
         groups = [
             terminal.group_summary(group) | {"outside": sentences.outside_values(group)} for group in loaded.groups
         ]
-        print_json({"holds": True, "plan": loaded.hash, "groups": groups})
+        facts = {"holds": True, "plan": loaded.hash, "groups": groups}
+        print_json(facts | ({} if others is None else {"belief": others}))
     else:
         terminal.print_audit(out, loaded)
+        if others is not None:
+            terminal.print_other_beliefs(out, others)
+
+
+def _beliefs(plan: Any, path: Path) -> dict[str | None, Any]:
+    """Somebody's own priors for the groups of a plan, over its values."""
+    from tacit.designs import read_priors
+    from tacit.prior import Prior
+
+    found = {}
+    for each in read_priors(path, floor=0):
+        weights = dict(zip(map(str, each.prior.values), each.prior.weights, strict=True))
+        unknown = set(weights) - set(map(str, plan.values))
+        if unknown:
+            raise ValueError(f"{path} has the value {min(unknown)!r}, which is not one of the plan's.")
+        found[each.name] = Prior(plan.values, [weights.get(str(value), 0) for value in plan.values])
+    return found
 
 
 def _check_certificates(plan: Any, watch: Callable[[int, int], None]) -> None:

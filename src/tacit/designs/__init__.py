@@ -8,11 +8,13 @@ from tacit.designs.planning import make_plan
 from tacit.designs.prior_file import GroupPrior, read_priors
 from tacit.designs.repaired import repaired_response
 from tacit.designs.verification import Verification, verify
+from tacit.designs.worth import Worth
 
 __all__ = [
     "Design",
     "GroupPrior",
     "Verification",
+    "Worth",
     "binary_mse",
     "cyclic",
     "design",

@@ -123,7 +123,7 @@ class _Master:
 
     def __init__(self, prior: Floats, share: float) -> None:
         self._square, self._scale = prior * prior, float(prior @ prior)
-        self._program = GrowingProgram(np.append(np.full(len(prior), share), 1.0))
+        self._program = GrowingProgram(np.append(np.full(len(prior), share), 1.0), primal=True)
         self.coverage = np.empty((0, len(prior)))
 
     def add(self, coverage: Floats) -> None:

@@ -22,7 +22,7 @@ from tacit.designs.repaired import repaired_response
 from tacit.exact import Floats, exp_below
 from tacit.mechanism import Channel, Mechanism, mse, round_channel, unbiased_variance
 from tacit.plan.certificate import Aim, Certificate
-from tacit.prior import Prior
+from tacit.prior import Ball, Prior
 from tacit.task import Histogram, Sum, Task, WeightedSum, prior_variance
 
 
@@ -77,6 +77,11 @@ class Request:
     @property
     def is_histogram(self) -> bool:
         return isinstance(self.task, Histogram)
+
+    @property
+    def told_apart(self) -> int:
+        """How many different rows g has: values that it does not tell apart can share everything."""
+        return len(self.inside) if self.is_histogram else len(np.unique(self.g, axis=0))
 
     @property
     def is_sum(self) -> bool:
@@ -193,27 +198,71 @@ def _unbiased(request: Request) -> Design:
 
 def knots(request: Request) -> Design:
     """A sum over many values: random rounding to a few knots, whose channel is the best of their own."""
-    from tacit.designs.knots import Knots, best_knots, coarse_lower_bound
-    from tacit.designs.program.prior_free import solve_prior_free
+    from tacit.designs.knots import Knots, best_knots, sum_variance_bound
+    from tacit.designs.program.prior_free import prior_free_variance, solve_prior_free
+    from tacit.designs.program.robust import solve_robust
 
     if request.aim != "unbiased" or not request.is_sum:
         raise ArithmeticError("knots serve unbiased sums only")
     inside = request.prior.on_support()
     lifts, numbers = request.promise.lifts, [Fraction(str(value)) for value in inside.values]
+    limits: dict[str, Any] = {"gap": request.gap, "time_limit": request.time_limit / 3}
 
-    def solved(p: Floats, g: Floats) -> Any:
-        return solve_prior_free(p, g[:, None], lifts, gap=request.gap, time_limit=request.time_limit / 3)
+    def solved(found: Knots) -> Any:
+        # A prior within total variation τ induces knots within τ.
+        p, g = found.prior.probabilities, found.prior.numbers[:, None]
+        if request.promise.prior_set is None:
+            return solve_prior_free(p, g, lifts, **limits)
+        around = Ball(found.prior, request.promise.radius)
+        return solve_robust(around, g, float(request.promise.main[1]), aim="unbiased", **limits)
 
     def variance_of(found: Knots) -> float:
-        return float(solved(found.prior.probabilities, found.prior.numbers).variance)
+        made = solved(found)
+        return prior_free_variance(found.prior.probabilities, found.prior.numbers, made.lifts, made.probabilities)
 
     best, _ = best_knots(inside, min(numbers), max(numbers), variance_of)
-    found = solved(best.prior.probabilities, best.prior.numbers)
+    found = solved(best)
     channel = _table(request, found.lifts @ best.weights.T, found.probabilities)
-    bound = coarse_lower_bound(request.p, inside.numbers, lambda p, g: float(solved(p, g).variance_bound))
+    bound = sum_variance_bound(request.p, inside.numbers, lifts)
     method = f"random rounding to {len(best.numbers)} knots"
     return _designed(
         request, channel, request.prior_gain_bound, variance_bound=bound, duals=None, method=method, status="feasible"
+    )
+
+
+def robust(request: Request) -> Design:
+    """The best channel for every prior of a set, for a task that tells few values apart."""
+    from tacit.designs.program.robust import solve_robust
+
+    prior_set = request.promise.prior_set
+    if prior_set is None:
+        raise ArithmeticError("there is no set of priors")
+    found = solve_robust(
+        prior_set, request.g, float(request.promise.main[1]), aim=request.aim, gap=request.gap,
+        time_limit=request.time_limit, progress=request.progress,
+    )  # fmt: skip
+    channel = _table(request, found.lifts, found.probabilities)
+    mmse = request.aim == "mmse"
+    return _designed(
+        request, channel, found.bound if mmse else request.prior_gain_bound,
+        variance_bound=0.0 if mmse else found.bound, duals=None, method=f"for a set of priors, {found.method}",
+        status=found.status, iterations=found.iterations, notes=found.notes,
+    )  # fmt: skip
+
+
+def shuffled_circle(request: Request) -> Design:
+    """The mechanism `shuffled-circle`, for unbiased histograms of any size, LIP for a ball of priors or LDP."""
+    from tacit.designs.shuffled_circle import design_shuffled_circle, unbiased_variance_bound
+
+    if request.aim != "unbiased" or not request.is_histogram or request.promise.others:
+        raise ArithmeticError("the mechanism shuffled-circle serves unbiased histograms under LIP or LDP only")
+    notion: Any = request.promise.main[0]
+    epsilon, radius = request.promise.main[1], request.promise.radius
+    mechanism = design_shuffled_circle(request.prior, epsilon, radius, notion)
+    bound = unbiased_variance_bound(request.prior, epsilon, radius, notion)
+    gain_bound = prior_variance(request.prior, request.task)
+    return _designed(
+        request, mechanism, gain_bound, variance_bound=bound, duals=None, method="shuffled circle", status="feasible"
     )
 
 
@@ -222,7 +271,7 @@ def core_tail(request: Request, max_core: int = 256) -> Design:
     from tacit.designs.core_tail import design_core_tail
 
     if not (request.is_plain and request.is_histogram):
-        raise ArithmeticError("the mechanism core-tail serves histograms under plain LIP only")
+        raise ArithmeticError("the mechanism core-tail serves histograms under plain LIP with the aim 'mmse' only")
     inside = request.prior.on_support()
     try:
         found = design_core_tail(inside.weights, exp_below(request.promise.main[1]), max_core)
@@ -259,10 +308,12 @@ def _watch(request: Request) -> Callable[[Any], None] | None:
 def _table(request: Request, lifts: Floats, probabilities: Floats) -> Channel:
     """Integers for Q(y|x) = λ_y v_y(x); reports with the same lifts say the same and become one."""
     notion, epsilon = request.promise.main
+    prior_set = request.promise.prior_set
     _, first, which = np.unique(np.round(lifts, 9), axis=0, return_index=True, return_inverse=True)
-    marginal = np.bincount(which.ravel(), probabilities)
-    matrix = (lifts[first] * marginal[:, None]).T
-    return round_channel(request.prior, matrix, epsilon, notion, also=request.promise.others)
+    order = np.argsort(first)
+    marginal = np.bincount(which.ravel(), probabilities)[order]
+    matrix = (lifts[first[order]] * marginal[:, None]).T
+    return round_channel(request.prior, matrix, epsilon, notion, also=request.promise.others, prior_set=prior_set)
 
 
 def _designed(

@@ -7,13 +7,18 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
+from threadpoolctl import threadpool_limits
+
 from tacit.designs.choosing import design
+from tacit.designs.knots import Knots, best_knots, rounded_to
 from tacit.designs.methods import Design
 from tacit.designs.prior_file import GroupPrior
-from tacit.exact import Number, budget
+from tacit.designs.program.lifts import LiftSet
+from tacit.designs.worth import Worth
+from tacit.exact import Number, budget, rational
 from tacit.mechanism import Notion
 from tacit.plan import Aim, Group, Plan
-from tacit.prior import Prior
+from tacit.prior import Prior, PriorSet, Value
 from tacit.task import Histogram, Sum, Survey, Task, WeightedSum
 
 #: The planner finds the smallest budget to this many decimals.
@@ -53,28 +58,40 @@ def make_plan(
     epsilon: Number | None,
     *,
     question: str | None = None,
+    between: tuple[Number, Number] | None = None,
+    worth: Worth | None = None,
     progress: Callable[[int, int], None] | None = None,
     **options: Any,
 ) -> Plan:
     """Design a mechanism for each group and put them into a plan. A group's own budget comes before `epsilon`.
 
-    `options` are those of `design`; groups with the same prior and budget share one design.
+    Args:
+        priors: everybody's prior, each group's by name, or what `read_priors` read.
+        task: what is to be estimated.
+        epsilon: the budget ε of groups that state none.
+        question: kept in the plan.
+        between: answers are any numbers from the first to the second; the values of the priors are past answers.
+        worth: what the priors are worth; the promise then holds for all that this leaves plausible.
+        progress: is called with groups done and groups in all.
+        options: those of `design`; groups with the same prior and budget share one design.
 
     >>> plan = make_plan({"north": Prior.of({"yes": 0.1, "no": 0.9}), "south": Prior.of({"yes": 0.3, "no": 0.7})},
     ...                  Survey("yes"), epsilon=1)
     >>> [group.name for group in plan.groups]
     ['north', 'south']
     """
-    known: dict[tuple[Prior, Fraction], Design] = {}
+    known: dict[tuple[Prior, Fraction, PriorSet | None], Design] = {}
     groups = []
     stated = group_priors(priors)
+    if between is not None:
+        stated = on_knots(stated, task, between, epsilon)
     for done, each in enumerate(stated):
-        level = each.epsilon if each.epsilon is not None else None if epsilon is None else budget(epsilon)
-        if level is None:
-            raise ValueError(f"Group {each.name!r} needs a budget: give 'epsilon', or a column of that name.")
-        if (each.prior, level) not in known:
-            known[each.prior, level] = uninterrupted_design(each.prior, task, level, **options)
-        found = known[each.prior, level]
+        level = _budget_of(each, epsilon)
+        prior_set = None if worth is None else worth.around(each, between is not None)
+        if (each.prior, level, prior_set) not in known:
+            found = uninterrupted_design(each.prior, task, level, prior_set=prior_set, **options)
+            known[each.prior, level, prior_set] = found
+        found = known[each.prior, level, prior_set]
         notion: Notion = "ldp" if options.get("notion") == "ldp" else "lip"
         cap = options.get("ldp_cap")
         groups.append(
@@ -85,6 +102,7 @@ def make_plan(
                 mechanism=found.mechanism,
                 notion=notion,
                 ldp_cap=None if cap is None else budget(cap, "ldp_cap"),
+                prior_set=prior_set,
                 weight=each.weight,
                 offset=each.offset,
                 certificate=found.certificate,
@@ -92,7 +110,55 @@ def make_plan(
         )
         if progress is not None:
             progress(done + 1, len(stated))
-    return Plan(task, tuple(groups), question)
+    return Plan(task, tuple(groups), question, between is not None)
+
+
+def _budget_of(each: GroupPrior, epsilon: Number | None) -> Fraction:
+    if each.epsilon is not None:
+        return each.epsilon
+    if epsilon is None:
+        raise ValueError(f"Group {each.name!r} needs a budget: give 'epsilon', or a column of that name.")
+    return budget(epsilon)
+
+
+def on_knots(
+    stated: Sequence[GroupPrior], task: Task, between: tuple[Number, Number], epsilon: Number | None
+) -> list[GroupPrior]:
+    """The same groups over a few knots that answers between the ends are rounded to, the best for all together."""
+    if not isinstance(task, Sum | WeightedSum):
+        raise ValueError("Answers between two ends are added up: the task must be a sum or a weighted sum.")
+    low, high = (rational(end, "between") for end in between)
+    if not low < high:
+        raise ValueError(f"The range must go from a lower to a higher number. Got {float(low):g} to {float(high):g}.")
+    everybody: dict[Value, Fraction] = {}
+    for each in stated:
+        for value, weight in zip(each.prior.values, each.prior.weights, strict=True):
+            part = each.share * Fraction(weight, each.prior.total)
+            everybody[value] = everybody.get(value, Fraction(0)) + part
+    from tacit.designs.program.prior_free import solve_prior_free
+
+    lifts = LiftSet.lip(float(max(_budget_of(each, epsilon) for each in stated)))
+
+    def variance_of(found: Knots) -> float:
+        p, g = found.prior.probabilities, found.prior.numbers[:, None]
+        return solve_prior_free(p, g, lifts, gap=1e-3, time_limit=10.0).variance
+
+    with threadpool_limits(1, user_api="blas"):
+        knots, _ = best_knots(Prior.of(everybody).on_support(), low, high, variance_of)
+    return [
+        replace(
+            each,
+            prior=_nowhere_zero(rounded_to(each.prior, knots.numbers).prior),
+            candidates=tuple(rounded_to(other, knots.numbers).prior for other in each.candidates),
+        )
+        for each in stated
+    ]
+
+
+def _nowhere_zero(prior: Prior) -> Prior:
+    """Answers can lie anywhere in the range, so every knot is possible."""
+    least = Fraction(prior.total, 1000)
+    return Prior(prior.values, [weight or least for weight in prior.weights])
 
 
 def group_priors(priors: Priors) -> Sequence[GroupPrior]:
@@ -170,9 +236,9 @@ def with_ldp(plan: Plan) -> Plan:
     return replace(plan, groups=tuple(groups))
 
 
-def ldp_comparison(prior: Prior, task: Task, epsilon: Fraction, aim: Aim = "mmse") -> Design | None:
-    """The best LDP channel found under the same prior, None for large domains."""
-    if len(prior) > (HISTOGRAM_LIMIT if isinstance(task, Histogram) else COMPARISON_LIMIT):
+def ldp_comparison(prior: Prior, task: Task, epsilon: Fraction, aim: Aim) -> Design | None:
+    """The best LDP channel found under the same prior, None for large domains with the aim "mmse"."""
+    if aim == "mmse" and len(prior) > (HISTOGRAM_LIMIT if isinstance(task, Histogram) else COMPARISON_LIMIT):
         return None
     return uninterrupted_design(prior, task, epsilon, notion="ldp", aim=aim, time_limit=COMPARISON_SECONDS)
 

@@ -11,15 +11,19 @@ from typing import Literal
 from tacit.designs.program.lifts import LiftSet
 from tacit.exact import Number, budget
 from tacit.mechanism import Mechanism, Notion, satisfies
-from tacit.prior import Prior
+from tacit.prior import Prior, PriorSet
 
 
 @dataclass(frozen=True)
 class Promise:
-    """Levels per notion, exact; and the same as bounds on lifts, in floats, for the search."""
+    """Levels per notion, exact; and the same as bounds on lifts, in floats, for the search.
+
+    With a `prior_set` LIP is promised for every prior of it.
+    """
 
     levels: Mapping[Notion, Fraction]
     lifts: LiftSet
+    prior_set: PriorSet | None = None
 
     @property
     def main(self) -> tuple[Notion, Fraction]:
@@ -33,12 +37,20 @@ class Promise:
 
     def kept_by(self, mechanism: Mechanism, prior: Prior) -> bool:
         """Whether the mechanism keeps all of it, decided exactly."""
-        return all(satisfies(mechanism, prior, notion, level) for notion, level in self.levels.items())
+        kept = all(satisfies(mechanism, prior, notion, level) for notion, level in self.levels.items())
+        if self.prior_set is None or not kept:
+            return kept
+        return all(side.holds(self.levels["lip"]) for side in mechanism.set_levels(self.prior_set))
+
+    @property
+    def radius(self) -> Fraction:
+        """How far the set reaches from the prior; 0 without one."""
+        return Fraction(0) if self.prior_set is None else self.prior_set.radius
 
     @property
     def is_plain_lip(self) -> bool:
-        """Whether it is LIP with one budget for both sides and nothing else."""
-        return list(self.levels) == ["lip"]
+        """Whether it is LIP for one prior with one budget for both sides and nothing else."""
+        return list(self.levels) == ["lip"] and self.prior_set is None
 
 
 def make_promise(
@@ -46,6 +58,7 @@ def make_promise(
     notion: Literal["lip", "ldp"] = "lip",
     lower_epsilon: Number | None = None,
     ldp_cap: Number | None = None,
+    prior_set: PriorSet | None = None,
 ) -> Promise:
     """The promise that these parameters of `design` ask for; refuses combinations that cannot help.
 
@@ -54,6 +67,10 @@ def make_promise(
     """
     level = budget(epsilon)
     e = math.exp(level)
+    if prior_set is not None:
+        if notion != "lip" or lower_epsilon is not None or ldp_cap is not None:
+            raise ValueError("A 'prior_set' refines plain LIP: drop 'lower_epsilon' and 'ldp_cap', or the set.")
+        return Promise({"lip": level}, LiftSet(1 / e, e), prior_set)
     if notion == "ldp":
         if lower_epsilon is not None or ldp_cap is not None:
             raise ValueError("'lower_epsilon' and 'ldp_cap' refine LIP; with notion='ldp' there is nothing to refine.")

@@ -70,7 +70,7 @@ def verify_group(group: Group, task: Task) -> Verification | None:
     found = Design(
         prior=group.prior,
         task=task,
-        promise=make_promise(group.epsilon, notion, ldp_cap=group.ldp_cap),
+        promise=make_promise(group.epsilon, notion, ldp_cap=group.ldp_cap, prior_set=group.prior_set),
         mechanism=group.mechanism,
         certificate=group.certificate,
     )
@@ -82,6 +82,8 @@ def _table_bound(found: Design) -> float:
     inside = list(found.prior.support)
     p, g = found.prior.probabilities[inside], found.task.g(found.prior)[inside]
     lifts = found.promise.lifts
+    if duals is None and (found.certificate.aim == "unbiased" or found.promise.prior_set is not None):
+        return _searched_bound(found)
     if found.certificate.aim == "unbiased":
         from tacit.designs.program.prior_free import proven_variance
 
@@ -93,6 +95,21 @@ def _table_bound(found: Design) -> float:
     return variance - min(gains)
 
 
+def _searched_bound(found: Design) -> float:
+    """The bound of a design without duals, found again: for a set of priors, or for a sum by bins."""
+    from tacit.designs.knots import sum_variance_bound
+    from tacit.designs.program.robust import MOST_VALUES, solve_robust
+
+    inside = list(found.prior.support)
+    g, aim, prior_set = found.task.g(found.prior)[inside], found.certificate.aim, found.promise.prior_set
+    if prior_set is not None and len(np.unique(g, axis=0)) <= MOST_VALUES:
+        bound = solve_robust(prior_set, g, float(found.promise.main[1]), aim=aim).bound
+        return bound if aim == "unbiased" else found.certificate.prior_variance - bound
+    if g.shape[1] == 1:
+        return sum_variance_bound(found.prior.probabilities[inside], g[:, 0], found.promise.lifts)
+    return 0.0
+
+
 def _core_tail_bound(found: Design) -> float:
     from tacit.designs.core_tail import gain_bound_of
 
@@ -102,5 +119,16 @@ def _core_tail_bound(found: Design) -> float:
     return found.certificate.prior_variance - gain_bound_of(mechanism.weights, mechanism.core, ratio, duals)
 
 
+def _shuffled_circle_bound(found: Design) -> float:
+    from tacit.designs.shuffled_circle import unbiased_variance_bound
+
+    notion, epsilon = found.promise.main
+    return unbiased_variance_bound(found.prior, epsilon, found.promise.radius, "ldp" if notion == "ldp" else "lip")
+
+
 #: How the bound is recomputed, by the kind of mechanism.
-_BOUNDS: dict[str, Callable[[Design], float]] = {"table": _table_bound, "core-tail": _core_tail_bound}
+_BOUNDS: dict[str, Callable[[Design], float]] = {
+    "table": _table_bound,
+    "core-tail": _core_tail_bound,
+    "shuffled-circle": _shuffled_circle_bound,
+}

@@ -2,7 +2,7 @@
 
 from tacit.estimates.prior_check import PriorCheck
 from tacit.estimates.rows import Estimate, Row
-from tacit.estimates.total import estimate
+from tacit.estimates.total import estimate, estimators
 from tacit.mechanism import Estimator, NotEstimableError
 
-__all__ = ["Estimate", "Estimator", "NotEstimableError", "PriorCheck", "Row", "estimate"]
+__all__ = ["Estimate", "Estimator", "NotEstimableError", "PriorCheck", "Row", "estimate", "estimators"]

@@ -13,21 +13,27 @@ import numpy as np
 
 from tacit.estimates.prior_check import ALARM_LEVEL, PriorCheck, check_prior
 from tacit.estimates.rows import Estimate, Row, possible_totals, row_values
-from tacit.mechanism import Estimator, Reading, Received
+from tacit.mechanism import Covered, Estimator, Kept, NotEstimableError, Reading, Received
 from tacit.plan import Group, Plan
-from tacit.tally import UNIT, Counts, Tally
+from tacit.tally import UNIT, Counts, Coverage, GroupTally, Tally
 from tacit.task import Sum, WeightedSum
 
 
 def estimate(
-    plan: Plan, tally: Tally, estimator: Estimator = "mmse", level: float = 0.95, *, project: bool = False
+    plan: Plan, tally: Tally, estimator: Estimator | None = None, level: float = 0.95, *, project: bool = False
 ) -> Estimate:
     """Estimate the plan's total from a tally.
 
-    `mmse` (the paper's) has the least error if the prior is right; `unbiased` does not use the prior; `mle` finds the
-    distribution that explains the reports best. `project` moves the estimates, not the intervals, to what counts can
-    be: at least zero and, for a histogram, adding up to the number of reports.
+    `unbiased` (the default where the reports allow it) does not use the prior; `mmse` (the paper's) has the least error
+    if the prior is exactly right; `mle` finds the distribution that explains the reports best. `project` moves the
+    estimates, not the intervals, to what counts can be: at least zero and, for a histogram, adding up to the number of
+    reports.
     """
+    if estimator is None:
+        try:
+            return estimate(plan, tally, "unbiased", level, project=project)
+        except NotEstimableError:
+            estimator = "mmse"
     if estimator not in get_args(Estimator):
         raise ValueError(f"The 'estimator' must be one of {', '.join(get_args(Estimator))}. Got {estimator!r} instead.")
     if not 0 < level < 1:
@@ -64,19 +70,36 @@ def estimate(
     )  # fmt: skip
 
 
-def _part(plan: Plan, group: Group, counts: Counts, estimator: Estimator) -> Reading:
+def estimators(plan: Plan) -> list[Estimator]:
+    """The estimators that a plan's reports allow, the one to prefer first; tried on every report of a table once."""
+    counts: dict[str | None, GroupTally] = {
+        group.name: Counts.of(range(group.mechanism.n_possible_reports))
+        for group in plan.groups
+        if group.mechanism.n_possible_reports is not None
+    }
+    found: list[Estimator] = []
+    for name in ("unbiased", "mmse", "mle"):
+        try:
+            estimate(plan, Tally(plan.hash, counts), name)
+        except NotEstimableError:
+            continue
+        found.append(name)
+    return found
+
+
+def _part(plan: Plan, group: Group, counts: GroupTally, estimator: Estimator) -> Reading:
     """One group's reading; a weighted sum's a and b are the group's, times and plus those of the reports."""
     if not isinstance(plan.task, WeightedSum):
-        return group.mechanism.read(estimator, group.prior, plan.task, _received(counts))
-    read = group.mechanism.read(estimator, group.prior, Sum(), _received(counts))
+        return group.mechanism.read(estimator, group.prior, plan.task, _kept(counts))
+    read = group.mechanism.read(estimator, group.prior, Sum(), _kept(counts))
     a, b = float(group.weight), float(group.offset)
-    offset = b * counts.total
-    if counts.sums is not None:
-        offset += a * float(counts.sums[2].sum()) * UNIT
+    offset = b * counts.total + a * counts.weight_sums[1]
     return Reading(a * read.estimate + offset, a * a * read.variance, abs(a) * read.influence)
 
 
-def _received(counts: Counts) -> Received:
+def _kept(counts: GroupTally) -> Kept:
+    if isinstance(counts, Coverage):
+        return Covered(counts.coverage, counts.total)
     often = counts.counts.astype(np.float64)
     if counts.sums is None:
         return Received(counts.reports, often, often, often)
@@ -84,5 +107,5 @@ def _received(counts: Counts) -> Received:
     return Received(counts.reports, often, weights, squares)
 
 
-def _check(group: Group, counts: Counts) -> PriorCheck:
-    return check_prior(group.name, *group.mechanism.check_cells(group.prior, _received(counts)))
+def _check(group: Group, counts: GroupTally) -> PriorCheck:
+    return check_prior(group.name, *group.mechanism.prior_statistic(group.prior, _kept(counts)))

@@ -98,7 +98,7 @@ def _compare(priors: Sequence[GroupPrior], task: Task, epsilon: Fraction, own: M
     for each in priors:
         share = float(each.share)
         found = uninterrupted_design(each.prior, task, epsilon, aim="mmse").certificate
-        ldp = ldp_comparison(each.prior, task, epsilon)
+        ldp = ldp_comparison(each.prior, task, epsilon, "mmse")
         sums["no_data"] += share * found.prior_variance
         sums["lip"] += share * found.mse
         sums["lip_bound"] += share * found.mse_lower_bound

@@ -169,9 +169,9 @@ def _ways() -> list[Way]:
     # Four decimals, rounded down, keep the design a short exact number.
     a = math.floor(robust_level(EPSILON, RADIUS) * 10_000) / 10_000
     trusting: list[tuple[str, Version, Channel]] = [
-        (OPTIMAL_MMSE, "corrected", design(prior, task, EPSILON).channel),
-        (ROBUST_MMSE, "corrected", design(prior, task, a).channel),
-        (LDP_MMSE, "corrected", design(prior, task, EPSILON, notion="ldp").channel),
+        (OPTIMAL_MMSE, "corrected", design(prior, task, EPSILON, aim="mmse").channel),
+        (ROBUST_MMSE, "corrected", design(prior, task, a, aim="mmse").channel),
+        (LDP_MMSE, "corrected", design(prior, task, EPSILON, aim="mmse", notion="ldp").channel),
         (PUBLISHED, "published", theorem3(prior, EPSILON, force=True)),
         (NO_DATA, "corrected", Channel.from_weights(prior, [[1]] * len(prior))),
     ]

@@ -173,7 +173,7 @@ def zero_prior(options: Options) -> Figure:
     budgets = (1.0, 4.0) if options.small else (0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0)
     small = _reduced(city)
     exposed = audit(theorem3(small, 1, force=True), small).exposed
-    ours = audit(design(small, Histogram(), 1).channel, small).exposed
+    ours = audit(design(small, Histogram(), 1, aim="mmse").channel, small).exposed
     named = [users * -math.expm1(-e) for e in budgets]
     floored = [level_of(_circle(city.prior.floored(FLOOR), e)) for e in budgets]
     plain = [level_of(_circle(city.prior, e)) for e in budgets]
@@ -210,7 +210,7 @@ def _reduced(city: Traces) -> Prior:
 
 def _circle(prior: Prior, epsilon: float) -> Design:
     """The mechanism for large histograms, whatever the size, so that reports are read the same way throughout."""
-    return design(prior, Histogram(), epsilon, method="core-tail")
+    return design(prior, Histogram(), epsilon, aim="mmse", method="core-tail")
 
 
 def _realised_points(city: Traces, budgets: Sequence[float], panel: str, options: Options) -> list[Point]:

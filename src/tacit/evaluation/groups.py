@@ -190,7 +190,7 @@ def _one_group(counts: Integers) -> list[Integers]:
 
 
 def _lip(prior: Prior, task: Task, epsilon: float) -> Channel:
-    return optimal_binary(prior, epsilon) if len(prior) == 2 else design(prior, task, epsilon).channel
+    return optimal_binary(prior, epsilon) if len(prior) == 2 else design(prior, task, epsilon, aim="mmse").channel
 
 
 def ldp_channel(prior: Prior, task: Task, epsilon: float) -> Channel:
@@ -198,7 +198,7 @@ def ldp_channel(prior: Prior, task: Task, epsilon: float) -> Channel:
     k_ary = k_ary_response(prior, epsilon)
     if len(prior) == 2:
         return k_ary
-    found = design(prior, task, epsilon, notion="ldp", gap=0.02).channel
+    found = design(prior, task, epsilon, aim="mmse", notion="ldp", gap=0.02).channel
     return min(found, k_ary, key=lambda channel: mse(channel, prior, task))
 
 
@@ -256,7 +256,7 @@ def _adult_points(crowd: Crowd, task: Task, panel: str, budgets: Sequence[float]
     prior, points = crowd.common, []
     for number, epsilon in enumerate(budgets):
         made: dict[str, tuple[Channel, Version]] = {
-            ADULT_LIP: (design(prior, task, epsilon).channel, "corrected"),
+            ADULT_LIP: (design(prior, task, epsilon, aim="mmse").channel, "corrected"),
             ADULT_LDP: (ldp_channel(prior, task, epsilon), "corrected"),
             ADULT_K_ARY: (k_ary_response(prior, epsilon), "corrected"),
             "published": (theorem3(prior, epsilon, force=True), "published"),

@@ -181,8 +181,8 @@ def histogram_curves(
     inside = prior.on_support()
     p = inside.probabilities
     variance = float(p @ (1 - p))
-    optimal = [design(inside, Histogram(), e) for e in budgets]
-    halved = [design(inside, Histogram(), e / 2) for e in budgets]
+    optimal = [design(inside, Histogram(), e, aim="mmse") for e in budgets]
+    halved = [design(inside, Histogram(), e / 2, aim="mmse") for e in budgets]
     ldp = [best_ldp(p, e) for e in budgets]
     forced = [published_level(p, e) for e in budgets]
     k_ary = [variance - k_ary_gain(p, e) for e in budgets]
@@ -275,7 +275,7 @@ def best_ldp(p: Floats, epsilon: float) -> tuple[float, float]:
         weights = [*heavy, mass] if mass else list(heavy)
         merged = Prior(range(len(weights)), [round(weight * 10**15) for weight in weights])
         # The scale differs from 1 only for the rest, so a domain without one is a plain histogram.
-        made = design(merged, _HeavyAndRest(scale), epsilon, notion="ldp")
+        made = design(merged, _HeavyAndRest(scale), epsilon, aim="mmse", notion="ldp")
         found.append((made.certificate.gain, audit(made.channel, merged).lip.epsilon))
         if not mass:
             break

@@ -130,7 +130,7 @@ def figure_6b(options: Options) -> Figure:
 
 
 def _crowd(people: list[Prior], epsilon: float, notion: Literal["lip", "ldp"]) -> _Crowd:
-    found = [design(prior, Sum(), epsilon, notion=notion) for prior in people]
+    found = [design(prior, Sum(), epsilon, aim="mmse", notion=notion) for prior in people]
     return _Crowd(
         float(np.mean([each.certificate.mse for each in found])),
         float(np.mean([each.certificate.mse_lower_bound for each in found])),

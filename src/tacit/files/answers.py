@@ -48,7 +48,6 @@ OnUnknown = Literal["stop", "skip"]
 _SHOWN_ROWS = 5
 
 
-
 class BadRowsError(InputError):
     """Rows that hold no answer to the plan's question: how many, why, and where the first ones are."""
 

@@ -42,7 +42,7 @@ from tacit.files.reading import (
 )
 from tacit.plan import Plan
 from tacit.plan.saving import atomic, write_text
-from tacit.tally import Counts, Tally, merge_all
+from tacit.tally import Counts, Coverage, GroupTally, Tally, keep, merge_all
 
 #: Weights and offsets beyond this are no use to a tally, see `tacit.tally`.
 _LARGEST_WEIGHT = 2.0**20
@@ -100,7 +100,7 @@ def tally_file(
     """
     columns = _Columns(report_column, group_column_of(plan, group_column), by, weight_column, offset_column)
     piles, done = _Piles(plan, columns), 0
-    with _opened(source, columns, format) as rows:
+    with _opened(source, columns, format, piles.countable) as rows:
         for table in rows.tables():
             done += piles.add(table)
             if progress is not None:
@@ -149,11 +149,11 @@ class _Columns:
 
 
 @contextmanager
-def _opened(source: Any, columns: _Columns, format: str | None) -> Iterator[Source]:
+def _opened(source: Any, columns: _Columns, format: str | None, countable: bool) -> Iterator[Source]:
     """The rows, or, from DuckDB, the different rows with a column that counts them."""
     with reading(source, columns.names, format) as opened:
         weighted = columns.weight is not None or columns.offset is not None
-        if weighted or not isinstance(source, str | Path) or not _duckdb_reads(source, format):
+        if weighted or not countable or not isinstance(source, str | Path) or not _duckdb_reads(source, format):
             yield opened
             return
         with _distinct_rows(str(source), columns.names) as batches:
@@ -199,8 +199,14 @@ class _Piles:
         sizes = [group.mechanism.n_possible_reports for group in plan.groups]
         #: How many reports each group has; None where some group's cannot be listed.
         self._sizes = None if None in sizes else np.array(sizes, dtype=np.int64)
-        self._piles: dict[tuple[str, int], list[Counts]] = defaultdict(list)
+        self._piles: dict[tuple[str, int], list[Any]] = defaultdict(list)
         self.refused: dict[str, int] = defaultdict(int)
+
+    @property
+    def countable(self) -> bool:
+        """Whether reports repeat, so that counting different ones saves work."""
+        none = np.zeros(0, dtype=np.int64)
+        return all(group.mechanism.fold(none) is None for group in self._plan.groups)
 
     @property
     def keys(self) -> list[str]:
@@ -226,7 +232,7 @@ class _Piles:
             if cell >= 0:
                 key, group = divmod(cell, len(self._plan.groups))
                 parts = [None if column is None else column[rows] for column in (times, *extra)]
-                self._pile(names[key], group, _counts(reports[rows], *parts))
+                self._pile(names[key], group, self._kept(group, reports[rows], *parts))
         return len(reports) if times is None else int(times.sum())
 
     def tally(self, key: str) -> Tally:
@@ -238,10 +244,18 @@ class _Piles:
         }
         return Tally(self._plan.hash, counts, self.refused.get(key, 0))
 
-    def _pile(self, key: str, group: int, counts: Counts) -> None:
+    def _kept(self, group: int, reports: NDArray[np.int64], times: Any, weights: Any, offsets: Any) -> GroupTally:
+        if weights is not None or offsets is not None:
+            return Counts.of(reports, weights, offsets)
+        return keep(self._plan.groups[group].mechanism, reports, times)
+
+    def _pile(self, key: str, group: int, counts: GroupTally) -> None:
         pile = self._piles[key, group]
+        if isinstance(counts, Coverage):
+            pile[:] = [pile[0].merge(counts) if pile else counts]
+            return
         while pile and not _follows(pile[-1], counts) and len(pile[-1].reports) <= 2 * len(counts.reports):
-            counts = pile.pop().merge(counts)
+            counts = Counts.merge(pile.pop(), counts)
         pile.append(counts)
 
     def _groups(self, table: pa.Table, size: int) -> NDArray[np.int32]:
@@ -290,22 +304,11 @@ def _follows(first: Counts, second: Counts) -> bool:
     return first.sums is None and second.sums is None and bool(first.reports[-1] < second.reports[0])
 
 
-def _joined(pile: list[Counts]) -> Counts:
+def _joined(pile: list[Any]) -> GroupTally:
     if len(pile) > 1 and all(_follows(*pair) for pair in pairwise(pile)):
         return Counts(*(np.concatenate([getattr(part, name) for part in pile]) for name in ("reports", "counts")))
-    return reduce(Counts.merge, reversed(pile))
-
-
-def _counts(reports: NDArray[np.int64], times: Any, weights: Any, offsets: Any) -> Counts:
-    """The counts of reports that came once each or `times` times."""
-    if times is None:
-        return Counts.of(reports, weights, offsets)
-    if (np.diff(reports) > 0).all():
-        return Counts(reports, times)
-    unique, inverse = np.unique(reports, return_inverse=True)
-    counts = np.zeros(len(unique), np.int64)
-    np.add.at(counts, inverse, times)
-    return Counts(unique, counts)
+    joined: GroupTally = reduce(Counts.merge, reversed(pile))
+    return joined
 
 
 # -- tallies in files ---------------------------------------------------------------------------------------------
@@ -348,16 +351,22 @@ def _tally_format(path: str | Path) -> str:
 
 
 def _to_table(tally: Tally) -> pa.Table:
+    """One row for each report with its count; of sums of coverage, one for each value with its sum."""
     groups = tally.to_dict()["groups"]
     weighted = any("weights" in group for group in groups)
+    totals = {str(k): group["total"] for k, group in enumerate(groups) if "coverage" in group}
+    reports = [group.get("reports", range(len(group.get("coverage", ())))) for group in groups]
+    counts = [group.get("counts", group.get("coverage")) for group in groups]
+    names = [group["group"] for group in groups]
     columns: dict[str, Any] = {
-        "group": pa.array([group["group"] for group in groups for _ in group["reports"]], pa.string()),
-        "report": pa.array(np.concatenate([group["reports"] for group in groups] or [[]]), pa.int64()),
-        "count": pa.array(np.concatenate([group["counts"] for group in groups] or [[]]), pa.int64()),
+        "group": pa.array([name for name, mine in zip(names, reports, strict=True) for _ in mine], pa.string()),
+        "report": pa.array([report for mine in reports for report in mine], pa.int64()),
+        "count": pa.array([count for mine in counts for count in mine], pa.int64()),
     }
     for name in _SUMS if weighted else ():
         columns[name] = pa.array([cell for group in groups for cell in group[name]], pa.string())
-    return pa.table(columns, metadata={"tacit_tally": "1", "plan": tally.plan, "refused": str(tally.refused)})
+    about = {"tacit_tally": "1", "plan": tally.plan, "refused": str(tally.refused), "coverage": json.dumps(totals)}
+    return pa.table(columns, metadata=about)
 
 
 def _from_table(table: pa.Table) -> Mapping[str, Any]:
@@ -365,10 +374,14 @@ def _from_table(table: pa.Table) -> Mapping[str, Any]:
     about = {key.decode(): text.decode() for key, text in (table.schema.metadata or {}).items()}
     known = {"report": "reports", "count": "counts"} | {name: name for name in _SUMS}
     columns = {column: name for column, name in known.items() if column in table.column_names}
+    totals = json.loads(about.get("coverage", "{}"))
     groups: list[dict[str, Any]] = []
-    for group in table["group"].unique().to_pylist():
+    for k, group in enumerate(table["group"].unique().to_pylist()):
         mine = table.filter(pc.is_null(table["group"]) if group is None else pc.equal(table["group"], group))
-        groups.append({"group": group} | {name: mine[column].to_pylist() for column, name in columns.items()})
+        if str(k) in totals:
+            groups.append({"group": group, "total": totals[str(k)], "coverage": mine["count"].to_pylist()})
+        else:
+            groups.append({"group": group} | {name: mine[column].to_pylist() for column, name in columns.items()})
     return {
         "tacit_tally": int(about["tacit_tally"]),
         "plan": about["plan"],

@@ -4,14 +4,17 @@ from tacit.mechanism.auditing import audit, belief, satisfies
 from tacit.mechanism.core_tail import CoreTail
 from tacit.mechanism.errors import gain, mse, total_mse, unbiased_variance
 from tacit.mechanism.levels import Audit, Belief, Level, Notion
-from tacit.mechanism.protocol import Estimator, Mechanism, NotEstimableError, Reading, Received
+from tacit.mechanism.protocol import Covered, Estimator, Kept, Mechanism, NotEstimableError, Reading, Received
 from tacit.mechanism.rounding import PrivacyError, round_channel
+from tacit.mechanism.set_levels import SetLevel
+from tacit.mechanism.shuffled_circle import ShuffledCircle
 from tacit.mechanism.table import Channel, mean_absolute_error
 
 #: Every mechanism that a plan can hold. A new one is a file and a line here.
 KINDS: dict[str, type[Mechanism]] = {
     Channel.kind: Channel,
     CoreTail.kind: CoreTail,
+    ShuffledCircle.kind: ShuffledCircle,
 }
 
 __all__ = [
@@ -20,7 +23,9 @@ __all__ = [
     "Belief",
     "Channel",
     "CoreTail",
+    "Covered",
     "Estimator",
+    "Kept",
     "Level",
     "Mechanism",
     "NotEstimableError",
@@ -28,6 +33,8 @@ __all__ = [
     "PrivacyError",
     "Reading",
     "Received",
+    "SetLevel",
+    "ShuffledCircle",
     "audit",
     "belief",
     "gain",

@@ -18,10 +18,12 @@ from tacit.exact import Floats, Integers, exact_ratio
 from tacit.mechanism.core_tail_histogram import histogram_gains, posterior_sum
 from tacit.mechanism.core_tail_rule import POSITION_BITS, WORDS_PER_SAMPLE, CoreState, CoreTailRule, Words
 from tacit.mechanism.levels import Audit, Belief, Notion, bounded_audit, bounded_belief
-from tacit.mechanism.protocol import Estimator, NotEstimableError, RandomWords, Reading, Received
+from tacit.mechanism.pearson import pearson
+from tacit.mechanism.protocol import Estimator, Kept, NotEstimableError, RandomWords, Reading, counted
+from tacit.mechanism.set_levels import SetLevel, bounded_set_levels
 from tacit.mechanism.stand_in import StandIn
 from tacit.mechanism.table_sampler import CHUNK
-from tacit.prior import Prior, Value
+from tacit.prior import Prior, PriorSet, Value
 from tacit.task import Histogram, Task
 
 #: The prior check counts reports by state and by this many equal slices of positions.
@@ -61,6 +63,11 @@ class CoreTail(CoreTailRule):
         self._check_prior(prior)
         return bounded_belief(prior, value, *self._range)
 
+    def set_levels(self, prior_set: PriorSet) -> tuple[SetLevel, SetLevel]:
+        """Bounds of the levels from those of the lifts and the radius of the set."""
+        self._check_prior(prior_set.prior)
+        return bounded_set_levels(prior_set, *self._range)
+
     def _check_prior(self, prior: Prior) -> None:
         if self.weights != prior.on_support().weights:
             raise ValueError("This mechanism was made for another prior.")
@@ -83,6 +90,10 @@ class CoreTail(CoreTailRule):
         good: NDArray[np.bool_] = (reports >= 0) & (state < len(self.states)) & (position < self.cells)
         return good
 
+    def fold(self, reports: Integers, times: Integers | None = None) -> None:
+        """Reports are counted one by one: states and positions repeat."""
+        return None
+
     # -- what reports tell ---------------------------------------------------------------------------------------
 
     @cached_property
@@ -98,7 +109,7 @@ class CoreTail(CoreTailRule):
         """∞: one order on the circle does not tell the values apart."""
         return float("inf")
 
-    def read(self, estimator: Estimator, prior: Prior, task: Task, received: Received) -> Reading:
+    def read(self, estimator: Estimator, prior: Prior, task: Task, kept: Kept) -> Reading:
         """Posterior sums in O((N + d) log(N + d)); their spread at its mean under the prior: N times the MSE."""
         _check_task(task)
         if estimator != "mmse":
@@ -106,7 +117,7 @@ class CoreTail(CoreTailRule):
                 f"The estimator {estimator!r} needs reports that tell all values apart, and this plan's mechanism for "
                 f"{len(prior):,} values has none. Use 'mmse', or plan again with the aim 'unbiased'."
             )
-        inside = list(prior.support)
+        received, inside = counted(kept), list(prior.support)
         p = prior.probabilities[inside]
         estimate, variance = np.zeros((2, len(prior)))
         estimate[inside] = posterior_sum(self, received.reports, received.weights)
@@ -114,14 +125,15 @@ class CoreTail(CoreTailRule):
         highest, lowest = self._range
         return Reading(estimate, variance, float(p.max()) * float(highest - lowest))
 
-    def check_cells(self, prior: Prior, received: Received) -> tuple[Floats, Floats]:
-        """Counts by state and slice of positions, and their probabilities."""
+    def prior_statistic(self, prior: Prior, kept: Kept) -> tuple[float, int]:
+        """Pearson's chi-square of the reports by state and slice of positions."""
+        received = counted(kept)
         shares = np.array([float(share) for share in self.state_marginal()])
         slices = np.diff([-(-edge * self.cells // _SLICES) for edge in range(_SLICES + 1)]) / self.cells
         state, position = received.reports >> POSITION_BITS, received.reports & ((1 << POSITION_BITS) - 1)
         seen = np.zeros(len(shares) * _SLICES)
         np.add.at(seen, state * _SLICES + position * _SLICES // self.cells, received.counts)
-        return seen, np.outer(shares, slices).ravel()
+        return pearson(seen, np.outer(shares, slices).ravel())
 
     # -- the contract --------------------------------------------------------------------------------------------
 

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from tacit.exact import Floats, Integers
 from tacit.mechanism.levels import Audit, Belief, Notion
-from tacit.prior import Prior, Value
+from tacit.mechanism.set_levels import SetLevel
+from tacit.prior import Prior, PriorSet, Value
 from tacit.task import Task
 
 Estimator = Literal["mmse", "unbiased", "mle"]
@@ -65,6 +66,27 @@ class Received:
 
 
 @dataclass(frozen=True)
+class Covered:
+    """Reports of which nearly every one is different, kept as sums: `coverage` as `Mechanism.fold` adds it up, and how
+    many reports it is of.
+    """
+
+    coverage: Integers
+    total: int
+
+
+#: What is kept of reports: the different ones and how often they came, or sums.
+Kept = Received | Covered
+
+
+def counted(kept: Kept) -> Received:
+    """Reports that were counted one by one, as most mechanisms need them."""
+    if not isinstance(kept, Received):
+        raise ValueError("These are sums of coverage, which belong to another mechanism.")
+    return kept
+
+
+@dataclass(frozen=True)
 class Reading:
     """What the reports of one group say: the estimated total per component, its variance, and how far one report that
     is exchanged for another can move a component.
@@ -99,6 +121,10 @@ class Mechanism(Protocol):
         """A range in which a report can put the belief that someone holds `value`."""
         ...
 
+    def set_levels(self, prior_set: PriorSet) -> tuple[SetLevel, SetLevel]:
+        """The upper and the lower side of LIP for the worst prior of a set around the mechanism's own."""
+        ...
+
     # -- reports -------------------------------------------------------------------------------------------------
 
     @classmethod
@@ -114,6 +140,12 @@ class Mechanism(Protocol):
         """The same for an array."""
         ...
 
+    def fold(self, reports: Integers, times: Integers | None = None) -> Integers | None:
+        """What is kept of these reports, each of which came `times` times: integers that can be added; or None where
+        the different reports are few enough to be counted.
+        """
+        ...
+
     # -- what reports tell ---------------------------------------------------------------------------------------
 
     def gain(self, prior: Prior, task: Task) -> float:
@@ -124,12 +156,14 @@ class Mechanism(Protocol):
         """The variance per respondent, at the prior, of the best estimate that does not use it; ∞ if there is none."""
         ...
 
-    def read(self, estimator: Estimator, prior: Prior, task: Task, received: Received) -> Reading:
+    def read(self, estimator: Estimator, prior: Prior, task: Task, kept: Kept) -> Reading:
         """The total of `task` over those who sent the reports; raises `NotEstimableError` where they do not tell."""
         ...
 
-    def check_cells(self, prior: Prior, received: Received) -> tuple[Floats, Floats]:
-        """Counts of classes of reports and the classes' probabilities under the prior, for the prior check."""
+    def prior_statistic(self, prior: Prior, kept: Kept) -> tuple[float, int]:
+        """A statistic that is a chi-square if the prior is true, and its degrees of freedom; 0 of these with too few
+        reports to tell.
+        """
         ...
 
     # -- the contract --------------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from tacit.mechanism.auditing import audit, satisfies
 from tacit.mechanism.levels import Notion
 from tacit.mechanism.rows import SCALE, SCALE_BITS, common_rows, to_words
 from tacit.mechanism.table import Channel
-from tacit.prior import Prior
+from tacit.prior import Prior, PriorSet
 
 #: Word lengths tried in turn. The first suits nearly every design; the others serve tiny budgets and priors.
 WORD_BITS = (32, 48, 64, 96, 128, 192, 256)
@@ -39,11 +39,12 @@ def round_channel(
     notion: Notion = "lip",
     *,
     also: Mapping[Notion, Number] | None = None,
+    prior_set: PriorSet | None = None,
     bits: int = WORD_BITS[0],
 ) -> Channel:
     """The channel in integers over 2^w, w ≥ bits, that is close to `matrix` and keeps `notion` at ε exactly.
 
-    `also` holds further promises to keep, such as {"ldp": 1.5}.
+    `also` holds further promises to keep, such as {"ldp": 1.5}; with a `prior_set`, LIP is kept for all of it.
 
     `matrix` holds floats, fractions or integers, one row for each value of the prior; rows are normalised. It may
     also have rows for the prior's support only: the report of a respondent who holds another value is then drawn
@@ -62,10 +63,17 @@ def round_channel(
     for word in [bits, *(longer for longer in WORD_BITS if longer > bits)]:
         for mix in _mixes(word, marginal, min(promises.values())):
             channel = Channel.from_weights(prior, to_words(_mixed(rows, marginal, mix), word))
-            if all(satisfies(channel, prior, name, level) for name, level in promises.items()):
+            if all(satisfies(channel, prior, name, level) for name, level in promises.items()) and (
+                prior_set is None or all(side.holds(budget(epsilon)) for side in channel.set_levels(prior_set))
+            ):
                 return channel
     unrounded = Channel.from_weights(prior, to_words(rows, WORD_BITS[-1]))
     broken = next((name for name, level in promises.items() if not satisfies(unrounded, prior, name, level)), notion)
+    if prior_set is not None and satisfies(unrounded, prior, broken, promises[broken]):
+        level = max(side.epsilon for side in unrounded.set_levels(prior_set))
+        raise PrivacyError(
+            f"This matrix is not LIP at ε = {float(promises[broken]):g} for the set: it reaches {level}."
+        )
     reached = getattr(audit(unrounded, prior), broken)
     level = reached if isinstance(reached, float) else reached.epsilon
     raise PrivacyError(

@@ -23,12 +23,14 @@ from numpy.typing import NDArray
 from tacit.exact import BigIntegers, Floats, Integers, exact_integers
 from tacit.mechanism.information import Information
 from tacit.mechanism.levels import Audit, Belief, Notion
-from tacit.mechanism.protocol import Estimator, Reading, Received
+from tacit.mechanism.pearson import pearson
+from tacit.mechanism.protocol import Estimator, Kept, Reading, counted
 from tacit.mechanism.rows import common_rows, to_words
+from tacit.mechanism.set_levels import SetLevel, set_lift_levels
 from tacit.mechanism.table_audit import audit_table, ldp_level, lift_levels, mip_holds, table_belief
 from tacit.mechanism.table_reading import read_table
 from tacit.mechanism.table_sampler import TableSampler
-from tacit.prior import Prior, Value
+from tacit.prior import Prior, PriorSet, Value
 from tacit.task import Task, centred
 
 
@@ -117,6 +119,11 @@ class Channel:
         """The exact range in which a report can put the belief that someone holds `value`."""
         return table_belief(self, prior, value)
 
+    def set_levels(self, prior_set: PriorSet) -> tuple[SetLevel, SetLevel]:
+        """The exact levels for the worst prior of the set, which they name."""
+        self.check_prior(prior_set.prior)
+        return set_lift_levels(self.weights, prior_set)
+
     # -- reports -------------------------------------------------------------------------------------------------
 
     @classmethod
@@ -132,6 +139,10 @@ class Channel:
         """The same for an array."""
         good: NDArray[np.bool_] = (reports >= 0) & (reports < self.n_possible_reports)
         return good
+
+    def fold(self, reports: Integers, times: Integers | None = None) -> None:
+        """The different reports are few: they are counted."""
+        return None
 
     # -- what reports tell ---------------------------------------------------------------------------------------
 
@@ -150,17 +161,18 @@ class Channel:
         mean = prior.probabilities[inside] @ g
         return float(information.quadratic(g).sum() - mean @ mean)
 
-    def read(self, estimator: Estimator, prior: Prior, task: Task, received: Received) -> Reading:
+    def read(self, estimator: Estimator, prior: Prior, task: Task, kept: Kept) -> Reading:
         """The total of `task` over those who sent the reports."""
+        received = counted(kept)
         dense = np.zeros((3, self.n_possible_reports))
         dense[:, received.reports] = received.weights, received.squares, received.counts
         return read_table(self, estimator, prior, task, *dense)
 
-    def check_cells(self, prior: Prior, received: Received) -> tuple[Floats, Floats]:
-        """Counts of all reports, and λ."""
-        counts = np.zeros(self.n_possible_reports)
+    def prior_statistic(self, prior: Prior, kept: Kept) -> tuple[float, int]:
+        """Pearson's chi-square of all reports."""
+        counts, received = np.zeros(self.n_possible_reports), counted(kept)
         counts[received.reports] = received.counts
-        return counts, self.marginal(prior)
+        return pearson(counts, self.marginal(prior))
 
     # -- the contract --------------------------------------------------------------------------------------------
 

@@ -18,9 +18,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-from tacit.estimates.prior_check import MIN_EXPECTED, PriorCheck
+from tacit.estimates.prior_check import PriorCheck
 from tacit.estimates.rows import Estimate, Row, possible_totals, row_values
 from tacit.exact import Floats, Integers
+from tacit.mechanism.pearson import MIN_EXPECTED
 from tacit.personal.contract import PersonalPlan, as_rows, channels, prior_rows, valid_rows
 from tacit.tally import UNIT, Counts
 from tacit.task import WeightedSum

@@ -17,14 +17,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from tacit.exact import budget, exact_integers, exact_ratio
-from tacit.mechanism import KINDS, Audit, Mechanism, Notion, mse, unbiased_variance
+from tacit.exact import Number, budget, exact_integers, exact_ratio
+from tacit.mechanism import KINDS, Audit, Mechanism, Notion, SetLevel, mse, unbiased_variance
 from tacit.plan.certificate import Certificate
 from tacit.plan.saving import write_text
-from tacit.prior import Prior, Value
+from tacit.prior import Ball, Prior, PriorSet, Value, read_set
 from tacit.task import Histogram, Sum, Survey, Task, WeightedSum, prior_variance
 
 FORMAT = 1
+#: The errors per respondent that a certificate states.
+ErrorField = Literal["aimed", "ldp_aimed", "prior_variance"]
 #: Derived fields: they are verified against the contract, not part of it, so the hash leaves them out.
 _DERIVED = ("certificate", "levels")
 #: Derived numbers are floats: two machines may differ by this share.
@@ -39,7 +41,8 @@ class PlanError(ValueError):
 class Group:
     """People who share a prior, a budget and a mechanism: an age band, a region, everybody (name None).
 
-    `ldp_cap` is an LDP level that is promised as well. `weight` and `offset` are the group's a and b in a weighted sum
+    With a `prior_set` LIP is promised for every prior of the set, not for the group's own alone. `ldp_cap` is an LDP
+    level that is promised as well. `weight` and `offset` are the group's a and b in a weighted sum
     Σ a·x + b.
     """
 
@@ -49,6 +52,7 @@ class Group:
     mechanism: Mechanism
     notion: Notion = "lip"
     ldp_cap: Fraction | None = None
+    prior_set: PriorSet | None = None
     weight: Fraction = Fraction(1)
     offset: Fraction = Fraction(0)
     certificate: Certificate | None = None
@@ -77,10 +81,13 @@ class Group:
             "lip_lower": found.lip_lower.epsilon,
             "ldp": found.ldp.epsilon,
             "mip": found.mip,
+            **({} if self.set_levels is None else {"lip_set": max(side.epsilon for side in self.set_levels)}),
         }
 
     def check(self) -> None:
         """Raise `PlanError` with the witness unless the mechanism keeps the promise, exactly."""
+        if self.prior_set is not None:
+            self._check_set(self.prior_set)
         for notion, level in self.promised.items():
             if self.mechanism.keeps(self.prior, notion, level):
                 continue
@@ -90,6 +97,28 @@ class Group:
                 f"The promise is not kept: {name} states {notion.upper()} ε = {float(level):g} but reaches "
                 f"{reached:.6g}; {self.audit.witness}."
             )
+
+    def _check_set(self, prior_set: PriorSet) -> None:
+        name = "this plan" if self.name is None else f"group {self.name!r}"
+        if prior_set.prior != self.prior or self.notion != "lip":
+            raise PlanError(f"A set of priors must lie around the prior of {name}, and refines LIP.")
+        for side in self.set_levels or ():
+            if not side.holds(self.epsilon):
+                worst = "" if side.worst is None else f", under the prior {side.worst}"
+                raise PlanError(
+                    f"The promise is not kept: {name} states LIP ε = {float(self.epsilon):g} for a set of priors but "
+                    f"reaches {side.epsilon:.6g}{worst}."
+                )
+
+    @cached_property
+    def set_levels(self) -> tuple[SetLevel, SetLevel] | None:
+        """The levels of raising and lowering beliefs for the worst prior of the set; None where there is no set."""
+        return None if self.prior_set is None else self.mechanism.set_levels(self.prior_set)
+
+    def levels_within(self, radius: Number) -> float:
+        """The LIP level if the prior is off by total variation `radius`, and no more; exact or bounded, rounded up."""
+        upper, lower = self.mechanism.set_levels(Ball(self.prior, radius))
+        return max(upper.epsilon, lower.epsilon)
 
     def check_derived(self, task: Task, levels: Mapping[str, float | None]) -> None:
         """Raise `PlanError` unless what is stated beside the contract follows from it, as far as that is quickly found.
@@ -122,6 +151,7 @@ class Group:
             "epsilon": str(self.epsilon),
             "notion": self.notion,
             **({} if self.ldp_cap is None else {"ldp_cap": str(self.ldp_cap)}),
+            **({} if self.prior_set is None else {"prior_set": self.prior_set.to_dict()}),
             "prior": [str(weight) for weight in self.prior.weights],
             "weight": str(self.weight),
             "offset": str(self.offset),
@@ -146,6 +176,7 @@ class Group:
             mechanism=KINDS[data["mechanism"]["kind"]].from_dict(data["mechanism"], prior),
             notion=data["notion"],
             ldp_cap=budget(exact_ratio(data["ldp_cap"]), "ldp_cap") if "ldp_cap" in data else None,
+            prior_set=read_set(data["prior_set"], prior) if "prior_set" in data else None,
             weight=exact_ratio(data["weight"]),
             offset=exact_ratio(data["offset"]),
             certificate=None if certificate is None else Certificate.from_dict(certificate),
@@ -182,8 +213,9 @@ class Plan:
 
     def _is_range(self) -> bool:
         prior = self.groups[0].prior
-        ascending = prior.is_numeric and len(prior) > 1 and bool((prior.numbers[1:] > prior.numbers[:-1]).all())
-        return ascending and isinstance(self.task, Sum | WeightedSum)
+        if not prior.is_numeric or len(prior) < 2 or math.isinf(float(prior.numbers[-1]) - float(prior.numbers[0])):
+            return False
+        return bool((prior.numbers[1:] > prior.numbers[:-1]).all()) and isinstance(self.task, Sum | WeightedSum)
 
     @property
     def values(self) -> tuple[Value, ...]:
@@ -197,9 +229,7 @@ class Plan:
                 return group
         raise KeyError(f"This plan has no group {name!r}.")
 
-    def expected_rmse(
-        self, shares: Sequence[Fraction], respondents: int, field: Literal["aimed", "prior_variance"] = "aimed"
-    ) -> float:
+    def expected_rmse(self, shares: Sequence[Fraction], respondents: int, field: ErrorField = "aimed") -> float:
         """√ of the expected squared error of the estimated total over that many respondents, as the planner stated it.
 
         `shares` are the groups' parts of all respondents. The field "prior_variance" gives the error without any

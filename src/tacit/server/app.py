@@ -227,7 +227,8 @@ async def export_tally(
 
 # -- results --------------------------------------------------------------------------------------------------------
 
-Estimated = Annotated[Estimator, Query(description="mmse uses the prior; unbiased and mle do not.")]
+_ESTIMATOR = "mmse trusts the prior; unbiased (the default where possible) and mle do not use it."
+Estimated = Annotated[Estimator | None, Query(description=_ESTIMATOR)]
 
 
 @_results.get("/{survey}/results", responses=_CLOSED)
@@ -235,7 +236,7 @@ async def show_results(
     survey: m.SurveyId,
     service: Service,
     request: Request,
-    estimator: Estimated = "mmse",
+    estimator: Estimated = None,
     limit: Annotated[int, Query(ge=1, le=100_000, description="At most so many rows, the largest.")] = 50,
 ) -> m.ResultFacts:
     """Estimates with intervals, their history, the prior check and the promises."""
@@ -247,7 +248,7 @@ async def show_results(
     "/{survey}/results.csv", responses=_CLOSED | {200: {"content": {"text/csv": _TEXT}}}, response_class=Response
 )
 async def download_results(
-    survey: m.SurveyId, service: Service, request: Request, estimator: Estimated = "mmse"
+    survey: m.SurveyId, service: Service, request: Request, estimator: Estimated = None
 ) -> Response:
     """All rows as CSV."""
     await _may_read(survey, service, request)

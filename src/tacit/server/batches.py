@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+import numpy as np
 from pydantic_core import from_json
 
 from tacit.plan.contract import Plan
@@ -61,8 +62,8 @@ def _object(line: bytes) -> dict[str, Any]:
 def _count_stream(plan: Plan, body: bytes) -> Batch:
     import pyarrow as pa
 
+    from tacit.files.cells import Matcher, reports_of
     from tacit.files.reading import InputError
-    from tacit.files.tallies import tally_table
 
     try:
         table = pa.ipc.open_stream(pa.py_buffer(body)).read_all()
@@ -71,19 +72,17 @@ def _count_stream(plan: Plan, body: bytes) -> Batch:
         columns = ["report"] if plan.groups[0].name is None else ["report", "group"]
         if any(table.column_names.count(column) != 1 for column in columns):
             raise Refusal(422, f"The batch must have, once each, the columns: {', '.join(columns)}.")
-        tally = tally_table(plan, table)
+        reports = reports_of(table["report"], "report")
+        names = [group.name for group in plan.groups if group.name is not None]
+        groups = Matcher(names, "group")(table["group"]) if names else np.zeros(len(reports), np.int32)
     except InputError as error:
         raise Refusal(422, f"The batch cannot be read: {error}") from error
     except (pa.ArrowException, OSError, ValueError) as error:
         # Arrow's own message may quote the data.
         raise Refusal(422, f"The batch is not readable as {ARROW}.") from error
-    return [
-        (k, report, times)
-        for k, group in enumerate(plan.groups)
-        if group.name in tally.groups
-        for report, times in _pairs(tally.groups[group.name])
-    ], tally.refused
-
-
-def _pairs(counts: Any) -> list[tuple[int, int]]:
-    return list(zip(counts.reports.tolist(), counts.counts.tolist(), strict=True))
+    counted: list[tuple[int, int, int]] = []
+    for k, group in enumerate(plan.groups):
+        mine = reports[groups == k]
+        sent, times = np.unique(mine[group.mechanism.can_send_many(mine)], return_counts=True)
+        counted += [(k, report, n) for report, n in zip(sent.tolist(), times.tolist(), strict=True)]
+    return counted, len(reports) - sum(n for _, _, n in counted)

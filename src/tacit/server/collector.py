@@ -15,8 +15,10 @@ from datetime import date
 from functools import cached_property, partial
 from typing import Any
 
-from tacit.estimates import Estimator, NotEstimableError
-from tacit.plan.contract import Plan
+import numpy as np
+
+from tacit.estimates import Estimator, NotEstimableError, estimators
+from tacit.plan import Plan
 from tacit.server import batches
 from tacit.server.invitations import (
     CredentialKey,
@@ -28,7 +30,7 @@ from tacit.server.invitations import (
 )
 from tacit.server.messages import SURVEY_ID, NewSurvey, Report
 from tacit.server.problems import Refusal
-from tacit.server.results import Results, estimators
+from tacit.server.results import Results
 from tacit.server.site import Page
 from tacit.server.store import Outcome, Store, Submission, Survey, survey_id
 from tacit.server.writer import Writer
@@ -47,6 +49,11 @@ class ReadySurvey:
         self.secret = survey.invitation_secret
         self.credentials = None if survey.credential_key is None else CredentialKey(survey.credential_key)
         self._groups = {group.name: (k, group) for k, group in enumerate(self.plan.groups)}
+        # Asked here, where nobody waits: the first fold of a process compiles.
+        none = np.zeros(0, dtype=np.int64)
+        mechanisms = {k: group.mechanism for k, group in self._groups.values()}
+        #: The groups whose reports are kept as sums, with the mechanism that folds them.
+        self.folds = {k: each for k, each in mechanisms.items() if each.fold(none, none) is not None}
 
     def submission(self, message: Report) -> Submission:
         """A message as a submission, if the plan can have sent it and its sender may take part."""
@@ -57,7 +64,7 @@ class ReadySurvey:
             raise Refusal(422, "The plan cannot have sent this report.")
         if self.credentials is not None and not self.credentials.verifies(message.key, message.credential):
             raise Refusal(403, "This survey counts reports of invited people. The credential is missing or wrong.")
-        return Submission(self.id, message.key, ((place, message.report, 1),))
+        return Submission(self.id, message.key, ((place, message.report, 1),), folds=self.folds)
 
     @cached_property
     def estimators(self) -> list[Estimator]:
@@ -120,7 +127,7 @@ class Collector:
         """Count a batch; what became of it, and how many reports it counted and refused."""
         ready = await self.ready(name)
         reports, refused = await asyncio.to_thread(batches.count_batch, ready.plan, body, media_type)
-        outcome = _unless_closed(await self.writer.submit(Submission(name, key, reports, refused)))
+        outcome = _unless_closed(await self.writer.submit(Submission(name, key, reports, refused, ready.folds)))
         counted = sum(times for _, _, times in reports) if outcome == "counted" else 0
         return outcome, counted, refused
 
@@ -149,15 +156,17 @@ class Collector:
             raise Refusal(409, told)
         return to_text(signed)
 
-    async def results(self, name: str, estimator: Estimator, limit: int | None) -> dict[str, Any]:
+    async def results(self, name: str, estimator: Estimator | None, limit: int | None) -> dict[str, Any]:
         """Estimates as they are now. One is made at a time: many who look share the work."""
         survey, ready = await self.survey(name), await self.ready(name)
         async with self._estimating:
             try:
-                facts = await asyncio.to_thread(self._results.facts, survey, ready.plan, estimator, limit)
+                allowed = await asyncio.to_thread(lambda: ready.estimators)
+                chosen = allowed[0] if estimator is None else estimator
+                facts = await asyncio.to_thread(self._results.facts, survey, ready.plan, chosen, limit)
             except NotEstimableError as error:
                 raise Refusal(409, str(error)) from error
-            return facts | {"estimators": await asyncio.to_thread(lambda: ready.estimators)}
+            return facts | {"estimators": allowed}
 
     async def tally(self, name: str, since: date | None, until: date | None) -> dict[str, Any]:
         """The tally of some days."""

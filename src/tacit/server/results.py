@@ -9,17 +9,17 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 
-from tacit.estimates import Estimate, Estimator, NotEstimableError, estimate
+from tacit.estimates import Estimate, Estimator, estimate
 from tacit.estimates.rows import prior_totals
 from tacit.plan import Certificate, Group, Plan
 from tacit.plan.contract import task_to_dict
 from tacit.server.store import Store, Survey
 from tacit.show.sentences import alarm, counts_people, json_ready, promise, row_name
-from tacit.tally import Counts, Tally
+from tacit.tally import Tally
 from tacit.task import WeightedSum
 
 LEVEL = 0.95
@@ -51,7 +51,7 @@ class Results:
         days = self._estimates(survey.id, plan, estimator, totals)
         result = days[-1][1] if days else estimate(plan, Tally(plan.hash, {}), estimator, LEVEL)
         per_group = [sum(day.get(k, 0) for day in totals.values()) for k in range(len(plan.groups))]
-        ratio = _ldp_ratio(plan, per_group) if estimator == "mmse" else None
+        ratio = _ldp_ratio(plan, per_group, estimator)
         return {
             "survey": survey.id,
             "question": plan.question,
@@ -65,7 +65,7 @@ class Results:
             "counts_people": counts_people(plan),
             "rows": rows(plan, result, per_group, limit),
             "n_rows": len(result.rows),
-            "groups": [_group_facts(group, n) for group, n in zip(plan.groups, per_group, strict=True)],
+            "groups": [_group_facts(group, n, plan.between) for group, n in zip(plan.groups, per_group, strict=True)],
             "prior_check": [
                 {
                     "group": check.group,
@@ -105,23 +105,6 @@ class Results:
         return known[1]
 
 
-def estimators(plan: Plan) -> list[Estimator]:
-    """The estimators that a plan's reports allow, tried on a tally in which every report of a table came once."""
-    counts = {
-        group.name: Counts.of(range(group.mechanism.n_possible_reports))
-        for group in plan.groups
-        if group.mechanism.n_possible_reports is not None
-    }
-    found: list[Estimator] = []
-    for name in get_args(Estimator):
-        try:
-            estimate(plan, Tally(plan.hash, counts), name)
-        except NotEstimableError:
-            continue
-        found.append(name)
-    return found
-
-
 def rows(plan: Plan, result: Estimate, per_group: Sequence[int], limit: int | None = None) -> list[dict[str, Any]]:
     """The estimates with what the prior alone expects; the largest if there are more than `limit`."""
     expected = prior_totals(plan, [(n, n, 0) for n in per_group])
@@ -154,18 +137,21 @@ def _history(
             per_group[k] += n
         errors = np.array([row.standard_error for row in result.rows])
         reach = float(ndtri(0.5 + LEVEL / 2)) * math.sqrt(float(np.nanmean(errors**2))) / result.n_reports
-        ratio = _ldp_ratio(plan, per_group) if estimator == "mmse" else None
+        ratio = _ldp_ratio(plan, per_group, estimator)
         ldp_reach = None if ratio is None else ratio * reach
         history.append({"day": day, "n_reports": result.n_reports, "reach": reach, "ldp_reach": ldp_reach})
     return history
 
 
-def _ldp_ratio(plan: Plan, per_group: Sequence[int]) -> float | None:
-    """√(Σ n·LDP / Σ n·ours): how much wider the best LDP channel found would have been, expected against expected."""
+def _ldp_ratio(plan: Plan, per_group: Sequence[int], estimator: Estimator) -> float | None:
+    """√(Σ n·LDP / Σ n·ours): how much wider the best LDP channel found would have been, expected against expected.
+
+    Told for the estimator that the plan aims at: the yardstick was searched for that one.
+    """
     ours = ldp = 0.0
     for group, n in zip(plan.groups, per_group, strict=True):
         if n:
-            errors = _errors(group.certificate)
+            errors = _errors(group.certificate, estimator)
             if errors is None:
                 return None
             scale = n * (float(group.weight) ** 2 if isinstance(plan.task, WeightedSum) else 1.0)
@@ -173,21 +159,21 @@ def _ldp_ratio(plan: Plan, per_group: Sequence[int]) -> float | None:
     return math.sqrt(ldp / ours) if ours > _NOTHING else None
 
 
-def _errors(certificate: Certificate | None) -> tuple[float, float] | None:
+def _errors(certificate: Certificate | None, estimator: Estimator) -> tuple[float, float] | None:
     """The error of a design and that of LDP. No contract covers a certificate, so it may say anything at all."""
-    if certificate is None or certificate.aim != "mmse":
+    if certificate is None or certificate.aim != estimator:
         return None
-    error, ldp = certificate.mse, certificate.ldp_mse
+    error, ldp = certificate.aimed, certificate.ldp_aimed
     fit = all(isinstance(each, int | float) and 0 <= each < 1 / _NOTHING for each in (error, ldp))
     return (error, ldp) if fit and ldp is not None else None
 
 
-def _group_facts(group: Group, n_reports: int) -> dict[str, Any]:
+def _group_facts(group: Group, n_reports: int, between: bool) -> dict[str, Any]:
     return {
         "group": group.name,
         "n_reports": n_reports,
         "epsilon": float(group.epsilon),
         "notion": group.notion,
         "levels": json_ready(dict(group.levels)),
-        "promise": promise(group),
+        "promise": promise(group, between),
     }

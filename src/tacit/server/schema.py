@@ -45,7 +45,20 @@ counts = Table(
     sqlite_with_rowid=False,
 )
 
-#: The sums of `counts` over reports: cheap to look at, so that a tally that did not change is not read again.
+#: The tally of groups in which nearly every report is different: sums of coverage, per group and day. The array has a
+#: 64-bit integer for each possible value, least significant byte first. No single report is kept.
+coverage = Table(
+    "coverage",
+    metadata,
+    _survey(),
+    _day(),
+    Column("group", Integer, primary_key=True, autoincrement=False),
+    Column("sums", LargeBinary, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+#: How many reports are in `counts` and `coverage`: cheap to look at, so that a tally that did not change is not read
+#: again.
 totals = Table(
     "totals",
     metadata,

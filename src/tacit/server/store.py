@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
 from typing import Any, Literal
@@ -19,9 +19,11 @@ import numpy as np
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
-from tacit.plan.contract import Plan
+from tacit.exact import Integers
+from tacit.mechanism import Mechanism
+from tacit.plan import Plan
 from tacit.server import schema
-from tacit.tally import Counts, Tally
+from tacit.tally import Counts, Coverage, GroupTally, Tally
 
 Outcome = Literal["counted", "already counted", "closed"]
 #: Processes that start at once create the tables one after the other, under this PostgreSQL lock.
@@ -30,12 +32,16 @@ _CREATE_LOCK = 7_236_548
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """Reports that are counted together or not at all: (group, report, how often), under one key."""
+    """Reports that are counted together or not at all: (group, report, how often), under one key.
+
+    `folds` are the groups whose reports are kept as sums, with the mechanism that folds them.
+    """
 
     survey: str
     key: str
     reports: Sequence[tuple[int, int, int]]
     refused: int = 0
+    folds: Mapping[int, Mechanism] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -179,14 +185,35 @@ class Store:
         counts: dict[tuple[Any, ...], int] = defaultdict(int)
         totals: dict[tuple[Any, ...], int] = defaultdict(int)
         refusals: dict[tuple[Any, ...], int] = defaultdict(int)
+        folded: dict[tuple[str, int], list[tuple[int, int]]] = defaultdict(list)
+        mechanisms: dict[tuple[str, int], Mechanism] = {}
         for each in submissions:
             for group, report, times in each.reports:
-                counts[each.survey, day, group, report] += times
                 totals[each.survey, day, group] += times
+                if group in each.folds:
+                    folded[each.survey, group].append((report, times))
+                    mechanisms[each.survey, group] = each.folds[group]
+                else:
+                    counts[each.survey, day, group, report] += times
             if each.refused:
                 refusals[each.survey, day] += each.refused
         for table, sums in ((schema.counts, counts), (schema.totals, totals), (schema.refusals, refusals)):
             self._increase(connection, table, sums)
+        for (survey, group), rows in sorted(folded.items()):
+            reports, times = np.array(rows, dtype=np.int64).T
+            covered = mechanisms[survey, group].fold(np.ascontiguousarray(reports), np.ascontiguousarray(times))
+            assert covered is not None
+            self._cover(connection, {"survey": survey, "day": day, "group": group}, covered)
+
+    def _cover(self, connection: sa.Connection, row: dict[str, Any], sums: Integers) -> None:
+        """Add to the sums of coverage of a group and a day, which nobody else changes before this transaction ends."""
+        table = schema.coverage
+        nothing = np.zeros_like(sums).astype("<i8").tobytes()
+        connection.execute(self._insert(table).on_conflict_do_nothing(), row | {"sums": nothing})
+        here = sa.and_(*(table.c[name] == value for name, value in row.items()))
+        before = connection.scalar(sa.select(table.c.sums).where(here).with_for_update())
+        after = np.frombuffer(before or nothing, dtype="<i8") + sums
+        connection.execute(sa.update(table).where(here), {"sums": after.astype("<i8").tobytes()})
 
     def _increase(self, connection: sa.Connection, table: sa.Table, sums: dict[tuple[Any, ...], int]) -> None:
         """Add to the counts of a table, by its primary key."""
@@ -283,7 +310,10 @@ class Store:
 
     def tally(self, name: str, plan: Plan, since: date | None = None, until: date | None = None) -> Tally:
         """The tally of the days from `since` to `until`, both included."""
-        groups = self._group_counts(name, since, until)
+        groups: dict[int, GroupTally] = {
+            **self._group_counts(name, since, until),
+            **self._group_coverage(name, since, until),
+        }
         refused = schema.refusals
         query = sa.select(sa.func.coalesce(sa.func.sum(refused.c.count), 0)).where(*_days(refused, name, since, until))
         with self._reading.connect() as connection:
@@ -301,6 +331,17 @@ class Store:
         with self._reading.connect() as connection:
             rows = np.array([tuple(row) for row in connection.execute(query)], dtype=np.int64).reshape(-1, 3)
         return {int(k): Counts(*rows[rows[:, 0] == k, 1:].T) for k in np.unique(rows[:, 0])}
+
+    def _group_coverage(self, name: str, since: date | None, until: date | None) -> dict[int, Coverage]:
+        table, totals = schema.coverage, schema.totals
+        same = [table.c[column] == totals.c[column] for column in ("survey", "day", "group")]
+        query = sa.select(table.c.group, table.c.sums, totals.c.count).join(totals, sa.and_(*same))
+        found: dict[int, Coverage] = {}
+        with self._reading.connect() as connection:
+            for group, sums, count in connection.execute(query.where(*_days(table, name, since, until))):
+                one = Coverage(np.frombuffer(sums, dtype="<i8").astype(np.int64), int(count))
+                found[group] = found[group].merge(one) if group in found else one
+        return found
 
     # -- settings ---------------------------------------------------------------------------------------------------
 

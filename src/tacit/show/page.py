@@ -94,7 +94,7 @@ def page(
         _values(plan, result) if len(result.rows) > 1 else "",
         _breakdown(plan, parts, by),
         _checks(result),
-        _promises(plan.groups),
+        _promises(plan.groups, plan.between),
         f'<p class="soft">One forged report moves an estimate by at most {result.influence:.3g}. Intervals are about '
         "the people who took part. Every promise was decided in exact integers when this plan was read.</p>",
     ]
@@ -176,12 +176,12 @@ def _verdict(check: PriorCheck) -> str:
     return "contradicted" if check.contradicted else "agrees"
 
 
-def _promises(groups: Sequence[Group]) -> str:
+def _promises(groups: Sequence[Group], between: bool) -> str:
     outside = sorted({str(value) for group in groups for value in outside_values(group)})
     note = f"<p>Outside the guarantee, with prior zero: {escape(', '.join(outside[:20]))}.</p>" if outside else ""
     title = "<h2>What respondents were promised</h2>"
     if len(groups) == 1:
-        sentence = promise(groups[0])
+        sentence = promise(groups[0], between)
         return f"{title}<p>{escape(sentence[0].upper() + sentence[1:])}</p>{note}"
     headers = ("group", "rarest answer", "believed before", "at most", "at least", "odds, any belief")
     lead = "<p>A report changes the belief in somebody's answer at most so far:</p>"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from fractions import Fraction
 from typing import Any
 
 from tacit.estimates import Estimate
@@ -10,7 +12,7 @@ from tacit.estimates.prior_check import PriorCheck
 from tacit.mechanism import Belief
 from tacit.mechanism.levels import percent
 from tacit.plan import Group, Plan
-from tacit.prior import Value
+from tacit.prior import Box, Hull, Prior, PriorSet, Value
 from tacit.task import Histogram, Survey
 
 
@@ -19,12 +21,12 @@ def group_label(name: str | None) -> str:
     return "everybody" if name is None else name
 
 
-def promise(group: Group) -> str:
-    """What a respondent of this group is promised, as a sentence."""
-    return (
-        f"whatever is reported, {_belief(group)}; for any other belief, odds change by at most a factor of "
-        f"{_odds(group)}."
-    )
+def promise(group: Group, between: bool = False) -> str:
+    """What a respondent of this group is promised, as a sentence; `between` says that answers are near the values."""
+    moved = str(_belief(group))
+    if between:
+        moved = moved.replace("believed to be ", "believed to be near ", 1)
+    return f"whatever is reported, {moved}; for any other belief, odds change by at most a factor of {_odds(group)}."
 
 
 def promise_cells(group: Group) -> tuple[str, ...]:
@@ -35,7 +37,11 @@ def promise_cells(group: Group) -> tuple[str, ...]:
 
 
 def _odds(group: Group) -> str:
-    ratio = group.audit.ldp.ratio
+    return _factor(group.audit.ldp.ratio)
+
+
+def _factor(ratio: Fraction | None) -> str:
+    """A ratio with two decimals, rounded up."""
     if ratio is None:
         return "∞"
     whole, hundredths = divmod(math.ceil(ratio * 100), 100)
@@ -45,6 +51,53 @@ def _odds(group: Group) -> str:
 def _belief(group: Group) -> Belief:
     rarest = min(group.prior.support, key=lambda x: group.prior.weights[x])
     return group.mechanism.belief(group.prior, group.prior.values[rarest])
+
+
+def other_beliefs(plan: Plan, beliefs: Mapping[str | None, Prior]) -> list[dict[str, Any]]:
+    """What somebody with other beliefs than the plan's priors can learn: the LIP level, and the belief that moves most.
+
+    Exact where the mechanism can be audited under another prior, else bounded by how far that is from the plan's own.
+    """
+    found: list[dict[str, Any]] = []
+    for group in plan.groups:
+        if group.name not in beliefs:
+            continue
+        other = beliefs[group.name]
+        try:
+            level, moved = group.mechanism.audit(other).lip.epsilon, group.mechanism.audit(other).witness
+            told: dict[str, Any] = {"level": level, "exact": True, "sentence": str(moved)}
+        except ValueError:
+            # A prior of zero in the plan says that a value is impossible, so nobody's belief in it is looked at.
+            sides = group.mechanism.set_levels(Hull(group.prior, [other]))
+            told = {"level": max(side.epsilon for side in sides), "exact": False, "sentence": None}
+        found.append({"group": group.name} | told)
+    return found
+
+
+def set_sentence(group: Group) -> str | None:
+    """What holds for all priors of the group's set, as a sentence; None without a set.
+
+    `promise` speaks in numbers about the prior itself. Under another prior of the set the same belief starts elsewhere,
+    so what holds for all of them is the factor by which it moves.
+    """
+    if group.prior_set is None or group.set_levels is None:
+        return None
+    ratios = [side.ratio for side in group.set_levels]
+    bound = _factor(None if None in ratios else max(filter(None, ratios)))
+    return (
+        f"No report raises or lowers the belief in an answer by more than a factor of {bound}, "
+        f"for {_whom(group.prior_set)}."
+    )
+
+
+def _whom(prior_set: PriorSet) -> str:
+    if isinstance(prior_set, Hull):
+        return f"each of the {len(prior_set.candidates) + 1} stated expectations and every mixture of them"
+    if isinstance(prior_set, Box):
+        return "everybody whose expectations lie within the ranges that the plan states"
+    points = percent(prior_set.radius, "down").removesuffix("%")
+    unit = "percentage point" if points == "1" else "percentage points"
+    return f"everybody whose expectations differ from the survey's by up to {points} {unit} in all"
 
 
 def outside_values(group: Group) -> list[Value]:

@@ -25,6 +25,7 @@ from tacit.show.sentences import (
     promise,
     promise_cells,
     row_name,
+    set_sentence,
     significant,
 )
 from tacit.task import Histogram
@@ -59,50 +60,119 @@ def group_summary(group: Group) -> dict[str, Any]:
         "group": group.name,
         "epsilon": float(group.epsilon),
         "notion": group.notion,
+        "mechanism": group.mechanism.kind,
         "n_possible_reports": group.mechanism.n_possible_reports,
+        "prior_set": None if group.prior_set is None else group.prior_set.to_dict(),
         **{name: stated[name] for name in _STATED},
         "levels": {name: None if math.isinf(level) else level for name, level in group.levels.items()},
     }
 
 
-def plan_summary(plan: Plan, shares: Sequence[Fraction], respondents: int) -> dict[str, Any]:
-    """What a plan costs, for JSON: per group, for all respondents, and with LDP or no reports instead."""
+def plan_summary(plan: Plan, shares: Sequence[Fraction], respondents: int, exact: Plan | None = None) -> dict[str, Any]:
+    """What a plan costs, for JSON: per group, for all respondents, and with LDP or no reports instead.
+
+    `exact` is the plan for exactly these priors, where this one is for sets of them.
+    """
+    ours = plan.expected_rmse(shares, respondents)
     return {
         "groups": [group_summary(group) for group in plan.groups],
+        "price": [
+            {"promise": name, "expected_rmse": rmse, "respondents_needed": (rmse / ours) ** 2 if ours else None}
+            for name, rmse in (
+                ("exact prior", None if exact is None else exact.expected_rmse(shares, respondents)),
+                ("this plan", ours),
+                ("ldp", _ldp_rmse(plan, shares, respondents)),
+            )
+            if rmse is not None
+        ],
+        "level_if_prior_off": _levels_off(plan),
         "respondents": respondents,
-        "expected_rmse": plan.expected_rmse(shares, respondents),
+        "expected_rmse": ours,
         "rmse_without_reports": plan.expected_rmse(shares, respondents, "prior_variance"),
+    }
+
+
+def _ldp_rmse(plan: Plan, shares: Sequence[Fraction], respondents: int) -> float | None:
+    """The expected error of the best LDP channels found; None unless all groups have been compared."""
+    stated = [None if group.certificate is None else group.certificate.ldp_aimed for group in plan.groups]
+    return None if None in stated else plan.expected_rmse(shares, respondents, "ldp_aimed")
+
+
+def _levels_off(plan: Plan) -> dict[str, float] | None:
+    """The worst LIP level of all groups if priors are off by some total variation; None for plans of sets or LDP."""
+    groups = [group for group in plan.groups if group.prior_set is None and group.notion == "lip"]
+    if len(groups) < len(plan.groups):
+        return None
+    looked_at = {(group.prior, group.epsilon): group for group in groups}
+    return {
+        off: max(group.levels_within(off) for group in list(looked_at.values())[:MAX_ROWS]) for off in ("0.03", "0.1")
     }
 
 
 def print_plan(console: Console, plan: Plan, summary: dict[str, Any], path: str) -> None:
     """A plan for people: the cost, what LDP and no reports would have cost, and the promise in words."""
-    shown = table("group", "ε", "reports", "error", "proven best", "LDP", "no data")
+    trusting = any(facts["aim"] == "mmse" for facts in summary["groups"])
+    shown = table("group", "ε", "reports", "error", "proven best", "LDP", *(["no data"] if trusting else []))
     for facts in summary["groups"][:MAX_ROWS]:
         shown.add_row(
             escape(group_label(facts["group"])),
             f"{facts['epsilon']:g}",
             "on a circle" if facts["n_possible_reports"] is None else str(facts["n_possible_reports"]),
-            *(_error(facts[key]) for key in _errors_of(facts["aim"])),
+            *(_error(facts[key]) for key in _errors_of(facts["aim"])[: None if trusting else 3]),
         )
     console.print(shown)
     _more(console, len(plan.groups), "groups")
     console.print(
-        "[dim]error: root mean square, per respondent.  proven best: no channel can do better.\n"
-        "LDP: the best LDP channel found for this ε.  no data: the prior alone.[/dim]",
+        "[dim]error: "
+        + ("root mean square from one respondent, if the prior is exactly right" if trusting else "standard error")
+        + (".  no data: the prior alone" if trusting else " from one respondent, whatever the prior is worth")
+        + ".\nproven best: no channel can do better.  LDP: the best LDP channel found for this ε.[/dim]",
         soft_wrap=True,
     )
     methods = sorted({facts["method"] for facts in summary["groups"] if facts["method"]})
     console.print(f"[dim]method: {escape('; '.join(methods[:4]))}[/dim]\n")
     what = "counts together are" if isinstance(plan.task, Histogram) else "total is"
-    console.print(
-        f"With {summary['respondents']:,} respondents the estimated {what} expected to be off by "
-        f"[bold]±{significant(summary['expected_rmse'])}[/bold]; "
-        f"guessing from the prior alone, by ±{significant(summary['rmse_without_reports'])}.\n",
-        soft_wrap=True,
-    )
+    told = f"[bold]±{significant(summary['expected_rmse'])}[/bold] "
+    if trusting:
+        alone = significant(summary["rmse_without_reports"])
+        told += f"if the prior is exactly right; guessing from it alone, by ±{alone}.\n"
+    else:
+        told += "(one standard error).\n"
+    people = f"With {summary['respondents']:,} respondents the estimated {what} expected to be off by "
+    console.print(people + told, soft_wrap=True)
     print_promises(console, plan)
+    _print_price(console, summary)
     console.print(f"\nWrote [bold]{escape(path)}[/bold], plan {plan.hash[:12]}.", soft_wrap=True)
+
+
+def _print_price(console: Console, summary: dict[str, Any]) -> None:
+    """What the promise costs in respondents, beside the exact prior's and LDP; and what it is worth without a set."""
+    price = summary["price"]
+    if len(price) > 1:
+        shown = table("promise", "expected error", "respondents needed")
+        for row in price:
+            needed = "–" if row["respondents_needed"] is None else f"× {row['respondents_needed']:.2f}"
+            name = {"ldp": "LDP: whatever anybody believes", "exact prior": "for the exact prior only"}
+            shown.add_row(name.get(row["promise"], row["promise"]), f"±{significant(row['expected_rmse'])}", needed)
+        console.print(shown)
+        console.print("[dim]respondents needed for the precision of this plan.[/dim]", soft_wrap=True)
+    off = summary["level_if_prior_off"]
+    if off:
+        told = "; ".join(f"by {share}, {_level(level)}" for share, level in off.items())
+        console.print(
+            f"If the prior is off, the promise is weaker: LIP {told} (total variation). --prior-error plans for it.",
+            soft_wrap=True,
+        )
+
+
+def print_other_beliefs(console: Console, others: Sequence[Mapping[str, Any]]) -> None:
+    """What somebody with other beliefs can learn."""
+    console.print("\nSomebody with the other beliefs:")
+    for each in others[:MAX_ROWS]:
+        how = "exactly" if each["exact"] else "at most"
+        detail = f"; {each['sentence']}" if each["sentence"] else ""
+        name = group_label(each["group"])
+        console.print(escape(f"  {name}: LIP level {how} {_level(each['level'])}{detail}."), soft_wrap=True)
 
 
 def _errors_of(aim: str | None) -> tuple[str, ...]:
@@ -115,7 +185,10 @@ def _errors_of(aim: str | None) -> tuple[str, ...]:
 def print_promises(console: Console, plan: Plan) -> None:
     """The promise of each group from the plan's own numbers: a sentence for one, a table for several."""
     if len(plan.groups) == 1:
-        console.print(f"The promise: {escape(promise(plan.groups[0]))}", soft_wrap=True)
+        console.print(f"The promise: {escape(promise(plan.groups[0], plan.between))}", soft_wrap=True)
+        told = set_sentence(plan.groups[0])
+        if told is not None:
+            console.print(told, soft_wrap=True)
         return
     console.print("The promise: how far a report can move the belief in the rarest answer.")
     shown = table("group", "answer", "before", "at most", "at least", "odds, any belief", left=2)

@@ -1,9 +1,10 @@
 """Write the golden files on which Python and the browser client agree, word for word.
 
-    .venv/bin/python tests/golden/client/make.py
+    .venv/bin/python tests/golden/client/make.py [NAME ...]
 
-Run it only when the format changes on purpose: the tests read the files, and never write them. `rfc9474.json` is not
-made here; it holds the published test vector of RFC 9474, appendix A.3.
+Run it only when the format changes on purpose, with the names of the files to write (plan_between, say) unless all are
+meant: the tests read the files, and never write them. `rfc9474.json` is not made here; it holds the published test
+vector of RFC 9474, appendix A.3.
 """
 
 from __future__ import annotations
@@ -11,10 +12,11 @@ from __future__ import annotations
 import copy
 import json
 import math
-from collections.abc import Iterator, Sequence
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -22,14 +24,19 @@ import numpy as np
 
 from tacit import Channel, GroupPrior, Histogram, Prior, Sum, Survey, audit, belief, design, make_plan, round_channel
 from tacit.designs import optimal_binary
+from tacit.designs.shuffled_circle import design_shuffled_circle
 from tacit.exact import at_most_exp, exp_enclosure
+from tacit.mechanism import KINDS
 from tacit.mechanism.core_tail import CoreTail
 from tacit.mechanism.core_tail_rule import CoreState
 from tacit.mechanism.levels import Audit, percent
+from tacit.mechanism.shuffled_circle import ShuffledCircle
 from tacit.plan.contract import Group, Plan, PlanError, contract_hash
+from tacit.prior import Ball, Box, Hull, PriorSet
 from tacit.randomize import Randomizer
 from tacit.randomize.randomness import SeededWords
-from tacit.show.sentences import outside_values, promise
+from tacit.show.sentences import outside_values, promise, set_sentence
+from tacit.task import WeightedSum
 
 HERE = Path(__file__).parent
 MAX_BELIEFS = 20
@@ -46,13 +53,35 @@ class Recorded:
         self.drawn.append([bits, str(word)])
         return word
 
+    def draw(self, count: int, bits: int) -> Any:
+        return np.array([self.integer(bits) for _ in range(count)], dtype=np.uint64)
+
 
 # -- plans ------------------------------------------------------------------------------------------------------------
 
 
-def plans() -> Iterator[tuple[str, Plan]]:
-    """Plans of every kind, by name."""
-    yield "survey", _survey()
+def plans() -> Iterator[tuple[str, Callable[[], Plan]]]:
+    """Plans of every kind, by name, each made when it is asked for."""
+    yield "survey", _survey
+    yield "histogram", _histogram
+    yield "zeros", _zeros
+    yield "ldp", lambda: make_plan(Prior.of({0: 4, 1: 3, 2.5: 2, 1e-7: 1, -10: 5}), Sum(), "3/2", notion="ldp")
+    yield "words of 64 bits", lambda: _wide(48)
+    yield "words of 96 bits", lambda: _wide(96)
+    yield "mixed", _mixed
+    yield "core tail", _core_tail
+    yield "large core tail", _large_core_tail
+    yield "shuffled circle", _shuffled_circle
+    yield "large shuffled circle", _large_shuffled_circle
+    yield "sets", _sets
+    yield "sets around rules", _sets_around_rules
+    yield "capped", _capped
+    yield "between", _between
+    yield "weighted between", _weighted_between
+
+
+def _histogram() -> Plan:
+    """Names and a question that are hard to write."""
     names = [
         "a 'quoted' name",
         "both ' and \"",
@@ -66,34 +95,133 @@ def plans() -> Iterator[tuple[str, Plan]]:
     ]
     prior = Prior.of(dict(zip(names, (5, 30, 12, 7, 2, 1, 20, 13, 10), strict=True)))
     question = 'Which of "these"\u2029 is\x00 yours?\r\n\t\b\f\x1f — 😀 \\ / é'
-    yield (
-        "histogram",
-        make_plan(prior, Histogram(), 1, question=question),
-    )
-    yield "zeros", _zeros()
-    prior = Prior.of({0: 4, 1: 3, 2.5: 2, 1e-7: 1, -10: 5})
-    yield "ldp", make_plan(prior, Sum(), "3/2", notion="ldp")
-    yield "words of 64 bits", _wide(48)
-    yield "words of 96 bits", _wide(96)
-    yield "mixed", _mixed()
+    return make_plan(prior, Histogram(), 1, question=question)
+
+
+def _words() -> Prior:
+    """Three hundred values, two of them impossible."""
     weights = {f"word {x}": 100_000 // (x + 3) for x in range(300)}
-    weights |= {"word 7": 0, "word 299": 0}
-    prior = Prior.of(weights)
-    found = design(prior, Histogram(), Fraction(4, 5), method="core-tail")
-    yield (
-        "core tail",
-        Plan(
-            Histogram(),
-            (Group(name=None, prior=prior, epsilon=Fraction(4, 5), mechanism=found.mechanism),),
-            "Which word?",
+    return Prior.of(weights | {"word 7": 0, "word 299": 0})
+
+
+def _core_tail() -> Plan:
+    prior = _words()
+    found = design(prior, Histogram(), Fraction(4, 5), method="core-tail", aim="mmse")
+    group = Group(name=None, prior=prior, epsilon=Fraction(4, 5), mechanism=found.mechanism)
+    return Plan(Histogram(), (group,), "Which word?")
+
+
+def _large_core_tail() -> Plan:
+    prior = Prior.of({x: 10**9 // (x + 1) for x in range(3000)})
+    found = design(prior, Histogram(), 1, method="core-tail", aim="mmse")
+    return Plan(Histogram(), (Group(name=None, prior=prior, epsilon=Fraction(1), mechanism=found.mechanism),))
+
+
+def _shuffled_circle() -> Plan:
+    """Circles for one prior, for a ball of them, and for all of them, that is LDP."""
+    prior, near = _words(), Fraction(3, 100)
+    groups = (
+        _circle("one prior", prior, Fraction(4, 5)),
+        _circle("a ball", prior, Fraction(1), Ball(prior, near)),
+        Group(
+            name="odds",
+            prior=prior,
+            epsilon=Fraction(2),
+            mechanism=design_shuffled_circle(prior, 2, notion="ldp", cell_bits=20, seed_bits=32),
+            notion="ldp",
         ),
     )
-    prior = Prior.of({x: 10**9 // (x + 1) for x in range(3000)})
-    found = design(prior, Histogram(), 1, method="core-tail")
-    yield (
-        "large core tail",
-        Plan(Histogram(), (Group(name=None, prior=prior, epsilon=Fraction(1), mechanism=found.mechanism),)),
+    return Plan(Histogram(), groups, "Which word?")
+
+
+def _circle(name: str | None, prior: Prior, epsilon: Fraction, prior_set: PriorSet | None = None) -> Group:
+    circle = design_shuffled_circle(prior, epsilon, 0 if prior_set is None else prior_set.radius)
+    return Group(name=name, prior=prior, epsilon=epsilon, mechanism=circle, prior_set=prior_set)
+
+
+def _large_shuffled_circle() -> Plan:
+    """Weights beyond 2^53, and values of less than a cell."""
+    prior = Prior.of({x: 10**22 // (x + 1) ** 3 for x in range(3000)})
+    return Plan(Histogram(), (_circle(None, prior, Fraction(1), Ball(prior, Fraction(1, 50))),))
+
+
+def _small_sets() -> dict[str, PriorSet]:
+    """A set of each kind around one prior over four possible values and an impossible one."""
+    prior = Prior.of({"a": 5, "b": 3, "never": 0, "c": 1, "d": 1})
+    others = [
+        Prior.of({"a": 4, "b": 4, "never": 0, "c": 1, "d": 1}),
+        Prior.of({"a": 11, "b": 5, "never": 0, "c": 3, "d": 2}),
+    ]
+    return {
+        "ball": Ball(prior, "3/100"),
+        "box": Box(prior, ["2/5", "1/4", "0", "1/20", "1/20"], ["3/5", "2/5", "0", "3/20", "3/20"]),
+        "hull": Hull(prior, others),
+        "everybody": Ball(prior, 1),
+    }
+
+
+def _sets() -> Plan:
+    groups = []
+    for name, prior_set in _small_sets().items():
+        found = design(prior_set.prior, Histogram(), 1, prior_set=prior_set)
+        group = Group(
+            name=name,
+            prior=prior_set.prior,
+            epsilon=Fraction(1),
+            mechanism=found.mechanism,
+            prior_set=prior_set,
+        )
+        groups.append(group)
+    return Plan(Histogram(), tuple(groups), "Which?")
+
+
+def _sets_around_rules() -> Plan:
+    """Mechanisms that know only bounds of their lifts are private for a set by its radius."""
+    prior = Prior.of({f"v{x}": 0 if x == 4 else x * x + 1 for x in range(18)})
+    shares = [Fraction(weight, prior.total) for weight in prior.weights]
+    box = Box(prior, [share * Fraction(9, 10) for share in shares], [share * Fraction(6, 5) for share in shares])
+    hull = Hull(prior, [Prior(prior.values, [weight * (x % 3 + 3) for x, weight in enumerate(prior.weights)])])
+    rule = design(prior, Histogram(), Fraction(4, 5), method="core-tail", aim="mmse").mechanism
+    groups = (
+        _circle("box", prior, Fraction(1), box),
+        _circle("hull", prior, Fraction(1), hull),
+        Group(
+            name="core-tail",
+            prior=prior,
+            epsilon=Fraction(1),
+            mechanism=rule,
+            prior_set=Ball(prior, Fraction(1, 25)),
+        ),
     )
+    return Plan(Histogram(), groups)
+
+
+def _capped() -> Plan:
+    """An LDP level beside LIP, and beside LDP, where the smaller one counts."""
+    prior = Prior.of({"yes": 0.1, "no": 0.9})
+    both = make_plan({"both": prior}, Survey("yes"), 1, ldp_cap="5/4").groups[0]
+    odds = make_plan({"odds": prior}, Survey("yes"), "1/2", notion="ldp").groups[0]
+    return Plan(Survey("yes"), (both, replace(odds, epsilon=Fraction(1), ldp_cap=Fraction(1, 2))))
+
+
+def _between() -> Plan:
+    """Any number from 0 to 100, for every prior of a ball."""
+    prior = Prior.of({0: 12, 20: 30, 45: 40, 100: 18})
+    near = Ball(prior, "1/50")
+    found = design(prior, Sum(), 1, prior_set=near)
+    group = Group(name=None, prior=prior, epsilon=Fraction(1), mechanism=found.mechanism, prior_set=near)
+    return Plan(Sum(), (group,), "How many hours a week do you care for somebody?", between=True)
+
+
+def _weighted_between() -> Plan:
+    """Knots that floats do not hold exactly, some below zero, one of them impossible for a group."""
+    values = (-2.5, -0.1, 0.3, 1e-7 + 1, 7)
+    first, second = Prior(values, (1, 4, 4, 2, 1)), Prior(values, (3, 0, 5, 2, 2))
+    groups = [
+        GroupPrior(name="first", prior=first, weight=Fraction(2)),
+        GroupPrior(name="second", prior=second, weight=Fraction(1, 3)),
+    ]
+    return replace(make_plan(groups, WeightedSum(), 1, question="How much?"), between=True)
 
 
 def _survey() -> Plan:
@@ -132,7 +260,7 @@ def _mixed() -> Plan:
     """A table beside core-tail mechanisms, of which one keeps LDP."""
     prior = Prior.of({f"v{x}": 0 if x == 4 else x * x + 1 for x in range(14)})
     table = make_plan({"table": prior}, Histogram(), 1).groups[0]
-    circle = design(prior, Histogram(), 1, method="core-tail").mechanism
+    circle = design(prior, Histogram(), 1, method="core-tail", aim="mmse").mechanism
     groups = (
         table,
         Group(name="circle", prior=prior, epsilon=Fraction(1), mechanism=circle),
@@ -147,13 +275,18 @@ def _mixed() -> Plan:
 def expected(plan: Plan) -> dict[str, Any]:
     """Everything that an implementation must say about a plan."""
     return {
-        "promises": [[group.name, promise(group)] for group in plan.groups],
+        "promises": [[group.name, promise(group, plan.between)] for group in plan.groups],
         "beliefs": [[group.name, beliefs(group)] for group in plan.groups],
         "outside": [[group.name, [str(value) for value in outside_values(group)]] for group in plan.groups],
         "exposed": [[group.name, exposed(group)] for group in plan.groups],
         "chances": [part for group in plan.groups for part in chances(group)],
         "reports": [part for place in range(len(plan.groups)) for part in vectors(plan, place)],
+        **({"sets": [[group.name, set_sentence(group)] for group in plan.groups]} if _has_sets(plan) else {}),
     }
+
+
+def _has_sets(plan: Plan) -> bool:
+    return any(group.prior_set is not None for group in plan.groups)
 
 
 def beliefs(group: Group) -> list[list[str]]:
@@ -193,6 +326,8 @@ def chances(group: Group) -> list[list[Any]]:
 
 def vectors(plan: Plan, place: int) -> list[list[Any]]:
     """Group, value, words and report: at every edge of some rows, and at random."""
+    if plan.between:
+        return between_vectors(plan, place)
     group, randomizer, found = plan.groups[place], Randomizer(plan), []
     values = range(0, len(plan.values), 1 + len(plan.values) // 14)
     asked = [x for x in (4, 7, 299) if x < len(plan.values) and not group.prior.weights[x]] + list(values)
@@ -204,9 +339,32 @@ def vectors(plan: Plan, place: int) -> list[list[Any]]:
     return found
 
 
+def between_vectors(plan: Plan, place: int) -> list[list[Any]]:
+    """The same for numbers at the knots, beside them and between them: the word that rounds them comes first."""
+    group, randomizer, found = plan.groups[place], Randomizer(plan), []
+    knots = group.prior.numbers.tolist()
+    asked = [0.0, *knots, math.nextafter(knots[0], math.inf), math.nextafter(knots[-1], -math.inf)]
+    asked += [a + (b - a) * part for a, b in pairwise(knots) for part in (0.001, 1 / 3, 0.5, 0.9)]
+    for k, number in enumerate(asked):
+        below = max(x for x in range(len(knots) - 1) if knots[x] <= number)
+        part = (number - knots[below]) / (knots[below + 1] - knots[below])
+        edge = math.floor(part * 2**53) << 11
+        for word in sorted({0, 2**64 - 1, edge - 1, edge}):
+            if 0 <= word < 2**64:
+                source = Recorded([word], seed=k)
+                (position,) = randomizer.rounded([number], source)
+                found.append([group.name, repr(number), source.drawn, randomizer.report(place, position, source)])
+    return found
+
+
 def edge_words(group: Group, x: int, plan: Plan) -> list[list[int]]:
     """Words on both sides of some thresholds."""
     channel = group.mechanism
+    if isinstance(channel, ShuffledCircle):
+        if not group.prior.weights[x]:
+            return [[0], [2**64 - 1]]
+        base, last = channel.base << channel.seed_bits // 2, 2**64 - 1
+        return [[base - 1, last], [base, 0], [base, last], [last, 0], [last, last], [0, last]]
     if isinstance(channel, CoreTail):
         if not group.prior.weights[x]:
             return [[0], [2**64 - 1]]
@@ -247,7 +405,43 @@ def refused() -> list[dict[str, Any]]:
         found.append({"why": why, "plan": _changed(base, path, value), "says": says})
     for why, path, value, says in MALFORMED_CORE_TAILS:
         found.append({"why": why, "plan": _changed(core_tail, path, value), "says": says})
+    return found + refused_circles_and_sets()
+
+
+def refused_circles_and_sets() -> list[dict[str, Any]]:
+    """The same for what came later: shuffled circles, sets of priors, caps, answers between the values."""
+    found = []
+    circle = _slim(Plan(Histogram(), (_circle(None, Prior.of({"a": 5, "b": 3, "c": 1}), Fraction(1)),)).to_dict())
+    for why, path, value, says in MALFORMED_CIRCLES:
+        found.append({"why": why, "plan": _changed(circle, path, value), "says": says})
+    step = circle["groups"][0]["mechanism"]["step"]
+    found.append({"why": "a step too many", "plan": _changed(circle, (*TABLE, "step"), step + 1), "says": "not kept"})
+    sets = _small_sets()
+    ball = _slim(Plan(Histogram(), (_for_set(sets["ball"], sets["ball"]),)).to_dict())
+    for why, path, value, says in MALFORMED_SETS:
+        found.append({"why": why, "plan": _changed(ball, path, value), "says": says})
+    for name, prior_set in sets.items():
+        nominal = _for_set(prior_set, None).to_dict() | {"prior_set": prior_set.to_dict(), "certificate": None}
+        plan = _changed(ball, GROUP, nominal)
+        found.append({"why": f"designed for the nominal prior, not for the set: {name}", "plan": plan, "says": "a set"})
+    near = _slim(Plan(Histogram(), (_circle(None, sets["ball"].prior, Fraction(1), sets["ball"]),)).to_dict())
+    wide = {"kind": "ball", "radius": "31/1000"}
+    for why, plan in (("table", ball), ("circle", near)):
+        changed = _changed(plan, (*GROUP, "prior_set"), wide)
+        found.append({"why": f"a set wider than designed for: {why}", "plan": changed, "says": "a set"})
+    capped = _slim(Plan(Survey("yes"), (replace(_capped().groups[0], name=None),)).to_dict())
+    for why, value, says in (("a smaller cap", "6/5", "LDP"), ("a cap that is none", None, "ldp_cap")):
+        found.append({"why": why, "plan": _changed(capped, (*GROUP, "ldp_cap"), value), "says": says})
+    between = _slim(_between().to_dict())
+    for why, path, value, says in MALFORMED_RANGES:
+        found.append({"why": why, "plan": _changed(between, path, value), "says": says})
     return found
+
+
+def _for_set(around: PriorSet, designed: PriorSet | None) -> Group:
+    """A group around a prior, its table designed for a set, or for that prior alone."""
+    found = design(around.prior, Histogram(), 1, prior_set=designed)
+    return Group(name=None, prior=around.prior, epsilon=Fraction(1), mechanism=found.mechanism, prior_set=designed)
 
 
 def _binary() -> Group:
@@ -305,6 +499,48 @@ MALFORMED_CORE_TAILS: list[tuple[str, tuple[Any, ...], Any, str]] = [
     ("a part above one", (*CORE_TAIL, "states", 0, 2), [[0, 2**48 + 1]], "states[0][2][0][1]"),
     ("words too long", (*CORE_TAIL, "word_bits"), 65, "word_bits"),
     ("words too short to keep the promise", (*CORE_TAIL, "word_bits"), 2, "not kept"),
+]
+MALFORMED_CIRCLES: list[tuple[str, tuple[Any, ...], Any, str]] = [
+    ("an arc of nothing", (*TABLE, "arc"), 0, "arc"),
+    ("an arc around the circle", (*TABLE, "arc"), 2**28, "arc"),
+    ("an arc that is a text", (*TABLE, "arc"), "5", "arc"),
+    ("no step", (*TABLE, "step"), 0, "step"),
+    ("a step that leaves no base", (*TABLE, "step"), 2**52, "step"),
+    ("an odd seed", (*TABLE, "seed_bits"), 23, "seed_bits"),
+    ("a seed too long", (*TABLE, "seed_bits"), 34, "seed_bits"),
+    ("a report too long", (*TABLE, "seed_bits"), 26, "seed_bits"),
+    ("cells too many", (*TABLE, "cell_bits"), 31, "cell_bits"),
+    ("cells too few for the values", (*TABLE, "cell_bits"), 1, "cell_bits"),
+    ("words too short for the cells", (*TABLE, "word_bits"), 39, "word_bits"),
+    ("words too long", (*TABLE, "word_bits"), 65, "word_bits"),
+    ("an unknown field of a mechanism", (*TABLE, "pool"), 7, "pool"),
+]
+PRIOR_SET = ("groups", 0, "prior_set")
+MALFORMED_SETS: list[tuple[str, tuple[Any, ...], Any, str]] = [
+    ("an unknown field of a group", (*GROUP, "lower_epsilon"), "1", "lower_epsilon"),
+    ("an unknown field of the domain", ("domain", "unit"), "kg", "unit"),
+    ("an unknown field of the task", ("task", "values"), [0], "task"),
+    ("an unknown field of the plan", ("note",), "hello", "note"),
+    ("a set that is null", PRIOR_SET, None, "prior_set"),
+    ("a set of an unknown kind", (*PRIOR_SET, "kind"), "cube", "kind"),
+    ("an unknown field of a set", (*PRIOR_SET, "centre"), "0", "centre"),
+    ("a radius below zero", (*PRIOR_SET, "radius"), "-1/100", "radius"),
+    ("a radius above one", (*PRIOR_SET, "radius"), "2", "radius"),
+    ("a radius that is a float", (*PRIOR_SET, "radius"), "0.03", "radius"),
+    ("a box too short", PRIOR_SET, {"kind": "box", "low": ["0"] * 4, "high": ["1"] * 4}, "low"),
+    ("a box around another prior", PRIOR_SET, {"kind": "box", "low": ["1/5"] * 5, "high": ["1"] * 5}, "low"),
+    ("a box of the impossible", PRIOR_SET, {"kind": "box", "low": ["0"] * 5, "high": ["1"] * 5}, "high[2]"),
+    ("a candidate too short", PRIOR_SET, {"kind": "hull", "candidates": [["1", "1"]]}, "candidates[0]"),
+    ("a candidate of zeros", PRIOR_SET, {"kind": "hull", "candidates": [["0"] * 5]}, "candidates[0]"),
+    ("a candidate of the impossible", PRIOR_SET, {"kind": "hull", "candidates": [["1"] * 5]}, "candidates[0]"),
+    ("a set beside a promise about odds", (*GROUP, "notion"), "ldp", "notion"),
+]
+MALFORMED_RANGES: list[tuple[str, tuple[Any, ...], Any, str]] = [
+    ("between descending values", ("domain", "values"), ["100", "45", "20", "0"], "between"),
+    ("between values out of order", ("domain", "values"), ["0", "45", "20", "100"], "between"),
+    ("between for a histogram", ("task",), {"kind": "histogram"}, "between"),
+    ("between that is false", ("domain", "between"), False, "between"),
+    ("between that is a number", ("domain", "between"), 1, "between"),
 ]
 
 
@@ -413,12 +649,81 @@ def small_core_tails() -> list[dict[str, Any]]:
     return found
 
 
+def small_shuffled_circles() -> list[dict[str, Any]]:
+    """Plans with words so short that all pairs can be tried, and how many pairs give each report."""
+    rules = [
+        ShuffledCircle((3, 1, 2, 2), arc=2, step=2, cell_bits=3, seed_bits=2, word_bits=6),
+        ShuffledCircle((5, 1, 1), arc=5, step=1, cell_bits=3, seed_bits=4, word_bits=5),
+        ShuffledCircle((1000, 1, 1, 1), arc=3, step=7, cell_bits=3, seed_bits=0, word_bits=6),
+    ]
+    found = []
+    for small in rules:
+        prior = Prior([f"v{x}" for x in range(len(small.weights))], small.weights)
+        plan = Plan(Histogram(), (Group(name=None, prior=prior, epsilon=Fraction(20), mechanism=small),))
+        reports = range(1 << small.seed_bits + small.cell_bits)
+        pairs = [[small.word_pairs(x, report) for report in reports] for x in range(len(small.weights))]
+        found.append({"plan": _slim(plan.to_dict()), "pairs": pairs})
+    return found
+
+
 def levels() -> dict[str, Any]:
     """The exact ratios of random small mechanisms of each kind; null if unbounded."""
     return {
         "table": [_table_levels(np.random.default_rng(seed)) for seed in range(40)],
         "core-tail": [_core_tail_levels(np.random.default_rng(seed)) for seed in range(60)],
+        "shuffled-circle": [_circle_levels(np.random.default_rng(seed)) for seed in range(60)],
     }
+
+
+def _circle_levels(rng: np.random.Generator) -> dict[str, Any]:
+    d, cell_bits, half = int(rng.integers(1, 9)), int(rng.integers(4, 29)), int(rng.integers(0, 13))
+    prior = Prior(range(d), [*rng.choice([0, 1, 2, 7, 10**18], d - 1).tolist(), 3])
+    choice_bits = int(rng.integers(cell_bits, 53))
+    arc = int(rng.integers(1, 1 << cell_bits))
+    step = int(rng.integers(1, 1 + max(1, ((1 << choice_bits) - 1) // arc)))
+    bits = {"cell_bits": cell_bits, "seed_bits": 2 * half, "word_bits": choice_bits + half}
+    found = ShuffledCircle(prior.on_support().weights, arc, step, **bits)
+    return {
+        "prior": [str(weight) for weight in prior.weights],
+        "mechanism": found.to_dict(),
+        **_ratios(found.audit(prior)),
+    }
+
+
+def set_levels() -> list[dict[str, Any]]:
+    """Random sets of priors around mechanisms of each kind: the set's radius, and both sides of LIP at its worst."""
+    found = []
+    for seed in range(150):
+        rng = np.random.default_rng(seed)
+        kind = (_table_levels, _core_tail_levels, _circle_levels)[seed % 3]
+        known = kind(rng)
+        prior = Prior(range(len(known["prior"])), [int(weight) for weight in known["prior"]])
+        mechanism = mechanism_of(known, prior)
+        prior_set = _random_set(prior, rng)
+        sides = [None if side.ratio is None else str(side.ratio) for side in mechanism.set_levels(prior_set)]
+        what = {key: known[key] for key in ("prior", "rows", "mechanism") if key in known}
+        stated = {"prior_set": prior_set.to_dict(), "radius": str(prior_set.radius)}
+        found.append(what | stated | {"upper": sides[0], "lower": sides[1]})
+    return found
+
+
+def mechanism_of(known: dict[str, Any], prior: Prior) -> Any:
+    """The mechanism of a case in `levels` and `set_levels`."""
+    if "rows" in known:
+        return Channel.from_weights(prior, [[int(cell) for cell in row] for row in known["rows"]])
+    return KINDS[known["mechanism"]["kind"]].from_dict(known["mechanism"], prior)
+
+
+def _random_set(prior: Prior, rng: np.random.Generator) -> PriorSet:
+    which, shares = rng.integers(3), [Fraction(weight, prior.total) for weight in prior.weights]
+    if which == 0:
+        return Ball(prior, Fraction(int(rng.integers(0, 60)), 100))
+    if which == 1:
+        low = [share * Fraction(int(rng.integers(0, 11)), 10) for share in shares]
+        high = [share and share + (1 - share) * Fraction(int(rng.integers(0, 11)), 10) for share in shares]
+        return Box(prior, low, high)
+    weights = [[int(rng.integers(0, 9)) if weight else 0 for weight in prior.weights[:-1]] for _ in range(2)]
+    return Hull(prior, [Prior(prior.values, [*some, 1]) for some in weights])
 
 
 def _table_levels(rng: np.random.Generator) -> dict[str, Any]:
@@ -462,14 +767,25 @@ def write(name: str, data: Any) -> None:
     (HERE / f"{name}.json").write_text(text + "\n", encoding="utf-8")
 
 
-def main() -> None:
-    for name, plan in plans():
-        write(f"plan_{name.replace(' ', '_')}", {"plan": _slim(plan.to_dict()), **expected(plan)})
-    write("refused", refused())
-    write("numbers", numbers())
-    write("small_core_tails", small_core_tails())
-    write("levels", levels())
+def golden_plan(plan: Plan) -> dict[str, Any]:
+    return {"plan": _slim(plan.to_dict()), **expected(plan)}
+
+
+def files() -> dict[str, Callable[[], Any]]:
+    """What each file holds, by its name."""
+    made = {
+        f"plan_{name.replace(' ', '_')}": lambda make=make: golden_plan(make())  # type: ignore[misc]
+        for name, make in plans()
+    }
+    others = (refused, numbers, small_core_tails, small_shuffled_circles, levels, set_levels)
+    return made | {make.__name__: make for make in others}
+
+
+def main(names: Sequence[str]) -> None:
+    known = files()
+    for name in names or known:
+        write(name, known[name]())
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

@@ -12,17 +12,19 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import playwright
 import pytest
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
-from tacit import Channel, Prior
+from tacit import Prior
 from tacit.exact import at_most_exp
-from tacit.mechanism import KINDS, CoreTail
+from tacit.mechanism import KINDS, CoreTail, ShuffledCircle
 from tacit.mechanism.levels import percent
 from tacit.plan.contract import Plan, contract_hash
+from tacit.prior import read_set
 from tacit.randomize import Randomizer
 
 from support import places
@@ -67,6 +69,9 @@ class Replay:
         assert bits == expected
         return int(word)
 
+    def draw(self, count: int, bits: int) -> Any:
+        return np.array([self.integer(bits) for _ in range(count)], dtype=np.uint64)
+
 
 @pytest.mark.parametrize("name", PLANS)
 def test_python_says_what_the_golden_files_say(name):
@@ -78,7 +83,8 @@ def test_python_says_what_the_golden_files_say(name):
     assert contract_hash(known["plan"]) == plan.hash == known["plan"]["hash"]
     for group, value, drawn, report in known["reports"]:
         words = Replay(drawn)
-        assert randomizer.report(places[group], positions[value], words) == report
+        position = int(randomizer.rounded([float(value)], words)[0]) if plan.between else positions[value]
+        assert randomizer.report(places[group], position, words) == report
         assert not words.left
     said = maker().expected(plan)
     assert {key: known[key] for key in said if key != "reports"} == {key: said[key] for key in said if key != "reports"}
@@ -88,11 +94,20 @@ def test_the_golden_plans_are_of_every_kind():
     plans = {name: Plan.from_dict(golden(name)["plan"]) for name in PLANS}
     groups = [group for plan in plans.values() for group in plan.groups]
     large = [group for group in groups if isinstance(group.mechanism, CoreTail)]
+    circles = [group for group in groups if isinstance(group.mechanism, ShuffledCircle)]
+    sets = [(group.mechanism.kind, group.prior_set.kind) for group in groups if group.prior_set is not None]
     assert {group.notion for group in groups} == {"lip", "ldp"}
     assert {group.mechanism.kind for group in groups} == set(KINDS)
     assert any(0 in group.prior.weights for group in large)
     assert any(group.mechanism.core for group in large)
     assert max(len(group.prior) for group in large) >= 2000
+    assert max(len(group.prior) for group in circles) >= 2000
+    assert any(0 in group.prior.weights for group in circles)
+    assert max(max(group.prior.weights) for group in circles) > 2**53
+    assert {kind for _, kind in sets} == {"ball", "box", "hull"}
+    assert {kind for kind, _ in sets} == set(KINDS)
+    assert any(group.ldp_cap is not None for group in groups)
+    assert {plan.between for plan in plans.values()} == {False, True}
     assert {bits for plan in PLANS for *_, drawn, _ in golden(plan)["reports"] for bits, _ in drawn} == {32, 64, 96}
     assert all((GOLDEN / f"{name}.json").stat().st_size < 200_000 for name in PLANS)
 
@@ -120,21 +135,36 @@ def test_golden_numbers_are_pythons():
     for small in golden("small_core_tails"):
         (group,) = Plan.from_dict(small["plan"]).groups
         assert group.mechanism.to_rows() == small["triples"]
+    for small in golden("small_shuffled_circles"):
+        (group,) = Plan.from_dict(small["plan"]).groups
+        circle = group.mechanism
+        assert isinstance(circle, ShuffledCircle)
+        for value, row in enumerate(small["pairs"]):
+            assert [circle.word_pairs(value, report) for report in range(len(row))] == row
 
 
 def test_golden_levels_are_pythons():
-    levels = golden("levels")
+    levels, mechanism_of = golden("levels"), maker().mechanism_of
     assert set(levels) == set(KINDS)
     for kind, cases in levels.items():
         for known in cases:
             prior = Prior(range(len(known["prior"])), [int(weight) for weight in known["prior"]])
-            if kind == "table":
-                mechanism = Channel.from_weights(prior, [[int(cell) for cell in row] for row in known["rows"]])
-            else:
-                mechanism = KINDS[kind].from_dict(known["mechanism"], prior)
+            mechanism = mechanism_of(known, prior)
+            assert mechanism.kind == kind
             found = mechanism.audit(prior)
             for name, level in {"lip_upper": found.lip_upper, "lip_lower": found.lip_lower, "ldp": found.ldp}.items():
                 assert level.ratio == (None if known[name] is None else Fraction(known[name]))
+
+
+def test_golden_levels_for_sets_are_pythons():
+    mechanism_of = maker().mechanism_of
+    for known in golden("set_levels"):
+        prior = Prior(range(len(known["prior"])), [int(weight) for weight in known["prior"]])
+        prior_set = read_set(known["prior_set"], prior)
+        assert prior_set.radius == Fraction(known["radius"])
+        sides = mechanism_of(known, prior).set_levels(prior_set)
+        stated = [None if known[side] is None else Fraction(known[side]) for side in ("upper", "lower")]
+        assert [side.ratio for side in sides] == stated
 
 
 def test_both_sides_know_the_same_mechanisms():

@@ -16,6 +16,9 @@ from scipy.sparse import csr_array
 
 from tacit.designs.program.lifts import Array
 
+#: HiGHS' number for primal simplex.
+_PRIMAL = 4
+
 
 class SolverError(RuntimeError):
     """No linear-programming solver returned an optimum."""
@@ -28,15 +31,18 @@ class TimeLimitError(RuntimeError):
 class GrowingProgram:
     """maximise Σ_y λ_y gain_y subject to Σ_y λ_y column_y = target, λ ≥ 0, for columns added as they are found.
 
-    Every solve starts from the basis of the last one, which new columns leave feasible.
+    Every solve starts from the basis of the last one, which new columns leave feasible, by primal simplex; the first
+    one too where `primal` says so.
     """
 
-    def __init__(self, target: Array) -> None:
+    def __init__(self, target: Array, *, primal: bool = False) -> None:
         self.target = target
         self.notes: list[str] = []
         self._columns = np.empty((0, len(target)))
         self._gains = np.empty(0)
         self._highs: highspy.Highs | None = self._new_model()
+        if primal:
+            self._highs.setOptionValue("simplex_strategy", _PRIMAL)
 
     def _new_model(self) -> highspy.Highs:
         model = highspy.Highs()  # type: ignore[no-untyped-call]
@@ -85,7 +91,7 @@ class GrowingProgram:
         if status != highspy.HighsModelStatus.kOptimal:
             raise SolverError(f"HiGHS stopped with status {model.modelStatusToString(status)}")
         # Primal simplex from here on: the last basis stays primal feasible when columns are added.
-        model.setOptionValue("simplex_strategy", 4)
+        model.setOptionValue("simplex_strategy", _PRIMAL)
         solution = model.getSolution()
         return np.maximum(np.asarray(solution.col_value), 0.0), np.asarray(solution.row_dual)
 

@@ -19,7 +19,8 @@ import {
   sum,
 } from "./exact.js";
 import { boundedAudit, boundedBelief } from "./levels.js";
-import { each, expect, integer, list, rational, text } from "./read.js";
+import { each, expect, integer, list, onlyFields, rational, text } from "./read.js";
+import { boundedSetLevels } from "./set_levels.js";
 import { StandIn } from "./stand_in.js";
 
 /** @typedef {import("./exact.js").Fraction} Fraction */
@@ -76,6 +77,7 @@ export class CoreTail {
    * @param {import("./read.js").Meter} spend
    */
   static fromDict(data, prior, where, spend) {
+    onlyFields(data, where, ["kind", "core", "share", "growth", "states", "word_bits"]);
     const most = prior.support.length - 1;
     const core = each(data.core, `${where}.core`, (x, at) => integer(x, at, 0, most), 0);
     const ascending = core.every((x, i) => i === 0 || core[i - 1] < x) && core.length <= most;
@@ -164,6 +166,12 @@ export class CoreTail {
   /** Whether the bounds keep a promise. @param {Prior} prior @param {Notion} notion @param {Fraction} epsilon */
   keeps(prior, notion, epsilon) {
     return this.audit(prior).holds(notion, epsilon);
+  }
+
+  /** Bounds for the worst prior of a set. @param {import("./prior_set.js").PriorSet} priorSet */
+  setLevels(priorSet) {
+    this.#checkPrior(priorSet.prior);
+    return boundedSetLevels(priorSet, this.liftRange.highest, this.liftRange.lowest);
   }
 
   /** A range in which a report can put the belief in value x. @param {Prior} prior @param {number} x */

@@ -22,6 +22,18 @@ export const larger = (a, b) => (compare(a, b) >= 0 ? a : b);
 /** The smaller of two. @param {Fraction} a @param {Fraction} b */
 export const smaller = (a, b) => (compare(a, b) <= 0 ? a : b);
 
+/** a + b. @param {Fraction} a @param {Fraction} b */
+export const plus = (a, b) => fraction(a.n * b.d + b.n * a.d, a.d * b.d);
+
+/** a − b. @param {Fraction} a @param {Fraction} b */
+export const minus = (a, b) => fraction(a.n * b.d - b.n * a.d, a.d * b.d);
+
+/** a · b. @param {Fraction} a @param {Fraction} b */
+export const times = (a, b) => fraction(a.n * b.n, a.d * b.d);
+
+/** a / b for b > 0; null, unbounded, for b = 0. @param {Fraction} a @param {Fraction} b */
+export const over = (a, b) => (b.n ? fraction(a.n * b.d, a.d * b.n) : null);
+
 /** ⌊n/d⌋ for d > 0. @param {bigint} n @param {bigint} d */
 export const floorDivide = (n, d) => n / d - (n % d < 0n ? 1n : 0n);
 
@@ -62,6 +74,12 @@ export function gcd(numbers) {
   }
   return divisor;
 }
+
+/** The least common multiple of positive integers. @param {readonly bigint[]} numbers */
+export const lcm = (numbers) => numbers.reduce((multiple, number) => (multiple / gcd([multiple, number])) * number, 1n);
+
+/** Negative, zero or positive as a < b, a = b or a > b. @param {bigint} a @param {bigint} b */
+export const order = (a, b) => (a < b ? -1 : a > b ? 1 : 0);
 
 /** The fraction as a float, to about 15 digits. @param {Fraction} x */
 export function toNumber({ n, d }) {

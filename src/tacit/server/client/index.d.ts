@@ -14,6 +14,10 @@ export interface Group {
   readonly epsilon: number;
   /** What the budget bounds: beliefs (`lip`) or odds (`ldp`); the others are audited as `lip`, which implies them. */
   readonly notion: "lip" | "ldp" | "pml" | "min_lift" | "mip";
+  /** An LDP level that is promised as well, as the nearest float; null if there is none. */
+  readonly ldpCap: number | null;
+  /** The kind of the set of priors for all of which the promise holds; null if it is about one prior. */
+  readonly priorSet: string | null;
   /** The mechanism, as plans name it: `table`, integers written out, or a rule such as `core-tail`. */
   readonly kind: string;
   /** How many different reports there are; null where they are too many to be listed. */
@@ -44,11 +48,15 @@ export interface Plan {
   readonly task: Task;
   /** Whether the answers are numbers. */
   readonly numeric: boolean;
-  /** The possible answers, as text. */
+  /** The possible answers, as text; with `between` the numbers, in ascending order, that answers are rounded to. */
   readonly values: readonly string[];
+  /** Whether any number from the first value to the last is an answer. */
+  readonly between: boolean;
   readonly groups: readonly Group[];
   /** What a respondent of the group is promised, in the words of the command line. */
   promise(group: string | null): string;
+  /** For whom that holds, where it is promised for a set of priors; else null. */
+  setSentence(group: string | null): string | null;
   /** How far a report can move each belief; where reports are too many to list, for the 20 least likely answers. */
   beliefs(group: string | null): Belief[];
   /** The answers with prior zero: nothing can be promised about them. */
@@ -56,7 +64,9 @@ export interface Plan {
   /** Those of them whose holders may send a report that nobody else sends. */
   exposed(group: string | null): string[];
   /** A report drawn with fresh words. Two of them are worth less than one: use `respond`, which remembers. */
-  randomize(group: string | null, value: string, words?: RandomWords): number;
+  randomize(group: string | null, value: string | number, words?: RandomWords): number;
+  /** The values that an answer is randomized as: itself, or, between two of them, its neighbours. */
+  neighbours(value: string | number): string[];
   /** The answer that a report is the best guess of; null if there is none. */
   meaning(group: string | null, report: number): string | null;
   /** Pr(report | value) as a percentage such as "66.4%"; null where the mechanism does not write it out. */
@@ -109,7 +119,7 @@ export function openPlan(json: unknown): Promise<Plan>;
  */
 export function respond(
   plan: Plan,
-  answer: { group: string | null; value: string },
+  answer: { group: string | null; value: string | number },
   options?: Memory & { words?: RandomWords },
 ): Promise<Remembered>;
 

@@ -7,6 +7,7 @@
 
 import { CoreTail } from "./core_tail.js";
 import { object, oneOf } from "./read.js";
+import { ShuffledCircle } from "./shuffled_circle.js";
 import { Channel } from "./table.js";
 
 /** @typedef {import("./exact.js").Fraction} Fraction */
@@ -15,7 +16,9 @@ import { Channel } from "./table.js";
 /** @typedef {import("./levels.js").Belief} Belief */
 /** @typedef {import("./levels.js").Notion} Notion */
 /** @typedef {import("./prior.js").Prior} Prior */
+/** @typedef {import("./prior_set.js").PriorSet} PriorSet */
 /** @typedef {import("./read.js").Meter} Meter */
+/** @typedef {import("./set_levels.js").SetLevels} SetLevels */
 
 /**
  * @typedef {object} Mechanism how an answer becomes a report
@@ -23,6 +26,7 @@ import { Channel } from "./table.js";
  * @property {number | null} nPossibleReports how many different reports there are; null where they are too many to list
  * @property {(prior: Prior) => Audit} audit the levels under the prior
  * @property {(prior: Prior, notion: Notion, epsilon: Fraction) => boolean} keeps whether it keeps a promise, exactly
+ * @property {(priorSet: PriorSet) => SetLevels} setLevels both sides of LIP for the worst prior of a set around its own
  * @property {(prior: Prior, x: number) => Belief} belief a range in which a report can put the belief in value x
  * @property {(report: number) => boolean} canSend whether there is such a report, of integers from 0
  * @property {(report: number) => number | null} label the value that is the best guess after a report, or null
@@ -46,6 +50,7 @@ import { Channel } from "./table.js";
 export const KINDS = Object.freeze({
   [Channel.kind]: Channel,
   [CoreTail.kind]: CoreTail,
+  [ShuffledCircle.kind]: ShuffledCircle,
 });
 
 /**

@@ -28,7 +28,7 @@ const SETTLE = 50;
  * The remembered report of this plan, drawn now if there is none: later calls return it, whatever is asked.
  *
  * @param {Plan} plan
- * @param {{group: string | null, value: string}} answer
+ * @param {{group: string | null, value: string | number}} answer
  * @param {Memory & {words?: import("./index.js").RandomWords}} [options]
  */
 export async function respond(plan, { group, value }, { storage = browserStorage(), words } = {}) {

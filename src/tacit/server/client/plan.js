@@ -3,9 +3,9 @@
 import { PlanError } from "./errors.js";
 import { check, describe, readGroup } from "./group.js";
 import { contractText, sha256 } from "./hash.js";
-import { percent, quoted, sentence } from "./promise.js";
-import { Randomizer } from "./randomizer.js";
-import { demand, each, expect, integer, meter, object, oneOf, text } from "./read.js";
+import { percent, quoted, sentence, setSentence } from "./promise.js";
+import { Randomizer, neighbours, rounded } from "./randomizer.js";
+import { demand, each, expect, integer, meter, object, oneOf, onlyFields, text } from "./read.js";
 import { secureWords } from "./words.js";
 
 /** @typedef {import("./group.js").Group} Group */
@@ -15,6 +15,7 @@ const FORMAT = 1;
 const TASKS = /** @type {const} */ (["histogram", "sum", "survey", "weighted-sum"]);
 /** Where reports are too many to be listed, beliefs are told about so many values. */
 const MAX_BELIEFS = 20;
+const NUMBER = /^-?[0-9]+(\.[0-9]+)?(e[+-]?[0-9]{1,3})?$/;
 
 /**
  * The plan that a JSON text or object holds, if it is well-formed, unaltered and keeps its promise; else a PlanError.
@@ -38,10 +39,14 @@ export class Plan {
   #groups;
   #positions;
   #randomizer;
+  /** @type {readonly number[]} The values as numbers, where answers may lie between them. */
+  #knots;
 
   /** @param {string} hash @param {Record<string, unknown>} data */
   constructor(hash, data) {
+    onlyFields(data, "the plan", ["tacit_plan", "question", "task", "domain", "groups"]);
     const domain = object(data.domain, "domain");
+    onlyFields(domain, "domain", ["numeric", "values", "between"]);
     this.hash = hash;
     this.question = data.question === null ? null : text(data.question, "question");
     expect(typeof domain.numeric === "boolean", "domain.numeric", "true or false");
@@ -51,6 +56,9 @@ export class Plan {
     this.#positions = new Map(this.values.map((value, x) => [value, x]));
     expect(this.#positions.size === this.values.length, "domain.values", "all different");
     this.task = readTask(data.task, this);
+    expect(!("between" in domain) || domain.between === true, "domain.between", "true, or left out");
+    this.between = "between" in domain;
+    this.#knots = this.between ? readKnots(this) : [];
     const spend = meter();
     const groups = each(data.groups, "groups", (group, at) => readGroup(group, at, this.values.length, spend));
     this.#groups = new Map(groups.map((group) => [group.name, group]));
@@ -67,7 +75,13 @@ export class Plan {
     const told = this.#group(group);
     const [x] = told.prior.rarest(1);
     const name = this.numeric ? this.values[x] : quoted(this.values[x]);
-    return sentence(name, this.#belief(told, x), told.mechanism.audit(told.prior).ldp);
+    return sentence(this.between ? `near ${name}` : name, this.#belief(told, x), told.mechanism.audit(told.prior).ldp);
+  }
+
+  /** For whom the group's promise holds, where that is a set of priors; else null. @param {string | null} group */
+  setSentence(group) {
+    const { priorSet, mechanism } = this.#group(group);
+    return priorSet && setSentence(priorSet, mechanism.setLevels(priorSet).lip);
   }
 
   /**
@@ -101,12 +115,23 @@ export class Plan {
    * A report for an answer, drawn with fresh words: use `respond`, which remembers it.
    *
    * @param {string | null} group
-   * @param {string} value
+   * @param {string | number} value
    * @param {RandomWords} [words]
    */
   randomize(group, value, words = secureWords) {
     const place = [...this.#groups.keys()].indexOf(this.#group(group).name);
-    return this.#randomizer.report(place, this.#position(value), words);
+    const position = this.between ? rounded(this.#knots, this.#number(value), words) : this.#position(value);
+    return this.#randomizer.report(place, position, words);
+  }
+
+  /**
+   * The values that an answer is randomized as: itself, or, between two of them, its neighbours.
+   *
+   * @param {string | number} value
+   */
+  neighbours(value) {
+    const positions = this.between ? neighbours(this.#knots, this.#number(value)) : [this.#position(value)];
+    return positions.map((x) => this.values[x]);
   }
 
   /**
@@ -159,11 +184,20 @@ export class Plan {
     return this.#group(group);
   }
 
-  /** @param {string} value */
+  /** @param {string | number} value */
   #position(value) {
-    const position = this.#positions.get(value);
+    const position = this.#positions.get(String(value));
     if (position === undefined) throw new RangeError(`Not one of this plan's ${this.values.length} answers.`);
     return position;
+  }
+
+  /** The answer to a question for a number. @param {string | number} value */
+  #number(value) {
+    const found = typeof value === "string" && NUMBER.test(value) ? Number(value) : value;
+    const [first, last] = [this.#knots[0], this.#knots[this.#knots.length - 1]];
+    if (typeof found !== "number" || !(found >= first && found <= last))
+      throw new RangeError(`An answer must be a number from ${first} to ${last}.`);
+    return found;
   }
 }
 
@@ -176,11 +210,21 @@ function parse(json) {
   }
 }
 
-/** The text of a finite number. @param {unknown} data @param {string} where */
+/** The text of a number. @param {unknown} data @param {string} where */
 function number(data, where) {
   const digits = text(data, where);
-  expect(/^-?[0-9]+(\.[0-9]+)?(e[+-]?[0-9]{1,3})?$/.test(digits), where, "a number in a string");
+  expect(NUMBER.test(digits), where, "a number in a string");
   return digits;
+}
+
+/** The values as numbers that answers may lie between. @param {Pick<Plan, "values" | "numeric" | "task">} domain */
+function readKnots({ values, numeric, task }) {
+  const knots = values.map(Number);
+  const ascending = knots.every((knot, x) => !x || knots[x - 1] < knot) && knots.length > 1;
+  const finite = Number.isFinite(knots[knots.length - 1] - knots[0]);
+  const isRange = numeric && ascending && finite && task.kind.endsWith("sum");
+  expect(isRange, "domain.between", "for a sum over at least two numbers in ascending order");
+  return knots;
 }
 
 /**
@@ -194,6 +238,7 @@ function readTask(data, { values, numeric }) {
   const task = object(data, "task");
   const kind = oneOf(task.kind, "task.kind", TASKS);
   demand(numeric || !kind.endsWith("sum"), "This plan is malformed: a sum needs numeric answers.");
+  onlyFields(task, "task", kind === "survey" ? ["kind", "values"] : ["kind"]);
   if (kind !== "survey") return Object.freeze({ kind });
   const wanted = each(task.values, "task.values", (x, at) => values[integer(x, at, 0, values.length - 1)]);
   return Object.freeze({ kind, values: Object.freeze(wanted) });

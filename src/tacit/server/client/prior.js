@@ -1,6 +1,6 @@
 /** What is believed before anybody answers: integer weights, probability = weight / total. */
 
-import { fraction, sum } from "./exact.js";
+import { fraction, order, sum } from "./exact.js";
 import { bigInteger, each, expect } from "./read.js";
 
 /** A prior, read from a plan. */
@@ -24,7 +24,6 @@ export class Prior {
 
   /** The first `count` positions of the support, the least likely first. @param {number} count */
   rarest(count) {
-    const sign = (/** @type {bigint} */ number) => (number < 0n ? -1 : number > 0n ? 1 : 0);
-    return [...this.support].sort((a, b) => sign(this.weights[a] - this.weights[b])).slice(0, count);
+    return [...this.support].sort((a, b) => order(this.weights[a], this.weights[b])).slice(0, count);
   }
 }

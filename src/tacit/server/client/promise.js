@@ -41,6 +41,27 @@ export const sentence = (name, { prior, low, high }, ldp) =>
   `whatever is reported, someone believed to be ${name} with ${prior} is believed with at most ${high} ` +
   `and at least ${low}; for any other belief, odds change by at most a factor of ${factor(ldp)}.`;
 
+/**
+ * For whom a promise about belief holds, where that is a set of priors: what `tacit.show.sentences.set_sentence` says.
+ *
+ * @param {import("./prior_set.js").PriorSet} priorSet
+ * @param {Fraction | null} lip the factor by which a belief can change, for the worst prior of the set
+ */
+export function setSentence(priorSet, lip) {
+  const bound = `No report raises or lowers the belief in an answer by more than a factor of ${factor(lip)}`;
+  return `${bound}, for ${whom(priorSet)}.`;
+}
+
+/** The people whose expectations are in a set. @param {import("./prior_set.js").PriorSet} priorSet */
+function whom(priorSet) {
+  if (priorSet.kind === "box") return "everybody whose expectations lie within the ranges that the plan states";
+  if ("candidates" in priorSet)
+    return `each of the ${priorSet.candidates.length + 1} stated expectations and every mixture of them`;
+  const points = percent(priorSet.radius, "down").slice(0, -1);
+  const unit = points === "1" ? "percentage point" : "percentage points";
+  return `everybody whose expectations differ from the survey's by up to ${points} ${unit} in all`;
+}
+
 /** A text in quotes as Python prints it: single quotes unless it has some and no double ones. @param {string} text */
 export function quoted(text) {
   const quote = text.includes("'") && !text.includes('"') ? '"' : "'";

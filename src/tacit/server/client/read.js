@@ -41,6 +41,18 @@ export function object(data, where) {
   return /** @type {Record<string, unknown>} */ (data);
 }
 
+/**
+ * Throw a PlanError if an object has other fields than these: one may state what this reader does not check.
+ *
+ * @param {Record<string, unknown>} data
+ * @param {string} where
+ * @param {readonly string[]} known
+ */
+export function onlyFields(data, where, known) {
+  const other = Object.keys(data).find((name) => !known.includes(name));
+  demand(other === undefined, `This plan is malformed: ${where} has an unknown field, ${other?.slice(0, 40)}.`);
+}
+
 /** A list of at least `least` parts. @param {unknown} data @param {string} where @returns {unknown[]} */
 export function list(data, where, least = 1) {
   expect(Array.isArray(data), where, "a list");

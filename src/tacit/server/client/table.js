@@ -6,7 +6,8 @@
 
 import { compare, fraction, larger, largest, least, rank, runningSums, smaller, sum } from "./exact.js";
 import { Audit, inverse, once } from "./levels.js";
-import { bigInteger, each, expect, integer, list } from "./read.js";
+import { bigInteger, each, expect, integer, list, onlyFields } from "./read.js";
+import { setLiftLevels } from "./set_levels.js";
 
 /** @typedef {import("./exact.js").Fraction} Fraction */
 /** @typedef {import("./index.js").RandomWords} RandomWords */
@@ -50,6 +51,7 @@ export class Channel {
    * @param {import("./read.js").Meter} spend
    */
   static fromDict(data, prior, where, spend) {
+    onlyFields(data, where, ["kind", "denominator", "labels", "rows"]);
     const size = prior.weights.length;
     const denominator = bigInteger(data.denominator, `${where}.denominator`);
     const bits = denominator.toString(2).length - 1;
@@ -118,6 +120,11 @@ export class Channel {
   /** Whether it keeps a promise, exactly. @param {Prior} prior @param {Notion} notion @param {Fraction} epsilon */
   keeps(prior, notion, epsilon) {
     return this.audit(prior).holds(notion, epsilon);
+  }
+
+  /** The exact levels for the worst prior of the set. @param {import("./prior_set.js").PriorSet} priorSet */
+  setLevels(priorSet) {
+    return setLiftLevels(this.weights, priorSet);
   }
 
   /** The range in which a report can put the belief in value x. @param {Prior} prior @param {number} x */

@@ -26,11 +26,11 @@ const page = `${location.origin}/s/${encodeURIComponent(id)}`;
 let survey = null;
 let results = null;
 let shown = "";
-let estimator = "mmse";
+let estimator = "";
 let timer = 0;
 
 /** The address of the results, for the chosen estimator. */
-const resultsUrl = (format, more = "") => `${surveyUrl(id)}/results${format}?estimator=${estimator}${more}`;
+const resultsUrl = (format, more = "") => `${surveyUrl(id)}/results${format}?${estimator && `estimator=${estimator}&`}${more}`;
 
 /** Fetch and show, then again after a while; a newer call replaces an older one. */
 async function refresh() {
@@ -48,7 +48,7 @@ async function fetchResults() {
   try {
     survey ??= await requestJson(surveyUrl(id));
     if (!survey.public_results && !token.get()) throw new ApiError(401, "These results need the team's token.");
-    const response = await request(resultsUrl("", `&limit=${LIMIT}`), { team: true });
+    const response = await request(resultsUrl("", `limit=${LIMIT}`), { team: true });
     const text = await response.text();
     byId("trouble").textContent = "";
     return text;
@@ -99,7 +99,7 @@ async function save(format) {
   byId("download-error").textContent = "";
   try {
     if (format === "png") return download(await chartsPicture(results, questionOf(results)), name);
-    const url = format === "csv" ? resultsUrl(".csv") : resultsUrl("", `&limit=${Math.min(MAX_LIMIT, results.n_rows)}`);
+    const url = format === "csv" ? resultsUrl(".csv") : resultsUrl("", `limit=${Math.min(MAX_LIMIT, results.n_rows)}`);
     download(await (await request(url, { team: true })).blob(), name);
   } catch (error) {
     byId("download-error").textContent = error.message;

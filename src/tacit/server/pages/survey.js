@@ -2,6 +2,7 @@
 
 import { openPlan, PlanError, remembered, respond, send, StorageError } from "/client/index.js";
 import { choices } from "./choices.js";
+import { numberField } from "./number.js";
 import {
   ApiError,
   byId,
@@ -89,11 +90,7 @@ function ask(visit) {
   const grouped = names[0] !== null;
   byId("plan-name").textContent = plan.hash.slice(0, 12);
   byId("question").textContent = questionOf(plan);
-  const answer = choices(byId("answer-choices"), plan.values, {
-    id: "answer",
-    label: questionOf(plan),
-    changed: () => noteOutside(plan, group.value(), answer.value()),
-  });
+  const answer = askAnswer(plan, () => noteOutside(plan, group.value(), answer.value()));
   const group = grouped
     ? askGroup(survey, names, (name) => {
         showPromise(plan, name);
@@ -105,10 +102,21 @@ function ask(visit) {
   byId("ask").addEventListener("submit", (event) => {
     event.preventDefault();
     if (grouped && group.value() === null) return complain("Choose what describes you first.", group);
-    if (answer.value() === null) return complain("Choose an answer first.", answer);
+    if (answer.value() === null) return complain(answer.missing?.() ?? "Choose an answer first.", answer);
     randomize(visit, group.value(), answer.value());
   });
   showOnly(byId("ask"), sections, { focus: false });
+}
+
+/** The question: one of the plan's values, or any number between them. */
+function askAnswer(plan, changed) {
+  const field = { id: "answer", label: questionOf(plan), changed };
+  if (!plan.between) return choices(byId("answer-choices"), plan.values, field);
+  const knots = new Intl.ListFormat("en-GB").format(plan.values);
+  byId("promise-between").textContent =
+    `A number in between is first rounded at random to one of its two neighbours among ${knots}; ` +
+    `“near ${plan.values[0]}” means rounded to ${plan.values[0]}.`;
+  return numberField(byId("answer-choices"), [plan.values[0], plan.values.at(-1)], field);
 }
 
 /** The public question about the group. */
@@ -129,8 +137,9 @@ function complain(text, field) {
 function showPromise(plan, group) {
   const beliefs = plan.beliefs(group);
   byId("promise").textContent = capital(plan.promise(group));
+  byId("promise-set").textContent = plan.setSentence(group) ?? "";
   byId("belief-rows").replaceChildren(
-    ...beliefs.map((row) => tableRow(row.value, [row.prior, row.high, row.low])),
+    ...beliefs.map((row) => tableRow(plan.between ? `near ${row.value}` : row.value, [row.prior, row.high, row.low])),
   );
   const cut = plan.values.length - plan.outside(group).length - beliefs.length;
   byId("beliefs-note").textContent =
@@ -141,12 +150,14 @@ function showPromise(plan, group) {
 /** Remark on an answer that the promise does not cover. */
 function noteOutside(plan, group, answer) {
   const known = plan.groups.some(({ name }) => name === group);
-  const outside = known && answer !== null && plan.outside(group).includes(answer);
-  byId("outside").hidden = !outside;
-  if (!outside) return;
+  const asked = known && answer !== null ? plan.neighbours(answer) : [];
+  const outside = asked.find((value) => plan.outside(group).includes(value));
+  byId("outside").hidden = outside === undefined;
+  if (outside === undefined) return;
+  const which = plan.between ? `An answer near ${outside}` : "This answer";
   byId("outside").textContent =
-    "This answer is outside of the promise: the survey was planned as if nobody gave it. Nothing is promised about " +
-    (plan.exposed(group).includes(answer) ? "it, and a report can even give it away." : "it.");
+    `${which} is outside of the promise: the survey was planned as if nobody gave it. Nothing is promised about ` +
+    (plan.exposed(group).includes(outside) ? "it, and a report can even give it away." : "it.");
 }
 
 /** Draw the report, forget the answer, show what would be sent. */
@@ -198,12 +209,16 @@ function describe({ survey, plan }, { sent, ...body }) {
   byId("meaning").hidden = guess === null;
   if (guess === null) return;
   byId("guess").textContent =
-    `It was drawn at random. Whoever sees it and knows nothing else still does best to guess “${guess}”.`;
+    "It was drawn at random. Whoever sees it and knows nothing else still does best to guess " +
+    (plan.between ? `a number near ${guess}.` : `“${guess}”.`);
   const chances = plan.values.map((value) => [value, plan.chance(body.group, value, body.report)]);
   if (chances.length > MAX_CHANCES) chances.sort((one, other) => parseFloat(other[1]) - parseFloat(one[1]));
   byId("chances").replaceChildren(...chances.slice(0, MAX_CHANCES).map(([value, chance]) => tableRow(value, [chance])));
-  byId("chances-note").textContent =
-    chances.length > MAX_CHANCES ? `The ${MAX_CHANCES} answers that send it most often, of ${chances.length}.` : "";
+  const notes = [];
+  if (chances.length > MAX_CHANCES)
+    notes.push(`The ${MAX_CHANCES} answers that send it most often, of ${chances.length}.`);
+  if (plan.between) notes.push("An answer between two of these sends it with a chance between theirs.");
+  byId("chances-note").textContent = notes.join(" ");
 }
 
 /** Send exactly what is shown; a failure leaves everything as it was. */

@@ -9,11 +9,16 @@ import { PlanError, openPlan } from "../index.js";
 import { KINDS, readMechanism } from "../mechanism.js";
 import { percent, quoted } from "../promise.js";
 import { Prior } from "../prior.js";
+import { readSet } from "../prior_set.js";
 import { rational } from "../read.js";
+import { ShuffledCircle, keyOf, layOut } from "../shuffled_circle.js";
 import { Channel } from "../table.js";
 import { golden, goldenPlans, replay } from "./helpers.js";
 
 const readPrior = (weights) => new Prior(weights, "prior", weights.length);
+const readRule = (known, prior) => readMechanism(known.mechanism ?? asTable(known.rows), prior, "mechanism", () => {});
+const equalRatio = (found, expected) =>
+  expected === null ? assert.equal(found, null) : assert.equal(compare(found, rational(expected, "ratio")), 0);
 const asTable = (rows) => ({ kind: "table", denominator: "16", labels: rows[0].map(() => 0), rows });
 
 for (const name of goldenPlans()) {
@@ -25,6 +30,13 @@ for (const name of goldenPlans()) {
     assert.equal(plan.question, known.plan.question);
     assert.deepEqual(plan.values, known.plan.domain.values);
     for (const [group, sentence] of known.promises) assert.equal(plan.promise(group), sentence);
+    const told = known.sets ?? known.promises.map(([group]) => [group, null]);
+    for (const [group, sentence] of told) assert.equal(plan.setSentence(group), sentence);
+    for (const [place, group] of plan.groups.entries()) {
+      const { prior_set: set = null, ldp_cap: cap = null } = known.plan.groups[place];
+      assert.equal(group.priorSet, set && set.kind);
+      assert.equal(group.ldpCap, cap && Number(cap.split("/")[0]) / Number(cap.split("/")[1] ?? 1));
+    }
     for (const [group, rows] of known.beliefs) {
       const said = plan.beliefs(group).map(({ value, prior, low, high }) => [value, prior, high, low]);
       assert.deepEqual(said, rows);
@@ -78,21 +90,49 @@ test("canonical JSON is Python's", () => {
 });
 
 test("the levels of every kind of mechanism are Python's, exactly", () => {
-  const equal = (found, expected) =>
-    expected === null ? assert.equal(found, null) : assert.equal(compare(found, rational(expected, "level")), 0);
   const levels = golden("levels");
   assert.deepEqual(Object.keys(levels).sort(), Object.keys(KINDS).sort());
   for (const [kind, cases] of Object.entries(levels)) {
     assert.ok(cases.length >= 40);
     for (const known of cases) {
       const prior = readPrior(known.prior);
-      const mechanism = readMechanism(known.mechanism ?? asTable(known.rows), prior, "mechanism", () => {});
+      const mechanism = readRule(known, prior);
       assert.equal(mechanism.kind, kind);
       const { lipUpper, lipLower, ldp } = mechanism.audit(prior);
-      equal(lipUpper, known.lip_upper);
-      equal(lipLower, known.lip_lower);
-      equal(ldp, known.ldp);
+      equalRatio(lipUpper, known.lip_upper);
+      equalRatio(lipLower, known.lip_lower);
+      equalRatio(ldp, known.ldp);
     }
+  }
+});
+
+test("the levels for sets of priors are Python's, exactly", () => {
+  const cases = golden("set_levels");
+  assert.deepEqual([...new Set(cases.map((known) => known.prior_set.kind))].sort(), ["ball", "box", "hull"]);
+  assert.ok(cases.length >= 150);
+  for (const known of cases) {
+    const prior = readPrior(known.prior);
+    const set = readSet(known.prior_set, prior, "prior_set", () => {});
+    const { upper, lower } = readRule(known, prior).setLevels(set);
+    equalRatio(set.radius, known.radius);
+    equalRatio(upper, known.upper);
+    equalRatio(lower, known.lower);
+  }
+});
+
+test("the extremes of a set are reached by members of it", () => {
+  for (const known of golden("set_levels")) {
+    const prior = readPrior(known.prior);
+    const set = readSet(known.prior_set, prior, "prior_set", () => {});
+    const column = prior.weights.map((_, x) => BigInt((x * 7) % 5));
+    const [low, high] = set.extremes(column);
+    for (const [value, masses] of [set.lowest(column), set.highest(column)]) {
+      assert.ok(compare(low, value) <= 0 && compare(value, high) <= 0);
+      assert.equal(masses.reduce((total, mass) => total + mass, 0n), set.scale);
+      assert.ok(masses.every((mass, x) => mass >= 0n && (prior.weights[x] || !mass)));
+    }
+    assert.equal(compare(set.lowest(column)[0], low), 0);
+    assert.equal(compare(set.highest(column)[0], high), 0);
   }
 });
 
@@ -101,6 +141,12 @@ test("a mechanism is asked about the prior that it was made for", () => {
     const made = readMechanism(mechanism, readPrior(prior), "mechanism", () => {});
     assert.throws(() => made.audit(readPrior([...prior, "1"])), RangeError);
     assert.throws(() => made.belief(readPrior([...prior, "1"]), 0), RangeError);
+  }
+  for (const { mechanism, prior } of golden("levels")["shuffled-circle"].slice(0, 3)) {
+    const made = readMechanism(mechanism, readPrior(prior), "mechanism", () => {});
+    const set = readSet({ kind: "ball", radius: "0" }, readPrior(prior), "prior_set", () => {});
+    assert.throws(() => made.audit(readPrior(prior)), RangeError);
+    assert.throws(() => made.setLevels(set), RangeError);
   }
   const table = new Channel([[1n], [1n]], 1n, [0]);
   assert.throws(() => table.audit(readPrior(["1"])), RangeError);
@@ -125,6 +171,31 @@ test("every triple of short words gives the stated counts", async () => {
       assert.deepEqual([...counts.values()], row);
     }
   }
+});
+
+test("every pair of short words gives the stated counts on a shuffled circle", async () => {
+  for (const { plan, pairs } of golden("small_shuffled_circles")) {
+    await openPlan(plan);
+    const [group] = plan.groups;
+    const small = ShuffledCircle.fromDict(group.mechanism, readPrior(group.prior), "mechanism", () => {});
+    const words = Array.from({ length: 2 ** small.wordBits }, (_, word) => BigInt(word));
+    for (const [x, row] of pairs.entries()) {
+      const counts = row.map(() => 0);
+      for (const first of words) for (const second of words) counts[small.draw(x, [first, second])] += 1;
+      assert.deepEqual(counts, row);
+      for (const [report, count] of row.entries()) {
+        assert.equal(small.wordPairs(x, report), BigInt(count));
+        equalRatio(small.likelihood(x, report), `${count}/${words.length ** 2}`);
+      }
+    }
+  }
+});
+
+test("keys and cells are those of Python's examples", () => {
+  const key = keyOf(7);
+  assert.deepEqual([0, 1, 2].map(key), [701323630, 1712764510, 2136487101]);
+  assert.deepEqual(layOut([6n, 1n, 1n], 4n), [2, 1, 1]);
+  assert.deepEqual(layOut([1000n, 1n, 1n, 1n], 8n), [5, 1, 1, 1]);
 });
 
 test("every word of a small table gives the stated counts", async () => {

@@ -36,6 +36,9 @@ const HOSTILE = [
   "1/" + "9".repeat(990),
   "table",
   "core-tail",
+  "shuffled-circle",
+  "ball",
+  "hull",
 ];
 
 /** Every path to a part of some JSON; of long lists, the first two parts. */
@@ -127,6 +130,18 @@ test("a rule that would unfold into too many integers is refused before it does"
   };
   const groups = Array.from({ length: 30 }, (_, i) => ({ ...plan.groups[0], group: `${i}`, mechanism }));
   await assert.rejects(changed(plan, ["groups"], groups).then(openPlan), /too large/);
+});
+
+test("sets that would unfold into too many or too long integers are refused before they do", async () => {
+  const { plan } = golden("plan_survey");
+  const set = (prior_set) => changed(plan, ["groups", 0, "prior_set"], prior_set).then(openPlan);
+  const everybody = { kind: "box", low: ["0", "0"], high: ["1", "1"] };
+  await assert.rejects(set(everybody), /not kept.*a set of priors/);
+  const tiny = (k) => `1/${10n ** 990n + BigInt(k)}`;
+  await assert.rejects(set({ ...everybody, low: [tiny(1), tiny(3)] }), /common denominator/);
+  const candidates = [1, 3].map((k) => ["1", String(10n ** 990n + BigInt(k))]);
+  await assert.rejects(set({ kind: "hull", candidates }), /common denominator/);
+  await assert.rejects(set({ kind: "hull", candidates: Array(2 ** 20).fill(["1", "1"]) }), /too large/);
 });
 
 test("what the format does not allow is refused, even where a lenient reader would take it", async () => {

@@ -1,0 +1,197 @@
+"""The lifts that keep ε-LIP under every prior of a set, in floats: the polytope, its vertices, its boundary.
+
+With U a set of priors around P (the nominal one), E = e^ε and lifts normalised by P·v = 1, the allowed lifts are
+
+    V(U) = { v : P·v = 1,  v_x ≤ E · min_U P'·v  and  max_U P'·v ≤ E · v_x  for every x }
+
+**Vertices for balls and boxes.** Sort v. The member of U with the least P'·v then depends on the order alone (the
+greedy rule), so with v = m + Σ_k a_k 1{S_k}, where S_1 ⊂ S_2 ⊂ … are the sets of largest entries and m, a_k ≥ 0,
+
+    min_U P'·v = m + Σ_k a_k l(S_k),    max_U P'·v = m + Σ_k a_k u(S_k),    l(S) = min_U P'(S),  u(S) = max_U P'(S).
+
+So the lifts of one order form a polytope with one equation and two inequalities besides m, a ≥ 0. At its vertices at
+most two of the a_k are positive: v takes two levels, on a set S, with the stricter inequality tight; or three, on
+nested sets S ⊂ T, with both tight:
+
+    v = m + a 1{T} + b 1{S},   a : b = k(S) : −k(T),   k(S) = 1 − E l(S) − u(S),   so that k(S) > 0 > k(T).
+
+All vertices of V(U) are among them: at most 3^d, and no solver is needed. U = {P} gives the vertices of LIP, the whole
+simplex (l = 0, u = 1, k = 0) the patterns {1, E} of LDP.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.designs.program.lifts import Array, LiftSet, all_vertices
+from tacit.prior.sets import Ball, Box, Hull, PriorSet
+
+#: The vertices of a hull are listed while 2^d · members² is at most this: some seconds of qhull.
+_QHULL_LIMIT = 40_000
+
+
+@dataclass(frozen=True)
+class RobustLifts:
+    """The polytope V(U) of one set over values that are all possible, and the boundary that every ray meets."""
+
+    prior_set: PriorSet
+    epsilon: float
+
+    @cached_property
+    def prior(self) -> Array:
+        """P, the nominal prior."""
+        return self.prior_set.prior.probabilities
+
+    @property
+    def _e(self) -> float:
+        return float(np.exp(self.epsilon))
+
+    @cached_property
+    def members(self) -> Array:
+        """The nominal prior and the candidates of a hull, as rows."""
+        if not isinstance(self.prior_set, Hull):
+            raise TypeError(f"Only a hull has candidates. Got a {self.prior_set.kind} instead.")
+        return np.array([one.probabilities for one in (self.prior_set.prior, *self.prior_set.candidates)])
+
+    def least(self, columns: Array) -> Array:
+        """min_U P'·w for every row w, by the greedy rule."""
+        if isinstance(self.prior_set, Hull):
+            return np.asarray((columns @ self.members.T).min(axis=1))
+        order = np.argsort(columns, axis=1)
+        sorted_columns = np.take_along_axis(columns, order, axis=1)
+        if isinstance(self.prior_set, Ball):
+            radius, mass = float(self.prior_set.radius), self.prior[order]
+            # Mass beyond the first 1 − τ, in the order of w, moves to the least w.
+            kept = np.clip(1 - radius - (np.cumsum(mass, axis=1) - mass), 0.0, mass)
+            return np.asarray((kept * sorted_columns).sum(axis=1) + radius * sorted_columns[:, 0])
+        low, high = self._ends
+        room = (high - low)[order]
+        filled = low[order] + np.clip(1 - low.sum() - (np.cumsum(room, axis=1) - room), 0.0, room)
+        return np.asarray((filled * sorted_columns).sum(axis=1))
+
+    def gauge(self, directions: Array) -> Array:
+        """How much of each ray 1 + s·u lies in the polytope: s ≤ 1/gauge. The order of v is the same along a ray."""
+        up = directions.max(axis=1) - self._e * self.least(directions)
+        down = -self.least(-directions) - self._e * directions.min(axis=1)
+        return np.asarray(np.maximum(up, down) / np.expm1(self.epsilon))
+
+    def stretched(self, columns: Array) -> Array:
+        """Each column moved along the ray from 1 through it to the boundary; constant ones are dropped."""
+        directions = columns / (columns @ self.prior)[:, None] - 1
+        gauge = self.gauge(directions)
+        seen = gauge > 1e-12
+        return np.asarray(1 + directions[seen] / gauge[seen, None])
+
+    @cached_property
+    def vertices(self) -> Array | None:
+        """Every vertex and some other lifts of the polytope, or None if they cannot be listed."""
+        if isinstance(self.prior_set, Hull):
+            few = 2 ** len(self.prior) * len(self.members) ** 2 <= _QHULL_LIMIT
+            return self._hull_vertices() if few else None
+        return self._nested()
+
+    @cached_property
+    def pairs(self) -> tuple[Array, Array]:
+        """Two-level lifts on each value alone and on all others, with weights that make a channel of full rank."""
+        n = len(self.prior)
+        single = np.eye(n) - self.prior[:, None]
+        rise, fall = 1 / self.gauge(single), 1 / self.gauge(-single)
+        lifts = np.concatenate([1 + rise[:, None] * single, 1 - fall[:, None] * single])
+        return lifts, np.concatenate([fall, rise]) / np.tile(n * (rise + fall), 2)
+
+    def candidates(self) -> Array:
+        """Lifts on the boundary that are worth starting from where vertices cannot be listed.
+
+        The vertices of the box and of the ball around a hull, and of LIP, each stretched until it meets the boundary.
+        """
+        low, high = _hull_ends(self.prior_set)
+        around: list[PriorSet] = [
+            Ball(self.prior_set.prior, self.prior_set.radius),
+            Box(self.prior_set.prior, low, high),
+        ]
+        found = [RobustLifts(one, self.epsilon)._nested() for one in around]
+        found.append(all_vertices(self.prior, LiftSet.lip(self.epsilon)))
+        return np.unique(np.round(self.stretched(np.concatenate(found)), 13), axis=0)
+
+    # -- sets of values -------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _ends(self) -> tuple[Array, Array]:
+        assert isinstance(self.prior_set, Box)
+        return np.array(self.prior_set.low, dtype=float), np.array(self.prior_set.high, dtype=float)
+
+    def _capacities(self, sets: NDArray[np.bool_]) -> tuple[Array, Array, NDArray[np.bool_]]:
+        """l(S) and u(S) for rows of indicators, and for each whether the bound that every prior obeys is what binds."""
+        mass = sets @ self.prior
+        if isinstance(self.prior_set, Ball):
+            radius = float(self.prior_set.radius)
+            return np.maximum(mass - radius, 0.0), np.minimum(mass + radius, 1.0), np.column_stack(
+                [mass < radius, mass + radius > 1]
+            )  # fmt: skip
+        low, high = self._ends
+        inside, outside = (sets @ low, sets @ high), ((~sets) @ low, (~sets) @ high)
+        return (
+            np.maximum(inside[0], 1 - outside[1]),
+            np.minimum(inside[1], 1 - outside[0]),
+            np.column_stack([inside[0] > 1 - outside[1], inside[1] < 1 - outside[0]]),
+        )
+
+    def _nested(self) -> Array:
+        """The two-level and three-level lifts of the module's proof, for a ball or a box."""
+        n, e = len(self.prior), self._e
+        numbers = np.arange(1, 2**n - 1)
+        sets = (numbers[:, None] >> np.arange(n) & 1).astype(bool)
+        mass = sets @ self.prior
+        low, high, branch = self._capacities(sets)
+        flat = np.expm1(self.epsilon) / (np.expm1(self.epsilon) * mass + np.maximum(1 - e * low, high))
+        found = [1 + flat[:, None] * (sets - mass[:, None])]
+        k = 1 - e * low - high
+        inner, outer = np.flatnonzero(k > 0), np.flatnonzero(k < 0)
+        # Where the extreme members have one density on all of T∖S, whatever the order there, three equations are tight
+        # (both inequalities and P·v = 1) for 2 + |T∖S| unknowns, so more than one value between leaves room to move.
+        size = sets.sum(axis=1)
+        for s in inner:
+            t = outer[(numbers[outer] & numbers[s]) == numbers[s]]
+            t = t[(size[t] == size[s] + 1) | (branch[t] != branch[s]).any(axis=1)]
+            weight_t, weight_s = k[s], -k[t]
+            scale = np.expm1(self.epsilon) / (
+                weight_t * (high[t] + np.expm1(self.epsilon) * mass[t])
+                + weight_s * (high[s] + np.expm1(self.epsilon) * mass[s])
+            )
+            a, b = scale * weight_t, scale * weight_s
+            found.append(1 + a[:, None] * (sets[t] - mass[t, None]) + b[:, None] * (sets[s] - mass[s]))
+        lifts = np.concatenate(found)
+        # What rounding left outside by a unit in the last place is brought back.
+        return np.asarray(1 + (lifts - 1) / np.maximum(self.gauge(lifts - 1), 1.0)[:, None])
+
+    def _hull_vertices(self) -> Array | None:
+        """Vertices from the facets of a hull, 2·d for each candidate, by qhull; None if it gives up."""
+        from scipy.spatial import HalfspaceIntersection, QhullError
+
+        n, e = len(self.prior), self._e
+        rows = [np.eye(n) - e * one for one in self.members] + [one - e * np.eye(n) for one in self.members]
+        facets = np.unique(np.concatenate(rows), axis=0)
+        # Orthonormal directions u with P·u = 0, so that v = 1 + B u.
+        basis = np.linalg.qr(np.column_stack([self.prior, np.eye(n)[:, 1:]]))[0][:, 1:]
+        halfspaces = np.column_stack([facets @ basis, facets.sum(axis=1)])
+        try:
+            found = HalfspaceIntersection(halfspaces, np.zeros(n - 1)).intersections
+        except QhullError:
+            return None
+        lifts = 1 + found @ basis.T
+        gauge = self.gauge(lifts - 1)
+        if np.abs(gauge - 1).max() > 1e-7:
+            return None
+        return np.unique(np.round(1 + (lifts - 1) / gauge[:, None], 14), axis=0)
+
+
+def _hull_ends(prior_set: PriorSet) -> tuple[list[Fraction], list[Fraction]]:
+    """The least and the largest probability of each value over the set."""
+    n = len(prior_set.prior)
+    ends = [prior_set.extremes([int(x == z) for z in range(n)]) for x in range(n)]
+    return [low for low, _ in ends], [high for _, high in ends]

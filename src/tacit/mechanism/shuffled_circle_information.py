@@ -1,0 +1,191 @@
+"""What the reports of a shuffled circle determine: J = E[v vᵀ] = 11ᵀ + q²A and its inverse, in O(d) memory.
+
+v = 1 + q(c − m) are the lifts, A is the covariance of the coverage c over seeds and positions. Averaged over all
+orders, A_xx = D(p_x) and A_xx' = K(p_x, p_x') depend on the values' parts p of the circle only.
+
+*D* has a closed form in cells (`mean_square_coverage`): m(1−m) − p/3 for a value shorter than the arc and its rest.
+
+*K.*  The chance that an arc covers two points at distance Δ is m² + 2 Σ_k w_k cos 2πkΔ, w_k = (sin πkm/πk)². From a
+point of x onwards to a point of x' lie the end of x, the beginning of x', and in between every other value y with
+probability t, independently, where t, the difference of the two keys, is uniform on [0, 1]. With e_y = e^{2πikp_y},
+
+    K(p_x, p_x') = Σ_k 2w_k Re ∫₀¹ ψ(p_x) ψ(p_x') Π_y (1 + t(e_y − 1)) dt,   ψ(p) = (e−1)/(2πikp) / (1 + t(e−1)),
+
+and t ↦ 1−t conjugates the integrand, so half the interval is enough. For every (k, t) the integrand is a product of a
+function of p_x and one of p_x': K is evaluated at few nodes (the heavy values themselves, Chebyshev points for the
+light ones) and interpolated. Frequencies beyond `_FREQUENCIES` hold a small part of A, and get the covariance that has
+their known diagonal d and Σ_x' p_x' A_xx' = 0 to first order, −p_x d_x − p_x' d_x' + Σ p² d.
+
+The sum rule.  Σ p_x c_x = m for every report, so A p = 0, exactly and frequency by frequency. `residual` is by how much
+the computed A misses it, a check that costs nothing; A is then projected, A − ρ1ᵀ − 1ρᵀ + (p·ρ)11ᵀ with ρ = Ap, so that
+J p = 1, hence J⁻¹1 = p, holds to rounding.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.exact import Floats, Integers
+from tacit.mechanism.core_tail_histogram import mean_square_coverage
+
+#: Frequencies that are computed; values longer than 1/(4 · this) are nodes of their own.
+_FREQUENCIES = 64
+#: Chebyshev points that stand for all lighter values.
+_LIGHT_NODES = 8
+#: Light values in a product are collected by classes of this width in ln p.
+_CLASS_WIDTH = 0.1
+
+_Places = NDArray[np.intp]
+
+
+@dataclass(frozen=True)
+class CircleInformation:
+    """J = diag(own) + U·core·Uᵀ by classes of values with equally many cells; made by `circle_information`.
+
+    where: `which` is the class of each value, `sizes` how many values a class has, `shares` = p, `spread` = D and
+    `own` are by class, `factors` = U, `middle` = (I + core·UᵀΔ⁻¹U)⁻¹·core of Woodbury's formula, `residual` = max |Ap|.
+    """
+
+    which: _Places
+    sizes: Floats
+    shares: Floats
+    amplitude: float
+    spread: Floats
+    own: Floats
+    factors: Floats
+    core: Floats
+    middle: Floats
+    residual: float
+
+    def solve(self, right: Floats) -> Floats:
+        """J⁻¹·right, O(d)."""
+        scaled = right / self.own[self.which]
+        sums = np.bincount(self.which, weights=scaled, minlength=len(self.sizes))
+        shift = self.factors @ (self.middle @ (self.factors.T @ sums))
+        solved: Floats = scaled - (shift / self.own)[self.which]
+        return solved
+
+    def inverse_diagonal(self) -> Floats:
+        """(J⁻¹)_xx for every value."""
+        inner = ((self.factors @ self.middle) * self.factors).sum(axis=1)
+        by_class: Floats = (1.0 - inner / self.own) / self.own
+        return by_class[self.which]
+
+    def inverse_row(self, value: int) -> Floats:
+        """(J⁻¹)_xx' of one value x, for every x'."""
+        unit = np.zeros(len(self.which))
+        unit[value] = 1.0
+        return self.solve(unit)
+
+    def coverage_covariance(self, values: _Places) -> Floats:
+        """A for some values."""
+        factors = self.factors[self.which[values]]
+        covariance = factors @ self.core @ factors.T + np.diag(self.own[self.which[values]])
+        # J less its 11ᵀ.
+        matrix: Floats = (covariance - 1.0) / self.amplitude**2
+        return matrix
+
+
+def circle_information(cells: Integers, arc: int, circle: int, amplitude: float) -> CircleInformation:
+    """J of values with `cells` = n, arcs of `arc` = L cells on M = `circle` and lifts 1 + q(c − m), q = `amplitude`.
+
+    >>> found = circle_information(np.full(50, 20), 270, 1000, 1.0)
+    >>> np.allclose(found.coverage_covariance(np.arange(2)), found.spread[0] * np.array([[1, -1 / 49], [-1 / 49, 1]]))
+    True
+    """
+    lengths, which, counts = np.unique(cells, return_inverse=True, return_counts=True)
+    p, sizes, m = lengths / circle, counts.astype(np.float64), arc / circle
+    spread = mean_square_coverage(lengths.astype(np.float64), float(arc), circle) - m**2
+    nodes, weights = _nodes(p)
+    kernel = _kernel(nodes, p, sizes, m, spread)
+    at_itself = ((weights @ kernel) * weights).sum(axis=1)
+    rule = p * (spread - at_itself) + weights @ (kernel @ (weights.T @ (sizes * p)))
+    factors = np.column_stack([np.ones(len(p)), rule, weights])
+    square = amplitude**2
+    core = np.zeros((factors.shape[1],) * 2)
+    core[0, 0] = 1.0 + square * float((sizes * p) @ rule)
+    core[0, 1] = core[1, 0] = -square
+    core[2:, 2:] = square * kernel
+    own = square * (spread - at_itself)
+    gram = factors.T @ (factors * (sizes / own)[:, None])
+    middle = np.linalg.solve(np.eye(len(core)) + core @ gram, core)
+    residual = float(np.abs(rule).max())
+    return CircleInformation(which, sizes, p, amplitude, spread, own, factors, core, middle, residual)
+
+
+def third_central_moment(p: Floats, m: float) -> Floats:
+    """E(c − m)³ of the coverage of a part `p` of the circle by an arc of `m`, in the limit of fine cells.
+
+    While the arc turns, c rises and falls evenly between lo = max(0, (m+p−1)/p) and hi = min(1, m/p), p(hi − lo) each;
+    it stays at hi for |m − p| and at lo for |1 − m − p|.
+
+    >>> third_central_moment(np.array([1e-9]), 0.25).round(6)
+    array([0.09375])
+    """
+    low, high = np.maximum(0.0, (m + p - 1) / p) - m, np.minimum(1.0, m / p) - m
+    moment: Floats = (
+        np.abs(m - p) * high**3 + np.abs(1 - m - p) * low**3 + 2 * p * (high**4 - low**4) / 4
+    )  # fmt: skip
+    return moment
+
+
+@lru_cache(maxsize=32)
+def _gauss(size: int) -> tuple[Floats, Floats]:
+    points, lengths = np.polynomial.legendre.leggauss(size)
+    return points, lengths
+
+
+def _nodes(p: Floats) -> tuple[Floats, Floats]:
+    """Where the kernel is evaluated, and the weights that carry it from there to the classes of shares `p`."""
+    light = int(np.searchsorted(p, 1 / (4 * _FREQUENCIES)))
+    if light <= _LIGHT_NODES:
+        return p, np.eye(len(p))
+    angles = (np.arange(_LIGHT_NODES) + 0.5) * np.pi / _LIGHT_NODES
+    chebyshev = p[light - 1] * (0.5 - 0.5 * np.cos(angles))
+    nodes = np.concatenate([chebyshev, p[light:]])
+    weights = np.zeros((len(p), len(nodes)))
+    weights[light:, _LIGHT_NODES:] = np.eye(len(p) - light)
+    for j, node in enumerate(chebyshev):
+        others = np.delete(chebyshev, j)
+        weights[:light, j] = np.prod((p[:light, None] - others) / (node - others), axis=1)
+    return nodes, weights
+
+
+def _kernel(nodes: Floats, p: Floats, sizes: Floats, m: float, spread: Floats) -> Floats:
+    """K between all nodes, where p, `sizes` and `spread` = D describe the values of the circle."""
+    shares, counts = _classes(p, sizes)
+    kernel = np.zeros((len(nodes), len(nodes)))
+    covered = np.zeros(len(p))
+    for k in range(1, _FREQUENCIES + 1):
+        weight = 2.0 * (np.sin(np.pi * k * m) / (np.pi * k)) ** 2
+        covered += weight * np.sinc(k * p) ** 2
+        # An even number of points never meets t = ½, where a value of length 1/2k makes a factor vanish.
+        points, lengths = _gauss(16 * (2 + 5 * k // 64))
+        t, dt = (points + 1) / 4, lengths / 4
+        turn = np.exp(2j * np.pi * k * shares) - 1.0
+        between = np.exp(counts @ np.log1p(turn[:, None] * t))
+        step = np.exp(2j * np.pi * k * nodes) - 1.0
+        psi = (step / (2j * np.pi * k * nodes))[:, None] / (1.0 + step[:, None] * t)
+        kernel += 2.0 * weight * ((psi * (between * dt)) @ psi.T).real
+    beyond = np.interp(nodes, p, spread - covered)
+    square = float(sizes @ (p**2 * (spread - covered)))
+    kernel += square - (nodes * beyond)[:, None] - nodes * beyond
+    # A heavy value that has no equal: K with an equal is not needed, and its product would leave out what is not there.
+    alone = np.isin(nodes, p[sizes == 1])
+    guess = np.interp(nodes, p, spread) * (float(sizes @ p**2) - 2 * nodes)
+    kernel[alone, alone] = guess[alone]
+    return kernel
+
+
+def _classes(p: Floats, sizes: Floats) -> tuple[Floats, Floats]:
+    """Few shares and (broken) counts with the same Σ p and Σ p² by class: light values collected, heavy ones kept."""
+    light = p < 1 / (4 * _FREQUENCIES)
+    label = np.floor(np.log(p[light]) / _CLASS_WIDTH)
+    _, which = np.unique(label, return_inverse=True)
+    first = np.bincount(which, weights=sizes[light] * p[light])
+    second = np.bincount(which, weights=sizes[light] * p[light] ** 2)
+    return np.append(second / first, p[~light]), np.append(first**2 / second, sizes[~light])

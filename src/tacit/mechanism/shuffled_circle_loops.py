@@ -1,0 +1,189 @@
+"""The compiled loops of the shuffled circle: drawing reports and adding up what they cover, O(d) for a report.
+
+Importing this module imports numba, so it is imported where it is used. Symbols as in `shuffled_circle_rule`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+import numpy as np
+
+#: Coverage is added up in units of 2^-20.
+UNIT_BITS = 20
+#: Values are looked through in runs of this many for those near an end of the arc.
+_RUN = 64
+
+_U32 = np.uint32
+
+
+@numba.njit(inline="always", cache=True)
+def _mix(number: Any) -> Any:
+    h = _U32(number)
+    h = _U32(_U32(h ^ (h >> _U32(16))) * _U32(0x7FEB352D))
+    h = _U32(_U32(h ^ (h >> _U32(15))) * _U32(0x846CA68B))
+    return _U32(h ^ (h >> _U32(16)))
+
+
+@numba.njit(inline="always", cache=True)
+def _key(value: Any, multiplier: Any, offset: Any) -> Any:
+    h = _U32(_U32(multiplier * _U32(value)) + offset)
+    return _U32(_U32(h ^ (h >> _U32(15))) * _U32(0x846CA68B))
+
+
+@numba.njit(inline="always", cache=True)
+def _seed_numbers(seed: Any) -> Any:
+    return _U32(_mix(_U32(seed) ^ _U32(0x9E3779B9)) | _U32(1)), _mix(_U32(_U32(seed) + _U32(0x51ED270B)))
+
+
+@numba.njit(parallel=True, nogil=True, cache=True)
+def draw(
+    values: Any, words: Any, cells: Any, base: Any, step: Any, cell_bits: int, seed_bits: int, choice_bits: int,
+    reports: Any,
+) -> None:  # fmt: skip
+    """`ShuffledCircleRule.draw` for arrays. Everything is computed, then chosen: no branch on an answer or a word."""
+    half, low = np.uint64(seed_bits // 2), np.uint64((1 << (seed_bits // 2)) - 1)
+    fine = np.uint64(choice_bits // 2)
+    coarse, below = np.uint64(choice_bits - choice_bits // 2), np.uint64((1 << (choice_bits // 2)) - 1)
+    to_cell, last = np.uint64(choice_bits - cell_bits), np.uint64((1 << cell_bits) - 1)
+    for i in numba.prange(len(values)):
+        x = values[i]
+        alpha, beta = words[i, 0] >> half, words[i, 1] >> half
+        seed = ((words[i, 0] & low) << half) | (words[i, 1] & low)
+        multiplier, offset = _seed_numbers(seed)
+        mine = _key(x, multiplier, offset)
+        start = _U32(0)
+        for y in range(len(cells)):
+            start = _U32(start + (cells[y] if _key(y, multiplier, offset) < mine else _U32(0)))
+        ignored = alpha < base
+        back = (np.uint64(0) if ignored else alpha - base) // step
+        size = np.uint64(cells[x])
+        # ⌊β n/2^W⌋ in two halves of β, so that no product leaves 64 bits.
+        cell = ((beta >> fine) * size + (((beta & below) * size) >> fine)) >> coarse
+        position = (beta >> to_cell) if ignored else ((np.uint64(start) + cell - back) & last)
+        reports[i] = np.int64((seed << np.uint64(cell_bits)) | position)
+
+
+@numba.njit(parallel=True, nogil=True, cache=True)
+def fold(reports: Any, weights: Any, cells: Any, arc: int, cell_bits: int, whole: Any, parts: Any) -> None:
+    """Add Σ weight·c_x over the reports to every value: values covered whole to `whole`, cut ones to `parts`, in units.
+
+    `whole` and `parts` have a row for each thread; `weights` has one entry for each report, or one for all.
+    """
+    threads = len(whole)
+    for thread in numba.prange(threads):
+        first, last = thread * len(reports) // threads, (thread + 1) * len(reports) // threads
+        _fold_part(reports, weights, first, last, cells, arc, cell_bits, whole[thread], parts[thread])
+
+
+@numba.njit(nogil=True, cache=True)
+def _fold_part(
+    reports: Any, weights: Any, first: int, last: int, cells: Any, arc: int, cell_bits: int, whole: Any, parts: Any
+) -> None:
+    """One thread's reports.
+
+    With a the value in which the arc begins and b the one in which it ends, exactly the values between their keys are
+    covered whole, going around: those with key − key_a − 1 < key_b − key_a − 1 (mod 2^32).
+    """
+    size, last_cell = len(cells), (1 << cell_bits) - 1
+    bits = 3
+    while bits < 12 and size >> (bits + 2):
+        bits += 1
+    keys, masses, near = np.empty(size, np.uint32), np.empty(1 << bits, np.uint32), np.empty(size + 1, np.int64)
+    every, nothing = len(weights) == 1, weights[0] * 0
+    for i in range(first, last):
+        weight = weights[0 if every else i]
+        begin = reports[i] & last_cell
+        end = (begin + arc) & last_cell
+        multiplier, offset = _seed_numbers(reports[i] >> cell_bits)
+        for y in range(size):
+            keys[y] = _key(y, multiplier, offset)
+        masses[:] = 0
+        for y in range(size):
+            masses[keys[y] >> _U32(32 - bits)] += cells[y]
+        slot_a, before_a = _slot(begin, masses)
+        slot_b, before_b = _slot(end, masses)
+        found = _gather(keys, slot_a, slot_b, bits, near)
+        a, before_a = _walk(begin, before_a, slot_a, keys, cells, bits, near[:found])
+        b, before_b = _walk(end, before_b, slot_b, keys, cells, bits, near[:found])
+        low, width = _U32(keys[a] + _U32(1)), _U32(_U32(keys[b] - keys[a]) - _U32(1))
+        if a != b:
+            parts[a] += weight * _units(before_a + cells[a] - begin, cells[a])
+            parts[b] += weight * _units(end - before_b, cells[b])
+        elif begin < end:  # The arc lies inside one value.
+            parts[a] += weight * _units(arc, cells[a])
+            width = _U32(0)
+        else:  # It leaves out a piece of one value only.
+            parts[a] += weight * _units(cells[a] - (begin - end), cells[a])
+        for y in range(size):
+            whole[y] += weight if _U32(keys[y] - low) < width else nothing
+
+
+@numba.njit(inline="always", cache=True)
+def _units(covered: Any, size: Any) -> Any:
+    """covered/size in units, rounded to the nearest."""
+    return ((np.int64(covered) << (UNIT_BITS + 1)) + np.int64(size)) // (2 * np.int64(size))
+
+
+@numba.njit(nogil=True, cache=True)
+def _slot(cell: Any, masses: Any) -> Any:
+    """The slot of leading key bits in which a cell lies, and the cells before that slot."""
+    slot, before = 0, 0
+    while before + masses[slot] <= cell:
+        before += masses[slot]
+        slot += 1
+    return slot, before
+
+
+@numba.njit(nogil=True, cache=True)
+def _gather(keys: Any, slot_a: int, slot_b: int, bits: int, near: Any) -> Any:
+    """Put the values of two slots into `near`, in the order of their keys, and return how many they are.
+
+    Of many values most runs have none, and finding that out is a loop without branches; `near` has room for one more.
+    """
+    found: Any = 0
+    low_a, low_b, width = _U32(slot_a << (32 - bits)), _U32(slot_b << (32 - bits)), _U32(1 << (32 - bits))
+    for start in range(0, len(keys), _RUN):
+        run = keys[start : start + _RUN]
+        some = _U32(0)
+        for j in range(len(run)):
+            some = _U32(some + (_U32(1) if _U32(run[j] - low_a) < width else _U32(0)))
+            some = _U32(some + (_U32(1) if _U32(run[j] - low_b) < width else _U32(0)))
+        if some:
+            for j in range(len(run)):
+                near[found] = start + j
+                found += (_U32(run[j] - low_a) < width) | (_U32(run[j] - low_b) < width)
+    for last in range(1, found):
+        y, place = near[last], last
+        while place and keys[near[place - 1]] > keys[y]:
+            near[place] = near[place - 1]
+            place -= 1
+        near[place] = y
+    return found
+
+
+@numba.njit(nogil=True, cache=True)
+def _walk(cell: Any, before: Any, slot: int, keys: Any, cells: Any, bits: int, near: Any) -> Any:
+    """The value on which a cell lies, of those in `slot`, and the cells before that value."""
+    at = -1
+    for place in range(len(near)):
+        y = near[place]
+        if keys[y] >> _U32(32 - bits) == slot:
+            at = y
+            if before + cells[y] > cell:
+                break
+            before += cells[y]
+    return at, before
+
+
+def fold_reports(reports: Any, weights: Any, cells: Any, arc: int, cell_bits: int) -> Any:
+    """Σ weight·c_x for every value, in units of 2^-20; without `weights` everybody counts once."""
+    threads = min(numba.get_num_threads(), max(1, len(reports)))
+    if weights is None:
+        weights, whole = np.ones(1, np.uint32), np.zeros((threads, len(cells)), np.uint32)
+        parts = np.zeros(whole.shape, np.int64)
+    else:
+        whole, parts = np.zeros((2, threads, len(cells)), weights.dtype)
+    fold(reports, weights, cells, arc, cell_bits, whole, parts)
+    return whole.sum(axis=0).astype(parts.dtype) * (1 << UNIT_BITS) + parts.sum(axis=0)

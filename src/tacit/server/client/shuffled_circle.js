@@ -1,0 +1,289 @@
+/**
+ * The mechanism `shuffled-circle`: an arc of a circle on which a public seed puts the values in a random order.
+ *
+ * Its formulas: docs/plan.md; the proof: shuffled_circle_rule.py. A report is seed · M + position, with M cells on the
+ * circle; the arc of L cells that starts there covers a part of the cells of each value. `inside` and `cells` count the
+ * values with positive prior only.
+ */
+
+import { fraction, larger, largest, least, minus, order, over, plus, smaller, sum } from "./exact.js";
+import { Audit, boundedAudit, boundedBelief, inverse } from "./levels.js";
+import { expect, integer, onlyFields } from "./read.js";
+import { SetLevels } from "./set_levels.js";
+import { StandIn } from "./stand_in.js";
+
+/** @typedef {import("./exact.js").Fraction} Fraction */
+/** @typedef {import("./index.js").RandomWords} RandomWords */
+/** @typedef {import("./levels.js").Notion} Notion */
+/** @typedef {import("./mechanism.js").Mechanism} Mechanism */
+/** @typedef {import("./prior.js").Prior} Prior */
+
+/** A report holds a seed and a position, in so many bits. */
+const REPORT_BITS = 52;
+const MAX_CELL_BITS = 30;
+const MAX_SEED_BITS = 32;
+const MAX_WORD_BITS = 64;
+const MULTIPLIER = 0x846ca68b;
+
+/** A shuffled circle for one prior. @implements {Mechanism} */
+export class ShuffledCircle {
+  static kind = "shuffled-circle";
+  kind = ShuffledCircle.kind;
+  /** Seeds and positions are too many to be listed. */
+  nPossibleReports = null;
+  #prior;
+
+  /**
+   * @param {Prior} prior
+   * @param {object} rule
+   * @param {number} rule.arc L, the cells that a report covers
+   * @param {number} rule.step how many α lead to each cell of the arc
+   * @param {number} rule.cellBits
+   * @param {number} rule.seedBits
+   * @param {number} rule.wordBits
+   */
+  constructor(prior, { arc, step, cellBits, seedBits, wordBits }) {
+    this.#prior = prior;
+    this.arc = BigInt(arc);
+    this.step = BigInt(step);
+    this.cellBits = cellBits;
+    this.seedBits = seedBits;
+    this.wordBits = wordBits;
+    /** W, the bits of a word beside the seed's. */
+    this.choiceBits = wordBits - seedBits / 2;
+    /** M, the cells of the circle. */
+    this.circle = 1n << BigInt(cellBits);
+    /** How many α of 2^W ignore the value. */
+    this.base = (1n << BigInt(this.choiceBits)) - this.arc * this.step;
+    const weights = prior.support.map((x) => prior.weights[x]);
+    /** n_x, the cells of every value, each below 2^31. */
+    this.cells = layOut(weights, this.circle);
+    const more = sum(this.cells.map((n, x) => largest([0n, BigInt(n) * prior.total - weights[x] * this.circle])));
+    /** δ = ½ Σ |n_x/M − P_x|. */
+    this.cellError = fraction(more, this.circle * prior.total);
+  }
+
+  /**
+   * The circle that a plan holds.
+   *
+   * @param {Record<string, unknown>} data
+   * @param {Prior} prior
+   * @param {string} where
+   * @param {import("./read.js").Meter} spend
+   */
+  static fromDict(data, prior, where, spend) {
+    onlyFields(data, where, ["kind", "arc", "step", "cell_bits", "seed_bits", "word_bits"]);
+    const cellBits = integer(data.cell_bits, `${where}.cell_bits`, 1, MAX_CELL_BITS);
+    const seedBits = integer(data.seed_bits, `${where}.seed_bits`, 0, MAX_SEED_BITS);
+    const wordBits = integer(data.word_bits, `${where}.word_bits`, 1, MAX_WORD_BITS);
+    const choiceBits = wordBits - seedBits / 2;
+    const circle = 2 ** cellBits;
+    const seedFits = seedBits % 2 === 0 && cellBits + seedBits <= REPORT_BITS;
+    expect(seedFits, `${where}.seed_bits`, "even, and leave a position");
+    expect(cellBits <= choiceBits && choiceBits <= REPORT_BITS, `${where}.word_bits`, "long enough, and not too long");
+    expect(prior.support.length <= circle, `${where}.cell_bits`, "enough to give every value a cell");
+    const arc = integer(data.arc, `${where}.arc`, 1, circle - 1);
+    const step = integer(data.step, `${where}.step`, 1, Number.MAX_SAFE_INTEGER);
+    expect(BigInt(arc) * BigInt(step) < 1n << BigInt(choiceBits), `${where}.step`, "small enough to leave a base");
+    spend(prior.support.length);
+    return new ShuffledCircle(prior, { arc, step, cellBits, seedBits, wordBits });
+  }
+
+  /**
+   * The randomizer of several shuffled circles.
+   *
+   * @param {readonly ShuffledCircle[]} mechanisms
+   * @param {readonly Prior[]} priors
+   */
+  static sampler(mechanisms, priors) {
+    return new ShuffledCircleSampler(mechanisms, priors);
+  }
+
+  /** The largest ratio of the likelihoods of two values, exactly. */
+  get odds() {
+    return fraction(this.base + this.step * this.circle, this.base);
+  }
+
+  /**
+   * Bounds of the lifts under every prior within total variation `radius`; `ShuffledCircleRule.lift_range` proves them.
+   *
+   * @param {Fraction} [radius]
+   */
+  liftRange(radius = fraction(0n)) {
+    const off = plus(plus(radius, this.cellError), fraction(1n, 1n << BigInt(this.choiceBits)));
+    const share = fraction(this.arc, this.circle);
+    const fewest = larger(fraction(0n), minus(share, off));
+    const most = smaller(fraction(1n), plus(share, off));
+    // M times a likelihood, of which a value has the share `covered` of its cells on the arc, or the mean of all has.
+    const mean = (/** @type {Fraction} */ covered) =>
+      fraction(this.base * covered.d + this.step * this.circle * covered.n, covered.d);
+    const highest = /** @type {Fraction} */ (over(mean(fraction(1n)), mean(fewest)));
+    const lowest = /** @type {Fraction} */ (over(mean(fraction(0n)), mean(most)));
+    return { highest, lowest };
+  }
+
+  /** Bounds of the levels; the LDP level is exact. @param {Prior} prior */
+  audit(prior) {
+    this.#checkPrior(prior);
+    const { highest, lowest } = this.liftRange();
+    return new Audit({ ...boundedAudit(prior, highest, lowest), ldp: this.odds });
+  }
+
+  /** Whether the bounds keep a promise. @param {Prior} prior @param {Notion} notion @param {Fraction} epsilon */
+  keeps(prior, notion, epsilon) {
+    return this.audit(prior).holds(notion, epsilon);
+  }
+
+  /**
+   * Bounds of the levels under every prior as far from the nominal one as the set reaches.
+   *
+   * @param {import("./prior_set.js").PriorSet} priorSet
+   */
+  setLevels(priorSet) {
+    this.#checkPrior(priorSet.prior);
+    const { highest, lowest } = this.liftRange(priorSet.radius);
+    return new SetLevels(highest, inverse(lowest));
+  }
+
+  /** A range in which a report can put the belief in value x. @param {Prior} prior @param {number} x */
+  belief(prior, x) {
+    this.#checkPrior(prior);
+    const { highest, lowest } = this.liftRange();
+    return boundedBelief(prior, x, highest, lowest);
+  }
+
+  /** @param {Prior} prior */
+  #checkPrior(prior) {
+    if (prior !== this.#prior) throw new RangeError("This mechanism was made for another prior.");
+  }
+
+  /** Whether there are such a seed and such a position. @param {number} report */
+  canSend(report) {
+    return report < 2 ** (this.seedBits + this.cellBits);
+  }
+
+  /** No report is the best guess of one value: it says how beliefs in all of them move. */
+  label() {
+    return null;
+  }
+
+  /** Pr(report | x), exactly; null for a value with prior zero. @param {number} x @param {number} report */
+  likelihood(x, report) {
+    const inside = this.#prior.support.indexOf(x);
+    if (inside < 0) return null;
+    return fraction(this.wordPairs(inside, report), 1n << BigInt(2 * this.choiceBits + this.seedBits));
+  }
+
+  /**
+   * How many pairs (α, β) of 2^2W make a value send a report once its seed is drawn.
+   *
+   * @param {number} inside
+   * @param {number} report
+   */
+  wordPairs(inside, report) {
+    const [seed, position] = [Math.floor(report / Number(this.circle)), BigInt(report) % this.circle];
+    const bits = BigInt(this.choiceBits);
+    const length = BigInt(this.cells[inside]);
+    const first = BigInt(this.start(seed, inside)) - position;
+    const below = (/** @type {bigint} */ cells) => ((cells << bits) + length - 1n) / length;
+    let onArc = 0n;
+    for (const turn of [0n, this.circle]) {
+      const begin = largest([0n, -first - turn]);
+      const end = least([length, this.arc - first - turn]);
+      if (begin < end) onArc += below(end) - below(begin);
+    }
+    return (this.base << (bits - BigInt(this.cellBits))) + this.step * onArc;
+  }
+
+  /** The cells before the first one of a value: those of smaller keys. @param {number} seed @param {number} inside */
+  start(seed, inside) {
+    const key = keyOf(seed);
+    const mine = key(inside);
+    let start = 0;
+    for (const [x, n] of this.cells.entries()) if (key(x) < mine) start += n;
+    return start;
+  }
+
+  /**
+   * The report of a value inside the support: a pure function of two words.
+   *
+   * @param {number} inside
+   * @param {readonly bigint[]} words
+   */
+  draw(inside, [first, second]) {
+    const half = BigInt(this.seedBits / 2);
+    const bits = BigInt(this.choiceBits);
+    const low = (1n << half) - 1n;
+    const seed = ((first & low) << half) | (second & low);
+    const [alpha, beta] = [first >> half, second >> half];
+    let position = beta >> (bits - BigInt(this.cellBits));
+    if (alpha >= this.base) {
+      const start = BigInt(this.start(Number(seed), inside));
+      const cell = start + ((beta * BigInt(this.cells[inside])) >> bits);
+      position = (cell - (alpha - this.base) / this.step + this.circle) % this.circle;
+    }
+    return Number((seed << BigInt(this.cellBits)) | position);
+  }
+}
+
+/** Shuffled circles with their stand-ins, ready to draw. */
+class ShuffledCircleSampler {
+  #members;
+
+  /** @param {readonly ShuffledCircle[]} mechanisms @param {readonly Prior[]} priors */
+  constructor(mechanisms, priors) {
+    this.#members = mechanisms.map((mechanism, i) => ({ mechanism, standIn: new StandIn(priors[i]) }));
+  }
+
+  /** One respondent's report. @param {number} member @param {number} x @param {RandomWords} words */
+  one(member, x, words) {
+    const { mechanism, standIn } = this.#members[member];
+    const inside = standIn.one(x, words);
+    const first = words.integer(mechanism.wordBits);
+    return mechanism.draw(inside, [first, words.integer(mechanism.wordBits)]);
+  }
+}
+
+/**
+ * Cells in proportion to the weights, at least one each, by largest remainders; earlier values win ties.
+ *
+ * A value whose share is less than a cell gets one; the others divide what is left, until every share is a cell.
+ *
+ * @param {readonly bigint[]} weights
+ * @param {bigint} cells
+ */
+export function layOut(weights, cells) {
+  const rising = [...weights.keys()].sort((a, b) => order(weights[a], weights[b]));
+  let [total, room, small] = [sum(weights), cells, 0];
+  // Without a small value the share of a cell only grows, so that one pass from the least on finds all of them.
+  for (; weights[rising[small]] * room < total; small++) {
+    total -= weights[rising[small]];
+    room -= 1n;
+  }
+  const layout = weights.map(() => 1);
+  const large = rising.slice(small).sort((a, b) => a - b);
+  for (const x of large) layout[x] = Number((weights[x] * room) / total);
+  const remainders = new Map(large.map((x) => [x, (weights[x] * room) % total]));
+  const left = Number(cells) - layout.reduce((count, n) => count + n, 0);
+  const remainder = (/** @type {number} */ x) => remainders.get(x) ?? 0n;
+  for (const x of large.sort((a, b) => order(remainder(b), remainder(a))).slice(0, left)) layout[x] += 1;
+  return layout;
+}
+
+/** The keys under a seed: on the circle the values lie in increasing order of keys. @param {number} seed */
+export function keyOf(seed) {
+  const multiplier = mix(seed ^ 0x9e3779b9) | 1;
+  const offset = mix(seed + 0x51ed270b);
+  return (/** @type {number} */ x) => {
+    const mixed = (Math.imul(multiplier, x) + offset) | 0;
+    return Math.imul(mixed ^ (mixed >>> 15), MULTIPLIER) >>> 0;
+  };
+}
+
+/** A bijection of 32-bit integers in which every bit moves every bit. @param {number} number */
+function mix(number) {
+  let h = number | 0;
+  h = Math.imul(h ^ (h >>> 16), 0x7feb352d);
+  h = Math.imul(h ^ (h >>> 15), MULTIPLIER);
+  return h ^ (h >>> 16);
+}

@@ -1,0 +1,80 @@
+/** Answers between the values, and domains as large as a country. */
+
+import assert from "node:assert/strict";
+import test from "node:test";
+import { contractText, sha256 } from "../hash.js";
+import { openPlan } from "../index.js";
+import { neighbours, rounded } from "../randomizer.js";
+import { golden, replay } from "./helpers.js";
+
+const plan = await openPlan(golden("plan_between").plan);
+
+test("a number is rounded to its neighbours in proportion", () => {
+  const knots = [0, 1, 4];
+  const words = Array.from({ length: 1024 }, (_, word) => ({ integer: () => BigInt(word) << 54n }));
+  const share = (number) => words.filter((word) => rounded(knots, number, word) === 2).length / words.length;
+  assert.deepEqual([1, 1.75, 2.5, 3.25, 4].map(share), [0, 0.25, 0.5, 0.75, 1]);
+  assert.ok(words.every((word) => rounded(knots, 0, word) === 0 && rounded(knots, 0.5, word) < 2));
+  assert.deepEqual(
+    [0, 0.5, 1, 2, 4].map((number) => neighbours(knots, number)),
+    [[0], [0, 1], [1], [1, 2], [2]],
+  );
+});
+
+test("numbers and their texts are the same answers, and the rounding takes one word first", () => {
+  assert.equal(plan.between, true);
+  assert.deepEqual(plan.neighbours("30"), ["20", "45"]);
+  assert.deepEqual(plan.neighbours(45), ["45"]);
+  const drawn = [
+    [64, String(2n ** 63n)],
+    [32, "5"],
+  ];
+  for (const value of [30, "30", "30.0", "3e1"]) {
+    const words = replay(drawn);
+    assert.equal(plan.randomize(null, value, words), plan.randomize(null, 30, replay(drawn)));
+    words.done();
+  }
+});
+
+test("what is no number of the range is refused without being told", () => {
+  for (const value of ["", " 30", "many", "0x10", "１", "101", -0.001, 100.0001, NaN, Infinity, null, undefined, {}, [30]]) {
+    for (const call of [() => plan.randomize(null, value), () => plan.neighbours(value)])
+      assert.throws(call, (error) => error instanceof RangeError && /^An answer must be .* 0 to 100\.$/.test(error.message));
+  }
+});
+
+test("a plan without it takes its own values only", async () => {
+  const odds = await openPlan(golden("plan_ldp").plan);
+  assert.equal(odds.between, false);
+  assert.throws(() => odds.randomize(null, "0.5"), RangeError);
+  assert.deepEqual(odds.neighbours("2.5"), ["2.5"]);
+  assert.equal(typeof odds.randomize(null, 2.5), "number");
+});
+
+test("a range too wide for floats is refused", async () => {
+  const { plan: data } = golden("plan_between");
+  for (const values of [
+    ["-1e308", "0", "1", "1e308"],
+    ["0", "1", "2", "1e999"],
+  ]) {
+    const wide = { ...data, domain: { ...data.domain, values } };
+    await assert.rejects(openPlan({ ...wide, hash: await sha256(contractText(wide)) }), /between/);
+  }
+});
+
+test("41,270 values are opened and randomized in a moment", async () => {
+  const { plan: known } = golden("plan_large_shuffled_circle");
+  const prior = Array.from({ length: 41_270 }, (_, x) => String(10n ** 22n / BigInt(x + 1)));
+  const values = prior.map((_, x) => `place ${x}`);
+  const [group] = known.groups;
+  const data = { ...known, domain: { numeric: false, values }, groups: [{ ...group, epsilon: "11/10", prior }] };
+  const text = JSON.stringify({ ...data, hash: await sha256(contractText(data)) });
+  const begun = performance.now();
+  const large = await openPlan(text);
+  const opened = performance.now();
+  for (let x = 0; x < 10; x++) large.randomize(null, values[x * 4000]);
+  const drawn = performance.now();
+  // About 0.3 s and 0.03 s on a small machine; the limits only catch another order of growth.
+  assert.ok(opened - begun < 5000, `opened in ${opened - begun} ms`);
+  assert.ok(drawn - opened < 1000, `ten draws in ${drawn - opened} ms`);
+});

@@ -1,0 +1,45 @@
+/** A field for a number within a range. */
+
+import { make } from "./common.js";
+
+/**
+ * Let a person enter a number from `first` to `last`, given as texts, inside `container`; `label` names the field.
+ * Returns {value() -> number or null, focus(), missing() -> what to ask for}; `changed` is called after each change.
+ */
+export function numberField(container, [first, last], { id, label, changed = () => {} }) {
+  const range = `a number from ${first} to ${last}`;
+  const hint = make("p", { id: `${id}-hint`, role: "status" });
+  const field = make("input", {
+    type: "number",
+    min: first,
+    max: last,
+    step: "any",
+    // The keypad for decimals has no minus sign.
+    inputMode: Number(first) < 0 ? "text" : "decimal",
+    enterKeyHint: "done",
+    autocomplete: "off",
+    "aria-label": label,
+    "aria-describedby": hint.id,
+    "data-testid": `${id}-number`,
+    oninput: () => judge(false),
+    onchange: () => judge(true),
+    // Scrolling the page must not change an answer.
+    onwheel: () => field.blur(),
+  });
+  const empty = () => field.value === "" && !field.validity.badInput;
+  const value = () => (!empty() && field.validity.valid ? field.valueAsNumber : null);
+  /** Mark what is wrong, but not while it is being typed. */
+  const judge = (finished) => {
+    const wrong = value() === null && !empty();
+    if (finished || !wrong) mark(wrong);
+    changed(value());
+  };
+  const mark = (wrong) => {
+    hint.className = wrong ? "error small" : "soft small";
+    hint.textContent = wrong ? `That is not ${range}.` : `Enter ${range}. Decimals are fine.`;
+    field.setAttribute("aria-invalid", String(wrong));
+  };
+  mark(false);
+  container.replaceChildren(make("div", { className: "choices" }, field, hint));
+  return { value, focus: () => field.focus(), missing: () => `Enter ${range} first.` };
+}
