@@ -46,10 +46,11 @@ screenshots: $(READY)  ## the pages with a week of simulated answers, into docs/
 figures: $(READY)  ## the paper's evaluation, published beside corrected, into out/figures
 	OPENBLAS_NUM_THREADS=1 $(BIN)/tacit reproduce --out out/figures
 
-bench: $(READY)  ## gain over the proven bound, and reports per second, beside named baselines
+bench: $(READY)  ## gains, variances and speeds beside proven bounds, goals and named baselines
 	tools/system-packages.sh wrk
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[bench]"
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/design.py
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/worth.py
 	$(BIN)/python benchmarks/perturb.py
 	$(BIN)/python benchmarks/files.py
 	$(BIN)/python benchmarks/serve.py

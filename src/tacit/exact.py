@@ -41,6 +41,8 @@ def rational(number: Number, name: str = "number") -> Fraction:
     try:
         # float() also takes numpy's floats, whose repr is not a literal.
         text = number if isinstance(number, str | Decimal) else repr(float(number))
+        if isinstance(text, str) and "_" in text:
+            raise ValueError("underscores are Python's, not people's")
         return Fraction(text)
     except (ValueError, TypeError, OverflowError) as error:
         raise ValueError(f"The {name!r} parameter must be a finite number. Got {number!r} instead.") from error

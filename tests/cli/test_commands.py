@@ -16,11 +16,13 @@ import pytest
 import typer.main
 from typer.testing import CliRunner
 
-from tacit.cli.serve import app
+from tacit.cli.everything import app
 
 from support.places import ROOT
 
-COMMANDS = typer.main.get_command(app).commands
+COMMANDS = {
+    name: command for name, command in typer.main.get_command(app).commands.items() if not hasattr(command, "commands")
+}
 SCRIPT = [sys.executable, "-m", "tacit"]
 
 PRIOR = "value,probability\nyes,0.2\nno,0.8\n"
@@ -105,7 +107,9 @@ def test_four_commands_lead_from_two_csv_files_to_an_estimate_with_an_interval()
 
 def test_the_plan_in_words_states_cost_and_promise(plan):
     text = tacit("plan", "priors.csv", "--task", "survey", "--value", "yes", "--epsilon", 1)
-    assert "0.3414" in text
+    assert "0.7676" in text
+    assert "× 1.83" in text
+    assert "by 0.03, 1.0667; by 0.1, 1.2418" in text
     assert "someone believed to be 'yes' with 20% is believed with at most 54.4% and at least 7.35%" in text
 
 
@@ -120,6 +124,10 @@ def test_plan_json():
         assert group["epsilon"] == 0.5
         assert group["levels"]["lip"] <= 0.5 + 1e-12
         assert group["mse_lower_bound"] <= group["mse"] <= group["prior_variance"]
+        assert group["aim"] == "unbiased"
+        assert group["prior_set"] is None
+        assert group["unbiased_variance_lower_bound"] <= group["unbiased_variance"] < group["ldp_unbiased_variance"]
+    assert data["level_if_prior_off"]["0.03"] < data["level_if_prior_off"]["0.1"] < 1
     assert data["plan"] == json.loads(Path("p.json").read_text())["hash"]
 
 
@@ -146,7 +154,7 @@ def test_perturb_tally_and_merge_json(reports):
 
 def test_estimate_json(reports):
     data = json.loads(tacit("estimate", "plan.json", reports, "--level", 0.9, "--by", "region", "--json"))
-    assert (data["n_reports"], data["estimator"], data["level"]) == (1000, "mmse", 0.9)
+    assert (data["n_reports"], data["estimator"], data["level"]) == (1000, "unbiased", 0.9)
     (row,) = data["estimates"]
     assert row.keys() == {"value", "estimate", "standard_error", "low", "high"}
     assert row["value"] == "yes"
@@ -155,7 +163,7 @@ def test_estimate_json(reports):
     assert check.keys() == {"group", "statistic", "p_value"}
     assert data["by"].keys() == {"north", "south"}
     assert sum(part["n_reports"] for part in data["by"].values()) == 1000
-    for estimator in ("unbiased", "mle"):
+    for estimator in ("mmse", "mle"):
         assert json.loads(tacit("estimate", "plan.json", reports, "--estimator", estimator, "--json"))["estimates"]
 
 
@@ -194,15 +202,56 @@ def test_a_histogram_of_many_values_is_planned_fast_and_printed_short():
     assert len(tacit("audit", "p.json").splitlines()) < 30
     assert len(tacit("channel", "p.json").splitlines()) < 30
     (row,) = json.loads(tacit("compare", "pages.csv", "--task", "histogram", "--epsilon", 1, "--json"))["rows"]
-    assert row["ldp"] is None
+    assert row["lip"] < 0.55 * row["ldp"]
     assert row["published"] is None
     Path("answers.csv").write_text("value\n" + "0\n7\n" * 50)
     tacit("perturb", "p.json", "answers.csv", "-o", "r.csv")
     assert "all with --json" in tacit("estimate", "p.json", "r.csv", "--html", "r.html")
     assert len(json.loads(tacit("estimate", "p.json", "r.csv", "--json"))["estimates"]) == 41_270
+    tacit("plan", "pages.csv", "--task", "histogram", "--epsilon", 1, "--aim", "mmse", "-o", "trusting.json")
+    tacit("perturb", "trusting.json", "answers.csv", "-o", "trusting.csv")
     assert "needs reports that tell all values apart" in refused(
-        "estimate", "p.json", "r.csv", "--estimator", "unbiased"
+        "estimate", "trusting.json", "trusting.csv", "--estimator", "unbiased"
     )
+    assert json.loads(tacit("estimate", "trusting.json", "trusting.csv", "--json"))["estimator"] == "mmse"
+
+
+def test_what_a_prior_is_worth_is_planned_priced_and_audited(tmp_path):
+    Path("groups.csv").write_text(GROUPS)
+    words = ["plan", "groups.csv", "--task", "survey", "--value", 1, "--epsilon", 1, "--json"]
+    exact = json.loads(tacit(*words, "-o", "exact.json"))
+    for option, kind in (("--prior-error", "ball"), ("--prior-records", "box"), ("--confidence", "box")):
+        value = {"--prior-error": "0.05", "--prior-records": 500, "--confidence": "0.95"}[option]
+        made = json.loads(tacit(*words, option, value, "-o", "set.json"))
+        assert {group["prior_set"]["kind"] for group in made["groups"]} == {kind}
+        assert [row["promise"] for row in made["price"]] == ["exact prior", "this plan", "ldp"]
+        assert [row["respondents_needed"] for row in made["price"]] == sorted(
+            row["respondents_needed"] for row in made["price"]
+        )
+        assert made["price"][0]["expected_rmse"] == pytest.approx(exact["expected_rmse"])
+        assert made["level_if_prior_off"] is None
+        audited = json.loads(tacit("audit", "set.json", "--json"))
+        assert all(0.9 < group["levels"]["lip_set"] <= 1 for group in audited["groups"])
+    assert "not several" in refused(*words, "--prior-error", 0.1, "--prior-records", 10, "-o", "set.json")
+    Path("belief.csv").write_text("group,value,probability\nyoung,0,.5\nyoung,1,.5\n")
+    (other,) = json.loads(tacit("audit", "exact.json", "--belief", "belief.csv", "--json"))["belief"]
+    assert other["group"] == "young"
+    assert other["exact"]
+    assert other["level"] > 1
+    assert "Somebody with the other beliefs" in tacit("audit", "exact.json", "--belief", "belief.csv")
+    Path("belief.csv").write_text("group,value,probability\nyoung,7,1\n")
+    assert "not one of the plan's" in run(["audit", "exact.json", "--belief", "belief.csv"]).stderr
+
+
+def test_unseen_values_are_said_and_answers_may_be_numbers():
+    Path("p.csv").write_text("value,count\n0,5\n10,3\n30,0\n")
+    ran = run(["plan", "p.csv", "--task", "sum", "--epsilon", 1, "-o", "p.json"])
+    assert "30 was never seen" in ran.stderr
+    tacit("plan", "p.csv", "--task", "sum", "--epsilon", 1, "--between", "0,50", "-o", "p.json")
+    assert json.loads(Path("p.json").read_text())["domain"]["between"] is True
+    Path("a.csv").write_text("value\n12.5\n50\n")
+    tacit("perturb", "p.json", "a.csv", "-o", "r.csv")
+    assert "two numbers" in refused("plan", "p.csv", "--task", "sum", "--epsilon", 1, "--between", "7", "-o", "p.json")
 
 
 # -- pipes ----------------------------------------------------------------------------------------------------------
@@ -302,7 +351,7 @@ def test_the_answer_is_never_in_an_error_message(plan):
 
 def test_what_cannot_be_estimated_is_refused_with_a_hint():
     Path("p.csv").write_text("value,count\na,5\nb,3\nc,2\n")
-    tacit("plan", "p.csv", "--task", "histogram", "--epsilon", 1, "--max-reports", 2, "-o", "p.json")
+    tacit("plan", "p.csv", "--task", "histogram", "--epsilon", 1, "--aim", "mmse", "--max-reports", 2, "-o", "p.json")
     assert "invertible" in refused("estimate", "p.json", "-", "--estimator", "unbiased", stdin="report\n0\n1\n")
 
 

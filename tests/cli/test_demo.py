@@ -29,7 +29,7 @@ def test_for_scripts_it_says_what_every_command_said():
     groups = len(demo.BRFSS_2020)
     assert served["stored"] == {
         "counts": served["stored"]["counts"], "keys": 600, "redemptions": 0, "refusals": 0, "settings": 1, "surveys": 1,
-        "totals": groups,
+        "totals": groups, "coverage": 0,
     }  # fmt: skip
     assert groups <= served["stored"]["counts"] <= 2 * groups
     address = urlsplit(served["surveys"][0]["dashboard"])

@@ -22,10 +22,14 @@ def blocks(language: str) -> list[str]:
 def test_the_python_example_works_by_copy_and_paste():
     (example,) = blocks("python")
     ran = subprocess.run([sys.executable, "-c", example], capture_output=True, text=True, check=True)
-    lip, ldp, *levels = ran.stdout.splitlines()
-    assert re.match(r"lip removes (\d+)% of the uncertainty, at most \1% is possible", lip)
-    assert int(re.search(r"\d+", lip)[0]) > 1.5 * int(re.search(r"\d+", ldp)[0])
-    assert "someone believed to be" in levels[-1]
+    *rows, _, worst = ran.stdout.splitlines()
+    found = [re.fullmatch(r"(.+): ([\d.]+) per respondent, at least ([\d.]+)", row) for row in rows]
+    assert [match[1] for match in found] == ["exact prior", "off by 0.1", "any belief"]
+    variances = [float(match[2]) for match in found]
+    assert variances == sorted(variances)
+    assert variances[2] > 1.5 * variances[1] > 1.5 * variances[0]
+    assert all(float(match[3]) > 0.99 * float(match[2]) - 0.01 for match in found)
+    assert "someone believed to be" in worst
 
 
 def test_every_command_of_the_readme_is_a_make_target():

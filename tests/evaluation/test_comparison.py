@@ -23,7 +23,7 @@ def test_a_mechanism_of_ones_own_is_compared_at_every_budget():
     def half_honest(prior: Prior, epsilon: Fraction) -> Channel:
         return Channel.from_matrix(prior, [[2 / 3, 1 / 6, 1 / 6], [1 / 6, 2 / 3, 1 / 6], [1 / 6, 1 / 6, 2 / 3]])
 
-    rows = compare(GROUPS, Histogram(), [2, "0.5"], own={"half": half_honest, "k-ary": k_ary_response})
+    rows = compare(GROUPS, Histogram(), [2, "0.5"], aim="mmse", own={"half": half_honest, "k-ary": k_ary_response})
     assert [row.epsilon for row in rows] == [0.5, 2]
     for row in rows:
         assert list(row.own) == ["half", "k-ary"]
@@ -50,7 +50,7 @@ def test_any_mechanism_can_be_compared_and_ours_is_ours():
             design(prior, Histogram(), epsilon, aim="mmse", method="core-tail").mechanism
         ),
     }
-    (row,) = compare(prior, Histogram(), [1], own=ours)
+    (row,) = compare(prior, Histogram(), [1], aim="mmse", own=ours)
     assert row.own["ours"][0] == pytest.approx(row.lip, rel=1e-12)
     assert row.lip_bound <= row.own["core-tail"][0] <= row.no_data
     assert row.own["core-tail"][1] <= 1 + 1e-12

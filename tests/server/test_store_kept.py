@@ -21,6 +21,7 @@ COLUMNS = {
         "id", "plan", "group_question", "public_results", "opened", "closed", "invitation_secret", "credential_key",
     },
     "counts": {"survey", "day", "group", "report", "count"},
+    "coverage": {"survey", "day", "group", "sums"},
     "totals": {"survey", "day", "group", "count"},
     "refusals": {"survey", "day", "count"},
     "keys": {"survey", "key"},
@@ -49,7 +50,7 @@ def test_the_database_has_these_columns_and_no_others(store: Store):
 def test_no_time_is_finer_than_a_day(store: Store):
     kinds = [kind for columns in columns_of(store).values() for kind in columns.values()]
     assert not [kind for kind in kinds if isinstance(kind, sa.DateTime | sa.Time | sa.Interval)]
-    assert sum(isinstance(kind, sa.Date) for kind in kinds) == 5
+    assert sum(isinstance(kind, sa.Date) for kind in kinds) == 6
     numbers = [name for columns in columns_of(store).values() for name, kind in columns.items() if is_number(kind)]
     assert set(numbers) == {"group", "report", "count"}, "a time could also hide in a number"
 
@@ -65,7 +66,7 @@ def test_the_database_adds_no_columns_that_tell_the_order_of_keys(tmp_path: Path
     opened = Store(tmp_path, days)
     opened.close()
     connection = sqlite3.connect(tmp_path / "tacit.sqlite")
-    for table in ("keys", "redemptions", "counts", "totals", "refusals"):
+    for table in ("keys", "redemptions", "counts", "coverage", "totals", "refusals"):
         with pytest.raises(sqlite3.OperationalError, match="no such column: rowid"):
             connection.execute(f"SELECT rowid FROM {table}")
     connection.close()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -21,6 +21,8 @@ from tacit.cli.app import (
     progress_bar,
 )
 
+_AIM = "Of estimates that do not use the prior (unbiased), or do, if it is right (mmse)."
+
 
 @app.command("compare", epilog="Example: tacit compare priors.csv --task survey --value yes --plot errors.png")
 def compare_command(
@@ -28,10 +30,11 @@ def compare_command(
     task: TaskOption,
     value: ValueOption = None,
     epsilons: Annotated[str, option("--epsilon", metavar="LIST", help="Budgets: 0.5,1,2")] = "0.25,0.5,1,2,4",
+    aim: Annotated[Literal["mmse", "unbiased"], option(metavar="AIM", help=_AIM)] = "unbiased",
     plot: Annotated[Path | None, option(metavar="FILE", help="Also draw it, as PNG, SVG or PDF.")] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Error against ε: LIP, LDP, the published form (with the level it really reaches), and no data."""
+    """Error against ε: LIP, LDP and the published form, with the level that it really reaches."""
     from tacit.designs import read_priors
     from tacit.designs.planning import make_task
     from tacit.evaluation import comparison
@@ -41,13 +44,13 @@ def compare_command(
         check_target(plot)
     with progress_bar("designing") as watch:
         groups = read_priors(priors)
-        rows = comparison.compare(groups, make_task(task, value or [], groups), budgets, watch)
+        rows = comparison.compare(groups, make_task(task, value or [], groups), budgets, watch, aim=aim)
     if plot is not None:
-        comparison.draw(rows, plot)
+        comparison.draw(rows, plot, aim)
     if as_json:
         print_json({"rows": [row.to_dict() for row in rows]})
     else:
-        comparison.show_rows(out, rows)
+        comparison.show_rows(out, rows, aim)
 
 
 @app.command("reproduce", epilog="Example: tacit reproduce 2 5 8 --out figures --data ../shared/data")

@@ -1,4 +1,4 @@
-"""Error against budget: LIP, LDP, the published form with the level it really reaches, and no data."""
+"""Error against budget: LIP, LDP, and the published form with the level it really reaches."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from tacit.designs import GroupPrior
 from tacit.designs.planning import ldp_comparison, uninterrupted_design
 from tacit.exact import Number, budget
 from tacit.literature import theorem3
-from tacit.mechanism import Mechanism, audit, mse
+from tacit.mechanism import Mechanism, audit, mse, unbiased_variance
+from tacit.plan import Aim
 from tacit.plan.saving import atomic
 from tacit.prior import Prior
 from tacit.show.terminal import table
@@ -23,16 +24,25 @@ from tacit.task import Task
 
 #: The published channel is a table of d × d integers, computed for comparison up to this many values.
 PUBLISHED_LIMIT = 300
+#: What the numbers are, by what they aim at.
+_WHAT = {
+    "unbiased": "Standard error of estimates that do not use the prior",
+    "mmse": "Root mean squared error of estimates that use the prior, if it is right",
+}
 _GREEN, _BLUE, _RED, _GREY = "#1b7f5c", "#3b5b92", "#b3412e", "#777777"
 
 
 #: A mechanism of one's own: from a prior and a budget to a channel or any other `Mechanism`.
 Builder = Callable[[Prior, Fraction], Mechanism]
+Measure = Callable[[Mechanism, Prior, Task], float]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """Root mean squared errors per respondent at one budget, over the groups by their shares; None where skipped.
+    """Errors per respondent at one budget, over the groups by their shares; None where skipped, ∞ where there is none.
+
+    They are standard errors of estimates that do not use the prior (aim "unbiased"), or root mean squared errors of
+    those that do, if it is right (aim "mmse"). `no_data` is the spread of the answers under the prior.
 
     `own` has, for each mechanism that was brought along, its error and the LIP level that it really reaches.
     """
@@ -62,6 +72,7 @@ def compare(
     epsilons: Sequence[Number],
     progress: Callable[[int, int | None], None] | None = None,
     *,
+    aim: Aim = "unbiased",
     own: Mapping[str, Builder] | None = None,
 ) -> list[Comparison]:
     """One row for each budget, ascending; with mechanisms of one's `own`, by name.
@@ -72,40 +83,45 @@ def compare(
     >>> [row] = compare(groups, Survey("yes"), [1], own={"coin": coin})
     >>> error, level = row.own["coin"]
     >>> round(error, 3), round(level, 3), row.lip < error
-    (0.283, 1.03, True)
+    (0.953, 1.031, True)
     """
     budgets = sorted({budget(epsilon) for epsilon in epsilons})
     if not budgets:
         raise ValueError("A comparison needs at least one budget. Got none.")
     rows = []
     for epsilon in budgets:
-        rows.append(_compare(priors, task, epsilon, own or {}))
+        rows.append(_compare(priors, task, epsilon, aim, own or {}))
         if progress is not None:
             progress(len(rows), len(budgets))
     return rows
 
 
-def _own(priors: Sequence[GroupPrior], task: Task, epsilon: Fraction, build: Builder) -> tuple[float, float]:
+def _own(
+    priors: Sequence[GroupPrior], task: Task, epsilon: Fraction, measure: Measure, build: Builder
+) -> tuple[float, float]:
     """The error of somebody's own mechanism and the level that it reaches in the worst group."""
     made = [(each, build(each.prior, epsilon)) for each in priors]
-    error = math.fsum(float(each.share) * mse(mechanism, each.prior, task) for each, mechanism in made)
+    error = math.fsum(float(each.share) * measure(mechanism, each.prior, task) for each, mechanism in made)
     return math.sqrt(error), max(audit(mechanism, each.prior).lip.epsilon for each, mechanism in made)
 
 
-def _compare(priors: Sequence[GroupPrior], task: Task, epsilon: Fraction, own: Mapping[str, Builder]) -> Comparison:
+def _compare(
+    priors: Sequence[GroupPrior], task: Task, epsilon: Fraction, aim: Aim, own: Mapping[str, Builder]
+) -> Comparison:
+    measure: Measure = mse if aim == "mmse" else unbiased_variance
     sums = dict.fromkeys(("no_data", "lip", "lip_bound", "ldp", "published"), 0.0)
     level = 0.0
     for each in priors:
         share = float(each.share)
-        found = uninterrupted_design(each.prior, task, epsilon, aim="mmse").certificate
-        ldp = ldp_comparison(each.prior, task, epsilon, "mmse")
+        found = uninterrupted_design(each.prior, task, epsilon, aim=aim).certificate
+        ldp = ldp_comparison(each.prior, task, epsilon, aim)
         sums["no_data"] += share * found.prior_variance
-        sums["lip"] += share * found.mse
-        sums["lip_bound"] += share * found.mse_lower_bound
-        sums["ldp"] += math.nan if ldp is None else share * ldp.certificate.mse
+        sums["lip"] += share * found.aimed
+        sums["lip_bound"] += share * found.aimed_lower_bound
+        sums["ldp"] += math.nan if ldp is None else share * ldp.certificate.aimed
         if len(each.prior) <= PUBLISHED_LIMIT:
             channel = theorem3(each.prior, epsilon, force=True)
-            sums["published"] += share * mse(channel, each.prior, task)
+            sums["published"] += share * measure(channel, each.prior, task)
             level = max(level, audit(channel, each.prior).lip.epsilon)
         else:
             sums["published"] = math.nan
@@ -119,13 +135,15 @@ def _compare(priors: Sequence[GroupPrior], task: Task, epsilon: Fraction, own: M
         ldp=roots["ldp"],
         published=roots["published"],
         published_level=level if known else None,
-        own={name: _own(priors, task, epsilon, build) for name, build in own.items()},
+        own={name: _own(priors, task, epsilon, measure, build) for name, build in own.items()},
     )
 
 
-def show_rows(console: Console, rows: Sequence[Comparison]) -> None:
+def show_rows(console: Console, rows: Sequence[Comparison], aim: Aim) -> None:
     """For people. The published form is marked with what it really reaches."""
-    shown = table("ε", "LIP", "proven best", "LDP", "no data", "published", "but reaches ε", left=0)
+    trusting = aim == "mmse"
+    alone = ["no data"] if trusting else []
+    shown = table("ε", "LIP", "proven best", "LDP", *alone, "published", "but reaches ε", left=0)
     for row in rows:
         style = "red" if row.published_breaks else ""
         published = (
@@ -133,12 +151,13 @@ def show_rows(console: Console, rows: Sequence[Comparison]) -> None:
             "–" if row.published_level is None else f"{math.ceil(row.published_level * 1000 - 1e-6) / 1000:.3f}",
         )
         shown.add_row(
-            f"{row.epsilon:g}", *(_cell(error) for error in (row.lip, row.lip_bound, row.ldp, row.no_data)),
+            f"{row.epsilon:g}", *(_cell(error) for error in (row.lip, row.lip_bound, row.ldp)),
+            *([_cell(row.no_data)] if trusting else []),
             *(f"[{style}]{cell}[/{style}]" if style else cell for cell in published),
         )  # fmt: skip
     console.print(shown)
     console.print(
-        "[dim]Root mean squared errors per respondent.  proven best: no LIP channel can do better.\n"
+        f"[dim]{_WHAT[aim]}, per respondent.  proven best: no LIP channel can do better.\n"
         "LDP: the best LDP channel found.[/dim]",
         soft_wrap=True,
     )
@@ -148,7 +167,7 @@ def show_rows(console: Console, rows: Sequence[Comparison]) -> None:
         console.print("[dim]–: not computed for so many values.[/dim]")
 
 
-def draw(rows: Sequence[Comparison], path: Path) -> None:
+def draw(rows: Sequence[Comparison], path: Path, aim: Aim) -> None:
     """Draw the comparison, in the format that the ending of `path` names (PNG if none)."""
     import matplotlib
 
@@ -158,22 +177,24 @@ def draw(rows: Sequence[Comparison], path: Path) -> None:
     kind = path.suffix.lstrip(".").lower() or "png"
     figure, axes = pyplot.subplots(figsize=(7.5, 4.4), layout="constrained")
     try:
-        _plot(axes, rows)
+        _plot(axes, rows, aim)
         with atomic(path) as draft:
             figure.savefig(draft, format=kind, dpi=160)
     finally:
         pyplot.close(figure)
 
 
-def _plot(axes: Any, rows: Sequence[Comparison]) -> None:
+def _plot(axes: Any, rows: Sequence[Comparison], aim: Aim) -> None:
     epsilon = [row.epsilon for row in rows]
-    axes.plot(epsilon, [row.no_data for row in rows], "--", color=_GREY, lw=1.2, label="no data, the prior alone")
+    if aim == "mmse":
+        axes.plot(epsilon, [row.no_data for row in rows], "--", color=_GREY, lw=1.2, label="no data, the prior alone")
     for name, mark, colour, label in (
         ("ldp", "s-", _BLUE, "LDP, the best found"),
         ("lip", "o-", _GREEN, "LIP, Tacit"),
         ("published", "x:", _RED, "published form, with the ε it really reaches"),
     ):
-        points = [(row.epsilon, getattr(row, name)) for row in rows if getattr(row, name) is not None]
+        found = [(row.epsilon, getattr(row, name)) for row in rows]
+        points = [(x, error) for x, error in found if error is not None and math.isfinite(error)]
         if points:
             axes.plot(*zip(*points, strict=True), mark, color=colour, ms=5, label=label)
     axes.fill_between(
@@ -191,10 +212,10 @@ def _plot(axes: Any, rows: Sequence[Comparison]) -> None:
                 f"ε = {row.published_level:.1f}", (row.epsilon, row.published), xytext=(0, -14),
                 textcoords="offset points", ha="center", fontsize=8, color=_RED,
             )  # fmt: skip
-    axes.set(xlabel="promised ε", ylabel="root mean squared error per respondent", ylim=(0, None))
+    axes.set(xlabel="promised ε", ylabel=f"{_WHAT[aim]}, per respondent", ylim=(0, None))
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(frameon=False, fontsize=8.5, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)
 
 
 def _cell(error: float | None) -> str:
-    return "–" if error is None else f"{error:.4g}"
+    return "–" if error is None else "∞" if math.isinf(error) else f"{error:.4g}"

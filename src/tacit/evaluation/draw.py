@@ -1,4 +1,7 @@
-"""Drawing a figure: published on the left, corrected on the right, one row for each panel."""
+"""Drawing a figure: published on the left, corrected on the right, one row for each panel.
+
+A figure that has nothing published shows its panels side by side.
+"""
 
 from __future__ import annotations
 
@@ -23,6 +26,7 @@ from tacit.evaluation.curves import (
 from tacit.evaluation.figure import Figure, Point, Version
 from tacit.evaluation.plane import CONTOUR
 from tacit.evaluation.simulate import SIMULATED
+from tacit.evaluation.worth import LDP, SCALAR_SIZES, SIZES, curve_of
 from tacit.plan.saving import atomic
 
 #: Colours that stay apart for colour-blind readers (Okabe and Ito), with a marker of their own for print.
@@ -40,7 +44,15 @@ _STYLES: dict[str, tuple[str, str, str]] = {
     UNARY: (_PURPLE, "P", "-"),
     CENTRAL: ("#333333", "d", "-"),
     NO_DATA: (_GREY, "", "--"),
+    LDP: (_GREY, "", "--"),
+    curve_of(SCALAR_SIZES[0], scalar=True): (_RED, "x", ":"),
+    curve_of(SCALAR_SIZES[1], scalar=True): ("#e58a6f", "+", ":"),
 }
+_BY_SIZE = (
+    ("#333333", "d", "-"), (_ORANGE, "^", "-"), (_PURPLE, "P", "-"), (_SKY, "D", "-"), (_BLUE, "s", "-"),
+    (_GREEN, "o", "-"),
+)  # fmt: skip
+_STYLES |= dict(zip(map(curve_of, SIZES), _BY_SIZE, strict=True))
 _REST = (
     (_PURPLE, "P", "-"), (_ORANGE, "^", "--"), (_SKY, "D", "-"), ("#333333", "d", "--"), (_BLUE, "h", "--"),
     (_PURPLE, "<", ":"), (_ORANGE, ">", ":"), (_SKY, "*", ":"), ("#8c564b", "p", "-"), (_LIGHT, "8", ":"),
@@ -57,14 +69,17 @@ def draw(figure: Figure, paths: Sequence[Path]) -> None:
 
     versions = [version for version in _VERSIONS if any(point.version == version for point in figure.points)]
     height = 5.4 if figure.kind == "plane" else 4.4
+    parts = [(panel, version) for panel in figure.panels for version in versions]
+    columns = min(2, len(parts))
+    rows = -(-len(parts) // columns)
     # A fixed salt and no date: the same figure is the same file.
     with matplotlib.rc_context({"svg.hashsalt": "tacit", "font.size": 9.5, "svg.fonttype": "path"}):
         canvas, grid = pyplot.subplots(
-            len(figure.panels), len(versions), squeeze=False, layout="constrained", sharey="row",
-            figsize=(5.7 * len(versions), height * len(figure.panels) + 0.5),
+            rows, columns, squeeze=False, layout="constrained", sharey="row" if len(versions) > 1 else False,
+            figsize=(5.7 * columns, height * rows + 0.5),
         )  # fmt: skip
         try:
-            _fill(canvas, grid, figure, versions)
+            _fill(canvas, list(grid.flat), figure, parts)
             for path in paths:
                 kind = path.suffix.lstrip(".")
                 metadata = {"Date": None} if kind == "svg" else {"Software": None}
@@ -74,23 +89,24 @@ def draw(figure: Figure, paths: Sequence[Path]) -> None:
             pyplot.close(canvas)
 
 
-def _fill(canvas: Any, grid: Any, figure: Figure, versions: Sequence[Version]) -> None:
+def _fill(canvas: Any, places: Sequence[Any], figure: Figure, parts: Sequence[tuple[str, Version]]) -> None:
     canvas.suptitle(figure.title, fontsize=12, fontweight="bold")
-    for row, panel in enumerate(figure.panels):
-        for column, version in enumerate(versions):
-            axes = grid[row][column]
-            points = [point for point in figure.points if point.panel == panel and point.version == version]
-            if not points:
-                axes.set_visible(False)
-                continue
-            (_plane if figure.kind == "plane" else _lines)(axes, figure, points)
-            axes.set_title(f"{version}{', ' + panel if panel else ''}", loc="left", fontsize=10)
-            axes.spines[["top", "right"]].set_visible(False)
-            axes.tick_params(labelleft=True)
-            axes.set_xlabel(figure.x_label)
-            axes.set_ylabel(figure.y_label if column == 0 else "")
-            if axes.get_legend_handles_labels()[0]:
-                axes.legend(frameon=False, fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2)
+    both = len({version for _, version in parts}) > 1
+    for place, axes in enumerate(places):
+        panel, version = parts[place] if place < len(parts) else ("", None)
+        points = [point for point in figure.points if point.panel == panel and point.version == version]
+        if not points:
+            axes.set_visible(False)
+            continue
+        (_plane if figure.kind == "plane" else _lines)(axes, figure, points)
+        # Where nothing is published, nothing needs to be called corrected.
+        axes.set_title(", ".join(filter(None, [version if both or not panel else "", panel])), loc="left", fontsize=10)
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.tick_params(labelleft=True)
+        axes.set_xlabel(figure.x_label)
+        axes.set_ylabel(figure.y_label if place % 2 == 0 else "")
+        if axes.get_legend_handles_labels()[0]:
+            axes.legend(frameon=False, fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2)
 
 
 def _lines(axes: Any, figure: Figure, points: list[Point]) -> None:

@@ -44,6 +44,7 @@ class Figure:
 
     `panels` names the parts of the figure in order; every point belongs to one of them. `epsilon` is the promised
     budget where the x-axis is not it. `kind` "plane" is a map of channels (Figure 10), not error against something.
+    `told_at` is the place of the x-axis that a short table tells, if the figure has one of its own.
     """
 
     name: str
@@ -57,6 +58,7 @@ class Figure:
     notes: tuple[str, ...] = field(default=())
     epsilon: float | None = None
     kind: Literal["lines", "plane"] = "lines"
+    told_at: float | None = None
 
     @property
     def simulated(self) -> tuple[Point, ...]:

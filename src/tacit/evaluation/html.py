@@ -98,15 +98,21 @@ def _section(folder: Path, outcome: Outcome) -> str:
 
 
 def _table(figure: Figure) -> str:
-    """The curves at one place of the x-axis: the budget nearest to 1, or the end where x is something else."""
+    """The curves at one place of the x-axis: the figure's own, the budget nearest to 1, or the end of another axis."""
     if figure.kind == "plane":
         return ""
     points = [point for point in figure.points if not point.curve.endswith(SIMULATED)]
+    wanted = 1.0 if figure.told_at is None else figure.told_at
     at = (
-        max(p.x for p in points) if figure.epsilon is not None else min((p.x for p in points), key=lambda x: abs(x - 1))
+        max(p.x for p in points)
+        if figure.epsilon is not None
+        else min((p.x for p in points), key=lambda x: abs(x - wanted))
     )
     rows = [_row(point) for point in points if point.x == at]
-    header = '<tr><th class="name">curve</th><th class="name">version</th><th>error</th><th>ε really reached</th></tr>'
+    measured = "error" if figure.told_at is None else escape(figure.y_label)
+    header = (
+        f'<tr><th class="name">curve</th><th class="name">version</th><th>{measured}</th><th>ε really reached</th></tr>'
+    )
     return (
         f'<p class="soft">At {escape(figure.x_label)} = {at:g}:</p><div class="scroll"><table>{header}{"".join(rows)}'
         "</table></div>"

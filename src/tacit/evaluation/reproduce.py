@@ -40,8 +40,9 @@ FIGURES: dict[str, tuple[str, bool]] = {
     "brfss": ("groups:brfss", True),
     "adult": ("groups:adult", True),
     "drift": ("drift:drift", True),
+    "worth": ("worth:worth", False),
 }
-_SLOW = ("8", "6a", "9b", "9a-histogram")
+_SLOW = ("worth", "8", "6a", "9b", "9a-histogram")
 _COLUMNS = [field.name for field in fields(Point)]
 
 

@@ -1,24 +1,30 @@
 """What the reports of a shuffled circle determine: J = E[v vᵀ] = 11ᵀ + q²A and its inverse, in O(d) memory.
 
 v = 1 + q(c − m) are the lifts, A is the covariance of the coverage c over seeds and positions. Averaged over all
-orders, A_xx = D(p_x) and A_xx' = K(p_x, p_x') depend on the values' parts p of the circle only.
+orders, the variance D(p) of what is covered of a piece and the covariance K(p, p') of two depend on the pieces' parts p
+of the circle only. A value is the mean of its k pieces, so that
 
-*D* has a closed form in cells (`mean_square_coverage`): m(1−m) − p/3 for a value shorter than the arc and its rest.
+    A_xx = D(p_x)/k_x + (1 − 1/k_x) K(p_x, p_x),   A_xx' = K(p_x, p_x'),   p_x = P̃_x/k_x.
+
+(The pieces of a value differ by a cell at most; of n cells in pieces of s the mean of their squares differs from s² by
+less than 1, so that all are taken as equal up to 1/s², far below the kernel's accuracy on a fine circle.)
+
+*D* has a closed form in cells (`mean_square_coverage`): m(1−m) − p/3 for a piece shorter than the arc and its rest.
 
 *K.*  The chance that an arc covers two points at distance Δ is m² + 2 Σ_k w_k cos 2πkΔ, w_k = (sin πkm/πk)². From a
-point of x onwards to a point of x' lie the end of x, the beginning of x', and in between every other value y with
+point of x onwards to a point of x' lie the end of x, the beginning of x', and in between every other piece y with
 probability t, independently, where t, the difference of the two keys, is uniform on [0, 1]. With e_y = e^{2πikp_y},
 
     K(p_x, p_x') = Σ_k 2w_k Re ∫₀¹ ψ(p_x) ψ(p_x') Π_y (1 + t(e_y − 1)) dt,   ψ(p) = (e−1)/(2πikp) / (1 + t(e−1)),
 
 and t ↦ 1−t conjugates the integrand, so half the interval is enough. For every (k, t) the integrand is a product of a
-function of p_x and one of p_x': K is evaluated at few nodes (the heavy values themselves, Chebyshev points for the
-light ones) and interpolated. Frequencies beyond `_FREQUENCIES` hold a small part of A, and get the covariance that has
+function of p_x and one of p_x': K is evaluated at few nodes (the heavy pieces themselves, Chebyshev points for the
+light ones) and interpolated. If all pieces are equal, K = −D/(their number − 1) by the sum rule, also on coarse circles. Frequencies beyond `_FREQUENCIES` hold a small part of A, and get the covariance that has
 their known diagonal d and Σ_x' p_x' A_xx' = 0 to first order, −p_x d_x − p_x' d_x' + Σ p² d.
 
-The sum rule.  Σ p_x c_x = m for every report, so A p = 0, exactly and frequency by frequency. `residual` is by how much
-the computed A misses it, a check that costs nothing; A is then projected, A − ρ1ᵀ − 1ρᵀ + (p·ρ)11ᵀ with ρ = Ap, so that
-J p = 1, hence J⁻¹1 = p, holds to rounding.
+The sum rule.  Σ P̃_x c_x = m for every report, so A P̃ = 0, exactly and frequency by frequency. `residual` is by how much
+the computed A misses it, a check that costs nothing; A is then projected, A − ρ1ᵀ − 1ρᵀ + (P̃·ρ)11ᵀ with ρ = AP̃,
+so that J P̃ = 1, hence J⁻¹1 = P̃, holds to rounding.
 """
 
 from __future__ import annotations
@@ -32,11 +38,11 @@ from numpy.typing import NDArray
 from tacit.exact import Floats, Integers
 from tacit.mechanism.core_tail_histogram import mean_square_coverage
 
-#: Frequencies that are computed; values longer than 1/(4 · this) are nodes of their own.
+#: Frequencies that are computed; pieces longer than 1/(4 · this) are nodes of their own.
 _FREQUENCIES = 64
-#: Chebyshev points that stand for all lighter values.
+#: Chebyshev points that stand for all lighter pieces.
 _LIGHT_NODES = 8
-#: Light values in a product are collected by classes of this width in ln p.
+#: Light pieces in a product are collected by classes of this width in ln p.
 _CLASS_WIDTH = 0.1
 
 _Places = NDArray[np.intp]
@@ -46,8 +52,8 @@ _Places = NDArray[np.intp]
 class CircleInformation:
     """J = diag(own) + U·core·Uᵀ by classes of values with equally many cells; made by `circle_information`.
 
-    where: `which` is the class of each value, `sizes` how many values a class has, `shares` = p, `spread` = D and
-    `own` are by class, `factors` = U, `middle` = (I + core·UᵀΔ⁻¹U)⁻¹·core of Woodbury's formula, `residual` = max |Ap|.
+    where: `which` is the class of each value, `sizes` how many values a class has, `shares` = P̃, `spread` = A_xx and
+    `own` are by class, `factors` = U, `middle` = (I + core·UᵀΔ⁻¹U)⁻¹·core of Woodbury's formula, `residual` = max |AP̃|.
     """
 
     which: _Places
@@ -68,6 +74,13 @@ class CircleInformation:
         shift = self.factors @ (self.middle @ (self.factors.T @ sums))
         solved: Floats = scaled - (shift / self.own)[self.which]
         return solved
+
+    def multiply(self, right: Floats) -> Floats:
+        """J·right, O(d)."""
+        sums = np.bincount(self.which, weights=right, minlength=len(self.sizes))
+        shift = self.factors @ (self.core @ (self.factors.T @ sums))
+        product: Floats = self.own[self.which] * right + shift[self.which]
+        return product
 
     def inverse_diagonal(self) -> Floats:
         """(J⁻¹)_xx for every value."""
@@ -90,46 +103,56 @@ class CircleInformation:
         return matrix
 
 
-def circle_information(cells: Integers, arc: int, circle: int, amplitude: float) -> CircleInformation:
-    """J of values with `cells` = n, arcs of `arc` = L cells on M = `circle` and lifts 1 + q(c − m), q = `amplitude`.
+def circle_information(
+    cells: Integers, pieces: Integers, arc: int, circle: int, amplitude: float
+) -> CircleInformation:
+    """J of values with `cells` = n in `pieces` = k, arcs of `arc` = L cells on M = `circle`, lifts 1 + q(c − m).
 
-    >>> found = circle_information(np.full(50, 20), 270, 1000, 1.0)
+    Values with equally many cells must be cut into equally many pieces.
+
+    >>> found = circle_information(np.full(50, 20), np.ones(50), 270, 1000, amplitude=1.0)
     >>> np.allclose(found.coverage_covariance(np.arange(2)), found.spread[0] * np.array([[1, -1 / 49], [-1 / 49, 1]]))
     True
     """
-    lengths, which, counts = np.unique(cells, return_inverse=True, return_counts=True)
-    p, sizes, m = lengths / circle, counts.astype(np.float64), arc / circle
-    spread = mean_square_coverage(lengths.astype(np.float64), float(arc), circle) - m**2
+    lengths, one, which, counts = np.unique(cells, return_index=True, return_inverse=True, return_counts=True)
+    sizes, k, m = counts.astype(np.float64), np.asarray(pieces, np.float64)[one], arc / circle
+    piece_cells, piece = np.unique(lengths / k, return_inverse=True)
+    p, n_pieces = piece_cells / circle, np.bincount(piece, weights=sizes * k)
+    spread = mean_square_coverage(piece_cells, float(arc), circle) - m**2
     nodes, weights = _nodes(p)
-    kernel = _kernel(nodes, p, sizes, m, spread)
+    kernel = _kernel(nodes, p, n_pieces, m, spread)
     at_itself = ((weights @ kernel) * weights).sum(axis=1)
-    rule = p * (spread - at_itself) + weights @ (kernel @ (weights.T @ (sizes * p)))
-    factors = np.column_stack([np.ones(len(p)), rule, weights])
+    rule = p * (spread - at_itself) + weights @ (kernel @ (weights.T @ (n_pieces * p)))
+    factors = np.column_stack([np.ones(len(p)), rule, weights])[piece]
     square = amplitude**2
     core = np.zeros((factors.shape[1],) * 2)
-    core[0, 0] = 1.0 + square * float((sizes * p) @ rule)
+    core[0, 0] = 1.0 + square * float((n_pieces * p) @ rule)
     core[0, 1] = core[1, 0] = -square
     core[2:, 2:] = square * kernel
-    own = square * (spread - at_itself)
-    gram = factors.T @ (factors * (sizes / own)[:, None])
+    own = (spread - at_itself)[piece] / k
+    gram = factors.T @ (factors * (sizes / (square * own))[:, None])
     middle = np.linalg.solve(np.eye(len(core)) + core @ gram, core)
     residual = float(np.abs(rule).max())
-    return CircleInformation(which, sizes, p, amplitude, spread, own, factors, core, middle, residual)
+    return CircleInformation(
+        which, sizes, lengths / circle, amplitude, own + at_itself[piece], square * own, factors, core, middle, residual
+    )
 
 
-def third_central_moment(p: Floats, m: float) -> Floats:
-    """E(c − m)³ of the coverage of a part `p` of the circle by an arc of `m`, in the limit of fine cells.
+def third_central_moment(cells: Integers, arc: int, circle: int) -> Floats:
+    """E(c − m)³ of the coverage of `cells` = n cells in one piece by an arc of L = `arc` out of M = `circle` cells.
 
-    While the arc turns, c rises and falls evenly between lo = max(0, (m+p−1)/p) and hi = min(1, m/p), p(hi − lo) each;
-    it stays at hi for |m − p| and at lo for |1 − m − p|.
+    While the arc turns, c rises and falls evenly, by 1/n, between lo = max(0, n+L−M)/n and hi = min(n, L)/n; it stays
+    at hi for |n − L| + 1 positions and at lo for |M − n − L| + 1. With both less m, by Euler and Maclaurin,
 
-    >>> third_central_moment(np.array([1e-9]), 0.25).round(6)
-    array([0.09375])
+        M E(c − m)³ = |n − L| hi³ + |M − n − L| lo³ + n(hi⁴ − lo⁴)/2 + (hi² − lo²)/2n.
+
+    >>> third_central_moment(np.array([1, 2]), 1, 4).tolist()
+    [0.09375, 0.0]
     """
-    low, high = np.maximum(0.0, (m + p - 1) / p) - m, np.minimum(1.0, m / p) - m
-    moment: Floats = (
-        np.abs(m - p) * high**3 + np.abs(1 - m - p) * low**3 + 2 * p * (high**4 - low**4) / 4
-    )  # fmt: skip
+    n, m = cells.astype(np.float64), arc / circle
+    low, high = np.maximum(0.0, n + arc - circle) / n - m, np.minimum(n, arc) / n - m
+    stays = np.abs(n - arc) * high**3 + np.abs(circle - n - arc) * low**3
+    moment: Floats = (stays + n * (high**4 - low**4) / 2 + (high**2 - low**2) / (2 * n)) / circle
     return moment
 
 
@@ -156,14 +179,16 @@ def _nodes(p: Floats) -> tuple[Floats, Floats]:
 
 
 def _kernel(nodes: Floats, p: Floats, sizes: Floats, m: float, spread: Floats) -> Floats:
-    """K between all nodes, where p, `sizes` and `spread` = D describe the values of the circle."""
+    """K between all nodes, where p, `sizes` and `spread` = D describe the pieces on the circle."""
+    if len(p) == 1 and sizes[0] > 1:
+        return np.array([[-spread[0] / (sizes[0] - 1)]])
     shares, counts = _classes(p, sizes)
     kernel = np.zeros((len(nodes), len(nodes)))
     covered = np.zeros(len(p))
     for k in range(1, _FREQUENCIES + 1):
         weight = 2.0 * (np.sin(np.pi * k * m) / (np.pi * k)) ** 2
         covered += weight * np.sinc(k * p) ** 2
-        # An even number of points never meets t = ½, where a value of length 1/2k makes a factor vanish.
+        # An even number of points never meets t = ½, where a piece of length 1/2k makes a factor vanish.
         points, lengths = _gauss(16 * (2 + 5 * k // 64))
         t, dt = (points + 1) / 4, lengths / 4
         turn = np.exp(2j * np.pi * k * shares) - 1.0
@@ -174,7 +199,7 @@ def _kernel(nodes: Floats, p: Floats, sizes: Floats, m: float, spread: Floats) -
     beyond = np.interp(nodes, p, spread - covered)
     square = float(sizes @ (p**2 * (spread - covered)))
     kernel += square - (nodes * beyond)[:, None] - nodes * beyond
-    # A heavy value that has no equal: K with an equal is not needed, and its product would leave out what is not there.
+    # A heavy piece that has no equal: K with an equal is not needed, and its product would leave out what is not there.
     alone = np.isin(nodes, p[sizes == 1])
     guess = np.interp(nodes, p, spread) * (float(sizes @ p**2) - 2 * nodes)
     kernel[alone, alone] = guess[alone]
@@ -182,7 +207,7 @@ def _kernel(nodes: Floats, p: Floats, sizes: Floats, m: float, spread: Floats) -
 
 
 def _classes(p: Floats, sizes: Floats) -> tuple[Floats, Floats]:
-    """Few shares and (broken) counts with the same Σ p and Σ p² by class: light values collected, heavy ones kept."""
+    """Few shares and (broken) counts with the same Σ p and Σ p² by class: light pieces collected, heavy ones kept."""
     light = p < 1 / (4 * _FREQUENCIES)
     label = np.floor(np.log(p[light]) / _CLASS_WIDTH)
     _, which = np.unique(label, return_inverse=True)

@@ -10,9 +10,7 @@ from typing import Any
 import numba
 import numpy as np
 
-#: Coverage is added up in units of 2^-20.
-UNIT_BITS = 20
-#: Values are looked through in runs of this many for those near an end of the arc.
+#: Pieces are looked through in runs of this many for those near an end of the arc.
 _RUN = 64
 
 _U32 = np.uint32
@@ -37,53 +35,66 @@ def _seed_numbers(seed: Any) -> Any:
     return _U32(_mix(_U32(seed) ^ _U32(0x9E3779B9)) | _U32(1)), _mix(_U32(_U32(seed) + _U32(0x51ED270B)))
 
 
+@numba.njit(inline="always", cache=True)
+def _part(word: Any, size: Any, fine: Any, coarse: Any, below: Any) -> Any:
+    """⌊word·size/2^W⌋ in two halves of the word, so that no product leaves 64 bits."""
+    return ((word >> fine) * size + (((word & below) * size) >> fine)) >> coarse
+
+
 @numba.njit(parallel=True, nogil=True, cache=True)
 def draw(
-    values: Any, words: Any, cells: Any, base: Any, step: Any, cell_bits: int, seed_bits: int, choice_bits: int,
-    reports: Any,
+    values: Any, words: Any, sizes: Any, counts: Any, first_pieces: Any, offsets: Any, cells: Any, base: Any, step: Any,
+    circle: Any, cell_bits: int, seed_bits: int, choice_bits: int, reports: Any,
 ) -> None:  # fmt: skip
-    """`ShuffledCircleRule.draw` for arrays. Everything is computed, then chosen: no branch on an answer or a word."""
+    """`ShuffledCircleRule.draw` for arrays. Everything is computed, then chosen: no branch on an answer or a word.
+
+    Of every value: `sizes` = n, `counts` = k, `first_pieces`; of every piece: `offsets`, `cells`.
+    """
     half, low = np.uint64(seed_bits // 2), np.uint64((1 << (seed_bits // 2)) - 1)
     fine = np.uint64(choice_bits // 2)
     coarse, below = np.uint64(choice_bits - choice_bits // 2), np.uint64((1 << (choice_bits // 2)) - 1)
-    to_cell, last = np.uint64(choice_bits - cell_bits), np.uint64((1 << cell_bits) - 1)
     for i in numba.prange(len(values)):
         x = values[i]
         alpha, beta = words[i, 0] >> half, words[i, 1] >> half
         seed = ((words[i, 0] & low) << half) | (words[i, 1] & low)
         multiplier, offset = _seed_numbers(seed)
-        mine = _key(x, multiplier, offset)
+        cell = _part(beta, sizes[x], fine, coarse, below)
+        piece = first_pieces[x] + np.int64(((cell + np.uint64(1)) * counts[x] - np.uint64(1)) // sizes[x])
+        mine = _key(piece, multiplier, offset)
         start = _U32(0)
         for y in range(len(cells)):
             start = _U32(start + (cells[y] if _key(y, multiplier, offset) < mine else _U32(0)))
         ignored = alpha < base
         back = (np.uint64(0) if ignored else alpha - base) // step
-        size = np.uint64(cells[x])
-        # ⌊β n/2^W⌋ in two halves of β, so that no product leaves 64 bits.
-        cell = ((beta >> fine) * size + (((beta & below) * size) >> fine)) >> coarse
-        position = (beta >> to_cell) if ignored else ((np.uint64(start) + cell - back) & last)
+        place = np.uint64(start) + cell - offsets[piece] + (circle - back)
+        place = place - (circle if place >= circle else np.uint64(0))
+        position = _part(beta, circle, fine, coarse, below) if ignored else place
         reports[i] = np.int64((seed << np.uint64(cell_bits)) | position)
 
 
 @numba.njit(parallel=True, nogil=True, cache=True)
-def fold(reports: Any, weights: Any, cells: Any, arc: int, cell_bits: int, whole: Any, parts: Any) -> None:
-    """Add Σ weight·c_x over the reports to every value: values covered whole to `whole`, cut ones to `parts`, in units.
+def fold(
+    reports: Any, weights: Any, cells: Any, units: Any, arc: int, circle: int, cell_bits: int, whole: Any, parts: Any
+) -> None:
+    """Add up what the reports cover of every piece: `whole` counts the times, `parts` has the cut ones, in `units`.
 
     `whole` and `parts` have a row for each thread; `weights` has one entry for each report, or one for all.
     """
     threads = len(whole)
     for thread in numba.prange(threads):
         first, last = thread * len(reports) // threads, (thread + 1) * len(reports) // threads
-        _fold_part(reports, weights, first, last, cells, arc, cell_bits, whole[thread], parts[thread])
+        own = whole[thread], parts[thread]
+        _fold_part(reports, weights, first, last, cells, units, arc, circle, cell_bits, *own)
 
 
 @numba.njit(nogil=True, cache=True)
 def _fold_part(
-    reports: Any, weights: Any, first: int, last: int, cells: Any, arc: int, cell_bits: int, whole: Any, parts: Any
-) -> None:
+    reports: Any, weights: Any, first: int, last: int, cells: Any, units: Any, arc: int, circle: int, cell_bits: int,
+    whole: Any, parts: Any,
+) -> None:  # fmt: skip
     """One thread's reports.
 
-    With a the value in which the arc begins and b the one in which it ends, exactly the values between their keys are
+    With a the piece in which the arc begins and b the one in which it ends, exactly the pieces between their keys are
     covered whole, going around: those with key − key_a − 1 < key_b − key_a − 1 (mod 2^32).
     """
     size, last_cell = len(cells), (1 << cell_bits) - 1
@@ -95,7 +106,8 @@ def _fold_part(
     for i in range(first, last):
         weight = weights[0 if every else i]
         begin = reports[i] & last_cell
-        end = (begin + arc) & last_cell
+        end = begin + arc
+        end -= circle if end >= circle else 0
         multiplier, offset = _seed_numbers(reports[i] >> cell_bits)
         for y in range(size):
             keys[y] = _key(y, multiplier, offset)
@@ -109,21 +121,21 @@ def _fold_part(
         b, before_b = _walk(end, before_b, slot_b, keys, cells, bits, near[:found])
         low, width = _U32(keys[a] + _U32(1)), _U32(_U32(keys[b] - keys[a]) - _U32(1))
         if a != b:
-            parts[a] += weight * _units(before_a + cells[a] - begin, cells[a])
-            parts[b] += weight * _units(end - before_b, cells[b])
-        elif begin < end:  # The arc lies inside one value.
-            parts[a] += weight * _units(arc, cells[a])
+            parts[a] += weight * _units(before_a + cells[a] - begin, cells[a], units[a])
+            parts[b] += weight * _units(end - before_b, cells[b], units[b])
+        elif begin < end:  # The arc lies inside one piece.
+            parts[a] += weight * _units(arc, cells[a], units[a])
             width = _U32(0)
-        else:  # It leaves out a piece of one value only.
-            parts[a] += weight * _units(cells[a] - (begin - end), cells[a])
+        else:  # It leaves out a part of one piece only.
+            parts[a] += weight * _units(cells[a] - (begin - end), cells[a], units[a])
         for y in range(size):
             whole[y] += weight if _U32(keys[y] - low) < width else nothing
 
 
 @numba.njit(inline="always", cache=True)
-def _units(covered: Any, size: Any) -> Any:
-    """covered/size in units, rounded to the nearest."""
-    return ((np.int64(covered) << (UNIT_BITS + 1)) + np.int64(size)) // (2 * np.int64(size))
+def _units(covered: Any, size: Any, units: Any) -> Any:
+    """covered/size of a piece's units, rounded to the nearest."""
+    return (2 * np.int64(covered) * units + np.int64(size)) // (2 * np.int64(size))
 
 
 @numba.njit(nogil=True, cache=True)
@@ -138,9 +150,9 @@ def _slot(cell: Any, masses: Any) -> Any:
 
 @numba.njit(nogil=True, cache=True)
 def _gather(keys: Any, slot_a: int, slot_b: int, bits: int, near: Any) -> Any:
-    """Put the values of two slots into `near`, in the order of their keys, and return how many they are.
+    """Put the pieces of two slots into `near`, in the order of their keys, and return how many they are.
 
-    Of many values most runs have none, and finding that out is a loop without branches; `near` has room for one more.
+    Of many pieces most runs have none, and finding that out is a loop without branches; `near` has room for one more.
     """
     found: Any = 0
     low_a, low_b, width = _U32(slot_a << (32 - bits)), _U32(slot_b << (32 - bits)), _U32(1 << (32 - bits))
@@ -165,7 +177,7 @@ def _gather(keys: Any, slot_a: int, slot_b: int, bits: int, near: Any) -> Any:
 
 @numba.njit(nogil=True, cache=True)
 def _walk(cell: Any, before: Any, slot: int, keys: Any, cells: Any, bits: int, near: Any) -> Any:
-    """The value on which a cell lies, of those in `slot`, and the cells before that value."""
+    """The piece on which a cell lies, of those in `slot`, and the cells before that piece."""
     at = -1
     for place in range(len(near)):
         y = near[place]
@@ -177,13 +189,13 @@ def _walk(cell: Any, before: Any, slot: int, keys: Any, cells: Any, bits: int, n
     return at, before
 
 
-def fold_reports(reports: Any, weights: Any, cells: Any, arc: int, cell_bits: int) -> Any:
-    """Σ weight·c_x for every value, in units of 2^-20; without `weights` everybody counts once."""
+def fold_reports(reports: Any, weights: Any, cells: Any, units: Any, arc: int, circle: int, cell_bits: int) -> Any:
+    """Σ weight·coverage for every piece, in its `units`; without `weights` everybody counts once."""
     threads = min(numba.get_num_threads(), max(1, len(reports)))
     if weights is None:
         weights, whole = np.ones(1, np.uint32), np.zeros((threads, len(cells)), np.uint32)
         parts = np.zeros(whole.shape, np.int64)
     else:
         whole, parts = np.zeros((2, threads, len(cells)), weights.dtype)
-    fold(reports, weights, cells, arc, cell_bits, whole, parts)
-    return whole.sum(axis=0).astype(parts.dtype) * (1 << UNIT_BITS) + parts.sum(axis=0)
+    fold(reports, weights, cells, units, arc, circle, cell_bits, whole, parts)
+    return whole.sum(axis=0).astype(parts.dtype) * units + parts.sum(axis=0)

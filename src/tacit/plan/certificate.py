@@ -44,6 +44,13 @@ class Certificate:
         return self.mse if self.aim == "mmse" else self.unbiased_variance
 
     @property
+    def aimed_for_participants(self) -> float:
+        """The same for the total of those who take part: an unbiased variance without the spread of the answers, which
+        is part of it where the respondents stand for a population.
+        """
+        return self.mse if self.aim == "mmse" else max(0.0, self.unbiased_variance - self.prior_variance)
+
+    @property
     def aimed_lower_bound(self) -> float:
         """No channel under the same promise has less."""
         return self.mse_lower_bound if self.aim == "mmse" else self.unbiased_variance_lower_bound

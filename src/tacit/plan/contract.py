@@ -26,7 +26,7 @@ from tacit.task import Histogram, Sum, Survey, Task, WeightedSum, prior_variance
 
 FORMAT = 1
 #: The errors per respondent that a certificate states.
-ErrorField = Literal["aimed", "ldp_aimed", "prior_variance"]
+ErrorField = Literal["aimed", "aimed_for_participants", "ldp_aimed", "prior_variance"]
 #: Derived fields: they are verified against the contract, not part of it, so the hash leaves them out.
 _DERIVED = ("certificate", "levels")
 #: Derived numbers are floats: two machines may differ by this share.

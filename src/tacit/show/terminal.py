@@ -88,6 +88,7 @@ def plan_summary(plan: Plan, shares: Sequence[Fraction], respondents: int, exact
         "level_if_prior_off": _levels_off(plan),
         "respondents": respondents,
         "expected_rmse": ours,
+        "expected_rmse_participants": plan.expected_rmse(shares, respondents, "aimed_for_participants"),
         "rmse_without_reports": plan.expected_rmse(shares, respondents, "prior_variance"),
     }
 
@@ -137,7 +138,8 @@ def print_plan(console: Console, plan: Plan, summary: dict[str, Any], path: str)
         alone = significant(summary["rmse_without_reports"])
         told += f"if the prior is exactly right; guessing from it alone, by ±{alone}.\n"
     else:
-        told += "(one standard error).\n"
+        alone = significant(summary["expected_rmse_participants"])
+        told += f"(one standard error) for the population they stand for, by ±{alone} for themselves.\n"
     people = f"With {summary['respondents']:,} respondents the estimated {what} expected to be off by "
     console.print(people + told, soft_wrap=True)
     print_promises(console, plan)

@@ -1,0 +1,83 @@
+"""Sums by random rounding to knots: unbiased for every answer, close to the best, private also between the values."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from tacit import Prior, Sum, WeightedSum, audit, design, verify
+from tacit.designs.knots import rounded_to
+from tacit.mechanism.table_reading import unbiased_weights
+from tacit.prior import Ball
+
+UNIFORM = Prior.uniform(100)
+ZIPF = Prior(range(100), [Fraction(10**6, k + 1) for k in range(100)])
+BELL = Prior(range(60), [round(10**6 * math.exp(-(((k - 30) / 12) ** 2) / 2)) for k in range(60)])
+
+
+def linear_ldp_variance(prior: Prior, epsilon: float) -> float:
+    """Answers rounded at random to the two ends, and randomized response on those: the best linear LDP mechanism.
+
+    Its estimate takes two values ±B around the middle, B = (width/2)(E+1)/(E−1), whatever the answer.
+    """
+    low, high = prior.numbers.min(), prior.numbers.max()
+    e = math.exp(epsilon)
+    return ((high - low) / 2 * (e + 1) / (e - 1)) ** 2 - (prior.probabilities @ prior.numbers - (low + high) / 2) ** 2
+
+
+@pytest.mark.parametrize(
+    ("prior", "epsilon", "known"),
+    [(UNIFORM, 1, 3298), (UNIFORM, 2, 1187), (ZIPF, 1, 5999), (ZIPF, 2, 1242), (BELL, 1, 1172), (BELL, 2, 288)],
+)
+def test_the_variance_is_the_known_one_and_proved_to_be_near_the_best(prior, epsilon, known):
+    found = design(prior, Sum(), epsilon)
+    certificate = found.certificate
+    assert certificate.unbiased_variance == pytest.approx(known, rel=2e-3)
+    assert 0.8 * known < certificate.unbiased_variance_lower_bound < known
+    assert verify(found).holds
+    assert audit(found.channel, prior).lip.holds(Fraction(epsilon))
+
+
+@pytest.mark.parametrize("prior", [UNIFORM, ZIPF, BELL], ids=["uniform", "zipf", "bell"])
+def test_a_sum_needs_at_most_six_tenths_of_the_respondents_of_linear_ldp(prior):
+    assert design(prior, Sum(), 1).certificate.unbiased_variance <= 0.6 * linear_ldp_variance(prior, 1)
+    # The named wrong answer: rounding all to the two ends, which is what linear LDP does, with the whole budget for LDP.
+    ends = design(prior, Sum(), 1, notion="ldp").certificate.unbiased_variance
+    assert ends > 0.6 * linear_ldp_variance(prior, 1)
+
+
+@pytest.mark.parametrize("task", [Sum(), WeightedSum(3, 1)])
+def test_the_weights_of_reports_are_unbiased_for_every_answer(task):
+    found = design(BELL, task, 1)
+    t = unbiased_weights(found.channel, BELL, BELL.numbers[:, None])[:, 0]
+    assert found.channel.matrix @ t == pytest.approx(BELL.numbers, abs=1e-6)
+    # Rounding to the nearer knot instead would not be.
+    knots = rounded_to(BELL, (Fraction(0), Fraction(30), Fraction(59)))
+    nearest = np.array([0, 30, 59])[np.argmax(knots.weights, axis=1)]
+    assert np.abs(nearest - BELL.numbers).max() > 10
+
+
+def test_the_knots_induce_their_prior_exactly():
+    knots = rounded_to(Prior.of({0: 1, 1: 2, 4: 1}), (Fraction(0), Fraction(4)))
+    assert knots.prior.probability(4) == Fraction(3, 8)
+    assert knots.weights.tolist() == [[1, 0], [0.75, 0.25], [0, 1]]
+    with pytest.raises(ValueError, match="must hold all values"):
+        rounded_to(Prior.of({0: 1, 5: 1}), (Fraction(0), Fraction(4)))
+
+
+def test_a_set_of_priors_costs_more_than_the_prior_and_less_than_ldp():
+    exact, near, far, ldp = (
+        design(BELL, Sum(), 1, **how).certificate.unbiased_variance
+        for how in ({}, {"prior_set": Ball(BELL, "0.03")}, {"prior_set": Ball(BELL, "0.1")}, {"notion": "ldp"})
+    )
+    assert exact < near < far < ldp
+
+
+def test_thousands_of_numbers_are_planned_with_few_reports():
+    many = Prior(range(3000), [10**6 // (k + 1) + 1 for k in range(3000)])
+    found = design(many, Sum(), 2)
+    assert found.channel.n_possible_reports < 100
+    assert verify(found).holds

@@ -1,0 +1,122 @@
+"""What a prior file may say: distributions, percentages, counts, zeros, names; and what it is worth."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from tacit import GroupPrior, Prior, read_priors
+from tacit.designs import Worth
+
+
+def read(tmp_path: Path, text: str, **options) -> list[GroupPrior]:
+    path = tmp_path / "priors.csv"
+    path.write_text(text, encoding="utf-8")
+    return read_priors(path, **options)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("value,probability\na,.4\nb,.4\n", "sum to 1 .*They sum to 0.8"),
+        ("group,value,probability\nx,a,1.4\nx,b,.6\n", "group 'x' must sum to 1"),
+        ("group,value,probability\nx,yes,.2\nx,no,.8\ny,yes,.2\n", "group 'y'.*They sum to 0.2"),
+        ("value,probability,count\na,.4,1\nb,.6,1\n", "line 2: 'probability' and 'count' of the prior disagree"),
+        ("value,probability\na,0.5\na,0.5\n", "stands twice"),
+        ("value,count\na,-1\nb,2\n", "must not be negative"),
+        ("value,count\na,1_0\nb,2\n", "must be a number"),
+    ],
+)
+def test_what_is_no_distribution_is_refused_and_the_group_named(tmp_path, text, said):
+    with pytest.raises(ValueError, match=said):
+        read(tmp_path, text)
+
+
+def test_percentages_and_rounded_shares_are_taken_and_said(tmp_path):
+    (percent,) = read(tmp_path, "value,probability\na,33\nb,67\n")
+    assert percent.prior == Prior.of({"a": 33, "b": 67})
+    assert "percentages" in percent.notes[0]
+    (thirds,) = read(tmp_path, "value,probability\na,.33\nb,.33\nc,.33\n")
+    assert thirds.prior == Prior.uniform(["a", "b", "c"])
+    assert not thirds.notes
+    (signs,) = read(tmp_path, "value,probability\na,25%\nb,75%\n")
+    assert signs.prior == Prior.of({"a": 1, "b": 3})
+
+
+def test_both_columns_may_say_the_same(tmp_path):
+    (group,) = read(tmp_path, "value,count,probability\na,1,.33\nb,2,.67\n")
+    assert (group.prior, group.records) == (Prior.of({"a": 1, "b": 2}), 3)
+
+
+def test_never_seen_is_not_impossible_unless_it_is_said(tmp_path):
+    text = "group,value,count\nx,a,90\nx,b,10\nx,c,0\ny,a,50\ny,b,50\n"
+    x, y = read(tmp_path, text)
+    assert x.prior.weights == (180, 20, 1)
+    assert y.prior.probability("c") == Fraction(1, 201)
+    assert any("has no row for 'c'" in note for note in y.notes)
+    assert any("never seen" in note and "--floor" in note for note in x.notes)
+    assert x.prior.probability("a") / x.prior.probability("b") == 9
+    floored, _ = read(tmp_path, text, floor="0.02")
+    assert floored.prior.probability("c") == Fraction(1, 50)
+    certain, _ = read(tmp_path, text, impossible=["c"])
+    assert certain.prior.probability("c") == 0
+    with pytest.raises(ValueError, match="has people who answered 'b'"):
+        read(tmp_path, text, impossible=["b"])
+    with pytest.raises(ValueError, match="is not in"):
+        read(tmp_path, text, impossible=["q"])
+
+
+def test_probabilities_of_zero_get_a_thousandth(tmp_path):
+    (group,) = read(tmp_path, "value,probability\na,1\nb,0\n")
+    assert group.prior.probability("b") == Fraction(1, 1001)
+    (stated,) = read(tmp_path, "value,probability\na,1\nb,0\n", floor=0)
+    assert stated.prior.probability("b") == 0
+
+
+def test_names_stay_names_and_are_compared_in_one_form(tmp_path):
+    (zips,) = read(tmp_path, "value,count\n01234,1\n1234,2\n")
+    assert zips.prior.values == ("01234", "1234")
+    (numbers,) = read(tmp_path, "value,count\n1,1\n2.50,2\n")
+    assert numbers.prior.values == (1.0, 2.5)
+    with pytest.raises(ValueError, match="stands twice"):
+        read(tmp_path, "value,count\ncafé,1\ncafe\u0301,2\n")
+    (blank,) = read(tmp_path, " value , count \n yes , 1\nno,1\n")
+    assert blank.prior.values == ("yes", "no")
+
+
+def test_smoothing_draws_small_groups_and_leaves_large_ones(tmp_path):
+    rows = [f"g{k},yes,{10 + k % 3}\ng{k},no,{90 - k % 3}" for k in range(8)]
+    text = "group,value,count\n" + "\n".join(rows) + "\nsmall,yes,3\nsmall,no,2\n"
+    raw, smooth = read(tmp_path, text)[-1], read(tmp_path, text, smooth=True)[-1]
+    assert raw.prior.probability("yes") == Fraction(3, 5)
+    assert 0.1 < smooth.prior.probability("yes") < 0.2
+    assert smooth.records == 5
+    different = "group,value,count\na,yes,500\na,no,500\nb,yes,10\nb,no,990\nc,yes,900\nc,no,100\n"
+    far = read(tmp_path, different, smooth=True)[0]
+    assert float(far.prior.probability("yes")) == pytest.approx(0.5, abs=0.005)
+    with pytest.raises(ValueError, match="needs counts and two groups"):
+        read(tmp_path, "value,count\na,1\nb,2\n", smooth=True)
+
+
+def test_candidates_belong_to_groups_and_values(tmp_path):
+    other = tmp_path / "candidates.csv"
+    other.write_text("candidate,value,probability\nold,yes,.2\nold,no,.8\nabroad,yes,.05\nabroad,no,.95\n")
+    (group,) = read(tmp_path, "value,probability\nyes,.1\nno,.9\n", candidates=other)
+    assert [each.probability("yes") for each in group.candidates] == [Fraction(1, 5), Fraction(1, 20)]
+    assert Worth(candidates=True).around(group).radius == Fraction(1, 10)
+    other.write_text("candidate,value,probability\nold,maybe,1\n")
+    with pytest.raises(ValueError, match="not in the file of priors"):
+        read(tmp_path, "value,probability\nyes,.1\nno,.9\n", candidates=other)
+
+
+def test_what_records_are_worth_comes_from_the_counts_and_needs_them(tmp_path):
+    (counted,) = read(tmp_path, "value,count\nyes,100\nno,900\n")
+    (few,) = read(tmp_path, "value,count\nyes,10\nno,90\n")
+    assert Worth().around(counted).radius < Worth().around(few).radius < Fraction(1, 4)
+    assert Worth(confidence="0.9").around(few).radius < Worth().around(few).radius
+    (stated,) = read(tmp_path, "value,probability\nyes,.1\nno,.9\n")
+    with pytest.raises(ValueError, match="not known how many records"):
+        Worth().around(stated)
+    assert Worth(records=1000).around(stated).radius == Worth().around(counted).radius
