@@ -6,7 +6,7 @@ READY := .venv/ready
 CLIENT := src/tacit/server/client
 PLAN := out/demo/plan.json
 
-.PHONY: demo serve test lint screenshots figures bench lock clean
+.PHONY: demo serve check test lint screenshots figures bench lock clean
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "tacit needs Python 3.11 or newer")'
@@ -23,9 +23,13 @@ serve: $(READY) $(PLAN)  ## the demo's survey, for your own browser, until Ctrl-
 $(PLAN): | $(READY)
 	$(BIN)/python -c "from tacit.cli import demo; demo.make_plan()"
 
+check: $(READY)  ## after every edit, in less than a minute: style and the quick tests
+	$(BIN)/ruff check --quiet .
+	$(BIN)/pytest -n 2 --dist worksteal -m "not slow" tests
+
 test: $(READY)  ## everything that must hold
 	tools/system-packages.sh chromium postgresql
-	$(BIN)/pytest
+	$(BIN)/pytest -n 2 --dist loadfile
 
 lint: $(READY) $(CLIENT)/node_modules  ## style, types and the direction of imports
 	$(BIN)/ruff check .

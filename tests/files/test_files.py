@@ -61,7 +61,7 @@ def plain_plan(prior: Prior, task=None) -> Plan:
 
 
 def mixed_plan() -> Plan:
-    """A core-and-tail group, whose words per report depend on the answer, beside a table."""
+    """A core-tail group, whose words per report depend on the answer, beside a table."""
     prior = Prior(range(8), [1] * 7 + [0])
     arc = CoreTail((1,) * 7, (), Fraction(1, 4), Fraction(7), (CoreState(1, 0),))
     table = repaired_response(prior, 1)

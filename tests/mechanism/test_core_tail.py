@@ -25,7 +25,7 @@ SMALL = {
     "arc": CoreTail((3, 1, 2, 2), (), THIRD, THREE, (CoreState(1, 0),), word_bits=6),
     "unit arc": CoreTail((1,) * 5, (), THIRD, THREE, (CoreState(1, 0),), word_bits=6),
     "one value": CoreTail((4,), (), THIRD, THREE, (CoreState(1, 0),), word_bits=6),
-    "core and tail": CoreTail((7, 3, 2, 2, 1), (0,), THIRD, THREE, (CoreState(3, 0), CoreState(1, 1)), word_bits=6),
+    "core-tail": CoreTail((7, 3, 2, 2, 1), (0,), THIRD, THREE, (CoreState(3, 0), CoreState(1, 1)), word_bits=6),
     "a part": CoreTail(
         (3, 2, 9, 1), (0, 2), THIRD, THREE, (CoreState(2, 1), CoreState(1, 2, ((1, HALF),))), word_bits=6
     ),
@@ -89,7 +89,7 @@ def test_every_word_gives_the_stated_counts(name: str) -> None:
 
 @pytest.mark.parametrize("wrong", [IgnoresTheCell, OneWordLess])
 def test_the_enumeration_rejects_a_wrong_sampler(wrong: type[CoreTail]) -> None:
-    right = SMALL["core and tail"]
+    right = SMALL["core-tail"]
     channel = wrong(right.weights, right.core, right.share, right.growth, right.states, right.word_bits)
     assert any(tally_all_words(channel, value) != stated(channel, value) for value in (1, 2))
 
@@ -254,7 +254,7 @@ def test_the_audit_and_the_beliefs_are_bounds_of_the_dense_channel() -> None:
 
 
 def test_another_prior_and_another_task_are_refused() -> None:
-    mechanism = SMALL["core and tail"]
+    mechanism = SMALL["core-tail"]
     for ask in (audit, lambda *asked: belief(*asked, 0), lambda *asked: satisfies(*asked, "lip", 1)):
         with pytest.raises(ValueError, match="made for another prior"):
             ask(mechanism, Prior.uniform(5))

@@ -21,7 +21,7 @@ STATES = (CoreState(3, 0), CoreState(1, 1), CoreState(1, 2, ((0, HALF),)))
 CHANNELS = {
     "arc": CoreTail((5, 1, 1, 3, 2, 4), (), Fraction(1, 4), Fraction(8), (CoreState(1, 0),)),
     "long segment": CoreTail((40, 1, 1, 3), (), Fraction(1, 4), Fraction(8), (CoreState(1, 0),)),
-    "core and tail": CoreTail((6, 5, 1, 1, 3, 2, 4), (0, 1), Fraction(1, 4), Fraction(8), STATES),
+    "core-tail": CoreTail((6, 5, 1, 1, 3, 2, 4), (0, 1), Fraction(1, 4), Fraction(8), STATES),
 }
 
 

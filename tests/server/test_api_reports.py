@@ -3,41 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from typing import Any
 
-import httpx
 import pyarrow as pa
 import pytest
 
 from tacit.plan.contract import Plan
 from tacit.tally import Tally
 
+from support.batches import ARROW, NDJSON, Row, as_arrow, as_lines, as_stream, send_batch
 from support.service import Client, arc_plan, assert_nothing_bad_stored, can_send, grouped_plan, key, plain_plan, stored
-
-NDJSON, ARROW = "application/x-ndjson", "application/vnd.apache.arrow.stream"
-Row = tuple[str | None, int]
-
-
-def as_lines(rows: Sequence[Row]) -> bytes:
-    return b"".join(json.dumps({"group": group, "report": report}).encode() + b"\n" for group, report in rows)
-
-
-def as_stream(table: pa.Table) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    return bytes(sink.getvalue())
-
-
-def as_arrow(rows: Sequence[Row]) -> bytes:
-    groups = pa.array([group for group, _ in rows], pa.string()).dictionary_encode()
-    return as_stream(pa.table({"report": pa.array([report for _, report in rows], pa.int64()), "group": groups}))
-
-
-def send_batch(client: Client, survey: str, body: bytes, kind: str = NDJSON, number: int = 1) -> httpx.Response:
-    headers = {"Content-Type": kind, "Idempotency-Key": key(number)}
-    return client.request("POST", f"{survey}/batches", content=body, headers=headers, admin=True)
 
 
 def test_a_report_is_counted_once(client: Client):

@@ -55,7 +55,7 @@ def grouped_plan() -> Plan:
 
 @cache
 def arc_plan() -> Plan:
-    """A core-and-tail group, whose reports have a state and a position, beside a table; only mmse works."""
+    """A core-tail group, whose reports have a state and a position, beside a table; only mmse works."""
     prior = Prior(range(8), [1] * 7 + [0])
     arc = CoreTail((1,) * 7, (), Fraction(1, 4), Fraction(7), (CoreState(1, 0),))
     groups = (

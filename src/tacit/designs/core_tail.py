@@ -1,4 +1,4 @@
-"""Design of a core-and-tail channel for the histogram: near-optimal at any number of values, with its certificate.
+"""Design of a core-tail channel for the histogram: near-optimal at any number of values, with its certificate.
 
     maximise  Σ_x P_x² E[c_x²]   over random coverage vectors c with Σ_x P_x c_x = h and E[c_x] = h
 

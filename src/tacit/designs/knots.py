@@ -20,9 +20,9 @@ from tacit.designs.program.lifts import LiftSet
 from tacit.exact import Floats
 from tacit.prior import Prior
 
-#: Numbers of knots that are tried, few first; more are tried only while they help by this share.
+#: Numbers of knots that are tried, few first; more are taken only if they help by this share.
 KNOT_COUNTS = (2, 3, 4, 5, 6, 8, 12)
-LEAST_HELP = 2e-3
+LEAST_HELP = 5e-4
 
 
 @dataclass(frozen=True)
@@ -56,37 +56,34 @@ def rounded_to(prior: Prior, numbers: tuple[Fraction, ...]) -> Knots:
     return Knots(numbers, Prior([_plain(knot) for knot in numbers], mass), weights)
 
 
-def knot_grids(prior: Prior, low: Fraction, high: Fraction) -> Iterator[tuple[int, tuple[Fraction, ...]]]:
-    """Knots to try from `low` to `high`: evenly spread, and by the prior's quantiles; with how many were asked for."""
+def knot_grids(prior: Prior, low: Fraction, high: Fraction) -> Iterator[tuple[Fraction, ...]]:
+    """Knots to try from `low` to `high`: evenly spread, and by the prior's quantiles."""
     order = np.argsort(prior.numbers, kind="stable")
     numbers, mass = prior.numbers[order], prior.probabilities[order]
     middle = np.cumsum(mass) - mass / 2
     for count in KNOT_COUNTS:
         even = tuple(low + (high - low) * k / (count - 1) for k in range(count))
-        yield count, tuple(_short(knot, low, high) for knot in even)
+        yield tuple(_short(knot, low, high) for knot in even)
         if count > 2:
             inner = np.interp(np.linspace(0, 1, count)[1:-1], middle, numbers)
             spread = sorted({low, high, *(_short(Fraction(float(knot)), low, high) for knot in inner)})
-            yield count, tuple(spread)
+            yield tuple(spread)
 
 
 def best_knots(
     prior: Prior, low: Fraction, high: Fraction, variance_of: Callable[[Knots], float]
 ) -> tuple[Knots, float]:
-    """The knots of least variance: more of them are tried as long as they help."""
+    """The knots of least variance; more of them have to help by a share, or fewer are taken.
+
+    The same knots are tried whatever the promise is, so that a weaker promise is never the more expensive one.
+    """
     best: tuple[Knots, float] | None = None
-    before, tried = np.inf, 0
-    for count, numbers in knot_grids(prior, low, high):
-        if best is not None and count != tried:
-            if best[1] > before * (1 - LEAST_HELP) and tried >= 4:
-                break
-            before = best[1]
-        tried = count
+    for numbers in knot_grids(prior, low, high):
         knots = rounded_to(prior, numbers)
         if min(knots.prior.weights) == 0:
             continue
         variance = variance_of(knots)
-        if best is None or variance < best[1]:
+        if best is None or variance < best[1] * (1 - LEAST_HELP):
             best = knots, variance
     if best is None:
         raise ArithmeticError("no grid of knots has a positive prior everywhere")

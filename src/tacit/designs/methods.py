@@ -98,7 +98,7 @@ class Request:
 
     @property
     def is_plain(self) -> bool:
-        """Whether closed forms and implicit mechanisms apply: plain LIP and no further wishes."""
+        """Whether closed forms and the mechanism core-tail apply: plain LIP and no further wishes."""
         wishes = self.invertible or self.max_reports is not None or self.aim != "mmse"
         return self.promise.is_plain_lip and not wishes
 

@@ -12,7 +12,10 @@ line αm + β that is least at m = β/(α+2β), so the best m is one of those th
     m = (1+(E−1)τ)/(E+1)    the two sides meet, r = 1+(E²−1)/(1+2Eτ): best for small τ, and E/(E−1)² at τ = 0;
     m = 1/(E+1)             r = E, which is LDP: the amplitude is never below LDP's, 4E/(E−1)² for light values.
 
-A value heavier than the arc costs all the others, which share what it leaves of the circle (one of 77%: 2.5 times).
+A circle that follows the prior pays for heavy values, about 2√d values' worth however heavy they are, and for arcs that
+cut values. For wide balls and LDP nothing is won by following the prior. So a second circle is made, with one cell for
+each value and an arc of whole cells, and the one of less variance is taken. Under LDP the second one is subset
+selection, the best LDP channel for histograms without a prior: no design is ever worse than that.
 """
 
 from __future__ import annotations
@@ -49,17 +52,35 @@ def design_shuffled_circle(
         raise ValueError("A shuffled circle needs a positive 'epsilon': at 0 no report depends on the answer.")
     within = _radius(radius, notion)
     weights = prior.on_support().weights
-    # Any arc and step will do to ask for the layout.
-    rule = ShuffledCircleRule(weights, arc=1, step=1, **bits)
-    off = within + rule.cell_error + Fraction(1, 1 << rule.choice_bits)
-    arc = min(max(round(best_share(ratio, off) * rule.circle), 1), rule.circle - 1)
-    step = int((ratio - 1) * (1 << rule.choice_bits) / (rule.circle * _load(Fraction(arc, rule.circle), ratio, off)))
-    if step == 0:
-        raise ValueError(f"Words of {rule.word_bits} bits are too short for epsilon = {epsilon}.")
-    circle = ShuffledCircle(weights, arc, step, **bits)
+    circles = [_circle(weights, ratio, within, bits)]
+    if len(weights) > 1 and "cell_bits" not in bits:
+        circles.append(_circle(weights, ratio, within, {**bits, "cell_bits": (len(weights) - 1).bit_length()}))
+    circle = min(circles, key=lambda each: float(each.variances().sum()))
     if not circle.within(ratio, within) or (notion == "ldp" and circle.odds > ratio):
         raise PrivacyError("The closed form of the step does not pass the exact audit.")
     return circle
+
+
+def _circle(weights: tuple[int, ...], ratio: Fraction, within: Fraction, bits: dict[str, int]) -> ShuffledCircle:
+    """The best arc of a circle with so many cells, and the largest step that passes the audit.
+
+    With b = ⌊2^W/M⌋ the two sides are step·(2^W·(1 − E·least) + (E−1)bL) ≤ (E−1)b·2^W, and the same with `most` for
+    1 − E·least.
+    """
+    # Any arc and step will do to ask for the layout.
+    rule = ShuffledCircleRule(weights, arc=1, step=1, **bits)
+    cells, off, words = rule.circle, within + rule.slack, 1 << rule.choice_bits
+    if cells > len(weights):
+        arc = min(max(round(best_share(ratio, off) * cells), 1), cells - 1)
+    else:
+        m, e, tau = np.arange(1, cells) / cells, float(ratio), float(off)
+        load = (e - 1) * m + np.maximum(1 - e * np.maximum(m - tau, 0), np.minimum(m + tau, 1))
+        arc = 1 + int(np.argmax(m * (1 - m) / load**2))
+    one = (ratio - 1) * rule.uniform_words
+    step = int(one * words / (words * _side(Fraction(arc, cells), ratio, off) + one * arc))
+    if step == 0:
+        raise ValueError(f"Words of {rule.word_bits} bits are too short for so small an epsilon.")
+    return ShuffledCircle(weights, arc, step, **bits)
 
 
 def best_share(ratio: Fraction, off: Fraction) -> Fraction:
@@ -73,7 +94,7 @@ def best_share(ratio: Fraction, off: Fraction) -> Fraction:
     candidates = [beta / (alpha + 2 * beta) for alpha, beta in pieces if alpha + 2 * beta]
     candidates += [(1 + (e - 1) * off) / (e + 1), off, 1 - off]
     inside = [Fraction(round(m * _GRID), _GRID) for m in candidates if 0 < m < 1]
-    return max(inside, key=lambda m: m * (1 - m) / _load(m, e, off) ** 2)
+    return max(inside, key=lambda m: m * (1 - m) / ((e - 1) * m + _side(m, e, off)) ** 2)
 
 
 def unbiased_variance_bound(
@@ -111,10 +132,9 @@ def _lift(t: Floats, p: Floats) -> Floats:
     return lift
 
 
-def _load(m: Fraction, ratio: Fraction, off: Fraction) -> Fraction:
-    """(E−1)m + max(1 − E·max(m−τ, 0), min(m+τ, 1)), what divides E − 1 in the largest amplitude."""
-    least, most = max(Fraction(0), m - off), min(Fraction(1), m + off)
-    return (ratio - 1) * m + max(1 - ratio * least, most)
+def _side(m: Fraction, ratio: Fraction, off: Fraction) -> Fraction:
+    """max(1 − E·max(m−τ, 0), min(m+τ, 1)), the larger of the two sides."""
+    return max(1 - ratio * max(Fraction(0), m - off), min(Fraction(1), m + off))
 
 
 def _radius(radius: Number, notion: str) -> Fraction:

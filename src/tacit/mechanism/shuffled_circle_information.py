@@ -19,8 +19,9 @@ probability t, independently, where t, the difference of the two keys, is unifor
 
 and t ↦ 1−t conjugates the integrand, so half the interval is enough. For every (k, t) the integrand is a product of a
 function of p_x and one of p_x': K is evaluated at few nodes (the heavy pieces themselves, Chebyshev points for the
-light ones) and interpolated. If all pieces are equal, K = −D/(their number − 1) by the sum rule, also on coarse circles. Frequencies beyond `_FREQUENCIES` hold a small part of A, and get the covariance that has
-their known diagonal d and Σ_x' p_x' A_xx' = 0 to first order, −p_x d_x − p_x' d_x' + Σ p² d.
+light ones) and interpolated. Frequencies beyond `_FREQUENCIES` hold a small part of A, and get the covariance that has
+their known diagonal d and Σ_x' p_x' A_xx' = 0 to first order, −p_x d_x − p_x' d_x' + Σ p² d. If all pieces are equal,
+the sum rule alone gives K = −D/(their number − 1), on coarse circles too.
 
 The sum rule.  Σ P̃_x c_x = m for every report, so A P̃ = 0, exactly and frequency by frequency. `residual` is by how much
 the computed A misses it, a check that costs nothing; A is then projected, A − ρ1ᵀ − 1ρᵀ + (P̃·ρ)11ᵀ with ρ = AP̃,
@@ -103,9 +104,7 @@ class CircleInformation:
         return matrix
 
 
-def circle_information(
-    cells: Integers, pieces: Integers, arc: int, circle: int, amplitude: float
-) -> CircleInformation:
+def circle_information(cells: Integers, pieces: Integers, arc: int, circle: int, amplitude: float) -> CircleInformation:
     """J of values with `cells` = n in `pieces` = k, arcs of `arc` = L cells on M = `circle`, lifts 1 + q(c − m).
 
     Values with equally many cells must be cut into equally many pieces.

@@ -2,10 +2,10 @@
 
 The circle.  The prior P on its d possible values is laid out in n_x ≥ 1 cells, M = 2^B cells in all (`cells`), so that
 P̃ = n/M differs from P by a total variation δ (`cell_error`), a rational. If 2^B < 2d there is no room to follow P: then
-M = d, and every value has one cell. The cells of x are cut into k_x = ⌈n_x⌈√d⌉/M⌉ pieces of nearly equal length, piece i
-of them from cell ⌊i n_x/k_x⌋ on, and the pieces of all values are numbered in the order of the values. So no piece is
-longer than about M/√d, and there are fewer than d + √d + 1. A seed of S bits, public and drawn without regard to the
-answer, puts the pieces in an order: piece j gets the key
+M = d, and every value has one cell. The cells of x are cut into k_x = ⌈n_x⌈√d⌉/M⌉ pieces of nearly equal length, piece
+i = 0, …, k_x−1 from cell ⌊i n_x/k_x⌋ on, and the pieces of all values are numbered in the order of the values. So no
+piece is longer than M/√d, rounded up, and there are fewer than d + √d + 1. A seed of S bits, public and drawn without
+regard to the answer, puts the pieces in an order: piece j gets the key
 
     key = mul(h ⊕ ⌊h/2^15⌋, 0x846ca68b),   h = mul(a, j) + b   (mod 2^32),   a odd, a and b a function of the seed,
 

@@ -1,0 +1,322 @@
+"""What the reports of a shuffled circle tell: sums of coverage, and histograms read from them.
+
+Reports are kept as sums of coverage: T_x = Σ c_x over the reports, d integers in units of 2^-20 that can be added
+(`fold`). All is read from those. `shuffled_circle_information` has what they determine.
+
+Where the circle follows the prior, P̃ and P differ by less than matters here, and all is said for P̃. A circle with one
+cell for each value, made for LDP or a wide ball, does not; there the moments under P are exact too, because all values
+are alike.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.exact import Floats, Integers
+from tacit.mechanism.protocol import Covered, Estimator, Kept, NotEstimableError, Reading
+from tacit.mechanism.shuffled_circle_information import (
+    CircleInformation,
+    circle_information,
+    third_central_moment,
+)
+from tacit.mechanism.shuffled_circle_rule import ShuffledCircleRule
+from tacit.prior import Prior
+from tacit.task import Histogram, Task
+
+#: Coverage is folded in units of 2^-20.
+COVERAGE_UNIT = 1 << 20
+#: The prior check looks at the coverage of this many values, the heaviest ones.
+_CHECKED = 16
+#: The influence of a report is searched among this many values, those of the largest variance.
+_SEARCHED = 8
+#: The variance under a truth far from the prior is taken over about this many coverages of single values.
+_SAMPLED_COVERAGES = 2**24
+#: A circle follows the prior if its cells are within this total variation of it.
+_CLOSE = Fraction(1, 100)
+
+
+@dataclass(frozen=True)
+class ShuffledCircleReading(ShuffledCircleRule):
+    """A shuffled circle and what its reports tell."""
+
+    def fold(self, reports: Integers, times: Integers | None = None) -> Integers:
+        """T_x = Σ times·c_x over the reports for every value of the support, in units of 2^-20.
+
+        The sums are integers: any split of the reports adds up to the same. Below 2^43 reports in all, O(d) for each.
+        """
+        from tacit.mechanism import shuffled_circle_loops as loops
+
+        of_pieces = loops.fold_reports(
+            np.ascontiguousarray(reports, dtype=np.int64), times, self.piece_cells.astype(np.uint32), self._units,
+            self.arc, self.circle, self.cell_bits,
+        )  # fmt: skip
+        sums: Integers = np.add.reduceat(of_pieces, self.first_pieces)
+        return sums
+
+    @cached_property
+    def _units(self) -> Integers:
+        """The units of every piece: those of a value share 2^20 in proportion to their cells, ends rounded down.
+
+        All pieces of a value are covered equally often in the mean, so that how the units are shared out adds no bias.
+        """
+        ends, sizes = self.offsets + self.piece_cells, self.cell_array[self.owners]
+        units: Integers = ends * COVERAGE_UNIT // sizes - self.offsets * COVERAGE_UNIT // sizes
+        return units
+
+    @cached_property
+    def information(self) -> CircleInformation:
+        """J of this circle and its inverse."""
+        if len(self.weights) == 1:
+            raise NotEstimableError("A circle of one value tells nothing: everybody holds it.")
+        pieces = np.array(self.pieces)
+        return circle_information(self.cell_array, pieces, self.arc, self.circle, float(self.amplitude))
+
+    @cached_property
+    def _shares(self) -> Floats:
+        """P̃, as the circle has it."""
+        shares: Floats = self.cell_array / self.circle
+        return shares
+
+    @cached_property
+    def _prior(self) -> Floats:
+        """P, as the weights have it; P̃ where the circle follows it so closely that the difference does not matter."""
+        if self.cell_error < _CLOSE:
+            return self._shares
+        total = sum(self.weights)
+        return np.array([weight / total for weight in self.weights])
+
+    @cached_property
+    def _spread(self) -> Floats:
+        """D_x = A_xx, the variance of the coverage of every value under P̃."""
+        return np.zeros(1) if len(self.weights) == 1 else self.information.spread[self.information.which]
+
+    @cached_property
+    def _skew(self) -> Floats:
+        """E(c_x − m)³ under P̃: exactly for a value in one piece, by a fixed sample of reports for the others."""
+        skew = third_central_moment(self.cell_array, self.arc, self.circle)
+        cut = np.flatnonzero(np.array(self.pieces) > 1)
+        if len(cut):
+            reports = self._sample
+            covered = np.array([self.covered_cells(report)[cut] for report in reports]) / self.cell_array[cut]
+            skew[cut] = ((covered - float(self.share)) ** 3).mean(axis=0)
+        return skew
+
+    @cached_property
+    def _under_prior(self) -> tuple[Floats, Floats, Floats]:
+        """Mean and variance of the coverage of x, and its covariance with holding x, if the prior is true.
+
+        They are m, D and P_x q D_x where the circle follows the prior, P = P̃. Elsewhere the weight of a report is
+        1 + qg, g = Σ P_x'(c_x' − m), and E[g|c_x] is taken as its regression (AP)_x/D_x·(c_x − m), which it is if all
+        values have equally many cells; so with the drift f = qAP they are m + f, D + f E(c − m)³/D − f², P_x(qD − f).
+        """
+        q, mean, spread = float(self.amplitude), np.full(len(self.weights), float(self.share)), self._spread
+        if self.cell_error < _CLOSE:
+            return mean, spread, self._prior * q * spread
+        drift = (self.information.multiply(self._prior) - 1) / q
+        variance = spread + drift * self._skew / spread - drift**2
+        return mean + drift, variance, self._prior * (q * spread - drift)
+
+    def gains(self, prior: Prior) -> Floats:
+        """Cov(holding x, c_x)²/Var(c_x) for every value of the support: what a report removes from P_x(1 − P_x).
+
+        It is P_x² q² D_x where the circle follows the prior.
+        """
+        self._check_prior(prior)
+        _, variance, covariance = self._under_prior
+        gains: Floats = np.zeros(1) if len(self.weights) == 1 else covariance**2 / variance
+        return gains
+
+    def gain(self, prior: Prior, task: Task) -> float:
+        """Σ_x P_x² E[(lift_x − 1)²]."""
+        _check_task(task)
+        return float(self.gains(prior).sum())
+
+    def variances(self) -> Floats:
+        """The variance per respondent of the unbiased share of every value, if the prior is true.
+
+        It is (J⁻¹)_xx − P_x² where the circle follows the prior, and exact as well where every value has one cell.
+        """
+        if len(self.weights) == 1:
+            return np.zeros(1)
+        variances: Floats = self.information.inverse_diagonal() - self._prior**2
+        if self.cell_error >= _CLOSE:
+            holders, others = self._squares
+            variances += (self._prior - self._shares) * (holders - others)
+        return variances
+
+    def unbiased_variance(self, prior: Prior, task: Task) -> float:
+        """Σ_x of `variances`."""
+        _check_task(task)
+        return float(self.variances().sum())
+
+    def read(self, estimator: Estimator, prior: Prior, task: Task, kept: Kept) -> Reading:
+        """The histogram from the sums T of N reports.
+
+        mmse:      the best guess from c_x that is linear in it, P_x N + slope·(T_x − N·mean). Where the circle follows
+                   the prior this is Σ Pr(x|report) = P_x (N + q(T_x − mN)). Its spread is P(1−P) − gain.
+        unbiased:  J⁻¹ Σ v = P̃N + q J⁻¹(T − mN), unbiased under every truth because E[v | X = x] = J e_x.
+        """
+        folded, weight = self._folded(kept)
+        _check_task(task)
+        self._check_prior(prior)
+        if estimator == "mle":
+            raise NotEstimableError("Sums of coverage have no likelihood. Use the estimator 'unbiased' or 'mmse'.")
+        inside = list(prior.support)
+        if estimator == "mmse":
+            p, (mean, variance, covariance) = prior.probabilities[inside], self._under_prior
+            slope = covariance / np.maximum(variance, 1e-300)
+            sums = p * weight + slope * self._away(folded, weight, mean)
+            spread, influence = p * (1 - p) - self.gains(prior), float(slope.max())
+        else:
+            sums = self.unbiased_sums(folded, weight)
+            spread, influence = self._spread_of_one(sums / weight if weight else self._shares), self._influence
+        outside = 0.0 if estimator == "mmse" else np.nan  # No report speaks of a value outside the support.
+        estimate, spreads = np.full((2, len(prior)), outside)
+        estimate[inside], spreads[inside] = sums, weight * np.maximum(spread, 0.0)
+        return Reading(estimate, spreads, influence)
+
+    def _away(self, folded: NDArray[Any], weight: float, mean: Floats | float) -> Floats:
+        """T − N·mean: how much more than in the mean every value is covered."""
+        away: Floats = np.asarray(folded, dtype=np.float64) / COVERAGE_UNIT - mean * weight
+        return away
+
+    def unbiased_sums(self, folded: NDArray[Any], weight: float) -> Floats:
+        """P̃N + q J⁻¹(T − mN) for the values of the support; of one report these are its pseudo-values."""
+        if len(self.weights) == 1:
+            return np.array([weight])
+        solved = self.information.solve(self._away(folded, weight, float(self.share)))
+        sums: Floats = self._shares * weight + float(self.amplitude) * solved
+        return sums
+
+    def _spread_of_one(self, shares: Floats) -> Floats:
+        """The variance that one report adds to each unbiased sum, given its sender's answer, at estimated shares."""
+        if len(self.weights) == 1:
+            return np.zeros(1)
+        truth = nearest_distribution(shares)
+        holders, others = self._squares
+        sampled_for_holders, drift = self._sampled_moments(truth)
+        for_holders, for_others = np.maximum(np.maximum(holders - 1, sampled_for_holders), 0.0), np.maximum(others, 0.0)
+        spread: Floats = truth * for_holders + (1 - truth) * for_others * drift
+        return spread
+
+    @cached_property
+    def _squares(self) -> tuple[Floats, Floats]:
+        """E[z_x² | X = x] and the mean of E[z_x² | X = x'] over the others, of what a report says of x, z = J⁻¹v.
+
+        As E[z_x | X] is 1 for x and 0 for others, they are variances once 1 is taken from the first. Mixed by the share
+        θ_x that holds x they are the variance for every truth in which the others are as the circle has them among
+        themselves; `_sampled_moments` has what this leaves out.
+
+        They are E[v_x z_x²] and, by the mean (J⁻¹)_xx of E[z_x² | X] under P̃, ((J⁻¹)_xx − P̃_x E[v_x z_x²])/(1 − P̃_x).
+        From E[z_x v] = e_x follow E z_x = P̃_x and the slope b = (1−P̃_x)/qD_x of z_x on c_x; with the rest of z_x taken
+        as independent of c_x (small; none for two values, nor where all have equally many cells)
+
+            E[v_x z_x²] = (J⁻¹)_xx + 2q b P̃_x D_x + q b² E(c_x − m)³.
+        """
+        p, q, spread = self._shares, float(self.amplitude), self._spread
+        slope, inverse = (1 - p) / (q * spread), self.information.inverse_diagonal()
+        own = inverse + 2 * q * slope * p * spread + q * slope**2 * self._skew
+        return own, (inverse - p * own) / (1 - p)
+
+    @property
+    def _sample(self) -> list[int]:
+        """A fixed sample of reports, each seed and position as likely as any other."""
+        size = int(np.clip(_SAMPLED_COVERAGES // len(self.weights), 256, 2048))
+        rng = np.random.default_rng(0)
+        seeds, positions = rng.integers(0, 1 << self.seed_bits, size), rng.integers(0, self.circle, size)
+        reports: list[int] = (seeds << self.cell_bits | positions).tolist()
+        return reports
+
+    def _sampled_moments(self, truth: Floats) -> tuple[Floats, Floats]:
+        """Var(z_x | X = x), and E[z_x² | X ≠ x] under a truth relative to the prior's, by a fixed sample of reports.
+
+        E[z_x² | X = x'] = E[v_x' z_x²] over uniform reports, linear in the truth. Means are over the same reports: the
+        first is scaled by the known E z_x² = (J⁻¹)_xx, and the second is 1 if truth and prior are equal. The relative
+        error is a few hundredths; where arcs are so short that no sampled one covers x, both err towards the prior's.
+        """
+        m, q, p = float(self.share), float(self.amplitude), self._shares
+        others = np.maximum(1 - np.array([truth, p]), 1e-9)
+        means, own, all_squares = np.zeros((2, len(p))), np.zeros(len(p)), np.zeros(len(p))
+        for report in self._sample:
+            lifts = 1 + q * (self.covered_cells(report) / self.cell_array - m)
+            squares = (p + self.information.solve(lifts - 1)) ** 2
+            means += np.array([(at @ lifts - at * lifts) * squares for at in (truth, p)]) / others
+            own, all_squares = own + lifts * squares, all_squares + squares
+        for_holders: Floats = self.information.inverse_diagonal() * own / np.maximum(all_squares, 1e-300) - 1
+        drift: Floats = means[0] / np.maximum(means[1], 1e-300)
+        return for_holders, drift
+
+    @cached_property
+    def _influence(self) -> float:
+        """How far one report exchanged for another can move an unbiased sum: the range of q(J⁻¹c)_x over coverages.
+
+        Bounded by all c in [0, 1] with Σ P̃c = m, a knapsack, for the values of the largest (J⁻¹)_xx.
+        """
+        if len(self.weights) == 1:
+            return 0.0
+        most = np.argsort(-self.information.inverse_diagonal(), kind="stable")[:_SEARCHED]
+        share, widest = float(self.share), 0.0
+        for value in most.tolist():
+            row = self.information.inverse_row(value)
+            widest = max(widest, _best_cover(row, self._shares, share) + _best_cover(-row, self._shares, share))
+        return float(self.amplitude) * widest
+
+    def _folded(self, kept: Kept) -> tuple[Integers, float]:
+        """T and N; reports that were kept one by one are folded."""
+        if not isinstance(kept, Covered):
+            folded = self.fold(kept.reports, np.rint(kept.counts).astype(np.int64))
+            return folded, float(kept.counts.sum())
+        most = kept.total * COVERAGE_UNIT
+        if kept.coverage.shape != (len(self.weights),) or not ((kept.coverage >= 0) & (kept.coverage <= most)).all():
+            raise ValueError("These sums of coverage cannot be of this mechanism's reports.")
+        return kept.coverage, float(kept.total)
+
+    def prior_statistic(self, prior: Prior, kept: Kept) -> tuple[float, int]:
+        """The coverage of the heaviest values against the prior: if that is true, its mean is known and so, up to a
+        scale where the circle does not follow the prior, is its covariance A.
+        """
+        self._check_prior(prior)
+        folded, weight = self._folded(kept)
+        n_checked = min(_CHECKED, len(self.weights) - 1)
+        if n_checked == 0 or weight == 0:
+            return 0.0, 0
+        mean, variance, _ = self._under_prior
+        heaviest = np.argsort(-self._prior, kind="stable")[:n_checked]
+        off = (self._away(folded, weight, mean) / np.sqrt(variance / self._spread))[heaviest]
+        covariance = weight * self.information.coverage_covariance(heaviest)
+        return float(off @ np.linalg.solve(covariance, off)), n_checked
+
+    def _check_prior(self, prior: Prior) -> None:
+        if self.weights != prior.on_support().weights:
+            raise ValueError("This mechanism was made for another prior.")
+
+
+def nearest_distribution(shares: Floats) -> Floats:
+    """The distribution nearest to `shares`, of which some may be negative: all less one number, cut at 0.
+
+    >>> nearest_distribution(np.array([0.9, 0.5, -0.4])).round(6).tolist()
+    [0.7, 0.3, 0.0]
+    """
+    falling = np.sort(shares)[::-1]
+    excess = (np.cumsum(falling) - 1) / np.arange(1, len(shares) + 1)
+    nearest: Floats = np.maximum(shares - excess[np.flatnonzero(falling > excess)[-1]], 0.0)
+    return nearest
+
+
+def _best_cover(worth: Floats, shares: Floats, mass: float) -> float:
+    """max Σ worth·c over c in [0, 1] with Σ shares·c = mass: the best density first, the last value in part."""
+    order = np.argsort(-worth / shares, kind="stable")
+    reached = np.cumsum(shares[order])
+    c = np.clip((mass - (reached - shares[order])) / shares[order], 0.0, 1.0)
+    return float(worth[order] @ c)
+
+
+def _check_task(task: Task) -> None:
+    if not isinstance(task, Histogram):
+        raise NotEstimableError(f"This mechanism serves histograms only. Got {type(task).__name__} instead.")
