@@ -20,8 +20,9 @@ probability t, independently, where t, the difference of the two keys, is unifor
 and t ↦ 1−t conjugates the integrand, so half the interval is enough. For every (k, t) the integrand is a product of a
 function of p_x and one of p_x': K is evaluated at few nodes (the heavy pieces themselves, Chebyshev points for the
 light ones) and interpolated. Frequencies beyond `_FREQUENCIES` hold a small part of A, and get the covariance that has
-their known diagonal d and Σ_x' p_x' A_xx' = 0 to first order, −p_x d_x − p_x' d_x' + Σ p² d. If all pieces are equal,
-the sum rule alone gives K = −D/(their number − 1), on coarse circles too.
+their known diagonal d and Σ_x' p_x' A_xx' = 0 to first order, −p_x d_x − p_x' d_x' + Σ p² d, and for light pieces that
+of sharing a gap between heavy ones (`_same_gap`). If all pieces are equal, the sum rule alone gives
+K = −D/(their number − 1), on coarse circles too.
 
 The sum rule.  Σ P̃_x c_x = m for every report, so A P̃ = 0, exactly and frequency by frequency. `residual` is by how much
 the computed A misses it, a check that costs nothing; A is then projected, A − ρ1ᵀ − 1ρᵀ + (P̃·ρ)11ᵀ with ρ = AP̃,
@@ -197,12 +198,31 @@ def _kernel(nodes: Floats, p: Floats, sizes: Floats, m: float, spread: Floats) -
         kernel += 2.0 * weight * ((psi * (between * dt)) @ psi.T).real
     beyond = np.interp(nodes, p, spread - covered)
     square = float(sizes @ (p**2 * (spread - covered)))
-    kernel += square - (nodes * beyond)[:, None] - nodes * beyond
+    kernel += square - (nodes * beyond)[:, None] - nodes * beyond + _same_gap(nodes, p, sizes)
     # A heavy piece that has no equal: K with an equal is not needed, and its product would leave out what is not there.
     alone = np.isin(nodes, p[sizes == 1])
     guess = np.interp(nodes, p, spread) * (float(sizes @ p**2) - 2 * nodes)
     kernel[alone, alone] = guess[alone]
     return kernel
+
+
+def _same_gap(nodes: Floats, p: Floats, sizes: Floats) -> Floats:
+    """What frequencies beyond `_FREQUENCIES` add to K between light pieces that no heavy one tells apart.
+
+    There the phases of the n heavy pieces are as good as random. Averaged, their factors leave (1−t)^n and, at the other
+    end of the interval, its mirror image; with ε the mass of the other light pieces, ∫ (1−t)^n e^{2πikεt} dt is
+    1/(n+1−2πikε) to first order, and 2w_k is 1/(πk)² in the mean. The sum over k is an integral over u = 1/k.
+    """
+    light = p < 1 / (4 * _FREQUENCIES)
+    n, mass = float(sizes[~light].sum()), float((sizes * p)[light].sum())
+    points, lengths = _gauss(16)
+    end = 1 / (_FREQUENCIES + 0.5)
+    u, du = (points[:, None, None] + 1) / 2 * end, lengths * end / 2
+    own = np.where(nodes < 1 / (4 * _FREQUENCIES), np.sinc(nodes / u[:, 0]), 0.0)
+    both = nodes[:, None] + nodes
+    gap = (np.exp(1j * np.pi * both / u) / (n + 1 - 2j * np.pi * (mass - both) / u)).real
+    shared: Floats = 2 / np.pi**2 * np.einsum("u,ux,uy,uxy->xy", du, own, own, gap)
+    return shared
 
 
 def _classes(p: Floats, sizes: Floats) -> tuple[Floats, Floats]:

@@ -1,9 +1,9 @@
 /**
  * The mechanism `shuffled-circle`: an arc of a circle on which a public seed puts the values in a random order.
  *
- * Its formulas: docs/plan.md; the proof: shuffled_circle_rule.py. A report is seed · M + position, with M cells on the
- * circle; the arc of L cells that starts there covers a part of the cells of each value. `inside` and `cells` count the
- * values with positive prior only.
+ * Its formulas: docs/plan.md; the proof: shuffled_circle_rule.py. A report is seed · 2^B + position, with M cells on the
+ * circle; the arc of L cells that starts there covers a part of the cells of each value, which lie in one or more pieces.
+ * `inside` and `cells` count the values with positive prior only.
  */
 
 import { fraction, larger, largest, least, minus, order, over, plus, smaller, sum } from "./exact.js";
@@ -51,8 +51,8 @@ export class ShuffledCircle {
     this.wordBits = wordBits;
     /** W, the bits of a word beside the seed's. */
     this.choiceBits = wordBits - seedBits / 2;
-    /** M, the cells of the circle. */
-    this.circle = 1n << BigInt(cellBits);
+    /** M, the cells of the circle: one for each value, or else at least twice as many. */
+    this.circle = BigInt(circleOf(prior.support.length, cellBits));
     /** How many α of 2^W ignore the value. */
     this.base = (1n << BigInt(this.choiceBits)) - this.arc * this.step;
     const weights = prior.support.map((x) => prior.weights[x]);
@@ -61,6 +61,24 @@ export class ShuffledCircle {
     const more = sum(this.cells.map((n, x) => largest([0n, BigInt(n) * prior.total - weights[x] * this.circle])));
     /** δ = ½ Σ |n_x/M − P_x|. */
     this.cellError = fraction(more, this.circle * prior.total);
+    const root = rootAbove(this.cells.length);
+    /** k_x, into how many pieces the cells of every value are cut. */
+    this.pieces = this.cells.map((n) => Number((BigInt(n) * BigInt(root) + this.circle - 1n) / this.circle));
+    /** The number of every value's first piece. */
+    this.firstPieces = runningCounts(this.pieces);
+    /** The cells of every piece. */
+    this.pieceCells = this.cells.flatMap((n, x) => Array.from({ length: this.pieces[x] }, (_, i) => this.#size(x, i, n)));
+  }
+
+  /** The first cell of piece i among those of a value: ⌊i n/k⌋. @param {number} inside @param {number} i */
+  #offset(inside, i) {
+    // Cells are below 2^31 and pieces at most ⌈√d⌉ + 1, so that the product is below 2^53.
+    return Math.floor((i * this.cells[inside]) / this.pieces[inside]);
+  }
+
+  /** @param {number} inside @param {number} i @param {number} n */
+  #size(inside, i, n) {
+    return (i + 1 < this.pieces[inside] ? this.#offset(inside, i + 1) : n) - this.#offset(inside, i);
   }
 
   /**
@@ -77,11 +95,11 @@ export class ShuffledCircle {
     const seedBits = integer(data.seed_bits, `${where}.seed_bits`, 0, MAX_SEED_BITS);
     const wordBits = integer(data.word_bits, `${where}.word_bits`, 1, MAX_WORD_BITS);
     const choiceBits = wordBits - seedBits / 2;
-    const circle = 2 ** cellBits;
+    const circle = circleOf(prior.support.length, cellBits);
     const seedFits = seedBits % 2 === 0 && cellBits + seedBits <= REPORT_BITS;
     expect(seedFits, `${where}.seed_bits`, "even, and leave a position");
     expect(cellBits <= choiceBits && choiceBits <= REPORT_BITS, `${where}.word_bits`, "long enough, and not too long");
-    expect(prior.support.length <= circle, `${where}.cell_bits`, "enough to give every value a cell");
+    expect(prior.support.length <= 2 ** cellBits, `${where}.cell_bits`, "enough to give every value a cell");
     const arc = integer(data.arc, `${where}.arc`, 1, circle - 1);
     const step = integer(data.step, `${where}.step`, 1, Number.MAX_SAFE_INTEGER);
     expect(BigInt(arc) * BigInt(step) < 1n << BigInt(choiceBits), `${where}.step`, "small enough to leave a base");
@@ -99,9 +117,20 @@ export class ShuffledCircle {
     return new ShuffledCircleSampler(mechanisms, priors);
   }
 
-  /** The largest ratio of the likelihoods of two values, exactly. */
+  /** ⌊2^W/M⌋: so many β, or one more, give each position to those who ignore the value. */
+  get uniformWords() {
+    return (1n << BigInt(this.choiceBits)) / this.circle;
+  }
+
+  /** A bound of the ratio of the likelihoods of two values. */
   get odds() {
-    return fraction(this.base + this.step * this.circle, this.base);
+    const ignored = this.base * this.uniformWords;
+    return fraction(ignored + (this.step << BigInt(this.choiceBits)), ignored);
+  }
+
+  /** δ + 2^−W max k_x: how far the covered mass can be from m. */
+  get slack() {
+    return plus(this.cellError, fraction(BigInt(Math.max(...this.pieces)), 1n << BigInt(this.choiceBits)));
   }
 
   /**
@@ -110,19 +139,20 @@ export class ShuffledCircle {
    * @param {Fraction} [radius]
    */
   liftRange(radius = fraction(0n)) {
-    const off = plus(plus(radius, this.cellError), fraction(1n, 1n << BigInt(this.choiceBits)));
+    const off = plus(radius, this.slack);
     const share = fraction(this.arc, this.circle);
     const fewest = larger(fraction(0n), minus(share, off));
     const most = smaller(fraction(1n), plus(share, off));
-    // M times a likelihood, of which a value has the share `covered` of its cells on the arc, or the mean of all has.
+    // A likelihood, of which a value has the share `covered` of its words on the arc, or the mean of all has.
+    const all = this.step << BigInt(this.choiceBits);
     const mean = (/** @type {Fraction} */ covered) =>
-      fraction(this.base * covered.d + this.step * this.circle * covered.n, covered.d);
+      fraction(this.base * this.uniformWords * covered.d + all * covered.n, covered.d);
     const highest = /** @type {Fraction} */ (over(mean(fraction(1n)), mean(fewest)));
     const lowest = /** @type {Fraction} */ (over(mean(fraction(0n)), mean(most)));
     return { highest, lowest };
   }
 
-  /** Bounds of the levels; the LDP level is exact. @param {Prior} prior */
+  /** Bounds of the levels. @param {Prior} prior */
   audit(prior) {
     this.#checkPrior(prior);
     const { highest, lowest } = this.liftRange();
@@ -159,7 +189,7 @@ export class ShuffledCircle {
 
   /** Whether there are such a seed and such a position. @param {number} report */
   canSend(report) {
-    return report < 2 ** (this.seedBits + this.cellBits);
+    return report < 2 ** (this.seedBits + this.cellBits) && report % 2 ** this.cellBits < Number(this.circle);
   }
 
   /** No report is the best guess of one value: it says how beliefs in all of them move. */
@@ -181,26 +211,32 @@ export class ShuffledCircle {
    * @param {number} report
    */
   wordPairs(inside, report) {
-    const [seed, position] = [Math.floor(report / Number(this.circle)), BigInt(report) % this.circle];
+    const size = 2 ** this.cellBits;
+    const [seed, position] = [Math.floor(report / size), BigInt(report % size)];
     const bits = BigInt(this.choiceBits);
+    const below = (/** @type {bigint} */ cells, /** @type {bigint} */ length) => ((cells << bits) + length - 1n) / length;
     const length = BigInt(this.cells[inside]);
-    const first = BigInt(this.start(seed, inside)) - position;
-    const below = (/** @type {bigint} */ cells) => ((cells << bits) + length - 1n) / length;
     let onArc = 0n;
-    for (const turn of [0n, this.circle]) {
-      const begin = largest([0n, -first - turn]);
-      const end = least([length, this.arc - first - turn]);
-      if (begin < end) onArc += below(end) - below(begin);
+    for (let i = 0; i < this.pieces[inside]; i++) {
+      const piece = this.firstPieces[inside] + i;
+      const offset = BigInt(this.#offset(inside, i));
+      const first = BigInt(this.start(seed, piece)) - position;
+      for (const turn of [0n, this.circle]) {
+        const begin = largest([0n, -first - turn]);
+        const end = least([BigInt(this.pieceCells[piece]), this.arc - first - turn]);
+        if (begin < end) onArc += below(offset + end, length) - below(offset + begin, length);
+      }
     }
-    return (this.base << (bits - BigInt(this.cellBits))) + this.step * onArc;
+    const uniform = below(position + 1n, this.circle) - below(position, this.circle);
+    return this.base * uniform + this.step * onArc;
   }
 
-  /** The cells before the first one of a value: those of smaller keys. @param {number} seed @param {number} inside */
-  start(seed, inside) {
+  /** The cells before the first one of a piece: those of smaller keys. @param {number} seed @param {number} piece */
+  start(seed, piece) {
     const key = keyOf(seed);
-    const mine = key(inside);
+    const mine = key(piece);
     let start = 0;
-    for (const [x, n] of this.cells.entries()) if (key(x) < mine) start += n;
+    for (const [j, n] of this.pieceCells.entries()) if (key(j) < mine) start += n;
     return start;
   }
 
@@ -216,11 +252,13 @@ export class ShuffledCircle {
     const low = (1n << half) - 1n;
     const seed = ((first & low) << half) | (second & low);
     const [alpha, beta] = [first >> half, second >> half];
-    let position = beta >> (bits - BigInt(this.cellBits));
+    let position = (beta * this.circle) >> bits;
     if (alpha >= this.base) {
-      const start = BigInt(this.start(Number(seed), inside));
-      const cell = start + ((beta * BigInt(this.cells[inside])) >> bits);
-      position = (cell - (alpha - this.base) / this.step + this.circle) % this.circle;
+      const cell = (beta * BigInt(this.cells[inside])) >> bits;
+      const i = Number(((cell + 1n) * BigInt(this.pieces[inside]) - 1n) / BigInt(this.cells[inside]));
+      const start = BigInt(this.start(Number(seed), this.firstPieces[inside] + i));
+      const place = start + cell - BigInt(this.#offset(inside, i));
+      position = (place - (alpha - this.base) / this.step + this.circle) % this.circle;
     }
     return Number((seed << BigInt(this.cellBits)) | position);
   }
@@ -270,7 +308,24 @@ export function layOut(weights, cells) {
   return layout;
 }
 
-/** The keys under a seed: on the circle the values lie in increasing order of keys. @param {number} seed */
+/** M: where 2^B cells leave no room to follow the prior, one for each value. @param {number} size @param {number} bits */
+const circleOf = (size, bits) => (2 ** bits < 2 * size ? size : 2 ** bits);
+
+/** ⌈√size⌉, for a size of at least one. @param {number} size */
+function rootAbove(size) {
+  let root = Math.floor(Math.sqrt(size - 1));
+  while (root * root > size - 1) root--;
+  while ((root + 1) * (root + 1) <= size - 1) root++;
+  return root + 1;
+}
+
+/** For each count the sum of those before it. @param {readonly number[]} counts */
+function runningCounts(counts) {
+  let before = 0;
+  return counts.map((count) => (before += count) - count);
+}
+
+/** The keys under a seed: on the circle the pieces lie in increasing order of keys. @param {number} seed */
 export function keyOf(seed) {
   const multiplier = mix(seed ^ 0x9e3779b9) | 1;
   const offset = mix(seed + 0x51ed270b);

@@ -95,7 +95,7 @@ function signIn(complaint) {
 
 /** Hand out what is shown, with all rows. */
 async function save(format) {
-  const name = `tacit-${id}-${estimator}.${format}`;
+  const name = `tacit-${id}-${results.estimator}.${format}`;
   byId("download-error").textContent = "";
   try {
     if (format === "png") return download(await chartsPicture(results, questionOf(results)), name);
