@@ -53,9 +53,13 @@ class Survey:
 class Sum:
     """The sum of all answers: g(x) = x.
 
+    `rounded` says that answers were rounded at random to the values: what rounding adds is then part of every error.
+
     >>> Sum().g(Prior.uniform(3)).ravel()
     array([0., 1., 2.])
     """
+
+    rounded: bool = False
 
     def g(self, prior: Prior, respondent: int = 0) -> Floats:
         return prior.numbers[:, None]

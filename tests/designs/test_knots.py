@@ -44,7 +44,7 @@ def test_the_variance_is_the_known_one_and_proved_to_be_near_the_best(prior, eps
 @pytest.mark.parametrize("prior", [UNIFORM, ZIPF, BELL], ids=["uniform", "zipf", "bell"])
 def test_a_sum_needs_at_most_six_tenths_of_the_respondents_of_linear_ldp(prior):
     assert design(prior, Sum(), 1).certificate.unbiased_variance <= 0.6 * linear_ldp_variance(prior, 1)
-    # The named wrong answer: rounding all to the two ends, which is what linear LDP does, with the whole budget for LDP.
+    # The named wrong answer: an LDP channel, however good.
     ends = design(prior, Sum(), 1, notion="ldp").certificate.unbiased_variance
     assert ends > 0.6 * linear_ldp_variance(prior, 1)
 

@@ -21,6 +21,7 @@ def read(tmp_path: Path, text: str, **options) -> list[GroupPrior]:
     ("text", "said"),
     [
         ("value,probability\na,.4\nb,.4\n", "sum to 1 .*They sum to 0.8"),
+        ("value,probability\na,.2\nb,.7\n", "They sum to 0.9"),
         ("group,value,probability\nx,a,1.4\nx,b,.6\n", "group 'x' must sum to 1"),
         ("group,value,probability\nx,yes,.2\nx,no,.8\ny,yes,.2\n", "group 'y'.*They sum to 0.2"),
         ("value,probability,count\na,.4,1\nb,.6,1\n", "line 2: 'probability' and 'count' of the prior disagree"),
@@ -40,7 +41,7 @@ def test_percentages_and_rounded_shares_are_taken_and_said(tmp_path):
     assert "percentages" in percent.notes[0]
     (thirds,) = read(tmp_path, "value,probability\na,.33\nb,.33\nc,.33\n")
     assert thirds.prior == Prior.uniform(["a", "b", "c"])
-    assert not thirds.notes
+    assert "sums to 0.99" in thirds.notes[0]
     (signs,) = read(tmp_path, "value,probability\na,25%\nb,75%\n")
     assert signs.prior == Prior.of({"a": 1, "b": 3})
 

@@ -77,7 +77,7 @@ def test_sums_that_no_reports_can_have_are_refused(tmp_path):
         data = tally.to_dict()
         data["groups"][0] |= change
         (tmp_path / "t.json").write_text(json.dumps(data))
-        with pytest.raises((InputError, ValueError), match="coverage|tally"):
+        with pytest.raises((InputError, ValueError), match=r"coverage|tally"):
             estimate(PLAN, load_tally(tmp_path / "t.json"))
     table = make_plan(Prior.of({"yes": 1, "no": 1}), Histogram(), 1)
     with pytest.raises(ValueError, match="another mechanism"):

@@ -1,9 +1,10 @@
-"""The shuffled circle: every word through the sampler, exact levels by brute force, the kernel against all orders."""
+"""The shuffled circle: every word through the sampler, exact levels by brute force, designs against LDP."""
 
 import itertools
 import json
 import random
 from collections import Counter
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -12,9 +13,8 @@ import pytest
 from tacit import Histogram, Prior, Survey
 from tacit.designs.shuffled_circle import best_share, design_shuffled_circle, unbiased_variance_bound
 from tacit.exact import at_most_exp, exp_below
-from tacit.mechanism.protocol import Covered, Estimator, NotEstimableError, Reading, Received
-from tacit.mechanism.shuffled_circle import COVERAGE_UNIT, ShuffledCircle
-from tacit.mechanism.shuffled_circle_information import circle_information
+from tacit.mechanism.protocol import NotEstimableError, Received
+from tacit.mechanism.shuffled_circle import ShuffledCircle
 from tacit.mechanism.shuffled_circle_rule import keys_of, lay_out
 from tacit.randomize.randomness import SeededWords
 
@@ -22,7 +22,10 @@ from support.priors import named_prior
 
 SMALL = {
     "four values": ShuffledCircle((3, 1, 2, 2), arc=2, step=9, cell_bits=3, seed_bits=4, word_bits=7),
-    "rounded": ShuffledCircle((20, 1, 2, 30, 1), arc=3, step=7, cell_bits=3, seed_bits=4, word_bits=7),
+    "rounded": ShuffledCircle((20, 1, 2, 30, 1), arc=5, step=5, cell_bits=4, seed_bits=4, word_bits=7),
+    "in pieces": ShuffledCircle((29, 1, 1, 1, 1, 1, 1, 1, 1), arc=8, step=3, cell_bits=5, seed_bits=2, word_bits=7),
+    "in pieces of odd lengths": ShuffledCircle((22, 1, 7, 1), arc=11, step=4, cell_bits=5, seed_bits=4, word_bits=8),
+    "a cell each": ShuffledCircle((7, 1, 1, 1, 2), arc=2, step=7, cell_bits=3, seed_bits=4, word_bits=7),
     "no power of two": ShuffledCircle((5, 6, 5), arc=5, step=4, cell_bits=4, seed_bits=2, word_bits=7),
     "long arc": ShuffledCircle((1, 6, 1), arc=7, step=3, cell_bits=3, seed_bits=2, word_bits=6),
     "one value": ShuffledCircle((4,), arc=1, step=5, cell_bits=2, seed_bits=4, word_bits=6),
@@ -48,8 +51,24 @@ class OneWordLess(ShuffledCircle):
         return super().draw(value, (max(words[0] - (1 << half), words[0] & (1 << half) - 1), words[1]))
 
 
-def reports_of(circle: ShuffledCircle) -> range:
-    return range(1 << circle.seed_bits + circle.cell_bits)
+class Whole(ShuffledCircle):
+    """The named wrong way: heavy values in one piece, as long as they are."""
+
+    @property
+    def pieces(self) -> tuple[int, ...]:
+        return (1,) * len(self.weights)
+
+
+class Finest(ShuffledCircle):
+    """Another wrong way: all values in so many pieces that every arc covers the same part of a heavy one."""
+
+    @property
+    def pieces(self) -> tuple[int, ...]:
+        return tuple(-(-200 * n // self.circle) for n in self.cells)
+
+
+def reports_of(circle: ShuffledCircle) -> list[int]:
+    return [report for report in range(1 << circle.seed_bits + circle.cell_bits) if circle.can_send(report)]
 
 
 def all_words(circle: ShuffledCircle) -> itertools.product:
@@ -64,10 +83,6 @@ def keeps(circle: ShuffledCircle, epsilon: Fraction, radius: Fraction) -> bool:
     """Whether the exact bounds stay within ε for the whole ball."""
     highest, lowest = circle.lift_range(radius)
     return at_most_exp(max(highest, 1 / lowest), epsilon)
-
-
-def read(circle: ShuffledCircle, estimator: Estimator, prior: Prior, folded: np.ndarray, n: int) -> Reading:
-    return circle.read(estimator, prior, Histogram(), Covered(folded, n))
 
 
 # -- exact sampling --------------------------------------------------------------------------------------------------
@@ -102,8 +117,8 @@ def test_the_seed_is_uniform_whatever_the_answer(name: str) -> None:
 
 def test_scalar_and_compiled_sampler_agree_at_full_length() -> None:
     rng = np.random.default_rng(5)
-    for d in (1, 2, 77):
-        circle = design_shuffled_circle(named_prior("zipf", d), 1)
+    for kind, d, notion in (("zipf", 1, "lip"), ("zipf", 2, "lip"), ("dominated", 77, "lip"), ("zipf", 77, "ldp")):
+        circle = design_shuffled_circle(named_prior(kind, d), 1, notion=notion)
         values = rng.integers(0, d, 500)
         words = rng.integers(0, 2**64 - 1, (500, 2), dtype=np.uint64, endpoint=True)
         words[:4] = list(itertools.product((0, 2**64 - 1), repeat=2))
@@ -155,31 +170,43 @@ def test_the_range_of_lifts_is_reached_and_without_the_cells_error_it_would_be_w
     for radius in (Fraction(0), Fraction(1, 10)):
         reached = zip(exact.lift_range(radius), brute_range(exact, radius), strict=True)
         assert all(abs(float(bound / true) - 1) < 1e-4 for bound, true in reached)
-    rounded = ShuffledCircle((20, 1, 2, 30, 1), arc=3, step=4000, cell_bits=3, seed_bits=4, word_bits=16)
+    rounded = ShuffledCircle((20, 1, 2, 30, 1), arc=6, step=2000, cell_bits=4, seed_bits=4, word_bits=16)
     naive = (1 + (1 - rounded.share) * rounded.amplitude, 1 - rounded.share * rounded.amplitude)
     true_highest, true_lowest = brute_range(rounded, Fraction(0))
     assert true_highest > naive[0] * (1 + Fraction(1, 100)) or true_lowest < naive[1] * (1 - Fraction(1, 100))
 
 
-def test_the_ldp_level_is_the_largest_ratio_of_two_values() -> None:
-    circle = SMALL["four values"]
+@pytest.mark.parametrize("name", SMALL)
+def test_the_ldp_level_bounds_the_ratio_of_two_values(name: str) -> None:
+    circle = SMALL[name]
     ratios = []
     for report in reports_of(circle):
-        column = [circle.word_pairs(x, report) for x in range(4)]
+        column = [circle.word_pairs(x, report) for x in range(len(circle.weights))]
         ratios.append(Fraction(max(column), min(column)))
-    assert max(ratios) == circle.odds
+    assert max(ratios) <= circle.odds
+    if name in ("four values", "a cell each"):
+        assert max(ratios) == circle.odds
+
+
+def test_a_value_in_pieces_may_be_off_by_more_than_a_word_but_not_by_one_for_each_piece() -> None:
+    circle = ShuffledCircle((49, 1, 1, 1, 1, 1, 1, 1, 1, 7), arc=20, step=1, cell_bits=6, seed_bits=8, word_bits=10)
+    assert circle.pieces[0] == 3
+    off = []
+    for report in reports_of(circle):
+        words = circle.word_pairs(0, report) - circle.base * circle.uniform_words
+        off.append(abs(words - (1 << circle.choice_bits) * Fraction(int(circle.covered_cells(report)[0]), 49)))
+    assert 1 < max(off) < 3
 
 
 def test_designs_pass_the_exact_audit_and_one_step_more_does_not() -> None:
     rng = random.Random(4)
-    for _ in range(60):
+    for _ in range(40):
         weights = [rng.choice([1, 2, 5, 30, 1000]) for _ in range(rng.randint(1, 40))]
         prior = Prior(range(len(weights)), weights)
         epsilon, radius = Fraction(rng.randint(1, 60), 10), rng.choice([Fraction(0), Fraction(1, 50), Fraction(3, 10)])
         circle = design_shuffled_circle(prior, epsilon, radius)
         assert keeps(circle, epsilon, radius)
-        more = ShuffledCircle(circle.weights, circle.arc, circle.step + 1)
-        assert not keeps(more, epsilon, radius)
+        assert not keeps(replace(circle, step=circle.step + 1), epsilon, radius)
         ldp = design_shuffled_circle(prior, epsilon, notion="ldp")
         assert ldp.keeps(prior, "ldp", epsilon)
         assert keeps(ldp, epsilon, Fraction(1))
@@ -212,35 +239,24 @@ def test_the_layout_is_exact_and_leaves_nobody_out() -> None:
     assert lay_out([1, 1, 2], 8) == (2, 2, 4)
     circle = ShuffledCircle((1, 1, 1), arc=1, step=1, cell_bits=3)
     assert (circle.cells, circle.cell_error) == ((3, 3, 2), Fraction(1, 12))
+    equal = ShuffledCircle((5, 1, 1, 1, 2), arc=1, step=1, cell_bits=3)
+    assert (equal.circle, equal.cells, equal.cell_error) == (5, (1, 1, 1, 1, 1), Fraction(3, 10))
 
 
-# -- sums of coverage ------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("kind", ["zipf", "uniform", "dominated"])
-@pytest.mark.parametrize("d", [2, 3, 40, 700])
-def test_folding_adds_up_coverage_and_any_split_merges(kind: str, d: int) -> None:
-    circle = design_shuffled_circle(named_prior(kind, d), 1)
-    rng = np.random.default_rng(d)
-    reports = rng.integers(0, 1 << 52, 300)
-    weights = rng.integers(1, 50, 300)
-    units = [
-        [round(Fraction(int(c) * COVERAGE_UNIT, n)) for c, n in zip(covered, circle.cells, strict=True)]
-        for covered in map(circle.covered_cells, reports.tolist())
-    ]
-    folded = circle.fold(reports)
-    assert np.abs(folded - np.array(units).sum(axis=0)).max() <= 300  # Halves may be rounded either way.
-    assert np.abs(circle.fold(reports, weights) - weights @ np.array(units)).max() <= weights.sum()
-    assert folded.dtype == np.int64
-    cut = [0, 1, 17, 17, 250, 300]
-    assert (sum(circle.fold(reports[a:b]) for a, b in itertools.pairwise(cut)) == folded).all()
-    assert (circle.fold(reports, np.ones(300, np.int64)) == folded).all()
-
-
-def test_an_arc_covers_the_same_mass_whatever_the_order() -> None:
-    circle = design_shuffled_circle(named_prior("dirichlet", 30), 1)
-    rng = np.random.default_rng(0)
-    assert {int(circle.covered_cells(y).sum()) for y in rng.integers(0, 1 << 52, 200).tolist()} == {circle.arc}
+@pytest.mark.parametrize("name", SMALL)
+def test_pieces_are_nearly_equal_and_no_longer_than_the_arc(name: str) -> None:
+    circle = SMALL[name]
+    for value, size in enumerate(circle.cells):
+        mine = circle.piece_cells[circle.owners == value]
+        assert mine.sum() == size
+        assert np.ptp(mine) <= 1
+        assert mine.max() <= max(circle.arc, circle.circle / 2 / len(circle.cells) ** 0.5)
+    assert len(circle.owners) < len(circle.cells) + 2 * len(circle.cells) ** 0.5 + 3
+    for seed in range(1 << circle.seed_bits):
+        starts = circle.starts(seed)
+        taken = [cell for start, n in zip(starts, circle.piece_cells, strict=True) for cell in range(start, start + n)]
+        assert sorted(taken) == list(range(circle.circle))
+        assert starts.tolist() == [circle.start(seed, piece) for piece in range(len(starts))]
 
 
 def test_keys_are_a_permutation_that_no_progression_survives() -> None:
@@ -252,58 +268,62 @@ def test_keys_are_a_permutation_that_no_progression_survives() -> None:
     assert abs(np.exp(2j * np.pi * around).mean()) < 6 / np.sqrt(len(seeds))
 
 
-# -- what reports tell -----------------------------------------------------------------------------------------------
+# -- designs ---------------------------------------------------------------------------------------------------------
 
 
-def coverage_moments(cells: np.ndarray, arc: int, orders: list[tuple[int, ...]]) -> np.ndarray:
-    """The covariance of coverage over all positions and the given orders, by enumeration."""
-    circle, d = int(cells.sum()), len(cells)
-    total = np.zeros((d, d))
-    for order in orders:
-        owner = np.repeat(np.array(order), cells[list(order)])
-        covered = np.empty((d, circle))
-        for x in range(d):
-            running = np.concatenate([[0], np.cumsum(np.tile(owner == x, 2))])
-            covered[x] = (running[arc : arc + circle] - running[:circle]) / cells[x]
-        covered -= arc / circle
-        total += covered @ covered.T / circle
-    return total / len(orders)
+def noise(circle: ShuffledCircle, prior: Prior) -> float:
+    """The total variance per respondent that is due to the mechanism, if the prior is true."""
+    p = prior.probabilities
+    return circle.unbiased_variance(prior, Histogram()) - float(p @ (1 - p))
 
 
-@pytest.mark.parametrize("weights", [(5, 4, 3, 2, 1), (16, 1, 1, 1, 1), (1, 1, 1, 1), (3, 7), (9, 9, 2, 2, 2, 1)])
-def test_the_kernel_equals_the_average_over_all_orders(weights: tuple[int, ...]) -> None:
-    cells = np.array(lay_out(weights, 1 << 11))
-    orders = [(0, *rest) for rest in itertools.permutations(range(1, len(cells)))]
-    found = circle_information(cells, 551, 1 << 11, 2.35)
-    mine = found.coverage_covariance(np.arange(len(cells)))
-    truth = coverage_moments(cells, 551, orders)
-    assert np.abs(mine - truth).max() < 5e-6
-    assert found.residual < 5e-6
-    independent = np.diag(np.diag(truth))
-    assert np.abs(independent - truth).max() > 1e-2
+def subset_selection(d: int, epsilon: float) -> float:
+    """The same of the best LDP channel for histograms (Ye and Barg), of the best subset size k."""
+    e, k = np.exp(epsilon), np.arange(1, d)
+    p = k * e / (k * e + d - k)
+    q = p * (k - 1) / (d - 1) + (1 - p) * k / (d - 1)
+    return float(((d * q * (1 - q) + (p - q) * (1 - p - q)) / (p - q) ** 2).min())
 
 
-def test_the_inverse_is_the_inverse() -> None:
-    for prior in (named_prior("zipf", 300), named_prior("dominated", 12), named_prior("uniform", 20)):
-        information = design_shuffled_circle(prior, 1).information
-        everything = np.arange(len(prior))
-        j = 1 + information.amplitude**2 * information.coverage_covariance(everything)
-        assert j @ information.shares[information.which] == pytest.approx(np.ones(len(prior)), abs=1e-9)
-        inverse = np.linalg.inv(j)
-        assert information.inverse_diagonal() == pytest.approx(np.diag(inverse), rel=1e-7)
-        assert information.inverse_row(1) == pytest.approx(inverse[1], rel=1e-6, abs=1e-8)
+def topped(d: int, top: Fraction) -> Prior:
+    """One value of mass `top` and the rest equal."""
+    return Prior(range(d), [int(top * 1000 * (d - 1)), *[int((1 - top) * 1000)] * (d - 1)])
 
 
-def test_one_fixed_order_tells_too_little() -> None:
-    """The named wrong way: without seeds, arcs in one order leave a nearly singular J; shuffled ones do not."""
-    prior = named_prior("uniform", 16)
-    circle = design_shuffled_circle(prior, 1)
-    cells = np.array(lay_out(prior.weights, 1 << 10))
-    arc = round(circle.share * (1 << 10))
-    one_order = 1 + float(circle.amplitude) ** 2 * coverage_moments(cells, arc, [tuple(range(16))])
-    fixed = np.trace(np.linalg.pinv(one_order, hermitian=True)) - 1 / 16
-    shuffled = circle.unbiased_variance(prior, Histogram())
-    assert fixed > 5 * shuffled
+@pytest.mark.parametrize("d", [13, 50, 2000])
+@pytest.mark.parametrize("epsilon", [Fraction(1, 4), Fraction(1), Fraction(4)])
+def test_no_design_is_worse_than_ldp_however_heavy_a_value(d: int, epsilon: Fraction) -> None:
+    ldp = subset_selection(d, float(epsilon))
+    for top in (Fraction(1, 10), Fraction(1, 2), Fraction(9, 10), Fraction(999, 1000)):
+        prior = topped(d, top)
+        one = noise(design_shuffled_circle(prior, epsilon), prior)
+        assert one < 0.7 * ldp
+        last = one
+        for radius in (Fraction(1, 50), Fraction(1, 10), Fraction(3, 10), Fraction(1, 2)):
+            wider = noise(design_shuffled_circle(prior, epsilon, radius), prior)
+            assert last <= wider * (1 + 1e-9)
+            assert wider <= ldp * (1 + 1e-9)
+            last = wider
+        assert noise(design_shuffled_circle(prior, epsilon, notion="ldp"), prior) == pytest.approx(ldp, rel=1e-9)
+
+
+def test_a_heavy_value_in_one_piece_is_worse_than_ldp() -> None:
+    for top in (Fraction(9, 10), Fraction(97, 100)):
+        prior = topped(50, top)
+        circle = design_shuffled_circle(prior, 1)
+        whole = Whole(circle.weights, circle.arc, circle.step)
+        assert noise(whole, prior) > 1.4 * subset_selection(50, 1) > 4 * noise(circle, prior)
+
+
+def test_a_heavy_value_itself_is_no_worse_than_under_ldp() -> None:
+    for epsilon, d, top in itertools.product((0.25, 1, 2, 4), (13, 500), (Fraction(1, 2), Fraction(99, 100))):
+        prior = topped(d, top)
+        circle = design_shuffled_circle(prior, epsilon)
+        ldp = design_shuffled_circle(prior, epsilon, notion="ldp")
+        sampled = prior.probabilities * (1 - prior.probabilities)
+        assert ((circle.variances() - sampled) / (ldp.variances() - sampled)).max() < 1.01
+        finest = Finest(circle.weights, circle.arc, circle.step)
+        assert finest.variances()[0] > circle.variances()[0]
 
 
 LIMIT = np.e / (np.e - 1) ** 2
@@ -314,7 +334,9 @@ def test_every_value_costs_a_quarter_of_ldp(d: int) -> None:
     lognormal = np.exp(np.random.default_rng(3).normal(size=d))
     for prior in (named_prior("zipf", d), Prior(range(d), [1 + int(10**6 * w) for w in lognormal])):
         circle = design_shuffled_circle(prior, 1)
-        assert circle.variances().max() <= 1.1 * LIMIT
+        whole = np.array(circle.pieces) == 1
+        assert circle.variances()[whole].max() <= 1.1 * LIMIT
+        assert circle.variances().max() <= 2 * LIMIT
         total = circle.unbiased_variance(prior, Histogram())
         assert unbiased_variance_bound(prior, 1) <= total <= 1.13 * unbiased_variance_bound(prior, 1)
 
@@ -327,113 +349,6 @@ def test_no_variance_falls_below_its_bound() -> None:
             assert 0 < bound <= design_shuffled_circle(prior, 1, radius).unbiased_variance(prior, Histogram())
     # Two values, where the bound is the best binary channel: 30% at ε = 1 varies by 1.05 each.
     assert unbiased_variance_bound(Prior.of({"yes": 3, "no": 7}), 1) / 2 == pytest.approx(0.5256, abs=1e-3)
-
-
-def simulated(circle: ShuffledCircle, truth: np.ndarray, n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Sums of coverage of `n` respondents who hold each value as often as `truth` says, and how often that is."""
-    counts = np.floor(truth * n).astype(np.int64)
-    counts[0] += n - counts.sum()
-    words = np.random.default_rng(seed).integers(0, 2**64 - 1, (n, 2), dtype=np.uint64, endpoint=True)
-    return circle.fold(circle.draw_many(np.repeat(np.arange(len(truth)), counts), words)), counts
-
-
-def test_the_variance_is_the_stated_one_and_not_ldps() -> None:
-    prior = named_prior("zipf", 40)
-    circle = design_shuffled_circle(prior, 1)
-    n, rounds = 20_000, 60
-    squares = np.zeros(40)
-    for seed in range(rounds):
-        folded, counts = simulated(circle, prior.probabilities, n, seed)
-        squares += (circle.unbiased_sums(folded, n) - counts) ** 2 / n / rounds
-    answers_kept = circle.variances() - prior.probabilities * (1 - prior.probabilities)
-    # 60 rounds of 40 nearly independent values: the mean of 2,400 squares is known to 3%.
-    assert (squares / answers_kept).mean() == pytest.approx(1, abs=0.12)
-    assert squares.sum() < 0.5 * 4 * LIMIT * 40
-    reading = read(circle, "unbiased", prior, folded, n)
-    assert (reading.variance / n / answers_kept) == pytest.approx(np.ones(40), abs=0.05)
-
-
-@pytest.mark.parametrize("kind", ["zipf", "dominated"])
-def test_the_variance_is_right_for_a_truth_far_from_the_prior(kind: str) -> None:
-    prior = named_prior(kind, 10)
-    circle = design_shuffled_circle(prior, 1)
-    truth, n, rounds = prior.probabilities[::-1], 4000, 300
-    squares = np.zeros(10)
-    for seed in range(rounds):
-        folded, counts = simulated(circle, truth, n, seed)
-        squares += (circle.unbiased_sums(folded, n) - counts) ** 2 / rounds
-    claimed = read(circle, "unbiased", prior, folded, n).variance
-    assert squares / claimed == pytest.approx(np.ones(10), abs=0.5)
-    # The mean over ten values and 300 rounds is known to 0.035.
-    assert (squares / claimed).mean() == pytest.approx(1, abs=0.15)
-    if kind == "dominated":
-        # The named wrong way, the variance at the prior less the answers' own, is a half too small here; for Zipf's
-        # prior it is an eighth too small, which this many rounds do not tell apart.
-        at_prior = n * (circle.variances() - prior.probabilities * (1 - prior.probabilities))
-        assert (squares / at_prior).mean() > 1.3
-
-
-def test_the_unbiased_estimate_holds_under_another_truth_and_mmse_does_not() -> None:
-    prior = named_prior("zipf", 12)
-    circle = design_shuffled_circle(prior, 1)
-    truth = 0.45 * prior.probabilities + 0.55 * prior.probabilities[::-1]
-    assert np.abs(truth - prior.probabilities).sum() / 2 > 0.25
-    n = 3_000_000
-    folded, counts = simulated(circle, truth, n, 7)
-    reading = read(circle, "unbiased", prior, folded, n)
-    off = (reading.estimate - counts) / np.sqrt(reading.variance)
-    assert np.abs(off).max() < 6
-    assert 0.2 < (off**2).mean() < 3
-    posterior = read(circle, "mmse", prior, folded, n)
-    assert np.abs((posterior.estimate - counts) / np.sqrt(posterior.variance)).max() > 100
-    # The named wrong way: coverage as if values were covered independently.
-    q, m = float(circle.amplitude), float(circle.share)
-    spread = circle.information.spread[circle.information.which]
-    naive = n * prior.probabilities + (folded / COVERAGE_UNIT - m * n) / (q * spread)
-    assert np.abs((naive - counts) / np.sqrt(reading.variance)).max() > 20
-    statistic, freedom = circle.prior_statistic(prior, Covered(folded, n))
-    assert freedom == 11
-    assert statistic > 1000
-
-
-def test_the_prior_check_keeps_its_level_if_the_prior_is_right() -> None:
-    prior = named_prior("zipf", 40)
-    circle = design_shuffled_circle(prior, 1)
-    rng = np.random.default_rng(1)
-    found = []
-    for seed in range(40):
-        answers = rng.choice(40, 5000, p=prior.probabilities)
-        words = np.random.default_rng(seed).integers(0, 2**64 - 1, (5000, 2), dtype=np.uint64, endpoint=True)
-        folded = circle.fold(circle.draw_many(answers, words))
-        found.append(circle.prior_statistic(prior, Covered(folded, 5000)))
-    assert {freedom for _, freedom in found} == {16}
-    assert np.mean([statistic for statistic, _ in found]) == pytest.approx(16, abs=5)
-
-
-def test_mmse_is_the_posterior_mean() -> None:
-    prior = Prior(range(4), [8, 4, 2, 2])
-    circle = design_shuffled_circle(prior, 1, cell_bits=4, seed_bits=4, word_bits=20)
-    assert circle.cell_error == 0
-    reports = np.arange(1 << 8)
-    likelihood = np.array([[float(circle.likelihood(x, y)) for y in reports.tolist()] for x in range(4)])
-    posterior = likelihood * prior.probabilities[:, None] / (prior.probabilities @ likelihood)
-    times = np.arange(256.0) % 5
-    received = Received(reports, times, times, times)
-    reading = circle.read("mmse", prior, Histogram(), received)
-    assert reading.estimate == pytest.approx(posterior @ times, rel=1e-3)
-    marginal = prior.probabilities @ likelihood
-    gain = ((posterior - prior.probabilities[:, None]) ** 2 @ marginal).sum()
-    # Sixteen orders of 2^4 seeds are all that this small circle has, and D does not depend on the order.
-    assert circle.gain(prior, Histogram()) == pytest.approx(gain, rel=1e-2)
-
-
-def test_influence_bounds_what_one_report_moves() -> None:
-    prior = named_prior("zipf", 10)
-    circle = design_shuffled_circle(prior, 1)
-    reports = np.random.default_rng(0).integers(0, 1 << 52, 150).tolist()
-    moved = np.ptp([circle.unbiased_sums(circle.fold(np.array([report])), 1) for report in reports], axis=0).max()
-    influence = read(circle, "unbiased", prior, circle.fold(np.array(reports)), 150).influence
-    assert 0.5 * influence < moved <= influence
 
 
 # -- the contract ----------------------------------------------------------------------------------------------------

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 from scipy.stats import binom
 
-from tacit.prior.confidence import clopper_pearson, weissman_radius
 from tacit.exact import log_above
 from tacit.mechanism import Channel, audit
-from tacit.prior import Prior
-from tacit.prior.sets import Ball, Box, Hull, from_records, read_set
 from tacit.mechanism.set_levels import set_lift_levels
+from tacit.prior import Prior
+from tacit.prior.confidence import clopper_pearson, weissman_radius
+from tacit.prior.sets import Ball, Box, Hull, from_records, read_set
 
 HEALTH = Prior(range(5), [45299, 89084, 75646, 31570, 12081])
 

@@ -55,3 +55,16 @@ def test_the_sum_of_numbers_is_estimated_within_its_interval_and_rounding_down_i
         covered_down += row.low <= held.sum() <= row.high
     assert 0.88 * 150 < covered <= 150
     assert covered_down < 0.5 * 150
+
+
+def test_what_rounding_adds_is_part_of_the_error_also_where_reports_say_nearly_everything():
+    plan = make_plan(Prior.of({0: 3, 10: 4, 25: 2, 40: 1}), Sum(), 6, between=(0, 40))
+    rng, randomizer, words = np.random.default_rng(6), Randomizer(plan), SeededWords(8)
+    held = rng.gamma(2.0, 6.0, 1500).clip(0, 40)
+    rows = [estimate(plan, Tally.of(plan, randomizer.randomize(held, words=words))).rows[0] for _ in range(60)]
+    actual = np.std([row.estimate for row in rows])
+    assert min(row.standard_error for row in rows) > actual
+    # The named wrong answer: the spread of reports given the rounded values, as if those were the answers.
+    group = plan.groups[0]
+    per_person = group.certificate.unbiased_variance - group.certificate.prior_variance
+    assert np.sqrt(1500 * per_person) < 0.7 * actual

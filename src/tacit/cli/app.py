@@ -52,7 +52,9 @@ def message_of(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror:
         return f"{error.strerror}: {error.filename}" if error.filename else error.strerror
     text = str(error.args[0] if isinstance(error, KeyError) and error.args else error)
-    return " ".join(text.split()) or type(error).__name__
+    # Python's words for options, in those of the command line.
+    told = text.replace("pass on_unknown='skip'", "give --on-unknown skip")
+    return " ".join(told.split()) or type(error).__name__
 
 
 app = typer.Typer(

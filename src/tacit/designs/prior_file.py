@@ -15,6 +15,8 @@ from tacit.prior import Prior, Value, numbers_if_all
 
 #: A value that was never seen counts as so much of a record, or, where there are no counts, has this probability.
 UNSEEN_RECORDS, UNSEEN_SHARE = Fraction(1, 2), Fraction(1, 1000)
+#: Probabilities that are off by more than this in all have not been rounded: one is missing or wrong.
+LARGEST_ROUNDING = Fraction(1, 50)
 _SHOWN = 5
 
 
@@ -205,9 +207,10 @@ def _distribution(
     """Probabilities that sum to one, up to the rounding that their own digits show; or percentages."""
     slack = sum((_rounding(row[table.column]) for row in rows), Fraction(1, 10**9))
     total = sum(weights.values(), Fraction(0))
-    if abs(total - 1) <= slack:
-        return weights, []
-    if abs(total - 100) <= slack:
+    if abs(total - 1) <= min(slack, LARGEST_ROUNDING):
+        scaled = [] if total == 1 else [f"{_of(name)} sums to {float(total):.6g}, as rounded, and is scaled to 1"]
+        return weights, scaled
+    if abs(total - 100) <= min(slack, 100 * LARGEST_ROUNDING):
         return {value: weight / 100 for value, weight in weights.items()}, [f"{_of(name)} is read as percentages"]
     raise ValueError(
         f"{table.path}: the probabilities of {_of(name)} must sum to 1 (or, as percentages, to 100). "

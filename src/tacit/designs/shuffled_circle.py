@@ -12,14 +12,15 @@ line αm + β that is least at m = β/(α+2β), so the best m is one of those th
     m = (1+(E−1)τ)/(E+1)    the two sides meet, r = 1+(E²−1)/(1+2Eτ): best for small τ, and E/(E−1)² at τ = 0;
     m = 1/(E+1)             r = E, which is LDP: the amplitude is never below LDP's, 4E/(E−1)² for light values.
 
-A circle that follows the prior pays for heavy values, about 2√d values' worth however heavy they are, and for arcs that
-cut values. For wide balls and LDP nothing is won by following the prior. So a second circle is made, with one cell for
-each value and an arc of whole cells, and the one of less variance is taken. Under LDP the second one is subset
-selection, the best LDP channel for histograms without a prior: no design is ever worse than that.
+A circle that follows the prior pays for a heavy value, about a third at most at ε = 1, and for arcs that cut values. In
+wide balls and under LDP nothing is won by following it. So a second circle is made, with one cell for each value and
+an arc of whole cells, and the one of less variance is taken. Under LDP the second one is subset selection, the best LDP
+channel for histograms: no design is ever worse than that.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from typing import Literal
 
@@ -69,14 +70,14 @@ def _circle(weights: tuple[int, ...], ratio: Fraction, within: Fraction, bits: d
     """
     # Any arc and step will do to ask for the layout.
     rule = ShuffledCircleRule(weights, arc=1, step=1, **bits)
-    cells, off, words = rule.circle, within + rule.slack, 1 << rule.choice_bits
+    cells, off, words = rule.circle, within + rule.cell_error, 1 << rule.choice_bits
     if cells > len(weights):
         arc = min(max(round(best_share(ratio, off) * cells), 1), cells - 1)
     else:
         m, e, tau = np.arange(1, cells) / cells, float(ratio), float(off)
         load = (e - 1) * m + np.maximum(1 - e * np.maximum(m - tau, 0), np.minimum(m + tau, 1))
         arc = 1 + int(np.argmax(m * (1 - m) / load**2))
-    one = (ratio - 1) * rule.uniform_words
+    one, off = (ratio - 1) * rule.uniform_words, within + replace(rule, arc=arc).slack
     step = int(one * words / (words * _side(Fraction(arc, cells), ratio, off) + one * arc))
     if step == 0:
         raise ValueError(f"Words of {rule.word_bits} bits are too short for so small an epsilon.")

@@ -27,7 +27,7 @@ class PriorCheck:
         if not self.degrees:
             return f"{name} are too few to tell whether the prior is right."
         if not self.contradicted:
-            return f"{name} agree with the prior (p = {self.p_value:.2g})."
+            return f"{name} do not contradict the prior (p = {self.p_value:.2g})."
         return (
             f"{name} contradict the prior (p = {self.p_value:.1g}): estimates that use it, and their intervals, can be "
             "far off. Prefer the estimator 'unbiased', where the plan allows it."

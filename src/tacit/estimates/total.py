@@ -16,7 +16,7 @@ from tacit.estimates.rows import Estimate, Row, possible_totals, row_values
 from tacit.mechanism import Covered, Estimator, Kept, NotEstimableError, Reading, Received
 from tacit.plan import Group, Plan
 from tacit.tally import UNIT, Counts, Coverage, GroupTally, Tally
-from tacit.task import Sum, WeightedSum
+from tacit.task import Histogram, Sum, Survey, WeightedSum
 
 
 def estimate(
@@ -89,9 +89,11 @@ def estimators(plan: Plan) -> list[Estimator]:
 
 def _part(plan: Plan, group: Group, counts: GroupTally, estimator: Estimator) -> Reading:
     """One group's reading; a weighted sum's a and b are the group's, times and plus those of the reports."""
-    if not isinstance(plan.task, WeightedSum):
+    if isinstance(plan.task, Histogram | Survey):
         return group.mechanism.read(estimator, group.prior, plan.task, _kept(counts))
-    read = group.mechanism.read(estimator, group.prior, Sum(), _kept(counts))
+    read = group.mechanism.read(estimator, group.prior, Sum(rounded=plan.between), _kept(counts))
+    if not isinstance(plan.task, WeightedSum):
+        return read
     a, b = float(group.weight), float(group.offset)
     offset = b * counts.total + a * counts.weight_sums[1]
     return Reading(a * read.estimate + offset, a * a * read.variance, abs(a) * read.influence)

@@ -117,7 +117,7 @@ def circle_information(cells: Integers, pieces: Integers, arc: int, circle: int,
     lengths, one, which, counts = np.unique(cells, return_index=True, return_inverse=True, return_counts=True)
     sizes, k, m = counts.astype(np.float64), np.asarray(pieces, np.float64)[one], arc / circle
     piece_cells, piece = np.unique(lengths / k, return_inverse=True)
-    p, n_pieces = piece_cells / circle, np.bincount(piece, weights=sizes * k)
+    p, n_pieces = piece_cells / circle, np.bincount(piece, weights=sizes * k).astype(np.float64)
     spread = mean_square_coverage(piece_cells, float(arc), circle) - m**2
     nodes, weights = _nodes(p)
     kernel = _kernel(nodes, p, n_pieces, m, spread)
@@ -209,8 +209,8 @@ def _kernel(nodes: Floats, p: Floats, sizes: Floats, m: float, spread: Floats) -
 def _same_gap(nodes: Floats, p: Floats, sizes: Floats) -> Floats:
     """What frequencies beyond `_FREQUENCIES` add to K between light pieces that no heavy one tells apart.
 
-    There the phases of the n heavy pieces are as good as random. Averaged, their factors leave (1−t)^n and, at the other
-    end of the interval, its mirror image; with ε the mass of the other light pieces, ∫ (1−t)^n e^{2πikεt} dt is
+    There the phases of the n heavy pieces are as good as random. In the mean their factors leave (1−t)^n and, at the
+    other end of the interval, its mirror image; with ε the mass of the other light pieces, ∫ (1−t)^n e^{2πikεt} dt is
     1/(n+1−2πikε) to first order, and 2w_k is 1/(πk)² in the mean. The sum over k is an integral over u = 1/k.
     """
     light = p < 1 / (4 * _FREQUENCIES)

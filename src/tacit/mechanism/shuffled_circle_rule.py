@@ -2,10 +2,10 @@
 
 The circle.  The prior P on its d possible values is laid out in n_x ≥ 1 cells, M = 2^B cells in all (`cells`), so that
 P̃ = n/M differs from P by a total variation δ (`cell_error`), a rational. If 2^B < 2d there is no room to follow P: then
-M = d, and every value has one cell. The cells of x are cut into k_x = ⌈n_x⌈√d⌉/M⌉ pieces of nearly equal length, piece
-i = 0, …, k_x−1 from cell ⌊i n_x/k_x⌋ on, and the pieces of all values are numbered in the order of the values. So no
-piece is longer than M/√d, rounded up, and there are fewer than d + √d + 1. A seed of S bits, public and drawn without
-regard to the answer, puts the pieces in an order: piece j gets the key
+M = d, and every value has one cell. The cells of x are cut into k_x = ⌈n_x/limit⌉ pieces of nearly equal length, piece
+i = 0, …, k_x−1 from cell ⌊i n_x/k_x⌋ on, and the pieces of all values are numbered in the order of the values. The
+limit is the arc, but at least ⌊M/2⌈√d⌉⌋, so that there are at most about 2√d pieces more than values. A seed of S bits,
+public and drawn without regard to the answer, puts the pieces in an order: piece j gets the key
 
     key = mul(h ⊕ ⌊h/2^15⌋, 0x846ca68b),   h = mul(a, j) + b   (mod 2^32),   a odd, a and b a function of the seed,
 
@@ -15,8 +15,9 @@ the domain form a progression keep theirs on every circle.)
 
 Why pieces.  Left whole, a value longer than the arc often holds all of it, and all other values are uncovered together:
 they are told apart from it but not from each other. Cut very fine, it is covered to the same part by every arc, and
-tells nothing. With pieces of length s two light values share a fate with a probability of about s, which costs
-d/(1−s) + 1/s: least at s = 1/√d, where it is d + 2√d.
+little is learned of it: if two light values share a gap between pieces with probability s, a light value varies by
+1/(1−s) times as much as it would alone, and the heavy one by about 1/s. The sum over d values is least at s = 1/√d, but
+then the heavy one is far worse than under LDP. With pieces as long as the arc neither it nor any other is.
 
 The report.  It is a seed and a position; an arc of L cells starts there and covers the share c_x of the cells of x. The
 cells covered are L for every report, so Σ P̃_x c_x = m = L/M. A position is sent with a probability proportional to
@@ -69,7 +70,7 @@ class ShuffledCircleRule:
 
     >>> rule = ShuffledCircleRule((9, 1, 4, 2), arc=4, step=9, cell_bits=4, seed_bits=4, word_bits=8)
     >>> rule.cells, rule.pieces, rule.piece_cells.tolist(), rule.base, rule.draw(0, (255, 255))
-    ((9, 1, 4, 2), (2, 1, 1, 1), [4, 5, 1, 4, 2], 28, 252)
+    ((9, 1, 4, 2), (3, 1, 1, 1), [3, 3, 3, 1, 4, 2], 28, 243)
     """
 
     weights: tuple[int, ...]
@@ -121,7 +122,8 @@ class ShuffledCircleRule:
     def pieces(self) -> tuple[int, ...]:
         """k_x, into how many pieces the cells of every value are cut."""
         root = math.isqrt(len(self.weights) - 1) + 1
-        return tuple(-(-n * root // self.circle) for n in self.cells)
+        limit = max(self.arc, self.circle // (2 * root))
+        return tuple(-(-n // limit) for n in self.cells)
 
     @cached_property
     def owners(self) -> Integers:
@@ -212,6 +214,8 @@ class ShuffledCircleRule:
     def word_pairs(self, value: int, report: int) -> int:
         """The exact number of pairs (α, β), of 2^2W, for which `value` sends `report` once its seed is drawn."""
         seed, position = divmod(report, 1 << self.cell_bits)
+        if position >= self.circle:
+            return 0
         length, starts, on_arc = self.cells[value], self.starts(seed), 0
         for piece in np.flatnonzero(self.owners == value).tolist():
             size, offset = int(self.piece_cells[piece]), int(self.offsets[piece])

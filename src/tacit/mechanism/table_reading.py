@@ -14,7 +14,7 @@ from tacit.mechanism.information import Information
 from tacit.mechanism.likelihood import information_at, maximum_likelihood
 from tacit.mechanism.protocol import Estimator, NotEstimableError, Reading
 from tacit.prior import Prior
-from tacit.task import Histogram, Task
+from tacit.task import Histogram, Sum, Task
 
 if TYPE_CHECKING:
     from tacit.mechanism.table import Channel
@@ -24,19 +24,23 @@ def read_table(
     channel: Channel, estimator: Estimator, prior: Prior, task: Task, weights: Floats, squares: Floats, counts: Floats
 ) -> Reading:
     """The reading of a table: `weights`, `squares` and `counts` are Σ a, Σ a² and how often, for every report."""
-    g = task.g(prior)
+    g, rounded = task.g(prior), isinstance(task, Sum) and task.rounded
     if estimator == "mmse":
         t, spread = mmse_weights(channel, prior, g)
         variance: Floats = squares @ spread
     elif estimator == "unbiased":
         t = unbiased_weights(channel, prior, g)
-        variance = np.maximum(squares @ unbiased_variance_weights(channel, prior, t), 0.0)
+        s = None if rounded else unbiased_variance_weights(channel, prior, t)
+        variance = _observed_spread(t, counts, squares) if s is None else np.maximum(squares @ s, 0.0)
         if isinstance(task, Histogram):
             # A value outside the support: no report speaks of it.
             t[:, [x for x, weight in enumerate(prior.weights) if not weight]] = np.nan
     else:
         t, per_person = _mle_weights(channel, prior, g, counts)
         variance = per_person * float(squares.sum())
+    if rounded and estimator != "unbiased":
+        # Rounding adds at most the spread of the values that answers are rounded to.
+        variance = variance + float(squares.sum()) * (prior.probabilities @ (g - prior.probabilities @ g) ** 2)
     return Reading(weights @ t, variance, float(np.nanmax(t.max(axis=0) - t.min(axis=0))))
 
 
@@ -81,16 +85,24 @@ def unbiased_weights(channel: Channel, prior: Prior, g: Floats) -> Floats:
     return t
 
 
-def unbiased_variance_weights(channel: Channel, prior: Prior, t: Floats) -> Floats:
+def unbiased_variance_weights(channel: Channel, prior: Prior, t: Floats) -> Floats | None:
     """s(y) with E[s(Y) | X = x] = Var(t(Y) | X = x): summed over reports, the variance of the estimate, prior-free too.
 
-    Where the reports cannot tell it, the largest conditional variance stands for all.
+    None where the reports cannot tell it.
     """
     q = channel.matrix
     spread: Floats = q @ t**2 - (q @ t) ** 2
-    inside = spread[list(prior.support)]
-    s = _solved_weights(channel, prior, spread)
-    return np.broadcast_to(inside.max(axis=0), t.shape) if s is None else s
+    return _solved_weights(channel, prior, spread)
+
+
+def _observed_spread(t: Floats, counts: Floats, squares: Floats) -> Floats:
+    """Σ a² (t − mean t)² over the reports: the variance and, on top of it, the spread of the answers themselves.
+
+    Where the reports do not tell the variance of each person's part, this does not understate it.
+    """
+    n = max(float(counts.sum()), 1.0)
+    spread: Floats = squares @ (t - counts @ t / n) ** 2
+    return spread
 
 
 def _solved_weights(channel: Channel, prior: Prior, g: Floats) -> Floats | None:

@@ -237,6 +237,9 @@ class Plan:
         """
         if respondents < 1:
             raise ValueError(f"There must be at least one respondent. Got {respondents}.")
+        if field == "aimed_for_participants" and self.between:
+            # What rounding adds is not known apart from the spread of the answers.
+            field = "aimed"
         total = 0.0
         for group, share in zip(self.groups, shares, strict=True):
             if group.certificate is None:

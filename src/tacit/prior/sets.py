@@ -406,7 +406,10 @@ def from_records(prior: Prior, n_records: int, confidence: Number = 0.95) -> Bal
     >>> from_records(Prior.of({"yes": 300, "no": 700}), 1000).kind, from_records(Prior.uniform(8), 1000).kind
     ('box', 'ball')
     """
-    halved = (1 + rational(confidence, "confidence")) / 2
+    exact = rational(confidence, "confidence")
+    if not 0 < exact < 1:
+        raise ValueError(f"The 'confidence' must lie between 0 and 1. Got {confidence} instead.")
+    halved = (1 + exact) / 2
     box, ball = Box.from_counts(prior, n_records, halved), Ball.from_records(prior, n_records, halved)
     return box if box.radius < ball.radius else ball
 

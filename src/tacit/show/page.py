@@ -34,6 +34,8 @@ __all__ = ["page", "write_page"]
 
 #: A chart of more rows than this shows the largest, and so does a table.
 MAX_BARS, MAX_TABLE = 40, 200
+#: What is to be known about rows that are shown for being the largest.
+CHOSEN = "chosen for being large, so expect them to be overestimated"
 
 _STYLE = """
 :root { color-scheme: light dark; --text: #1f2328; --line: #d8dce1; --soft: #626a73; --good: #1b7f5c; --warn: #a63c28;
@@ -126,7 +128,7 @@ def _values(plan: Plan, result: Estimate) -> str:
     note = ""
     if len(rows) > MAX_TABLE:
         rows = tuple(sorted(rows, key=lambda row: -row.estimate)[:MAX_TABLE])
-        note = f'<p class="soft">The largest {MAX_TABLE} of {len(result.rows):,}.</p>'
+        note = f'<p class="soft">The largest {MAX_TABLE} of {len(result.rows):,}: {CHOSEN}.</p>'
     cells = [(row_name(plan, row.value), *estimate_cells(plan, result, row)) for row in rows]
     return _table(("answer", *estimate_headers(plan, result)), cells) + note
 
@@ -167,13 +169,13 @@ def _checks(result: Estimate) -> str:
         )
         for check in result.prior_check[:MAX_TABLE]
     ]
-    words = "The reports agree with the prior of every group." if not wrong else "The reports contradict the prior."
+    words = "The reports do not contradict the prior." if not wrong else "The reports contradict the prior."
     headers = ("group", "chi-square", "degrees", "p", "verdict")
     return f"<h2>Does the prior hold?</h2><p>{words}</p>" + _table(headers, cells)
 
 
 def _verdict(check: PriorCheck) -> str:
-    return "contradicted" if check.contradicted else "agrees"
+    return "contradicted" if check.contradicted else "not contradicted"
 
 
 def _promises(groups: Sequence[Group], between: bool) -> str:
@@ -241,7 +243,8 @@ def _figure(marks: Sequence[_Mark], from_zero: bool) -> str:
         if math.isfinite(mark.prior):
             parts.append(_diamond(place(mark.prior), y))
         parts.append(f'<circle class="dot" cx="{place(mark.estimate)}" cy="{y}" r="4.5"/>')
-    note = f'<figcaption class="soft">The largest {MAX_BARS} of {len(known):,}.</figcaption>' if cut else ""
+    chosen = f'<figcaption class="soft">The largest {MAX_BARS} of {len(known):,}: {CHOSEN}.</figcaption>'
+    note = chosen if cut else ""
     return (
         f'<figure><svg viewBox="0 0 {width} {bottom + 26}" role="img" aria-label="estimates with intervals">'
         f"{''.join(parts)}</svg>{note}</figure>"

@@ -12,7 +12,7 @@ from tacit.estimates.prior_check import PriorCheck
 from tacit.mechanism import Belief
 from tacit.mechanism.levels import percent
 from tacit.plan import Group, Plan
-from tacit.prior import Box, Hull, Prior, PriorSet, Value
+from tacit.prior import Ball, Box, Hull, Prior, PriorSet, Value
 from tacit.task import Histogram, Survey
 
 
@@ -88,6 +88,18 @@ def set_sentence(group: Group) -> str | None:
         f"No report raises or lowers the belief in an answer by more than a factor of {bound}, "
         f"for {_whom(group.prior_set)}."
     )
+
+
+def set_cell(group: Group) -> str:
+    """For a table: the beliefs in the rarest answer, or how far off all beliefs may be, that the promise holds for."""
+    prior_set = group.prior_set
+    if prior_set is None:
+        return "exactly"
+    if isinstance(prior_set, Ball):
+        return f"± {percent(prior_set.radius, 'down')} in all"
+    rarest = min(group.prior.support, key=lambda x: group.prior.weights[x])
+    low, high = prior_set.extremes([int(x == rarest) for x in range(len(group.prior))])
+    return f"{percent(low, 'up')} … {percent(high, 'down')}"
 
 
 def _whom(prior_set: PriorSet) -> str:

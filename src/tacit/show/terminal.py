@@ -25,6 +25,7 @@ from tacit.show.sentences import (
     promise,
     promise_cells,
     row_name,
+    set_cell,
     set_sentence,
     significant,
 )
@@ -85,6 +86,7 @@ def plan_summary(plan: Plan, shares: Sequence[Fraction], respondents: int, exact
             )
             if rmse is not None
         ],
+        "ldp_level": max(group.levels["ldp"] for group in plan.groups),
         "level_if_prior_off": _levels_off(plan),
         "respondents": respondents,
         "expected_rmse": ours,
@@ -157,7 +159,11 @@ def _print_price(console: Console, summary: dict[str, Any]) -> None:
             name = {"ldp": "LDP: whatever anybody believes", "exact prior": "for the exact prior only"}
             shown.add_row(name.get(row["promise"], row["promise"]), f"±{significant(row['expected_rmse'])}", needed)
         console.print(shown)
-        console.print("[dim]respondents needed for the precision of this plan.[/dim]", soft_wrap=True)
+        console.print(
+            "[dim]respondents needed for the precision of this plan.  LDP at the same ε promises more, as it holds for "
+            f"any belief: this plan's own LDP level is {_level(summary['ldp_level'])}.[/dim]",
+            soft_wrap=True,
+        )
     off = summary["level_if_prior_off"]
     if off:
         told = "; ".join(f"by {share}, {_level(level)}" for share, level in off.items())
@@ -193,11 +199,19 @@ def print_promises(console: Console, plan: Plan) -> None:
             console.print(told, soft_wrap=True)
         return
     console.print("The promise: how far a report can move the belief in the rarest answer.")
-    shown = table("group", "answer", "before", "at most", "at least", "odds, any belief", left=2)
+    sets = any(group.prior_set is not None for group in plan.groups)
+    extra = ["and for beliefs"] if sets else []
+    shown = table("group", "answer", "before", "at most", "at least", "odds, any belief", *extra, left=2)
     for group in plan.groups[:MAX_ROWS]:
-        shown.add_row(*map(escape, promise_cells(group)))
+        shown.add_row(*map(escape, promise_cells(group)), *([escape(set_cell(group))] if sets else []))
     console.print(shown)
     _more(console, len(plan.groups), "groups")
+    if sets:
+        console.print(
+            "[dim]and for beliefs: for everybody who believes in such a share of the answer, or is off by so much in "
+            "all, beliefs move by a factor of e^ε at most.[/dim]",
+            soft_wrap=True,
+        )
 
 
 def print_audit(console: Console, plan: Plan) -> None:
@@ -282,7 +296,14 @@ def print_estimate(console: Console, plan: Plan, result: Estimate) -> None:
         shown.add_row(escape(row_name(plan, row.value)), *estimate_cells(plan, result, row))
     console.print(shown)
     if len(result.rows) > MAX_ROWS:
-        console.print(f"… the largest {MAX_ROWS} of {len(result.rows):,}; all with --json.")
+        console.print(
+            f"… the largest {MAX_ROWS} of {len(result.rows):,}: chosen for being large, so expect them to be "
+            "overestimated. All with --json.",
+            soft_wrap=True,
+        )
+    if any(row.high - row.low > 2 * result.n_reports for row in rows) and counts_people(plan):
+        console.print("[yellow]Too few reports to say anything: intervals are wider than what is possible.[/yellow]")
+    console.print("[dim]Intervals are about the people who took part.[/dim]")
     for sentence in prior_sentences(result):
         console.print(sentence, soft_wrap=True)
     console.print(f"[dim]One forged report can move an estimate by at most {result.influence:.3g}.[/dim]")
@@ -313,7 +334,7 @@ def prior_sentences(result: Estimate) -> list[str]:
     if alarms or len(checks) <= 1:
         return alarms or [escape(str(check)) for check in checks]
     least = min(check.p_value for check in checks)
-    return [f"The reports of all {len(checks)} groups agree with their priors (smallest p = {least:.2g})."]
+    return [f"The reports of all {len(checks)} groups do not contradict their priors (smallest p = {least:.2g})."]
 
 
 def _more(console: Console, count: int, what: str, shown: int = MAX_ROWS) -> None:

@@ -134,8 +134,8 @@ def _shuffled_circle() -> Plan:
     return Plan(Histogram(), groups, "Which word?")
 
 
-def _circle(name: str | None, prior: Prior, epsilon: Fraction, prior_set: PriorSet | None = None) -> Group:
-    circle = design_shuffled_circle(prior, epsilon, 0 if prior_set is None else prior_set.radius)
+def _circle(name: str | None, prior: Prior, epsilon: Fraction, prior_set: PriorSet | None = None, **bits: int) -> Group:
+    circle = design_shuffled_circle(prior, epsilon, 0 if prior_set is None else prior_set.radius, **bits)
     return Group(name=name, prior=prior, epsilon=epsilon, mechanism=circle, prior_set=prior_set)
 
 
@@ -411,7 +411,8 @@ def refused() -> list[dict[str, Any]]:
 def refused_circles_and_sets() -> list[dict[str, Any]]:
     """The same for what came later: shuffled circles, sets of priors, caps, answers between the values."""
     found = []
-    circle = _slim(Plan(Histogram(), (_circle(None, Prior.of({"a": 5, "b": 3, "c": 1}), Fraction(1)),)).to_dict())
+    fine = _circle(None, Prior.of({"a": 5, "b": 3, "c": 1}), Fraction(1), cell_bits=28)
+    circle = _slim(Plan(Histogram(), (fine,)).to_dict())
     for why, path, value, says in MALFORMED_CIRCLES:
         found.append({"why": why, "plan": _changed(circle, path, value), "says": says})
     step = circle["groups"][0]["mechanism"]["step"]
@@ -650,11 +651,16 @@ def small_core_tails() -> list[dict[str, Any]]:
 
 
 def small_shuffled_circles() -> list[dict[str, Any]]:
-    """Plans with words so short that all pairs can be tried, and how many pairs give each report."""
+    """Plans with words so short that all pairs can be tried, and how many pairs give each report.
+
+    The third and the fourth have a value in two and in four pieces, the last has a cell for each value.
+    """
     rules = [
         ShuffledCircle((3, 1, 2, 2), arc=2, step=2, cell_bits=3, seed_bits=2, word_bits=6),
         ShuffledCircle((5, 1, 1), arc=5, step=1, cell_bits=3, seed_bits=4, word_bits=5),
         ShuffledCircle((1000, 1, 1, 1), arc=3, step=7, cell_bits=3, seed_bits=0, word_bits=6),
+        ShuffledCircle((13, 1, 1, 1), arc=3, step=5, cell_bits=4, seed_bits=2, word_bits=6),
+        ShuffledCircle((5, 1, 1, 2, 1), arc=2, step=7, cell_bits=3, seed_bits=2, word_bits=6),
     ]
     found = []
     for small in rules:

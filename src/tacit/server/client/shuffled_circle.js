@@ -61,9 +61,9 @@ export class ShuffledCircle {
     const more = sum(this.cells.map((n, x) => largest([0n, BigInt(n) * prior.total - weights[x] * this.circle])));
     /** δ = ½ Σ |n_x/M − P_x|. */
     this.cellError = fraction(more, this.circle * prior.total);
-    const root = rootAbove(this.cells.length);
-    /** k_x, into how many pieces the cells of every value are cut. */
-    this.pieces = this.cells.map((n) => Number((BigInt(n) * BigInt(root) + this.circle - 1n) / this.circle));
+    const limit = Math.max(arc, Math.floor(Number(this.circle) / (2 * rootAbove(this.cells.length))));
+    /** k_x, into how many pieces the cells of every value are cut: none is longer than the limit. */
+    this.pieces = this.cells.map((n) => Math.ceil(n / limit));
     /** The number of every value's first piece. */
     this.firstPieces = runningCounts(this.pieces);
     /** The cells of every piece. */
@@ -72,7 +72,7 @@ export class ShuffledCircle {
 
   /** The first cell of piece i among those of a value: ⌊i n/k⌋. @param {number} inside @param {number} i */
   #offset(inside, i) {
-    // Cells are below 2^31 and pieces at most ⌈√d⌉ + 1, so that the product is below 2^53.
+    // Cells are below 2^31 and pieces at most 4⌈√d⌉, so that the product is below 2^53.
     return Math.floor((i * this.cells[inside]) / this.pieces[inside]);
   }
 
@@ -130,7 +130,8 @@ export class ShuffledCircle {
 
   /** δ + 2^−W max k_x: how far the covered mass can be from m. */
   get slack() {
-    return plus(this.cellError, fraction(BigInt(Math.max(...this.pieces)), 1n << BigInt(this.choiceBits)));
+    const most = this.pieces.reduce((found, count) => Math.max(found, count));
+    return plus(this.cellError, fraction(BigInt(most), 1n << BigInt(this.choiceBits)));
   }
 
   /**
@@ -213,6 +214,7 @@ export class ShuffledCircle {
   wordPairs(inside, report) {
     const size = 2 ** this.cellBits;
     const [seed, position] = [Math.floor(report / size), BigInt(report % size)];
+    if (position >= this.circle) return 0n;
     const bits = BigInt(this.choiceBits);
     const below = (/** @type {bigint} */ cells, /** @type {bigint} */ length) => ((cells << bits) + length - 1n) / length;
     const length = BigInt(this.cells[inside]);

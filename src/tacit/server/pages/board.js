@@ -190,7 +190,7 @@ function agreement(checks) {
   if (!checks.length) return "There are no reports to compare with it yet.";
   if (checks.length === 1) return checks[0].sentence;
   const least = Math.min(...checks.map((check) => check.p_value));
-  return `Yes: the reports of all ${checks.length} groups agree with their priors (smallest p = ${significant(least)}).`;
+  return `No: those of all ${checks.length} groups do not (smallest p = ${significant(least)}).`;
 }
 
 /** The exact levels and the promise of each group. */
