@@ -140,7 +140,8 @@ class ShuffledCircleRule:
     def offsets(self) -> Integers:
         """⌊i n/k⌋, the first cell of every piece among those of its value."""
         within = np.arange(len(self.owners)) - self.first_pieces[self.owners]
-        return within * self.cell_array[self.owners] // np.array(self.pieces)[self.owners]
+        offsets: Integers = within * self.cell_array[self.owners] // np.array(self.pieces)[self.owners]
+        return offsets
 
     @cached_property
     def piece_cells(self) -> Integers:
