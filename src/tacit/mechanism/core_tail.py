@@ -19,10 +19,9 @@ from tacit.mechanism.core_tail_histogram import histogram_gains, posterior_sum
 from tacit.mechanism.core_tail_rule import POSITION_BITS, WORDS_PER_SAMPLE, CoreState, CoreTailRule, Words
 from tacit.mechanism.levels import Audit, Belief, Notion, bounded_audit, bounded_belief
 from tacit.mechanism.pearson import pearson
-from tacit.mechanism.protocol import Estimator, Kept, NotEstimableError, RandomWords, Reading, counted
+from tacit.mechanism.protocol import Estimator, Kept, NotEstimableError, Reading, counted
 from tacit.mechanism.set_levels import SetLevel, bounded_set_levels
-from tacit.mechanism.stand_in import StandIn
-from tacit.mechanism.table_sampler import CHUNK
+from tacit.mechanism.stand_in import RuleSampler
 from tacit.prior import Prior, PriorSet, Value
 from tacit.task import Histogram, Task
 
@@ -35,6 +34,7 @@ class CoreTail(CoreTailRule):
     """A core-tail rule as a mechanism: it serves histograms, and is read with the prior only."""
 
     kind: ClassVar[str] = "core-tail"
+    words_per_report: ClassVar[int] = WORDS_PER_SAMPLE
 
     @property
     def n_possible_reports(self) -> None:
@@ -75,9 +75,24 @@ class CoreTail(CoreTailRule):
     # -- reports -------------------------------------------------------------------------------------------------
 
     @classmethod
-    def sampler(cls, mechanisms: Sequence[CoreTail], priors: Sequence[Prior]) -> CoreTailSampler:
+    def sampler(cls, mechanisms: Sequence[CoreTail], priors: Sequence[Prior]) -> RuleSampler:
         """The randomizer of several core-tail mechanisms."""
-        return CoreTailSampler(mechanisms, priors)
+        return RuleSampler(mechanisms, priors)
+
+    def draw(self, value: int, words: tuple[int, ...]) -> int:
+        """The report of a value of the support."""
+        first, second, third = words
+        return self.sample_one(value, (first, second, third))
+
+    def draw_many(self, values: Integers, words: Words) -> Integers:
+        """`sample`, compiled where words have 64 bits: the reports of many values, three words for each."""
+        if self.word_bits != 64:
+            return self.sample(values, words)
+        from tacit.mechanism import kernels
+
+        reports = np.empty(len(values), dtype=np.int64)
+        kernels.core_tail(values, words, *self.tables, np.uint64(self.cells), len(self.core), reports)
+        return reports
 
     def can_send(self, report: int) -> bool:
         """Whether there is such a state and such a position."""
@@ -157,53 +172,6 @@ class CoreTail(CoreTailRule):
         )
         share, growth = exact_ratio(data["share"]), exact_ratio(data["growth"])
         return cls(prior.on_support().weights, tuple(data["core"]), share, growth, states, data["word_bits"])
-
-
-class CoreTailSampler:
-    """Core-tail mechanisms with their stand-ins, ready to draw."""
-
-    def __init__(self, mechanisms: Sequence[CoreTail], priors: Sequence[Prior]) -> None:
-        self._members = [(each, StandIn(prior)) for each, prior in zip(mechanisms, priors, strict=True)]
-
-    def one(self, member: int, position: int, words: RandomWords) -> int:
-        """One respondent's report."""
-        mechanism, stand_in = self._members[member]
-        inside = stand_in.one(position, words)
-        first, second, third = (words.integer(mechanism.word_bits) for _ in range(WORDS_PER_SAMPLE))
-        return mechanism.sample_one(inside, (first, second, third))
-
-    def many(self, members: Integers, positions: Integers, words: RandomWords) -> Integers:
-        """A report for each respondent, one mechanism after the other."""
-        if len(self._members) == 1:
-            return self._of(0, positions, words)
-        reports = np.empty(len(positions), dtype=np.int64)
-        for member in range(len(self._members)):
-            mine = np.flatnonzero(members == member)
-            reports[mine] = self._of(member, positions[mine], words)
-        return reports
-
-    def _of(self, member: int, positions: Integers, words: RandomWords) -> Integers:
-        mechanism, stand_in = self._members[member]
-        reports = np.empty(len(positions), dtype=np.int64)
-        for start in range(0, len(positions), CHUNK):
-            part = slice(start, start + CHUNK)
-            inside = stand_in.many(positions[part], words)
-            drawn = words.draw(len(inside) * WORDS_PER_SAMPLE, 64).reshape(-1, WORDS_PER_SAMPLE)
-            if mechanism.word_bits < 64:
-                drawn = drawn >> np.uint64(64 - mechanism.word_bits)
-            reports[part] = compiled_sample(mechanism, inside, drawn)
-        return reports
-
-
-def compiled_sample(mechanism: CoreTailRule, values: Integers, words: Words) -> Integers:
-    """`CoreTailRule.sample` compiled: the reports of many values, a pure function of three 64-bit words for each."""
-    if mechanism.word_bits != 64:
-        return mechanism.sample(values, words)
-    from tacit.mechanism import kernels
-
-    reports = np.empty(len(values), dtype=np.int64)
-    kernels.core_tail(values, words, *mechanism.tables, np.uint64(mechanism.cells), len(mechanism.core), reports)
-    return reports
 
 
 def _check_task(task: Task) -> None:

@@ -16,17 +16,13 @@ from numpy.typing import NDArray
 
 from tacit.exact import Integers
 from tacit.mechanism.levels import Audit, Belief, Level, Notion, bounded_audit, bounded_belief
-from tacit.mechanism.protocol import RandomWords
 from tacit.mechanism.set_levels import SetLevel
 from tacit.mechanism.shuffled_circle_reading import COVERAGE_UNIT, ShuffledCircleReading
 from tacit.mechanism.shuffled_circle_rule import WORDS_PER_SAMPLE
-from tacit.mechanism.stand_in import StandIn
+from tacit.mechanism.stand_in import RuleSampler
 from tacit.prior import Prior, PriorSet, Value
 
-__all__ = ["COVERAGE_UNIT", "ShuffledCircle", "ShuffledCircleSampler"]
-
-#: Reports drawn per call of the compiled loop.
-_CHUNK = 2**20
+__all__ = ["COVERAGE_UNIT", "ShuffledCircle"]
 
 
 @dataclass(frozen=True)
@@ -34,6 +30,7 @@ class ShuffledCircle(ShuffledCircleReading):
     """A shuffled circle as a mechanism: it serves histograms, with or without the prior."""
 
     kind: ClassVar[str] = "shuffled-circle"
+    words_per_report: ClassVar[int] = WORDS_PER_SAMPLE
 
     @property
     def n_possible_reports(self) -> None:
@@ -67,9 +64,9 @@ class ShuffledCircle(ShuffledCircleReading):
     # -- reports -------------------------------------------------------------------------------------------------
 
     @classmethod
-    def sampler(cls, mechanisms: Sequence[ShuffledCircle], priors: Sequence[Prior]) -> ShuffledCircleSampler:
+    def sampler(cls, mechanisms: Sequence[ShuffledCircle], priors: Sequence[Prior]) -> RuleSampler:
         """The randomizer of several shuffled circles."""
-        return ShuffledCircleSampler(mechanisms, priors)
+        return RuleSampler(mechanisms, priors)
 
     def can_send(self, report: int) -> bool:
         """Whether there are such a seed and such a position; everybody can send all of them."""
@@ -116,38 +113,3 @@ class ShuffledCircle(ShuffledCircleReading):
             if type(number) is not int or not 0 <= number < 2**53:
                 raise ValueError(f"The {name!r} of a shuffled circle must be an integer from 0 to 2^53 - 1.")
         return cls(prior.on_support().weights, **numbers)
-
-
-class ShuffledCircleSampler:
-    """Shuffled circles with their stand-ins, ready to draw."""
-
-    def __init__(self, mechanisms: Sequence[ShuffledCircle], priors: Sequence[Prior]) -> None:
-        self._members = [(each, StandIn(prior)) for each, prior in zip(mechanisms, priors, strict=True)]
-
-    def one(self, member: int, position: int, words: RandomWords) -> int:
-        """One respondent's report."""
-        mechanism, stand_in = self._members[member]
-        inside = stand_in.one(position, words)
-        return mechanism.draw(inside, (words.integer(mechanism.word_bits), words.integer(mechanism.word_bits)))
-
-    def many(self, members: Integers, positions: Integers, words: RandomWords) -> Integers:
-        """A report for each respondent, one mechanism after the other."""
-        if len(self._members) == 1:
-            return self._of(0, positions, words)
-        reports = np.empty(len(positions), dtype=np.int64)
-        for member in range(len(self._members)):
-            mine = np.flatnonzero(members == member)
-            reports[mine] = self._of(member, positions[mine], words)
-        return reports
-
-    def _of(self, member: int, positions: Integers, words: RandomWords) -> Integers:
-        mechanism, stand_in = self._members[member]
-        reports = np.empty(len(positions), dtype=np.int64)
-        for start in range(0, len(positions), _CHUNK):
-            part = slice(start, start + _CHUNK)
-            inside = stand_in.many(positions[part], words)
-            drawn = words.draw(len(inside) * WORDS_PER_SAMPLE, 64).reshape(-1, WORDS_PER_SAMPLE)
-            if mechanism.word_bits < 64:
-                drawn = drawn >> np.uint64(64 - mechanism.word_bits)
-            reports[part] = mechanism.draw_many(inside, drawn)
-        return reports

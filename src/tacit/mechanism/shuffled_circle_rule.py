@@ -197,7 +197,7 @@ class ShuffledCircleRule:
         """q = step·M/2^W: lifts under P̃ are 1 + q(c_x − m)."""
         return Fraction(self.step * self.circle, 1 << self.choice_bits)
 
-    def draw(self, value: int, words: tuple[int, int]) -> int:
+    def draw(self, value: int, words: tuple[int, ...]) -> int:
         """The report seed·2^B + position of `value`: a pure function of two uniform words."""
         half = self.seed_bits // 2
         alpha, beta = words[0] >> half, words[1] >> half

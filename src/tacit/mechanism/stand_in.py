@@ -1,14 +1,69 @@
-"""A stand-in for whoever holds a value with prior zero: a value drawn from the prior, which says nothing about them."""
+"""Drawing reports by a rule for values with positive prior.
+
+Whoever holds a value with prior zero gets a stand-in: a value drawn from the prior, which says nothing about them.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import accumulate
+from typing import ClassVar, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tacit.exact import Integers
 from tacit.mechanism.protocol import RandomWords
 from tacit.prior import Prior
+
+#: Reports drawn per call of a rule: few enough to bound memory, enough to keep the threads busy.
+_CHUNK = 2**20
+
+
+class Rule(Protocol):
+    """What draws a report from a value of the support and some words of `word_bits` bits: a pure function."""
+
+    words_per_report: ClassVar[int]
+
+    @property
+    def word_bits(self) -> int: ...
+
+    def draw(self, value: int, words: tuple[int, ...]) -> int: ...
+
+    def draw_many(self, values: Integers, words: NDArray[np.uint64]) -> Integers: ...
+
+
+class RuleSampler:
+    """Rules with their stand-ins, ready to draw."""
+
+    def __init__(self, rules: Sequence[Rule], priors: Sequence[Prior]) -> None:
+        self._members = [(rule, StandIn(prior)) for rule, prior in zip(rules, priors, strict=True)]
+
+    def one(self, member: int, position: int, words: RandomWords) -> int:
+        """One respondent's report."""
+        rule, stand_in = self._members[member]
+        inside = stand_in.one(position, words)
+        return rule.draw(inside, tuple(words.integer(rule.word_bits) for _ in range(rule.words_per_report)))
+
+    def many(self, members: Integers, positions: Integers, words: RandomWords) -> Integers:
+        """A report for each respondent, one mechanism after the other."""
+        if len(self._members) == 1:
+            return self._of(0, positions, words)
+        reports = np.empty(len(positions), dtype=np.int64)
+        for member in range(len(self._members)):
+            mine = np.flatnonzero(members == member)
+            reports[mine] = self._of(member, positions[mine], words)
+        return reports
+
+    def _of(self, member: int, positions: Integers, words: RandomWords) -> Integers:
+        rule, stand_in = self._members[member]
+        reports = np.empty(len(positions), dtype=np.int64)
+        for start in range(0, len(positions), _CHUNK):
+            part = slice(start, start + _CHUNK)
+            inside = stand_in.many(positions[part], words)
+            drawn = words.draw(len(inside) * rule.words_per_report, 64).reshape(-1, rule.words_per_report)
+            reports[part] = rule.draw_many(inside, drawn >> np.uint64(64 - rule.word_bits))
+        return reports
 
 
 class StandIn:

@@ -21,10 +21,9 @@ import {
 import { boundedAudit, boundedBelief } from "./levels.js";
 import { each, expect, integer, list, onlyFields, rational, text } from "./read.js";
 import { boundedSetLevels } from "./set_levels.js";
-import { StandIn } from "./stand_in.js";
+import { RuleSampler } from "./stand_in.js";
 
 /** @typedef {import("./exact.js").Fraction} Fraction */
-/** @typedef {import("./index.js").RandomWords} RandomWords */
 /** @typedef {import("./levels.js").Notion} Notion */
 /** @typedef {import("./mechanism.js").Mechanism} Mechanism */
 /** @typedef {import("./prior.js").Prior} Prior */
@@ -39,6 +38,7 @@ const WORDS_PER_SAMPLE = 3;
 /** A core-tail rule for one prior. @implements {Mechanism} */
 export class CoreTail {
   static kind = "core-tail";
+  wordsPerReport = WORDS_PER_SAMPLE;
   kind = CoreTail.kind;
   /** Positions on a circle are too many to be listed. */
   nPossibleReports = null;
@@ -101,7 +101,7 @@ export class CoreTail {
    * @param {readonly Prior[]} priors
    */
   static sampler(mechanisms, priors) {
-    return new CoreTailSampler(mechanisms, priors);
+    return new RuleSampler(mechanisms, priors);
   }
 
   /**
@@ -206,7 +206,7 @@ export class CoreTail {
    * @param {number} inside
    * @param {readonly bigint[]} words
    */
-  sampleOne(inside, [first, second, third]) {
+  draw(inside, [first, second, third]) {
     const { edges, base, step } = this.rule;
     const { cells, boundaries, lengths } = this.circle;
     const bits = BigInt(this.wordBits);
@@ -220,24 +220,6 @@ export class CoreTail {
       position = around < 0n ? around + cells : around;
     }
     return state * POSITIONS + Number(position);
-  }
-}
-
-/** Core-tail mechanisms with their stand-ins, ready to draw. */
-class CoreTailSampler {
-  #members;
-
-  /** @param {readonly CoreTail[]} mechanisms @param {readonly Prior[]} priors */
-  constructor(mechanisms, priors) {
-    this.#members = mechanisms.map((mechanism, i) => ({ mechanism, standIn: new StandIn(priors[i]) }));
-  }
-
-  /** One respondent's report. @param {number} member @param {number} x @param {RandomWords} words */
-  one(member, x, words) {
-    const { mechanism, standIn } = this.#members[member];
-    const inside = standIn.one(x, words);
-    const drawn = Array.from({ length: WORDS_PER_SAMPLE }, () => words.integer(mechanism.wordBits));
-    return mechanism.sampleOne(inside, drawn);
   }
 }
 

@@ -10,10 +10,9 @@ import { fraction, larger, largest, least, minus, order, over, plus, smaller, su
 import { Audit, boundedAudit, boundedBelief, inverse } from "./levels.js";
 import { expect, integer, onlyFields } from "./read.js";
 import { SetLevels } from "./set_levels.js";
-import { StandIn } from "./stand_in.js";
+import { RuleSampler } from "./stand_in.js";
 
 /** @typedef {import("./exact.js").Fraction} Fraction */
-/** @typedef {import("./index.js").RandomWords} RandomWords */
 /** @typedef {import("./levels.js").Notion} Notion */
 /** @typedef {import("./mechanism.js").Mechanism} Mechanism */
 /** @typedef {import("./prior.js").Prior} Prior */
@@ -28,6 +27,7 @@ const MULTIPLIER = 0x846ca68b;
 /** A shuffled circle for one prior. @implements {Mechanism} */
 export class ShuffledCircle {
   static kind = "shuffled-circle";
+  wordsPerReport = 2;
   kind = ShuffledCircle.kind;
   /** Seeds and positions are too many to be listed. */
   nPossibleReports = null;
@@ -114,7 +114,7 @@ export class ShuffledCircle {
    * @param {readonly Prior[]} priors
    */
   static sampler(mechanisms, priors) {
-    return new ShuffledCircleSampler(mechanisms, priors);
+    return new RuleSampler(mechanisms, priors);
   }
 
   /** ⌊2^W/M⌋: so many β, or one more, give each position to those who ignore the value. */
@@ -263,24 +263,6 @@ export class ShuffledCircle {
       position = (place - (alpha - this.base) / this.step + this.circle) % this.circle;
     }
     return Number((seed << BigInt(this.cellBits)) | position);
-  }
-}
-
-/** Shuffled circles with their stand-ins, ready to draw. */
-class ShuffledCircleSampler {
-  #members;
-
-  /** @param {readonly ShuffledCircle[]} mechanisms @param {readonly Prior[]} priors */
-  constructor(mechanisms, priors) {
-    this.#members = mechanisms.map((mechanism, i) => ({ mechanism, standIn: new StandIn(priors[i]) }));
-  }
-
-  /** One respondent's report. @param {number} member @param {number} x @param {RandomWords} words */
-  one(member, x, words) {
-    const { mechanism, standIn } = this.#members[member];
-    const inside = standIn.one(x, words);
-    const first = words.integer(mechanism.wordBits);
-    return mechanism.draw(inside, [first, words.integer(mechanism.wordBits)]);
   }
 }
 

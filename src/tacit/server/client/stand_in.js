@@ -1,4 +1,8 @@
-/** Whoever holds a value with prior zero reports for a value drawn from the prior: that report says nothing. */
+/**
+ * Drawing reports by a rule for values with positive prior.
+ *
+ * Whoever holds a value with prior zero reports for a value drawn from the prior: that report says nothing.
+ */
 
 import { rank, runningSums } from "./exact.js";
 
@@ -23,5 +27,34 @@ export class StandIn {
     if (weights[x]) return support.indexOf(x);
     const edges = runningSums(support.map((y) => weights[y])).map((part) => (part << BigInt(STAND_IN_BITS)) / total);
     return rank(edges, words.integer(STAND_IN_BITS));
+  }
+}
+
+/**
+ * What draws a report from a value of the support and some words of `wordBits` bits.
+ *
+ * @typedef {object} Rule
+ * @property {number} wordBits
+ * @property {number} wordsPerReport
+ * @property {(inside: number, words: readonly bigint[]) => number} draw
+ */
+
+/** Rules with their stand-ins, ready to draw. */
+export class RuleSampler {
+  #members;
+
+  /** @param {readonly Rule[]} rules @param {readonly Prior[]} priors */
+  constructor(rules, priors) {
+    this.#members = rules.map((rule, i) => ({ rule, standIn: new StandIn(priors[i]) }));
+  }
+
+  /** One respondent's report. @param {number} member @param {number} x @param {RandomWords} words */
+  one(member, x, words) {
+    const { rule, standIn } = this.#members[member];
+    const inside = standIn.one(x, words);
+    return rule.draw(
+      inside,
+      Array.from({ length: rule.wordsPerReport }, () => words.integer(rule.wordBits)),
+    );
   }
 }

@@ -163,7 +163,7 @@ test("every triple of short words gives the stated counts", async () => {
       for (const a of words) {
         for (const b of words) {
           for (const c of words) {
-            const report = small.sampleOne(x, [a, b, c]);
+            const report = small.draw(x, [a, b, c]);
             counts.set(report, counts.get(report) + 1);
           }
         }
