@@ -14,9 +14,18 @@ pytest.register_assert_rewrite("support")
 SLOW = ("e2e", "evaluation", "packaging", "server", "cli", "docs/test_readme.py", "literature/test_centralized.py")
 
 
+#: What takes longest comes first, so that two workers end together.
+FIRST = ("e2e/test_two", "server/client", "cli/test_commands.py", "evaluation", "server/test_crash.py")
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what `make check` leaves out."""
-    root = Path(__file__).parent
+    """Mark what `make check` leaves out, and put the longest first."""
+
+    def place(item: pytest.Item) -> str:
+        root = Path(__file__).parent
+        return item.path.relative_to(root).as_posix() if item.path.is_relative_to(root) else ""
+
     for item in items:
-        if item.path.is_relative_to(root) and item.path.relative_to(root).as_posix().startswith(SLOW):
+        if place(item).startswith(SLOW):
             item.add_marker(pytest.mark.slow)
+    items.sort(key=lambda item: next((k for k, name in enumerate(FIRST) if place(item).startswith(name)), len(FIRST)))

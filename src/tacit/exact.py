@@ -24,6 +24,8 @@ BigIntegers = NDArray[np.object_]
 
 Number = int | float | str | Decimal | Fraction
 
+#: An exponent of four digits and more asks for a number of any size.
+_HUGE = re.compile(r"[eE][+-]?0*[1-9][0-9]{3,}")
 #: Budgets above this are refused: e^100 ≈ 2.7e43 bounds no belief that anybody holds.
 MAX_EPSILON = 100
 
@@ -41,10 +43,10 @@ def rational(number: Number, name: str = "number") -> Fraction:
     try:
         # float() also takes numpy's floats, whose repr is not a literal.
         text = number if isinstance(number, str | Decimal) else repr(float(number))
-        if isinstance(text, str) and "_" in text:
-            raise ValueError("underscores are Python's, not people's")
+        if isinstance(text, str) and ("_" in text or _HUGE.search(text)):
+            raise ValueError("not a number that people write")
         return Fraction(text)
-    except (ValueError, TypeError, OverflowError) as error:
+    except (ValueError, TypeError, OverflowError, ZeroDivisionError) as error:
         raise ValueError(f"The {name!r} parameter must be a finite number. Got {number!r} instead.") from error
 
 

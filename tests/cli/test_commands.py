@@ -208,7 +208,7 @@ def test_a_histogram_of_many_values_is_planned_fast_and_printed_short():
     assert row["published"] is None
     Path("answers.csv").write_text("value\n" + "0\n7\n" * 50)
     tacit("perturb", "p.json", "answers.csv", "-o", "r.csv")
-    assert "all with --json" in tacit("estimate", "p.json", "r.csv", "--html", "r.html")
+    assert "All with --json" in tacit("estimate", "p.json", "r.csv", "--html", "r.html")
     assert len(json.loads(tacit("estimate", "p.json", "r.csv", "--json"))["estimates"]) == 41_270
     tacit("plan", "pages.csv", "--task", "histogram", "--epsilon", 1, "--aim", "mmse", "-o", "trusting.json")
     tacit("perturb", "trusting.json", "answers.csv", "-o", "trusting.csv")

@@ -316,6 +316,27 @@ def test_the_same_question_has_the_same_answer(task):
     assert first.certificate.to_dict() == second.certificate.to_dict()
 
 
+@pytest.mark.parametrize("notion", ["lip", "ldp"])
+def test_surveys_are_planned_as_the_yes_or_no_that_they_are(notion):
+    """Found by an attack: seven values, of which one is asked for, at a large budget."""
+    prior = Prior(range(7), [100_000, 50_000, 33_333, 25_000, 20_000, 16_666, 14_285])
+    found = design(prior, Survey(2), 4, aim="unbiased", notion=notion)
+    assert found.channel.n_possible_reports == 2
+    assert verify(found).holds
+    two = design(Prior.of({"yes": 33_333, "no": 225_951}), Survey("yes"), 4, aim="unbiased", notion=notion)
+    assert found.certificate.unbiased_variance == pytest.approx(two.certificate.unbiased_variance, rel=1e-6)
+
+
+def test_large_budgets_do_not_use_arcs_that_follow_the_prior():
+    """Found by an attack: their kernel is not sure for truths far from the prior. Never worse than LDP all the same."""
+    prior = Prior(range(30), [900] + [3] * 29)
+    for epsilon in (3, 4, 6):
+        found = design(prior, Histogram(), epsilon, aim="unbiased")
+        ldp = design(prior, Histogram(), epsilon, aim="unbiased", notion="ldp")
+        assert found.certificate.unbiased_variance <= ldp.certificate.unbiased_variance * (1 + 1e-9)
+        assert "not used beyond" in found.certificate.notes[0]
+
+
 def test_zero_budget_and_tiny_priors():
     silent = design(named_prior("zipf", 5), Histogram(), 0)
     assert silent.certificate.gain == pytest.approx(0, abs=1e-12)

@@ -5,10 +5,12 @@ from __future__ import annotations
 from fractions import Fraction
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tacit import GroupPrior, Prior, read_priors
 from tacit.designs import Worth
+from tacit.prior import Box
 
 
 def read(tmp_path: Path, text: str, **options) -> list[GroupPrior]:
@@ -110,6 +112,25 @@ def test_candidates_belong_to_groups_and_values(tmp_path):
     other.write_text("candidate,value,probability\nold,maybe,1\n")
     with pytest.raises(ValueError, match="not in the file of priors"):
         read(tmp_path, "value,probability\nyes,.1\nno,.9\n", candidates=other)
+
+
+@pytest.mark.parametrize("options", [{}, {"floor": "0.05"}, {"smooth": True}])
+def test_the_set_that_records_leave_plausible_holds_the_truth_whatever_was_done_to_the_prior(tmp_path, options):
+    rng = np.random.default_rng(4)
+    truth = np.array([0.98] + [0.02 / 19] * 19)
+    held = 0
+    for _ in range(40):
+        counts = [rng.multinomial(100, truth), *rng.multinomial(3000, np.full(20, 0.05), size=3)]
+        rows = [f"g{k},v{x:02d},{n}" for k, group in enumerate(counts) for x, n in enumerate(group)]
+        group = read(tmp_path, "group,value,count\n" + "\n".join(rows) + "\n", **options)[0]
+        prior_set = Worth().around(group)
+        whole = Prior(group.prior.values, [Fraction(str(p)) for p in truth.round(9)])
+        if isinstance(prior_set, Box):
+            shares = [whole.probability(value) for value in whole.values]
+            held += all(a <= p <= b for a, p, b in zip(prior_set.low, shares, prior_set.high, strict=True))
+        else:
+            held += float(np.abs(group.prior.probabilities - whole.probabilities).sum() / 2) <= prior_set.radius
+    assert held >= 38
 
 
 def test_what_records_are_worth_comes_from_the_counts_and_needs_them(tmp_path):

@@ -73,7 +73,9 @@ def test_the_estimate_does_not_depend_on_the_prior_and_mmse_does():
 
 def test_sums_that_no_reports_can_have_are_refused(tmp_path):
     tally = Tally.of(PLAN, Randomizer(PLAN).randomize(answers()))
-    for change in ({"total": 10}, {"coverage": [0] * 59}, {"coverage": [-1] * 60}):
+    full = 3000 * 2**20
+    forged = ([0] * 59, [-1] * 60, [0] * 60, [full] * 60, [full] + [0] * 59)
+    for change in ({"total": 10}, *({"coverage": coverage} for coverage in forged)):
         data = tally.to_dict()
         data["groups"][0] |= change
         (tmp_path / "t.json").write_text(json.dumps(data))

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import pytest
 
-from tacit import Group, Histogram, Plan, PlanError, Prior, Sum, Survey, design, make_plan
+from tacit import Channel, Group, Histogram, Plan, PlanError, Prior, Sum, Survey, design, make_plan
 from tacit.designs import Worth
 from tacit.prior import Ball, Box, Hull
 
@@ -109,6 +109,10 @@ def test_between_needs_an_ascending_range_and_a_sum():
     group = Group(name=None, prior=wide, epsilon=Fraction(1), mechanism=design(wide, Survey(-1e308), 1).mechanism)
     with pytest.raises(PlanError, match="ascending"):
         Plan(Sum(), (group,), None, True)
+    certain = Prior.of({0: 1, 50: 0, 100: 1})
+    exposed = Channel.from_weights(certain, [[4, 0], [0, 4], [4, 0]])
+    with pytest.raises(PlanError, match="positive prior"):
+        Plan(Sum(), (Group(name=None, prior=certain, epsilon=Fraction(1), mechanism=exposed),), None, True)
     with pytest.raises(ValueError, match="must be a sum"):
         make_plan(Prior.of({0: 1, 1: 1}), Histogram(), 1, between=(0, 1))
     with pytest.raises(ValueError, match="must hold all values"):

@@ -115,7 +115,7 @@ def test_many_values_are_cut():
     plan = one(Prior.uniform(MAX_TABLE + 20), Histogram())
     text = html_of(plan)
     assert text.count('class="dot"') == MAX_BARS + 1
-    assert f"The largest {MAX_TABLE} of {MAX_TABLE + 20}." in text
+    assert f"The largest {MAX_TABLE} of {MAX_TABLE + 20}: chosen for being large" in text
 
 
 def test_an_empty_tally_makes_a_page():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -140,14 +139,11 @@ def audit_command(
     as_json: JsonFlag = False,
 ) -> None:
     """Verify a plan again, in exact integers, and explain what it promises. Exit code 1 if it does not hold."""
-    from tacit.plan.contract import Plan
+    from tacit.plan.contract import Plan, read_json
     from tacit.show import sentences, terminal
 
-    try:
-        data = json.loads(plan.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ValueError(f"{plan} is not JSON: {error}.") from error
-    if not isinstance(data, dict) or "tacit_plan" not in data:
+    data = read_json(plan)
+    if "tacit_plan" not in data:
         raise ValueError(f"{plan} is not a plan: it has no field 'tacit_plan'.")
     try:
         loaded = Plan.from_dict(data)

@@ -150,6 +150,7 @@ def on_knots(
             each,
             prior=_nowhere_zero(rounded_to(each.prior, knots.numbers).prior),
             candidates=tuple(rounded_to(other, knots.numbers).prior for other in each.candidates),
+            observed=rounded_to(each.observed or each.prior, knots.numbers).prior,
         )
         for each in stated
     ]

@@ -25,8 +25,8 @@ class GroupPrior:
     """What a prior file says about one group.
 
     `share` is the group's part of all respondents, `records` how many past records the prior rests on (None where that
-    is not said), `candidates` are other priors that might hold as well, and `notes` say what was done to the file's
-    numbers on the way.
+    is not said), `candidates` are other priors that might hold as well, `observed` is what the file said before floors
+    and smoothing, and `notes` say what was done to its numbers on the way.
     """
 
     name: str | None
@@ -37,6 +37,7 @@ class GroupPrior:
     offset: Fraction = Fraction(0)
     records: int | None = None
     candidates: tuple[Prior, ...] = ()
+    observed: Prior | None = None
     notes: tuple[str, ...] = field(default=(), compare=False)
 
 
@@ -66,6 +67,7 @@ def read_priors(
     table = _Table.read(path)
     impossible_values = {table.value_of(text, "impossible") for text in impossible}
     groups = [_group(table, name, rows) for name, rows in table.by_group().items()]
+    observed = {group.name: Prior.of(group.weights) for group in groups}
     if smooth:
         groups = _smoothed(groups)
     total = sum((group.total for group in groups), Fraction(0))
@@ -80,6 +82,7 @@ def read_priors(
                 share=group.total / total if table.counts else Fraction(1, len(groups)),
                 records=int(group.total) if table.counts else None,
                 candidates=tuple(_alike(prior, each) for each in others.get(group.name, ())),
+                observed=observed[group.name],
                 notes=(*group.notes, *notes),
                 **group.facts,
             )
@@ -163,7 +166,7 @@ class _Table:
         """One cell as an exact number."""
         where = f"{self.path}, line {row['line']}"
         try:
-            number = rational(row[column].rstrip("%"), column) / (100 if row[column].endswith("%") else 1)
+            number = rational(row[column].removesuffix("%"), column) / (100 if row[column].endswith("%") else 1)
         except ValueError:
             raise ValueError(f"{where}: '{column}' must be a number. Got {row[column]!r}.") from None
         if number < 0 and column not in ("weight", "offset"):

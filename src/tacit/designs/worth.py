@@ -44,14 +44,12 @@ class Worth:
                 f"It is not known how many records the prior of group {each.name!r} rests on: give counts, or "
                 "--prior-records."
             )
-        return (
-            _knots_box(each.prior, records, self.confidence)
-            if between
-            else from_records(each.prior, records, self.confidence)
-        )
+        if between:
+            return _knots_box(each.prior, each.observed or each.prior, records, self.confidence)
+        return from_records(each.prior, records, self.confidence, each.observed)
 
 
-def _knots_box(prior: Prior, records: int, confidence: Number) -> Box:
+def _knots_box(prior: Prior, observed: Prior, records: int, confidence: Number) -> Box:
     """Ranges of the knots' probabilities that n past answers leave plausible.
 
     By Dvoretzky, Kiefer, Wolfowitz and Massart the distribution function of the answers is within
@@ -63,7 +61,10 @@ def _knots_box(prior: Prior, records: int, confidence: Number) -> Box:
     if not 0 < risk < 1:
         raise ValueError(f"The 'confidence' must lie between 0 and 1. Got {confidence} instead.")
     off = rational(math.ceil(math.sqrt(math.log(2 / risk) / (2 * records)) * 1e6)) / 10**6
-    last, shares = len(prior) - 1, [Fraction(weight, prior.total) for weight in prior.weights]
-    reach = [off if place in (0, last) else 2 * off for place in range(len(prior))]
-    low = [max(Fraction(0), share - far) for share, far in zip(shares, reach, strict=True)]
-    return Box(prior, low, [min(Fraction(1), share + far) for share, far in zip(shares, reach, strict=True)])
+    low, high = [], []
+    for place, (weight, seen) in enumerate(zip(prior.weights, observed.weights, strict=True)):
+        share, found = Fraction(weight, prior.total), Fraction(seen, observed.total)
+        far = off if place in (0, len(prior) - 1) else 2 * off
+        low.append(max(Fraction(0), min(share, found - far)))
+        high.append(min(Fraction(1), max(share, found + far)))
+    return Box(prior, low, high)

@@ -275,6 +275,10 @@ class ShuffledCircleReading(ShuffledCircleRule):
         most = kept.total * COVERAGE_UNIT
         if kept.coverage.shape != (len(self.weights),) or not ((kept.coverage >= 0) & (kept.coverage <= most)).all():
             raise ValueError("These sums of coverage cannot be of this mechanism's reports.")
+        # Every report covers L cells, so Σ n_x T_x is known but for the rounding of each piece to whole units.
+        covered = sum(n * t for n, t in zip(self.cells, kept.coverage.tolist(), strict=True))
+        if abs(covered - self.arc * most) > self.circle * kept.total * (max(self.pieces) + 1):
+            raise ValueError("These sums of coverage cannot be of this mechanism's reports: they do not add up.")
         return kept.coverage, float(kept.total)
 
     def prior_statistic(self, prior: Prior, kept: Kept) -> tuple[float, int]:

@@ -205,6 +205,8 @@ class Plan:
             raise PlanError("All groups of a plan must have the same values, in the same order.")
         if self.between and not self._is_range():
             raise PlanError("Answers between the values need a sum over at least two numbers in ascending order.")
+        if self.between and not all(all(group.prior.weights) for group in self.groups):
+            raise PlanError("Answers between the values need a positive prior for each: all are rounded to them.")
         if not isinstance(self.task, Histogram):
             # Refuses a sum of names, or a survey of a value that is not there.
             self.task.g(self.groups[0].prior)
@@ -312,7 +314,7 @@ def read_json(path: str | Path) -> dict[str, Any]:
     """The JSON object in a plan file."""
     try:
         data = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise PlanError(f"{path} is not JSON: {error}.") from error
     if not isinstance(data, dict):
         raise PlanError(f"{path} is not a plan.")

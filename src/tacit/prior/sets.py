@@ -27,6 +27,8 @@ from tacit.prior.distribution import Prior
 
 #: Up to this many values the radius of a box is searched over all subsets; beyond, it is bounded from above.
 _SUBSETS_LIMIT = 12
+#: Common denominators beyond so many bits are refused.
+_LARGEST_SCALE = 4096
 
 
 class PriorSet(Protocol):
@@ -213,7 +215,7 @@ class Box(_Around):
         object.__setattr__(self, "high", ends[1])
 
     @classmethod
-    def from_counts(cls, prior: Prior, records: int | Sequence[int], confidence: Number = 0.95) -> Box:
+    def from_counts(cls, prior: Prior, records: int | Sequence[int | Fraction], confidence: Number = 0.95) -> Box:
         """Clopper–Pearson intervals of all values at once: each leaves (1 − confidence)/d, by Bonferroni.
 
         `records` are the counts of the values, or the number of records whose frequencies the prior is. Interval
@@ -228,7 +230,8 @@ class Box(_Around):
         if isinstance(records, int):
             n_records, counts = records, [share * records for share in shares]
         else:
-            n_records, counts = sum(records), [Fraction(count) for count in records]
+            counts = [Fraction(count) for count in records]
+            n_records = round(sum(counts))
         if len(counts) != len(prior):
             raise ValueError(f"The 'records' must be one count for each of {len(prior)} values. Got {len(counts)}.")
         low, high = [Fraction(0)] * len(prior), [Fraction(0)] * len(prior)
@@ -264,7 +267,7 @@ class Box(_Around):
     @cached_property
     def _integers(self) -> tuple[int, list[int], list[int]]:
         """A common denominator, and low and high over it."""
-        scale = math.lcm(*(end.denominator for end in (*self.low, *self.high)))
+        scale = _common(end.denominator for end in (*self.low, *self.high))
         return scale, [int(end * scale) for end in self.low], [int(end * scale) for end in self.high]
 
     def _least(self, column: Sequence[int], order: Sequence[int]) -> list[int]:
@@ -340,7 +343,7 @@ class Hull(_Around):
     def _members(self) -> tuple[int, list[list[int]]]:
         """A common total, and the nominal prior and the candidates with that total."""
         members = (self.prior, *self.candidates)
-        scale = math.lcm(*(member.total for member in members))
+        scale = _common(member.total for member in members)
         return scale, [[weight * (scale // member.total) for weight in member.weights] for member in members]
 
     @cached_property
@@ -395,8 +398,11 @@ def read_set(data: Mapping[str, Any], prior: Prior) -> PriorSet:
     return KINDS[kind].from_dict(data, prior)
 
 
-def from_records(prior: Prior, n_records: int, confidence: Number = 0.95) -> Ball | Box:
+def from_records(prior: Prior, n_records: int, confidence: Number = 0.95, observed: Prior | None = None) -> Ball | Box:
     """The smaller of the two sets that n past records leave plausible, by radius: a ball or a box.
+
+    `observed` are the frequencies of the records where the prior is another, floored or smoothed: the set is then about
+    them, and made to reach the prior.
 
     The radius is what the reports of a good design meet: each raises a set of values, and the promise is stretched by
     the mass that such a set can gain or lose. For two values, or where all but a few are rare, intervals per value are
@@ -410,8 +416,23 @@ def from_records(prior: Prior, n_records: int, confidence: Number = 0.95) -> Bal
     if not 0 < exact < 1:
         raise ValueError(f"The 'confidence' must lie between 0 and 1. Got {confidence} instead.")
     halved = (1 + exact) / 2
-    box, ball = Box.from_counts(prior, n_records, halved), Ball.from_records(prior, n_records, halved)
+    seen = prior if observed is None else observed
+    counts = [Fraction(weight * n_records, seen.total) for weight in seen.weights]
+    box, ball = Box.from_counts(prior, counts, halved), Ball.from_records(prior, n_records, halved)
+    pairs = zip(prior.weights, seen.weights, strict=True)
+    away = sum((abs(Fraction(a, prior.total) - Fraction(b, seen.total)) for a, b in pairs), Fraction(0))
+    ball = Ball(prior, min(ball.radius + away / 2, Fraction(1)))
     return box if box.radius < ball.radius else ball
+
+
+def _common(denominators: Iterable[int]) -> int:
+    """A common denominator, if it is not so large that the set could not be worked with."""
+    scale = 1
+    for denominator in denominators:
+        scale = math.lcm(scale, denominator)
+        if scale.bit_length() > _LARGEST_SCALE:
+            raise ValueError(f"The numbers of a set of priors need a common denominator below 2^{_LARGEST_SCALE}.")
+    return scale
 
 
 def _ascending(column: Sequence[int], prior: Prior) -> list[int]:

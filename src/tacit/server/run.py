@@ -5,7 +5,9 @@ from __future__ import annotations
 import gc
 import ipaddress
 import json
+import signal
 import socket
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
@@ -57,6 +59,9 @@ def open_surveys(
 
 def serve(store: Store, address: Address, rate: int, token: str | None, started: Callable[[Started], None]) -> None:
     """Serve until interrupted; `started` is called once connections are taken."""
+    # At SIGTERM Uvicorn ends in order and raises it again: as an interrupt, so that the store is closed, too.
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
     with listen(address) as listening:
         surveys = {survey.id: json.loads(survey.plan)["question"] for survey, _ in store.surveys()}
         started(Started(_url(address, listening.getsockname()[1]), token, surveys))

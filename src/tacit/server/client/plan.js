@@ -63,6 +63,8 @@ export class Plan {
     const groups = each(data.groups, "groups", (group, at) => readGroup(group, at, this.values.length, spend));
     this.#groups = new Map(groups.map((group) => [group.name, group]));
     checkNames([...this.#groups.keys()], groups.length);
+    const possible = groups.every(({ prior }) => prior.weights.every((weight) => weight > 0n));
+    expect(!this.between || possible, "domain.between", "with a positive prior for every value");
     this.#randomizer = new Randomizer(groups);
     /** @type {readonly import("./index.js").Group[]} */
     this.groups = Object.freeze(groups.map(describe));
