@@ -69,12 +69,18 @@ def test_a_channel_designed_for_more_is_refused() -> None:
     design = design_core_tail(integer_prior("zipf", 300), ratio_below(1.0))
     channel = design.mechanism
     greedy = CoreTail(
-        channel.weights, channel.core, channel.share, channel.growth * Fraction(1001, 1000), channel.states
+        weights=channel.weights,
+        core=channel.core,
+        share=channel.share,
+        growth=channel.growth * Fraction(1001, 1000),
+        states=channel.states,
     )
     assert channel.within(design.ratio)
     assert not greedy.within(design.ratio)
     bare = shrunk_growth(design.ratio, 200)
-    assert not CoreTail(channel.weights, channel.core, channel.share, bare, channel.states).within(design.ratio)
+    assert not CoreTail(
+        weights=channel.weights, core=channel.core, share=channel.share, growth=bare, states=channel.states
+    ).within(design.ratio)
 
 
 def vertices(prior: np.ndarray, tail: float, share: float) -> np.ndarray:

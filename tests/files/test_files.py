@@ -63,7 +63,7 @@ def plain_plan(prior: Prior, task=None) -> Plan:
 def mixed_plan() -> Plan:
     """A core-tail group, whose words per report depend on the answer, beside a table."""
     prior = Prior(range(8), [1] * 7 + [0])
-    arc = CoreTail((1,) * 7, (), Fraction(1, 4), Fraction(7), (CoreState(1, 0),))
+    arc = CoreTail(weights=(1,) * 7, core=(), share=Fraction(1, 4), growth=Fraction(7), states=(CoreState(1, 0),))
     table = repaired_response(prior, 1)
     return Plan(
         Sum(),
@@ -583,7 +583,7 @@ def test_core_tail_reports_beyond_the_circle_or_the_states_are_refused():
 def test_a_negative_report_is_refused_where_every_position_exists():
     """−1 has the position 2^32 − 1, which a circle of 2^32 cells has, and the state −1, which is below any number."""
     prior = Prior(range(8), [2**29 + 2 * x + 1 for x in range(8)])
-    arc = CoreTail(prior.weights, (), Fraction(1, 4), Fraction(7), (CoreState(1, 0),))
+    arc = CoreTail(weights=prior.weights, core=(), share=Fraction(1, 4), growth=Fraction(7), states=(CoreState(1, 0),))
     assert arc.cells == 2**32
     plan = Plan(Sum(), (Group(name=None, prior=prior, epsilon=Fraction(3, 2), mechanism=arc),))
     tally = tally_table(plan, pa.array([-1, 2**32 - 1]))

@@ -5,6 +5,7 @@ import json
 import random
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import fields
 from fractions import Fraction
 from functools import cached_property
 
@@ -22,19 +23,50 @@ HALF = COVERAGE_UNIT // 2
 THIRD, THREE = Fraction(1, 3), Fraction(3)
 
 SMALL = {
-    "arc": CoreTail((3, 1, 2, 2), (), THIRD, THREE, (CoreState(1, 0),), word_bits=6),
-    "unit arc": CoreTail((1,) * 5, (), THIRD, THREE, (CoreState(1, 0),), word_bits=6),
-    "one value": CoreTail((4,), (), THIRD, THREE, (CoreState(1, 0),), word_bits=6),
-    "core-tail": CoreTail((7, 3, 2, 2, 1), (0,), THIRD, THREE, (CoreState(3, 0), CoreState(1, 1)), word_bits=6),
+    "arc": CoreTail(weights=(3, 1, 2, 2), core=(), share=THIRD, growth=THREE, states=(CoreState(1, 0),), word_bits=6),
+    "unit arc": CoreTail(weights=(1,) * 5, core=(), share=THIRD, growth=THREE, states=(CoreState(1, 0),), word_bits=6),
+    "one value": CoreTail(weights=(4,), core=(), share=THIRD, growth=THREE, states=(CoreState(1, 0),), word_bits=6),
+    "core-tail": CoreTail(
+        weights=(7, 3, 2, 2, 1),
+        core=(0,),
+        share=THIRD,
+        growth=THREE,
+        states=(CoreState(3, 0), CoreState(1, 1)),
+        word_bits=6,
+    ),
     "a part": CoreTail(
-        (3, 2, 9, 1), (0, 2), THIRD, THREE, (CoreState(2, 1), CoreState(1, 2, ((1, HALF),))), word_bits=6
+        weights=(3, 2, 9, 1),
+        core=(0, 2),
+        share=THIRD,
+        growth=THREE,
+        states=(CoreState(2, 1), CoreState(1, 2, ((1, HALF),))),
+        word_bits=6,
     ),
     # 61 units on 8 cells: boundaries are rounded and some values have no cell of their own.
-    "rounded": CoreTail((20, 1, 2, 30, 1, 1, 6), (0,), THIRD, THREE, (CoreState(1, 0), CoreState(1, 1)), word_bits=6),
-    "short arc": CoreTail(
-        (9, 1, 1), (0,), Fraction(1, 4), Fraction(20), (CoreState(8, 0), CoreState(9, 1)), word_bits=6
+    "rounded": CoreTail(
+        weights=(20, 1, 2, 30, 1, 1, 6),
+        core=(0,),
+        share=THIRD,
+        growth=THREE,
+        states=(CoreState(1, 0), CoreState(1, 1)),
+        word_bits=6,
     ),
-    "rounded arc": CoreTail((5, 1, 1, 9, 2, 1), (), Fraction(2, 5), Fraction(2), (CoreState(1, 0),), word_bits=5),
+    "short arc": CoreTail(
+        weights=(9, 1, 1),
+        core=(0,),
+        share=Fraction(1, 4),
+        growth=Fraction(20),
+        states=(CoreState(8, 0), CoreState(9, 1)),
+        word_bits=6,
+    ),
+    "rounded arc": CoreTail(
+        weights=(5, 1, 1, 9, 2, 1),
+        core=(),
+        share=Fraction(2, 5),
+        growth=Fraction(2),
+        states=(CoreState(1, 0),),
+        word_bits=5,
+    ),
 }
 
 
@@ -90,7 +122,7 @@ def test_every_word_gives_the_stated_counts(name: str) -> None:
 @pytest.mark.parametrize("wrong", [IgnoresTheCell, OneWordLess])
 def test_the_enumeration_rejects_a_wrong_sampler(wrong: type[CoreTail]) -> None:
     right = SMALL["core-tail"]
-    channel = wrong(right.weights, right.core, right.share, right.growth, right.states, right.word_bits)
+    channel = wrong(**{field.name: getattr(right, field.name) for field in fields(right)})
     assert any(tally_all_words(channel, value) != stated(channel, value) for value in (1, 2))
 
 
@@ -112,7 +144,7 @@ def test_vector_sampler_equals_scalar_at_wide_words(word_bits: int, most: int, g
     rng = np.random.default_rng(5)
     weights = tuple(int(w) for w in rng.integers(1, most, 50))
     states = tuple(CoreState(k + 1, k, ((2, HALF),)) for k in range(3))
-    channel = CoreTail(weights, (1, 4, 30), THIRD, growth, states, word_bits)
+    channel = CoreTail(weights=weights, core=(1, 4, 30), share=THIRD, growth=growth, states=states, word_bits=word_bits)
     values = rng.integers(0, 50, 4000)
     words = rng.integers(0, (1 << word_bits) - 1, (4000, 3), dtype=np.uint64, endpoint=True)
     words[:8] = list(itertools.product((0, (1 << word_bits) - 1), repeat=3))
@@ -124,7 +156,14 @@ def random_channel(rng: random.Random, word_bits: int) -> CoreTail:
     weights = tuple(rng.choice([1, 2, 3, 7, 40]) for _ in range(rng.randint(2, 6)))
     core = tuple(sorted(rng.sample(range(len(weights)), rng.randint(0, len(weights) - 1))))
     states = tuple(CoreState(rng.randint(1, 9), rng.getrandbits(len(core))) for _ in range(rng.randint(1, 3)))
-    return CoreTail(weights, core, Fraction(rng.randint(1, 4), 9), Fraction(rng.randint(1, 30), 4), states, word_bits)
+    return CoreTail(
+        weights=weights,
+        core=core,
+        share=Fraction(rng.randint(1, 4), 9),
+        growth=Fraction(rng.randint(1, 30), 4),
+        states=states,
+        word_bits=word_bits,
+    )
 
 
 def test_the_lift_range_bounds_every_lift() -> None:
@@ -139,7 +178,9 @@ def test_the_lift_range_bounds_every_lift() -> None:
 
 def test_the_lift_range_is_tight_and_compared_exactly() -> None:
     states = (CoreState(2, 0), CoreState(1, 1))
-    channel = CoreTail((6, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1), (0,), Fraction(3, 8), Fraction(2), states)
+    channel = CoreTail(
+        weights=(6, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1), core=(0,), share=Fraction(3, 8), growth=Fraction(2), states=states
+    )
     upper, lower = channel.lift_range()
     true_upper, true_lower = brute_lift_range(channel)
     assert float(upper / true_upper) - 1 < 1e-12
@@ -152,7 +193,11 @@ def test_the_lift_range_is_tight_and_compared_exactly() -> None:
 def test_mean_coverage_is_the_share() -> None:
     """An arc's mean coverage is its length on the circle, exactly; the length is the design's to 2^-30."""
     channel = CoreTail(
-        (9, 4, 3, 2, 2), (0,), Fraction(1, 4), Fraction(8), (CoreState(3, 0), CoreState(1, 1, ((0, HALF),)))
+        weights=(9, 4, 3, 2, 2),
+        core=(0,),
+        share=Fraction(1, 4),
+        growth=Fraction(8),
+        states=(CoreState(3, 0), CoreState(1, 1, ((0, HALF),))),
     )
     size = 1 << channel.word_bits
     for state, units in enumerate(channel.coverage[-1]):
@@ -227,7 +272,7 @@ def test_cached_tables_are_not_part_of_equality() -> None:
 
 def test_an_arc_shorter_than_one_cell_has_a_step_beyond_the_words() -> None:
     """Found case: the step then exceeds 64 bits, and no word may move the position."""
-    channel = CoreTail((1, 1), (), Fraction(2, 5), Fraction(3000), (CoreState(1, 0),))
+    channel = CoreTail(weights=(1, 1), core=(), share=Fraction(2, 5), growth=Fraction(3000), states=(CoreState(1, 0),))
     assert channel.step[0] > 1 << 64
     words = np.random.default_rng(6).integers(0, 2**64 - 1, (500, 3), dtype=np.uint64, endpoint=True)
     expected = [channel.sample_one(1, tuple(w)) for w in words.tolist()]
@@ -235,7 +280,14 @@ def test_an_arc_shorter_than_one_cell_has_a_step_beyond_the_words() -> None:
 
 
 def test_the_audit_and_the_beliefs_are_bounds_of_the_dense_channel() -> None:
-    mechanism = CoreTail((6, 1, 1, 1, 1), (0,), Fraction(3, 8), Fraction(2), (CoreState(2, 0), CoreState(1, 1)), 12)
+    mechanism = CoreTail(
+        weights=(6, 1, 1, 1, 1),
+        core=(0,),
+        share=Fraction(3, 8),
+        growth=Fraction(2),
+        states=(CoreState(2, 0), CoreState(1, 1)),
+        word_bits=12,
+    )
     # A value that nobody is believed to hold is not on the circle.
     prior = Prior.of({"a": 6, "b": 1, "never": 0, "c": 1, "d": 1, "e": 1})
     found = audit(mechanism, prior)

@@ -19,9 +19,15 @@ from tacit.mechanism.core_tail_rule import COVERAGE_UNIT, POSITION_BITS, CoreSta
 HALF = COVERAGE_UNIT // 2
 STATES = (CoreState(3, 0), CoreState(1, 1), CoreState(1, 2, ((0, HALF),)))
 CHANNELS = {
-    "arc": CoreTail((5, 1, 1, 3, 2, 4), (), Fraction(1, 4), Fraction(8), (CoreState(1, 0),)),
-    "long segment": CoreTail((40, 1, 1, 3), (), Fraction(1, 4), Fraction(8), (CoreState(1, 0),)),
-    "core-tail": CoreTail((6, 5, 1, 1, 3, 2, 4), (0, 1), Fraction(1, 4), Fraction(8), STATES),
+    "arc": CoreTail(
+        weights=(5, 1, 1, 3, 2, 4), core=(), share=Fraction(1, 4), growth=Fraction(8), states=(CoreState(1, 0),)
+    ),
+    "long segment": CoreTail(
+        weights=(40, 1, 1, 3), core=(), share=Fraction(1, 4), growth=Fraction(8), states=(CoreState(1, 0),)
+    ),
+    "core-tail": CoreTail(
+        weights=(6, 5, 1, 1, 3, 2, 4), core=(0, 1), share=Fraction(1, 4), growth=Fraction(8), states=STATES
+    ),
 }
 
 

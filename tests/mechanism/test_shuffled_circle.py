@@ -21,15 +21,19 @@ from tacit.randomize.randomness import SeededWords
 from support.priors import named_prior
 
 SMALL = {
-    "four values": ShuffledCircle((3, 1, 2, 2), arc=2, step=9, cell_bits=3, seed_bits=4, word_bits=7),
-    "rounded": ShuffledCircle((20, 1, 2, 30, 1), arc=5, step=5, cell_bits=4, seed_bits=4, word_bits=7),
-    "in pieces": ShuffledCircle((29, 1, 1, 1, 1, 1, 1, 1, 1), arc=8, step=3, cell_bits=5, seed_bits=2, word_bits=7),
-    "in pieces of odd lengths": ShuffledCircle((22, 1, 7, 1), arc=11, step=4, cell_bits=5, seed_bits=4, word_bits=8),
-    "a cell each": ShuffledCircle((7, 1, 1, 1, 2), arc=2, step=7, cell_bits=3, seed_bits=4, word_bits=7),
-    "no power of two": ShuffledCircle((5, 6, 5), arc=5, step=4, cell_bits=4, seed_bits=2, word_bits=7),
-    "long arc": ShuffledCircle((1, 6, 1), arc=7, step=3, cell_bits=3, seed_bits=2, word_bits=6),
-    "one value": ShuffledCircle((4,), arc=1, step=5, cell_bits=2, seed_bits=4, word_bits=6),
-    "one order": ShuffledCircle((3, 2, 2, 1), arc=3, step=9, cell_bits=3, seed_bits=0, word_bits=6),
+    "four values": ShuffledCircle(weights=(3, 1, 2, 2), arc=2, step=9, cell_bits=3, seed_bits=4, word_bits=7),
+    "rounded": ShuffledCircle(weights=(20, 1, 2, 30, 1), arc=5, step=5, cell_bits=4, seed_bits=4, word_bits=7),
+    "in pieces": ShuffledCircle(
+        weights=(29, 1, 1, 1, 1, 1, 1, 1, 1), arc=8, step=3, cell_bits=5, seed_bits=2, word_bits=7
+    ),
+    "in pieces of odd lengths": ShuffledCircle(
+        weights=(22, 1, 7, 1), arc=11, step=4, cell_bits=5, seed_bits=4, word_bits=8
+    ),
+    "a cell each": ShuffledCircle(weights=(7, 1, 1, 1, 2), arc=2, step=7, cell_bits=3, seed_bits=4, word_bits=7),
+    "no power of two": ShuffledCircle(weights=(5, 6, 5), arc=5, step=4, cell_bits=4, seed_bits=2, word_bits=7),
+    "long arc": ShuffledCircle(weights=(1, 6, 1), arc=7, step=3, cell_bits=3, seed_bits=2, word_bits=6),
+    "one value": ShuffledCircle(weights=(4,), arc=1, step=5, cell_bits=2, seed_bits=4, word_bits=6),
+    "one order": ShuffledCircle(weights=(3, 2, 2, 1), arc=3, step=9, cell_bits=3, seed_bits=0, word_bits=6),
 }
 
 
@@ -101,7 +105,7 @@ def test_every_word_gives_the_stated_counts(name: str) -> None:
 
 @pytest.mark.parametrize("wrong", [IgnoresTheCell, OneWordLess])
 def test_the_enumeration_rejects_a_wrong_sampler(wrong: type[ShuffledCircle]) -> None:
-    circle = wrong((3, 1, 2, 2), arc=2, step=9, cell_bits=3, seed_bits=2, word_bits=6)
+    circle = wrong(weights=(3, 1, 2, 2), arc=2, step=9, cell_bits=3, seed_bits=2, word_bits=6)
     assert Counter(circle.draw(0, words) for words in all_words(circle)) != stated(circle, 0)
 
 
@@ -165,12 +169,12 @@ def test_the_range_of_lifts_holds_for_every_report_value_and_prior_of_the_ball(n
 
 
 def test_the_range_of_lifts_is_reached_and_without_the_cells_error_it_would_be_wrong() -> None:
-    exact = ShuffledCircle((4, 4, 4, 4), arc=4, step=3, cell_bits=4, seed_bits=2, word_bits=16)
+    exact = ShuffledCircle(weights=(4, 4, 4, 4), arc=4, step=3, cell_bits=4, seed_bits=2, word_bits=16)
     assert exact.cell_error == 0
     for radius in (Fraction(0), Fraction(1, 10)):
         reached = zip(exact.lift_range(radius), brute_range(exact, radius), strict=True)
         assert all(abs(float(bound / true) - 1) < 1e-4 for bound, true in reached)
-    rounded = ShuffledCircle((20, 1, 2, 30, 1), arc=6, step=2000, cell_bits=4, seed_bits=4, word_bits=16)
+    rounded = ShuffledCircle(weights=(20, 1, 2, 30, 1), arc=6, step=2000, cell_bits=4, seed_bits=4, word_bits=16)
     naive = (1 + (1 - rounded.share) * rounded.amplitude, 1 - rounded.share * rounded.amplitude)
     true_highest, true_lowest = brute_range(rounded, Fraction(0))
     assert true_highest > naive[0] * (1 + Fraction(1, 100)) or true_lowest < naive[1] * (1 - Fraction(1, 100))
@@ -189,7 +193,9 @@ def test_the_ldp_level_bounds_the_ratio_of_two_values(name: str) -> None:
 
 
 def test_a_value_in_pieces_may_be_off_by_more_than_a_word_but_not_by_one_for_each_piece() -> None:
-    circle = ShuffledCircle((49, 1, 1, 1, 1, 1, 1, 1, 1, 7), arc=20, step=1, cell_bits=6, seed_bits=8, word_bits=10)
+    circle = ShuffledCircle(
+        weights=(49, 1, 1, 1, 1, 1, 1, 1, 1, 7), arc=20, step=1, cell_bits=6, seed_bits=8, word_bits=10
+    )
     assert circle.pieces[0] == 3
     off = []
     for report in reports_of(circle):
@@ -237,9 +243,9 @@ def test_the_layout_is_exact_and_leaves_nobody_out() -> None:
             a >= b for a, b in itertools.product(cells, cells) if weights[cells.index(a)] > weights[cells.index(b)]
         )
     assert lay_out([1, 1, 2], 8) == (2, 2, 4)
-    circle = ShuffledCircle((1, 1, 1), arc=1, step=1, cell_bits=3)
+    circle = ShuffledCircle(weights=(1, 1, 1), arc=1, step=1, cell_bits=3)
     assert (circle.cells, circle.cell_error) == ((3, 3, 2), Fraction(1, 12))
-    equal = ShuffledCircle((5, 1, 1, 1, 2), arc=1, step=1, cell_bits=3)
+    equal = ShuffledCircle(weights=(5, 1, 1, 1, 2), arc=1, step=1, cell_bits=3)
     assert (equal.circle, equal.cells, equal.cell_error) == (5, (1, 1, 1, 1, 1), Fraction(3, 10))
 
 
@@ -311,7 +317,7 @@ def test_a_heavy_value_in_one_piece_is_worse_than_ldp() -> None:
     for top in (Fraction(9, 10), Fraction(97, 100)):
         prior = topped(50, top)
         circle = design_shuffled_circle(prior, 1)
-        whole = Whole(circle.weights, circle.arc, circle.step)
+        whole = Whole(weights=circle.weights, arc=circle.arc, step=circle.step)
         assert noise(whole, prior) > 1.4 * subset_selection(50, 1) > 4 * noise(circle, prior)
 
 
@@ -322,7 +328,7 @@ def test_a_heavy_value_itself_is_no_worse_than_under_ldp() -> None:
         ldp = design_shuffled_circle(prior, epsilon, notion="ldp")
         sampled = prior.probabilities * (1 - prior.probabilities)
         assert ((circle.variances() - sampled) / (ldp.variances() - sampled)).max() < 1.01
-        finest = Finest(circle.weights, circle.arc, circle.step)
+        finest = Finest(weights=circle.weights, arc=circle.arc, step=circle.step)
         assert finest.variances()[0] > circle.variances()[0]
 
 

@@ -156,7 +156,9 @@ def test_the_compiled_core_tail_agrees_with_the_reference_word_for_word(epsilon,
 def test_a_core_tail_of_shorter_words_is_drawn_with_shorter_words():
     weights = (7, 3, 2, 2, 1)
     states = CoreState(3, 0), CoreState(1, 1)
-    mechanism = CoreTail(weights, (0,), Fraction(1, 3), Fraction(3), states, word_bits=32)
+    mechanism = CoreTail(
+        weights=weights, core=(0,), share=Fraction(1, 3), growth=Fraction(3), states=states, word_bits=32
+    )
     randomizer = Randomizer(
         Plan(Histogram(), (Group(name=None, prior=Prior(range(5), weights), epsilon=Fraction(4), mechanism=mechanism),))
     )
@@ -175,7 +177,13 @@ def test_a_core_tail_of_shorter_words_is_drawn_with_shorter_words():
 def two_groups() -> Plan:
     """A table and a core-tail, whose reports mean different things."""
     prior = Prior.of({"a": 7, "b": 3, "c": 2, "d": 2, "e": 1})
-    mechanism = CoreTail(prior.weights, (0,), Fraction(1, 3), Fraction(3), (CoreState(3, 0), CoreState(1, 1)))
+    mechanism = CoreTail(
+        weights=prior.weights,
+        core=(0,),
+        share=Fraction(1, 3),
+        growth=Fraction(3),
+        states=(CoreState(3, 0), CoreState(1, 1)),
+    )
     groups = (
         Group(name="south", prior=prior, epsilon=Fraction(4), mechanism=mechanism),
         Group(name="north", prior=prior, epsilon=Fraction(1), mechanism=repaired_response(prior, 1)),

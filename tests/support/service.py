@@ -57,7 +57,7 @@ def grouped_plan() -> Plan:
 def arc_plan() -> Plan:
     """A core-tail group, whose reports have a state and a position, beside a table; only mmse works."""
     prior = Prior(range(8), [1] * 7 + [0])
-    arc = CoreTail((1,) * 7, (), Fraction(1, 4), Fraction(7), (CoreState(1, 0),))
+    arc = CoreTail(weights=(1,) * 7, core=(), share=Fraction(1, 4), growth=Fraction(7), states=(CoreState(1, 0),))
     groups = (
         Group(name="arc", prior=prior, epsilon=Fraction(3, 2), mechanism=arc),
         Group(name="table", prior=prior, epsilon=Fraction(1), mechanism=repaired_response(prior, 1)),

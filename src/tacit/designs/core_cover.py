@@ -31,7 +31,7 @@ REDUCED_COST_TOLERANCE = 1e-10
 SECONDS_PER_SOLVE = 60.0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class CoreCover:
     """A distribution over core coverage vectors, with its certificate.
 
@@ -149,7 +149,9 @@ def solve_core(prior: Floats, tail: float, share: float, tolerance: float = 5e-4
     Σ p² (E[c²] - h²), or when no better vector is found; `upper_bound` is valid in either case.
     """
     if len(prior) == 0:
-        return CoreCover(np.ones(1), np.empty((1, 0)), 0.0, 0.0, np.empty(0))
+        return CoreCover(
+            probability=np.ones(1), coverage=np.empty((1, 0)), value=0.0, upper_bound=0.0, price=np.empty(0)
+        )
     square = prior * prior
     low, high = coverage_range(prior, share)
     best_bound, best_price = float(square @ second_moment_bound(prior, share)), np.zeros(len(prior))
@@ -178,7 +180,9 @@ def solve_core(prior: Floats, tail: float, share: float, tolerance: float = 5e-4
         master.add(columns)
     used = np.flatnonzero(probability > 1e-9)
     chosen = probability[used] / probability[used].sum()
-    return CoreCover(chosen, master.coverage[used], value, best_bound, best_price)
+    return CoreCover(
+        probability=chosen, coverage=master.coverage[used], value=value, upper_bound=best_bound, price=best_price
+    )
 
 
 def price_bound(prior: Floats, tail: float, share: float, price: Floats) -> float:

@@ -29,7 +29,7 @@ WEIGHT_UNIT = 1 << 52
 GROWTH_UNIT = 1 << 52
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class CoreTailDesign:
     """A mechanism audited at `ratio`, the `gain` of its realised integers, and a bound on any channel's gain.
 
@@ -68,9 +68,21 @@ def design_core_tail(
     bound = _gain_bound(prior, tail, ratio, cover.upper_bound)
     states = integer_states(cover)
     for bits in SLACK_BITS:
-        channel = CoreTail(tuple(weights), tuple(core.tolist()), 1 / (ratio + 1), shrunk_growth(ratio, bits), states)
+        channel = CoreTail(
+            weights=tuple(weights),
+            core=tuple(core.tolist()),
+            share=1 / (ratio + 1),
+            growth=shrunk_growth(ratio, bits),
+            states=states,
+        )
         if channel.within(ratio):
-            return CoreTailDesign(channel, ratio, histogram_gain(channel), bound, tuple(cover.price.tolist()))
+            return CoreTailDesign(
+                mechanism=channel,
+                ratio=ratio,
+                gain=histogram_gain(channel),
+                gain_bound=bound,
+                duals=tuple(cover.price.tolist()),
+            )
     if len(core):
         # A tail too light for the resolution of the core's coverage (2^-48): the plain arc does not need any.
         return design_core_tail(weights, ratio, max_core=0)

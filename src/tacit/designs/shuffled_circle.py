@@ -69,7 +69,7 @@ def _circle(weights: tuple[int, ...], ratio: Fraction, within: Fraction, bits: d
     1 − E·least.
     """
     # Any arc and step will do to ask for the layout.
-    rule = ShuffledCircleRule(weights, arc=1, step=1, **bits)
+    rule = ShuffledCircleRule(weights=weights, arc=1, step=1, **bits)
     cells, off, words = rule.circle, within + rule.cell_error, 1 << rule.choice_bits
     if cells > len(weights):
         arc = min(max(round(best_share(ratio, off) * cells), 1), cells - 1)
@@ -81,7 +81,7 @@ def _circle(weights: tuple[int, ...], ratio: Fraction, within: Fraction, bits: d
     step = int(one * words / (words * _side(Fraction(arc, cells), ratio, off) + one * arc))
     if step == 0:
         raise ValueError(f"Words of {rule.word_bits} bits are too short for so small an epsilon.")
-    return ShuffledCircle(weights, arc, step, **bits)
+    return ShuffledCircle(weights=weights, arc=arc, step=step, **bits)
 
 
 def best_share(ratio: Fraction, off: Fraction) -> Fraction:

@@ -29,7 +29,7 @@ from tacit.task import Histogram, Task
 _SLICES = 16
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class CoreTail(CoreTailRule):
     """A core-tail rule as a mechanism: it serves histograms, and is read with the prior only."""
 
@@ -171,7 +171,14 @@ class CoreTail(CoreTailRule):
             for weight, covered, parts in data["states"]
         )
         share, growth = exact_ratio(data["share"]), exact_ratio(data["growth"])
-        return cls(prior.on_support().weights, tuple(data["core"]), share, growth, states, data["word_bits"])
+        return cls(
+            weights=prior.on_support().weights,
+            core=tuple(data["core"]),
+            share=share,
+            growth=growth,
+            states=states,
+            word_bits=data["word_bits"],
+        )
 
 
 def _check_task(task: Task) -> None:

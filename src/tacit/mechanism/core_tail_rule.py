@@ -71,14 +71,15 @@ class CoreState:
         return units
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class CoreTailRule:
     """A core-tail channel on the prior `weights[x]`/sum(weights); see the module's docstring.
 
     where: `core` lists the heavy values, `share` = h, `growth` = g, a hair below E² - 1 to leave room for
     rounding, `states` are the coverages of the core, `word_bits` = w.
 
-    >>> arc = CoreTailRule((1, 1, 1, 1, 1, 1, 1, 1), (), Fraction(1, 4), Fraction(8), (CoreState(1, 0),))
+    >>> states = (CoreState(1, 0),)
+    >>> arc = CoreTailRule(weights=(1,) * 8, core=(), share=Fraction(1, 4), growth=Fraction(8), states=states)
     >>> arc.cells, arc.sample_one(3, (0, 2**64 - 1, 0))
     (8, 2)
     """

@@ -25,7 +25,7 @@ from tacit.prior import Prior, PriorSet, Value
 __all__ = ["COVERAGE_UNIT", "ShuffledCircle"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ShuffledCircle(ShuffledCircleReading):
     """A shuffled circle as a mechanism: it serves histograms, with or without the prior."""
 
@@ -112,4 +112,4 @@ class ShuffledCircle(ShuffledCircleReading):
         for name, number in numbers.items():
             if type(number) is not int or not 0 <= number < 2**53:
                 raise ValueError(f"The {name!r} of a shuffled circle must be an integer from 0 to 2^53 - 1.")
-        return cls(prior.on_support().weights, **numbers)
+        return cls(weights=prior.on_support().weights, **numbers)

@@ -41,7 +41,7 @@ _SAMPLED_COVERAGES = 2**24
 _CLOSE = Fraction(1, 100)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ShuffledCircleReading(ShuffledCircleRule):
     """A shuffled circle and what its reports tell."""
 

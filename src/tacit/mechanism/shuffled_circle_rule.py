@@ -62,13 +62,13 @@ _LOW_32 = 0xFFFFFFFF
 _MULTIPLIER = 0x846CA68B
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ShuffledCircleRule:
     """A shuffled circle for the prior `weights[x]`/Σ weights; see the module's docstring.
 
     where: `arc` = L, `step` = q·2^W/M, `cell_bits` = B, `seed_bits` = S, `word_bits` = w.
 
-    >>> rule = ShuffledCircleRule((9, 1, 4, 2), arc=4, step=9, cell_bits=4, seed_bits=4, word_bits=8)
+    >>> rule = ShuffledCircleRule(weights=(9, 1, 4, 2), arc=4, step=9, cell_bits=4, seed_bits=4, word_bits=8)
     >>> rule.cells, rule.pieces, rule.piece_cells.tolist(), rule.base, rule.draw(0, (255, 255))
     ((9, 1, 4, 2), (3, 1, 1, 1), [3, 3, 3, 1, 4, 2], 28, 243)
     """

@@ -214,9 +214,9 @@ def _between() -> Plan:
 
 
 def _weighted_between() -> Plan:
-    """Knots that floats do not hold exactly, some below zero, one of them impossible for a group."""
+    """Knots that floats do not hold exactly, some below zero."""
     values = (-2.5, -0.1, 0.3, 1e-7 + 1, 7)
-    first, second = Prior(values, (1, 4, 4, 2, 1)), Prior(values, (3, 0, 5, 2, 2))
+    first, second = Prior(values, (1, 4, 4, 2, 1)), Prior(values, (3, 1, 5, 2, 2))
     groups = [
         GroupPrior(name="first", prior=first, weight=Fraction(2)),
         GroupPrior(name="second", prior=second, weight=Fraction(1, 3)),
@@ -634,12 +634,33 @@ def small_core_tails() -> list[dict[str, Any]]:
     """Plans with words so short that all triples can be tried, and how many triples give each report."""
     third, half = Fraction(1, 3), 2**47
     mechanisms = [
-        CoreTail((3, 1, 2, 2), (), third, Fraction(3), (CoreState(1, 0),), word_bits=5),
-        CoreTail((7, 3, 2, 2, 1), (0,), third, Fraction(3), (CoreState(3, 0), CoreState(1, 1)), word_bits=5),
         CoreTail(
-            (3, 2, 9, 1), (0, 2), third, Fraction(3), (CoreState(2, 1), CoreState(1, 2, ((1, half),))), word_bits=5
+            weights=(3, 1, 2, 2), core=(), share=third, growth=Fraction(3), states=(CoreState(1, 0),), word_bits=5
         ),
-        CoreTail((20, 1, 2, 30, 1, 1, 6), (0,), third, Fraction(3), (CoreState(1, 0), CoreState(1, 1)), word_bits=5),
+        CoreTail(
+            weights=(7, 3, 2, 2, 1),
+            core=(0,),
+            share=third,
+            growth=Fraction(3),
+            states=(CoreState(3, 0), CoreState(1, 1)),
+            word_bits=5,
+        ),
+        CoreTail(
+            weights=(3, 2, 9, 1),
+            core=(0, 2),
+            share=third,
+            growth=Fraction(3),
+            states=(CoreState(2, 1), CoreState(1, 2, ((1, half),))),
+            word_bits=5,
+        ),
+        CoreTail(
+            weights=(20, 1, 2, 30, 1, 1, 6),
+            core=(0,),
+            share=third,
+            growth=Fraction(3),
+            states=(CoreState(1, 0), CoreState(1, 1)),
+            word_bits=5,
+        ),
     ]
     found = []
     for small in mechanisms:
@@ -656,11 +677,11 @@ def small_shuffled_circles() -> list[dict[str, Any]]:
     The third and the fourth have a value in two and in four pieces, the last has a cell for each value.
     """
     rules = [
-        ShuffledCircle((3, 1, 2, 2), arc=2, step=2, cell_bits=3, seed_bits=2, word_bits=6),
-        ShuffledCircle((5, 1, 1), arc=5, step=1, cell_bits=3, seed_bits=4, word_bits=5),
-        ShuffledCircle((1000, 1, 1, 1), arc=3, step=7, cell_bits=3, seed_bits=0, word_bits=6),
-        ShuffledCircle((13, 1, 1, 1), arc=3, step=5, cell_bits=4, seed_bits=2, word_bits=6),
-        ShuffledCircle((5, 1, 1, 2, 1), arc=2, step=7, cell_bits=3, seed_bits=2, word_bits=6),
+        ShuffledCircle(weights=(3, 1, 2, 2), arc=2, step=2, cell_bits=3, seed_bits=2, word_bits=6),
+        ShuffledCircle(weights=(5, 1, 1), arc=5, step=1, cell_bits=3, seed_bits=4, word_bits=5),
+        ShuffledCircle(weights=(1000, 1, 1, 1), arc=3, step=7, cell_bits=3, seed_bits=0, word_bits=6),
+        ShuffledCircle(weights=(13, 1, 1, 1), arc=3, step=5, cell_bits=4, seed_bits=2, word_bits=6),
+        ShuffledCircle(weights=(5, 1, 1, 2, 1), arc=2, step=7, cell_bits=3, seed_bits=2, word_bits=6),
     ]
     found = []
     for small in rules:
@@ -688,7 +709,7 @@ def _circle_levels(rng: np.random.Generator) -> dict[str, Any]:
     arc = int(rng.integers(1, 1 << cell_bits))
     step = int(rng.integers(1, 1 + max(1, ((1 << choice_bits) - 1) // arc)))
     bits = {"cell_bits": cell_bits, "seed_bits": 2 * half, "word_bits": choice_bits + half}
-    found = ShuffledCircle(prior.on_support().weights, arc, step, **bits)
+    found = ShuffledCircle(weights=prior.on_support().weights, arc=arc, step=step, **bits)
     return {
         "prior": [str(weight) for weight in prior.weights],
         "mechanism": found.to_dict(),
@@ -750,7 +771,14 @@ def _core_tail_levels(rng: np.random.Generator) -> dict[str, Any]:
         parts = tuple((i, int(rng.integers(0, 2**48))) for i in range(len(core)) if rng.random() < 0.3)
         states.append(CoreState(int(rng.integers(1, 9)), int(rng.integers(0, 2 ** len(core))), parts))
     share, growth = Fraction(int(rng.integers(1, 9)), 9), Fraction(int(rng.integers(1, 50)), 7)
-    drawn = CoreTail(tuple(weights), core, share, growth, tuple(states), int(rng.choice([2, 5, 8, 13, 32, 64])))
+    drawn = CoreTail(
+        weights=tuple(weights),
+        core=core,
+        share=share,
+        growth=growth,
+        states=tuple(states),
+        word_bits=int(rng.choice([2, 5, 8, 13, 32, 64])),
+    )
     divisor = math.gcd(*weights)  # Plans hold priors in lowest terms, which may scale the bound of words too short.
     scaled = replace(drawn, weights=tuple(weight // divisor for weight in weights))
     found = scaled.audit(Prior(range(d), scaled.weights))

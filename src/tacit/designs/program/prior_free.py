@@ -39,7 +39,7 @@ _POOL_LIMIT = 12
 _NEWTON_LIMIT = 200
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class PriorFreeDesign:
     """A channel for prior-free estimates: no channel in the lift set has variance below `variance_bound`."""
 
@@ -84,7 +84,17 @@ def solve_prior_free(
     g = np.asarray(g, dtype=float).reshape(len(prior), -1)
     if len(prior) == 1:
         one = np.ones(1)
-        return PriorFreeDesign(np.ones((1, 1)), one, 0.0, 0.0, np.zeros(1), 0, 0.0, "constant", "optimal")
+        return PriorFreeDesign(
+            lifts=np.ones((1, 1)),
+            probabilities=one,
+            variance=0.0,
+            variance_bound=0.0,
+            duals=np.zeros(1),
+            iterations=0,
+            seconds=0.0,
+            method="constant",
+            status="optimal",
+        )
     if lift_set.trivial:
         raise ValueError(
             "A prior-free estimate needs reports that depend on the value. "
@@ -121,7 +131,17 @@ def solve_prior_free(
         status = "interrupted"
     method = "arcs" if iterations == 0 else "all vertices" if pool is not None else "column generation"
     seconds = perf_counter() - started
-    return PriorFreeDesign(best[1], best[2], best[0], max(bound, 0.0), duals, iterations, seconds, method, status)
+    return PriorFreeDesign(
+        lifts=best[1],
+        probabilities=best[2],
+        variance=best[0],
+        variance_bound=max(bound, 0.0),
+        duals=duals,
+        iterations=iterations,
+        seconds=seconds,
+        method=method,
+        status=status,
+    )
 
 
 def proven_variance(prior: Array, g: Array, lift_set: LiftSet, lifts: Array, weights: Array, duals: Array) -> float:

@@ -45,7 +45,7 @@ MOST_VALUES = 12
 _SHORT, _CLIMBS, _COLUMNS = 2048, 48, 64
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class RobustDesign:
     """A channel as lifts and report probabilities, with the proof of how good it is.
 
@@ -111,7 +111,17 @@ def solve_robust(
     if n == 1 or epsilon == 0:
         if n > 1 and aim == "unbiased":
             raise ValueError("An unbiased estimate needs reports that depend on the value. Got epsilon = 0.")
-        found = RobustDesign(np.ones((1, n)), np.ones(1), 0.0, 0.0, aim, 0, 0.0, "constant", "optimal")
+        found = RobustDesign(
+            lifts=np.ones((1, n)),
+            probabilities=np.ones(1),
+            value=0.0,
+            bound=0.0,
+            aim=aim,
+            iterations=0,
+            seconds=0.0,
+            method="constant",
+            status="optimal",
+        )
     elif n == 2:
         found = _pair(merged, rows, epsilon, aim)
     else:
@@ -156,7 +166,17 @@ def _pair(prior_set: PriorSet, g: Array, epsilon: float, aim: Aim) -> RobustDesi
     rise, fall = lifts[0, 1] - 1, 1 - lifts[1, 1]
     probabilities = np.array([fall, rise]) / (rise + fall)
     value = value_of(prior, g, aim, lifts, probabilities)
-    return RobustDesign(lifts, probabilities, value, value, aim, 0, 0.0, "closed form", "optimal")
+    return RobustDesign(
+        lifts=lifts,
+        probabilities=probabilities,
+        value=value,
+        bound=value,
+        aim=aim,
+        iterations=0,
+        seconds=0.0,
+        method="closed form",
+        status="optimal",
+    )
 
 
 @dataclass(slots=True)
@@ -195,9 +215,16 @@ class _Search:
         # Rounding may leave the bound a hair on the wrong side.
         bound = max(self.bound, self.best)
         return RobustDesign(
-            self.lifts, self.probabilities, sign * self.best, max(sign * bound, 0.0), self.aim, self.iterations, 0.0,
-            method, status or self.status,
-        )  # fmt: skip
+            lifts=self.lifts,
+            probabilities=self.probabilities,
+            value=sign * self.best,
+            bound=max(sign * bound, 0.0),
+            aim=self.aim,
+            iterations=self.iterations,
+            seconds=0.0,
+            method=method,
+            status=status or self.status,
+        )
 
     @property
     def close(self) -> bool:

@@ -30,7 +30,7 @@ _PROOF_EVERY = 3
 _PULL = 0.8
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class LiftDesign:
     """A channel as lifts and report probabilities, with the proof of how good it is.
 
@@ -166,10 +166,17 @@ def solve(
         _limit(search, max_reports)
     search.polish()
     return LiftDesign(
-        search.lifts[:, group], search.probabilities, search.best, max(search.bound, search.best),
-        search.duals[group] * prior / merged.prior[group], search.iterations, search.elapsed, search.method,
-        status or search.status, tuple(search.notes),
-    )  # fmt: skip
+        lifts=search.lifts[:, group],
+        probabilities=search.probabilities,
+        gain=search.best,
+        gain_bound=max(search.bound, search.best),
+        duals=search.duals[group] * prior / merged.prior[group],
+        iterations=search.iterations,
+        seconds=search.elapsed,
+        method=search.method,
+        status=status or search.status,
+        notes=tuple(search.notes),
+    )
 
 
 def _run(search: _Search) -> None:
