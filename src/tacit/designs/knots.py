@@ -129,5 +129,5 @@ def sum_variance_bound(p: Floats, numbers: Floats, lifts: LiftSet) -> float:
         _, group = np.unique(np.minimum((place * _BINS).astype(int), _BINS - 1), return_inverse=True)
         mass = np.bincount(group, p).astype(np.float64)
         means = np.bincount(group, p * numbers) / mass
-        bounds.append(solve_prior_free(mass, means[:, None], lifts, gap=1e-3, time_limit=10.0).variance_bound)
+        bounds.append(solve_prior_free(mass, means[:, None], lifts, gap=1e-3, time_limit=60.0).variance_bound)
     return max(bounds)
