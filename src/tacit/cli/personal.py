@@ -119,7 +119,7 @@ def tally_command(
 def estimate_command(
     plan: PlanFile,
     tally: Annotated[Path, typer.Argument(help="A tally, as `tacit personal tally` wrote it.")],
-    estimator: Annotated[Literal["mmse", "unbiased"], option(help="mmse uses the priors.")] = "mmse",
+    estimator: Annotated[Literal["mmse", "unbiased"], option(help="mmse trusts the priors.")] = "unbiased",
     level: Annotated[float, option(help="Level of the intervals.")] = 0.95,
     project: Annotated[bool, option("--project", help="Move estimates to possible counts.")] = False,
     as_json: JsonFlag = False,

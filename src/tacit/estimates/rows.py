@@ -5,32 +5,56 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from tacit.estimates.prior_check import PriorCheck
 from tacit.exact import Floats
-from tacit.mechanism import Estimator
 from tacit.plan import Plan
 from tacit.prior import Value
 from tacit.task import Histogram, Survey, Task, WeightedSum
 
+#: `assisted` uses the prior as far as it is worth it, `unbiased` and `mle` not at all, `mmse` as if it were exact.
+Estimator = Literal["assisted", "unbiased", "mmse", "mle"]
+
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """One estimated number: a value's count, or a sum (value None)."""
+    """One estimated number: a value's count, or a sum (value None).
+
+    `standard_error` is that of the unbiased estimate where the estimator is `assisted`. `low` and `high` are NaN where
+    the reports do not tell the value from others. `prior` is what the prior alone expects, and `prior_share` how much
+    of the estimate is the prior: 0 if nothing, 1 if all.
+    """
 
     value: Value | None
     estimate: float
     standard_error: float
     low: float
     high: float
+    prior: float = math.nan
+    prior_share: float = 0.0
+
+    @property
+    def margin(self) -> float:
+        """Half the interval."""
+        return (self.high - self.low) / 2
+
+    def divided(self, by: float) -> Row:
+        """The same per respondent, say: a share of a count, the mean of a sum."""
+        numbers = {name: getattr(self, name) / by for name in ("estimate", "standard_error", "low", "high", "prior")}
+        return Row(value=self.value, **numbers, prior_share=self.prior_share)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Estimate:
-    """The result: rows, the check of the prior per group, and how much one forged report could move a row."""
+    """The result: rows, the check of the prior, and how much one forged report could move a row.
+
+    `influence` is for a report that is changed to another, `influence_added` for one more. `group` is set where the
+    estimate is of one group only. `records_worth` says how many records a group's prior is worth, as the reports show
+    it; None where they are not asked.
+    """
 
     n_reports: int
     estimator: Estimator
@@ -38,31 +62,49 @@ class Estimate:
     rows: tuple[Row, ...]
     prior_check: tuple[PriorCheck, ...]
     influence: float
+    influence_added: float
     projected: bool = False
+    simultaneous: bool = False
+    records_worth: float | None = None
 
     @property
     def mean(self) -> Row:
         """The total divided by the number of respondents."""
         if len(self.rows) != 1 or not self.n_reports:
             raise ValueError("A mean needs a single total and at least one report.")
-        row, n = self.rows[0], self.n_reports
-        numbers = {name: getattr(row, name) / n for name in ("estimate", "standard_error", "low", "high")}
-        return Row(value=row.value, **numbers)
+        return self.rows[0].divided(self.n_reports)
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """For JSON. Shares are of the reports; of a sum they are the mean."""
         return {
             "n_reports": self.n_reports,
             "estimator": self.estimator,
             "level": self.level,
-            "estimates": [{name: _known(getattr(row, name)) for name in Row.__dataclass_fields__} for row in self.rows],
+            "simultaneous": self.simultaneous,
+            "estimates": [_row_dict(row, self.n_reports) for row in self.rows],
             "prior_check": [
-                {"group": check.group, "statistic": check.statistic, "p_value": check.p_value}
+                {
+                    "group": check.group,
+                    "pooled": check.pooled,
+                    "statistic": check.statistic,
+                    "degrees": check.degrees,
+                    "p_value": check.p_value,
+                    "contradicted": check.contradicted,
+                }
                 for check in self.prior_check
             ],
+            "records_worth": self.records_worth,
             "influence": self.influence,
+            "influence_added": self.influence_added,
             "projected": self.projected,
         }
+
+
+def _row_dict(row: Row, n_reports: int) -> dict[str, Any]:
+    numbers = {name: getattr(row, name) for name in Row.__dataclass_fields__} | {"margin": row.margin}
+    each = row.divided(max(n_reports, 1))
+    numbers |= {"share": each.estimate, "share_low": each.low, "share_high": each.high, "share_margin": each.margin}
+    return {name: _known(number) for name, number in numbers.items()}
 
 
 def row_values(task: Task, values: Sequence[Value]) -> list[Value | None]:

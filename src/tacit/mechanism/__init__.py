@@ -4,7 +4,7 @@ from tacit.mechanism.auditing import audit, belief, satisfies
 from tacit.mechanism.core_tail import CoreTail
 from tacit.mechanism.errors import gain, mse, total_mse, unbiased_variance
 from tacit.mechanism.levels import Audit, Belief, Level, Notion
-from tacit.mechanism.protocol import Covered, Estimator, Kept, Mechanism, NotEstimableError, Reading, Received
+from tacit.mechanism.protocol import Covered, Kept, Mechanism, NotEstimableError, PlainEstimator, Reading, Received
 from tacit.mechanism.rounding import PrivacyError, round_channel
 from tacit.mechanism.set_levels import SetLevel
 from tacit.mechanism.shuffled_circle import ShuffledCircle
@@ -24,12 +24,12 @@ __all__ = [
     "Channel",
     "CoreTail",
     "Covered",
-    "Estimator",
     "Kept",
     "Level",
     "Mechanism",
     "NotEstimableError",
     "Notion",
+    "PlainEstimator",
     "PrivacyError",
     "Reading",
     "Received",

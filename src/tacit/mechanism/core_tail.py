@@ -19,7 +19,7 @@ from tacit.mechanism.core_tail_histogram import histogram_gains, posterior_sum
 from tacit.mechanism.core_tail_rule import POSITION_BITS, WORDS_PER_SAMPLE, CoreState, CoreTailRule, Words
 from tacit.mechanism.levels import Audit, Belief, Notion, bounded_audit, bounded_belief
 from tacit.mechanism.pearson import pearson
-from tacit.mechanism.protocol import Estimator, Kept, NotEstimableError, Reading, counted
+from tacit.mechanism.protocol import Kept, NotEstimableError, PlainEstimator, Reading, counted
 from tacit.mechanism.set_levels import SetLevel, bounded_set_levels
 from tacit.mechanism.stand_in import RuleSampler
 from tacit.prior import Prior, PriorSet, Value
@@ -124,7 +124,7 @@ class CoreTail(CoreTailRule):
         """∞: one order on the circle does not tell the values apart."""
         return float("inf")
 
-    def read(self, estimator: Estimator, prior: Prior, task: Task, kept: Kept) -> Reading:
+    def read(self, estimator: PlainEstimator, prior: Prior, task: Task, kept: Kept) -> Reading:
         """Posterior sums in O((N + d) log(N + d)); their spread at its mean under the prior: N times the MSE."""
         _check_task(task)
         if estimator != "mmse":
@@ -138,7 +138,8 @@ class CoreTail(CoreTailRule):
         estimate[inside] = posterior_sum(self, received.reports, received.weights)
         variance[inside] = float(received.squares.sum()) * np.maximum(p * (1 - p) - self._gains, 0.0)
         highest, lowest = self._range
-        return Reading(estimate, variance, float(p.max()) * float(highest - lowest))
+        most = float(p.max())
+        return Reading(estimate, variance, most * float(highest - lowest), most * float(highest))
 
     def prior_statistic(self, prior: Prior, kept: Kept) -> tuple[float, int]:
         """Pearson's chi-square of the reports by state and slice of positions."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tacit.exact import Floats
 
@@ -47,8 +48,13 @@ class Information:
 
     def determines(self, g: Floats) -> bool:
         """Whether the reports determine g (values, components), whatever the truth: no part of it is unseen."""
-        missed = float(np.abs(g - self.vectors @ (self.vectors.T @ g)).max(initial=0.0))
-        return missed <= _LARGEST_UNSEEN * float(np.abs(g).max(initial=0.0))
+        return bool(self.determined(g).all())
+
+    def determined(self, g: Floats) -> NDArray[np.bool_]:
+        """The same for each component."""
+        missed = np.abs(g - self.vectors @ (self.vectors.T @ g)).max(axis=0, initial=0.0)
+        told: NDArray[np.bool_] = missed <= _LARGEST_UNSEEN * float(np.abs(g).max(initial=0.0))
+        return told
 
     def solve(self, g: Floats) -> Floats:
         """J⁻¹g on the seen directions."""

@@ -20,7 +20,8 @@ from tacit.mechanism.set_levels import SetLevel
 from tacit.prior import Prior, PriorSet, Value
 from tacit.task import Task
 
-Estimator = Literal["mmse", "unbiased", "mle"]
+#: Estimators for which the reports of one group suffice.
+PlainEstimator = Literal["mmse", "unbiased", "mle"]
 WordBits = Literal[32, 64]
 
 
@@ -88,13 +89,16 @@ def counted(kept: Kept) -> Received:
 
 @dataclass(frozen=True)
 class Reading:
-    """What the reports of one group say: the estimated total per component, its variance, and how far one report that
-    is exchanged for another can move a component.
+    """What the reports of one group say: the estimated total per component, its variance, and how far one forged report
+    can move a component: one that is `changed` to another, or one more that is `added`. Components that the reports do
+    not tell from others are not `told`; None if all are.
     """
 
     estimate: Floats
     variance: Floats
-    influence: float
+    changed: float
+    added: float
+    told: NDArray[np.bool_] | None = None
 
 
 class Mechanism(Protocol):
@@ -156,7 +160,7 @@ class Mechanism(Protocol):
         """The variance per respondent, at the prior, of the best estimate that does not use it; ∞ if there is none."""
         ...
 
-    def read(self, estimator: Estimator, prior: Prior, task: Task, kept: Kept) -> Reading:
+    def read(self, estimator: PlainEstimator, prior: Prior, task: Task, kept: Kept) -> Reading:
         """The total of `task` over those who sent the reports; raises `NotEstimableError` where they do not tell."""
         ...
 

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.exact import Floats, Integers
-from tacit.mechanism.protocol import Covered, Estimator, Kept, NotEstimableError, Reading
+from tacit.mechanism.protocol import Covered, Kept, NotEstimableError, PlainEstimator, Reading
 from tacit.mechanism.shuffled_circle_information import (
     CircleInformation,
     circle_information,
@@ -155,7 +155,7 @@ class ShuffledCircleReading(ShuffledCircleRule):
         _check_task(task)
         return float(self.variances().sum())
 
-    def read(self, estimator: Estimator, prior: Prior, task: Task, kept: Kept) -> Reading:
+    def read(self, estimator: PlainEstimator, prior: Prior, task: Task, kept: Kept) -> Reading:
         """The histogram from the sums T of N reports.
 
         mmse:      the best guess from c_x that is linear in it, P_x N + slope·(T_x − N·mean). Where the circle follows
@@ -172,14 +172,16 @@ class ShuffledCircleReading(ShuffledCircleRule):
             p, (mean, variance, covariance) = prior.probabilities[inside], self._under_prior
             slope = covariance / np.maximum(variance, 1e-300)
             sums = p * weight + slope * self._away(folded, weight, mean)
-            spread, influence = p * (1 - p) - self.gains(prior), float(slope.max())
+            spread, changed = p * (1 - p) - self.gains(prior), float(slope.max())
+            added = float(np.abs([p - slope * mean, p + slope * (1 - mean)]).max())
         else:
             sums = self.unbiased_sums(folded, weight)
-            spread, influence = self._spread_of_one(sums / weight if weight else self._shares), self._influence
+            spread = self._spread_of_one(sums / weight if weight else self._shares)
+            changed, added = self._influence
         outside = 0.0 if estimator == "mmse" else np.nan  # No report speaks of a value outside the support.
         estimate, spreads = np.full((2, len(prior)), outside)
         estimate[inside], spreads[inside] = sums, weight * np.maximum(spread, 0.0)
-        return Reading(estimate, spreads, influence)
+        return Reading(estimate, spreads, changed, added)
 
     def _away(self, folded: NDArray[Any], weight: float, mean: Floats | float) -> Floats:
         """T − N·mean: how much more than in the mean every value is covered."""
@@ -253,19 +255,22 @@ class ShuffledCircleReading(ShuffledCircleRule):
         return for_holders, drift
 
     @cached_property
-    def _influence(self) -> float:
-        """How far one report exchanged for another can move an unbiased sum: the range of q(J⁻¹c)_x over coverages.
+    def _influence(self) -> tuple[float, float]:
+        """How far one report changed to another, or added, can move an unbiased sum: P̃_x + q(J⁻¹(c − m))_x.
 
         Bounded by all c in [0, 1] with Σ P̃c = m, a knapsack, for the values of the largest (J⁻¹)_xx.
         """
         if len(self.weights) == 1:
-            return 0.0
+            return 0.0, 1.0
         most = np.argsort(-self.information.inverse_diagonal(), kind="stable")[:_SEARCHED]
-        share, widest = float(self.share), 0.0
+        share, q, changed, added = float(self.share), float(self.amplitude), 0.0, 0.0
         for value in most.tolist():
             row = self.information.inverse_row(value)
-            widest = max(widest, _best_cover(row, self._shares, share) + _best_cover(-row, self._shares, share))
-        return float(self.amplitude) * widest
+            high, low = _best_cover(row, self._shares, share), -_best_cover(-row, self._shares, share)
+            middle = self._shares[value] - q * share * row.sum()
+            changed = max(changed, q * (high - low))
+            added = max(added, abs(middle + q * high), abs(middle + q * low))
+        return changed, added
 
     def _folded(self, kept: Kept) -> tuple[Integers, float]:
         """T and N; reports that were kept one by one are folded."""

@@ -24,7 +24,7 @@ from tacit.exact import BigIntegers, Floats, Integers, exact_integers
 from tacit.mechanism.information import Information
 from tacit.mechanism.levels import Audit, Belief, Notion
 from tacit.mechanism.pearson import pearson
-from tacit.mechanism.protocol import Estimator, Kept, Reading, counted
+from tacit.mechanism.protocol import Kept, PlainEstimator, Reading, counted
 from tacit.mechanism.rows import common_rows, to_words
 from tacit.mechanism.set_levels import SetLevel, set_lift_levels
 from tacit.mechanism.table_audit import audit_table, ldp_level, lift_levels, mip_holds, table_belief
@@ -161,7 +161,7 @@ class Channel:
         mean = prior.probabilities[inside] @ g
         return float(information.quadratic(g).sum() - mean @ mean)
 
-    def read(self, estimator: Estimator, prior: Prior, task: Task, kept: Kept) -> Reading:
+    def read(self, estimator: PlainEstimator, prior: Prior, task: Task, kept: Kept) -> Reading:
         """The total of `task` over those who sent the reports."""
         received = counted(kept)
         dense = np.zeros((3, self.n_possible_reports))

@@ -12,7 +12,7 @@ import numpy as np
 from tacit.exact import Floats
 from tacit.mechanism.information import Information
 from tacit.mechanism.likelihood import information_at, maximum_likelihood
-from tacit.mechanism.protocol import Estimator, NotEstimableError, Reading
+from tacit.mechanism.protocol import NotEstimableError, PlainEstimator, Reading
 from tacit.prior import Prior
 from tacit.task import Histogram, Sum, Task
 
@@ -21,7 +21,13 @@ if TYPE_CHECKING:
 
 
 def read_table(
-    channel: Channel, estimator: Estimator, prior: Prior, task: Task, weights: Floats, squares: Floats, counts: Floats
+    channel: Channel,
+    estimator: PlainEstimator,
+    prior: Prior,
+    task: Task,
+    weights: Floats,
+    squares: Floats,
+    counts: Floats,
 ) -> Reading:
     """The reading of a table: `weights`, `squares` and `counts` are Σ a, Σ a² and how often, for every report."""
     g, rounded = task.g(prior), isinstance(task, Sum) and task.rounded
@@ -41,7 +47,11 @@ def read_table(
     if rounded and estimator != "unbiased":
         # Rounding adds at most the spread of the values that answers are rounded to.
         variance = variance + float(squares.sum()) * (prior.probabilities @ (g - prior.probabilities @ g) ** 2)
-    return Reading(weights @ t, variance, float(np.nanmax(t.max(axis=0) - t.min(axis=0))))
+    if estimator == "mle":
+        return Reading(weights @ t, variance, *_likely_moves(channel, prior, g, counts, weights))
+    changed, added = float(np.nanmax(t.max(axis=0) - t.min(axis=0))), float(np.nanmax(np.abs(t)))
+    told = _information(channel, prior)[1].determined(g[list(prior.support)]) if estimator == "mmse" else None
+    return Reading(weights @ t, variance, changed, added, told)
 
 
 def mmse_weights(channel: Channel, prior: Prior, g: Floats) -> tuple[Floats, Floats]:
@@ -106,19 +116,21 @@ def _observed_spread(t: Floats, counts: Floats, squares: Floats) -> Floats:
 
 
 def _solved_weights(channel: Channel, prior: Prior, g: Floats) -> Floats | None:
+    lifts, information = _information(channel, prior)
     inside = list(prior.support)
-    lifts = channel.lifts(prior)[:, inside]
-    information = Information.of(lifts, channel.marginal(prior))
     return lifts @ information.solve(g[inside]) if information.determines(g[inside]) else None
+
+
+def _information(channel: Channel, prior: Prior) -> tuple[Floats, Information]:
+    """The lifts of the support's values, and what the reports determine."""
+    lifts = channel.lifts(prior)[:, list(prior.support)]
+    return lifts, Information.of(lifts, channel.marginal(prior))
 
 
 def _mle_weights(channel: Channel, prior: Prior, g: Floats, counts: Floats) -> tuple[Floats, Floats]:
     """E[g|y] under the most likely distribution p, and the variance of one person's part of the estimate."""
     inside = list(prior.support)
     p = maximum_likelihood(channel, prior, counts).distribution
-    q = channel.matrix
-    share = np.maximum(p @ q, 1e-300)
-    posterior_means = (q * p[:, None] / share).T @ g
     information = Information.of_matrix(information_at(channel, p)[np.ix_(inside, inside)])
     if not information.determines(g[inside]):
         raise NotEstimableError(
@@ -126,4 +138,28 @@ def _mle_weights(channel: Channel, prior: Prior, g: Floats, counts: Floats) -> t
             "Use the estimator 'mmse', or plan again with 'invertible' or the aim 'unbiased'."
         )
     sampled = information.quadratic(g[inside]) - p[inside] @ g[inside] ** 2
-    return posterior_means, np.maximum(sampled, 0.0)
+    return _means_under(channel, p, g), np.maximum(sampled, 0.0)
+
+
+def _means_under(channel: Channel, p: Floats, g: Floats) -> Floats:
+    """E[g|y] if answers have the distribution p."""
+    q = channel.matrix
+    means: Floats = (q * p[:, None] / np.maximum(p @ q, 1e-300)).T @ g
+    return means
+
+
+def _likely_moves(channel: Channel, prior: Prior, g: Floats, counts: Floats, weights: Floats) -> tuple[float, float]:
+    """How far one report changed, or added, moves the most likely total: by estimating again with one report of each
+    kind more, and one less; a change is both.
+    """
+
+    def total(step: Floats) -> Floats:
+        p = maximum_likelihood(channel, prior, counts + step).distribution
+        moved: Floats = (weights + step) @ _means_under(channel, p, g)
+        return moved
+
+    start, steps = total(np.zeros(len(counts))), np.eye(len(counts))
+    more = np.array([total(step) - start for step in steps])
+    less = np.array([total(-step) - start for step in steps[counts >= 1]] or [np.zeros(g.shape[1])])
+    changed = np.maximum(more.max(axis=0) + less.max(axis=0), -more.min(axis=0) - less.min(axis=0))
+    return float(changed.max()), float(np.abs(more).max())

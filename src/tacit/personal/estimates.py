@@ -109,7 +109,7 @@ class PersonalTally:
 def estimate(
     plan: PersonalPlan,
     tally: PersonalTally,
-    estimator: Literal["mmse", "unbiased"] = "mmse",
+    estimator: Literal["mmse", "unbiased"] = "unbiased",
     level: float = 0.95,
     *,
     project: bool = False,
@@ -127,7 +127,8 @@ def estimate(
     from scipy.special import ndtri
 
     times, first, second, offset = _dense(plan, tally)
-    total, variance, influence = np.full(plan.g.shape[1], offset), np.zeros(plan.g.shape[1]), 0.0
+    total, variance = np.full(plan.g.shape[1], offset), np.zeros(plan.g.shape[1])
+    influence = added = 0.0
     for part in _parts(plan, len(tally.priors)):
         t, spread = _weights(plan, tally.priors[part], estimator)
         total += np.einsum("ik,ikc->c", first[part], t)
@@ -135,6 +136,7 @@ def estimate(
         possible = (tally.priors[part] > 0)[:, :, None]
         reach = t.max(axis=1, where=possible, initial=-np.inf) - t.min(axis=1, where=possible, initial=np.inf)
         influence = max(influence, float(reach.max()))
+        added = max(added, float(np.abs(t).max(where=possible, initial=0.0)))
     errors = np.sqrt(np.maximum(variance, 0.0))
     shown = possible_totals(plan.task, total, tally.n_reports) if project else total
     width = float(ndtri(0.5 + level / 2)) * errors
@@ -146,7 +148,7 @@ def estimate(
     checks = (check_priors(plan, tally.priors, times),) if tally.n_reports else ()
     return Estimate(
         n_reports=tally.n_reports, estimator=estimator, level=level, rows=rows, prior_check=checks,
-        influence=influence, projected=project,
+        influence=influence, influence_added=added, projected=project,
     )  # fmt: skip
 
 
