@@ -156,11 +156,14 @@ def test_estimate_json(reports):
     data = json.loads(tacit("estimate", "plan.json", reports, "--level", 0.9, "--by", "region", "--json"))
     assert (data["n_reports"], data["estimator"], data["level"]) == (1000, "unbiased", 0.9)
     (row,) = data["estimates"]
-    assert row.keys() == {"value", "estimate", "standard_error", "low", "high"}
+    counts = {"value", "estimate", "standard_error", "margin", "low", "high", "prior", "prior_share"}
+    assert row.keys() == counts | {"share", "share_low", "share_high", "share_margin"}
+    assert row["share"] == row["estimate"] / 1000
+    assert row["margin"] == pytest.approx((row["high"] - row["low"]) / 2)
     assert row["value"] == "yes"
     assert row["low"] < row["estimate"] < row["high"]
     (check,) = data["prior_check"]
-    assert check.keys() == {"group", "statistic", "p_value"}
+    assert check.keys() == {"group", "pooled", "statistic", "degrees", "p_value", "contradicted"}
     assert data["by"].keys() == {"north", "south"}
     assert sum(part["n_reports"] for part in data["by"].values()) == 1000
     for estimator in ("mmse", "mle"):
@@ -179,7 +182,7 @@ def test_a_sum_is_one_estimate_without_a_value():
     tacit("tally", "p.json", "r.csv", *weighted, "-o", "t.json")
     assert direct == json.loads(tacit("estimate", "p.json", "t.json", "--json"))
     assert [row["value"] for row in direct["estimates"]] == [None]
-    assert {check["group"] for check in direct["prior_check"]} == {"young", "old"}
+    assert {check["group"] for check in direct["prior_check"] if not check["pooled"]} == {"young", "old"}
 
 
 def test_compare_json_and_plot():

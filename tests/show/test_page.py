@@ -88,21 +88,28 @@ def test_names_are_escaped(name):
 
 
 def test_the_alarm_shows_only_when_the_prior_is_contradicted():
-    calm, loud = html_of(SURVEY), html_of(SURVEY, skew=0.5)
+    calm, loud = html_of(SURVEY, estimator="unbiased"), html_of(SURVEY, skew=0.5)
     assert "do not contradict the prior" in calm
     assert 'class="warn"' not in calm
     assert 'class="warn"' in loud
     assert "contradict the prior" in loud
-    assert "Prefer the estimator 'unbiased'" in html.unescape(loud)
+    assert "prefer the estimator 'unbiased'" in html.unescape(loud)
     prior_free = html_of(SURVEY, skew=0.5, estimator="unbiased")
     assert "does not use it" in prior_free
-    assert "Prefer" not in prior_free
+    assert "prefer" not in prior_free
+
+
+def test_what_trusts_the_prior_says_so():
+    trusting, free = (html_of(SURVEY, estimator=name) for name in ("mmse", "unbiased"))
+    assert "hold only if the prior is exactly right" in trusting
+    assert "exactly right" not in free
 
 
 def test_the_headline_and_the_promise_are_the_plans_own():
     text = html_of(SURVEY)
-    assert '<div class="big">300</div>' in text
-    assert "of 1,000 people" in text
+    assert '<div class="big">30.0% ± ' in text
+    assert "300 of 1,000 people" in text
+    assert "LIP ε = 1" in text
     assert "30% is believed with at most" in text
     assert "the prior alone" in text
 

@@ -23,16 +23,19 @@ from tacit.cli.app import (
     progress_bar,
 )
 
-_ESTIMATORS = "unbiased (default where possible), mle: without the prior. mmse: trusts it."
+_ESTIMATORS = "assisted (default): the prior as far as it is worth. unbiased, mle: without it. mmse: trusts it."
 
 
 @app.command("estimate", epilog="Example: tacit estimate plan.json reports.parquet --by region --html estimate.html")
 def estimate_command(
     plan: PlanFile,
     reports: Annotated[str, typer.Argument(metavar="REPORTS", help="Reports or a tally; - for standard input.")],
-    estimator: Annotated[Literal["unbiased", "mmse", "mle"] | None, option(metavar="NAME", help=_ESTIMATORS)] = None,
+    estimator: Annotated[
+        Literal["assisted", "unbiased", "mle", "mmse"] | None, option(metavar="NAME", help=_ESTIMATORS)
+    ] = None,
     level: Annotated[float, option(metavar="L", help="Level of the intervals, between 0 and 1.")] = 0.95,
     by: Annotated[str | None, option(metavar="NAME", help="Also break down by this public column.")] = None,
+    simultaneous: Annotated[bool, option("--simultaneous", help="Intervals that hold for all rows at once.")] = False,
     project: Annotated[bool, option("--project", help="Move estimates to possible counts.")] = False,
     report_column: ReportColumn = "report",
     group_column: GroupColumn = None,
@@ -43,7 +46,9 @@ def estimate_command(
     as_json: JsonFlag = False,
 ) -> None:
     """Estimate the total with intervals, and check the reports against the prior."""
-    from tacit.estimates import estimate
+    from functools import partial
+
+    from tacit.estimates import estimate, estimators
     from tacit.files import read_tallies
     from tacit.plan.contract import Plan
     from tacit.show import terminal
@@ -51,13 +56,22 @@ def estimate_command(
     loaded = Plan.load(plan)
     if html is not None:
         check_target(html)
+    by_group = by is not None and by == (group_column or "group") and loaded.groups[0].name is not None
     with progress_bar("counting") as watch:
         whole, parts = read_tallies(
-            loaded, reports, by=by, report_column=report_column, group_column=group_column, progress=watch,
-            weight_column=weight_column, offset_column=offset_column, format=input_format,
+            loaded, reports, by=None if by_group else by, report_column=report_column, group_column=group_column,
+            progress=watch, weight_column=weight_column, offset_column=offset_column, format=input_format,
         )  # fmt: skip
-        result = estimate(loaded, whole, estimator, level, project=project)
-        broken_down = {name: estimate(loaded, part, estimator, level, project=project) for name, part in parts.items()}
+        asked = partial(estimate, loaded, level=level, project=project, simultaneous=simultaneous)
+        result = asked(whole, estimator)
+        if by_group:
+            names = [str(group.name) for group in loaded.groups if group.name in whole.groups]
+            broken_down = {name: asked(whole, estimator, group=name) for name in names}
+        else:
+            # The prior knows nothing of the parts of another column.
+            without = next(name for name in estimators(loaded) if name != "assisted") if parts else None
+            chosen = without if estimator in (None, "assisted") else estimator
+            broken_down = {name: asked(part, chosen) for name, part in parts.items()}
     if html is not None:
         from tacit.show.page import write_page
 
@@ -66,7 +80,8 @@ def estimate_command(
         data = {"plan": loaded.hash} | result.to_dict() | {"refused": whole.refused}
         print_json(data | ({"by": {name: part.to_dict() for name, part in broken_down.items()}} if by else {}))
         return
-    terminal.print_estimate(out, loaded, result)
+    counted = [whole.groups[group.name].total if group.name in whole.groups else 0 for group in loaded.groups]
+    terminal.print_estimate(out, loaded, result, counted)
     if whole.refused:
         out.print(f"[yellow]{whole.refused:,} rows were refused: the plan cannot have sent such reports.[/yellow]")
     if by is not None:

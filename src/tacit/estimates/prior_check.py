@@ -57,7 +57,8 @@ class PriorCheck:
         if not self.degrees:
             return f"{self.whose} are too few to tell whether the prior is right."
         verdict = "contradict the prior" if self.contradicted else "do not contradict the prior"
-        return f"{self.whose} {verdict} (p = {self.p_value:.2g})."
+        p_value = "p > 0.5" if self.p_value > 0.5 else f"p = {self.p_value:.2g}"
+        return f"{self.whose} {verdict} ({p_value})."
 
 
 def check_prior(group: str | None, statistic: float, degrees: int, n_reports: float) -> PriorCheck:

@@ -222,7 +222,7 @@ class _Counted:
         """How far one forged report can move a row: one that is changed to another, and one more.
 
         What a report changes of an unbiased total changes an assisted one by more or less; that is tried out on the
-        group whose reports weigh most.
+        group whose reports weigh most. One more report also raises what the prior expects.
         """
         mine = _at(readings, self.target)
         changed, added = max(each.changed for each in mine), max(each.added for each in mine)
@@ -232,17 +232,20 @@ class _Counted:
         groups, variance = self._excess(readings, known)
         target = self.target[self.present]
 
-        def totals(place: int, step: float) -> Floats:
-            excess = groups.excess + step * (np.arange(len(target)) == place)[:, None]
+        def totals(step: Floats | float) -> Floats:
+            excess = groups.excess + (np.arange(len(target)) == widest)[:, None] * step
             x = excess[target].sum(axis=0)
             return shifted(expectation(replace(groups, excess=excess), target), x, variance, self._room(len(x)))[0]
 
-        moves = np.array([(each.changed, each.added) for each in _at(readings, self.present)]) * target[:, None]
-        start, widest = totals(0, 0.0), int(moves[:, 0].argmax())
-        change, add = (
-            max(float(np.abs(totals(widest, sign * move) - start).max()) for sign in (-1, 1)) for move in moves[widest]
+        moves = [(each.changed, each.added) for each in _at(readings, self.present)]
+        widest = max(np.flatnonzero(target).tolist(), key=lambda place: moves[place])
+        changed, added = moves[widest]
+        mean = _prior_moments(self.plan, _at(self.groups, self.present)[widest][0])[0][known]
+        start = totals(0.0)
+        return (
+            max(float(np.abs(totals(step) - start).max()) for step in (-changed, changed)),
+            max(float(np.abs(mean + totals(step - mean) - start).max()) for step in (-added, added)),
         )
-        return change, add
 
     def checks(self, readings: Sequence[Reading] | None) -> tuple[PriorCheck, ...]:
         """The prior check of each group asked for, and of all of them together; unbiased readings help there."""

@@ -254,7 +254,9 @@ async def download_results(
     await _may_read(survey, service, request)
     found = (await service.results(survey, estimator, None))["rows"]
     text = io.StringIO(newline="")
-    writer = csv.DictWriter(text, ["name", "estimate", "standard_error", "low", "high", "prior"])
+    writer = csv.DictWriter(
+        text, ["name", "estimate", "standard_error", "margin", "low", "high", "prior", "prior_share"]
+    )
     writer.writeheader()
     writer.writerows(found)
     disposition = {"Content-Disposition": f'attachment; filename="{survey}.csv"'}

@@ -160,10 +160,12 @@ class Row(_Message):
 
     name: str
     estimate: float | None
-    standard_error: float | None
-    low: float | None
+    standard_error: float | None = Field(description="Of the unbiased estimate, where the estimator is assisted.")
+    margin: float | None = Field(description="Half the interval.")
+    low: float | None = Field(description="Null where the reports do not tell the answer from others.")
     high: float | None
     prior: float = Field(description="What the prior alone expects.")
+    prior_share: float = Field(description="How much of the estimate is the prior: 0 if nothing, 1 if all.")
 
 
 class GroupFacts(_Message):
@@ -178,9 +180,10 @@ class GroupFacts(_Message):
 
 
 class PriorAlarm(_Message):
-    """Whether the reports of a group contradict its prior."""
+    """Whether the reports of a group, or of all together, contradict the prior. May be looked at at any time."""
 
     group: str | None
+    pooled: bool = Field(description="Whether all groups are looked at together.")
     p_value: float
     contradicted: bool
     sentence: str
@@ -189,7 +192,7 @@ class PriorAlarm(_Message):
 class LdpYardstick(_Message):
     """What the best LDP channel found for the same ε would have given."""
 
-    ratio: float = Field(description="Its interval as a multiple of ours.")
+    people: float = Field(description="How many times as many people it would need for the same expected error.")
 
 
 class HistoryDay(_Message):
@@ -221,7 +224,9 @@ class ResultFacts(_Message):
     prior_check: list[PriorAlarm]
     ldp: LdpYardstick | None
     history: list[HistoryDay]
-    influence: float
+    prior_part: str | None = Field(description="How much of an assisted estimate is the prior, in words.")
+    influence: float = Field(description="How far one report changed to another can move an estimate.")
+    influence_added: float = Field(description="The same for one more report.")
 
 
 class Health(_Message):

@@ -14,17 +14,13 @@ from typing import Any
 import numpy as np
 
 from tacit.estimates import Estimate, Estimator, estimate
-from tacit.estimates.rows import prior_totals
-from tacit.plan import Certificate, Group, Plan
+from tacit.plan import Group, Plan
 from tacit.plan.contract import task_to_dict
 from tacit.server.store import Store, Survey
-from tacit.show.sentences import alarm, counts_people, json_ready, promise, row_name
+from tacit.show.sentences import alarm, counts_people, json_ready, ldp_people, prior_part, promise, row_name
 from tacit.tally import Tally
-from tacit.task import WeightedSum
 
 LEVEL = 0.95
-#: An error that is none; its inverse is beyond every error.
-_NOTHING = 1e-100
 Totals = Mapping[date, Mapping[int, int]]
 
 
@@ -51,7 +47,7 @@ class Results:
         days = self._estimates(survey.id, plan, estimator, totals)
         result = days[-1][1] if days else estimate(plan, Tally(plan.hash, {}), estimator, LEVEL)
         per_group = [sum(day.get(k, 0) for day in totals.values()) for k in range(len(plan.groups))]
-        ratio = _ldp_ratio(plan, per_group, estimator)
+        people = ldp_people(plan, per_group, result.estimator)
         return {
             "survey": survey.id,
             "question": plan.question,
@@ -60,24 +56,27 @@ class Results:
             "task": task_to_dict(plan.task, plan.groups[0].prior)["kind"],
             "n_reports": result.n_reports,
             "refused": self._store.refused(survey.id),
-            "estimator": estimator,
+            "estimator": result.estimator,
             "level": LEVEL,
             "counts_people": counts_people(plan),
-            "rows": rows(plan, result, per_group, limit),
+            "rows": rows(plan, result, limit),
             "n_rows": len(result.rows),
-            "groups": [_group_facts(group, n, plan.between) for group, n in zip(plan.groups, per_group, strict=True)],
+            "groups": [_group_facts(plan, group, n) for group, n in zip(plan.groups, per_group, strict=True)],
             "prior_check": [
                 {
                     "group": check.group,
+                    "pooled": check.pooled,
                     "p_value": check.p_value,
                     "contradicted": check.contradicted,
-                    "sentence": alarm(result, check) if check.contradicted else str(check),
+                    "sentence": alarm(plan, result, check) if check.contradicted else str(check),
                 }
                 for check in result.prior_check
             ],
-            "ldp": None if ratio is None else {"ratio": ratio},
-            "history": _history(plan, estimator, totals, days),
+            "ldp": None if people is None else {"people": people},
+            "history": _history(plan, totals, days),
+            "prior_part": prior_part(result),
             "influence": result.influence if math.isfinite(result.influence) else 0.0,
+            "influence_added": result.influence_added if math.isfinite(result.influence_added) else 0.0,
         }
 
     def _estimates(self, name: str, plan: Plan, estimator: Estimator, totals: Totals) -> list[tuple[date, Estimate]]:
@@ -105,19 +104,11 @@ class Results:
         return known[1]
 
 
-def rows(plan: Plan, result: Estimate, per_group: Sequence[int], limit: int | None = None) -> list[dict[str, Any]]:
+def rows(plan: Plan, result: Estimate, limit: int | None = None) -> list[dict[str, Any]]:
     """The estimates with what the prior alone expects; the largest if there are more than `limit`."""
-    expected = prior_totals(plan, [(n, n, 0) for n in per_group])
+    names = ("estimate", "standard_error", "margin", "low", "high", "prior", "prior_share")
     made: list[dict[str, Any]] = [
-        {
-            "name": row_name(plan, row.value),
-            "estimate": row.estimate,
-            "standard_error": row.standard_error,
-            "low": row.low,
-            "high": row.high,
-            "prior": float(prior),
-        }
-        for row, prior in zip(result.rows, expected, strict=True)
+        {"name": row_name(plan, row.value)} | {name: getattr(row, name) for name in names} for row in result.rows
     ]
     if limit is not None and len(made) > limit:
         made = sorted(made, key=lambda row: -row["estimate"] if math.isfinite(row["estimate"]) else math.inf)[:limit]
@@ -125,55 +116,26 @@ def rows(plan: Plan, result: Estimate, per_group: Sequence[int], limit: int | No
     return cleaned
 
 
-def _history(
-    plan: Plan, estimator: Estimator, totals: Totals, days: Sequence[tuple[date, Estimate]]
-) -> list[dict[str, Any]]:
+def _history(plan: Plan, totals: Totals, days: Sequence[tuple[date, Estimate]]) -> list[dict[str, Any]]:
     """Half the interval per respondent at the end of each day, beside that of LDP."""
-    from scipy.special import ndtri
-
     per_group, history = [0] * len(plan.groups), []
     for day, result in days:
         for k, n in totals[day].items():
             per_group[k] += n
-        errors = np.array([row.standard_error for row in result.rows])
-        reach = float(ndtri(0.5 + LEVEL / 2)) * math.sqrt(float(np.nanmean(errors**2))) / result.n_reports
-        ratio = _ldp_ratio(plan, per_group, estimator)
-        ldp_reach = None if ratio is None else ratio * reach
+        margins = np.array([row.margin for row in result.rows])
+        reach = math.sqrt(float(np.nanmean(margins**2))) / result.n_reports if np.isfinite(margins).any() else 0.0
+        people = ldp_people(plan, per_group, result.estimator)
+        ldp_reach = None if people is None else math.sqrt(people) * reach
         history.append({"day": day, "n_reports": result.n_reports, "reach": reach, "ldp_reach": ldp_reach})
     return history
 
 
-def _ldp_ratio(plan: Plan, per_group: Sequence[int], estimator: Estimator) -> float | None:
-    """√(Σ n·LDP / Σ n·ours): how much wider the best LDP channel found would have been, expected against expected.
-
-    Told for the estimator that the plan aims at: the yardstick was searched for that one.
-    """
-    ours = ldp = 0.0
-    for group, n in zip(plan.groups, per_group, strict=True):
-        if n:
-            errors = _errors(group.certificate, estimator)
-            if errors is None:
-                return None
-            scale = n * (float(group.weight) ** 2 if isinstance(plan.task, WeightedSum) else 1.0)
-            ours, ldp = ours + scale * errors[0], ldp + scale * errors[1]
-    return math.sqrt(ldp / ours) if ours > _NOTHING else None
-
-
-def _errors(certificate: Certificate | None, estimator: Estimator) -> tuple[float, float] | None:
-    """The error of a design and that of LDP. No contract covers a certificate, so it may say anything at all."""
-    if certificate is None or certificate.aim != estimator:
-        return None
-    error, ldp = certificate.aimed, certificate.ldp_aimed
-    fit = all(isinstance(each, int | float) and 0 <= each < 1 / _NOTHING for each in (error, ldp))
-    return (error, ldp) if fit and ldp is not None else None
-
-
-def _group_facts(group: Group, n_reports: int, between: bool) -> dict[str, Any]:
+def _group_facts(plan: Plan, group: Group, n_reports: int) -> dict[str, Any]:
     return {
         "group": group.name,
         "n_reports": n_reports,
         "epsilon": float(group.epsilon),
         "notion": group.notion,
         "levels": json_ready(dict(group.levels)),
-        "promise": promise(group, between),
+        "promise": promise(plan, group),
     }

@@ -12,8 +12,7 @@ from html import escape
 from pathlib import Path
 
 from tacit.estimates import Estimate, PriorCheck
-from tacit.estimates.rows import prior_totals
-from tacit.plan import Group, Plan
+from tacit.plan import Plan
 from tacit.plan.saving import write_text
 from tacit.show.sentences import (
     alarm,
@@ -21,13 +20,17 @@ from tacit.show.sentences import (
     digits,
     estimate_cells,
     estimate_headers,
+    forged,
     group_label,
+    how_estimated,
+    ldp_sentence,
     outside_values,
+    prior_part,
     promise,
     promise_cells,
     row_name,
 )
-from tacit.tally import Counts, Tally
+from tacit.tally import Tally
 from tacit.task import Histogram
 
 __all__ = ["page", "write_page"]
@@ -60,7 +63,7 @@ figure { margin: 1.2rem 0; overflow-x: auto; } svg { display: block; width: 100%
   font: 13px system-ui, sans-serif; }
 svg text { fill: var(--text); } svg .tick { fill: var(--soft); font-size: 12px; } svg .grid { stroke: var(--line); }
 svg .bar { stroke: var(--good); stroke-width: 5; stroke-linecap: round; opacity: .45; } svg .dot { fill: var(--good); }
-svg .prior { fill: none; stroke: var(--soft); stroke-width: 1.6; } code { font-size: .85em; overflow-wrap: anywhere; }
+svg .prior { stroke: var(--soft); stroke-width: 1.6; } code { font-size: .85em; overflow-wrap: anywhere; }
 """
 
 
@@ -72,7 +75,7 @@ def write_page(
     by: str | None = None,
     tally: Tally | None = None,
 ) -> None:
-    """Write the page, atomically. With the tally it also shows what the prior alone would have said."""
+    """Write the page, atomically. With the tally it also says what LDP would have needed."""
     write_text(path, page(plan, result, parts or {}, by, tally))
 
 
@@ -81,24 +84,25 @@ def page(
 ) -> str:
     """The page as text."""
     title = plan.question or ("Estimated histogram" if isinstance(plan.task, Histogram) else "Estimated total")
-    guess = [math.nan] * len(result.rows) if tally is None else _expected(plan, tally)
-    marks = [
-        _Mark(row_name(plan, row.value), row.estimate, row.low, row.high, expected)
-        for row, expected in zip(result.rows, guess, strict=True)
-    ]
+    marks = [_Mark(row_name(plan, row.value), row.estimate, row.low, row.high, row.prior) for row in result.rows]
     sections = [
         f"<h1>{escape(title)}</h1>",
-        f'<p class="soft">{result.n_reports:,} randomized reports · estimator {result.estimator} · plan '
+        f'<p class="soft">{result.n_reports:,} randomized reports · {_epsilons(plan)} · plan '
         f"<code>{plan.hash[:12]}</code></p>",
-        *(f'<p class="warn">{escape(alarm(result, check))}</p>' for check in result.prior_check if check.contradicted),
+        *(
+            f'<p class="warn">{escape(alarm(plan, result, check))}</p>'
+            for check in result.prior_check
+            if check.contradicted
+        ),
         _headline(plan, result) if len(result.rows) == 1 else "",
         _figure(marks, from_zero=len(marks) > 1),
         _values(plan, result) if len(result.rows) > 1 else "",
+        _method(plan, result, tally),
         _breakdown(plan, parts, by),
         _checks(result),
-        _promises(plan.groups, plan.between),
-        f'<p class="soft">One forged report moves an estimate by at most {result.influence:.3g}. Intervals are about '
-        "the people who took part. Every promise was decided in exact integers when this plan was read.</p>",
+        _promises(plan),
+        f'<p class="soft">{escape(forged(result))} Every promise was decided in exact integers when this plan was '
+        "read.</p>",
     ]
     head = f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{escape(title)}</title>'
     view = '<meta name="viewport" content="width=device-width, initial-scale=1">'
@@ -110,17 +114,38 @@ def page(
 
 def _headline(plan: Plan, result: Estimate) -> str:
     row = result.rows[0]
-    estimate, error, interval, share = estimate_cells(plan, result, row)
+    estimate, _, interval, share, points = estimate_cells(plan, result, row)
     name = escape(row_name(plan, row.value))
-    what = (
-        f"of {result.n_reports:,} people answered “{name}”: {share}"
-        if counts_people(plan)
-        else f"in total, {share} on average"
-    )
+    if counts_people(plan):
+        big, what = f"{share} ± {points}", f"percentage points: {estimate} of {result.n_reports:,} people hold “{name}”"
+    else:
+        big, what = f"{share} ± {points}", f"on average, {estimate} in total"
     return (
-        f'<div class="headline"><div class="big">{estimate}</div><div>{what}</div>'
-        f'<div class="soft">{result.level * 100:g}% interval {interval}, standard error {error}</div></div>'
+        f'<div class="headline"><div class="big">{big}</div><div>{what}</div>'
+        f'<div class="soft">{result.level * 100:g}% interval of the total: {interval}</div></div>'
     )
+
+
+def _method(plan: Plan, result: Estimate, tally: Tally | None) -> str:
+    """How the numbers came about, and what has to be known to read them."""
+    counted = {} if tally is None else tally.groups
+    per_group = [counted[group.name].total if group.name in counted else 0 for group in plan.groups]
+    said = [
+        f"Estimator {how_estimated(result)}.",
+        prior_part(result),
+        "± is half the interval; intervals are about the people who took part"
+        + (" and hold for all rows at once." if result.simultaneous else "."),
+        ldp_sentence(plan, per_group, result.estimator) if any(per_group) else None,
+    ]
+    text = escape(" ".join(part for part in said if part))
+    trusting = '<p class="warn">Estimates and intervals hold only if the prior is exactly right.</p>'
+    return (trusting if result.estimator == "mmse" else "") + f'<p class="soft">{text}</p>'
+
+
+def _epsilons(plan: Plan) -> str:
+    """The budgets, as a reader meets them."""
+    found = sorted({(group.notion.upper(), float(group.epsilon)) for group in plan.groups})
+    return ", ".join(f"{notion} ε = {epsilon:g}" for notion, epsilon in found[:4]) + (", …" if len(found) > 4 else "")
 
 
 def _values(plan: Plan, result: Estimate) -> str:
@@ -147,12 +172,15 @@ def _breakdown(plan: Plan, parts: Mapping[str, Estimate], by: str | None) -> str
         (name or "(empty)", f"{part.n_reports:,}", *estimate_cells(plan, part, part.rows[0]))
         for name, part in parts.items()
     ]
-    marks = [
-        _Mark(name or "(empty)", part.rows[0].estimate, part.rows[0].low, part.rows[0].high)
-        for name, part in parts.items()
-    ]
+    marks = [_share_mark(name or "(empty)", plan, part) for name, part in parts.items() if part.n_reports]
     headers = (by or "part", "reports", *estimate_headers(plan, next(iter(parts.values()))))
     return title + _figure(marks, from_zero=True) + _table(headers, cells)
+
+
+def _share_mark(name: str, plan: Plan, part: Estimate) -> _Mark:
+    """Shares in percent or means, so that parts of different size can be compared."""
+    row = part.rows[0].divided(part.n_reports / (100 if counts_people(plan) else 1))
+    return _Mark(name, row.estimate, row.low, row.high, row.prior)
 
 
 def _checks(result: Estimate) -> str:
@@ -161,7 +189,7 @@ def _checks(result: Estimate) -> str:
     wrong = sum(check.contradicted for check in result.prior_check)
     cells = [
         (
-            group_label(check.group),
+            "all together" if check.pooled else group_label(check.group),
             f"{check.statistic:.1f}",
             str(check.degrees),
             f"{check.p_value:.2g}",
@@ -169,25 +197,28 @@ def _checks(result: Estimate) -> str:
         )
         for check in result.prior_check[:MAX_TABLE]
     ]
-    words = "The reports do not contradict the prior." if not wrong else "The reports contradict the prior."
-    headers = ("group", "chi-square", "degrees", "p", "verdict")
-    return f"<h2>Does the prior hold?</h2><p>{words}</p>" + _table(headers, cells)
+    words = "The reports contradict the prior." if wrong else str(result.prior_check[0])
+    headers = ("group", "chi-square", "degrees", "p, at any time", "verdict")
+    return f"<h2>Does the prior hold?</h2><p>{escape(words)}</p>" + _table(headers, cells)
 
 
 def _verdict(check: PriorCheck) -> str:
+    if not check.degrees:
+        return "too few reports"
     return "contradicted" if check.contradicted else "not contradicted"
 
 
-def _promises(groups: Sequence[Group], between: bool) -> str:
+def _promises(plan: Plan) -> str:
+    groups = plan.groups
     outside = sorted({str(value) for group in groups for value in outside_values(group)})
     note = f"<p>Outside the guarantee, with prior zero: {escape(', '.join(outside[:20]))}.</p>" if outside else ""
     title = "<h2>What respondents were promised</h2>"
     if len(groups) == 1:
-        sentence = promise(groups[0], between)
+        sentence = promise(plan, groups[0])
         return f"{title}<p>{escape(sentence[0].upper() + sentence[1:])}</p>{note}"
-    headers = ("group", "rarest answer", "believed before", "at most", "at least", "odds, any belief")
+    headers = ("group", "answer", "believed before", "at most", "at least", "odds, any belief")
     lead = "<p>A report changes the belief in somebody's answer at most so far:</p>"
-    return title + lead + _table(headers, [promise_cells(group) for group in groups[:MAX_TABLE]], left=2) + note
+    return title + lead + _table(headers, [promise_cells(plan, group) for group in groups[:MAX_TABLE]], left=2) + note
 
 
 def _table(headers: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> str:
@@ -241,7 +272,7 @@ def _figure(marks: Sequence[_Mark], from_zero: bool) -> str:
         parts.append(f'<text x="{margin - 14}" y="{y + 4}" text-anchor="end">{escape(_short(mark.name))}</text>')
         parts.append(f'<line class="bar" x1="{place(mark.low)}" y1="{y}" x2="{place(mark.high)}" y2="{y}"/>')
         if math.isfinite(mark.prior):
-            parts.append(_diamond(place(mark.prior), y))
+            parts.append(_tick(place(mark.prior), y))
         parts.append(f'<circle class="dot" cx="{place(mark.estimate)}" cy="{y}" r="4.5"/>')
     chosen = f'<figcaption class="soft">The largest {MAX_BARS} of {len(known):,}: {CHOSEN}.</figcaption>'
     note = chosen if cut else ""
@@ -257,12 +288,12 @@ def _legend(x: int, with_prior: bool) -> str:
     )
     text += f'<text class="tick" x="{x + 36}" y="18">estimate with interval</text>'
     if with_prior:
-        text += f'{_diamond(x + 200, 14)}<text class="tick" x="{x + 212}" y="18">the prior alone</text>'
+        text += f'{_tick(x + 200, 14)}<text class="tick" x="{x + 212}" y="18">the prior alone</text>'
     return text
 
 
-def _diamond(x: float, y: float) -> str:
-    return f'<path class="prior" d="M{x} {y - 6}l6 6l-6 6l-6 -6z"/>'
+def _tick(x: float, y: float) -> str:
+    return f'<line class="prior" x1="{x}" y1="{y - 9}" x2="{x}" y2="{y + 9}"/>'
 
 
 def _short(name: str) -> str:
@@ -280,10 +311,3 @@ def _ticks(low: float, high: float) -> list[float]:
     step = next(power * factor for factor in (1, 2, 5, 10) if width / (power * factor) <= 6)
     first, last = math.floor(low / step), math.ceil(high / step)
     return [round(step * k, 12) for k in range(first, max(last, first + 1) + 1)]
-
-
-def _expected(plan: Plan, tally: Tally) -> list[float]:
-    """Where the estimates would lie without any report."""
-    counts = [tally.groups.get(group.name, Counts()) for group in plan.groups]
-    expected: list[float] = prior_totals(plan, [(each.total, *each.weight_sums) for each in counts]).tolist()
-    return expected

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
-from tacit.estimates import Estimate
-from tacit.estimates.prior_check import PriorCheck
+from tacit.estimates import Estimate, Estimator, PriorCheck, Row, estimators
 from tacit.mechanism import Belief
 from tacit.mechanism.levels import percent
-from tacit.plan import Group, Plan
+from tacit.plan import Certificate, Group, Plan
 from tacit.prior import Ball, Box, Hull, Prior, PriorSet, Value
-from tacit.task import Histogram, Survey
+from tacit.task import Histogram, Survey, WeightedSum
+
+#: Instead of an interval, where the reports do not tell a value from others.
+NOT_TOLD = "not told apart"
+#: An error that is none; its inverse is beyond every error.
+_NOTHING = 1e-100
 
 
 def group_label(name: str | None) -> str:
@@ -21,17 +25,17 @@ def group_label(name: str | None) -> str:
     return "everybody" if name is None else name
 
 
-def promise(group: Group, between: bool = False) -> str:
-    """What a respondent of this group is promised, as a sentence; `between` says that answers are near the values."""
-    moved = str(_belief(group))
-    if between:
+def promise(plan: Plan, group: Group) -> str:
+    """What a respondent of this group is promised, as a sentence."""
+    moved = str(_belief(plan, group))
+    if plan.between:
         moved = moved.replace("believed to be ", "believed to be near ", 1)
     return f"whatever is reported, {moved}; for any other belief, odds change by at most a factor of {_odds(group)}."
 
 
-def promise_cells(group: Group) -> tuple[str, ...]:
-    """The same for a table: group, rarest answer, believed before, at most, at least, and the factor for odds."""
-    moved = _belief(group)
+def promise_cells(plan: Plan, group: Group) -> tuple[str, ...]:
+    """The same for a table: group, answer, believed before, at most, at least, and the factor for odds."""
+    moved = _belief(plan, group)
     shares = percent(moved.prior), percent(moved.high, "up"), percent(moved.low, "down")
     return group_label(group.name), str(moved.value), *shares, f"× {_odds(group)}"
 
@@ -48,8 +52,12 @@ def _factor(ratio: Fraction | None) -> str:
     return f"{whole}.{hundredths:02d}"
 
 
-def _belief(group: Group) -> Belief:
-    rarest = min(group.prior.support, key=lambda x: group.prior.weights[x])
+def _belief(plan: Plan, group: Group) -> Belief:
+    """About the rarest answer of those that a survey asks for, or of all."""
+    wanted = plan.task.wanted if isinstance(plan.task, Survey) else ()
+    support = group.prior.support
+    asked = [x for x in support if group.prior.values[x] in wanted] or support
+    rarest = min(asked, key=lambda x: group.prior.weights[x])
     return group.mechanism.belief(group.prior, group.prior.values[rarest])
 
 
@@ -117,12 +125,81 @@ def outside_values(group: Group) -> list[Value]:
     return [value for value, weight in zip(group.prior.values, group.prior.weights, strict=True) if not weight]
 
 
-def alarm(result: Estimate, check: PriorCheck) -> str:
+def alarm(plan: Plan, result: Estimate, check: PriorCheck) -> str:
     """What a contradicted prior means for this estimate."""
+    said = f"{check.whose} contradict the prior (p = {check.p_value:.1g})"
     if result.estimator == "mmse":
-        return str(check)
-    name = "The reports" if check.group is None else f"The reports of group {check.group!r}"
-    return f"{name} contradict the prior (p = {check.p_value:.1g}); the estimator {result.estimator!r} does not use it."
+        remedy = (
+            "prefer the estimator 'unbiased'" if estimators(plan)[0] != "mmse" else "plan again, for what is true now"
+        )
+        return f"{said}: this estimate trusts it, so estimates and intervals can be far off; {remedy}."
+    if result.estimator == "assisted":
+        return (
+            f"{said}; the estimate leans on it only as far as the reports allow, and its interval holds all the same."
+        )
+    return f"{said}; the estimator {result.estimator!r} does not use it."
+
+
+def how_estimated(result: Estimate) -> str:
+    """What an estimator does, in a few words."""
+    return {
+        "assisted": "assisted: unbiased, helped by the prior as far as it is worth",
+        "unbiased": "unbiased: the prior is not used",
+        "mle": "mle: most likely, the prior is not used",
+        "mmse": "mmse: right if the prior is exactly right",
+    }[result.estimator]
+
+
+def prior_part(result: Estimate) -> str | None:
+    """How much of an assisted estimate is the prior, as a sentence; None for others."""
+    shares = [row.prior_share for row in result.rows if math.isfinite(row.estimate)]
+    if result.estimator != "assisted" or result.records_worth is None or not shares:
+        return None
+    share = f"{sum(shares) / len(shares):.0%} of the estimate is the prior, the rest the reports"
+    if len(result.rows) > 1:
+        share = f"On average {share}"
+    worth = float(f"{result.records_worth:.1g}")
+    return f"{share}: a group's prior shows itself to be worth about {worth:,.0f} of its people."
+
+
+def forged(result: Estimate) -> str:
+    """What one forged report can do, as a sentence."""
+    changed, added = significant(result.influence), significant(result.influence_added)
+    return f"One forged report can move an estimate by at most {changed}, one that is added by {added}."
+
+
+def ldp_people(plan: Plan, per_group: Sequence[int], estimator: Estimator) -> float | None:
+    """How many times as many people the best LDP channel found would need for the same error: Σ n·LDP / Σ n·ours,
+    expected against expected. None unless the plan aims at this estimate and all groups have been compared.
+    """
+    ours = ldp = 0.0
+    for group, n in zip(plan.groups, per_group, strict=True):
+        if n:
+            errors = _expected_errors(group.certificate, estimator)
+            if errors is None:
+                return None
+            scale = n * (float(group.weight) ** 2 if isinstance(plan.task, WeightedSum) else 1.0)
+            ours, ldp = ours + scale * errors[0], ldp + scale * errors[1]
+    return ldp / ours if ours > _NOTHING else None
+
+
+def ldp_sentence(plan: Plan, per_group: Sequence[int], estimator: Estimator) -> str | None:
+    """The same as a sentence."""
+    times = ldp_people(plan, per_group, estimator)
+    if times is None:
+        return None
+    if times < 1.05:
+        return "LDP at the same ε would have needed about as many people for this."
+    return f"LDP at the same ε would need {times:.1f} times as many people for a margin like this."
+
+
+def _expected_errors(certificate: Certificate | None, estimator: Estimator) -> tuple[float, float] | None:
+    """The error of a design and that of LDP. No contract covers a certificate, so it may say anything at all."""
+    if certificate is None or certificate.aim != ("unbiased" if estimator == "assisted" else estimator):
+        return None
+    error, ldp = certificate.aimed, certificate.ldp_aimed
+    fit = all(isinstance(each, int | float) and 0 <= each < 1 / _NOTHING for each in (error, ldp))
+    return (error, ldp) if fit and ldp is not None else None
 
 
 def counts_people(plan: Plan) -> bool:
@@ -132,19 +209,23 @@ def counts_people(plan: Plan) -> bool:
 
 def estimate_headers(plan: Plan, result: Estimate) -> tuple[str, ...]:
     """The columns of `estimate_cells`."""
-    return "estimate", "± error", f"{result.level * 100:g}% interval", "share" if counts_people(plan) else "mean"
+    interval = f"{result.level * 100:g}% interval"
+    share = ("share", "± points") if counts_people(plan) else ("mean", "± margin")
+    return "estimate", "± margin", interval, *share
 
 
-def estimate_cells(plan: Plan, result: Estimate, row: Any) -> tuple[str, ...]:
-    """One row of an estimate in words, with as many digits as its standard error deserves."""
+def estimate_cells(plan: Plan, result: Estimate, row: Row) -> tuple[str, ...]:
+    """One row of an estimate in words, with as many digits as its margin deserves; ± is half the interval."""
     if not math.isfinite(row.estimate):
-        return "–", "–", "–", "–"
-    estimate, error, low, high = (
-        digits(x, row.standard_error) for x in (row.estimate, row.standard_error, row.low, row.high)
-    )
-    n = max(result.n_reports, 1)
-    share = f"{row.estimate / n:.2%}" if counts_people(plan) else digits(row.estimate / n, row.standard_error / n)
-    return estimate, error, f"{low} … {high}", share
+        return ("–",) * 5
+    scale = 100.0 if counts_people(plan) else 1.0
+    each = row.divided(max(result.n_reports, 1) / scale)
+    unit = "%" if counts_people(plan) else ""
+    if not math.isfinite(row.margin):
+        return digits(row.estimate, row.standard_error), "–", NOT_TOLD, digits(each.estimate, 1.0) + unit, "–"
+    estimate, margin, low, high = (digits(x, row.margin) for x in (row.estimate, row.margin, row.low, row.high))
+    share, points = (digits(x, each.margin) for x in (each.estimate, each.margin))
+    return estimate, margin, f"{low} … {high}", share + unit, points
 
 
 def row_name(plan: Plan, value: Value | None) -> str:

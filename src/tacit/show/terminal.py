@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from tacit.estimates import Estimate
+from tacit.estimates import Estimate, Row
 from tacit.mechanism.levels import percent
 from tacit.plan import Group, Plan
 from tacit.show.sentences import (
@@ -20,8 +20,12 @@ from tacit.show.sentences import (
     counts_people,
     estimate_cells,
     estimate_headers,
+    forged,
     group_label,
+    how_estimated,
+    ldp_sentence,
     outside_values,
+    prior_part,
     promise,
     promise_cells,
     row_name,
@@ -29,7 +33,7 @@ from tacit.show.sentences import (
     set_sentence,
     significant,
 )
-from tacit.task import Histogram
+from tacit.task import Histogram, Survey
 
 #: Longer tables are cut when printed for people; JSON and files hold everything.
 MAX_ROWS = 20
@@ -193,17 +197,18 @@ def _errors_of(aim: str | None) -> tuple[str, ...]:
 def print_promises(console: Console, plan: Plan) -> None:
     """The promise of each group from the plan's own numbers: a sentence for one, a table for several."""
     if len(plan.groups) == 1:
-        console.print(f"The promise: {escape(promise(plan.groups[0], plan.between))}", soft_wrap=True)
+        console.print(f"The promise: {escape(promise(plan, plan.groups[0]))}", soft_wrap=True)
         told = set_sentence(plan.groups[0])
         if told is not None:
             console.print(told, soft_wrap=True)
         return
-    console.print("The promise: how far a report can move the belief in the rarest answer.")
+    asked = "the answer that is asked for" if isinstance(plan.task, Survey) else "the rarest answer"
+    console.print(f"The promise: how far a report can move the belief in {asked}.")
     sets = any(group.prior_set is not None for group in plan.groups)
     extra = ["and for beliefs"] if sets else []
     shown = table("group", "answer", "before", "at most", "at least", "odds, any belief", *extra, left=2)
     for group in plan.groups[:MAX_ROWS]:
-        shown.add_row(*map(escape, promise_cells(group)), *([escape(set_cell(group))] if sets else []))
+        shown.add_row(*map(escape, promise_cells(plan, group)), *([escape(set_cell(group))] if sets else []))
     console.print(shown)
     _more(console, len(plan.groups), "groups")
     if sets:
@@ -283,9 +288,12 @@ def _print_channel(console: Console, facts: dict[str, Any]) -> None:
 # -- estimates ------------------------------------------------------------------------------------------------------
 
 
-def print_estimate(console: Console, plan: Plan, result: Estimate) -> None:
-    """Estimates with intervals, the largest first where there are many, and the prior check in words."""
-    console.print(f"{result.n_reports:,} reports, estimator {result.estimator}")
+def print_estimate(console: Console, plan: Plan, result: Estimate, per_group: Sequence[int] = ()) -> None:
+    """Estimates with intervals, the largest first where there are many, and the prior check in words.
+
+    With the reports per group it also says what LDP would have needed.
+    """
+    console.print(f"{result.n_reports:,} reports, estimator {how_estimated(result)}")
     if plan.question:
         console.print(f"[bold]{escape(plan.question)}[/bold]", soft_wrap=True)
     shown = table("answer" if counts_people(plan) else "", *estimate_headers(plan, result))
@@ -295,18 +303,37 @@ def print_estimate(console: Console, plan: Plan, result: Estimate) -> None:
     for row in rows:
         shown.add_row(escape(row_name(plan, row.value)), *estimate_cells(plan, result, row))
     console.print(shown)
-    if len(result.rows) > MAX_ROWS:
-        console.print(
-            f"… the largest {MAX_ROWS} of {len(result.rows):,}: chosen for being large, so expect them to be "
-            "overestimated. All with --json.",
-            soft_wrap=True,
-        )
-    if any(row.high - row.low > 2 * result.n_reports for row in rows) and counts_people(plan):
-        console.print("[yellow]Too few reports to say anything: intervals are wider than what is possible.[/yellow]")
-    console.print("[dim]Intervals are about the people who took part.[/dim]")
-    for sentence in prior_sentences(result):
+    for note in _estimate_notes(plan, result, rows, per_group):
+        console.print(note, soft_wrap=True)
+    for sentence in prior_sentences(plan, result):
         console.print(sentence, soft_wrap=True)
-    console.print(f"[dim]One forged report can move an estimate by at most {result.influence:.3g}.[/dim]")
+    console.print(f"[dim]{forged(result)}[/dim]", soft_wrap=True)
+
+
+def _estimate_notes(plan: Plan, result: Estimate, rows: Sequence[Row], per_group: Sequence[int]) -> list[str]:
+    """What has to be known to read the table."""
+    notes = []
+    if len(result.rows) > MAX_ROWS:
+        notes.append(
+            f"… the largest {MAX_ROWS} of {len(result.rows):,}: chosen for being large, so expect them to be "
+            "overestimated. All with --json."
+        )
+    if counts_people(plan) and any(row.margin > result.n_reports / 2 for row in rows):
+        notes.append("[yellow]Too few reports to say anything: margins are as wide as what is possible.[/yellow]")
+    if any(math.isnan(row.low) and math.isfinite(row.estimate) for row in rows):
+        notes.append(
+            "[yellow]not told apart: the reports do not tell this answer from others; it is the prior's guess.[/yellow]"
+        )
+    together = " and hold for all rows at once" if result.simultaneous else ""
+    notes.append(f"[dim]± is half the interval. Intervals are about the people who took part{together}.[/dim]")
+    if result.estimator == "mmse":
+        notes.append("[yellow]Estimates and intervals hold only if the prior is exactly right.[/yellow]")
+    notes += [
+        said
+        for said in (prior_part(result), ldp_sentence(plan, per_group, result.estimator) if per_group else None)
+        if said
+    ]
+    return notes
 
 
 def print_breakdown(console: Console, plan: Plan, column: str, parts: Mapping[str, Estimate]) -> None:
@@ -324,17 +351,15 @@ def print_breakdown(console: Console, plan: Plan, column: str, parts: Mapping[st
     for name, part in parts.items():
         for check in part.prior_check:
             if check.contradicted:
-                console.print(f"[yellow]{escape(f'{column} = {name}: {alarm(part, check)}')}[/yellow]", soft_wrap=True)
+                said = escape(f"{column} = {name}: {alarm(plan, part, check)}")
+                console.print(f"[yellow]{said}[/yellow]", soft_wrap=True)
 
 
-def prior_sentences(result: Estimate) -> list[str]:
-    """The prior check in words, as markup: each group that is contradicted, or one sentence if none is."""
+def prior_sentences(plan: Plan, result: Estimate) -> list[str]:
+    """The prior check in words, as markup: what is contradicted, or one sentence if nothing is."""
     checks = result.prior_check
-    alarms = [f"[yellow]{escape(alarm(result, check))}[/yellow]" for check in checks if check.contradicted]
-    if alarms or len(checks) <= 1:
-        return alarms or [escape(str(check)) for check in checks]
-    least = min(check.p_value for check in checks)
-    return [f"The reports of all {len(checks)} groups do not contradict their priors (smallest p = {least:.2g})."]
+    alarms = [f"[yellow]{escape(alarm(plan, result, check))}[/yellow]" for check in checks if check.contradicted]
+    return alarms or [escape(str(check)) for check in checks[:1]]
 
 
 def _more(console: Console, count: int, what: str, shown: int = MAX_ROWS) -> None:

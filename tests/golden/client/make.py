@@ -275,7 +275,7 @@ def _mixed() -> Plan:
 def expected(plan: Plan) -> dict[str, Any]:
     """Everything that an implementation must say about a plan."""
     return {
-        "promises": [[group.name, promise(group, plan.between)] for group in plan.groups],
+        "promises": [[group.name, promise(plan, group)] for group in plan.groups],
         "beliefs": [[group.name, beliefs(group)] for group in plan.groups],
         "outside": [[group.name, [str(value) for value in outside_values(group)]] for group in plan.groups],
         "exposed": [[group.name, exposed(group)] for group in plan.groups],

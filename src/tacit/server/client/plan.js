@@ -72,10 +72,16 @@ export class Plan {
     Object.freeze(this);
   }
 
-  /** What a respondent of the group is promised, as a sentence. @param {string | null} group */
+  /**
+   * What a respondent of the group is promised, as a sentence: about the rarest answer of those that a survey asks for.
+   *
+   * @param {string | null} group
+   */
   promise(group) {
     const told = this.#group(group);
-    const [x] = told.prior.rarest(1);
+    const wanted = "values" in this.task ? this.task.values : [];
+    const asked = told.prior.support.filter((x) => wanted.includes(this.values[x]));
+    const [x] = told.prior.rarest(1, asked.length ? asked : told.prior.support);
     const name = this.numeric ? this.values[x] : quoted(this.values[x]);
     return sentence(this.between ? `near ${name}` : name, this.#belief(told, x), told.mechanism.audit(told.prior).ldp);
   }

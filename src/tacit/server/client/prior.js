@@ -22,8 +22,12 @@ export class Prior {
     return fraction(this.weights[x], this.total);
   }
 
-  /** The first `count` positions of the support, the least likely first. @param {number} count */
-  rarest(count) {
-    return [...this.support].sort((a, b) => order(this.weights[a], this.weights[b])).slice(0, count);
+  /**
+   * The first `count` positions of the support, or of some of it, the least likely first.
+   *
+   * @param {number} count
+   */
+  rarest(count, positions = this.support) {
+    return [...positions].sort((a, b) => order(this.weights[a], this.weights[b])).slice(0, count);
   }
 }

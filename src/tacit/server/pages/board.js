@@ -20,9 +20,9 @@ const MAX_GROUPS = 200;
 
 /** What each estimator is called, and what it means. */
 const ESTIMATORS = {
-  mmse: [
-    "Prior-based",
-    "Uses the prior (mmse): the smallest error if the prior is right; if it is wrong, estimates are pulled towards it.",
+  assisted: [
+    "Assisted",
+    "Unbiased, helped by the prior as far as it is worth (assisted). The interval holds whatever people answer.",
   ],
   unbiased: [
     "Prior-free",
@@ -32,6 +32,7 @@ const ESTIMATORS = {
     "Likelihood",
     "Does not use the prior (mle): the shares under which these reports are most likely, never below zero.",
   ],
+  mmse: ["If the prior is right", "Trusts the prior (mmse): estimates and intervals hold only if it is exactly right."],
 };
 
 /** Fill the whole board. */
@@ -74,25 +75,28 @@ function fillNumbers(results) {
   if (!byId("headline").hidden) fillHeadline(results, known);
   byId("ldp").hidden = results.ldp === null;
   if (results.ldp) {
-    const ratio = significant(results.ldp.ratio);
-    byId("ldp-ratio").textContent = `× ${ratio}`;
+    const times = digits(results.ldp.people, 1);
+    byId("ldp-ratio").textContent = `× ${times}`;
     byId("ldp-sentence").textContent =
-      ratio === "1.00"
-        ? "at the same ε, LDP would have given the same interval"
-        : `at the same ε, LDP would have given an interval ${ratio} times as wide`;
+      times === "1.0"
+        ? "at the same ε, LDP would need about as many people"
+        : `at the same ε, LDP would need ${times} times as many people for a margin like this`;
   }
 }
 
 /** The estimate that the page leads with: the only one, or the largest. */
 function fillHeadline(results, rows) {
   const row = rows.reduce((most, other) => (other.estimate > most.estimate ? other : most));
-  const [middle, low, high] = [row.estimate, row.low, row.high].map((number) =>
-    spread(number, row.standard_error, results),
-  );
+  const [middle, low, high] = [row.estimate, row.low, row.high].map((number) => spread(number, row.margin, results));
   const counted = results.n_rows === 1 ? `estimated “${row.name}”` : `most frequent: ${row.name}`;
+  const few = results.counts_people && row.margin > results.n_reports / 2;
   byId("headline-name").textContent = results.counts_people ? counted : "mean per person";
-  byId("headline-number").textContent = middle;
-  byId("headline-interval").textContent = row.low === null ? "" : `${results.level * 100}% interval ${low} … ${high}`;
+  byId("headline-number").textContent = few ? "too early" : middle;
+  byId("headline-interval").textContent = few
+    ? "too few reports to say anything yet"
+    : row.low === null
+      ? "the reports do not tell this answer from others"
+      : `${results.level * 100}% interval ${low} … ${high}`;
 }
 
 /** What to do while there are no reports. */
@@ -134,13 +138,15 @@ function fillEstimates(results) {
   const cut = results.n_rows - results.rows.length;
   byId("cut").textContent =
     cut > 0 ? `The largest ${results.rows.length} of ${whole(results.n_rows)}; all are in the downloads.` : "";
-  const moved = significant(results.influence) + (people ? " people" : "");
-  byId("influence").textContent = `One forged report can move an estimate by at most ${moved}.`;
+  const [changed, added] = [results.influence, results.influence_added].map(significant);
+  byId("prior-part").textContent = results.prior_part ?? "";
+  byId("influence").textContent = `One forged report can move an estimate by at most ${changed}, one that is added by ${added}.`;
 }
 
 /** One estimate in the table. */
 function estimateRow(row, results) {
-  const { estimate, low, high, standard_error: error, prior } = row;
+  const { estimate, low, high, prior } = row;
+  const error = row.margin ?? row.standard_error;
   const [middle, from, to, expected] = [estimate, low, high, prior].map((number) => spread(number, error, results));
   const cells = [middle, low === null ? "–" : `${from} … ${to}`, digits(estimate, error), expected];
   return tableRow(row.name, cells, [{}, {}, { "data-testid": `estimate-${row.name}`, "data-value": estimate ?? "" }]);
@@ -172,8 +178,7 @@ function fillChecks(results) {
   const alarms = checks.filter((check) => check.contradicted);
   const said =
     alarms.length > 1
-      ? `The reports of ${alarms.length} of ${checks.length} groups contradict their priors: estimates that use the ` +
-        "prior, and their intervals, can be far off. See below."
+      ? `${alarms[0].sentence} More below.`
       : (alarms[0]?.sentence ?? "");
   // Rewriting a live region makes screen readers repeat it.
   if (byId("alarm").textContent !== said) byId("alarm").textContent = said;
@@ -188,9 +193,7 @@ function fillChecks(results) {
 /** What is said where no prior is contradicted. */
 function agreement(checks) {
   if (!checks.length) return "There are no reports to compare with it yet.";
-  if (checks.length === 1) return checks[0].sentence;
-  const least = Math.min(...checks.map((check) => check.p_value));
-  return `No: those of all ${checks.length} groups do not (smallest p = ${significant(least)}).`;
+  return checks[0].sentence;
 }
 
 /** The exact levels and the promise of each group. */

@@ -103,7 +103,8 @@ function intervalConfig(results, width) {
 function intervalOptions(results, rows, colours, width) {
   const narrow = width < 500;
   const label = ({ dataIndex }) => {
-    const { estimate, low, high, standard_error: error, prior } = results.rows[dataIndex];
+    const { estimate, low, high, prior, margin, standard_error } = results.rows[dataIndex];
+    const error = margin ?? standard_error;
     const [middle, from, to, expected] = [estimate, low, high, prior].map((number) => spread(number, error, results));
     return [`${middle} (${from} … ${to})`, `expected from the prior: ${expected}`];
   };
