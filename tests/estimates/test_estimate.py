@@ -58,8 +58,12 @@ def simulate(plan: Plan, truth: np.ndarray, people: int, rng: np.random.Generato
     return Tally(plan.hash, groups), np.asarray(total)
 
 
-def coverage(plan: Plan, truth: np.ndarray, estimator: str, rounds: int = 2000) -> tuple[float, float]:
-    """The share of rounds and rows in which the 95% interval holds the true total, and in which the alarm fired."""
+def coverage(plan: Plan, truth: np.ndarray, estimator: str, rounds: int = 1000) -> tuple[float, float]:
+    """The share of rounds and rows in which the 95% interval holds the true total, and in which the alarm fired.
+
+    Of 1000 rounds the share is known to 0.7%: intervals of 90% would pass as 93% once in 1,700 times, those too long by
+    a fifth (98.1%) as 97% once in a hundred.
+    """
     rng = np.random.default_rng(5)
     hits, alarms = [], 0
     for _ in range(rounds):
@@ -74,7 +78,7 @@ def coverage(plan: Plan, truth: np.ndarray, estimator: str, rounds: int = 2000) 
 @pytest.mark.parametrize("task", TASKS, ids=lambda task: type(task).__name__)
 def test_intervals_cover_95_per_cent_under_the_right_prior(task, estimator):
     covered, alarms = coverage(plan_for(task), PRIOR.probabilities, estimator)
-    assert 0.935 <= covered <= 0.965
+    assert 0.93 <= covered <= 0.97
     assert alarms < 0.05
 
 
@@ -82,7 +86,7 @@ def test_intervals_cover_95_per_cent_under_the_right_prior(task, estimator):
 @pytest.mark.parametrize("task", TASKS, ids=lambda task: type(task).__name__)
 def test_prior_free_intervals_cover_95_per_cent_under_a_wrong_prior_and_the_alarm_fires(task, estimator):
     covered, alarms = coverage(plan_for(task), TRUTH, estimator)
-    assert 0.935 <= covered <= 0.965
+    assert 0.93 <= covered <= 0.97
     assert alarms > 0.99
 
 
