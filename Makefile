@@ -6,6 +6,9 @@ READY := .venv/ready
 CLIENT := src/tacit/server/client
 PLAN := out/demo/plan.json
 
+# Else each of the hundred commands that the tests start would compile the package anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: demo serve check test lint screenshots figures bench lock clean
 
 $(READY): pyproject.toml constraints.txt
@@ -29,7 +32,7 @@ check: $(READY)  ## after every edit, in less than a minute: style and the quick
 
 test: $(READY)  ## everything that must hold
 	tools/system-packages.sh chromium postgresql
-	$(BIN)/pytest -n 2 --dist loadfile
+	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 lint: $(READY) $(CLIENT)/node_modules  ## style, types and the direction of imports
 	$(BIN)/ruff check .

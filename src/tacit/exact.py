@@ -36,6 +36,8 @@ def rational(number: Number, name: str = "number") -> Fraction:
     >>> rational(0.1), rational("1/3"), rational(2)
     (Fraction(1, 10), Fraction(1, 3), Fraction(2, 1))
     """
+    if isinstance(number, Fraction):
+        return number
     if isinstance(number, bool):
         raise TypeError(f"The {name!r} parameter must be a number. Got {number!r} instead.")
     if isinstance(number, Rational):

@@ -10,16 +10,17 @@ import pytest
 from tacit.cli import demo
 
 
-@pytest.fixture
-def small(tmp_path, monkeypatch):
-    """The demo with a small crowd, in a folder of its own."""
-    for name, value in {"OUT": tmp_path / "demo", "PEOPLE": 2_000, "BROWSERS": 600, "AGAIN": 50}.items():
-        monkeypatch.setattr(demo, name, value)
+@pytest.fixture(scope="module")
+def said(tmp_path_factory):
+    """What the demo with a small crowd said, in a folder of its own that stays the demo's."""
+    with pytest.MonkeyPatch.context() as patch:
+        folder = tmp_path_factory.mktemp("out") / "demo"
+        for name, value in {"OUT": folder, "PEOPLE": 2_000, "BROWSERS": 600, "AGAIN": 50}.items():
+            patch.setattr(demo, name, value)
+        yield demo.run_for_scripts()
 
 
-@pytest.mark.usefixtures("small")
-def test_for_scripts_it_says_what_every_command_said():
-    said = demo.run_for_scripts()
+def test_for_scripts_it_says_what_every_command_said(said):
     assert {"plan", "perturb", "estimate", "serve"} <= said.keys()
     served = said["serve"]
     (row,) = served["rows"]
@@ -37,18 +38,17 @@ def test_for_scripts_it_says_what_every_command_said():
         socket.create_connection((address.hostname, address.port))
 
 
-@pytest.mark.usefixtures("small")
-def test_each_run_of_the_service_starts_with_nothing():
-    demo.OUT.mkdir(parents=True)
+def test_each_run_of_the_service_starts_with_nothing(said):
+    assert demo.stored()["keys"] == 600
+    (demo.OUT / "plan.json").unlink()
     demo.make_plan()
-    for _ in range(2):
-        with demo.service() as started:
-            assert demo.answer_over_http(started)["counted"] == 600
-        assert demo.stored()["keys"] == 600
+    with demo.service() as started:
+        assert demo.answer_over_http(started)["counted"] == 600
+    assert demo.stored()["keys"] == 600
 
 
-@pytest.mark.usefixtures("small")
-def test_a_service_that_does_not_start_is_an_error(capfd):
+def test_a_service_that_does_not_start_is_an_error(tmp_path, monkeypatch, capfd):
+    monkeypatch.setattr(demo, "OUT", tmp_path / "demo")
     with pytest.raises(OSError, match="did not start"), demo.service():
         pass
     assert "plan.json" in capfd.readouterr().err

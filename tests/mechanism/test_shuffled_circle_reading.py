@@ -155,7 +155,7 @@ def test_the_variance_is_the_stated_one_and_not_ldps(kind: str) -> None:
     prior = named_prior(kind, 40)
     circle = design_shuffled_circle(prior, 1)
     assert circle.pieces[0] == {"zipf": 1, "dominated": 4}[kind]
-    n, rounds = 20_000, 60
+    n, rounds = 2_000, 60
     squares = np.zeros(40)
     for seed in range(rounds):
         folded, counts = simulated(circle, prior.probabilities, n, seed)
@@ -164,15 +164,16 @@ def test_the_variance_is_the_stated_one_and_not_ldps(kind: str) -> None:
     # 60 rounds of 40 nearly independent values: the mean of 2,400 squares is known to 3%.
     assert (squares / answers_kept).mean() == pytest.approx(1, abs=0.12)
     assert squares.sum() < 0.5 * 4 * np.e / (np.e - 1) ** 2 * 40
-    reading = read(circle, "unbiased", prior, folded, n)
-    assert (reading.variance / n / answers_kept) == pytest.approx(np.ones(40), abs=0.05)
+    many = 20_000
+    reading = read(circle, "unbiased", prior, simulated(circle, prior.probabilities, many, 0)[0], many)
+    assert (reading.variance / many / answers_kept) == pytest.approx(np.ones(40), abs=0.05)
 
 
 @pytest.mark.parametrize("kind", ["zipf", "dominated"])
 def test_the_variance_is_right_for_a_truth_far_from_the_prior(kind: str) -> None:
     prior = named_prior(kind, 10)
     circle = design_shuffled_circle(prior, 1)
-    truth, n, rounds = prior.probabilities[::-1], 4000, 300
+    truth, n, rounds = prior.probabilities[::-1], 1500, 300
     squares = np.zeros(10)
     for seed in range(rounds):
         folded, counts = simulated(circle, truth, n, seed)
@@ -192,7 +193,7 @@ def test_the_unbiased_estimate_holds_under_another_truth_and_mmse_does_not(kind:
     circle = design_shuffled_circle(prior, 1, notion=notion)
     truth = 0.45 * prior.probabilities + 0.55 * prior.probabilities[::-1]
     assert np.abs(truth - prior.probabilities).sum() / 2 > 0.25
-    n = 3_000_000
+    n = 1_000_000
     folded, counts = simulated(circle, truth, n, 7)
     reading = read(circle, "unbiased", prior, folded, n)
     off = (reading.estimate - counts) / np.sqrt(reading.variance)
@@ -204,7 +205,7 @@ def test_the_unbiased_estimate_holds_under_another_truth_and_mmse_does_not(kind:
     q, m = float(circle.amplitude), float(circle.share)
     spread = circle.information.spread[circle.information.which]
     naive = n * circle.cell_array / circle.circle + (folded / COVERAGE_UNIT - m * n) / (q * spread)
-    assert np.abs((naive - counts) / np.sqrt(reading.variance)).max() > 20
+    assert np.abs((naive - counts) / np.sqrt(reading.variance)).max() > 15
     statistic, freedom = circle.prior_statistic(prior, Covered(folded, n))
     assert freedom == 11
     assert statistic > 1000

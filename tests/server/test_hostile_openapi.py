@@ -53,10 +53,11 @@ class Running:
     url: str
     store: Store
     session: requests.Session
+    credential_key: CredentialKey
 
     def new_survey(self) -> str:
         plan = replace(grouped_plan(), question=f"Question {len(self.store.surveys())}?")
-        secrets = {"invitation_secret": b"s" * 32, "credential_key": CredentialKey.generate()}
+        secrets = {"invitation_secret": b"s" * 32, "credential_key": self.credential_key}
         self.store.create(plan, **secrets if len(self.store.surveys()) % 2 else {})
         return survey_id(plan)
 
@@ -65,7 +66,7 @@ class Running:
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     store = Store(tmp_path_factory.mktemp("hostile"), Days())
     with pytest.MonkeyPatch.context() as patch, listening(store, patch) as url, requests.Session() as session:
-        yield Running(url, store, session)
+        yield Running(url, store, session, CredentialKey.generate())
         assert_nothing_bad_stored(store, *plans(store))
     store.close()
 

@@ -46,15 +46,12 @@ def ratio_vertices(prior: np.ndarray, lower: float, upper: float, ratio: float) 
                 rows.append(np.eye(d)[i] - ratio * np.eye(d)[j])
                 limits.append(0.0)
     rows, limits = np.array(rows), np.array(limits)
-    found = []
-    for chosen in combinations(range(len(rows)), d - 1):
-        system = np.vstack([rows[list(chosen)], prior])
-        if abs(np.linalg.det(system)) < 1e-12:
-            continue
-        v = np.linalg.solve(system, np.append(limits[list(chosen)], 1.0))
-        if (rows @ v <= limits + 1e-9).all():
-            found.append(v)
-    return np.unique(np.round(found, 12), axis=0)
+    chosen = np.array(list(combinations(range(len(rows)), d - 1)))
+    systems = np.concatenate([rows[chosen], np.broadcast_to(prior, (len(chosen), 1, d))], axis=1)
+    targets = np.append(limits[chosen], np.ones((len(chosen), 1)), axis=1)
+    regular = np.abs(np.linalg.det(systems)) >= 1e-12
+    found = np.linalg.solve(systems[regular], targets[regular, :, None])[..., 0]
+    return np.unique(np.round(found[(found @ rows.T <= limits + 1e-9).all(axis=1)], 12), axis=0)
 
 
 def g_of(task: str, d: int) -> np.ndarray:

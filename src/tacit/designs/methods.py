@@ -223,12 +223,14 @@ def knots(request: Request) -> Design:
         around = Ball(found.prior, request.promise.radius)
         return solve_robust(around, g, float(request.promise.main[1]), aim="unbiased", **limits)
 
+    tried: dict[tuple[Fraction, ...], Any] = {}
+
     def variance_of(found: Knots) -> float:
-        made = solved(found)
+        made = tried[found.numbers] = solved(found)
         return prior_free_variance(found.prior.probabilities, found.prior.numbers, made.lifts, made.probabilities)
 
     best, _ = best_knots(inside, min(numbers), max(numbers), variance_of)
-    found = solved(best)
+    found = tried[best.numbers]
     channel = _table(request, found.lifts @ best.weights.T, found.probabilities)
     bound = sum_variance_bound(request.p, inside.numbers, lifts)
     method = f"random rounding to {len(best.numbers)} knots"

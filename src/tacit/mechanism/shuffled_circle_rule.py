@@ -109,9 +109,9 @@ class ShuffledCircleRule:
     @cached_property
     def cell_error(self) -> Fraction:
         """δ = ½ Σ |n_x/M − P_x|, exactly."""
-        total = sum(self.weights)
-        more = sum(max(0, n * total - w * self.circle) for n, w in zip(self.cells, self.weights, strict=True))
-        return Fraction(more, self.circle * total)
+        total, circle = sum(self.weights), self.circle
+        more = sum(max(0, n * total - w * circle) for n, w in zip(self.cells, self.weights, strict=True))
+        return Fraction(more, circle * total)
 
     @cached_property
     def cell_array(self) -> Integers:

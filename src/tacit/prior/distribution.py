@@ -46,7 +46,7 @@ class Prior:
         if not any(exact):
             raise ValueError("A prior needs at least one positive weight. Got zeros only.")
         scale = math.lcm(*(weight.denominator for weight in exact))
-        integers = [int(weight * scale) for weight in exact]
+        integers = [weight.numerator * (scale // weight.denominator) for weight in exact]
         divisor = math.gcd(*integers)
         object.__setattr__(self, "values", names)
         object.__setattr__(self, "weights", tuple(integer // divisor for integer in integers))
@@ -191,7 +191,7 @@ def _check_names(names: Sequence[Value]) -> None:
 
 def _weight(weight: Number, position: int) -> Fraction:
     exact = rational(weight, f"weights[{position}]")
-    if exact < 0:
+    if exact.numerator < 0:
         raise ValueError(f"The 'weights[{position}]' parameter must not be negative. Got {weight} instead.")
     return exact
 

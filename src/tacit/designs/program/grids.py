@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 from tacit.designs.program.lifts import Array, LiftSet
 
 _GRID_WORK = 2e8
+#: So many knapsack tables at a time stay in the processor's cache.
+_GRID_ROWS = 16
 
 
 def pattern_bound(prior: Array, weights: Array, lift_set: LiftSet, duals: Array) -> float:
@@ -37,13 +39,18 @@ def pattern_bound(prior: Array, weights: Array, lift_set: LiftSet, duals: Array)
     for s in (edges[:-1], edges[1:]):
         low = weights * (s - 1) ** 2 - duals * s - price * prior * s
         high = weights * (s * ratio - 1) ** 2 - duals * s * ratio - price * prior * s * ratio
-        table = np.full((intervals, cells + 1), -inf)
-        table[:, 0] = 0.0
-        for x in range(n):
-            raised = table[:, : cells + 1 - size[x]] + (high - low)[:, x, None]
-            table[:, size[x] :] = np.maximum(table[:, size[x] :], raised)
-        found = np.where(inside, table, -inf).max(axis=1) + low.sum(axis=1) + price[:, 0]
-        best = max(best, float(found.max()))
+        rise, rest = high - low, low.sum(axis=1) + price[:, 0]
+        for first in range(0, intervals, _GRID_ROWS):
+            rows = slice(first, first + _GRID_ROWS)
+            # P(S) falls as s grows: the first row of these reaches furthest.
+            last = min(int(np.ceil(reach[first] * cells)), cells)
+            table = np.full((len(rest[rows]), last + 1), -inf)
+            table[:, 0] = 0.0
+            for x in np.flatnonzero(size <= last):
+                raised = table[:, : last + 1 - size[x]] + rise[rows, x, None]
+                np.maximum(table[:, size[x] :], raised, out=table[:, size[x] :])
+            found = np.where(inside[rows, : last + 1], table, -inf).max(axis=1) + rest[rows]
+            best = max(best, float(found.max()))
     return best
 
 

@@ -10,9 +10,6 @@ from __future__ import annotations
 
 import highspy
 import numpy as np
-from scipy.linalg import lstsq
-from scipy.optimize import linprog
-from scipy.sparse import csr_array
 
 from tacit.designs.program.lifts import Array
 
@@ -64,10 +61,11 @@ class GrowingProgram:
         """Add columns, a row of `columns` each, with gains of order one: the solver's tolerances are absolute."""
         self._columns, self._gains = np.concatenate([self._columns, columns]), np.concatenate([self._gains, gains])
         if self._highs is not None and len(columns):
-            matrix, k = csr_array(columns), len(columns)
+            k, (of, places) = len(columns), np.nonzero(columns)
+            starts = np.searchsorted(of, np.arange(k))
             self._highs.addCols(
-                k, gains, np.zeros(k), np.full(k, np.inf), matrix.nnz,
-                matrix.indptr[:-1].astype(np.int32), matrix.indices.astype(np.int32), matrix.data,
+                k, gains, np.zeros(k), np.full(k, np.inf), len(of),
+                starts.astype(np.int32), places.astype(np.int32), columns[of, places],
             )  # fmt: skip
 
     def solve(self, seconds: float) -> tuple[Array, Array]:
@@ -96,6 +94,8 @@ class GrowingProgram:
         return np.maximum(np.asarray(solution.col_value), 0.0), np.asarray(solution.row_dual)
 
     def _solve_scipy(self, seconds: float) -> tuple[Array, Array]:
+        from scipy.optimize import linprog  # slow to import, and needed where HiGHS failed only
+
         found = linprog(
             -self._gains, A_eq=self._columns.T, b_eq=self.target, bounds=(0, None), method="highs",
             options={"time_limit": max(seconds, 0.1), "primal_feasibility_tolerance": 1e-10},
@@ -149,6 +149,8 @@ def _correction(lifts: Array, missing: Array) -> Array:
     """Small δ with Σ_y δ_y v_y = missing."""
     n_reports, n = lifts.shape
     if n_reports <= n:
+        from scipy.linalg import lstsq  # slow to import, and needed here only
+
         return np.asarray(lstsq(lifts.T, missing, cond=1e-13, lapack_driver="gelsy")[0])
     # Many more reports than values: the normal equations are far cheaper, and `missing` is tiny already.
     square = lifts.T @ lifts / n_reports

@@ -231,25 +231,22 @@ def _weights(lifts: Array, weights: Array, g: Array, gap: float) -> tuple[Array,
     """
     n_reports, n = lifts.shape
     tau, mu = inf, np.zeros(n)
+    system = np.zeros((n_reports + n, n_reports + n))
     for _ in range(80):
-        moment = (lifts * weights[:, None]).T @ lifts
-        inverse = np.linalg.inv(moment)
+        scaled = lifts * weights[:, None]
+        inverse = np.linalg.inv(scaled.T @ lifts)
         side = lifts @ inverse @ g
-        slope = (side**2).sum(axis=1)
         value = float((g * (inverse @ g)).sum())
         tau = min(tau, 0.1 * value / n_reports)
-        hessian = 2 * (lifts @ inverse @ lifts.T) * (side @ side.T)
-        system = np.block([
-            [hessian + np.diag(tau / weights**2), lifts],
-            [lifts.T, np.zeros((n, n))],
-        ])  # fmt: skip
-        # Scaling by λ keeps the system well conditioned as weights vanish.
-        scale = np.concatenate([weights, np.ones(n)])
-        right = np.concatenate([slope + tau / weights, 1 - weights @ lifts])
-        solution = np.linalg.solve(system * scale[:, None] * scale, right * scale) * scale
+        # Steps in units of λ keep the system well conditioned as weights vanish.
+        system[:n_reports, :n_reports] = 2 * (scaled @ inverse @ scaled.T) * (side @ side.T)
+        system[range(n_reports), range(n_reports)] += tau
+        system[:n_reports, n_reports:], system[n_reports:, :n_reports] = scaled, scaled.T
+        right = np.concatenate([weights * (side**2).sum(axis=1) + tau, 1 - weights @ lifts])
+        solution = np.linalg.solve(system, right)
         step, mu = solution[:n_reports], solution[n_reports:]
-        shrink = float((-step / weights).max())
-        weights = weights + min(1.0, 0.95 / max(shrink, 1e-12)) * step
+        shrink = float((-step).max())
+        weights = weights * (1 + min(1.0, 0.95 / max(shrink, 1e-12)) * step)
         if shrink < 0.5:
             if n_reports * tau < 0.05 * gap * value:
                 break

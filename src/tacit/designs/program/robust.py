@@ -258,7 +258,7 @@ class _Search:
         if len(new):
             return new, inf
         new, worth = self._above(self.pool, factor, duals, level, known)
-        self.short = np.argsort(-worth)[:_SHORT]
+        self.short = largest(worth, _SHORT)
         if self.climber is None:
             most = float(worth.max())
             return new, most + 1e-13 * (float(np.abs(duals).sum()) + abs(most))
@@ -271,8 +271,9 @@ class _Search:
     @staticmethod
     def _above(lifts: Array, factor: Array, duals: Array, level: float, known: set[bytes]) -> tuple[Array, Array]:
         worth = ((lifts @ factor) ** 2).sum(axis=1) - lifts @ duals
-        best = lifts[np.argsort(-worth)[:_COLUMNS]][np.sort(-worth)[:_COLUMNS] < -level]
-        return best[[key(v) not in known for v in best]], worth
+        found = largest(worth, _COLUMNS)
+        best = lifts[found[worth[found] > level]]
+        return best[[one not in known for one in keys(best)]], worth
 
     def report(self) -> None:
         if self.progress is not None:
@@ -304,7 +305,7 @@ class _Search:
         new = np.concatenate([self.polytope.pairs[0], self.lifts])
         while master.add(new, ((new @ factor) ** 2).sum(axis=1)):
             weights, duals = master.solve(max(self.deadline - perf_counter(), 0.1))
-            new, most = self.price(factor, duals, 1e-11 * scale, {key(v) for v in master.lifts})
+            new, most = self.price(factor, duals, 1e-11 * scale, set(keys(master.lifts)))
             yield master.lifts, weights, float(duals.sum()) + most
 
     def _unbiased(self) -> None:
@@ -313,7 +314,7 @@ class _Search:
         start, recentred = weights, False
         mean = float(((self.polytope.prior @ self.g) ** 2).sum())
         # The first columns span everything; without them J may become singular before the end.
-        lasting = {key(v) for v in lifts}
+        lasting = set(keys(lifts))
         seen: set[bytes] = set()
         while True:
             weights, mu = _weights(lifts, weights, self.g, self.gap)
@@ -322,7 +323,8 @@ class _Search:
             self.offer(lifts, np.where(used, weights, 0.0))
             factor = np.asarray(np.linalg.solve((lifts * weights[:, None]).T @ lifts, self.g), dtype=np.float64)
             level = float(np.abs(((lifts @ factor) ** 2).sum(axis=1) - lifts @ mu).min()) + 1e-9 * abs(self.best)
-            new, most = self.price(factor, mu, level, {key(v) for v in lifts})
+            known = keys(lifts)
+            new, most = self.price(factor, mu, level, set(known))
             new = new[: 2 * lifts.shape[1]]
             reached = mean - 2 * float((factor * self.g).sum())
             self.bound = min(self.bound, reached + most + float(mu.sum()))
@@ -338,13 +340,24 @@ class _Search:
             if self.close or self.late or not len(new):
                 return
             # A column that was dropped and comes back stays for good, so that no two sets of columns alternate.
-            lasting |= {key(v) for v in new} & seen
-            seen |= {key(v) for v in new}
-            keep = used | [key(v) in lasting for v in lifts]
+            again = set(keys(new))
+            lasting |= again & seen
+            seen |= again
+            keep = used | [one in lasting for one in known]
             lifts = np.concatenate([lifts[keep], new])
             weights = np.concatenate([weights[keep], np.full(len(new), 1e-3 / len(new))])
 
 
-def key(lift: Array) -> bytes:
-    """What equal lifts have in common, rounding aside."""
-    return (np.round(lift, 10) + 0.0).tobytes()
+def keys(lifts: Array) -> list[bytes]:
+    """What equal lifts have in common, rounding aside, for each row."""
+    return [row.tobytes() for row in np.round(lifts, 10) + 0.0]
+
+
+def largest(worth: Array, count: int) -> NDArray[np.intp]:
+    """The places of the `count` largest entries, the largest first.
+
+    >>> largest(np.array([3.0, 9.0, 5.0]), 2).tolist()
+    [1, 2]
+    """
+    found = np.argpartition(-worth, count)[:count] if count < len(worth) else np.arange(len(worth))
+    return np.asarray(found[np.argsort(-worth[found])])

@@ -58,11 +58,11 @@ class RobustLifts:
             raise TypeError(f"Only a hull has candidates. Got a {self.prior_set.kind} instead.")
         return np.array([one.probabilities for one in (self.prior_set.prior, *self.prior_set.candidates)])
 
-    def least(self, columns: Array) -> Array:
-        """min_U P'·w for every row w, by the greedy rule."""
+    def least(self, columns: Array, order: NDArray[np.intp] | None = None) -> Array:
+        """min_U P'·w for every row w, by the greedy rule; `order` sorts each row, if it is known."""
         if isinstance(self.prior_set, Hull):
             return np.asarray((columns @ self.members.T).min(axis=1))
-        order = np.argsort(columns, axis=1)
+        order = np.argsort(columns, axis=1) if order is None else order
         sorted_columns = np.take_along_axis(columns, order, axis=1)
         if isinstance(self.prior_set, Ball):
             radius, mass = float(self.prior_set.radius), self.prior[order]
@@ -76,8 +76,9 @@ class RobustLifts:
 
     def gauge(self, directions: Array) -> Array:
         """How much of each ray 1 + s·u lies in the polytope: s ≤ 1/gauge. The order of v is the same along a ray."""
-        up = directions.max(axis=1) - self._e * self.least(directions)
-        down = -self.least(-directions) - self._e * directions.min(axis=1)
+        order = np.argsort(directions, axis=1)
+        up = directions.max(axis=1) - self._e * self.least(directions, order)
+        down = -self.least(-directions, order[:, ::-1]) - self._e * directions.min(axis=1)
         return np.asarray(np.maximum(up, down) / np.expm1(self.epsilon))
 
     def stretched(self, columns: Array) -> Array:

@@ -41,7 +41,11 @@ export function canonicalJson(data, depth = 0) {
   if (data === null || typeof data === "boolean") return String(data);
   if (typeof data === "string") return quoted(data);
   if (typeof data === "number" && Number.isSafeInteger(data)) return String(data);
-  if (Array.isArray(data)) return `[${Array.from(data, (part) => canonicalJson(part, depth + 1)).join(",")}]`;
+  if (Array.isArray(data)) {
+    const parts = [];
+    for (const part of data) parts.push(canonicalJson(part, depth + 1));
+    return `[${parts.join(",")}]`;
+  }
   if (typeof data !== "object") {
     throw new PlanError("This plan is malformed: its numbers must be integers below 2^53, larger ones strings.");
   }
@@ -51,8 +55,8 @@ export function canonicalJson(data, depth = 0) {
 
 /** A JSON string with JSON's own escapes only. @param {string} text */
 function quoted(text) {
-  // A lone half of a surrogate pair has no UTF-8.
-  if (/\p{Surrogate}/u.test(text)) throw new PlanError("This plan is malformed: it holds half a character.");
+  // A lone half of a surrogate pair has no UTF-8. The first test is quick: most texts hold no pair either.
+  if (/[\ud800-\udfff]/.test(text) && /\p{Surrogate}/u.test(text)) throw new PlanError("This plan is malformed: it holds half a character.");
   return JSON.stringify(text);
 }
 

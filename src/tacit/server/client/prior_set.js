@@ -6,7 +6,7 @@
 
 import { compare, fraction, largest, lcm, least, minus, order, plus, smaller, sum } from "./exact.js";
 import { Prior } from "./prior.js";
-import { each, expect, object, oneOf, onlyFields, rational } from "./read.js";
+import { each, expect, list, object, oneOf, onlyFields, rational } from "./read.js";
 
 /** @typedef {import("./exact.js").Fraction} Fraction */
 /** @typedef {import("./read.js").Meter} Meter */
@@ -213,11 +213,11 @@ export class Hull extends Around {
    */
   static fromDict(data, prior, where, spend) {
     onlyFields(data, where, ["kind", "candidates"]);
+    spend(list(data.candidates, `${where}.candidates`, 0).length * prior.weights.length);
     const candidates = each(
       data.candidates,
       `${where}.candidates`,
       (weights, at) => {
-        spend(prior.weights.length);
         const candidate = new Prior(weights, at, prior.weights.length);
         const possible = prior.outside.every((x) => !candidate.weights[x]);
         expect(possible, at, "zero where the prior is zero");
