@@ -27,7 +27,7 @@ def test_for_scripts_it_says_what_every_command_said(said):
     assert (served["counted"], served["sent_again"], served["counted_twice"]) == (600, 50, 0)
     # The reports are drawn anew each time: six standard errors, which fails once in 500 million times.
     assert abs(row["estimate"] - served["truth"]) < 6 * row["standard_error"]
-    groups = len(demo.BRFSS_2020)
+    groups = len(demo.DIABETES)
     assert served["stored"] == {
         "counts": served["stored"]["counts"], "keys": 600, "redemptions": 0, "refusals": 0, "settings": 1, "surveys": 1,
         "totals": groups, "coverage": 0,

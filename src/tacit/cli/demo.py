@@ -1,8 +1,9 @@
-"""The story that `make demo` tells: how many people have heart disease, asked of a simulated crowd.
+"""The story that `make demo` tells: how many people have diabetes, asked in 2020 with what was known in 2015.
 
-Rates by age and sex are those of CDC's BRFSS 2020 telephone survey (319,795 answers, cleaned, unweighted); the people
-are simulated. Everything runs through the same commands a user types, and the files stay in out/demo to look at. Then
-other people answer the same plan over HTTP: asking the first crowd again would weaken what it was promised.
+Rates by age are those of CDC's BRFSS telephone surveys, cleaned and unweighted: 253,680 answers of 2015 are the priors,
+319,795 answers of 2020 the truth, and the people are simulated. Everything runs through the same commands a user types,
+and the files stay in out/demo to look at. Then other people answer the same plan over HTTP: asking the first crowd
+again would weaken what it was promised.
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ from rich.progress import track
 from rich.table import Table
 
 from tacit.designs import optimal_binary
+from tacit.estimates import Estimator, estimate
+from tacit.files import tally_file
 from tacit.literature import theorem3
 from tacit.mechanism import PrivacyError
 from tacit.mechanism.auditing import audit
@@ -46,16 +49,21 @@ PEOPLE = 100_000
 #: So many other people answer over HTTP; some of their devices send twice, as if the first answer had been lost.
 BROWSERS, AGAIN = 4_000, 400
 CONNECTIONS = 8
-#: Group: people asked and how many of them have or had heart disease, BRFSS 2020.
-BRFSS_2020 = {
-    "women 18–39": (36_978, 363),
-    "men 18–39": (40_344, 422),
-    "women 40–59": (51_212, 2_067),
-    "men 40–59": (46_724, 2_748),
-    "women 60–74": (52_709, 4_534),
-    "men 60–74": (46_193, 7_741),
-    "women 75+": (26_906, 4_270),
-    "men 75+": (18_729, 5_228),
+#: By age: who was told that they have diabetes, of how many asked, in CDC's BRFSS 2015 and in that of 2020.
+DIABETES = {
+    "18–24": ((78, 5_700), (233, 21_064)),
+    "25–29": ((140, 7_598), (251, 16_955)),
+    "30–34": ((314, 11_123), (474, 18_753)),
+    "35–39": ((626, 13_823), (831, 20_550)),
+    "40–44": ((1_051, 16_157), (1_303, 21_006)),
+    "45–49": ((1_742, 19_819), (2_019, 21_791)),
+    "50–54": ((3_088, 26_314), (3_072, 25_382)),
+    "55–59": ((4_263, 30_832), (4_417, 29_757)),
+    "60–64": ((5_733, 33_244), (5_672, 33_686)),
+    "65–69": ((6_558, 32_194), (6_550, 34_151)),
+    "70–74": ((5_141, 23_533), (6_761, 31_065)),
+    "75–79": ((3_403, 15_980), (4_791, 21_482)),
+    "80 or older": ((3_209, 17_363), (4_428, 24_153)),
 }
 
 
@@ -64,18 +72,18 @@ def run() -> None:
     console = Console(highlight=False)
     console.print("[bold]Tacit: ask a crowd, learn the total, never the person[/bold]\n")
     console.print(
-        f"{PEOPLE:,} people are asked whether they have heart disease. Each device randomizes the answer before it is "
-        "sent, so that no report changes anybody's belief by more than a factor "
-        f"e^{EPSILON} = {math.exp(EPSILON):.2f}, up or down. What is known before, the rate for each age and sex, "
-        "comes from last year's survey.\n"
+        f"It is 2020, and {PEOPLE:,} people are asked whether they have diabetes. Each device randomizes the answer "
+        f"before it is sent, so that no report changes anybody's belief by more than a factor e^{EPSILON} = "
+        f"{math.exp(EPSILON):.2f}, up or down. What is known before, the rate by age, comes from a survey of 2015: "
+        "five years that changed it, by up to a point either way.\n"
     )
-    truth, commands = prepare()
+    held, commands = prepare()
     for words in commands:
         shown = " ".join(f'"{word}"' if " " in word else word for word in words)
         console.print(f"[bold cyan]$ tacit {shown}[/bold cyan]", soft_wrap=True)
         subprocess.run([sys.executable, "-m", "tacit", *words], check=True)
         console.print()
-    console.print(f"\nThe truth, which nobody but this simulation knows: [bold]{truth:,}[/bold].\n")
+    show_truth(console, held)
     console.print("[bold]Why not the published formula?[/bold] It breaks its own promise for rare answers:\n")
     console.print(promises())
     console.print(
@@ -101,8 +109,8 @@ def _command() -> str:
 
 def run_for_scripts() -> dict[str, Any]:
     """The same without the story: what each command says in JSON, and the truth."""
-    truth, commands = prepare()
-    said: dict[str, Any] = {"folder": str(OUT), "truth": truth}
+    held, commands = prepare()
+    said: dict[str, Any] = {"folder": str(OUT), "truth": sum(held.values())}
     for words in commands:
         ran = subprocess.run(
             [sys.executable, "-m", "tacit", *words, "--json"], check=True, capture_output=True, text=True
@@ -114,23 +122,43 @@ def run_for_scripts() -> dict[str, Any]:
     return said
 
 
-def prepare() -> tuple[int, list[list[str]]]:
-    """Write priors and simulated answers. Returns how many have the disease, and the commands to run."""
+def prepare() -> tuple[dict[str, int], list[list[str]]]:
+    """Write priors and simulated answers. Returns how many have diabetes, by age, and the commands to run."""
     planned = plan_command()
-    truth = write_answers(OUT / "answers.parquet")
+    held = write_answers(OUT / "answers.parquet")
     plan, answers, reports = (str(OUT / name) for name in ("plan.json", "answers.parquet", "reports.parquet"))
-    return truth, [
+    return held, [
         planned,
         ["perturb", plan, answers, "-o", reports],
         ["estimate", plan, reports, "--by", "group", "--html", str(OUT / "estimate.html")],
     ]
 
 
+def show_truth(console: Console, held: dict[str, int]) -> None:
+    """What only the simulation knows, beside what the estimates say with and without faith in the old rates."""
+    plan = Plan.load(OUT / "plan.json")
+    tally = tally_file(plan, OUT / "reports.parquet")
+    names: tuple[Estimator, ...] = ("assisted", "mmse")
+    (default,), (trusting,) = (estimate(plan, tally, name).rows for name in names)
+    found = {name: [estimate(plan, tally, name, group=age).rows[0] for age in held] for name in names}
+    kept = {
+        name: sum(row.low <= true <= row.high for row, true in zip(rows, held.values(), strict=True))
+        for name, rows in found.items()
+    }
+    console.print(
+        f"\nThe truth, which nobody but this simulation knows: [bold]{sum(held.values()):,}[/bold]. The rates of 2015 "
+        f"alone would have said {default.prior:,.0f}, and an estimate that trusts them (mmse) {trusting.estimate:,.0f} ± "
+        f"{trusting.margin:,.0f}.\nBy age, {kept['assisted']} of {len(held)} intervals hold the truth, and "
+        f"{kept['mmse']} of those that trust 2015; 95% promise 12 or 13.\n",
+        soft_wrap=True,
+    )
+
+
 def plan_command() -> list[str]:
     """Write the priors. Returns the command that makes the plan from them."""
     OUT.mkdir(parents=True, exist_ok=True)
     write_priors(OUT / "priors.csv")
-    asked = ["--task", "survey", "--value", "yes", "--question", "Do you have heart disease?"]
+    asked = ["--task", "survey", "--value", "yes", "--question", "Do you have diabetes?"]
     sized = ["--epsilon", str(EPSILON), "--respondents", str(PEOPLE)]
     return ["plan", str(OUT / "priors.csv"), *asked, *sized, "-o", str(OUT / "plan.json")]
 
@@ -145,38 +173,37 @@ def write_priors(path: Path) -> None:
     with open(path, "w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(["group", "value", "count"])
-        for name, (people, ill) in BRFSS_2020.items():
+        for name, ((ill, people), _) in DIABETES.items():
             writer.writerows([[name, "yes", ill], [name, "no", people - ill]])
 
 
 def simulate(people: int, seed: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """A crowd: each person's group, by its position, and whether they have the disease."""
+    """A crowd of 2020: each person's age, by its position, and whether they have diabetes."""
     rng = np.random.default_rng(seed)
-    sizes = np.array([people for people, _ in BRFSS_2020.values()], dtype=np.float64)
-    rates = np.array([ill / people for people, ill in BRFSS_2020.values()])
+    ill, sizes = np.array([now for _, now in DIABETES.values()], dtype=np.float64).T
     group = rng.choice(len(sizes), size=people, p=sizes / sizes.sum())
-    return group, rng.random(people) < rates[group]
+    return group, rng.random(people) < (ill / sizes)[group]
 
 
-def write_answers(path: Path, seed: int = 2020) -> int:
-    """Simulate the crowd and its true answers, which would never leave the devices. Returns how many said yes."""
+def write_answers(path: Path, seed: int = 2020) -> dict[str, int]:
+    """Simulate the crowd and its true answers, which would never leave the devices. Returns who said yes, by age."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     group, ill = simulate(PEOPLE, seed)
-    names = pa.array(list(BRFSS_2020))
+    names = pa.array(list(DIABETES))
     columns = {"group": names.take(pa.array(group)), "value": pa.array(["no", "yes"]).take(pa.array(ill.astype(int)))}
     pq.write_table(pa.table(columns), path)
-    return int(ill.sum())
+    return dict(zip(DIABETES, np.bincount(group[ill], minlength=len(DIABETES)).tolist(), strict=True))
 
 
-def promises(groups: Sequence[str] = tuple(BRFSS_2020)) -> Table:
+def promises(groups: Sequence[str] = tuple(DIABETES)[::2]) -> Table:
     """Per group: the level that the published channel reaches, and ours."""
-    table = Table("group", "believed", "promised ε", "published reaches", "ours", "kept")
+    table = Table("age", "believed", "promised ε", "published reaches", "ours", "kept")
     for column in table.columns[1:5]:
         column.justify = "right"
     for name in groups:
-        people, ill = BRFSS_2020[name]
+        ill, people = DIABETES[name][0]
         prior = Prior.of({"yes": ill, "no": people - ill})
         try:
             theorem3(prior, EPSILON)
@@ -204,7 +231,7 @@ def show_service(console: Console) -> None:
         console.print(
             f"{found['counted']:,} reports were counted; {found['sent_again']:,} devices sent theirs twice, and "
             f"{found['counted_twice']} were counted twice.\n"
-            f"The dashboard says: [bold]{row['estimate']:,.1f}[/bold] people with heart disease, 95% interval "
+            f"The dashboard says: [bold]{row['estimate']:,.1f}[/bold] people with diabetes, 95% interval "
             f"{row['low']:,.1f} … {row['high']:,.1f}. The truth about these people: [bold]{found['truth']:,}[/bold]."
         )
     kept = stored()
