@@ -66,12 +66,13 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
         rows.append(f"{user}\t2010-06-01T10:00:00Z\t{lat}\t{lon}\t5")
         rows.append(f"{user}\t2009-06-01T10:00:00Z\t{rng.integers(3) * 20}\t{rng.integers(2) * 50}\t5")
     (directory / "loc-gowalla_totalCheckins.txt").write_text("\n".join(rows) + "\n")
-    lines = ["HeartDisease,BMI,AgeCategory,Sex,GenHealth"]
+    lines = ["HeartDisease,BMI,AgeCategory,Sex,GenHealth,Diabetic,Smoking"]
     for _ in range(600):
         age, sex = rng.choice(["18-24", "80 or older"]), rng.choice(["Male", "Female"])
         ill = "Yes" if rng.random() < (0.3 if age != "18-24" else 0.02) else "No"
-        lines.append(f"{ill},20.5,{age},{sex},{rng.choice(groups.HEALTH)}")
+        lines.append(f"{ill},20.5,{age},{sex},{rng.choice(groups.HEALTH)},{ill},{rng.choice(['Yes', 'No'])}")
     (directory / "heart_2020_cleaned.csv").write_text("\n".join(lines) + "\n")
+    (directory / "brfss2015_diabetes_by_age.csv").write_text("age,yes,all\n18-24,3,200\n80 or older,50,200\n")
     people = [
         ADULT.format(degree=rng.choice(["HS-grad", "Masters", "9th"]), hours=rng.integers(1, 100)) for _ in range(400)
     ]

@@ -290,7 +290,7 @@ def simulate(
             result = estimate(plan, tally, name)
             inside.append([row.low <= true <= row.high for row, true in zip(result.rows, total, strict=True)])
         ours += result.prior_check[0].contradicted
-        averaged += check_prior(None, *pearson(sent.sum(axis=0).astype(float), average)).contradicted
+        averaged += check_prior(None, *pearson(sent.sum(axis=0).astype(float), average), float(sent.sum())).contradicted
     covered = {name: np.mean(inside, axis=0) for name, inside in hits.items()}
     return covered | {"ours": ours / rounds, "pearson": averaged / rounds}
 
@@ -339,5 +339,5 @@ def test_the_check_with_one_prior_for_all_is_pearsons():
     row = np.array([[200, 300, 500]])
     ours = check_priors(plan, row, times)
     marginal = plan.channel(row[0]).marginal(Prior(NUMBERS, row[0].tolist()))
-    theirs = check_prior(None, *pearson(times[0], marginal))
+    theirs = check_prior(None, *pearson(times[0], marginal), float(times[0].sum()))
     assert (ours.statistic, ours.degrees) == (pytest.approx(theirs.statistic), theirs.degrees)

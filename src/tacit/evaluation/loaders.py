@@ -46,6 +46,10 @@ SOURCES: Mapping[str, tuple[tuple[str, ...], str]] = {
         ("heart_2020_cleaned.csv", "brfss2020_heart.parquet"),
         "the CDC's BRFSS 2020 as cleaned in 'Personal Key Indicators of Heart Disease' (heart_2020_cleaned.csv)",
     ),
+    "diabetes": (
+        ("brfss2015_diabetes_by_age.csv",),
+        "the CDC's BRFSS 2015, counted by age: columns age, yes (told that they have diabetes) and all",
+    ),
     "adult": (
         ("adult.data", "uci_adult.parquet"),
         "UCI, https://archive.ics.uci.edu/ml/machine-learning-databases/adult/adult.data",
@@ -56,7 +60,7 @@ _ADULT_COLUMNS = (
     "age", "workclass", "fnlwgt", "education", "education_num", "marital_status", "occupation", "relationship",
     "race", "sex", "capital_gain", "capital_loss", "hours_per_week", "native_country", "income",
 )  # fmt: skip
-_HEART_COLUMNS = ("HeartDisease", "AgeCategory", "Sex", "GenHealth")
+_HEART_COLUMNS = ("HeartDisease", "AgeCategory", "Sex", "GenHealth", "Diabetic", "Smoking")
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,6 +97,8 @@ class Heart:
     age: Texts
     sex: Texts
     health: Texts
+    diabetes: NDArray[np.bool_]
+    smokes: NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,7 +173,15 @@ def load_checkins(path: Path) -> Checkins:
 def load_heart(path: Path) -> Heart:
     """The heart disease survey: a Parquet file, or the cleaned CSV with the same column names."""
     columns = _columns(path, _HEART_COLUMNS)
-    return Heart(columns["HeartDisease"] == "Yes", columns["AgeCategory"], columns["Sex"], columns["GenHealth"])
+    told = ("AgeCategory", "Sex", "GenHealth")
+    said = (columns[name] == "Yes" for name in ("Diabetic", "Smoking"))
+    return Heart(columns["HeartDisease"] == "Yes", *(columns[name] for name in told), *said)
+
+
+def load_diabetes(path: Path) -> dict[str, tuple[int, int]]:
+    """By age, how many were told that they have diabetes, of how many: a CSV of age, yes and all."""
+    with open(path, newline="", encoding="utf-8") as file:
+        return {row["age"]: (int(row["yes"]), int(row["all"])) for row in csv.DictReader(file)}
 
 
 def load_adult(path: Path) -> Adult:

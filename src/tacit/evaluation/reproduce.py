@@ -41,8 +41,9 @@ FIGURES: dict[str, tuple[str, bool]] = {
     "adult": ("groups:adult", True),
     "drift": ("drift:drift", True),
     "worth": ("worth:worth", False),
+    "changed": ("changed:changed", True),
 }
-_SLOW = ("worth", "8", "6a", "9b", "9a-histogram")
+_SLOW = ("changed", "worth", "8", "6a", "9b", "9a-histogram")
 _COLUMNS = [field.name for field in fields(Point)]
 
 

@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from tacit.estimates.prior_check import PriorCheck
+from tacit.estimates.prior_check import PriorCheck, check_prior
 from tacit.estimates.rows import Estimate, Row, possible_totals, row_values
 from tacit.exact import Floats, Integers
 from tacit.mechanism.pearson import MIN_EXPECTED
@@ -176,8 +176,6 @@ def check_priors(plan: PersonalPlan, priors: Integers, times: Floats) -> PriorCh
     Σ_ik (n_ik − N_i λ_ik) p_ik, asks whether people report what their own prior expects as often as it should: priors
     too sure of themselves can be right in the sum over people and still be wrong about everybody.
     """
-    from scipy.special import chdtrc
-
     chance, people = _chances(plan, priors)[2], times.sum(axis=1)
     belief = priors / plan.resolution
     excess = times - people[:, None] * chance
@@ -199,7 +197,7 @@ def check_priors(plan: PersonalPlan, priors: Integers, times: Floats) -> PriorCh
     seen = spread > _SMALLEST_SPREAD
     parts = directions.T[seen] @ (score[kept] / scale[kept])
     statistic, degrees = float((parts**2 / spread[seen]).sum()), int(seen.sum())
-    return PriorCheck(group=None, statistic=statistic, degrees=degrees, p_value=float(chdtrc(degrees, statistic)))
+    return check_prior(None, statistic, degrees, float(people.sum()))
 
 
 def _weights(plan: PersonalPlan, priors: Integers, estimator: str) -> tuple[Floats, Floats]:
