@@ -327,3 +327,22 @@ def test_a_shift_that_all_groups_share_is_found_by_all_together(shift):
         alone += all(check.contradicted for check in checks[1:])
     assert (pooled > 180) if shift else (pooled <= 4)
     assert alone < 20
+
+
+@pytest.mark.parametrize(
+    ("share", "epsilon", "people"), [(0.01, 5, 1000), (0.05, 3, 30), (0.3, 3, 100), (0.02, 1, 100)]
+)
+def test_intervals_hold_for_few_people_and_large_budgets(share, epsilon, people):
+    """Reports are counted in steps; without half a step the level is missed at the first of these."""
+    plan = make_plan(Prior.of({"yes": share, "no": 1 - share}), Survey("yes"), epsilon=epsilon)
+    rows = plan.groups[0].mechanism.matrix / plan.groups[0].mechanism.matrix.sum(axis=1, keepdims=True)
+    rng, covered, uncorrected = np.random.default_rng(4), [], []
+    for _ in range(400):
+        yes = rng.binomial(people, share)
+        sent = rng.multinomial(yes, rows[0]) + rng.multinomial(people - yes, rows[1])
+        result = estimate(plan, Tally(plan.hash, {None: Counts(np.flatnonzero(sent), sent[sent > 0])}))
+        row, step = result.rows[0], result.influence / 2
+        covered.append(row.low <= yes <= row.high)
+        uncorrected.append(row.low + step <= yes <= row.high - step)
+    assert np.mean(covered) > 0.927
+    assert epsilon < 5 or np.mean(uncorrected) < 0.92

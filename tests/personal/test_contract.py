@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.stats import chi2
 
 from tacit import Channel, Histogram, Prior, Sum, Survey, WeightedSum, audit, mse, satisfies
 from tacit.designs import optimal_binary, repaired_response
@@ -280,7 +281,7 @@ def simulate(
     matrices = np.array([plan.channel(row).matrix for row in priors])
     average = np.einsum("ix,ixk->k", priors / plan.resolution, matrices) / len(priors)
     hits: dict[str, list[list[bool]]] = {"mmse": [], "unbiased": []}
-    ours = averaged = 0
+    ours = averaged = alarms = 0
     for _ in range(rounds):
         held = rng.multinomial(each, truth)
         sent = rng.multinomial(held, matrices).sum(axis=1)
@@ -289,10 +290,13 @@ def simulate(
         for name, inside in hits.items():
             result = estimate(plan, tally, name)
             inside.append([row.low <= true <= row.high for row, true in zip(result.rows, total, strict=True)])
-        ours += result.prior_check[0].contradicted
-        averaged += check_prior(None, *pearson(sent.sum(axis=0).astype(float), average), float(sent.sum())).contradicted
+        check = result.prior_check[0]
+        alarms += check.contradicted
+        # The statistics themselves, at 1%.
+        ours += chi2.sf(check.statistic, check.degrees) < 0.01
+        averaged += chi2.sf(*pearson(sent.sum(axis=0).astype(float), average)) < 0.01
     covered = {name: np.mean(inside, axis=0) for name, inside in hits.items()}
-    return covered | {"ours": ours / rounds, "pearson": averaged / rounds}
+    return covered | {"alarms": alarms / rounds, "ours": ours / rounds, "pearson": averaged / rounds}
 
 
 SECOND = np.arange(20, 1000, 60)
@@ -311,6 +315,7 @@ def test_intervals_cover_95_per_cent_under_the_right_priors_and_the_check_is_cal
         assert (found[name] <= 0.965).all()
     # At level 1%; Pearson's statistic is too small because people differ.
     assert 0.003 < found["ours"] < 0.02
+    assert found["alarms"] < 0.01
     assert found["pearson"] < found["ours"]
 
 
@@ -321,7 +326,7 @@ def test_unbiased_intervals_cover_95_per_cent_under_wrong_priors_and_the_check_f
     found = simulate(plan, priors, tilted / tilted.sum(axis=1, keepdims=True), each=150)
     assert (found["unbiased"] >= 0.935).all()
     assert (found["unbiased"] <= 0.965).all()
-    assert found["ours"] > 0.99
+    assert found["alarms"] > 0.99
     # The named wrong answer that the check is for.
     assert found["mmse"].min() < 0.5
 
@@ -329,7 +334,7 @@ def test_unbiased_intervals_cover_95_per_cent_under_wrong_priors_and_the_check_f
 def test_the_check_sees_priors_that_are_wrong_about_everybody_but_right_in_the_sum():
     priors = np.array([[900, 100], [100, 900]])
     found = simulate(BINARY, priors, np.full((2, 2), 0.5), each=1000, rounds=100)
-    assert found["ours"] > 0.99
+    assert found["alarms"] > 0.99
     assert found["pearson"] < 0.05
 
 

@@ -148,7 +148,8 @@ def show_truth(console: Console, held: dict[str, int]) -> None:
     console.print(
         f"\nThe truth, which nobody but this simulation knows: [bold]{sum(held.values()):,}[/bold]. The rates of 2015 "
         f"alone would have said {default.prior:,.0f}, and an estimate that trusts them (mmse) "
-        f"{trusting.estimate:,.0f} ± {trusting.margin:,.0f}.\nBy age, {kept['assisted']} of {len(held)} intervals hold the truth, and "
+        f"{trusting.estimate:,.0f} ± {trusting.margin:,.0f}.\n"
+        f"By age, {kept['assisted']} of {len(held)} intervals hold the truth, and "
         f"{kept['mmse']} of those that trust 2015; 95% promise 12 or 13.\n",
         soft_wrap=True,
     )

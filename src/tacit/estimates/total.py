@@ -82,6 +82,10 @@ def estimate(
         found = counted.assisted(readings, found, row_level)
     elif estimator == "mmse":
         found = replace(found, prior_share=np.ones(len(values)))
+    if estimator in ("assisted", "unbiased") and isinstance(plan.task, Histogram | Survey):
+        # Counts of reports move in steps: half a step more keeps the level where they are few.
+        step = max(reading.changed for reading in _at(readings, target)) / 2
+        found = replace(found, low=found.low - step, high=found.high + step)
     told = [reading.told for reading in _at(readings, target) if reading.told is not None]
     if told:
         blank = np.where(np.all(told, axis=0), 0.0, np.nan)
