@@ -21,7 +21,7 @@ demo: $(READY)  ## a rare-disease survey, end to end: on files, then over HTTP
 	$(BIN)/tacit demo
 
 serve: $(READY) $(PLAN)  ## the demo's survey, for your own browser, until Ctrl-C
-	$(BIN)/tacit serve $(PLAN) --data out/serve --public --new-token --group-question "Which group are you in?"
+	$(BIN)/tacit serve $(PLAN) --data out/serve --public --new-token --group-question "How old are you?"
 
 $(PLAN): | $(READY)
 	$(BIN)/python -c "from tacit.cli import demo; demo.make_plan()"

@@ -39,7 +39,7 @@ from tacit.server.store import Store, Submission, survey_id
 Positions = NDArray[Any]
 IMAGES = Path(__file__).parent / "images"
 FIRST_DAY = date(2026, 3, 2)
-PEOPLE_BY_DAY = (61, 148, 226, 304, 182, 97, 68)
+PEOPLE_BY_DAY = (610, 1_480, 2_260, 3_040, 1_820, 970, 680)
 HABIT = "How often do you drink alcohol?"
 HABITS = GroupPrior(
     name=None,
@@ -66,18 +66,18 @@ def main() -> None:
     """Take all pictures."""
     IMAGES.mkdir(exist_ok=True)
     demo.make_plan()
-    heart, habits = (
+    diabetes, habits = (
         Plan.load(demo.OUT / "plan.json"),
         with_ldp(make_plan([HABITS], Histogram(), 1, question=HABIT)),
     )
     with tempfile.TemporaryDirectory() as folder:
-        for plan in (heart, habits):
+        for plan in (diabetes, habits):
             collect(plan, folder)
         with serving(folder) as url, sync_playwright() as playwright:
             arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
             browser = playwright.chromium.launch(executable_path=chromium(), args=arguments)
-            take_part(browser, url, survey_id(heart))
-            look_at_results(browser, url, survey_id(heart), "light")
+            take_part(browser, url, survey_id(diabetes))
+            look_at_results(browser, url, survey_id(diabetes), "light")
             look_at_results(browser, url, survey_id(habits), "dark")
             browser.close()
 
@@ -86,7 +86,7 @@ def collect(plan: Plan, folder: str) -> None:
     """Count a week of simulated answers, each on its day."""
     calendar = iter([FIRST_DAY] + [FIRST_DAY + timedelta(days) for days in range(len(PEOPLE_BY_DAY))])
     store = Store(folder, lambda: next(calendar))
-    store.create(plan, public_results=True, group_question="Which group are you in?")
+    store.create(plan, public_results=True, group_question="How old are you?")
     randomizer, words = Randomizer(plan), SeededWords(2026)
     for day, people in enumerate(PEOPLE_BY_DAY):
         groups, answers = simulate(plan, people, day)
@@ -139,7 +139,7 @@ def take_part(browser: Browser, url: str, survey: str) -> None:
     context.add_init_script(SEED)
     page = context.new_page()
     page.goto(f"{url}/s/{survey}")
-    page.get_by_test_id("group-4").check()
+    page.get_by_test_id("group-select").select_option("45–49")
     page.get_by_test_id("answer-1").check()
     save(page, "survey-question", full_page=True)
     page.get_by_test_id("randomize").click()

@@ -117,7 +117,8 @@ def _headline(plan: Plan, result: Estimate) -> str:
     estimate, _, interval, share, points = estimate_cells(plan, result, row)
     name = escape(row_name(plan, row.value))
     if counts_people(plan):
-        big, what = f"{share} ± {points}", f"percentage points: {estimate} of {result.n_reports:,} people hold “{name}”"
+        big = f"{share} ± {points} points"
+        what = f"{estimate} of {result.n_reports:,} people hold “{name}”"
     else:
         big, what = f"{share} ± {points}", f"on average, {estimate} in total"
     return (
@@ -162,6 +163,7 @@ def _breakdown(plan: Plan, parts: Mapping[str, Estimate], by: str | None) -> str
     if not parts:
         return ""
     title = f"<h2>By {escape(by or 'part')}</h2>"
+    unit = "<p>Shares, in percent of each part.</p>" if counts_people(plan) else "<p>Means of each part.</p>"
     if isinstance(plan.task, Histogram):
         return title + "".join(
             f"<h3>{escape(name or '(empty)')} <span class='soft'>{part.n_reports:,} reports</span></h3>"
@@ -174,7 +176,7 @@ def _breakdown(plan: Plan, parts: Mapping[str, Estimate], by: str | None) -> str
     ]
     marks = [_share_mark(name or "(empty)", plan, part) for name, part in parts.items() if part.n_reports]
     headers = (by or "part", "reports", *estimate_headers(plan, next(iter(parts.values()))))
-    return title + _figure(marks, from_zero=True) + _table(headers, cells)
+    return title + unit + _figure(marks, from_zero=True) + _table(headers, cells)
 
 
 def _share_mark(name: str, plan: Plan, part: Estimate) -> _Mark:
@@ -192,7 +194,7 @@ def _checks(result: Estimate) -> str:
             "all together" if check.pooled else group_label(check.group),
             f"{check.statistic:.1f}",
             str(check.degrees),
-            f"{check.p_value:.2g}",
+            "> 0.5" if check.p_value > 0.5 else f"{check.p_value:.2g}",
             _verdict(check),
         )
         for check in result.prior_check[:MAX_TABLE]
