@@ -91,7 +91,12 @@ class CoreTail(CoreTailRule):
         from tacit.mechanism import kernels
 
         reports = np.empty(len(values), dtype=np.int64)
-        kernels.core_tail(values, words, *self.tables, np.uint64(self.cells), len(self.core), reports)
+        tables, cells, core = self.tables, np.uint64(self.cells), len(self.core)
+
+        def work(_: int, part: slice) -> None:
+            kernels.core_tail(values[part], words[part], *tables, cells, core, reports[part])
+
+        kernels.in_threads(len(values), work)
         return reports
 
     def can_send(self, report: int) -> bool:
