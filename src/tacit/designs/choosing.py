@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Literal
 
+from numpy import errstate
 from numpy.linalg import LinAlgError
 from threadpoolctl import threadpool_limits
 
@@ -102,15 +103,20 @@ def design(
     notes: list[str] = []
     for name in _methods(request, method):
         try:
-            # Many small systems: threads of the linear algebra would wait for each other most of the time.
-            with threadpool_limits(1, user_api="blas"):
+            # Many small systems: threads of the linear algebra would wait for each other most of the time. What
+            # floats cannot hold shows below, in the audit.
+            with threadpool_limits(1, user_api="blas"), errstate(all="ignore"):
                 found = _BUILD[name](request)
         except (PrivacyError, ArithmeticError, LinAlgError) as failure:
-            notes.append(f"{name} failed: {failure}")
+            why = "floats cannot solve its equations" if isinstance(failure, LinAlgError) else failure
+            notes.append(f"{name} failed: {why}")
             continue
         if not promise.kept_by(found.mechanism, prior):
             level = found.mechanism.audit(prior).lip.epsilon
             notes.append(f"{name} failed the audit: its channel reaches {level:.6g}.")
+            continue
+        if request.says_nothing(found):
+            notes.append(f"{name} failed: its reports do not depend on what is asked.")
             continue
         return replace(found, certificate=replace(found.certificate, notes=(*notes, *found.certificate.notes)))
     raise PrivacyError(f"No method gave a channel that keeps the promise. {' '.join(notes)}")
@@ -153,7 +159,7 @@ def _methods(request: Request, method: Method) -> list[str]:
         if request.is_histogram:
             return ["shuffled-circle"]
     if request.promise.prior_set is not None:
-        return ["robust"]
+        return ["robust", "repaired"]
     if request.is_histogram and len(request.inside) > TABLE_LIMIT:
         return ["core-tail", "coreless"]
-    return [*first, "columns", "repaired"] if request.is_plain else ["columns"]
+    return [*first, "columns", "repaired"]
