@@ -9,6 +9,7 @@ integers pass the exact audit here, and the certificate's errors are computed fr
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Literal
@@ -126,6 +127,9 @@ def _check(request: Request) -> None:
     d, epsilon = len(request.inside), request.promise.main[1]
     if request.aim not in ("mmse", "unbiased"):
         raise ValueError(f"The 'aim' must be 'mmse' or 'unbiased'. Got {request.aim!r} instead.")
+    with errstate(over="ignore"):
+        if not math.isfinite(float((request.g - request.g[0]).max(initial=0.0) ** 2) * d):
+            raise ValueError("The values lie too far apart: the squares of their differences exceed what floats hold.")
     inverts = request.invertible or request.aim == "unbiased"
     if d > 1 and epsilon == 0 and inverts:
         raise ValueError("At ε = 0 reports say nothing, so no unbiased estimate exists. Any ε > 0 is feasible.")

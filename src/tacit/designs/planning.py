@@ -40,11 +40,7 @@ def make_task(name: str, values: Sequence[str], priors: Sequence[GroupPrior]) ->
         return kinds[name]
     if not values:
         raise ValueError("A survey needs a value: which answer is counted? Give it with --value.")
-    known = {str(value): value for value in priors[0].prior.values}
-    unknown = [value for value in values if value not in known]
-    if unknown:
-        raise ValueError(f"The value {unknown[0]!r} is not in the prior file. It has: {', '.join(list(known)[:8])}.")
-    wanted = tuple(dict.fromkeys(known[value] for value in values))
+    wanted = tuple(dict.fromkeys(priors[0].prior.value_of(value) for value in values))
     return Survey(wanted[0]) if len(wanted) == 1 else Survey(wanted)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -83,6 +83,7 @@ def _table_bound(found: Design) -> float:
     inside = list(found.prior.support)
     p, g = possible(found.prior), found.task.g(found.prior)[inside]
     lifts = found.promise.lifts
+    _check_duals(duals, len(inside))
     if duals is None and (found.certificate.aim == "unbiased" or found.promise.prior_set is not None):
         unbiased = found.certificate.aim == "unbiased"
         cheap = cheap_variance_bound(p, g, lifts) if unbiased else variance - cheap_bound(p, Gain.of(p, g), lifts)
@@ -99,6 +100,11 @@ def _table_bound(found: Design) -> float:
     if duals is not None:
         gains.append(dual_bound(p, g, lifts, np.array(duals)))
     return variance - min(gains)
+
+
+def _check_duals(duals: Sequence[float] | None, size: int) -> None:
+    if duals is not None and len(duals) != size:
+        raise ValueError(f"The certificate needs {size} duals, one for each value that they price. Got {len(duals)}.")
 
 
 def _searched_bound(found: Design) -> float:
@@ -122,6 +128,7 @@ def _core_tail_bound(found: Design) -> float:
     mechanism: Any = found.mechanism
     ratio = exp_below(found.promise.levels["lip"])
     duals = found.certificate.duals or ()
+    _check_duals(duals, len(mechanism.core))
     return found.certificate.prior_variance - gain_bound_of(mechanism.weights, mechanism.core, ratio, duals)
 
 

@@ -175,6 +175,10 @@ class CoreTail(CoreTailRule):
             CoreState(weight, int(covered, 16), tuple((i, n) for i, n in parts))
             for weight, covered, parts in data["states"]
         )
+        numbers = [*data["core"], data["word_bits"]]
+        numbers += [part for state in states for part in (state.weight, *(n for pair in state.parts for n in pair))]
+        if any(type(number) is not int for number in numbers):
+            raise ValueError("The places, weights and bits of a core-tail mechanism must be integers.")
         share, growth = exact_ratio(data["share"]), exact_ratio(data["growth"])
         return cls(
             weights=prior.on_support().weights,
