@@ -435,7 +435,7 @@ def _designed(
         # Bounds are floats: they may not claim more than the integers achieve.
         mse_lower_bound=max(0.0, min(before - gain_bound, error)),
         unbiased_variance=variance,
-        unbiased_variance_lower_bound=min(variance_bound, variance),
+        unbiased_variance_lower_bound=max(0.0, min(variance_bound, variance)),
         prior_variance=before,
         method=method,
         status=status,
