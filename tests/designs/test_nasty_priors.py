@@ -35,6 +35,14 @@ def test_tiny_probabilities_get_a_channel_that_says_something_at_once(tiny, task
     assert verify(found).holds
 
 
+@pytest.mark.parametrize("task", [Histogram(), Sum()], ids=["histogram", "sum"])
+@pytest.mark.parametrize("notion", ["lip", "ldp"])
+def test_tiny_probabilities_among_many_values_are_served_too(task, notion):
+    found = design(Prior(range(20), [1] * 18 + ["1e-17"] * 2), task, 1, notion=notion)
+    assert found.certificate.method in ("shuffled circle", "random rounding to 3 knots", "random rounding to 12 knots")
+    assert verify(found).holds
+
+
 @pytest.mark.parametrize("weights", [[1, 1, 10**17], [10**30, 1], [1, 10**9, 10**18, 10**27]], ids=str)
 @pytest.mark.parametrize("wish", [{}, {"ldp_cap": "1.5"}, {"aim": "mmse", "invertible": True}], ids=str)
 def test_dominated_priors_are_served_without_a_solvers_message(weights, wish):

@@ -159,9 +159,9 @@ def _methods(request: Request, method: Method) -> list[str]:
     many = request.told_apart > FEW_VALUES
     if request.aim == "unbiased" and many and not request.promise.others:
         if request.is_sum:
-            return ["knots"]
+            return ["knots", "repaired"]
         if request.is_histogram:
-            return ["shuffled-circle"]
+            return ["shuffled-circle", "repaired"]
     if request.promise.prior_set is not None:
         return ["robust", "repaired"]
     if request.is_histogram and len(request.inside) > TABLE_LIMIT:

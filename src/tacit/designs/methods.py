@@ -92,18 +92,8 @@ class Request:
 
     @property
     def searched(self) -> tuple[Floats, LiftSet]:
-        """Prior and lifts to search with: tiny values count a little more, and lifts keep off their bounds as far as
-        this can move them, so that the channel keeps its promise for the prior itself.
-        """
-        p, lifts = self.p, self.promise.lifts
-        if p.min() >= TINY:
-            return p, lifts
-        least = max(2 * TINY, min(1e-6, 1e-5 / len(p) / min(lifts.upper, 1e9)))
-        more = np.maximum(p, least)
-        room = min(0.5, 2 * least * len(p) * min(lifts.upper, 1e9))
-        return more / more.sum(), replace(
-            lifts, lower=min(1.0, lifts.lower * (1 + room)), upper=max(1.0, lifts.upper * (1 - room))
-        )
+        """Prior and lifts to search with."""
+        return searchable(self.p, self.promise.lifts)
 
     @property
     def is_histogram(self) -> bool:
@@ -147,6 +137,19 @@ def possible(prior: Prior) -> Floats:
     """The probabilities of the possible values; what floats cannot tell from zero is the least that they can."""
     found: Floats = np.maximum(prior.probabilities[list(prior.support)], sys.float_info.min)
     return found
+
+
+def searchable(p: Floats, lifts: LiftSet) -> tuple[Floats, LiftSet]:
+    """Prior and lifts to search with: tiny values count a little more, and lifts keep off their bounds as far as this
+    can move them, so that the channel keeps its promise for the prior itself.
+    """
+    if p.min() >= TINY:
+        return p, lifts
+    least = max(2 * TINY, min(1e-6, 1e-5 / len(p) / min(lifts.upper, 1e9)))
+    more = np.maximum(p, least)
+    room = min(0.5, 2 * least * len(p) * min(lifts.upper, 1e9))
+    within = replace(lifts, lower=min(1.0, lifts.lower * (1 + room)), upper=max(1.0, lifts.upper * (1 - room)))
+    return more / more.sum(), within
 
 
 def closed_kind(request: Request) -> str | None:
@@ -274,7 +277,8 @@ def knots(request: Request) -> Design:
         # A prior within total variation τ induces knots within τ.
         p, g = found.prior.probabilities, found.prior.numbers[:, None]
         if request.promise.prior_set is None:
-            return solve_prior_free(p, g, lifts, **limits)
+            p, within = searchable(p, lifts)
+            return solve_prior_free(p, g, within, **limits)
         around = Ball(found.prior, request.promise.radius)
         return solve_robust(around, g, float(request.promise.main[1]), aim="unbiased", **limits)
 

@@ -11,7 +11,7 @@ from threadpoolctl import threadpool_limits
 
 from tacit.designs.choosing import design
 from tacit.designs.knots import Knots, best_knots, rounded_to
-from tacit.designs.methods import Design
+from tacit.designs.methods import Design, searchable
 from tacit.designs.prior_file import GroupPrior
 from tacit.designs.program.lifts import LiftSet
 from tacit.designs.worth import Worth
@@ -137,7 +137,8 @@ def on_knots(
 
     def variance_of(found: Knots) -> float:
         p, g = found.prior.probabilities, found.prior.numbers[:, None]
-        return solve_prior_free(p, g, lifts, gap=1e-3, time_limit=10.0).variance
+        p, within = searchable(p, lifts)
+        return solve_prior_free(p, g, within, gap=1e-3, time_limit=10.0).variance
 
     with threadpool_limits(1, user_api="blas"):
         knots, _ = best_knots(Prior.of(everybody).on_support(), low, high, variance_of)
