@@ -144,3 +144,9 @@ def test_the_bound_that_needs_no_search_is_one_and_is_sharp_for_two_values(weigh
         if len(weights) == 2:
             assert bound == pytest.approx(best.unbiased_variance, rel=1e-3)
     assert cheap_variance_bound(prior.probabilities, np.ones((len(weights), 2)), LiftSet.lip(epsilon)) == 0
+
+
+@pytest.mark.parametrize("values", [(1e308, -1e308), (0, 1e200)], ids=str)
+def test_values_too_far_apart_for_floats_are_said_to_be(values):
+    with pytest.raises(ValueError, match="too far apart"):
+        design(Prior(values, [1, 2]), Sum(), 1)

@@ -9,11 +9,11 @@ integers pass the exact audit here, and the certificate's errors are computed fr
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Literal
 
+import numpy as np
 from numpy import errstate
 from numpy.linalg import LinAlgError
 from threadpoolctl import threadpool_limits
@@ -34,6 +34,8 @@ Method = Literal[
 FEW_VALUES = 12
 #: A histogram over more values than this gets the mechanism core-tail.
 TABLE_LIMIT = 500
+#: Errors are squares, which floats must hold.
+LARGEST_DIFFERENCE = 1e150
 
 _BUILD: dict[str, Callable[[Request], Design]] = {
     "closed-form": methods.closed_form,
@@ -127,8 +129,10 @@ def _check(request: Request) -> None:
     d, epsilon = len(request.inside), request.promise.main[1]
     if request.aim not in ("mmse", "unbiased"):
         raise ValueError(f"The 'aim' must be 'mmse' or 'unbiased'. Got {request.aim!r} instead.")
-    with errstate(over="ignore"):
-        if not math.isfinite(float((request.g - request.g[0]).max(initial=0.0) ** 2) * d):
+    if not request.is_histogram:
+        with errstate(over="ignore"):
+            apart = float(np.ptp(request.g, axis=0).max(initial=0.0))
+        if not apart < LARGEST_DIFFERENCE:
             raise ValueError("The values lie too far apart: the squares of their differences exceed what floats hold.")
     inverts = request.invertible or request.aim == "unbiased"
     if d > 1 and epsilon == 0 and inverts:
