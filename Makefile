@@ -9,7 +9,7 @@ PLAN := out/demo/plan.json
 # Else each of the hundred commands that the tests start would compile the package anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo serve check test lint screenshots figures bench lock clean
+.PHONY: demo serve check test attack lint screenshots figures bench lock clean
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "tacit needs Python 3.11 or newer")'
@@ -33,6 +33,10 @@ check: $(READY)  ## after every edit, in less than a minute: style and the quick
 test: $(READY)  ## everything that must hold
 	tools/system-packages.sh chromium postgresql
 	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
+
+MINUTES ?= 10
+attack: $(READY)  ## for a night: nasty priors at random against the planner, for MINUTES; prints its seed, SEED=… repeats it
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python tests/attack/run.py --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
 
 lint: $(READY) $(CLIENT)/node_modules  ## style, types and the direction of imports
 	$(BIN)/ruff check .

@@ -7,6 +7,11 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# How long an example takes says how busy the machine is, and nothing about what is tested.
+settings.register_profile("tacit", deadline=None)
+settings.load_profile("tacit")
 
 pytest.register_assert_rewrite("support")
 

@@ -1,15 +1,21 @@
 from __future__ import annotations
 
+import copy
 import json
 from itertools import pairwise
 
+import jsonschema
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tacit import Plan, Prior, Survey, make_plan
-from tacit.tally import Counts, Tally, merge_all
+from tacit import Histogram, Plan, Prior, Survey, make_plan
+from tacit.files import load_tally, read_tallies, save_tally
+from tacit.files.reading import InputError
+from tacit.tally import Counts, Coverage, Tally, merge_all
+
+from support.places import ROOT
 
 reports = st.lists(st.tuples(st.sampled_from(["a", "b"]), st.integers(0, 3), st.floats(-100, 100)), max_size=40)
 
@@ -62,7 +68,6 @@ def test_tallies_with_and_without_weights_do_not_mix():
         {"reports": [1, 0], "counts": [1, 1]},
         {"reports": [0], "counts": [0]},
         {"reports": [0, 1], "counts": [1]},
-        {"reports": [0], "counts": [-1]},
     ],
 )
 def test_impossible_counts_are_refused(data):
@@ -109,3 +114,133 @@ def test_counting_all_at_once_equals_counting_one_by_one(rows):
 def test_groups_are_given_where_the_plan_names_them(plan: Plan, groups):
     with pytest.raises(ValueError, match="group"):
         Tally.of(plan, [0], groups)
+
+
+# What a file may say ----------------------------------------------------------------------------------------
+
+SCHEMA = json.loads((ROOT / "src/tacit/files/tally.schema.json").read_text(encoding="utf-8"))
+FITS = jsonschema.Draft202012Validator(SCHEMA).is_valid
+CIRCLE = make_plan(Prior.uniform(14), Histogram(), 1)
+WRITTEN = {
+    "groups": Tally.of(GROUPED, [1, 0, 1], ["a", "b", "b"]),
+    "everybody": Tally.of(EVERYBODY, [0, 1, 7]),
+    "weights": Tally(EVERYBODY.hash, {None: Counts.of([0, 1, 1], [1.0, 2.5, -1.0], [0.0, 1.0, 2.0])}),
+    "coverage": Tally.of(CIRCLE, [1, 2, 3]),
+    "nothing": Tally.of(EVERYBODY, []),
+}
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_every_tally_that_is_written_fits_the_schema_and_is_read(name):
+    data = json.loads(json.dumps(WRITTEN[name].to_dict()))
+    assert FITS(data)
+    assert Tally.from_dict(data) == WRITTEN[name]
+
+
+def altered(name: str, path: tuple, wrong: object) -> dict:
+    data = json.loads(json.dumps(WRITTEN[name].to_dict()))
+    part = data
+    for step in path[:-1]:
+        part = part[step]
+    part[path[-1]] = wrong
+    return data
+
+
+WRONG = [
+    *(("everybody", ("groups", 0, "counts", 0), wrong) for wrong in (-1, 0, 1.5, "1", True, None, 2**63, 10**400, [1])),
+    *(("everybody", ("groups", 0, "reports", 0), wrong) for wrong in (-1, 0.5, "0", False, 2**63)),
+    *(("everybody", ("groups", 0, "group"), wrong) for wrong in (7, ["a"], True)),
+    *(("everybody", ("refused",), wrong) for wrong in (-1, "2", 1.5, None, True, 2**63)),
+    *(("everybody", ("plan",), wrong) for wrong in (7, None)),
+    *(("everybody", ("groups",), wrong) for wrong in ({}, "all", None, [7])),
+    *(("everybody", ("tacit_tally",), wrong) for wrong in (2, "1", True)),
+    ("everybody", ("surprise",), 1),
+    ("everybody", ("groups", 0, "surprise"), 1),
+    ("everybody", ("groups", 0, "counts"), "12"),
+    ("everybody", ("groups", 0, "weights"), ["1", "1"]),
+    *(("weights", ("groups", 0, "weights", 0), wrong) for wrong in (1, "1.5", "1_0", "nan", "9" * 61)),
+    *(("coverage", ("groups", 0, "coverage", 0), wrong) for wrong in (-1, 0.5, "1", True, 2**63)),
+    *(("coverage", ("groups", 0, "total"), wrong) for wrong in (-1, "3", None, 2**63)),
+]
+
+
+@pytest.mark.parametrize(("name", "path", "wrong"), WRONG, ids=str)
+def test_what_is_no_tally_is_refused_by_schema_and_reader(tmp_path, name, path, wrong):
+    data = altered(name, path, wrong)
+    # JSON schema takes 1.0 and true for 1 where Python does; the reader does not.
+    assert not FITS(data) or wrong is True
+    with pytest.raises(ValueError, match=r"tally|coverage"):
+        Tally.from_dict(data)
+    (tmp_path / "tally.json").write_text(json.dumps(data))
+    with pytest.raises(InputError, match="is not a tally"):
+        load_tally(tmp_path / "tally.json")
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_a_missing_field_is_refused_wherever_it_stood(name):
+    data = json.loads(json.dumps(WRITTEN[name].to_dict()))
+    for place in ([], *(["groups", k] for k in range(len(data["groups"])))):
+        fields = data if not place else data["groups"][place[1]]
+        for field in fields:
+            without = copy.deepcopy(data)
+            del (without if not place else without["groups"][place[1]])[field]
+            assert not FITS(without)
+            with pytest.raises(ValueError, match=r"must have the fields|Not a tally|with a name"):
+                Tally.from_dict(without)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "7", "{", "[" * 100_000, '{"tacit_tally": NaN}'])
+def test_what_is_not_even_json_is_no_tally(tmp_path, text):
+    (tmp_path / "tally.json").write_text(text)
+    with pytest.raises(InputError, match="is not a tally"):
+        load_tally(tmp_path / "tally.json")
+
+
+def test_what_a_schema_cannot_say_is_refused_too(tmp_path):
+    """Ascending reports, sums below 2^63, groups that differ, lists of one length."""
+    half, groups = 2**62, json.loads(json.dumps(WRITTEN["groups"].to_dict()))
+    for wrong, said in (
+        ({"reports": [0, 1], "counts": [half, half]}, "2\\^63"),
+        ({"reports": [1, 0], "counts": [1, 1]}, "ascending"),
+        ({"reports": [0], "counts": [1], "weights": [], "squared_weights": ["1"], "offsets": ["0"]}, "a weight"),
+        ({"reports": [0], "counts": [1], "weights": ["1"], "squared_weights": ["-1"], "offsets": ["0"]}, "from 0"),
+    ):
+        data = WRITTEN["everybody"].to_dict() | {"groups": [{"group": None} | wrong]}
+        assert FITS(data)
+        with pytest.raises(ValueError, match=said):
+            Tally.from_dict(data)
+    with pytest.raises(ValueError, match="'a' stands twice"):
+        Tally.from_dict(groups | {"groups": [groups["groups"][0]] * 2})
+
+
+def test_merging_never_wraps():
+    large = Counts(np.array([0]), np.array([5 * 10**18]))
+    assert large.merge(Counts.of([0])).total == 5 * 10**18 + 1
+    for one in (large, Coverage(np.array([5 * 10**18]), 1), Coverage(np.array([1]), 5 * 10**18)):
+        with pytest.raises(ValueError, match=r"cannot count 2\^63"):
+            one.merge(one)
+    assert Counts(np.arange(4), np.full(4, 2**61)).total == 2**63
+
+
+@pytest.mark.parametrize(
+    ("plan", "groups", "said"),
+    [
+        (EVERYBODY, {None: Counts.of([7])}, "a report that the plan cannot have sent"),
+        (EVERYBODY, {"a": Counts.of([0])}, "a group 'a'"),
+        (GROUPED, {None: Counts.of([0])}, "a group None"),
+        (GROUPED, {"b": Counts.of([0, 2])}, "a report that group 'b' cannot have sent"),
+        (EVERYBODY, {None: Coverage(np.array([1]), 1)}, "sums of coverage"),
+        (CIRCLE, {None: Counts.of([0])}, "cannot have sent"),
+        (CIRCLE, {None: Coverage(np.zeros(13, dtype=np.int64), 1)}, "sums of coverage"),
+        (CIRCLE, {None: Coverage(np.full(14, 3 * 2**20 + 1), 3)}, "sums of coverage"),
+    ],
+)
+def test_a_tally_is_held_against_its_plan(tmp_path, plan, groups, said):
+    tally = Tally(plan.hash, groups)
+    with pytest.raises(ValueError, match=said):
+        tally.check(plan)
+    for name in ("tally.json", "tally.parquet"):
+        save_tally(tally, tmp_path / name)
+        with pytest.raises(InputError, match=said):
+            read_tallies(plan, tmp_path / name)
+    Tally.of(CIRCLE, [1, 2, 3]).check(CIRCLE)

@@ -177,8 +177,8 @@ def exact_integers(texts: Sequence[str]) -> list[int]:
     >>> exact_integers(["12", "-3"])
     [12, -3]
     """
-    if not isinstance(texts, list) or not all(re.fullmatch(r"-?[0-9]+", text) for text in texts):
-        raise ValueError("The integers of a plan must be lists of strings of digits.")
+    if not isinstance(texts, list) or not all(re.fullmatch(r"-?[0-9]{1,1000}", text) for text in texts):
+        raise ValueError("The integers of a plan must be lists of strings of up to 1000 digits.")
     return [int(text) for text in texts]
 
 

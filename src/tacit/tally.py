@@ -8,7 +8,8 @@ offsets, in integer units of 2^-20, so that merging is exact in any order.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,10 +17,16 @@ import numpy as np
 
 from tacit.exact import BigIntegers, Floats, Integers
 from tacit.mechanism import Mechanism
+from tacit.mechanism.shuffled_circle_reading import COVERAGE_UNIT
 from tacit.plan import Plan
 
 #: Weights, their squares and offsets are read to a multiple of this.
 UNIT = 2.0**-20
+#: Counts and their sums stay below this.
+LIMIT = 2**63
+#: The fields of a tally and of its groups, see files/tally.schema.json.
+_FIELDS = ("tacit_tally", "plan", "refused", "groups")
+_SUMS = ("weights", "squared_weights", "offsets")
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +42,9 @@ class Counts:
 
     @property
     def total(self) -> int:
-        return int(self.counts.sum())
+        # Above this mean a sum of 64 bits might wrap.
+        small = int(self.counts.max(initial=0)) < LIMIT // max(1, len(self.counts))
+        return int(self.counts.sum()) if small else sum(self.counts.tolist())
 
     @property
     def weight_sums(self) -> tuple[float, float]:
@@ -81,6 +90,8 @@ class Counts:
         """The counts of both together."""
         if (self.sums is None) != (other.sums is None) and self.total and other.total:
             raise ValueError("Tallies with and without weights cannot be merged.")
+        # No single count can wrap where their sum does not.
+        _check_size(self.total + other.total)
         reports, inverse = np.unique(np.concatenate([self.reports, other.reports]), return_inverse=True)
         counts = np.zeros(len(reports), dtype=np.int64)
         np.add.at(counts, inverse, np.concatenate([self.counts, other.counts]))
@@ -97,20 +108,23 @@ class Counts:
         """For JSON."""
         data: dict[str, Any] = {"reports": self.reports.tolist(), "counts": self.counts.tolist()}
         if self.sums is not None:
-            names = ("weights", "squared_weights", "offsets")
-            data |= {name: [str(unit) for unit in row] for name, row in zip(names, self.sums, strict=True)}
+            data |= {name: [str(unit) for unit in row] for name, row in zip(_SUMS, self.sums, strict=True)}
         return data
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Counts:
         """The inverse of `to_dict`; refuses what no tally can hold."""
-        reports = np.array(data["reports"], dtype=np.int64)
-        counts = np.array(data["counts"], dtype=np.int64)
-        if len(reports) != len(counts) or (np.diff(reports) <= 0).any() or (counts < 1).any():
+        reports = np.array(_whole(data["reports"], "reports"), dtype=np.int64)
+        times = _whole(data["counts"], "counts")
+        if len(reports) != len(times) or (np.diff(reports) <= 0).any() or 0 in times:
             raise ValueError("A tally needs ascending reports, each with a positive count.")
-        if "weights" not in data:
+        _check_size(sum(times))
+        counts = np.array(times, dtype=np.int64)
+        if not any(name in data for name in _SUMS):
             return cls(reports, counts)
-        rows = [[int(unit) for unit in data[name]] for name in ("weights", "squared_weights", "offsets")]
+        rows = [_units(data[name], name) for name in _SUMS]
+        if any(len(row) != len(reports) for row in rows) or any(unit < 0 for unit in rows[1]):
+            raise ValueError("A tally needs a weight, a squared weight from 0 and an offset for each report.")
         return cls(reports, counts, np.array(rows, dtype=object).reshape(3, len(reports)))
 
 
@@ -135,6 +149,8 @@ class Coverage:
         """The sums of both together."""
         if not isinstance(other, Coverage) or len(other.coverage) != len(self.coverage):
             raise ValueError("Sums of coverage merge with others of the same mechanism only.")
+        most = int(self.coverage.max(initial=0)) + int(other.coverage.max(initial=0))
+        _check_size(max(most, self.total + other.total))
         return Coverage(self.coverage + other.coverage, self.total + other.total)
 
     def to_dict(self) -> dict[str, Any]:
@@ -144,9 +160,7 @@ class Coverage:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Coverage:
         """The inverse of `to_dict`; refuses what no sums can be."""
-        coverage, total = data["coverage"], data["total"]
-        if not all(type(number) is int and 0 <= number < 2**63 for number in (total, *coverage)):
-            raise ValueError("Sums of coverage must be integers from 0.")
+        coverage, (total,) = _whole(data["coverage"], "coverage"), _whole([data["total"]], "total")
         return cls(np.array(coverage, dtype=np.int64), total)
 
 
@@ -221,11 +235,37 @@ class Tally:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Tally:
-        """The inverse of `to_dict`."""
-        if data.get("tacit_tally") != 1:
-            raise ValueError(f"Not a tally of format 1. Got {data.get('tacit_tally')!r} instead.")
-        groups = {group["group"]: _read_group(group) for group in data["groups"]}
-        return cls(str(data["plan"]), groups, int(data["refused"]))
+        """The inverse of `to_dict`; refuses what no tally can hold."""
+        if not isinstance(data, Mapping) or data.get("tacit_tally") != 1 or data["tacit_tally"] is True:
+            raise ValueError("Not a tally of format 1.")
+        _check_fields(data, "A tally", _FIELDS)
+        if not isinstance(data["plan"], str) or not isinstance(data["groups"], list):
+            raise ValueError("A tally needs the hash of its plan and a list of groups.")
+        groups = {}
+        for group in data["groups"]:
+            name, counts = _read_group(group)
+            if name in groups:
+                raise ValueError(f"The group {name!r} stands twice in this tally.")
+            groups[name] = counts
+        (refused,) = _whole([data["refused"]], "refused")
+        return cls(data["plan"], groups, refused)
+
+    def check(self, plan: Plan) -> None:
+        """Raise `ValueError` unless it is a tally that reports of this plan can add up to."""
+        if self.plan != plan.hash:
+            raise ValueError(f"This is a tally of another plan: {self.plan[:12]}…, not {plan.hash[:12]}….")
+        mechanisms = {group.name: group.mechanism for group in plan.groups}
+        for name, kept in self.groups.items():
+            if name not in mechanisms:
+                raise ValueError(f"This tally has a group {name!r}, which the plan does not have.")
+            folded = mechanisms[name].fold(np.zeros(0, dtype=np.int64))
+            whose = "the plan" if name is None else f"group {name!r}"
+            if isinstance(kept, Coverage):
+                most = kept.total * COVERAGE_UNIT
+                if folded is None or len(folded) != len(kept.coverage) or int(kept.coverage.max(initial=0)) > most:
+                    raise ValueError(f"This tally has sums of coverage that reports of {whose} cannot add up to.")
+            elif folded is not None or not mechanisms[name].can_send_many(kept.reports).all():
+                raise ValueError(f"This tally has a report that {whose} cannot have sent.")
 
 
 def _merged(first: GroupTally, second: GroupTally) -> GroupTally:
@@ -236,8 +276,42 @@ def _merged(first: GroupTally, second: GroupTally) -> GroupTally:
     return first.merge(second)
 
 
-def _read_group(data: Mapping[str, Any]) -> GroupTally:
-    return Coverage.from_dict(data) if "coverage" in data else Counts.from_dict(data)
+def _read_group(data: Any) -> tuple[str | None, GroupTally]:
+    """A group's name and what is kept of its reports."""
+    if not isinstance(data, Mapping) or not isinstance(data.get("group", ""), str | None):
+        raise ValueError("A group of a tally must be an object with a name, a text or null.")
+    if "coverage" in data:
+        _check_fields(data, "A group of sums", ("group", "total", "coverage"))
+        return data["group"], Coverage.from_dict(data)
+    sums = _SUMS if any(name in data for name in _SUMS) else ()
+    _check_fields(data, "A group of a tally", ("group", "reports", "counts", *sums))
+    return data["group"], Counts.from_dict(data)
+
+
+def _check_fields(data: Mapping[str, Any], what: str, names: Sequence[str]) -> None:
+    if set(data) != set(names):
+        raise ValueError(f"{what} must have the fields {', '.join(names)}, and no other.")
+
+
+def _check_size(count: int) -> None:
+    if count >= LIMIT:
+        raise ValueError("A tally cannot count 2^63 reports and more.")
+
+
+def _whole(numbers: Any, name: str) -> list[int]:
+    """Plain integers from 0 to 2^63 − 1."""
+    if not isinstance(numbers, list) or not all(type(number) is int and 0 <= number < LIMIT for number in numbers):
+        raise ValueError(f"The field {name!r} of a tally must hold integers from 0 to 2^63 − 1.")
+    return numbers
+
+
+def _units(texts: Any, name: str) -> list[int]:
+    """Integers of any sign that a tally writes as strings."""
+    if not isinstance(texts, list) or not all(
+        isinstance(text, str) and re.fullmatch("-?[0-9]{1,60}", text) for text in texts
+    ):
+        raise ValueError(f"The field {name!r} of a tally must hold integers in strings.")
+    return [int(text) for text in texts]
 
 
 def merge_all(tallies: Iterable[Tally]) -> Tally:

@@ -424,3 +424,48 @@ def test_the_commands_of_the_documentation_work_in_order(name, tmp_path):
             assert [line.strip() for line in printed.splitlines() if line.strip()] == [
                 line.strip() for line in block.splitlines() if line.strip()
             ]
+
+
+# What comes in wrong ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def histogram_plan(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("hostile")
+    (folder / "priors.csv").write_text("value,probability\na,.5\nb,.3\nc,.2\n")
+    tacit("plan", folder / "priors.csv", "--task", "histogram", "--epsilon", 1, "-o", folder / "plan.json")
+    return folder / "plan.json"
+
+
+@pytest.mark.parametrize(
+    ("groups", "said"),
+    [
+        ([{"group": None, "reports": [0], "counts": [2**63]}], "from 0 to 2"),
+        ([{"group": None, "reports": [0], "counts": [-1]}], "from 0 to 2"),
+        ([{"group": None, "reports": [0], "counts": [1.5]}], "from 0 to 2"),
+        ([{"group": None, "reports": [70], "counts": [1]}], "cannot have sent"),
+        ([{"group": "x", "reports": [0], "counts": [1]}], "a group 'x'"),
+        ([{"group": None, "reports": [0], "counts": [1]}] * 2, "stands twice"),
+        ({}, "a list of groups"),
+    ],
+    ids=str,
+)
+def test_a_wrong_tally_is_bad_input(tmp_path, histogram_plan, groups, said):
+    tally = {"tacit_tally": 1, "plan": json.loads(histogram_plan.read_text())["hash"], "refused": 0, "groups": groups}
+    (tmp_path / "tally.json").write_text(json.dumps(tally))
+    assert said in refused("estimate", histogram_plan, tmp_path / "tally.json")
+
+
+def test_tallies_too_large_to_add_up_are_bad_input(tmp_path, histogram_plan):
+    part = {"group": None, "reports": [0], "counts": [5 * 10**18]}
+    tally = {"tacit_tally": 1, "plan": json.loads(histogram_plan.read_text())["hash"], "refused": 0, "groups": [part]}
+    (tmp_path / "tally.json").write_text(json.dumps(tally))
+    both = [tmp_path / "tally.json"] * 2
+    assert "cannot count 2^63" in refused("merge", *both, "-o", tmp_path / "all.json")
+    assert not (tmp_path / "all.json").exists()
+
+
+@pytest.mark.parametrize("options", [(), ("--project",), ("--estimator", "mmse"), ("--estimator", "mle", "--project")])
+def test_no_report_at_all_is_no_traceback(tmp_path, histogram_plan, options):
+    (tmp_path / "reports.csv").write_text("report\n")
+    assert run(("estimate", histogram_plan, tmp_path / "reports.csv", *options)).exit_code in (0, 2)

@@ -250,8 +250,14 @@ def test_a_builder_that_breaks_the_promise_is_not_believed(monkeypatch):
     assert found.certificate.method == "repaired response"
     assert found.certificate.notes[0] == told
     assert verify(found).holds
+    for wish in ({"ldp_cap": 0.15}, {"invertible": True}, {"notion": "ldp"}):
+        found = design(prior, Histogram(), 0.1, **wish)
+        assert found.promise.kept_by(found.mechanism, prior)
+        assert found.certificate.notes[0] == told
+        assert found.certificate.unbiased_variance < math.inf
+        assert verify(found).holds
     # Where there is nobody else, nothing leaves.
-    for wish in ({"method": "columns"}, {"ldp_cap": 0.15}, {"invertible": True}):
+    for wish in ({"method": "columns"}, {"max_reports": 3}):
         with pytest.raises(PrivacyError, match=re.escape(told)):
             design(prior, Histogram(), 0.1, **wish)
 

@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tacit import GroupPrior, Prior, read_priors
+from tacit import GroupPrior, Prior, Survey, read_priors
 from tacit.designs import Worth
+from tacit.designs.planning import make_task
 from tacit.prior import Box
 
 
@@ -30,6 +31,13 @@ def read(tmp_path: Path, text: str, **options) -> list[GroupPrior]:
         ("value,probability\na,0.5\na,0.5\n", "stands twice"),
         ("value,count\na,-1\nb,2\n", "must not be negative"),
         ("value,count\na,1_0\nb,2\n", "must be a number"),
+        ("value,count\na,1e400\nb,2\n", "line 2: 'count' must be below 2"),
+        ("value,probability\na,.5\nb,1e-4000\nc,.5\n", "line 3: 'probability' must be a number with an exponent"),
+        ("value,value,probability\na,b,1\n", "names the column 'value' twice"),
+        ("value,count,count\na,1,2\n", "names the column 'count' twice"),
+        ("value,count\na\0,1\nb,2\n", "line 2: a name must not hold control characters"),
+        ("value,count\nb,2\n\u202ea,1\n", "line 3: a name must not hold"),
+        ("group,value,count\nx\u2066,b,2\n", "line 2: a name must not hold"),
     ],
 )
 def test_what_is_no_distribution_is_refused_and_the_group_named(tmp_path, text, said):
@@ -89,6 +97,42 @@ def test_names_stay_names_and_are_compared_in_one_form(tmp_path):
     assert blank.prior.values == ("yes", "no")
 
 
+@pytest.mark.parametrize(
+    ("file", "text", "meant"),
+    [
+        ("value,count\n01,1\n1,2\n", "01", "01"),
+        ("value,count\n01,1\n1,2\n", "1", "1"),
+        ("value,count\n1,1\n2.50,2\n", "2.50", 2.5),
+        ("value,count\n1,1\n2.50,2\n", "2.5", 2.5),
+        ("value,count\n1.0,1\n2.5,2\n", "1", 1.0),
+        ("value,count\n1,1\n2,2\n", "1.0", 1),
+        ("value,count\n0.1,1\n2,2\n", "1e-1", 0.1),
+        ("value,count\ncafé,1\nno,2\n", " cafe\u0301", "café"),
+    ],
+)
+def test_an_option_names_a_value_as_the_file_does(tmp_path, file, text, meant):
+    groups = read(tmp_path, file)
+    assert make_task("survey", [text], groups) == Survey(meant)
+    with pytest.raises(ValueError, match=r"is not one of the prior's\. It has:"):
+        make_task("survey", ["1_0"], groups)
+
+
+@pytest.mark.parametrize("written", ["2.50", "2.5", "25e-1"])
+def test_an_impossible_value_is_named_in_any_way_that_the_number_is_written(tmp_path, written):
+    (group,) = read(tmp_path, "value,count\n1,1\n2.50,0\n", impossible=[written])
+    assert group.prior.probability(2.5) == 0
+
+
+def test_candidates_write_values_as_the_priors_do(tmp_path):
+    """On their own, 1 and 2 would be numbers; beside 01 they are names."""
+    other = tmp_path / "candidates.csv"
+    other.write_text("candidate,value,probability\nold,1,.2\nold,2,.8\n")
+    (group,) = read(tmp_path, "value,probability\n01,.1\n1,.4\n2,.5\n", candidates=other)
+    assert [group.candidates[0].probability(value) for value in ("01", "1", "2")] == [0, Fraction(1, 5), Fraction(4, 5)]
+    (group,) = read(tmp_path, "value,probability\n1.0,.5\n2.0,.5\n", candidates=other)
+    assert group.candidates[0].probability(1) == Fraction(1, 5)
+
+
 def test_smoothing_draws_small_groups_and_leaves_large_ones(tmp_path):
     rows = [f"g{k},yes,{10 + k % 3}\ng{k},no,{90 - k % 3}" for k in range(8)]
     text = "group,value,count\n" + "\n".join(rows) + "\nsmall,yes,3\nsmall,no,2\n"
@@ -110,7 +154,7 @@ def test_candidates_belong_to_groups_and_values(tmp_path):
     assert [each.probability("yes") for each in group.candidates] == [Fraction(1, 5), Fraction(1, 20)]
     assert Worth(candidates=True).around(group).radius == Fraction(1, 10)
     other.write_text("candidate,value,probability\nold,maybe,1\n")
-    with pytest.raises(ValueError, match="not in the file of priors"):
+    with pytest.raises(ValueError, match="The value 'maybe' is not one of the prior's"):
         read(tmp_path, "value,probability\nyes,.1\nno,.9\n", candidates=other)
 
 

@@ -325,3 +325,26 @@ def test_no_published_curve_is_drawn_without_the_level_it_reaches():
     assert draw._label(figure, "published", points) == "published, reaches ε = 4.20 for 1"
     assert draw._label(figure, "published", points[1:]) == "published, reaches ε = ∞ for 2"
     assert draw._label(figure, "optimal ε-LIP", points) == "optimal ε-LIP"
+
+
+def test_the_page_keeps_figures_of_earlier_calls(tmp_path):
+    reproduce.reproduce(["10"], tmp_path, SMALL, workers=1)
+    again = reproduce.reproduce(["5"], tmp_path, replace(SMALL, seed=7), workers=1)
+    assert [outcome.name for outcome in again.outcomes] == ["5"]
+    page = again.page.read_text(encoding="utf-8")
+    assert page.index('id="5"') < page.index('id="10"')
+    assert "kept from an earlier run" in page
+
+
+@pytest.mark.parametrize(
+    ("name", "file", "text"),
+    [
+        ("9a", "kosarak.dat", "1 2 3\n"),
+        ("9b", "loc-gowalla_totalCheckins.txt", "0\t2010-10-19T23:55:27Z\t40.7\t-74.0\t22847\n"),
+    ],
+)
+def test_data_that_are_too_few_are_said_to_be(tmp_path, name, file, text):
+    """One line of somebody's own file gave ZeroDivisionError."""
+    (tmp_path / file).write_text(text)
+    (outcome,) = reproduce.reproduce([name], tmp_path / "out", replace(SMALL, data=tmp_path), workers=1).outcomes
+    assert f"The data of figure {name} are too few" in outcome.missing

@@ -320,7 +320,7 @@ DOMAIN = (0, 2.5, -3, 2**60 + 1)
         (pa.array([False, True]), [0, -1]),
         (pa.array([None, None]), [-2, -2]),
         (pa.array(["2.50", "-3", "25e-1", str(2**60 + 1), "-3.0"]), [1, 2, 1, 3, 2]),
-        (pa.array(["0x0", "2_5", "nan", "", " "]), [-1, -1, -1, -2, -1]),
+        (pa.array(["0x0", "2_5", "nan", "", " "]), [-1, -1, -1, -2, -2]),
         (pa.array(["2.5", None, "x", "0"]).dictionary_encode(), [1, -2, -1, 0]),
         (pa.array([2.5, 0.0]).dictionary_encode(), [1, 0]),
     ],
@@ -739,3 +739,30 @@ def test_nothing_is_imported_before_it_is_needed():
     heavy = "[name for name in ('pyarrow', 'duckdb', 'pandas', 'polars') if name in sys.modules]"
     code = f"import sys, tacit; print({heavy}); import tacit.files.answers; print({heavy})"
     assert run(code).stdout.decode().split() == ["[]", "['pyarrow']"]
+
+
+# Names are names --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("values", "cells", "places"),
+    [
+        (["01234", "1234"], ["01234", "1234", "001234", "1234.0"], [0, 1, -1, -1]),
+        (["01234", "x"], ["1234", "1_234"], [-1, -1]),
+        ([1234, 5], ["1_234", "1234", "1234.0"], [-1, 0, 0]),
+        (["café", "no"], ["cafe\u0301", " café ", "CAFÉ", "  "], [0, 0, -1, -2]),
+        (["cafe\u0301", "no"], ["café"], [0]),
+        ([" a", "a"], [" a", "a", "a "], [0, 1, 1]),
+        ([1, 2], [" 2 ", " ", ""], [1, -2, -2]),
+    ],
+)
+def test_cells_match_names_as_they_are_written_but_for_blanks_and_forms_of_letters(values, cells, places):
+    assert Matcher(values)(pa.chunked_array([cells])).tolist() == places
+
+
+@pytest.mark.parametrize("words", [("true", "false"), ("True", "False"), ("FALSE", "TRUE")])
+def test_booleans_match_the_words_of_a_csv(words):
+    found = Matcher(words)(pa.chunked_array([[True, False, None]])).tolist()
+    assert [words[x].lower() for x in found[:2]] == ["true", "false"]
+    assert found[2] == -2
+    assert Matcher([0, 1])(pa.chunked_array([[True, False]])).tolist() == [1, 0]

@@ -10,6 +10,7 @@ import pytest
 
 from tacit import Histogram, Prior, Sum, Survey, WeightedSum, design, make_plan, mse
 from tacit.designs import optimal_binary, repaired_response
+from tacit.designs.verification import verify_group
 from tacit.literature import k_ary_response, theorem3
 from tacit.plan.contract import Group, Plan, PlanError, contract_hash
 
@@ -226,6 +227,67 @@ def test_a_certificate_that_states_another_error_is_refused(name, field):
 def test_an_error_that_is_not_a_number_is_refused(field, wrong):
     with pytest.raises(PlanError):
         Plan.from_dict(certified("table", **{field: wrong}))
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"status": "trust me"},
+        {"status": ["optimal"]},
+        {"method": 7},
+        {"notes": "none"},
+        {"notes": [1]},
+        {"aim": "best"},
+        {"duals": "012"},
+        {"duals": [0.1, "x", 0.1]},
+        {"duals": [0.1, float("nan"), 0.1]},
+        {"duals": [0.1] * 9},
+        {"mse_lower_bound": "0.1"},
+        {"mse_lower_bound": -0.1},
+        {"mse_lower_bound": 0.9},
+        {"unbiased_variance_lower_bound": None},
+        {"ldp_mse": "0.5"},
+        {"ldp_unbiased_variance": float("inf")},
+    ],
+    ids=str,
+)
+def test_a_certificate_says_what_certificates_say(fields):
+    with pytest.raises(PlanError):
+        Plan.from_dict(certified("table", **fields))
+
+
+@pytest.mark.parametrize("level", [float("nan"), "1", True, float("inf"), []])
+def test_a_level_is_a_number_or_null(level):
+    data = certified("table")
+    data["groups"][0]["levels"]["ldp"] = level
+    with pytest.raises(PlanError):
+        Plan.from_dict(data)
+
+
+def test_numbers_that_only_python_reads_are_no_json(tmp_path):
+    path = tmp_path / "plan.json"
+    for constant in ("NaN", "Infinity"):
+        path.write_text(json.dumps(certified("table")).replace('"ldp_mse": null', f'"ldp_mse": {constant}'))
+        with pytest.raises(PlanError, match="is not JSON"):
+            Plan.load(path)
+
+
+@pytest.mark.parametrize("duals", [[], [0.1], [0.1] * 4])
+def test_duals_are_counted_before_they_are_believed(duals):
+    plan = CERTIFIED["table"]
+    group = replace(plan.groups[0], certificate=replace(plan.groups[0].certificate, duals=tuple(duals)))
+    with pytest.raises(ValueError, match="needs 3 duals"):
+        verify_group(group, plan.task)
+
+
+def test_names_hold_nothing_that_nobody_sees():
+    for values in (("yes\0", "no"), ("yes", "no\u202e"), ("yes", "\u2066no")):
+        with pytest.raises(PlanError, match="control characters"):
+            make_plan(Prior(values, [1, 9]), Survey(values[0]), 1)
+    with pytest.raises(PlanError, match="control characters"):
+        make_plan({"north\u200f": PRIOR}, Survey("yes"), 1)
+    # A joiner is part of how some scripts and pictures are written.
+    assert make_plan(Prior(["a\u200db", "no"], [1, 9]), Survey("no"), 1).values[0] == "a\u200db"
 
 
 def test_a_variance_is_not_stated_where_the_reports_tell_none():

@@ -25,6 +25,8 @@ _EXTRAS = {
     "plot": ("matplotlib",),
     "serve": ("fastapi", "gmpy2", "httptools", "prometheus_client", "psycopg", "sqlalchemy", "uvicorn"),
 }
+#: What commands raise where an input is wrong or cannot be worked with; anything else is a fault of ours.
+_SAID = (ValueError, TypeError, LookupError, ArithmeticError, RecursionError, OSError, ModuleNotFoundError)
 out, err = Console(highlight=False), Console(stderr=True, highlight=False)
 
 
@@ -39,7 +41,15 @@ class _Commands(TyperGroup):
             raise typer.Exit(130) from stop
         except BrokenPipeError:
             raise
-        except (ValueError, TypeError, KeyError, OSError, ModuleNotFoundError) as error:
+        except (
+            ValueError,
+            TypeError,
+            LookupError,
+            ArithmeticError,
+            RecursionError,
+            OSError,
+            ModuleNotFoundError,
+        ) as error:
             err.print(f"[red]error:[/red] {escape(message_of(error))}", soft_wrap=True)
             raise typer.Exit(2) from error
 

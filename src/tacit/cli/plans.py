@@ -173,15 +173,12 @@ def _beliefs(plan: Any, path: Path) -> dict[str | None, Any]:
     from tacit.prior import Prior
 
     found = {}
-    for each in read_priors(path, floor=0):
-        weights = dict(zip(map(str, each.prior.values), each.prior.weights, strict=True))
-        unknown = set(weights) - set(map(str, plan.values))
-        if unknown:
-            raise ValueError(f"{path} has the value {min(unknown)!r}, which is not one of the plan's.")
+    for each in read_priors(path, floor=0, domain=plan.values):
+        weights = dict(zip(each.prior.values, each.prior.weights, strict=True))
         if each.name not in {group.name for group in plan.groups}:
             known = ", ".join(repr(group.name) for group in plan.groups if group.name is not None) or "none"
             raise ValueError(f"{path} has the group {each.name!r}; the plan's groups are: {known}.")
-        found[each.name] = Prior(plan.values, [weights.get(str(value), 0) for value in plan.values])
+        found[each.name] = Prior(plan.values, [weights.get(value, 0) for value in plan.values])
     return found
 
 

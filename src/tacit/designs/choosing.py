@@ -13,6 +13,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Literal
 
+import numpy as np
+from numpy import errstate
 from numpy.linalg import LinAlgError
 from threadpoolctl import threadpool_limits
 
@@ -32,6 +34,8 @@ Method = Literal[
 FEW_VALUES = 12
 #: A histogram over more values than this gets the mechanism core-tail.
 TABLE_LIMIT = 500
+#: Errors are squares, which floats must hold.
+LARGEST_DIFFERENCE = 1e150
 
 _BUILD: dict[str, Callable[[Request], Design]] = {
     "closed-form": methods.closed_form,
@@ -102,15 +106,20 @@ def design(
     notes: list[str] = []
     for name in _methods(request, method):
         try:
-            # Many small systems: threads of the linear algebra would wait for each other most of the time.
-            with threadpool_limits(1, user_api="blas"):
+            # Many small systems: threads of the linear algebra would wait for each other most of the time. What
+            # floats cannot hold shows below, in the audit.
+            with threadpool_limits(1, user_api="blas"), errstate(all="ignore"):
                 found = _BUILD[name](request)
         except (PrivacyError, ArithmeticError, LinAlgError) as failure:
-            notes.append(f"{name} failed: {failure}")
+            why = "floats cannot solve its equations" if isinstance(failure, LinAlgError) else failure
+            notes.append(f"{name} failed: {why}")
             continue
         if not promise.kept_by(found.mechanism, prior):
             level = found.mechanism.audit(prior).lip.epsilon
             notes.append(f"{name} failed the audit: its channel reaches {level:.6g}.")
+            continue
+        if request.says_nothing(found):
+            notes.append(f"{name} failed: its reports do not depend on what is asked.")
             continue
         return replace(found, certificate=replace(found.certificate, notes=(*notes, *found.certificate.notes)))
     raise PrivacyError(f"No method gave a channel that keeps the promise. {' '.join(notes)}")
@@ -120,6 +129,11 @@ def _check(request: Request) -> None:
     d, epsilon = len(request.inside), request.promise.main[1]
     if request.aim not in ("mmse", "unbiased"):
         raise ValueError(f"The 'aim' must be 'mmse' or 'unbiased'. Got {request.aim!r} instead.")
+    if not request.is_histogram:
+        with errstate(over="ignore"):
+            apart = float(np.ptp(request.g, axis=0).max(initial=0.0))
+        if not apart < LARGEST_DIFFERENCE:
+            raise ValueError("The values lie too far apart: the squares of their differences exceed what floats hold.")
     inverts = request.invertible or request.aim == "unbiased"
     if d > 1 and epsilon == 0 and inverts:
         raise ValueError("At ε = 0 reports say nothing, so no unbiased estimate exists. Any ε > 0 is feasible.")
@@ -149,11 +163,11 @@ def _methods(request: Request, method: Method) -> list[str]:
     many = request.told_apart > FEW_VALUES
     if request.aim == "unbiased" and many and not request.promise.others:
         if request.is_sum:
-            return ["knots"]
+            return ["knots", "repaired"]
         if request.is_histogram:
-            return ["shuffled-circle"]
+            return ["shuffled-circle", "repaired"]
     if request.promise.prior_set is not None:
-        return ["robust"]
+        return ["robust", "repaired"]
     if request.is_histogram and len(request.inside) > TABLE_LIMIT:
         return ["core-tail", "coreless"]
-    return [*first, "columns", "repaired"] if request.is_plain else ["columns"]
+    return [*first, "columns", "repaired"]

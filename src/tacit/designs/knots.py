@@ -115,6 +115,7 @@ def sum_variance_bound(p: Floats, numbers: Floats, lifts: LiftSet) -> float:
     that are unbiased for x, Σ_y λ_y v_y(x) t(y) = x, are then unbiased for m_b, with the same Σ λ t². Bins by distance
     and by spread are tried, and the better bound counts.
     """
+    from tacit.designs.program.bounds import TINY, cheap_variance_bound
     from tacit.designs.program.prior_free import solve_prior_free
 
     order = np.argsort(numbers, kind="stable")
@@ -129,5 +130,8 @@ def sum_variance_bound(p: Floats, numbers: Floats, lifts: LiftSet) -> float:
         _, group = np.unique(np.minimum((place * _BINS).astype(int), _BINS - 1), return_inverse=True)
         mass = np.bincount(group, p).astype(np.float64)
         means = np.bincount(group, p * numbers) / mass
+        if mass.min() < TINY:
+            bounds.append(cheap_variance_bound(mass, means[:, None], lifts))
+            continue
         bounds.append(solve_prior_free(mass, means[:, None], lifts, gap=1e-3, time_limit=60.0).variance_bound)
     return max(bounds)

@@ -7,26 +7,39 @@ Each takes a request and returns a finished design with its certificate, which `
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from time import perf_counter
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 
 from tacit.designs.binary import optimal_binary
 from tacit.designs.cyclic import cyclic, cyclic_lifts
+from tacit.designs.program.bounds import TINY, dual_bound
+from tacit.designs.program.lifts import LiftSet
 from tacit.designs.promise import Promise
-from tacit.designs.repaired import repaired_response
+from tacit.designs.repaired import randomized_response, repaired_response
 from tacit.exact import Floats, exp_below
-from tacit.mechanism import Channel, Mechanism, mse, round_channel, unbiased_variance
+from tacit.mechanism import Channel, Mechanism, PrivacyError, mse, round_channel, unbiased_variance
 from tacit.plan.certificate import Aim, Certificate
 from tacit.prior import Ball, Prior
 from tacit.task import Histogram, Sum, Task, WeightedSum, prior_variance
 
+if TYPE_CHECKING:
+    from tacit.designs.program.prior_free import PriorFreeDesign
+    from tacit.designs.program.robust import RobustDesign
+    from tacit.designs.program.solver import LiftDesign
+
+Found = TypeVar("Found", "LiftDesign", "PriorFreeDesign", "RobustDesign")
 #: Up to this budget estimates from shuffled circles that follow the prior hold for every truth; see the tests.
 SURE_EPSILON = 2
+#: Rounding to integers may cost an optimal channel this share.
+OPTIMAL_GAP = 1e-5
+#: A table with a report for each value has at most so many.
+MOST_ROWS = 500
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,7 +88,12 @@ class Request:
     @property
     def p(self) -> Floats:
         """The prior on the possible values."""
-        return self.prior.probabilities[self.inside]
+        return possible(self.prior)
+
+    @property
+    def searched(self) -> tuple[Floats, LiftSet]:
+        """Prior and lifts to search with."""
+        return searchable(self.p, self.promise.lifts)
 
     @property
     def is_histogram(self) -> bool:
@@ -104,6 +122,34 @@ class Request:
         """Whether closed forms and the mechanism core-tail apply: plain LIP and no further wishes."""
         wishes = self.invertible or self.max_reports is not None or self.aim != "mmse"
         return self.promise.is_plain_lip and not wishes
+
+    def says_nothing(self, found: Design) -> bool:
+        """Whether a channel is useless although another would not be: its reports do not tell what is asked."""
+        if self.told_apart == 1 or self.promise.lifts.trivial:
+            return False
+        if self.invertible or self.aim == "unbiased":
+            return math.isinf(found.certificate.unbiased_variance)
+        rows = found.channel.weights if found.mechanism.kind == Channel.kind else None
+        return rows is not None and bool((rows == rows[0]).all())
+
+
+def possible(prior: Prior) -> Floats:
+    """The probabilities of the possible values; what floats cannot tell from zero is the least that they can."""
+    found: Floats = np.maximum(prior.probabilities[list(prior.support)], sys.float_info.min)
+    return found
+
+
+def searchable(p: Floats, lifts: LiftSet) -> tuple[Floats, LiftSet]:
+    """Prior and lifts to search with: tiny values count a little more, and lifts keep off their bounds as far as this
+    can move them, so that the channel keeps its promise for the prior itself.
+    """
+    if p.min() >= TINY:
+        return p, lifts
+    least = max(2 * TINY, min(1e-6, 1e-5 / len(p) / min(lifts.upper, 1e9)))
+    more = np.maximum(p, least)
+    room = min(0.5, 2 * least * len(p) * min(lifts.upper, 1e9))
+    within = replace(lifts, lower=min(1.0, lifts.lower * (1 + room)), upper=max(1.0, lifts.upper * (1 - room)))
+    return more / more.sum(), within
 
 
 def closed_kind(request: Request) -> str | None:
@@ -165,17 +211,23 @@ def columns(request: Request) -> Design:
     from tacit.designs.program.prior_free import solve_invertible
     from tacit.designs.program.solver import solve
 
-    p, g, lifts = request.p, request.g, request.promise.lifts
+    (p, lifts), g = request.searched, request.g
     limits: dict[str, Any] = {"gap": request.gap, "time_limit": request.time_limit}
     if request.aim == "unbiased":
         return _unbiased(request)
-    if request.invertible:
-        found = solve_invertible(p, g, lifts, **limits)
-    else:
-        found = solve(p, g, lifts, progress=_watch(request), max_reports=request.max_reports, **limits)
-    channel = _table(request, found.lifts, found.probabilities)
+
+    def search(share: float) -> LiftDesign:
+        within = lifts.tightened(share)
+        if request.invertible:
+            return solve_invertible(p, g, within, **limits)
+        return solve(p, g, within, progress=_watch(request), max_reports=request.max_reports, **limits)
+
+    found, channel = _rounded(request, search)
+    bound = found.gain_bound
+    if lifts != request.promise.lifts:
+        bound = dual_bound(request.p, g, request.promise.lifts, found.duals)
     return _designed(
-        request, channel, found.gain_bound, duals=found.duals, method=found.method, status=found.status,
+        request, channel, bound, duals=found.duals, method=found.method, status=found.status,
         iterations=found.iterations, notes=found.notes,
     )  # fmt: skip
 
@@ -184,18 +236,24 @@ def _unbiased(request: Request) -> Design:
     """The channel of least unbiased variance; its bound is proved from the finished integers."""
     from tacit.designs.program.prior_free import proving_duals, solve_prior_free
 
-    p, g, lifts = request.p, request.g, request.promise.lifts
+    (p, lifts), g = request.searched, request.g
     limits: dict[str, Any] = {"gap": request.gap, "time_limit": request.time_limit}
     # Values that g does not tell apart share their lifts: averaging over them keeps every bound and the estimate.
     rows, group = np.unique(g, axis=0, return_inverse=True)
     group = group.ravel()
     merged = np.bincount(group, p).astype(np.float64)
-    free = solve_prior_free(merged, rows, lifts, progress=request.progress, **limits)
-    channel = _table(request, free.lifts[:, group], free.probabilities)
+
+    def search(share: float) -> PriorFreeDesign:
+        within = lifts.tightened(share)
+        found = solve_prior_free(merged, rows, within, progress=request.progress, **limits)
+        return replace(found, lifts=found.lifts[:, group])
+
+    free, channel = _rounded(request, search)
     bound, duals = 0.0, free.duals[group] * p / merged[group]
     if len(p) > 1:
         finished = channel.lifts(request.prior)[:, request.inside]
-        bound, duals = proving_duals(p, g, lifts, finished, channel.marginal(request.prior), duals)
+        marginal = channel.marginal(request.prior)
+        bound, duals = proving_duals(request.p, g, request.promise.lifts, finished, marginal, duals, request.gap)
     gain_bound = request.prior_gain_bound
     return _designed(
         request, channel, gain_bound, variance_bound=bound, duals=duals, method=free.method, status=free.status,
@@ -219,7 +277,8 @@ def knots(request: Request) -> Design:
         # A prior within total variation τ induces knots within τ.
         p, g = found.prior.probabilities, found.prior.numbers[:, None]
         if request.promise.prior_set is None:
-            return solve_prior_free(p, g, lifts, **limits)
+            p, within = searchable(p, lifts)
+            return solve_prior_free(p, g, within, **limits)
         around = Ball(found.prior, request.promise.radius)
         return solve_robust(around, g, float(request.promise.main[1]), aim="unbiased", **limits)
 
@@ -246,11 +305,11 @@ def robust(request: Request) -> Design:
     prior_set = request.promise.prior_set
     if prior_set is None:
         raise ArithmeticError("there is no set of priors")
-    found = solve_robust(
-        prior_set, request.g, float(request.promise.main[1]), aim=request.aim, gap=request.gap,
-        time_limit=request.time_limit, progress=request.progress,
-    )  # fmt: skip
-    channel = _table(request, found.lifts, found.probabilities)
+    limits: dict[str, Any] = {"gap": request.gap, "time_limit": request.time_limit, "progress": request.progress}
+    epsilon = float(request.promise.main[1])
+    found, channel = _rounded(
+        request, lambda share: solve_robust(prior_set, request.g, share * epsilon, aim=request.aim, **limits)
+    )
     mmse = request.aim == "mmse"
     return _designed(
         request, channel, found.bound if mmse else request.prior_gain_bound,
@@ -306,13 +365,24 @@ def coreless(request: Request) -> Design:
 
 
 def repaired(request: Request) -> Design:
-    """The repaired randomized response: private for every prior, with a bound that needs no search."""
-    if not request.is_plain:
-        raise ArithmeticError("the repaired response serves plain LIP only")
-    channel = repaired_response(request.prior, request.promise.main[1])
+    """Randomized response, repaired for LIP or, at the least level that is promised, LDP, which implies all else.
+
+    No floats take part, so it is there for every prior; its bounds need no search.
+    """
+    from tacit.designs.program.bounds import cheap_variance_bound
+
+    most = MOST_ROWS if request.max_reports is None else request.max_reports
+    if len(request.inside) > most:
+        raise ArithmeticError(f"the repaired response needs a report for each value, more than {most}")
+    if request.promise.is_plain_lip:
+        channel, method = repaired_response(request.prior, request.promise.main[1]), "repaired response"
+    else:
+        channel = randomized_response(request.prior, min(request.promise.levels.values()))
+        method = "randomized response"
     return _designed(
-        request, channel, request.prior_gain_bound, duals=None, method="repaired response", status="feasible"
-    )
+        request, channel, request.prior_gain_bound, duals=None, method=method, status="feasible",
+        variance_bound=cheap_variance_bound(request.p, request.g, request.promise.lifts),
+    )  # fmt: skip
 
 
 def _watch(request: Request) -> Callable[[Any], None] | None:
@@ -320,6 +390,20 @@ def _watch(request: Request) -> Callable[[Any], None] | None:
     if progress is None:
         return None
     return lambda state: progress(state.gain, state.gain_bound)
+
+
+def _rounded(request: Request, search: Callable[[float], Found]) -> tuple[Found, Channel]:
+    """The search at the full budget, and its integers; where floats leave these a hair outside the promise, those of
+    a search at a little less.
+    """
+    found = search(1.0)
+    for share in (0.9999, 0.999, 0.99):
+        try:
+            return found, _table(request, found.lifts, found.probabilities)
+        except PrivacyError:
+            close = search(share)
+            found = replace(found, lifts=close.lifts, probabilities=close.probabilities)
+    return found, _table(request, found.lifts, found.probabilities)
 
 
 def _table(request: Request, lifts: Floats, probabilities: Floats) -> Channel:
@@ -330,6 +414,8 @@ def _table(request: Request, lifts: Floats, probabilities: Floats) -> Channel:
     order = np.argsort(first)
     marginal = np.bincount(which.ravel(), probabilities)[order]
     matrix = (lifts[first[order]] * marginal[:, None]).T
+    if not np.isfinite(matrix).all():
+        raise ArithmeticError("the channel that was found is not finite")
     return round_channel(request.prior, matrix, epsilon, notion, also=request.promise.others, prior_set=prior_set)
 
 
@@ -349,13 +435,13 @@ def _designed(
     prior, task = request.prior, request.task
     before, error = prior_variance(prior, task), mse(mechanism, prior, task)
     variance = unbiased_variance(mechanism, prior, task)
-    certificate = Certificate(
+    made = Certificate(
         aim=request.aim,
         mse=error,
         # Bounds are floats: they may not claim more than the integers achieve.
         mse_lower_bound=max(0.0, min(before - gain_bound, error)),
         unbiased_variance=variance,
-        unbiased_variance_lower_bound=min(variance_bound, variance),
+        unbiased_variance_lower_bound=max(0.0, min(variance_bound, variance)),
         prior_variance=before,
         method=method,
         status=status,
@@ -364,4 +450,14 @@ def _designed(
         duals=None if duals is None else tuple(duals.tolist()),
         notes=notes,
     )
+    certificate = replace(made, status=_status(status, made.gap, request.gap))
     return Design(prior=prior, task=task, promise=request.promise, mechanism=mechanism, certificate=certificate)
+
+
+def _status(searched: str, gap: float, wanted: float) -> str:
+    """What the search says of itself, as far as the finished integers and the proof of their bound bear it out."""
+    if searched not in ("optimal", "within gap"):
+        return searched
+    if searched == "optimal" and gap <= OPTIMAL_GAP:
+        return searched
+    return "within gap" if gap <= wanted else "feasible"

@@ -11,7 +11,7 @@ from threadpoolctl import threadpool_limits
 
 from tacit.designs.choosing import design
 from tacit.designs.knots import Knots, best_knots, rounded_to
-from tacit.designs.methods import Design
+from tacit.designs.methods import Design, searchable
 from tacit.designs.prior_file import GroupPrior
 from tacit.designs.program.lifts import LiftSet
 from tacit.designs.worth import Worth
@@ -40,11 +40,7 @@ def make_task(name: str, values: Sequence[str], priors: Sequence[GroupPrior]) ->
         return kinds[name]
     if not values:
         raise ValueError("A survey needs a value: which answer is counted? Give it with --value.")
-    known = {str(value): value for value in priors[0].prior.values}
-    unknown = [value for value in values if value not in known]
-    if unknown:
-        raise ValueError(f"The value {unknown[0]!r} is not in the prior file. It has: {', '.join(list(known)[:8])}.")
-    wanted = tuple(dict.fromkeys(known[value] for value in values))
+    wanted = tuple(dict.fromkeys(priors[0].prior.value_of(value) for value in values))
     return Survey(wanted[0]) if len(wanted) == 1 else Survey(wanted)
 
 
@@ -141,7 +137,8 @@ def on_knots(
 
     def variance_of(found: Knots) -> float:
         p, g = found.prior.probabilities, found.prior.numbers[:, None]
-        return solve_prior_free(p, g, lifts, gap=1e-3, time_limit=10.0).variance
+        p, within = searchable(p, lifts)
+        return solve_prior_free(p, g, within, gap=1e-3, time_limit=10.0).variance
 
     with threadpool_limits(1, user_api="blas"):
         knots, _ = best_knots(Prior.of(everybody).on_support(), low, high, variance_of)

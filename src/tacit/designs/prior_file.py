@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import unicodedata
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -11,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tacit.exact import Number, rational
-from tacit.prior import Prior, Value, numbers_if_all
+from tacit.prior import Prior, Value, clean_name, has_unseen, numbers_if_all
 
 #: A value that was never seen counts as so much of a record, or, where there are no counts, has this probability.
 UNSEEN_RECORDS, UNSEEN_SHARE = Fraction(1, 2), Fraction(1, 1000)
@@ -48,6 +47,7 @@ def read_priors(
     impossible: Collection[str] = (),
     smooth: bool = False,
     candidates: str | Path | None = None,
+    domain: Sequence[Value] | None = None,
 ) -> list[GroupPrior]:
     """Read a CSV with the columns `value` and `probability` or `count`, and optionally `group`, `epsilon`, `weight`
     and `offset` (the last three one number per group).
@@ -63,8 +63,9 @@ def read_priors(
         impossible: values that nobody can hold; they stay outside every guarantee.
         smooth: draws groups with few records towards all groups together, as far as the groups are alike.
         candidates: another such file with a column `candidate`: priors that might hold as well.
+        domain: the values that the file may name, where they are known already; else they are those it names.
     """
-    table = _Table.read(path)
+    table = _Table.read(path, known=None if domain is None else Prior.uniform(domain))
     impossible_values = {table.value_of(text, "impossible") for text in impossible}
     groups = [_group(table, name, rows) for name, rows in table.by_group().items()]
     observed = {group.name: Prior.of(group.weights) for group in groups}
@@ -116,13 +117,19 @@ class _Table:
         return self.column == "count"
 
     @classmethod
-    def read(cls, path: str | Path, extra: Sequence[str] = ()) -> _Table:
-        """The rows and the name of the column with the weights; refuses what is not such a file."""
+    def read(cls, path: str | Path, extra: Sequence[str] = (), known: Prior | None = None) -> _Table:
+        """The rows and the name of the column with the weights; refuses what is not such a file.
+
+        Values are those of the prior `known`, where there is one already.
+        """
         try:
             with open(path, newline="", encoding="utf-8-sig") as file:
                 reader = csv.DictReader(file)
                 columns = [_clean(name) for name in reader.fieldnames or []]
                 reader.fieldnames = columns
+                twice = next((name for name in columns if name and columns.count(name) > 1), None)
+                if twice is not None:
+                    raise ValueError(f"{path}: the header names the column '{twice}' twice.")
                 column = next((name for name in ("count", "probability") if name in columns), None)
                 if "value" not in columns or column is None or not set(extra) <= set(columns):
                     got = ", ".join(columns) or "an empty file"
@@ -143,8 +150,17 @@ class _Table:
             empty = next((name for name in needed if not row[name]), None)
             if empty is not None:
                 raise ValueError(f"{path}, line {row['line']}: '{empty}' must not be empty.")
+            if any(has_unseen(row[name]) for name in ("value", "group") if name in row):
+                raise ValueError(
+                    f"{path}, line {row['line']}: a name must not hold control characters or marks that turn the "
+                    "direction of reading."
+                )
         texts = list(dict.fromkeys(row["value"] for row in rows))
-        return cls(str(path), rows, column, dict(zip(texts, numbers_if_all(texts), strict=True)))
+        try:
+            values = numbers_if_all(texts) if known is None else [known.value_of(text) for text in texts]
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}") from None
+        return cls(str(path), rows, column, dict(zip(texts, values, strict=True)))
 
     def by_group(self, column: str = "group") -> dict[str | None, list[dict[str, Any]]]:
         found: dict[str | None, list[dict[str, Any]]] = {}
@@ -154,13 +170,10 @@ class _Table:
 
     def value_of(self, text: str, option: str) -> Value:
         """The value that is written so in the file."""
-        cleaned = _clean(text)
-        if cleaned in self.named:
-            return self.named[cleaned]
-        known = {str(value): value for value in self.named.values()}
-        if cleaned not in known:
-            raise ValueError(f"The {option} value {text!r} is not in {self.path}. It has: {', '.join(known)[:200]}.")
-        return known[cleaned]
+        try:
+            return Prior.uniform(dict.fromkeys(self.named.values())).value_of(text)
+        except ValueError as error:
+            raise ValueError(f"The {option} value is not in {self.path}. {error}") from None
 
     def number(self, row: dict[str, Any], column: str) -> Fraction:
         """One cell as an exact number."""
@@ -168,7 +181,10 @@ class _Table:
         try:
             number = rational(row[column].removesuffix("%"), column) / (100 if row[column].endswith("%") else 1)
         except ValueError:
-            raise ValueError(f"{where}: '{column}' must be a number. Got {row[column]!r}.") from None
+            got = f"Got {row[column][:40]!r}."
+            raise ValueError(f"{where}: '{column}' must be a number with an exponent of at most 999. {got}") from None
+        if column == "count" and number >= 2**63:
+            raise ValueError(f"{where}: 'count' must be below 2^63. Got {row[column][:40]!r}.")
         if number < 0 and column not in ("weight", "offset"):
             raise ValueError(f"{where}: '{column}' must not be negative. Got {row[column]!r}.")
         return number
@@ -300,7 +316,7 @@ def _smoothed(groups: Sequence[_Group]) -> list[_Group]:
 
 def _candidates(path: str | Path, groups: Sequence[_Group]) -> dict[str | None, list[Mapping[Value, Fraction]]]:
     """The candidates of each group: distributions by name of the column `candidate`."""
-    table = _Table.read(path, ("candidate",))
+    table = _Table.read(path, ("candidate",), Prior.uniform(groups[0].weights))
     names = {group.name for group in groups}
     found: dict[str | None, list[Mapping[Value, Fraction]]] = {}
     for name, rows in table.by_group().items():
@@ -315,15 +331,11 @@ def _candidates(path: str | Path, groups: Sequence[_Group]) -> dict[str | None, 
 
 def _alike(prior: Prior, weights: Mapping[Value, Fraction]) -> Prior:
     """A candidate over the values of the prior; a value it lacks has probability zero there."""
-    unknown = [value for value, weight in weights.items() if weight and value not in prior.values]
-    if unknown:
-        raise ValueError(f"A candidate has the value {unknown[0]!r}, which is not in the file of priors.")
     return Prior(prior.values, [weights.get(value, Fraction(0)) for value in prior.values])
 
 
 def _clean(text: str | None) -> Any:
-    """Without blanks around it, and letters in one form, so that the same name is the same text."""
-    return unicodedata.normalize("NFC", text.strip()) if isinstance(text, str) else text
+    return clean_name(text) if isinstance(text, str) else text
 
 
 def _of(name: str | None) -> str:

@@ -1,4 +1,4 @@
-"""Randomized response with its weights repaired, so that it is LIP for every prior."""
+"""Randomized response, and with its weights repaired so that it is LIP for every prior."""
 
 from __future__ import annotations
 
@@ -31,3 +31,16 @@ def repaired_response(prior: Prior, epsilon: Number) -> Channel:
     for x in range(len(inside)):
         rows[x][x] += total * (a - b)
     return round_channel(prior, rows, exact)
+
+
+def randomized_response(prior: Prior, epsilon: Number) -> Channel:
+    """k-ary randomized response over the possible values: ε-LDP, and so ε-LIP for every prior and every set of them.
+
+    >>> from tacit.mechanism.auditing import satisfies
+    >>> prior = Prior.of({"a": 0.01, "b": 0.29, "c": 0.7})
+    >>> satisfies(randomized_response(prior, 1), prior, "ldp", 1)
+    True
+    """
+    exact = budget(epsilon)
+    bound, d = exp_below(exact), len(prior.support)
+    return round_channel(prior, [[bound if x == y else 1 for y in range(d)] for x in range(d)], exact, "ldp")

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+from numpy.linalg import LinAlgError
 
-from tacit.designs.methods import Design
-from tacit.designs.program.bounds import cheap_bound, dual_bound
+from tacit.designs.methods import Design, possible
+from tacit.designs.program.bounds import cheap_bound, cheap_variance_bound, dual_bound
 from tacit.designs.program.gain import Gain
 from tacit.designs.promise import make_promise
 from tacit.exact import exp_below
@@ -80,10 +81,16 @@ def verify_group(group: Group, task: Task) -> Verification | None:
 def _table_bound(found: Design) -> float:
     duals, variance = found.certificate.duals, found.certificate.prior_variance
     inside = list(found.prior.support)
-    p, g = found.prior.probabilities[inside], found.task.g(found.prior)[inside]
+    p, g = possible(found.prior), found.task.g(found.prior)[inside]
     lifts = found.promise.lifts
+    _check_duals(duals, len(inside))
     if duals is None and (found.certificate.aim == "unbiased" or found.promise.prior_set is not None):
-        return _searched_bound(found)
+        unbiased = found.certificate.aim == "unbiased"
+        cheap = cheap_variance_bound(p, g, lifts) if unbiased else variance - cheap_bound(p, Gain.of(p, g), lifts)
+        try:
+            return max(cheap, _searched_bound(found))
+        except (ArithmeticError, LinAlgError):
+            return cheap
     if found.certificate.aim == "unbiased":
         from tacit.designs.program.prior_free import proven_variance
 
@@ -93,6 +100,11 @@ def _table_bound(found: Design) -> float:
     if duals is not None:
         gains.append(dual_bound(p, g, lifts, np.array(duals)))
     return variance - min(gains)
+
+
+def _check_duals(duals: Sequence[float] | None, size: int) -> None:
+    if duals is not None and len(duals) != size:
+        raise ValueError(f"The certificate needs {size} duals, one for each value that they price. Got {len(duals)}.")
 
 
 def _searched_bound(found: Design) -> float:
@@ -116,6 +128,7 @@ def _core_tail_bound(found: Design) -> float:
     mechanism: Any = found.mechanism
     ratio = exp_below(found.promise.levels["lip"])
     duals = found.certificate.duals or ()
+    _check_duals(duals, len(mechanism.core))
     return found.certificate.prior_variance - gain_bound_of(mechanism.weights, mechanism.core, ratio, duals)
 
 

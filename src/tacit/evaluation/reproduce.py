@@ -91,8 +91,9 @@ def reproduce(
 ) -> Reproduction:
     """Compute the named figures (all if none is named) into the folder `out`, and write out/index.html.
 
-    Files: NAME.csv with every point, NAME.json with title, remark and stamp, NAME.svg, NAME.png. `force` computes
-    everything anew. The points depend on the options and the data, not on the number of workers.
+    Files: NAME.csv with every point, NAME.json with title, remark and stamp, NAME.svg, NAME.png. The page keeps figures
+    of earlier calls. `force` computes everything anew. The points depend on the options and the data, not on the number
+    of workers.
     """
     from tacit.evaluation.html import write_page
 
@@ -112,7 +113,12 @@ def reproduce(
             progress(len(done), len(wanted))
     page = out / "index.html"
     result = Reproduction(tuple(done[name] for name in wanted), page, perf_counter() - started)
-    write_page(page, result, options)
+    # Figures of earlier calls stay on the page.
+    for name in FIGURES:
+        figure = None if name in done else _read(name, out, None)
+        if figure is not None and (out / f"{name}.svg").exists():
+            done[name] = Outcome(name, figure, None, 0.0, False)
+    write_page(page, replace(result, outcomes=tuple(done[name] for name in FIGURES if name in done)), options)
     return result
 
 
@@ -153,6 +159,11 @@ def _make(name: str, out: Path, options: Options, force: bool) -> Outcome:
             figure = compute(name, options)
         except DataMissingError as missing:
             return Outcome(name, None, str(missing), perf_counter() - started, False)
+        except (ValueError, LookupError, ArithmeticError) as failure:
+            if not FIGURES[name][1]:
+                raise
+            why = f"The data of figure {name} are too few, or of another kind than it needs"
+            return Outcome(name, None, f"{why} ({failure}).", perf_counter() - started, False)
     if computed or not all(path.exists() for path in pictures):
         draw(figure, pictures)
         # The stamp is written last: a figure that was not finished is not taken for one that was.
@@ -181,11 +192,12 @@ def from_csv(text: str) -> tuple[Point, ...]:
     return tuple(points)
 
 
-def _read(name: str, out: Path, stamp: str) -> Figure | None:
+def _read(name: str, out: Path, stamp: str | None) -> Figure | None:
+    """The figure that an earlier call kept, under that stamp or, for None, under any."""
     try:
         facts = json.loads((out / f"{name}.json").read_text(encoding="utf-8"))
         points = from_csv((out / f"{name}.csv").read_text(encoding="utf-8"))
-        if facts.pop("stamp") != stamp:
+        if facts.pop("stamp") != stamp and stamp is not None:
             return None
         lists = {key: tuple(facts.pop(key)) for key in ("panels", "notes")}
         return replace(Figure(points=points, **facts), **lists)  # type: ignore[arg-type]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,7 +12,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tacit.files.reading import InputError, is_text
-from tacit.prior import Value
+from tacit.prior import Value, clean_name
 
 Positions = NDArray[np.int32]
 
@@ -33,6 +34,10 @@ class Matcher:
         self._numeric = not isinstance(values[0], str)
         self._values = values
         self._positions = {value: x for x, value in enumerate(values)}
+        if not self._numeric:
+            cleaned = [clean_name(str(value)) for value in values]
+            unique = {name for name, times in Counter(cleaned).items() if times == 1}
+            self._positions |= {name: x for x, name in enumerate(cleaned) if name in unique}
         self._known: dict[pa.DataType, tuple[pa.Array, Positions]] = {}
 
     def __call__(self, cells: pa.ChunkedArray) -> Positions:
@@ -50,8 +55,8 @@ class Matcher:
         values, positions = self._known_as(comparable.type)
         indices = pc.index_in(comparable, value_set=values, skip_nulls=True)
         found: Positions = positions[as_numpy(indices, len(positions) - 1)]
-        if self._numeric and is_text(comparable.type):
-            self._read_numbers(comparable, found)
+        if is_text(comparable.type):
+            self._read(comparable, found)
         unknown = found == UNKNOWN
         if unknown.any():
             missing = pc.is_null(comparable)
@@ -66,7 +71,8 @@ class Matcher:
         if pa.types.is_null(kind):
             return cells.cast(pa.string())
         if pa.types.is_boolean(kind):
-            return cells.cast(pa.int8() if self._numeric else pa.string())
+            # As the plan spells them: true, True or TRUE.
+            return cells.cast(pa.int8()) if self._numeric else pc.if_else(cells, *map(self._spelled, ("true", "false")))
         if is_text(kind):
             return cells.cast(pa.string())
         if pa.types.is_integer(kind):
@@ -89,16 +95,25 @@ class Matcher:
             self._known[kind] = values, np.array([*keep, UNKNOWN], np.int32)
         return self._known[kind]
 
-    def _read_numbers(self, texts: pa.Array, found: Positions) -> None:
-        """Match, in place, texts that are not written as Python writes the number: 2.50, 1e3, 007."""
+    def _read(self, texts: pa.Array, found: Positions) -> None:
+        """Match, in place, texts that are not written as in the plan: numbers such as 2.50, 1e3 or 007; names with
+        blanks around them, or with letters in another form of Unicode.
+        """
         rest = np.flatnonzero(found == UNKNOWN)
         if len(rest):
             cells = texts.take(pa.array(rest)).dictionary_encode()
-            entries = [self._position(number_of(text)) for text in cells.dictionary.to_pylist()]
+            entries = [self._position(text) for text in cells.dictionary.to_pylist()]
             found[rest] = np.array([*entries, UNKNOWN], np.int32)[as_numpy(cells.indices, len(entries))]
 
-    def _position(self, number: int | float | None) -> int:
-        return UNKNOWN if number is None else self._positions.get(number, UNKNOWN)
+    def _position(self, text: str | None) -> int:
+        if text is None or not text.strip():
+            return MISSING
+        meant = number_of(text) if self._numeric else clean_name(text)
+        return UNKNOWN if meant is None else self._positions.get(meant, UNKNOWN)
+
+    def _spelled(self, word: str) -> str:
+        alike = [str(value) for value in self._values if str(value).lower() == word]
+        return alike[0] if len(alike) == 1 else word
 
 
 def as_numpy(cells: pa.Array, null: int | None = None) -> Any:

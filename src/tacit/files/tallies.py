@@ -121,8 +121,10 @@ def read_tallies(plan: Plan, source: Any, *, by: str | None = None, **options: A
     """
     if isinstance(source, str | Path) and _holds_tally(Path(source)):
         tally = load_tally(source)
-        if tally.plan != plan.hash:
-            raise InputError(f"{source} is a tally of another plan: {tally.plan[:12]}…, not {plan.hash[:12]}….")
+        try:
+            tally.check(plan)
+        except ValueError as error:
+            raise InputError(f"{source} does not belong to the plan. {error}") from error
         if by is not None:
             raise InputError(f"{source} is a tally, which has no column '{by}'. Break the reports down instead.")
         return tally, {}
@@ -332,8 +334,9 @@ def load_tally(path: str | Path) -> Tally:
         if kind == ".json":
             return Tally.from_dict(json.loads(Path(path).read_text(encoding="utf-8")))
         return Tally.from_dict(_from_table(pq.read_table(path)))
-    except (pa.ArrowException, OSError, KeyError, TypeError, AttributeError, ValueError) as error:
-        raise InputError(f"{path} is not a tally: {type(error).__name__} {error}") from error
+    except (pa.ArrowException, OSError, KeyError, TypeError, AttributeError, ValueError, RecursionError) as error:
+        known = type(error) is ValueError
+        raise InputError(f"{path} is not a tally. {error if known else 'It is damaged or another file.'}") from error
 
 
 def _holds_tally(path: Path) -> bool:
@@ -385,6 +388,6 @@ def _from_table(table: pa.Table) -> Mapping[str, Any]:
     return {
         "tacit_tally": int(about["tacit_tally"]),
         "plan": about["plan"],
-        "refused": about["refused"],
+        "refused": int(about["refused"]),
         "groups": groups,
     }

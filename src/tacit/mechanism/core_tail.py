@@ -91,7 +91,12 @@ class CoreTail(CoreTailRule):
         from tacit.mechanism import kernels
 
         reports = np.empty(len(values), dtype=np.int64)
-        kernels.core_tail(values, words, *self.tables, np.uint64(self.cells), len(self.core), reports)
+        tables, cells, core = self.tables, np.uint64(self.cells), len(self.core)
+
+        def work(_: int, part: slice) -> None:
+            kernels.core_tail(values[part], words[part], *tables, cells, core, reports[part])
+
+        kernels.in_threads(len(values), work)
         return reports
 
     def can_send(self, report: int) -> bool:
@@ -171,6 +176,10 @@ class CoreTail(CoreTailRule):
             CoreState(weight, int(covered, 16), tuple((i, n) for i, n in parts))
             for weight, covered, parts in data["states"]
         )
+        numbers = [*data["core"], data["word_bits"]]
+        numbers += [part for state in states for part in (state.weight, *(n for pair in state.parts for n in pair))]
+        if any(type(number) is not int for number in numbers):
+            raise ValueError("The places, weights and bits of a core-tail mechanism must be integers.")
         share, growth = exact_ratio(data["share"]), exact_ratio(data["growth"])
         return cls(
             weights=prior.on_support().weights,

@@ -37,7 +37,8 @@ def unbiased_variance(mechanism: Mechanism, prior: Prior, task: Task, respondent
     >>> round(unbiased_variance(Channel.from_weights(prior, [[3, 1], [1, 3]]), prior, Survey("yes")), 9)
     1.0
     """
-    return mechanism.unbiased_variance(prior, _of_respondent(prior, task, respondent))
+    # Where nothing varies, the difference of two floats may fall a hair below zero.
+    return max(0.0, mechanism.unbiased_variance(prior, _of_respondent(prior, task, respondent)))
 
 
 def total_mse(respondents: Iterable[tuple[Mechanism, Prior]], task: Task) -> float:

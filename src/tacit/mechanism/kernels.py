@@ -1,22 +1,53 @@
 """The compiled loops of the mechanisms. Importing this module imports numba, so it is imported where it is used.
 
-Compiled code is cached beside this file, so only the first call after an installation waits for the compiler.
+Compiled code is cached beside this file, so only the first call after an installation waits for the compiler. A loop
+runs on one core and lets go of the interpreter; `in_threads` puts several to work.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numba
 import numpy as np
 
 _ZERO, _ONE, _LOW, _HALF = np.uint64(0), np.uint64(1), np.uint64(2**32 - 1), np.uint64(32)
+#: Fewer steps of a loop than this are not worth another thread.
+_STEPS_PER_THREAD = 2**15
 
 
-@numba.njit(parallel=True, nogil=True, cache=True)
+def in_threads(rows: int, work: Callable[[int, slice], None], steps: int = 1) -> None:
+    """Call work(k, rows of part k) for parts of `rows` rows that take `steps` each, at most one part for each core.
+
+    The threads end with the call, unlike those of OpenMP and of pools: a process that forks afterwards, as
+    multiprocessing, Dask and gunicorn do, has none that its child would wait for in vain.
+
+    >>> done = np.zeros(100_000, dtype=bool)
+    >>> in_threads(len(done), lambda k, part: done.__setitem__(part, True))
+    >>> bool(done.all())
+    True
+    """
+    count = n_threads(rows, steps)
+    parts = [slice(k * rows // count, (k + 1) * rows // count) for k in range(count)]
+    if count == 1:
+        work(0, parts[0])
+        return
+    with ThreadPoolExecutor(count) as threads:
+        list(threads.map(work, range(count), parts))
+
+
+def n_threads(rows: int, steps: int = 1) -> int:
+    """How many parts `in_threads` makes."""
+    cores: int = numba.config.NUMBA_NUM_THREADS  # type: ignore[attr-defined]
+    return max(1, min(cores, rows, rows * steps // _STEPS_PER_THREAD))
+
+
+@numba.njit(nogil=True, cache=True)
 def table(rows: Any, words: Any, last: Any, guide: Any, shift: Any, reports: Any) -> None:
     """The table's rule for arrays. Which memory is read depends on the answer; its branches barely do."""
-    for i in numba.prange(len(rows)):
+    for i in range(len(rows)):
         x, word = rows[i], words[i]
         y = guide[x, word >> shift]
         while word > last[x, y]:
@@ -24,7 +55,7 @@ def table(rows: Any, words: Any, last: Any, guide: Any, shift: Any, reports: Any
         reports[i] = y
 
 
-@numba.njit(parallel=True, nogil=True, cache=True)
+@numba.njit(nogil=True, cache=True)
 def core_tail(
     values: Any, words: Any, edges: Any, last_base: Any, step: Any, segments: Any, row_of: Any, cells: Any,
     tail_row: Any, reports: Any,
@@ -33,7 +64,7 @@ def core_tail(
 
     Everything is computed and then chosen: words are random, so branches on them would be mispredicted.
     """
-    for i in numba.prange(len(values)):
+    for i in range(len(values)):
         x = values[i]
         row = row_of[x]
         state, left = 0, edges.shape[1]

@@ -81,15 +81,19 @@ class ShuffledCircle(ShuffledCircleReading):
     def draw_many(self, values: Integers, words: NDArray[np.uint64]) -> Integers:
         """`draw` for arrays: a pure function of two words of `word_bits` bits for each value, shape (n, 2)."""
         from tacit.mechanism import shuffled_circle_loops as loops
+        from tacit.mechanism.kernels import in_threads
 
         reports = np.empty(len(values), dtype=np.int64)
-        counts = np.array(self.pieces, dtype=np.uint64)
-        base, step, circle = np.uint64(self.base), np.uint64(self.step), np.uint64(self.circle)
-        loops.draw(
-            values, words, self.cell_array.astype(np.uint64), counts, self.first_pieces,
-            self.offsets.astype(np.uint64), self.piece_cells.astype(np.uint32), base, step, circle, self.cell_bits,
-            self.seed_bits, self.choice_bits, reports,
+        rule = (
+            self.cell_array.astype(np.uint64), np.array(self.pieces, dtype=np.uint64), self.first_pieces,
+            self.offsets.astype(np.uint64), self.piece_cells.astype(np.uint32), np.uint64(self.base),
+            np.uint64(self.step), np.uint64(self.circle), self.cell_bits, self.seed_bits, self.choice_bits,
         )  # fmt: skip
+
+        def work(_: int, part: slice) -> None:
+            loops.draw(values[part], words[part], *rule, reports[part])
+
+        in_threads(len(values), work, len(self.piece_cells))
         return reports
 
     # -- the contract --------------------------------------------------------------------------------------------

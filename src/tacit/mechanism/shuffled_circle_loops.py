@@ -10,6 +10,8 @@ from typing import Any
 import numba
 import numpy as np
 
+from tacit.mechanism.kernels import in_threads, n_threads
+
 #: Pieces are looked through in runs of this many for those near an end of the arc.
 _RUN = 64
 
@@ -41,7 +43,7 @@ def _part(word: Any, size: Any, fine: Any, coarse: Any, below: Any) -> Any:
     return ((word >> fine) * size + (((word & below) * size) >> fine)) >> coarse
 
 
-@numba.njit(parallel=True, nogil=True, cache=True)
+@numba.njit(nogil=True, cache=True)
 def draw(
     values: Any, words: Any, sizes: Any, counts: Any, first_pieces: Any, offsets: Any, cells: Any, base: Any, step: Any,
     circle: Any, cell_bits: int, seed_bits: int, choice_bits: int, reports: Any,
@@ -53,7 +55,7 @@ def draw(
     half, low = np.uint64(seed_bits // 2), np.uint64((1 << (seed_bits // 2)) - 1)
     fine = np.uint64(choice_bits // 2)
     coarse, below = np.uint64(choice_bits - choice_bits // 2), np.uint64((1 << (choice_bits // 2)) - 1)
-    for i in numba.prange(len(values)):
+    for i in range(len(values)):
         x = values[i]
         alpha, beta = words[i, 0] >> half, words[i, 1] >> half
         seed = ((words[i, 0] & low) << half) | (words[i, 1] & low)
@@ -72,27 +74,14 @@ def draw(
         reports[i] = np.int64((seed << np.uint64(cell_bits)) | position)
 
 
-@numba.njit(parallel=True, nogil=True, cache=True)
-def fold(
-    reports: Any, weights: Any, cells: Any, units: Any, arc: int, circle: int, cell_bits: int, whole: Any, parts: Any
-) -> None:
-    """Add up what the reports cover of every piece: `whole` counts the times, `parts` has the cut ones, in `units`.
-
-    `whole` and `parts` have a row for each thread; `weights` has one entry for each report, or one for all.
-    """
-    threads = len(whole)
-    for thread in numba.prange(threads):
-        first, last = thread * len(reports) // threads, (thread + 1) * len(reports) // threads
-        own = whole[thread], parts[thread]
-        _fold_part(reports, weights, first, last, cells, units, arc, circle, cell_bits, *own)
-
-
 @numba.njit(nogil=True, cache=True)
-def _fold_part(
+def fold(
     reports: Any, weights: Any, first: int, last: int, cells: Any, units: Any, arc: int, circle: int, cell_bits: int,
     whole: Any, parts: Any,
 ) -> None:  # fmt: skip
-    """One thread's reports.
+    """Add up what reports `first` to `last` cover of every piece: `whole` counts the times, `parts` the cut ones.
+
+    `parts` are in `units`; `weights` has one entry for each report, or one for all.
 
     With a the piece in which the arc begins and b the one in which it ends, exactly the pieces between their keys are
     covered whole, going around: those with key − key_a − 1 < key_b − key_a − 1 (mod 2^32).
@@ -191,11 +180,15 @@ def _walk(cell: Any, before: Any, slot: int, keys: Any, cells: Any, bits: int, n
 
 def fold_reports(reports: Any, weights: Any, cells: Any, units: Any, arc: int, circle: int, cell_bits: int) -> Any:
     """Σ weight·coverage for every piece, in its `units`; without `weights` everybody counts once."""
-    threads = min(numba.get_num_threads(), max(1, len(reports)))
+    threads = n_threads(len(reports), len(cells))
     if weights is None:
         weights, whole = np.ones(1, np.uint32), np.zeros((threads, len(cells)), np.uint32)
         parts = np.zeros(whole.shape, np.int64)
     else:
         whole, parts = np.zeros((2, threads, len(cells)), weights.dtype)
-    fold(reports, weights, cells, units, arc, circle, cell_bits, whole, parts)
+
+    def work(k: int, part: slice) -> None:
+        fold(reports, weights, part.start, part.stop, cells, units, arc, circle, cell_bits, whole[k], parts[k])
+
+    in_threads(len(reports), work, len(cells))
     return whole.sum(axis=0).astype(parts.dtype) * units + parts.sum(axis=0)

@@ -65,7 +65,10 @@ class TableSampler:
         from tacit.mechanism import kernels
 
         last, guide = self._tables
-        kernels.table(rows, words, last, guide, words.dtype.type(self.word_bits - _GUIDE_BITS), reports)
+        shift = words.dtype.type(self.word_bits - _GUIDE_BITS)
+        kernels.in_threads(
+            len(rows), lambda _, part: kernels.table(rows[part], words[part], last, guide, shift, reports[part])
+        )
 
     @cached_property
     def _tables(self) -> tuple[Any, NDArray[np.uint32]]:

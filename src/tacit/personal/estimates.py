@@ -103,7 +103,9 @@ class PersonalTally:
             raise ValueError("A personal tally needs ascending priors, each with at least one report.")
         if (priors[index, sent] == 0).any():
             raise ValueError("A personal tally cannot hold a report of a value that is impossible for its prior.")
-        return cls(plan.hash, priors, counts, int(data["refused"]))
+        if type(data["refused"]) is not int or data["refused"] < 0:
+            raise ValueError("The field 'refused' of a tally must be an integer from 0.")
+        return cls(plan.hash, priors, counts, data["refused"])
 
 
 def estimate(

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 #: What a design is best for: the estimate that uses the prior, or the one that does not.
 Aim = Literal["mmse", "unbiased"]
+#: How a search can have ended. "feasible" claims nothing but its bound; "arcs only" and "stalled" went no further.
+STATUSES = ("optimal", "within gap", "feasible", "time limit", "stalled", "interrupted", "arcs only")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,8 +101,9 @@ class Certificate:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Certificate:
-        """The inverse of `to_dict`; the names of version 0.1 are read too."""
+        """The inverse of `to_dict`; the names of version 0.1 are read too. Refuses what no certificate says."""
         data = _renamed(data)
+        _check(data)
         duals, variance = data.get("duals"), data.get("unbiased_variance")
         return cls(
             aim=data["aim"],
@@ -115,6 +119,33 @@ class Certificate:
             ldp_mse=data.get("ldp_mse"),
             ldp_unbiased_variance=data.get("ldp_unbiased_variance"),
         )
+
+
+def _check(data: Mapping[str, Any]) -> None:
+    """Raise `ValueError` where a field is of another kind than `to_dict` writes."""
+    optional = {"unbiased_variance", "ldp_mse", "ldp_unbiased_variance"}
+    needed = {"mse", "mse_lower_bound", "unbiased_variance_lower_bound", "prior_variance"}
+    for name in sorted(needed | optional):
+        number: Any = data.get(name) if name in optional else data[name]
+        absent = name in optional and number is None
+        if not absent and not (is_number(number) and number >= 0):
+            raise ValueError(f"The field {name!r} of a certificate must be a number from 0.")
+    if data["aim"] not in get_args(Aim) or data["status"] not in STATUSES or not isinstance(data["method"], str):
+        raise ValueError("A certificate needs an aim and a status that are known, and a method that is a text.")
+    duals, notes = data.get("duals"), data.get("notes", ())
+    if not isinstance(notes, list | tuple) or not all(isinstance(note, str) for note in notes):
+        raise ValueError("The notes of a certificate must be a list of texts.")
+    if duals is not None and not (isinstance(duals, list) and all(map(is_number, duals))):
+        raise ValueError("The duals of a certificate must be a list of finite numbers, or null.")
+
+
+def is_number(number: Any) -> bool:
+    """Whether it is a number that a float can hold: no boolean, no text, finite.
+
+    >>> is_number(1), is_number(True), is_number(math.nan), is_number(10**400)
+    (True, False, False, False)
+    """
+    return type(number) in (int, float) and -sys.float_info.max <= number <= sys.float_info.max
 
 
 def _finite(number: float | None) -> float | None:

@@ -19,9 +19,9 @@ from typing import Any, Literal, get_args
 
 from tacit.exact import Number, budget, exact_integers, exact_ratio
 from tacit.mechanism import KINDS, Audit, Mechanism, Notion, SetLevel, mse, unbiased_variance
-from tacit.plan.certificate import Certificate
+from tacit.plan.certificate import Certificate, is_number
 from tacit.plan.saving import write_text
-from tacit.prior import Ball, Prior, PriorSet, Value, read_set
+from tacit.prior import Ball, Prior, PriorSet, Value, has_unseen, read_set
 from tacit.task import Histogram, Sum, Survey, Task, WeightedSum, prior_variance
 
 FORMAT = 1
@@ -127,11 +127,15 @@ class Group:
         LDP's errors stay as the planner stated them: `tacit audit` looks for them again.
         """
         for name, level in levels.items():
+            if level is not None and not is_number(level):
+                raise PlanError(f"The {name} level of group {self.name!r} must be a number or null.")
             if level is not None and level < self.levels.get(name, math.inf) * (1 - _TOLERANCE):
                 raise PlanError(f"This plan understates the {name} level of group {self.name!r}: {level}.")
         stated = self.certificate
         if stated is None:
             return
+        if stated.duals is not None and len(stated.duals) > len(self.prior.support) + 1:
+            raise PlanError(f"The certificate of group {self.name!r} has more duals than there are possible values.")
         found = {"prior_variance": prior_variance(self.prior, task), "mse": mse(self.mechanism, self.prior, task)}
         if stated.unbiased_variance != math.inf:
             found["unbiased_variance"] = unbiased_variance(self.mechanism, self.prior, task)
@@ -143,6 +147,8 @@ class Group:
                 raise PlanError(
                     f"The certificate of group {self.name!r} states {name} = {claim}; its mechanism has {number:.9g}."
                 )
+        if stated.aimed_lower_bound > stated.aimed * (1 + _TOLERANCE) + 1e-12 * stated.prior_variance:
+            raise PlanError(f"The certificate of group {self.name!r} states a bound above what its mechanism reaches.")
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON: the contract in integers and strings, then what is derived from it."""
@@ -203,6 +209,8 @@ class Plan:
             raise PlanError("A plan needs one unnamed group, or several groups with different names.")
         if any(group.prior.values != self.values for group in self.groups):
             raise PlanError("All groups of a plan must have the same values, in the same order.")
+        if any(isinstance(name, str) and has_unseen(name) for name in (*names, *self.values)):
+            raise PlanError("Names of values and groups must not hold control characters or marks of direction.")
         if self.between and not self._is_range():
             raise PlanError("Answers between the values need a sum over at least two numbers in ascending order.")
         if self.between and not all(all(group.prior.weights) for group in self.groups):
@@ -313,12 +321,17 @@ class Plan:
 def read_json(path: str | Path) -> dict[str, Any]:
     """The JSON object in a plan file."""
     try:
-        data = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
+        data = json.loads(Path(path).read_text(encoding="utf-8"), parse_constant=_no_json)
+    except (PlanError, json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise PlanError(f"{path} is not JSON: {error}.") from error
     if not isinstance(data, dict):
         raise PlanError(f"{path} is not a plan.")
     return data
+
+
+def _no_json(constant: str) -> None:
+    # NaN and Infinity, which Python would take and nobody else.
+    raise PlanError(f"{constant} is no number of JSON")
 
 
 def contract_hash(data: Mapping[str, Any]) -> str:
@@ -356,6 +369,8 @@ def task_from_dict(data: Mapping[str, Any], values: Sequence[Value]) -> Task:
 
 def value_from_text(text: str) -> Value:
     """A numeric value as it was written."""
+    if len(text) > 1000:
+        raise PlanError("A number of a plan has at most 1000 digits.")
     try:
         return int(text)
     except ValueError:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -137,6 +138,25 @@ class Prior:
         except (KeyError, TypeError):
             raise KeyError(f"Not a value of this prior's {len(self)}-value domain.") from None
 
+    def value_of(self, text: str) -> Value:
+        """The value that a text stands for: a name as it is written, a number in whichever way it is written.
+
+        >>> Prior.of({1: 1, 2.5: 1}).value_of("2.50"), Prior.of({"01": 1, "1": 1}).value_of("01")
+        (2.5, '01')
+        """
+        meant: list[Value] = [text, clean_name(text)]
+        if self.is_numeric:
+            try:
+                exact = rational(meant.pop())
+                meant = [float(exact), *([int(exact)] if exact.denominator == 1 else [])]
+            except (ValueError, OverflowError):
+                meant = []
+        for value in meant:
+            if value in self._positions:
+                return self.values[self._positions[value]]
+        known = ", ".join(map(str, self.values[:8]))
+        raise ValueError(f"The value {text!r} is not one of the prior's. It has: {known[:200]}.")
+
     def probability(self, value: Value) -> Fraction:
         """P(value), exactly."""
         return Fraction(self.weights[self.position(value)], self.total)
@@ -169,6 +189,28 @@ class Prior:
         return f"Prior({{{shown}{', …' if len(self) > 6 else ''}}})"
 
 
+def clean_name(text: str) -> str:
+    """Without blanks around it, and letters in one form (NFC), so that the same name is the same text.
+
+    >>> clean_name(" cafe\u0301 ") == "café"
+    True
+    """
+    return unicodedata.normalize("NFC", text.strip())
+
+
+#: What cannot be seen in a name but changes it: control characters, and marks that turn the direction of reading.
+_UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+
+
+def has_unseen(name: str) -> bool:
+    """Whether a name holds what nobody sees in it: a control character or a mark that turns the direction.
+
+    >>> has_unseen("no"), has_unseen("no\u202e")
+    (False, True)
+    """
+    return _UNSEEN.search(name) is not None
+
+
 def _plain(value: Any) -> Value:
     """A str, int or float; numpy scalars become Python's."""
     plain = value.item() if isinstance(value, np.generic) else value
@@ -176,8 +218,10 @@ def _plain(value: Any) -> Value:
         plain = int(plain)
     if not isinstance(plain, str | int | float):
         raise TypeError(f"A value must be a string or a number. Got {type(value).__name__} instead.")
-    if isinstance(plain, float) and not math.isfinite(plain):
-        raise ValueError(f"A value must be finite. Got {plain} instead.")
+    if isinstance(plain, float):
+        if not math.isfinite(plain):
+            raise ValueError(f"A value must be finite. Got {plain} instead.")
+        return plain + 0.0  # −0 is 0.
     return plain
 
 

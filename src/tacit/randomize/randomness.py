@@ -7,6 +7,7 @@ itself and exists for simulation; nothing in the library chooses it unless it is
 from __future__ import annotations
 
 import os
+import threading
 from typing import Any
 
 import numpy as np
@@ -20,8 +21,9 @@ Words = NDArray[Any]
 _BYTES_PER_KEY = 2**36
 
 
-class SecureWords:
-    """The ChaCha20 keystream under a fresh key from the operating system; a forked process takes a key of its own.
+class SecureWords(threading.local):
+    """The ChaCha20 keystream under a fresh key from the operating system; every thread has a stream of its own, and a
+    forked process takes new keys.
 
     >>> words = SecureWords().draw(1000, 32)
     >>> words.dtype, len(set(words.tolist())) > 990

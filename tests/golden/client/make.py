@@ -86,9 +86,9 @@ def _histogram() -> Plan:
         "a 'quoted' name",
         "both ' and \"",
         "naïve 😀",
-        "tab\tand\nline",
+        "line\u2029and paragraph",
         "back\\slash",
-        "\x7f\u200b\u2028",
+        "\u200b\u2028",
         "",
         "Ω",
         " x",
@@ -454,6 +454,15 @@ GROUP, TABLE = ("groups", 0), ("groups", 0, "mechanism")
 #: One in ten believed to say yes become one in 37.
 LOWERING = {"kind": "table", "denominator": "8", "labels": [1, 1], "rows": [["1", "7"], ["4", "4"]]}
 MALFORMED: list[tuple[str, tuple[Any, ...], Any, str]] = [
+    *(
+        (f"a rational written {text}", (*GROUP, "weight"), text, "rational")
+        for text in ("01", "1/1", "-0", "0/3", "2/4")
+    ),
+    *((f"a budget written {text}", (*GROUP, "epsilon"), text, "rational") for text in ("01", "1/1", "+1", "1.0", " 1")),
+    ("weights with a common divisor", (*GROUP, "prior"), ["2", "18"], "divisor"),
+    ("a value with a control character", ("domain", "values"), ["yes\0", "no"], "control characters"),
+    ("a value with a mark of direction", ("domain", "values"), ["yes", "\u202eno"], "control characters"),
+    ("a group with a mark of direction", (*GROUP, "group"), "\u2066a", "control characters"),
     ("another format", ("tacit_plan",), 2, "format"),
     ("no groups", ("groups",), [], "groups"),
     ("groups of another type", ("groups",), {"a": 1}, "groups"),
@@ -537,6 +546,11 @@ MALFORMED_SETS: list[tuple[str, tuple[Any, ...], Any, str]] = [
     ("a set beside a promise about odds", (*GROUP, "notion"), "ldp", "notion"),
 ]
 MALFORMED_RANGES: list[tuple[str, tuple[Any, ...], Any, str]] = [
+    *(
+        (f"a number written {text}", ("domain", "values"), [text, "20", "45", "100"], "number")
+        for text in ("00", "-0", "-0.0", "0.50", "1e0", "1e-5", "0.00001", "+1", ".5", "1_0")
+    ),
+    ("a number twice", ("domain", "values"), ["0", "20", "20.0", "100"], "different"),
     ("between descending values", ("domain", "values"), ["100", "45", "20", "0"], "between"),
     ("between values out of order", ("domain", "values"), ["0", "45", "20", "100"], "between"),
     ("between for a histogram", ("task",), {"kind": "histogram"}, "between"),

@@ -13,6 +13,8 @@ over all feasible lifts v, whatever μ is. The inner maximum of a convex functio
     boxes in t         the same with several columns in the task; centre value plus the sum of half-widths squared
     chord relaxation   separable gains: each square replaced by its chord, a fractional knapsack
 
+Where a value is less likely than TINY, floats cannot tell which vertices its share allows, and `cheap_bound` serves.
+
 All results are rounded up by a few units in the last place of the largest term.
 """
 
@@ -28,6 +30,8 @@ from tacit.designs.program.grids import PartGrid, marginal_prices, pattern_bound
 from tacit.designs.program.lifts import Array, LiftSet
 
 ENUMERATION_LIMIT = 14
+#: Below this probability a value's share of Σ P v = 1 drowns in the rounding of the others'.
+TINY = 1e-9
 _NODES = 4096
 _CELLS = 20_000
 
@@ -43,6 +47,8 @@ def gain_dual_bound(prior: Array, gain: Gain, lift_set: LiftSet, duals: Array) -
     """As `dual_bound`, for a gain that is already at hand."""
     if lift_set.trivial or len(prior) == 1:
         return 0.0
+    if prior.min() < TINY:
+        return cheap_bound(prior, gain, lift_set)
     # A multiple of the prior moves between the two terms unchanged; the smallest duals round best.
     duals = duals - prior * (duals @ prior) / (prior @ prior)
     if len(prior) <= ENUMERATION_LIMIT:
@@ -79,6 +85,28 @@ def cheap_bound(prior: Array, gain: Gain, lift_set: LiftSet) -> float:
     ends -= np.concatenate([gain.factor.sum(axis=0), -gain.factor.sum(axis=0)])
     r = gain.factor.shape[1]
     return float(ends[:r] @ ends[r:] * (1 + 1e-13))
+
+
+def cheap_variance_bound(prior: Array, g: Array, lift_set: LiftSet) -> float:
+    """A bound of the unbiased variance that needs no search, for one column and for a diagonal task; else 0.
+
+    An estimate r is unbiased for every truth iff E[r v(x)] = g(x) for every x, so Cov(r, Σ w v) = Σ w (g − E g) for all
+    weights w and, by Cauchy and Schwarz, Var r ≥ (Σ w (g − E g))² / Var(Σ w v). With w = P (g − E g) the divisor is a
+    gain; with the unit vector of x it is Var v(x) ≤ (high − 1)(1 − low).
+    """
+    if lift_set.trivial or len(prior) == 1:
+        return 0.0
+    low, high = lift_set.limits(prior)
+    # Differences of nearly equal numbers where P is nearly 1, so rounded up by what they may have lost.
+    most = (high - 1 + 1e-15 * high) * (1 - low + 1e-15)
+    if g.shape[1] == 1:
+        off = g[:, 0] - prior @ g[:, 0]
+        spread, gain = float(prior @ off**2), cheap_bound(prior, Gain.of(prior, g), lift_set)
+        together = spread * (spread / gain) if gain > 0 else 0.0
+        return float(max(together, (off**2 / most).max()) * (1 - 1e-13))
+    if g.shape[0] != g.shape[1] or np.count_nonzero(g - np.diag(np.diag(g))):
+        return 0.0
+    return float(((np.diag(g) * (1 - prior)) ** 2 / most).sum() * (1 - 1e-13))
 
 
 def _linear_max(prior: Array, lift_set: LiftSet, slopes: Array) -> Array:

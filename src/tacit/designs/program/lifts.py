@@ -50,6 +50,10 @@ class LiftSet:
         """Local differential privacy; the box is implied by the ratio."""
         return cls.lip(epsilon, epsilon)
 
+    def tightened(self, share: float) -> LiftSet:
+        """The same promise with every level times `share`, at most 1."""
+        return LiftSet(self.lower**share, self.upper**share, self.ratio**share)
+
     @property
     def trivial(self) -> bool:
         """Whether the constant report (v = 1) is the only feasible one."""

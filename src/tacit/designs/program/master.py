@@ -17,12 +17,15 @@ from tacit.designs.program.lifts import Array
 _PRIMAL = 4
 
 
-class SolverError(RuntimeError):
+class SolverError(ArithmeticError):
     """No linear-programming solver returned an optimum."""
 
 
-class TimeLimitError(RuntimeError):
+class TimeLimitError(ArithmeticError):
     """The time limit ended a solve."""
+
+    def __str__(self) -> str:
+        return "the time limit ended the search before it had a channel"
 
 
 class GrowingProgram:
@@ -59,6 +62,9 @@ class GrowingProgram:
 
     def add(self, columns: Array, gains: Array) -> None:
         """Add columns, a row of `columns` each, with gains of order one: the solver's tolerances are absolute."""
+        if not (np.isfinite(columns).all() and np.isfinite(gains).all()):
+            # Given these, solvers run on beyond their time limit.
+            raise SolverError("a column of the linear program is not finite")
         self._columns, self._gains = np.concatenate([self._columns, columns]), np.concatenate([self._gains, gains])
         if self._highs is not None and len(columns):
             k, (of, places) = len(columns), np.nonzero(columns)

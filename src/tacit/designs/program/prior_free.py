@@ -23,18 +23,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import inf
+from operator import itemgetter
 from time import perf_counter
 
 import numpy as np
 
-from tacit.designs.program.bounds import gain_dual_bound
+from tacit.designs.program.bounds import TINY, cheap_variance_bound, gain_dual_bound
 from tacit.designs.program.columns import arc_design, climb, packed_sets, starting_orders
-from tacit.designs.program.gain import Gain
+from tacit.designs.program.gain import Gain, equal_rows
 from tacit.designs.program.lifts import Array, LiftSet, all_vertices, best_lifts
 from tacit.designs.program.master import polished
 from tacit.designs.program.solver import LiftDesign, solve
 from tacit.mechanism.information import Information
 
+#: Proofs and designs are compared by what stands first in them.
+first = itemgetter(0)
 _POOL_LIMIT = 12
 _NEWTON_LIMIT = 200
 
@@ -102,7 +105,8 @@ def solve_prior_free(
         )
     rng = np.random.default_rng(0)
     lifts, weights = _start(prior, lift_set, rng)
-    n_start, iterations, status = len(weights), 0, "arcs only"
+    start, iterations, status, recentred = weights, 0, "arcs only", False
+    seen, lasting = set[bytes](), set(keys(lifts))
     pool = all_vertices(prior, lift_set) if len(prior) <= _POOL_LIMIT else None
     best = (prior_free_variance(prior, g, lifts, weights), lifts, weights)
     bound, duals = _separable_bound(prior, g, lift_set, lifts, weights, time_limit / 6), np.zeros(len(prior))
@@ -110,8 +114,7 @@ def solve_prior_free(
         while len(prior) <= _NEWTON_LIMIT:
             iterations += 1
             weights, mu = _weights(lifts, weights, g, gap)
-            trimmed = polished(lifts, np.where(weights > _trim(weights), weights, 0.0))
-            best = min(best, (prior_free_variance(prior, g, *trimmed), *trimmed), key=lambda design: design[0])
+            best = min(best, _trimmed(prior, g, lifts, weights, gap), key=first)
             gain, shifted, proved = _certificate(prior, g, lift_set, lifts, weights, mu)
             if proved > bound:
                 bound, duals = proved, shifted
@@ -119,12 +122,25 @@ def solve_prior_free(
                 progress(best[0], bound)
             found = _columns(prior, gain, lift_set, shifted, lifts, pool, rng)
             late = perf_counter() - started > time_limit * 2 / 3
-            if best[0] - bound <= gap * best[0] or late or not len(found):
+            if best[0] - bound > gap * best[0] and not (late or len(found)):
+                # The weights are as good as they get but μ is not: the best μ for this F is a linear program.
+                better = _searched(prior, g, lift_set, lifts, weights, time_limit / 6)
+                bound, duals = max((bound, duals), better, key=first)
+            if best[0] - bound <= gap * best[0] or late or (recentred and not len(found)):
                 bound = max(bound, _separable_bound(prior, g, lift_set, *best[1:], time_limit / 6))
                 status = "within gap" if best[0] - bound <= gap * best[0] else "time limit" if late else "stalled"
                 break
-            # The first columns span everything; without them J may become singular before the end.
-            keep = (weights > _trim(weights)) | (np.arange(len(weights)) < n_start)
+            if not len(found):
+                # Newton's method may rest at an edge where J is singular at the optimum: once more, from the middle.
+                weights, recentred = weights / 2, True
+                weights[: len(start)] += start / 2
+                continue
+            # The first columns span everything; without them J may become singular before the end. A column that was
+            # dropped and comes back stays for good, so that no two sets of columns alternate.
+            again = set(keys(found))
+            lasting |= again & seen
+            seen |= again
+            keep = (weights > _trim(weights)) | [one in lasting for one in keys(lifts)]
             lifts = np.concatenate([lifts[keep], found])
             weights = np.concatenate([weights[keep], np.full(len(found), 1e-3 / len(found))])
     except KeyboardInterrupt:
@@ -149,12 +165,14 @@ def proven_variance(prior: Array, g: Array, lift_set: LiftSet, lifts: Array, wei
 
     For every matrix F, tr(gᵀ J⁻¹ g) ≥ 2 tr(Fᵀ g) - Σ_y λ_y |Fᵀ v_y|², and the sum is at most
     Σ μ + max_v (|Fᵀ v|² - μ · v). Two choices of F are tried: J⁻¹ g of the given channel, and, where g is
-    diagonal, Fᵀ v = a (v - 1) with a = g (1 - P) / Var v.
+    diagonal, Fᵀ v = a (v - 1) with a = g (1 - P) / Var v. Values that g does not tell apart are taken together:
+    averaging over them keeps every lift in the set.
     """
-    g = np.asarray(g, dtype=float).reshape(len(prior), -1)
-    moment = (lifts * weights[:, None]).T @ lifts
-    # Any F proves something, so a singular J may be inverted where it can be.
-    factor = np.linalg.pinv(moment, rcond=1e-10, hermitian=True) @ g
+    prior, g, lifts, duals = _told_apart(prior, np.asarray(g, dtype=float).reshape(len(prior), -1), lifts, duals)
+    cheap = cheap_variance_bound(prior, g, lift_set)
+    if prior.min() < TINY:
+        return cheap
+    factor = _factor(g, lifts, weights)
     total = factor.sum(axis=0)
     left, scale, _ = np.linalg.svd(factor, full_matrices=False)
     most = gain_dual_bound(prior, Gain(left * scale), lift_set, duals) + float(total @ total)
@@ -163,7 +181,25 @@ def proven_variance(prior: Array, g: Array, lift_set: LiftSet, lifts: Array, wei
     if scales is not None:
         most = gain_dual_bound(prior, Gain(np.empty((len(prior), 0)), scales**2), lift_set, duals)
         bound = max(bound, float(2 * (scales * np.diag(g)) @ (1 - prior) - most))
-    return max(bound, 0.0)
+    return max(bound, cheap)
+
+
+def _factor(g: Array, lifts: Array, weights: Array) -> Array:
+    """F = J⁻¹ g. Any F proves something, so a singular J may be inverted where it can be."""
+    moment = (lifts * weights[:, None]).T @ lifts
+    return np.asarray(np.linalg.pinv(moment, rcond=1e-10, hermitian=True) @ g)
+
+
+def _told_apart(prior: Array, g: Array, lifts: Array, duals: Array) -> tuple[Array, Array, Array, Array]:
+    """The same problem with the values of each different row of g as one."""
+    group = equal_rows(g)
+    if len(group) == group.max() + 1:
+        return prior, g, lifts, duals
+    member = (group[:, None] == np.arange(group.max() + 1)).astype(float)
+    mass = prior @ member
+    rows = np.zeros((member.shape[1], g.shape[1]))
+    rows[group] = g
+    return mass, rows, (lifts * prior) @ member / mass, duals @ member
 
 
 def spread_weights(prior: Array, g: Array, lifts: Array, weights: Array) -> Array | None:
@@ -174,16 +210,21 @@ def spread_weights(prior: Array, g: Array, lifts: Array, weights: Array) -> Arra
 
 
 def proving_duals(
-    prior: Array, g: Array, lift_set: LiftSet, lifts: Array, weights: Array, duals: Array
+    prior: Array, g: Array, lift_set: LiftSet, lifts: Array, weights: Array, duals: Array, gap: float = 1e-3
 ) -> tuple[float, Array]:
     """The best proven variance for a finished channel, and the duals that prove it."""
     g = np.asarray(g, dtype=float).reshape(len(prior), -1)
     proofs = [(proven_variance(prior, g, lift_set, lifts, weights, duals), duals)]
     scales = spread_weights(prior, g, lifts, weights)
-    if scales is not None:
+    if scales is not None and prior.min() >= TINY:
         other = solve(prior, np.diag(scales / prior), lift_set, gap=1e-4, time_limit=10.0).duals
         proofs.append((proven_variance(prior, g, lift_set, lifts, weights, other), other))
-    return max(proofs, key=lambda proof: proof[0])
+    reached = prior_free_variance(prior, g, lifts, weights)
+    if prior.min() >= TINY and reached - max(proofs, key=first)[0] > gap * reached:
+        # Duals of the search are for its own F; those for the finished channel's are a linear program.
+        other = solve(prior, _factor(g, lifts, weights) / prior[:, None], lift_set, gap=1e-6, time_limit=5.0).duals
+        proofs.append((proven_variance(prior, g, lift_set, lifts, weights, other), other))
+    return max(proofs, key=first)
 
 
 def _start(prior: Array, lift_set: LiftSet, rng: np.random.Generator) -> tuple[Array, Array]:
@@ -197,6 +238,16 @@ def _start(prior: Array, lift_set: LiftSet, rng: np.random.Generator) -> tuple[A
 def _trim(weights: Array) -> float:
     """Weights below this are the barrier's, not the design's."""
     return 1e-2 / len(weights)
+
+
+def _trimmed(prior: Array, g: Array, lifts: Array, weights: Array, gap: float) -> tuple[float, Array, Array]:
+    """The channel without the barrier's reports; where rare reports carry the design, with all but the rarest."""
+    designs = []
+    for share in (1.0, 1e-3, 1e-6):
+        kept = polished(lifts, np.where(weights > share * _trim(weights), weights, 0.0))
+        designs.append((prior_free_variance(prior, g, *kept), *kept))
+    least = min(variance for variance, _, _ in designs)
+    return next(design for design in designs if design[0] <= least * (1 + gap / 4))
 
 
 def _separable_bound(
@@ -222,6 +273,21 @@ def _certificate(
     gain = Gain(left * scale)
     most = gain_dual_bound(prior, gain, lift_set, duals) + constant
     return gain, duals, float(2 * (factor * g).sum() - most - ((prior @ g) ** 2).sum())
+
+
+def _searched(
+    prior: Array, g: Array, lift_set: LiftSet, lifts: Array, weights: Array, time_limit: float
+) -> tuple[float, Array]:
+    """The variance that F = J⁻¹ g proves with the best duals there are, and these."""
+    factor = np.linalg.solve((lifts * weights[:, None]).T @ lifts, g)
+    most = solve(prior, factor / prior[:, None], lift_set, gap=1e-6, time_limit=time_limit)
+    constant = float((factor.sum(axis=0) ** 2).sum())
+    return float(2 * (factor * g).sum() - most.gain_bound - constant - ((prior @ g) ** 2).sum()), most.duals
+
+
+def keys(lifts: Array) -> list[bytes]:
+    """What equal lifts have in common, rounding aside, for each row."""
+    return [row.tobytes() for row in np.round(lifts, 10) + 0.0]
 
 
 def _weights(lifts: Array, weights: Array, g: Array, gap: float) -> tuple[Array, Array]:

@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from tacit.designs.program.gain import equal_rows
 from tacit.designs.program.lifts import Array
 from tacit.designs.program.master import Master, polished
-from tacit.designs.program.prior_free import _trim, _weights, prior_free_variance
+from tacit.designs.program.prior_free import _trim, _trimmed, _weights, keys, prior_free_variance
 from tacit.designs.program.robust_climb import Climber
 from tacit.designs.program.robust_lifts import RobustLifts
 from tacit.prior.sets import PriorSet
@@ -320,7 +320,7 @@ class _Search:
             weights, mu = _weights(lifts, weights, self.g, self.gap)
             self.iterations += 1
             used = weights > _trim(weights)
-            self.offer(lifts, np.where(used, weights, 0.0))
+            self.offer(*_trimmed(self.polytope.prior, self.g, lifts, weights, self.gap)[1:])
             factor = np.asarray(np.linalg.solve((lifts * weights[:, None]).T @ lifts, self.g), dtype=np.float64)
             level = float(np.abs(((lifts @ factor) ** 2).sum(axis=1) - lifts @ mu).min()) + 1e-9 * abs(self.best)
             known = keys(lifts)
@@ -346,11 +346,6 @@ class _Search:
             keep = used | [one in lasting for one in known]
             lifts = np.concatenate([lifts[keep], new])
             weights = np.concatenate([weights[keep], np.full(len(new), 1e-3 / len(new))])
-
-
-def keys(lifts: Array) -> list[bytes]:
-    """What equal lifts have in common, rounding aside, for each row."""
-    return [row.tobytes() for row in np.round(lifts, 10) + 0.0]
 
 
 def largest(worth: Array, count: int) -> NDArray[np.intp]:

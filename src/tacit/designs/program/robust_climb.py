@@ -12,6 +12,9 @@ from tacit.designs.program.lifts import Array, LiftSet
 from tacit.designs.program.master import SolverError
 from tacit.designs.program.robust_lifts import RobustLifts
 
+#: One of these small programs takes no longer.
+_SECONDS_PER_SOLVE = 10.0
+
 
 class Climber:
     """A linear program over V(U), kept in memory: each call changes the slope and starts from the last basis.
@@ -29,6 +32,9 @@ class Climber:
         """max slope·v over V(U), and where."""
         n = len(self.prior)
         costs = np.concatenate([slope, [0.0, 0.0]])
+        if not np.isfinite(costs).all():
+            raise SolverError("a slope of the linear program is not finite")
+        self._model.setOptionValue("time_limit", self._model.getRunTime() + _SECONDS_PER_SOLVE)
         self._model.changeColsCost(n + 2, np.arange(n + 2, dtype=np.int32), costs)
         self._model.run()
         if self._model.modelStatusToString(self._model.getModelStatus()) != "Optimal":

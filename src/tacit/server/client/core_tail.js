@@ -236,7 +236,7 @@ export class CoreTail {
 function readState(data, where, size) {
   const [weight, covered, parts] = list(data, where, 3);
   const hex = text(covered, `${where}[1]`);
-  const fits = /^[0-9a-f]+$/.test(hex) && hex.length <= Math.max(1, Math.ceil(size / 4));
+  const fits = /^(0|[1-9a-f][0-9a-f]*)$/.test(hex) && hex.length <= Math.max(1, Math.ceil(size / 4));
   expect(fits && BigInt(`0x${hex}`) < 1n << BigInt(size), `${where}[1]`, `a hexadecimal number of ${size} bits`);
   const bits = BigInt(`0x${hex}`).toString(2).padStart(size, "0");
   const whole = BigInt(COVERAGE_UNIT);

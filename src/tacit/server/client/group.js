@@ -7,7 +7,7 @@ import { readMechanism } from "./mechanism.js";
 import { Prior } from "./prior.js";
 import { readSet } from "./prior_set.js";
 import { quoted } from "./promise.js";
-import { expect, object, oneOf, onlyFields, rational, text } from "./read.js";
+import { expect, object, oneOf, onlyFields, rational, name as readName } from "./read.js";
 
 /** @typedef {import("./exact.js").Fraction} Fraction */
 /** @typedef {import("./levels.js").Notion} Notion */
@@ -38,7 +38,7 @@ const FIELDS = ["group", "epsilon", "notion", "ldp_cap", "prior", "prior_set", "
  */
 export function readGroup(data, where, size, spend) {
   const group = object(data, where);
-  const name = group.group === null ? null : text(group.group, `${where}.group`);
+  const name = group.group === null ? null : readName(group.group, `${where}.group`);
   onlyFields(group, where, FIELDS);
   const epsilon = readBudget(group.epsilon, `${where}.epsilon`);
   const ldpCap = "ldp_cap" in group ? readBudget(group.ldp_cap, `${where}.ldp_cap`) : null;

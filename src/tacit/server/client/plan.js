@@ -5,7 +5,7 @@ import { check, describe, readGroup } from "./group.js";
 import { contractText, sha256 } from "./hash.js";
 import { percent, quoted, sentence, setSentence } from "./promise.js";
 import { Randomizer, neighbours, rounded } from "./randomizer.js";
-import { demand, each, expect, integer, meter, object, oneOf, onlyFields, text } from "./read.js";
+import { demand, each, expect, integer, meter, name, number, object, oneOf, onlyFields, text } from "./read.js";
 import { secureWords } from "./words.js";
 
 /** @typedef {import("./group.js").Group} Group */
@@ -52,9 +52,10 @@ export class Plan {
     expect(typeof domain.numeric === "boolean", "domain.numeric", "true or false");
     this.numeric = domain.numeric;
     /** @type {readonly string[]} */
-    this.values = Object.freeze(each(domain.values, "domain.values", this.numeric ? number : text));
+    this.values = Object.freeze(each(domain.values, "domain.values", this.numeric ? number : name));
     this.#positions = new Map(this.values.map((value, x) => [value, x]));
-    expect(this.#positions.size === this.values.length, "domain.values", "all different");
+    const different = new Set(this.values.map((value) => identity(value, this.numeric)));
+    expect(different.size === this.values.length, "domain.values", "all different");
     this.task = readTask(data.task, this);
     expect(!("between" in domain) || domain.between === true, "domain.between", "true, or left out");
     this.between = "between" in domain;
@@ -218,11 +219,10 @@ function parse(json) {
   }
 }
 
-/** The text of a number. @param {unknown} data @param {string} where */
-function number(data, where) {
-  const digits = text(data, where);
-  expect(NUMBER.test(digits), where, "a number in a string");
-  return digits;
+/** What equal values have in common: 1 and 1.0 are the same number. @param {string} value @param {boolean} numeric */
+function identity(value, numeric) {
+  if (!numeric || !/[.e]/.test(value)) return value;
+  return Number.isInteger(Number(value)) ? String(BigInt(Number(value))) : value;
 }
 
 /** The values as numbers that answers may lie between. @param {Pick<Plan, "values" | "numeric" | "task">} domain */

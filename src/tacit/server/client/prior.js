@@ -1,6 +1,6 @@
 /** What is believed before anybody answers: integer weights, probability = weight / total. */
 
-import { fraction, order, sum } from "./exact.js";
+import { fraction, gcd, order, sum } from "./exact.js";
 import { bigInteger, each, expect } from "./read.js";
 
 /** A prior, read from a plan. */
@@ -11,6 +11,7 @@ export class Prior {
     this.total = sum(this.weights);
     expect(this.weights.length === size, where, `one weight for each of the ${size} values`);
     expect(this.total > 0n, where, "a list with a positive weight");
+    expect(gcd(this.weights) === 1n, where, "weights without a common divisor");
     /** Positions of the values that a promise about belief can speak of. */
     this.support = [...this.weights.keys()].filter((x) => this.weights[x] > 0n);
     /** Positions of the others. */

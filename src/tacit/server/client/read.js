@@ -5,10 +5,14 @@
  */
 
 import { PlanError } from "./errors.js";
-import { fraction } from "./exact.js";
+import { fraction, gcd } from "./exact.js";
 
 /** Integers longer than this many digits are refused: Tacit writes at most 2^256 and sums of priors. */
 const MAX_DIGITS = 1000;
+const INTEGER = /^(0|-?[1-9][0-9]*)$/;
+const RATIONAL = /^(0|-?[1-9][0-9]{0,999}(\/([2-9]|[1-9][0-9]{1,999}))?)$/;
+// eslint-disable-next-line no-control-regex
+const UNSEEN = /[\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/;
 /** A plan with more integers than this is refused: auditing it would take a phone minutes. */
 const MAX_INTEGERS = 2 ** 21;
 
@@ -102,12 +106,50 @@ export function bigInteger(data, where) {
   return BigInt(data);
 }
 
-/** A rational such as 3 or -1/4, written as a string. @param {unknown} data @param {string} where */
+/** A rational such as 3 or -1/4, in lowest terms, written as a string. @param {unknown} data @param {string} where */
 export function rational(data, where) {
-  const fits = typeof data === "string" && data.length <= MAX_DIGITS && /^-?[0-9]+(\/[1-9][0-9]*)?$/.test(data);
+  const fits = typeof data === "string" && RATIONAL.test(data);
   expect(fits, where, "a rational in a string, such as 1/2");
-  const [n, d = "1"] = data.split("/");
-  return fraction(BigInt(n), BigInt(d));
+  const [n, d = 1n] = data.split("/").map(BigInt);
+  expect(d === 1n || gcd([n < 0n ? -n : n, d]) === 1n, where, "a rational in lowest terms");
+  return fraction(n, d);
+}
+
+/**
+ * A name: a string without what nobody sees in it, control characters and marks that turn the direction of reading.
+ *
+ * @param {unknown} data
+ * @param {string} where
+ */
+export function name(data, where) {
+  const told = text(data, where);
+  expect(!UNSEEN.test(told), where, "without control characters and marks of direction");
+  return told;
+}
+
+/**
+ * The text of a number, an integer or a float as Python writes it.
+ *
+ * @param {unknown} data
+ * @param {string} where
+ */
+export function number(data, where) {
+  const digits = text(data, where);
+  const fits = digits.length <= MAX_DIGITS && (INTEGER.test(digits) || digits === floatText(Number(digits)));
+  expect(fits, where, "a number in a string, as Python writes it");
+  return digits;
+}
+
+/** A float as Python writes it: 0.1, 1e-05, 1e+16. @param {number} x */
+function floatText(x) {
+  if (!Number.isFinite(x)) return "";
+  const [digits, power] = x.toExponential().split("e");
+  const exponent = Number(power);
+  if (exponent >= -4 && exponent < 16) {
+    const plain = String(x);
+    return plain.includes(".") ? plain : `${plain}.0`;
+  }
+  return `${digits}e${exponent < 0 ? "-" : "+"}${String(Math.abs(exponent)).padStart(2, "0")}`;
 }
 
 /**
