@@ -199,7 +199,7 @@ def test_the_csv_has_all_rows(client: Client):
 
 
 def test_the_csv_quotes_names(client: Client):
-    prior = Prior.of({'a,"b"': 1, " c ": 1, "d\ne": 2})
+    prior = Prior.of({'a,"b"': 1, " c ": 1, "d;e": 2})
     plan = Plan(
         Histogram(), (Group(name=None, prior=prior, epsilon=Fraction(1), mechanism=repaired_response(prior, 1)),)
     )
