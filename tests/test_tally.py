@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import copy
 import json
+from fractions import Fraction
 from itertools import pairwise
 
 import jsonschema
@@ -49,7 +50,39 @@ def test_json_round_trip(rows):
 
 def test_weights_are_summed_exactly():
     counts = Counts.of([0, 0, 1], weights=[0.5, 0.25, 1000.0], offsets=[1.0, 2.0, -3.0])
-    assert (counts.sums.astype(float) * 2**-20).tolist() == [[0.75, 1000.0], [0.3125, 1e6], [3.0, -3.0]]
+    assert (counts.sums.astype(float) * 2.0**-160).tolist() == [
+        [0.75, 1000.0],
+        [0.3125, 1e6],
+        [3.0, -3.0],
+        [0.5, 1000.0],
+    ]
+
+
+def test_weights_of_any_size_keep_all_their_digits():
+    """Weights of 1/N were zero in units of 2^-20, and so was every standard error."""
+    rng = np.random.default_rng(1)
+    weights = np.concatenate([rng.uniform(0, 1e-9, 500), rng.uniform(0, 1e6, 500), -rng.uniform(0, 1, 500)])
+    reports = rng.integers(0, 3, len(weights))
+    counts = Counts.of(reports, weights)
+    for report in range(3):
+        exact = sum(map(Fraction, weights[reports == report].tolist()))
+        assert Fraction(counts.sums[0][report], 2**160) == exact
+    assert counts.weighted()[2] == np.abs(weights).max()
+    halves = Counts.of(reports[:700], weights[:700]).merge(Counts.of(reports[700:], weights[700:]))
+    assert halves == counts
+    assert not np.rint(np.full(10, 4e-7) ** 2 / 2.0**-20).any()  # the named wrong answer
+
+
+def test_tallies_with_the_earlier_unit_of_weights_are_read():
+    old = {"reports": [0, 1], "counts": [2, 1], "weights": [str(3 << 20), str(1 << 19)],
+           "squared_weights": [str(5 << 20), str(1 << 18)], "offsets": ["0", str(-(2 << 20))]}  # fmt: skip
+    counts = Counts.from_dict(old)
+    weights, squares, largest = counts.weighted()
+    assert (weights.tolist(), squares.tolist()) == ([3.0, 0.5], [5.0, 0.25])
+    assert counts.weight_sums == (3.5, -2.0)
+    # Not known any more, but no weight was larger.
+    assert largest == pytest.approx(5**0.5)
+    assert Counts.from_dict(counts.to_dict()) == counts
 
 
 def test_another_plans_tally_is_refused():
@@ -158,7 +191,7 @@ WRONG = [
     ("everybody", ("groups", 0, "surprise"), 1),
     ("everybody", ("groups", 0, "counts"), "12"),
     ("everybody", ("groups", 0, "weights"), ["1", "1"]),
-    *(("weights", ("groups", 0, "weights", 0), wrong) for wrong in (1, "1.5", "1_0", "nan", "9" * 61)),
+    *(("weights", ("groups", 0, "weight_sums", 0), wrong) for wrong in (1, "1.5", "1_0", "nan", "9" * 101)),
     *(("coverage", ("groups", 0, "coverage", 0), wrong) for wrong in (-1, 0.5, "1", True, 2**63)),
     *(("coverage", ("groups", 0, "total"), wrong) for wrong in (-1, "3", None, 2**63)),
 ]

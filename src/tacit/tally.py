@@ -2,12 +2,13 @@
 
 Where nearly every report is different, a mechanism folds them instead: sums of coverage, an integer for each value.
 
-For weighted sums a tally also keeps, per report, the sums of the respondents' public weights, squared weights and
-offsets, in integer units of 2^-20, so that merging is exact in any order.
+Where respondents have public weights and offsets, a tally also keeps, per report, the sums of weights, squared weights
+and offsets and the largest weight, in integer units of 2^-160, so that merging is exact in any order.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,20 +21,24 @@ from tacit.mechanism import Mechanism
 from tacit.mechanism.shuffled_circle_reading import COVERAGE_UNIT
 from tacit.plan import Plan
 
-#: Weights, their squares and offsets are read to a multiple of this.
-UNIT = 2.0**-20
+#: Weights, their squares and offsets are read to a multiple of 2^-160; earlier tallies to one of 2^-20.
+UNIT_BITS, _OLD_UNIT_BITS = 160, 20
 #: Counts and their sums stay below this.
 LIMIT = 2**63
+#: So many numbers below 2^27 are added exactly as floats.
+_ROOM = 2**25
 #: The fields of a tally and of its groups, see files/tally.schema.json.
 _FIELDS = ("tacit_tally", "plan", "refused", "groups")
-_SUMS = ("weights", "squared_weights", "offsets")
+SUMS = ("weight_sums", "square_sums", "offset_sums", "largest_weights")
+_OLD_SUMS = ("weights", "squared_weights", "offsets")
 
 
 @dataclass(frozen=True, eq=False)
 class Counts:
     """One group's reports, ascending and without repetition, with how often each came.
 
-    `sums` has the rows Σ weight, Σ weight², Σ offset in units of 2^-20, or is None where nobody has a weight.
+    `sums` has the rows Σ weight, Σ weight², Σ offset and max |weight| in units of 2^-160, or is None where nobody has a
+    weight.
     """
 
     reports: Integers = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
@@ -51,8 +56,16 @@ class Counts:
         """Σ weight and Σ offset; where nobody has a weight, everybody's is 1 and the offset 0."""
         if self.sums is None:
             return float(self.total), 0.0
-        weights, _, offsets = self.sums.sum(axis=1).astype(np.float64) * UNIT
-        return float(weights), float(offsets)
+        weights, _, offsets = (math.ldexp(float(units), -UNIT_BITS) for units in self.sums[:3].sum(axis=1))
+        return weights, offsets
+
+    def weighted(self) -> tuple[Floats, Floats, float]:
+        """Σ weight and Σ weight² per report, and the largest weight; where nobody has one, the counts and 1."""
+        if self.sums is None:
+            often = self.counts.astype(np.float64)
+            return often, often, 1.0
+        floats = self.sums.astype(np.float64) * 2.0**-UNIT_BITS
+        return floats[0], floats[1], float(floats[3].max(initial=0.0))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Counts) and self.to_dict() == other.to_dict()
@@ -73,8 +86,11 @@ class Counts:
         weight = np.ones(len(array)) if weights is None else _finite(weights, len(array), "weights")
         offset = np.zeros(len(array)) if offsets is None else _finite(offsets, len(array), "offsets")
         columns = (weight, weight**2, offset)
-        sums = np.array([_exact_sums(column, inverse, len(unique)) for column in columns], dtype=object)
-        return cls(unique, counts.astype(np.int64), sums)
+        sums = [_exact_sums(column, inverse, len(unique)) for column in columns]
+        largest = np.zeros(len(unique))
+        np.maximum.at(largest, inverse, np.abs(weight))
+        sums.append(_exact_sums(largest, np.arange(len(unique)), len(unique)))
+        return cls(unique, counts.astype(np.int64), np.array(sums, dtype=object))
 
     @classmethod
     def of_repeated(cls, reports: Integers, times: Integers) -> Counts:
@@ -98,17 +114,19 @@ class Counts:
         parts = [part.sums for part in (self, other) if part.sums is not None]
         if not parts:
             return Counts(reports, counts)
-        sums = np.zeros((3, len(reports)), dtype=object)
-        holders = [part for part in (self, other) if part.sums is not None]
-        for part in holders:
-            sums[:, np.searchsorted(reports, part.reports)] += part.sums
+        sums = np.zeros((len(SUMS), len(reports)), dtype=object)
+        for part in (self, other):
+            if part.sums is not None:
+                at = np.searchsorted(reports, part.reports)
+                sums[:3, at] += part.sums[:3]
+                sums[3, at] = np.maximum(sums[3, at], part.sums[3])
         return Counts(reports, counts, sums)
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
         data: dict[str, Any] = {"reports": self.reports.tolist(), "counts": self.counts.tolist()}
         if self.sums is not None:
-            data |= {name: [str(unit) for unit in row] for name, row in zip(_SUMS, self.sums, strict=True)}
+            data |= {name: [str(unit) for unit in row] for name, row in zip(SUMS, self.sums, strict=True)}
         return data
 
     @classmethod
@@ -120,12 +138,17 @@ class Counts:
             raise ValueError("A tally needs ascending reports, each with a positive count.")
         _check_size(sum(times))
         counts = np.array(times, dtype=np.int64)
-        if not any(name in data for name in _SUMS):
+        names = _sums_of(data)
+        if not names:
             return cls(reports, counts)
-        rows = [_units(data[name], name) for name in _SUMS]
-        if any(len(row) != len(reports) for row in rows) or any(unit < 0 for unit in rows[1]):
+        rows = [_units(data[name], name) for name in names]
+        if any(len(row) != len(reports) for row in rows) or any(unit < 0 for row in rows[1::2] for unit in row):
             raise ValueError("A tally needs a weight, a squared weight from 0 and an offset for each report.")
-        return cls(reports, counts, np.array(rows, dtype=object).reshape(3, len(reports)))
+        if names == _OLD_SUMS:
+            rows = [[unit << UNIT_BITS - _OLD_UNIT_BITS for unit in row] for row in rows]
+            # No weight is larger than the root of the sum of squares.
+            rows.append([math.isqrt(square << UNIT_BITS) + 1 for square in rows[1]])
+        return cls(reports, counts, np.array(rows, dtype=object).reshape(len(SUMS), len(reports)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -283,9 +306,13 @@ def _read_group(data: Any) -> tuple[str | None, GroupTally]:
     if "coverage" in data:
         _check_fields(data, "A group of sums", ("group", "total", "coverage"))
         return data["group"], Coverage.from_dict(data)
-    sums = _SUMS if any(name in data for name in _SUMS) else ()
-    _check_fields(data, "A group of a tally", ("group", "reports", "counts", *sums))
+    _check_fields(data, "A group of a tally", ("group", "reports", "counts", *_sums_of(data)))
     return data["group"], Counts.from_dict(data)
+
+
+def _sums_of(data: Mapping[str, Any]) -> tuple[str, ...]:
+    """The names of a group's sums of weights: the present ones, the earlier ones, or none."""
+    return next((names for names in (SUMS, _OLD_SUMS) if any(name in data for name in names)), ())
 
 
 def _check_fields(data: Mapping[str, Any], what: str, names: Sequence[str]) -> None:
@@ -308,7 +335,7 @@ def _whole(numbers: Any, name: str) -> list[int]:
 def _units(texts: Any, name: str) -> list[int]:
     """Integers of any sign that a tally writes as strings."""
     if not isinstance(texts, list) or not all(
-        isinstance(text, str) and re.fullmatch("-?[0-9]{1,60}", text) for text in texts
+        isinstance(text, str) and re.fullmatch("-?[0-9]{1,100}", text) for text in texts
     ):
         raise ValueError(f"The field {name!r} of a tally must hold integers in strings.")
     return [int(text) for text in texts]
@@ -334,11 +361,18 @@ def _finite(column: Any, length: int, name: str) -> Floats:
 
 
 def _exact_sums(column: Floats, inverse: Integers, size: int) -> BigIntegers:
-    """Σ column per class in integer units; floats add exactly as long as sums stay below 2^53."""
-    units = np.rint(column / UNIT)
+    """Σ column per class in integer units, exactly: numbers of one exponent are added as integers, in two halves."""
+    mantissas, exponents = np.frexp(column)
+    whole = (mantissas * 2.0**53).astype(np.int64)
     sums = np.zeros(size, dtype=object)
-    room = max(1, int(2.0**53 / max(1.0, float(np.abs(units).max(initial=0)))))
-    for start in range(0, len(units), room):
-        part = slice(start, start + room)
-        sums += np.bincount(inverse[part], weights=units[part], minlength=size).astype(np.int64).astype(object)
+    for exponent in np.unique(exponents[whole != 0]).tolist():
+        shift = UNIT_BITS - 53 + exponent
+        at = np.flatnonzero(exponents == exponent)
+        for start in range(0, len(at), _ROOM):
+            here = at[start : start + _ROOM]
+            # What lies below the unit is cut off each number, so that any split adds up to the same.
+            units = whole[here] >> min(max(0, -shift), 63)
+            halves = (units >> 27, units & (1 << 27) - 1)
+            high, low = (np.bincount(inverse[here], weights=half, minlength=size).astype(np.int64) for half in halves)
+            sums += ((high.astype(object) << 27) + low.astype(object)) << max(0, shift)
     return sums

@@ -245,7 +245,7 @@ def test_what_a_prior_is_worth_is_planned_priced_and_audited(tmp_path):
     assert other["level"] > 1
     assert "Somebody with the other beliefs" in tacit("audit", "exact.json", "--belief", "belief.csv")
     Path("belief.csv").write_text("group,value,probability\nyoung,7,1\n")
-    assert "not one of the plan's" in run(["audit", "exact.json", "--belief", "belief.csv"]).stderr
+    assert "not one of the prior's" in run(["audit", "exact.json", "--belief", "belief.csv"]).stderr
 
 
 def test_unseen_values_are_said_and_answers_may_be_numbers():

@@ -216,7 +216,7 @@ def test_the_prior_expects_the_mean_total(task):
     """As the mean over everything that people of the prior can hold; a group's a and b apply to weights and offsets."""
     plan = plan_for(task, weights=(2, 3))
     people = [(4.0, 6.0, 10.0), (1.0, 1.0, 0.0)]
-    expected = sum(n * PRIOR.probabilities @ task.g(PRIOR) for n, _, _ in people)
+    expected = sum(weight * PRIOR.probabilities @ task.g(PRIOR) for _, weight, _ in people)
     if isinstance(task, WeightedSum):
         mean = PRIOR.probabilities @ PRIOR.numbers
         expected = [2 * (6 * mean + 10) + 2 * 4 + 3 * mean]
@@ -346,3 +346,29 @@ def test_intervals_hold_for_few_people_and_large_budgets(share, epsilon, people)
         uncorrected.append(row.low + step <= yes <= row.high - step)
     assert np.mean(covered) > 0.927
     assert epsilon < 5 or np.mean(uncorrected) < 0.92
+
+
+@pytest.mark.parametrize("task", [Survey(1), Histogram(), Sum()], ids=lambda task: type(task).__name__)
+def test_weights_that_go_with_the_answers_are_covered_by_the_default(task):
+    """Weights of 1/N and more, larger for those who hold 1; shares are of the weights. mmse misses by far."""
+    prior = Prior.of({1: 0.3, 2: 0.3, 4: 0.4})
+    plan = make_plan({"a": prior, "b": prior}, task, epsilon=2)
+    rng, people, g = np.random.default_rng(6), 1500, task.g(prior)
+    covered: dict[str, list[bool]] = {"assisted": [], "mmse": []}
+    for _ in range(150):
+        counts, truth, total = {}, 0.0, 0.0
+        for group in plan.groups:
+            x = rng.choice(3, size=people, p=prior.probabilities)
+            weights = rng.uniform(0.5, 1.5, people) * np.where(x == 0, 4, 1) / people
+            rows = group.mechanism.matrix / group.mechanism.matrix.sum(axis=1, keepdims=True)
+            reports = (rng.random(people)[:, None] > np.cumsum(rows[x], axis=1)).sum(axis=1)
+            counts[group.name] = Counts.of(reports, weights)
+            truth, total = truth + weights @ g[x], total + weights.sum()
+        for name, found in covered.items():
+            result = estimate(plan, Tally(plan.hash, counts), name)
+            found.append(bool(result.rows[0].low <= truth[0] <= result.rows[0].high))
+            assert result.total_weight == pytest.approx(total)
+            assert result.per_respondent(result.rows[0]).estimate == pytest.approx(result.rows[0].estimate / total)
+    assert result.weighted
+    assert np.mean(covered["assisted"]) > 0.89
+    assert np.mean(covered["mmse"]) < 0.3

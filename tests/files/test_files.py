@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tacit import Prior, Sum, Survey
+from tacit import Prior, Sum, Survey, WeightedSum, make_plan
 from tacit.designs import optimal_binary, repaired_response
 from tacit.files import (
     BadRowsError,
@@ -623,13 +623,15 @@ def test_weights_and_offsets_are_summed_and_bad_ones_refused(tmp_path, extension
         "b": [*offsets, 0.0, 0.0],
     }
     source = write(tmp_path / f"reports.{extension}", columns)
-    tally = tally_file(grouped_plan(), source, weight_column="a", offset_column="b")
+    plan = make_plan({"young": Prior.uniform(2), "old": Prior.uniform(2)}, WeightedSum(), 1)
+    tally = tally_file(plan, source, weight_column="a", offset_column="b")
     assert tally.groups["old"] == Counts.of(reports, weights, offsets)
     assert tally.refused == 2
-    assert tally_file(grouped_plan(), source, offset_column="b").groups["old"].sums[0].tolist() == [
-        2 * 2**20,
-        4 * 2**20,
-    ]
+    assert tally_file(plan, source, offset_column="b").groups["old"].sums[0].tolist() == [2 * 2**160, 4 * 2**160]
+    # A survey has weights, but nothing that offsets could be added to.
+    assert tally_file(grouped_plan(), source, weight_column="a").groups["old"] == Counts.of(reports, weights)
+    with pytest.raises(InputError, match="Offsets are for a weighted sum"):
+        tally_file(grouped_plan(), source, offset_column="b")
 
 
 def test_a_report_that_is_text_among_weights_is_refused_without_an_error():

@@ -101,7 +101,7 @@ JsonFlag = Annotated[bool, option("--json", help="Print JSON for scripts instead
 Output = Annotated[str, option("-o", "--output", metavar="FILE", help="File to write; - for standard output.")]
 ReportColumn = Annotated[str, option(metavar="NAME", help="Column with the reports.")]
 GroupColumn = Annotated[str | None, option(metavar="NAME", help="Column with the group names, else 'group'.")]
-WeightColumn = Annotated[str | None, option(metavar="NAME", help="Public weights a, for the sum of a·x + b.")]
+WeightColumn = Annotated[str | None, option(metavar="NAME", help="Public weights a of the respondents.")]
 OffsetColumn = Annotated[str | None, option(metavar="NAME", help="Public offsets b, for the sum of a·x + b.")]
 FileFormat = Annotated[FormatName | None, option(metavar="FORMAT", help=_FORMATS)]
 

@@ -57,6 +57,7 @@ class Estimate:
     """
 
     n_reports: int
+    total_weight: float
     estimator: Estimator
     level: float
     rows: tuple[Row, ...]
@@ -69,19 +70,29 @@ class Estimate:
 
     @property
     def mean(self) -> Row:
-        """The total divided by the number of respondents."""
+        """The total divided by the weights of the respondents, 1 each where they have none."""
         if len(self.rows) != 1 or not self.n_reports:
             raise ValueError("A mean needs a single total and at least one report.")
-        return self.rows[0].divided(self.n_reports)
+        return self.per_respondent(self.rows[0])
+
+    @property
+    def weighted(self) -> bool:
+        """Whether respondents have weights other than 1."""
+        return self.total_weight != self.n_reports
+
+    def per_respondent(self, row: Row) -> Row:
+        """A share of a count, the mean of a sum: divided by the respondents' weights, 1 each where they have none."""
+        return row.divided(self.total_weight or 1.0)
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON. Shares are of the reports; of a sum they are the mean."""
         return {
             "n_reports": self.n_reports,
+            "total_weight": self.total_weight,
             "estimator": self.estimator,
             "level": self.level,
             "simultaneous": self.simultaneous,
-            "estimates": [_row_dict(row, self.n_reports) for row in self.rows],
+            "estimates": [_row_dict(row, self.per_respondent(row)) for row in self.rows],
             "prior_check": [
                 {
                     "group": check.group,
@@ -100,9 +111,8 @@ class Estimate:
         }
 
 
-def _row_dict(row: Row, n_reports: int) -> dict[str, Any]:
+def _row_dict(row: Row, each: Row) -> dict[str, Any]:
     numbers = {name: getattr(row, name) for name in Row.__dataclass_fields__} | {"margin": row.margin}
-    each = row.divided(max(n_reports, 1))
     numbers |= {"share": each.estimate, "share_low": each.low, "share_high": each.high, "share_margin": each.margin}
     return {name: _known(number) for name, number in numbers.items()}
 
@@ -114,7 +124,7 @@ def row_values(task: Task, values: Sequence[Value]) -> list[Value | None]:
     return [task.wanted[0] if isinstance(task, Survey) and len(task.wanted) == 1 else None]
 
 
-def possible_totals(task: Task, totals: Floats, n_reports: int) -> Floats:
+def possible_totals(task: Task, totals: Floats, n_reports: float) -> Floats:
     """The nearest totals that could be: counts of `n_reports` people for a histogram and a survey, anything for a sum.
 
     >>> possible_totals(Histogram(), np.array([5.0, -1.0, 2.0]), 6).tolist()
@@ -140,7 +150,7 @@ def prior_totals(plan: Plan, people: Sequence[tuple[float, float, float]]) -> Fl
             a, b = float(group.weight), float(group.offset)
             total += a * (weights * float(p @ group.prior.numbers) + offsets) + b * n
         else:
-            total += n * (p if isinstance(plan.task, Histogram) else p @ plan.task.g(group.prior))
+            total += weights * (p if isinstance(plan.task, Histogram) else p @ plan.task.g(group.prior))
     return total
 
 

@@ -21,7 +21,7 @@ from tacit.estimates.rows import Estimate, Estimator, Row, possible_totals, prio
 from tacit.exact import Floats
 from tacit.mechanism import Covered, Kept, NotEstimableError, PlainEstimator, Reading, Received
 from tacit.plan import Group, Plan
-from tacit.tally import UNIT, Counts, Coverage, GroupTally, Tally
+from tacit.tally import Counts, Coverage, GroupTally, Tally
 from tacit.task import Histogram, Sum, Survey, WeightedSum
 
 #: An assisted estimate may be moved so far from the unbiased one, in squared standard errors, for each number that
@@ -62,8 +62,7 @@ def estimate(
         raise ValueError(f"The 'estimator' must be one of {', '.join(get_args(Estimator))}. Got {estimator!r} instead.")
     if not 0 < level < 1:
         raise ValueError(f"The 'level' must lie between 0 and 1. Got {level} instead.")
-    if tally.plan != plan.hash:
-        raise ValueError(f"This tally belongs to another plan: {tally.plan[:12]}…, not {plan.hash[:12]}….")
+    tally.check(plan)
     target = np.array([group is None or each.name == group for each in plan.groups])
     if not target.any():
         raise ValueError(f"The plan has no group {group!r}.")
@@ -91,7 +90,7 @@ def estimate(
         blank = np.where(np.all(told, axis=0), 0.0, np.nan)
         found = replace(found, low=found.low + blank, high=found.high + blank)
     changed, added = counted.influence(readings, estimator)
-    shown = possible_totals(plan.task, found.estimate, counted.n_reports) if project else found.estimate
+    shown = possible_totals(plan.task, found.estimate, counted.total_weight) if project else found.estimate
     columns = shown, np.sqrt(variance), found.low, found.high, counted.prior_totals(), found.prior_share
     names = ("estimate", "standard_error", "low", "high", "prior", "prior_share")
     rows = tuple(
@@ -99,7 +98,7 @@ def estimate(
         for value, *numbers in zip(values, *columns, strict=True)
     )
     return Estimate(
-        n_reports=counted.n_reports, estimator=estimator, level=level, rows=rows,
+        n_reports=counted.n_reports, total_weight=counted.total_weight, estimator=estimator, level=level, rows=rows,
         prior_check=counted.checks(readings if estimator in ("assisted", "unbiased") else None),
         influence=changed, influence_added=added, projected=project, simultaneous=simultaneous,
         records_worth=found.records_worth,
@@ -157,6 +156,10 @@ class _Counted:
     @property
     def n_reports(self) -> int:
         return sum(counts.total for _, counts in _at(self.groups, self.target))
+
+    @property
+    def total_weight(self) -> float:
+        return sum(counts.weight_sums[0] for _, counts in _at(self.groups, self.target))
 
     @property
     def present(self) -> NDArray[np.bool_]:
@@ -283,9 +286,12 @@ def _at(items: Sequence[_Item], wanted: NDArray[np.bool_]) -> list[_Item]:
 
 
 def _read(plan: Plan, group: Group, counts: GroupTally, estimator: PlainEstimator) -> Reading:
-    if isinstance(plan.task, Histogram | Survey):
-        return group.mechanism.read(estimator, group.prior, plan.task, _kept(counts))
-    read = group.mechanism.read(estimator, group.prior, Sum(rounded=plan.between), _kept(counts))
+    task = plan.task if isinstance(plan.task, Histogram | Survey) else Sum(rounded=plan.between)
+    read = group.mechanism.read(estimator, group.prior, task, _kept(counts))
+    if isinstance(counts, Counts) and counts.sums is not None:
+        # A forged report weighs no more than the heaviest that came.
+        heaviest = counts.weighted()[2]
+        read = replace(read, changed=heaviest * read.changed, added=heaviest * read.added)
     if not isinstance(plan.task, WeightedSum):
         return read
     a, b = float(group.weight), float(group.offset)
@@ -311,8 +317,5 @@ def _prior_moments(plan: Plan, group: Group) -> tuple[Floats, Floats, Floats]:
 def _kept(counts: GroupTally) -> Kept:
     if isinstance(counts, Coverage):
         return Covered(counts.coverage, counts.total)
-    often = counts.counts.astype(np.float64)
-    if counts.sums is None:
-        return Received(counts.reports, often, often, often)
-    weights, squares = counts.sums[:2].astype(np.float64) * UNIT
-    return Received(counts.reports, often, weights, squares)
+    weights, squares, _ = counts.weighted()
+    return Received(counts.reports, counts.counts.astype(np.float64), weights, squares)

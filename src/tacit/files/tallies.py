@@ -42,13 +42,13 @@ from tacit.files.reading import (
 )
 from tacit.plan import Plan
 from tacit.plan.saving import atomic, write_text
-from tacit.tally import Counts, Coverage, GroupTally, Tally, keep, merge_all
+from tacit.tally import SUMS, Counts, Coverage, GroupTally, Tally, keep, merge_all
+from tacit.task import WeightedSum
 
 #: Weights and offsets beyond this are no use to a tally, see `tacit.tally`.
 _LARGEST_WEIGHT = 2.0**20
 #: Not a name that a file would use.
 _COUNT = "tacit: number of rows"
-_SUMS = ("weights", "squared_weights", "offsets")
 
 
 @overload
@@ -247,9 +247,14 @@ class _Piles:
         return Tally(self._plan.hash, counts, self.refused.get(key, 0))
 
     def _kept(self, group: int, reports: NDArray[np.int64], times: Any, weights: Any, offsets: Any) -> GroupTally:
-        if weights is not None or offsets is not None:
-            return Counts.of(reports, weights, offsets)
-        return keep(self._plan.groups[group].mechanism, reports, times)
+        mechanism = self._plan.groups[group].mechanism
+        if weights is None and offsets is None:
+            return keep(mechanism, reports, times)
+        if mechanism.fold(reports[:0]) is not None:
+            raise InputError("Weights need counts of single reports, and this plan's many values are kept as sums.")
+        if offsets is not None and not isinstance(self._plan.task, WeightedSum):
+            raise InputError("Offsets are for a weighted sum, and this plan asks for something else.")
+        return Counts.of(reports, weights, offsets)
 
     def _pile(self, key: str, group: int, counts: GroupTally) -> None:
         pile = self._piles[key, group]
@@ -356,7 +361,7 @@ def _tally_format(path: str | Path) -> str:
 def _to_table(tally: Tally) -> pa.Table:
     """One row for each report with its count; of sums of coverage, one for each value with its sum."""
     groups = tally.to_dict()["groups"]
-    weighted = any("weights" in group for group in groups)
+    weighted = any(SUMS[0] in group for group in groups)
     totals = {str(k): group["total"] for k, group in enumerate(groups) if "coverage" in group}
     reports = [group.get("reports", range(len(group.get("coverage", ())))) for group in groups]
     counts = [group.get("counts", group.get("coverage")) for group in groups]
@@ -366,7 +371,7 @@ def _to_table(tally: Tally) -> pa.Table:
         "report": pa.array([report for mine in reports for report in mine], pa.int64()),
         "count": pa.array([count for mine in counts for count in mine], pa.int64()),
     }
-    for name in _SUMS if weighted else ():
+    for name in SUMS if weighted else ():
         columns[name] = pa.array([cell for group in groups for cell in group[name]], pa.string())
     about = {"tacit_tally": "1", "plan": tally.plan, "refused": str(tally.refused), "coverage": json.dumps(totals)}
     return pa.table(columns, metadata=about)
@@ -375,7 +380,7 @@ def _to_table(tally: Tally) -> pa.Table:
 def _from_table(table: pa.Table) -> Mapping[str, Any]:
     """The dictionary that `Tally.from_dict` reads."""
     about = {key.decode(): text.decode() for key, text in (table.schema.metadata or {}).items()}
-    known = {"report": "reports", "count": "counts"} | {name: name for name in _SUMS}
+    known = {"report": "reports", "count": "counts"} | {name: name for name in SUMS}
     columns = {column: name for column, name in known.items() if column in table.column_names}
     totals = json.loads(about.get("coverage", "{}"))
     groups: list[dict[str, Any]] = []

@@ -23,7 +23,7 @@ from tacit.estimates.rows import Estimate, Row, possible_totals, row_values
 from tacit.exact import Floats, Integers
 from tacit.mechanism.pearson import MIN_EXPECTED
 from tacit.personal.contract import PersonalPlan, as_rows, channels, prior_rows, valid_rows
-from tacit.tally import UNIT, Counts
+from tacit.tally import Counts
 from tacit.task import WeightedSum
 
 #: Weights t(k) worked on at a time: priors × reports × components.
@@ -149,8 +149,8 @@ def estimate(
     )
     checks = (check_priors(plan, tally.priors, times),) if tally.n_reports else ()
     return Estimate(
-        n_reports=tally.n_reports, estimator=estimator, level=level, rows=rows, prior_check=checks,
-        influence=influence, influence_added=added, projected=project,
+        n_reports=tally.n_reports, total_weight=float(first.sum()), estimator=estimator, level=level, rows=rows,
+        prior_check=checks, influence=influence, influence_added=added, projected=project,
     )  # fmt: skip
 
 
@@ -233,9 +233,8 @@ def _dense(plan: PersonalPlan, tally: PersonalTally) -> tuple[Floats, Floats, Fl
     columns[:, counts.reports] = counts.counts
     offset = 0.0
     if counts.sums is not None and isinstance(plan.task, WeightedSum):
-        sums = counts.sums.astype(np.float64) * UNIT
-        columns[1:, counts.reports] = sums[:2]
-        offset = float(sums[2].sum())
+        columns[1:, counts.reports] = counts.weighted()[:2]
+        offset = counts.weight_sums[1]
     times, first, second = columns.reshape(3, *shape)
     return times, first, second, offset
 

@@ -29,6 +29,7 @@ from tacit.show.sentences import (
     promise,
     promise_cells,
     row_name,
+    weights_sentence,
 )
 from tacit.tally import Tally
 from tacit.task import Histogram
@@ -133,6 +134,7 @@ def _method(plan: Plan, result: Estimate, tally: Tally | None) -> str:
     per_group = [counted[group.name].total if group.name in counted else 0 for group in plan.groups]
     said = [
         f"Estimator {how_estimated(result)}.",
+        weights_sentence(result),
         prior_part(result),
         "± is half the interval; intervals are about the people who took part"
         + (" and hold for all rows at once." if result.simultaneous else "."),
@@ -181,7 +183,7 @@ def _breakdown(plan: Plan, parts: Mapping[str, Estimate], by: str | None) -> str
 
 def _share_mark(name: str, plan: Plan, part: Estimate) -> _Mark:
     """Shares in percent or means, so that parts of different size can be compared."""
-    row = part.rows[0].divided(part.n_reports / (100 if counts_people(plan) else 1))
+    row = part.per_respondent(part.rows[0]).divided(0.01 if counts_people(plan) else 1.0)
     return _Mark(name, row.estimate, row.low, row.high, row.prior)
 
 

@@ -140,6 +140,16 @@ def alarm(plan: Plan, result: Estimate, check: PriorCheck) -> str:
     return f"{said}; the estimator {result.estimator!r} does not use it."
 
 
+def weights_sentence(result: Estimate) -> str | None:
+    """What weights mean for an estimate; None without any."""
+    if not result.weighted:
+        return None
+    said = f"Weighted: shares and means are of the {result.total_weight:,.6g} that the weights sum to."
+    if result.estimator in ("mmse", "mle"):
+        said += f" The estimator {result.estimator!r} takes it that weights do not go with the answers."
+    return said
+
+
 def how_estimated(result: Estimate) -> str:
     """What an estimator does, in a few words."""
     return {
@@ -219,7 +229,7 @@ def estimate_cells(plan: Plan, result: Estimate, row: Row) -> tuple[str, ...]:
     if not math.isfinite(row.estimate):
         return ("–",) * 5
     scale = 100.0 if counts_people(plan) else 1.0
-    each = row.divided(max(result.n_reports, 1) / scale)
+    each = result.per_respondent(row).divided(1 / scale)
     unit = "%" if counts_people(plan) else ""
     if not math.isfinite(row.margin):
         return digits(row.estimate, row.standard_error), "–", NOT_TOLD, digits(each.estimate, 1.0) + unit, "–"

@@ -32,6 +32,7 @@ from tacit.show.sentences import (
     set_cell,
     set_sentence,
     significant,
+    weights_sentence,
 )
 from tacit.task import Histogram, Survey
 
@@ -318,7 +319,7 @@ def _estimate_notes(plan: Plan, result: Estimate, rows: Sequence[Row], per_group
             f"… the largest {MAX_ROWS} of {len(result.rows):,}: chosen for being large, so expect them to be "
             "overestimated. All with --json."
         )
-    if counts_people(plan) and any(row.margin > result.n_reports / 2 for row in rows):
+    if counts_people(plan) and any(row.margin > result.total_weight / 2 for row in rows):
         notes.append("[yellow]Too few reports to say anything: margins are as wide as what is possible.[/yellow]")
     if any(math.isnan(row.low) and math.isfinite(row.estimate) for row in rows):
         notes.append(
@@ -328,12 +329,8 @@ def _estimate_notes(plan: Plan, result: Estimate, rows: Sequence[Row], per_group
     notes.append(f"[dim]± is half the interval. Intervals are about the people who took part{together}.[/dim]")
     if result.estimator == "mmse":
         notes.append("[yellow]Estimates and intervals hold only if the prior is exactly right.[/yellow]")
-    notes += [
-        said
-        for said in (prior_part(result), ldp_sentence(plan, per_group, result.estimator) if per_group else None)
-        if said
-    ]
-    return notes
+    ldp = ldp_sentence(plan, per_group, result.estimator) if per_group else None
+    return [*notes, *(said for said in (weights_sentence(result), prior_part(result), ldp) if said)]
 
 
 def print_breakdown(console: Console, plan: Plan, column: str, parts: Mapping[str, Estimate]) -> None:
