@@ -23,6 +23,7 @@ from tacit.cli.app import (
     progress_bar,
 )
 
+_SIMULTANEOUS = "Whether intervals hold for all rows at once; yes if more than 20 rows are estimated."
 _ESTIMATORS = "assisted (default): the prior as far as it is worth. unbiased, mle: without it. mmse: trusts it."
 
 
@@ -35,7 +36,7 @@ def estimate_command(
     ] = None,
     level: Annotated[float, option(metavar="L", help="Level of the intervals, between 0 and 1.")] = 0.95,
     by: Annotated[str | None, option(metavar="NAME", help="Also break down by this public column.")] = None,
-    simultaneous: Annotated[bool, option("--simultaneous", help="Intervals that hold for all rows at once.")] = False,
+    simultaneous: Annotated[bool | None, option("--simultaneous/--one-by-one", help=_SIMULTANEOUS)] = None,
     project: Annotated[bool, option("--project", help="Move estimates to possible counts.")] = False,
     report_column: ReportColumn = "report",
     group_column: GroupColumn = None,
@@ -52,6 +53,7 @@ def estimate_command(
     from tacit.files import read_tallies
     from tacit.plan.contract import Plan
     from tacit.show import terminal
+    from tacit.show.sentences import selects
 
     loaded = Plan.load(plan)
     if html is not None:
@@ -62,7 +64,8 @@ def estimate_command(
             loaded, reports, by=None if by_group else by, report_column=report_column, group_column=group_column,
             progress=watch, weight_column=weight_column, offset_column=offset_column, format=input_format,
         )  # fmt: skip
-        asked = partial(estimate, loaded, level=level, project=project, simultaneous=simultaneous)
+        together = selects(loaded) if simultaneous is None else simultaneous
+        asked = partial(estimate, loaded, level=level, project=project, simultaneous=together)
         result = asked(whole, estimator)
         if by_group:
             names = [str(group.name) for group in loaded.groups if group.name in whole.groups]

@@ -106,13 +106,14 @@ def _explained(
     )
 
 
-def records_worth(expected: Expectation) -> float:
-    """How many records of the people who answer a group's prior is worth, as the reports show it: the median of 1/τ².
+def records_worth(expected: Expectation) -> float | None:
+    """How many of the people who answer a group's prior is worth, as the reports show it: the median of 1/τ².
 
-    One prior is worth as much as another, whatever the size of its group.
+    None where they do not show it to within a factor of ten, up or down, for four fifths of the weight.
     """
     weights = expected.after.reshape(len(_TOGETHER), -1).sum(axis=0)
-    return float(1 / _DRIFTS[int(np.searchsorted(np.cumsum(weights), 0.5))])
+    low, middle, high = (_DRIFTS[int(np.searchsorted(np.cumsum(weights), share))] for share in (0.1, 0.5, 0.9))
+    return float(1 / middle) if high < 100 * low else None
 
 
 def _weights(logs: Floats) -> Floats:

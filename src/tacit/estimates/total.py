@@ -81,7 +81,7 @@ def estimate(
         found = counted.assisted(readings, found, row_level)
     elif estimator == "mmse":
         found = replace(found, prior_share=np.ones(len(values)))
-    if estimator in ("assisted", "unbiased") and isinstance(plan.task, Histogram | Survey):
+    if estimator in ("assisted", "unbiased") and isinstance(plan.task, Histogram | Survey) and counted.n_reports:
         # Counts of reports move in steps: half a step more keeps the level where they are few.
         step = max(reading.changed for reading in _at(readings, target)) / 2
         found = replace(found, low=found.low - step, high=found.high + step)

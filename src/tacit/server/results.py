@@ -17,7 +17,7 @@ from tacit.estimates import Estimate, Estimator, estimate
 from tacit.plan import Group, Plan
 from tacit.plan.contract import task_to_dict
 from tacit.server.store import Store, Survey
-from tacit.show.sentences import alarm, counts_people, json_ready, ldp_people, prior_part, promise, row_name
+from tacit.show.sentences import alarm, counts_people, json_ready, ldp_people, prior_part, promise, row_name, selects
 from tacit.tally import Tally
 
 LEVEL = 0.95
@@ -45,7 +45,7 @@ class Results:
         """Everything about a survey's results, for JSON. Raises `NotEstimableError` where the plan allows no such."""
         totals = self._store.totals(survey.id)
         days = self._estimates(survey.id, plan, estimator, totals)
-        result = days[-1][1] if days else estimate(plan, Tally(plan.hash, {}), estimator, LEVEL)
+        result = days[-1][1] if days else _estimate(plan, Tally(plan.hash, {}), estimator)
         per_group = [sum(day.get(k, 0) for day in totals.values()) for k in range(len(plan.groups))]
         people = ldp_people(plan, per_group, result.estimator)
         return {
@@ -89,7 +89,7 @@ class Results:
             known = self._days.get((name, estimator, day))
             if known is None or known.version != version:
                 tally = tally.merge(self._tally(name, plan, day, counts))
-                known = _Day(version, tally, estimate(plan, tally, estimator, LEVEL))
+                known = _Day(version, tally, _estimate(plan, tally, estimator))
                 self._days[name, estimator, day] = known
             tally = known.tally
             found.append((day, known.estimate))
@@ -102,6 +102,11 @@ class Results:
             known = version, self._store.tally(name, plan, day, day)
             self._tallies[name, day] = known
         return known[1]
+
+
+def _estimate(plan: Plan, tally: Tally, estimator: Estimator) -> Estimate:
+    """As the command does it: intervals hold for all rows at once where only the largest are shown."""
+    return estimate(plan, tally, estimator, LEVEL, simultaneous=selects(plan))
 
 
 def rows(plan: Plan, result: Estimate, limit: int | None = None) -> list[dict[str, Any]]:

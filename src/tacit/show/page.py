@@ -29,6 +29,7 @@ from tacit.show.sentences import (
     promise,
     promise_cells,
     row_name,
+    too_few,
     weights_sentence,
 )
 from tacit.tally import Tally
@@ -132,13 +133,14 @@ def _method(plan: Plan, result: Estimate, tally: Tally | None) -> str:
     """How the numbers came about, and what has to be known to read them."""
     counted = {} if tally is None else tally.groups
     per_group = [counted[group.name].total if group.name in counted else 0 for group in plan.groups]
+    few = too_few(plan, result)
     said = [
         f"Estimator {how_estimated(result)}.",
         weights_sentence(result),
-        prior_part(result),
+        "Too few reports to say anything: margins are as wide as what is possible." if few else prior_part(result),
         "± is half the interval; intervals are about the people who took part"
         + (" and hold for all rows at once." if result.simultaneous else "."),
-        ldp_sentence(plan, per_group, result.estimator) if any(per_group) else None,
+        ldp_sentence(plan, per_group, result.estimator) if any(per_group) and not few else None,
     ]
     text = escape(" ".join(part for part in said if part))
     trusting = '<p class="warn">Estimates and intervals hold only if the prior is exactly right.</p>'

@@ -16,6 +16,8 @@ from tacit.task import Histogram, Survey, WeightedSum
 
 #: Instead of an interval, where the reports do not tell a value from others.
 NOT_TOLD = "not told apart"
+#: Longer tables are cut when printed for people; JSON and files hold everything.
+MAX_ROWS = 20
 #: An error that is none; its inverse is beyond every error.
 _NOTHING = 1e-100
 
@@ -163,13 +165,20 @@ def how_estimated(result: Estimate) -> str:
 def prior_part(result: Estimate) -> str | None:
     """How much of an assisted estimate is the prior, as a sentence; None for others."""
     shares = [row.prior_share for row in result.rows if math.isfinite(row.estimate)]
-    if result.estimator != "assisted" or result.records_worth is None or not shares:
+    if result.estimator != "assisted" or not shares:
         return None
     share = f"{sum(shares) / len(shares):.0%} of the estimate is the prior, the rest the reports"
     if len(result.rows) > 1:
         share = f"On average {share}"
+    if result.records_worth is None:
+        return f"{share}."
     worth = float(f"{result.records_worth:.1g}")
     return f"{share}: a group's prior shows itself to be worth about {worth:,.0f} of its people."
+
+
+def too_few(plan: Plan, result: Estimate) -> bool:
+    """Whether the reports are too few to say anything: a margin is half of what is possible."""
+    return counts_people(plan) and any(row.margin > result.total_weight / 2 for row in result.rows)
 
 
 def forged(result: Estimate) -> str:
@@ -215,6 +224,11 @@ def _expected_errors(certificate: Certificate | None, estimator: Estimator) -> t
 def counts_people(plan: Plan) -> bool:
     """Whether estimates are numbers of people, so that shares make sense."""
     return isinstance(plan.task, Histogram | Survey)
+
+
+def selects(plan: Plan) -> bool:
+    """Whether people are shown the largest rows only: intervals of rows that are chosen have to hold for all."""
+    return isinstance(plan.task, Histogram) and len(plan.values) > MAX_ROWS
 
 
 def estimate_headers(plan: Plan, result: Estimate) -> tuple[str, ...]:

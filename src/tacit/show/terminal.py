@@ -16,6 +16,7 @@ from tacit.estimates import Estimate, Row
 from tacit.mechanism.levels import percent
 from tacit.plan import Group, Plan
 from tacit.show.sentences import (
+    MAX_ROWS,
     alarm,
     counts_people,
     estimate_cells,
@@ -32,12 +33,11 @@ from tacit.show.sentences import (
     set_cell,
     set_sentence,
     significant,
+    too_few,
     weights_sentence,
 )
 from tacit.task import Histogram, Survey
 
-#: Longer tables are cut when printed for people; JSON and files hold everything.
-MAX_ROWS = 20
 #: A printed channel shows this many reports.
 MAX_REPORTS = 6
 #: What a certificate says of a group in JSON.
@@ -294,9 +294,12 @@ def print_estimate(console: Console, plan: Plan, result: Estimate, per_group: Se
 
     With the reports per group it also says what LDP would have needed.
     """
-    console.print(f"{result.n_reports:,} reports, estimator {how_estimated(result)}")
     if plan.question:
         console.print(f"[bold]{escape(plan.question)}[/bold]", soft_wrap=True)
+    if not result.n_reports:
+        console.print("There are no reports yet.")
+        return
+    console.print(f"{result.n_reports:,} reports, estimator {how_estimated(result)}", soft_wrap=True)
     shown = table("answer" if counts_people(plan) else "", *estimate_headers(plan, result))
     rows = result.rows
     if len(rows) > MAX_ROWS:
@@ -317,9 +320,10 @@ def _estimate_notes(plan: Plan, result: Estimate, rows: Sequence[Row], per_group
     if len(result.rows) > MAX_ROWS:
         notes.append(
             f"… the largest {MAX_ROWS} of {len(result.rows):,}: chosen for being large, so expect them to be "
-            "overestimated. All with --json."
+            f"overestimated{' although their intervals hold' if result.simultaneous else ''}. All with --json."
         )
-    if counts_people(plan) and any(row.margin > result.total_weight / 2 for row in rows):
+    few = too_few(plan, result)
+    if few:
         notes.append("[yellow]Too few reports to say anything: margins are as wide as what is possible.[/yellow]")
     if any(math.isnan(row.low) and math.isfinite(row.estimate) for row in rows):
         notes.append(
@@ -329,6 +333,8 @@ def _estimate_notes(plan: Plan, result: Estimate, rows: Sequence[Row], per_group
     notes.append(f"[dim]± is half the interval. Intervals are about the people who took part{together}.[/dim]")
     if result.estimator == "mmse":
         notes.append("[yellow]Estimates and intervals hold only if the prior is exactly right.[/yellow]")
+    if few:
+        return notes
     ldp = ldp_sentence(plan, per_group, result.estimator) if per_group else None
     return [*notes, *(said for said in (weights_sentence(result), prior_part(result), ldp) if said)]
 
