@@ -372,3 +372,16 @@ def test_weights_that_go_with_the_answers_are_covered_by_the_default(task):
     assert result.weighted
     assert np.mean(covered["assisted"]) > 0.89
     assert np.mean(covered["mmse"]) < 0.3
+
+
+def test_a_value_that_reports_do_not_tell_from_others_has_no_interval():
+    prior = Prior.of({"a": 0.2, "b": 0.3, "c": 0.5})
+    collapsed = optimal_binary(Prior.of({"a": 0.2, "other": 0.8}), 1)
+    channel = Channel.from_weights(prior, collapsed.weights[[0, 1, 1]])
+    plan = Plan(Histogram(), (Group(name=None, prior=prior, epsilon=EPSILON, mechanism=channel),))
+    result = estimate(plan, Tally(plan.hash, {None: Counts.of([0, 1, 1, 1, 0])}))
+    assert result.estimator == "mmse"
+    assert [math.isfinite(row.margin) for row in result.rows] == [True, False, False]
+    written = result.to_dict()["estimates"]
+    assert [row["low"] is None for row in written] == [False, True, True]
+    assert all(row["estimate"] is not None for row in written)
