@@ -49,8 +49,8 @@ def estimate_command(
     """Estimate the total with intervals, and check the reports against the prior."""
     from functools import partial
 
-    from tacit.estimates import estimate, estimators
-    from tacit.files import read_tallies
+    from tacit.estimates import Estimator, estimate, estimators
+    from tacit.files import InputError, read_tallies
     from tacit.plan.contract import Plan
     from tacit.show import terminal
     from tacit.show.sentences import selects
@@ -72,8 +72,12 @@ def estimate_command(
             broken_down = {name: asked(whole, estimator, group=name) for name in names}
         else:
             # The prior knows nothing of the parts of another column.
-            without = next(name for name in estimators(loaded) if name != "assisted") if parts else None
-            chosen = without if estimator in (None, "assisted") else estimator
+            chosen: Estimator = "mle" if estimator == "mle" else "unbiased"
+            if parts and chosen not in estimators(loaded):
+                raise InputError(
+                    f"A breakdown by '{by}' must not use the prior, which knows nothing of it, and this plan's reports "
+                    "are read with the prior only. Plan with the aim 'unbiased', or with groups by that column."
+                )
             broken_down = {name: asked(part, chosen) for name, part in parts.items()}
     if html is not None:
         from tacit.show.page import write_page

@@ -351,6 +351,8 @@ def print_breakdown(console: Console, plan: Plan, column: str, parts: Mapping[st
     for name, part in parts.items():
         shown.add_row(escape(name or "(empty)"), f"{part.n_reports:,}", *estimate_cells(plan, part, part.rows[0]))
     console.print(shown)
+    if parts:
+        console.print(f"[dim]{escape(how_estimated(next(iter(parts.values()))))}[/dim]", soft_wrap=True)
     for name, part in parts.items():
         for check in part.prior_check:
             if check.contradicted:
