@@ -401,7 +401,12 @@ def test_help_has_an_example_and_the_reference_has_every_option(name):
 def test_the_reference_invents_no_command_and_no_option():
     text = (ROOT / "docs/reference.md").read_text(encoding="utf-8")
     assert set(re.findall(r"^### `tacit ([\w-]+)", text, re.MULTILINE)) == set(COMMANDS)
-    known = {option for command in COMMANDS.values() for param in command.params for option in param.opts}
+    known = {
+        option
+        for command in COMMANDS.values()
+        for param in command.params
+        for option in (*param.opts, *param.secondary_opts)
+    }
     assert set(re.findall(r"`(--[\w-]+)`", text)) <= known | {"--version"}
 
 

@@ -118,11 +118,11 @@ def test_the_dashboard_shows_what_the_command_line_estimates_from_the_exported_t
             page.locator("label", has=page.get_by_test_id(f"estimator-{estimator}")).click()
             cell = page.get_by_test_id(f"estimate-{GUILTY}")
             expect(cell).to_have_attribute("data-value", javascript(row["estimate"]))
-            expect(cell).to_have_text(rounded(row["estimate"], row["standard_error"]))
+            expect(cell).to_have_text(rounded(row["estimate"], row["margin"]))
 
 
 def rounded(number: float, error: float) -> str:
-    """Two significant digits of the standard error, as the page writes numbers."""
+    """Two significant digits of the margin, as the page writes numbers."""
     places = max(0, 1 - int(f"{error:e}".partition("e")[2]))
     return f"{number:,.{places}f}".replace("-", "−")
 

@@ -8,7 +8,7 @@ import pytest
 
 from tacit import Histogram, Prior
 from tacit.designs.shuffled_circle import design_shuffled_circle
-from tacit.mechanism.protocol import Covered, Estimator, Reading, Received
+from tacit.mechanism.protocol import Covered, PlainEstimator, Reading, Received
 from tacit.mechanism.shuffled_circle import COVERAGE_UNIT, ShuffledCircle
 from tacit.mechanism.shuffled_circle_information import circle_information
 from tacit.mechanism.shuffled_circle_rule import lay_out
@@ -16,7 +16,7 @@ from tacit.mechanism.shuffled_circle_rule import lay_out
 from support.priors import named_prior
 
 
-def read(circle: ShuffledCircle, estimator: Estimator, prior: Prior, folded: np.ndarray, n: int) -> Reading:
+def read(circle: ShuffledCircle, estimator: PlainEstimator, prior: Prior, folded: np.ndarray, n: int) -> Reading:
     return circle.read(estimator, prior, Histogram(), Covered(folded, n))
 
 
