@@ -269,6 +269,11 @@ def test_influence_bounds_what_one_report_moves() -> None:
     prior = named_prior("zipf", 10)
     circle = design_shuffled_circle(prior, 1)
     reports = random_reports(circle, 150, np.random.default_rng(0)).tolist()
-    moved = np.ptp([circle.unbiased_sums(circle.fold(np.array([report])), 1) for report in reports], axis=0).max()
-    influence = read(circle, "unbiased", prior, circle.fold(np.array(reports)), 150).influence
-    assert 0.5 * influence < moved <= influence
+    each = np.array([circle.unbiased_sums(circle.fold(np.array([report])), 1) for report in reports])
+    found = read(circle, "unbiased", prior, circle.fold(np.array(reports)), 150)
+    assert 0.5 * found.changed < np.ptp(each, axis=0).max() <= found.changed
+    assert 0.5 * found.added < np.abs(each).max() <= found.added
+    trusting = read(circle, "mmse", prior, circle.fold(np.array(reports)), 150)
+    means = [read(circle, "mmse", prior, circle.fold(np.array([report])), 1).estimate for report in reports]
+    assert np.ptp(means, axis=0).max() <= trusting.changed
+    assert np.abs(means).max() <= trusting.added
