@@ -272,8 +272,9 @@ def test_influence_bounds_what_one_report_moves() -> None:
     each = np.array([circle.unbiased_sums(circle.fold(np.array([report])), 1) for report in reports])
     found = read(circle, "unbiased", prior, circle.fold(np.array(reports)), 150)
     assert 0.5 * found.changed < np.ptp(each, axis=0).max() <= found.changed
-    assert 0.5 * found.added < np.abs(each).max() <= found.added
+    # Coverage is counted in units of 2^-20.
+    assert 0.5 * found.added < np.abs(each).max() <= found.added * (1 + 1e-5)
     trusting = read(circle, "mmse", prior, circle.fold(np.array(reports)), 150)
     means = [read(circle, "mmse", prior, circle.fold(np.array([report])), 1).estimate for report in reports]
     assert np.ptp(means, axis=0).max() <= trusting.changed
-    assert np.abs(means).max() <= trusting.added
+    assert np.abs(means).max() <= trusting.added * (1 + 1e-5)

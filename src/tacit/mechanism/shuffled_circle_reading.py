@@ -270,7 +270,7 @@ class ShuffledCircleReading(ShuffledCircleRule):
             middle = self._shares[value] - q * share * row.sum()
             changed = max(changed, q * (high - low))
             added = max(added, abs(middle + q * high), abs(middle + q * low))
-        return changed, added
+        return float(changed), float(added)
 
     def _folded(self, kept: Kept) -> tuple[Integers, float]:
         """T and N; reports that were kept one by one are folded."""
