@@ -1,0 +1,249 @@
+"""A plan's groups with what is kept of their reports: how they are read, moved towards the prior, and checked."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.estimates.assisted import pratt_interval, shifted
+from tacit.estimates.drift import Groups, expectation, records_worth
+from tacit.estimates.prior_check import ALARM_LEVEL, PriorCheck, check_prior, check_together
+from tacit.estimates.rows import Estimator, prior_totals
+from tacit.exact import Floats
+from tacit.mechanism import Covered, Kept, PlainEstimator, Reading, Received
+from tacit.plan import Group, Plan
+from tacit.tally import Counts, Coverage, GroupTally, Tally
+from tacit.task import Histogram, Sum, Survey, WeightedSum
+
+#: An assisted estimate may be moved so far from the unbiased one, in squared standard errors, for each number that
+#: shows how far priors are off; and so far in all, or by a tenth of a standard error for each row if that is more.
+_ROOM_FOR_EACH, _MOST_ROOM = 0.1, 1.44
+
+_Item = TypeVar("_Item")
+
+
+@dataclass(frozen=True)
+class Found:
+    """Estimates with their intervals, before they become rows; `error` is the standard error."""
+
+    estimate: Floats
+    error: Floats
+    low: Floats
+    high: Floats
+    prior_share: Floats
+    records_worth: float | None = None
+
+    @classmethod
+    def plain(cls, total: Floats, variance: Floats, level: float) -> Found:
+        from scipy.special import ndtri
+
+        error = np.sqrt(variance)
+        reach = float(ndtri(0.5 + level / 2)) * error
+        return cls(total, error, total - reach, total + reach, np.zeros(len(total)))
+
+
+@dataclass(frozen=True)
+class GroupReports:
+    """A plan's groups with what is kept of their reports; `target` marks those whose total is asked for."""
+
+    plan: Plan
+    groups: Sequence[tuple[Group, GroupTally]]
+    target: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, plan: Plan, tally: Tally, group: str | None = None) -> GroupReports:
+        """All groups, or one that is asked for with the others beside it."""
+        target = np.array([group is None or each.name == group for each in plan.groups])
+        if not target.any():
+            raise ValueError(f"The plan has no group {group!r}.")
+        return cls(plan, [(each, tally.groups.get(each.name, Counts())) for each in plan.groups], target)
+
+    @property
+    def n_reports(self) -> int:
+        return sum(counts.total for _, counts in _at(self.groups, self.target))
+
+    @property
+    def total_weight(self) -> float:
+        return sum(counts.weight_sums[0] for _, counts in _at(self.groups, self.target))
+
+    @property
+    def present(self) -> NDArray[np.bool_]:
+        """The groups that sent anything."""
+        return np.array([counts.total > 0 for _, counts in self.groups])
+
+    @property
+    def can_assist(self) -> bool:
+        """Whether anything says what the prior is worth: other groups, or a set of priors. Weights may go with the
+        answers, and no prior knows of that.
+        """
+        if any(isinstance(counts, Counts) and counts.sums is not None for _, counts in self.groups):
+            return False
+        valued = any(group.prior_set is not None for group, _ in _at(self.groups, self.target))
+        return bool((self.target & self.present).any() and (valued or self.present.sum() > 1))
+
+    def read(self, estimator: PlainEstimator) -> list[Reading]:
+        """Every group's reading; a weighted sum's a and b are the group's, times and plus those of the reports."""
+        return [_read(self.plan, group, counts, estimator) for group, counts in self.groups]
+
+    def prior_totals(self) -> Floats:
+        """What the priors alone expect."""
+        return prior_totals(
+            self.plan,
+            [
+                (float(counts.total), *counts.weight_sums) if asked else (0.0, 0.0, 0.0)
+                for (_, counts), asked in zip(self.groups, self.target, strict=True)
+            ],
+        )
+
+    def found(self, readings: Sequence[Reading], estimator: Estimator, level: float) -> Found:
+        """The total asked for, with intervals of this level."""
+        mine = _at(readings, self.target)
+        total, variance = (np.sum([getattr(each, part) for each in mine], axis=0) for part in ("estimate", "variance"))
+        found = Found.plain(total, variance, level)
+        if estimator == "assisted":
+            found = self._assisted(readings, found, level)
+        elif estimator == "mmse":
+            found = replace(found, prior_share=np.ones(len(total)))
+        room = np.zeros(len(total))
+        if estimator in ("assisted", "unbiased") and isinstance(self.plan.task, Histogram | Survey) and self.n_reports:
+            # Counts of reports move in steps: half a step more keeps the level where they are few.
+            room += max(each.changed for each in mine) / 2
+        for each in mine:
+            if each.told is not None:
+                room[~each.told] = np.nan
+        return replace(found, low=found.low - room, high=found.high + room)
+
+    def _assisted(self, readings: Sequence[Reading], found: Found, level: float) -> Found:
+        """Moved towards the prior as far as it is worth it. A row that no report speaks of stays as it is."""
+        known = np.isfinite(found.estimate)
+        groups, variance = self._excess(readings, known)
+        target = self.target[self.present]
+        expected, x = expectation(groups, target), groups.excess[target].sum(axis=0)
+        moved, share = shifted(expected, x, variance, self._room(len(x)))
+        low, high = pratt_interval(expected, x, variance, level)
+        prior = found.estimate[known] - x
+        parts = prior + moved, prior + np.minimum(low, moved), prior + np.maximum(high, moved), share
+        whole = np.array([found.estimate, found.low, found.high, found.prior_share])
+        whole[:, known] = parts
+        return Found(whole[0], found.error, whole[1], whole[2], whole[3], records_worth(expected))
+
+    def _excess(self, readings: Sequence[Reading], known: NDArray[np.bool_]) -> tuple[Groups, Floats]:
+        """What the groups that sent anything say beside their priors, and the variance of the total asked for."""
+        present, columns = self.present, []
+        for (group, counts), reading in zip(_at(self.groups, present), _at(readings, present), strict=True):
+            mean, spread, reach = (part[known] for part in _prior_moments(self.plan, group))
+            n = counts.total
+            stated = 0.0 if group.prior_set is None else float(group.prior_set.radius) / 2 * reach
+            offset = reading.estimate[known] - n * mean
+            columns.append((offset, reading.variance[known], n * spread + (n * stated) ** 2, n * np.sqrt(spread)))
+        excess, variance, sampled, scale = (np.array(column) for column in zip(*columns, strict=True))
+        free = (known.sum() - 1) / known.sum() if isinstance(self.plan.task, Histogram) else 1.0
+        groups = Groups(excess, variance, sampled, scale, float(free))
+        return groups, variance[self.target[present]].sum(axis=0)
+
+    def _room(self, n_rows: int) -> float:
+        """How far from the unbiased estimate an assisted one may be, in standard errors."""
+        most = max(_MOST_ROOM, _ROOM_FOR_EACH * n_rows)
+        if not any(group.prior_set is not None for group, _ in _at(self.groups, self.target)):
+            most = min(most, _ROOM_FOR_EACH * (int(self.present.sum()) - 1) * max(n_rows - 1, 1))
+        return math.sqrt(most)
+
+    def influence(self, readings: Sequence[Reading], estimator: Estimator) -> tuple[float, float]:
+        """How far one forged report can move a row: one that is changed to another, and one more.
+
+        What a report changes of an unbiased total changes an assisted one by more or less; that is tried out on the
+        group whose reports weigh most. One more report also raises what the prior expects.
+        """
+        mine = _at(readings, self.target)
+        changed, added = max(each.changed for each in mine), max(each.added for each in mine)
+        if estimator != "assisted":
+            return changed, added
+        known = np.isfinite(np.sum([each.estimate for each in mine], axis=0))
+        groups, variance = self._excess(readings, known)
+        target = self.target[self.present]
+
+        def totals(step: Floats | float) -> Floats:
+            excess = groups.excess + (np.arange(len(target)) == widest)[:, None] * step
+            x = excess[target].sum(axis=0)
+            return shifted(expectation(replace(groups, excess=excess), target), x, variance, self._room(len(x)))[0]
+
+        moves = [(each.changed, each.added) for each in _at(readings, self.present)]
+        widest = max(np.flatnonzero(target).tolist(), key=lambda place: moves[place])
+        changed, added = moves[widest]
+        mean = _prior_moments(self.plan, _at(self.groups, self.present)[widest][0])[0][known]
+        start = totals(0.0)
+        return (
+            max(float(np.abs(totals(step) - start).max()) for step in (-changed, changed)),
+            max(float(np.abs(mean + totals(step - mean) - start).max()) for step in (-added, added)),
+        )
+
+    def checks(self, readings: Sequence[Reading] | None) -> tuple[PriorCheck, ...]:
+        """The prior check of each group asked for, and of all of them together; unbiased readings help there."""
+        mine = [(group, counts) for group, counts in _at(self.groups, self.target) if counts.total]
+        if not mine:
+            return ()
+        alone = [
+            check_prior(group.name, *group.mechanism.prior_statistic(group.prior, _kept(counts)), counts.total)
+            for group, counts in mine
+        ]
+        if len(alone) == 1:
+            return tuple(alone)
+        # Many groups have many chances to look odd: each gets its share of the false alarms.
+        alone = [replace(check, alarm_level=ALARM_LEVEL / 2 / len(alone)) for check in alone]
+        return (check_together(alone, self.n_reports, self._scores(readings)), *alone)
+
+    def _scores(self, readings: Sequence[Reading] | None) -> Floats:
+        """The squared difference of each total from what the priors expect, over its variance if they are right."""
+        if readings is None or not self.can_assist:
+            return np.zeros(0)
+        known = np.isfinite(np.sum([each.estimate for each in readings], axis=0))
+        groups, variance = self._excess(readings, known)
+        target = self.target[self.present]
+        spread = variance + groups.sampled[target].sum(axis=0)
+        scores: Floats = groups.excess[target].sum(axis=0) ** 2 / np.maximum(spread, 1e-300)
+        return scores
+
+
+def _at(items: Sequence[_Item], wanted: NDArray[np.bool_]) -> list[_Item]:
+    return [item for item, want in zip(items, wanted, strict=True) if want]
+
+
+def _read(plan: Plan, group: Group, counts: GroupTally, estimator: PlainEstimator) -> Reading:
+    task = plan.task if isinstance(plan.task, Histogram | Survey) else Sum(rounded=plan.between)
+    read = group.mechanism.read(estimator, group.prior, task, _kept(counts))
+    if isinstance(counts, Counts) and counts.sums is not None:
+        # A forged report weighs no more than the heaviest that came.
+        heaviest = counts.weighted()[2]
+        read = replace(read, changed=heaviest * read.changed, added=heaviest * read.added)
+    if not isinstance(plan.task, WeightedSum):
+        return read
+    a, b = float(group.weight), float(group.offset)
+    offset = b * counts.total + a * counts.weight_sums[1]
+    return replace(
+        read, estimate=a * read.estimate + offset, variance=a * a * read.variance,
+        changed=abs(a) * read.changed, added=abs(a) * read.added + abs(b),
+    )  # fmt: skip
+
+
+def _prior_moments(plan: Plan, group: Group) -> tuple[Floats, Floats, Floats]:
+    """Mean, variance and range under the prior of what one respondent adds to each row."""
+    p = group.prior.probabilities
+    if isinstance(plan.task, Histogram):
+        return p, p * (1 - p), np.ones(len(p))
+    g = plan.task.g(group.prior)
+    if isinstance(plan.task, WeightedSum):
+        g = float(group.weight) * group.prior.numbers[:, None] + float(group.offset)
+    mean = p @ g
+    return mean, p @ (g - mean) ** 2, np.ptp(g, axis=0)
+
+
+def _kept(counts: GroupTally) -> Kept:
+    if isinstance(counts, Coverage):
+        return Covered(counts.coverage, counts.total)
+    weights, squares, _ = counts.weighted()
+    return Received(counts.reports, counts.counts.astype(np.float64), weights, squares)
