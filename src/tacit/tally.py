@@ -25,6 +25,8 @@ from tacit.plan import Plan
 UNIT_BITS, _OLD_UNIT_BITS = 160, 20
 #: Counts and their sums stay below this.
 LIMIT = 2**63
+#: Larger weights and offsets are refused.
+LARGEST_WEIGHT = 2.0**53
 #: So many numbers below 2^27 are added exactly as floats.
 _ROOM = 2**25
 #: The fields of a tally and of its groups, see files/tally.schema.json.
@@ -218,7 +220,10 @@ class Tally:
         >>> Tally.of(plan, [0, 1, 1, 7]).refused
         1
         """
-        sent = np.asarray(reports, dtype=np.int64)
+        sent = np.asarray(reports)
+        if sent.size and not np.issubdtype(sent.dtype, np.integer):
+            raise ValueError(f"Reports must be integers. Got {sent.dtype} instead.")
+        sent = sent.astype(np.int64)
         named = any(group.name is not None for group in plan.groups)
         if named == (groups is None):
             raise ValueError("Groups must be given where the plan names groups, and only there.")
@@ -355,8 +360,8 @@ def merge_all(tallies: Iterable[Tally]) -> Tally:
 
 def _finite(column: Any, length: int, name: str) -> Floats:
     array = np.asarray(column, dtype=np.float64)
-    if array.shape != (length,) or not np.isfinite(array).all() or (np.abs(array) > 2.0**20).any():
-        raise ValueError(f"The {name} must be one finite number below 2^20 for each report.")
+    if array.shape != (length,) or not np.isfinite(array).all() or (np.abs(array) > LARGEST_WEIGHT).any():
+        raise ValueError(f"The {name} must be one finite number of at most 2^53 for each report.")
     return array
 
 

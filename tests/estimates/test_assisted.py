@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from tacit import Histogram, Prior, Survey, WeightedSum, make_plan
+from tacit import Histogram, Prior, Randomizer, Sum, Survey, WeightedSum, make_plan
 from tacit.designs.worth import Worth
 from tacit.estimates import estimate, estimators
 from tacit.estimates.assisted import pratt_interval, shifted
 from tacit.estimates.drift import Expectation, Groups, expectation
+from tacit.randomize import SeededWords
 from tacit.tally import Counts, Tally
 
 SHARES = np.array([0.03, 0.06, 0.1, 0.14, 0.18, 0.22, 0.26, 0.3])
@@ -160,3 +161,59 @@ def test_what_the_rest_expects_does_not_depend_on_the_total_itself():
     first, second = (expectation(each, np.full(6, True)) for each in groups)
     assert np.allclose(first.before, second.before)
     assert not np.allclose(first.after, second.after)
+
+
+# -- what an adversary found -----------------------------------------------------------------------------------------
+
+
+def test_one_answer_that_moved_among_many_is_not_wiped_out():
+    """100 answers in four groups, one of them taken up by a twelfth of all: no row may stay at its prior."""
+    weights = {f"v{k}": 1 + 100_000 // (k + 1) for k in range(100)}
+    prior = Prior.of(weights)
+    plan = make_plan(dict.fromkeys("abcd", prior), Histogram(), epsilon=1)
+    rng = np.random.default_rng(0)
+    answers = np.concatenate([[90] * 150 + rng.choice(100, 1850, p=prior.probabilities).tolist() for _ in range(4)])
+    groups = np.repeat(np.arange(4), 2000)
+    reports = Randomizer(plan).reports(groups, answers, SeededWords(5))
+    tally = Tally.of(plan, reports, np.array(list("abcd"))[groups])
+    moved, free = (estimate(plan, tally, name).rows[90] for name in ("assisted", "unbiased"))
+    assert free.estimate - moved.estimate <= 1.2 * free.standard_error + 1e-9
+    assert moved.low <= (answers == 90).sum() <= moved.high
+    assert moved.prior < 40
+
+
+def test_few_equal_numbers_do_not_make_an_interval_of_nothing():
+    prior = Prior.of({0: 40, 10: 120, 25: 90, 60: 30})
+    plan = make_plan(prior, Sum(), epsilon=4, between=(0, 90))
+    rng, covered = np.random.default_rng(2), []
+    rows = plan.groups[0].mechanism.matrix / plan.groups[0].mechanism.matrix.sum(axis=1, keepdims=True)
+    for people in (11, 40, 100):
+        for _ in range(100):
+            sent = rng.multinomial(people, rows[-1])
+            tally = Tally(plan.hash, {None: Counts(np.flatnonzero(sent), sent[sent > 0])})
+            (row,) = estimate(plan, tally).rows
+            covered.append(row.low <= 90 * people <= row.high)
+            assert row.high > row.low
+    assert np.mean(covered) > 0.93
+
+
+@pytest.mark.filterwarnings("error")
+def test_groups_without_any_spread_are_estimated_without_a_warning():
+    prior = Prior.of({10: 4, 60: 4, 150: 2})
+    plan = make_plan({"a": prior, "b": prior}, Sum(), epsilon=2, between=(0, 200))
+    (row,) = estimate(plan, Tally(plan.hash, {"a": Counts.of([2] * 2), "b": Counts.of([1] * 9)})).rows
+    assert np.isfinite([row.estimate, row.low, row.high]).all()
+
+
+@pytest.mark.parametrize("counts", [{"a": [1880, 1120]}, {"a": [1906, 1094], "c": [220, 80]}], ids=["one", "two"])
+def test_a_report_from_a_group_of_which_nothing_was_known_moves_as_little_as_any(counts):
+    """With as many kinds of room as groups, the first report of an empty one let estimates jump by 25."""
+    plan = plan_of([0.3, 0.01, 0.8])
+    named = {f"group {'abc'.index(k)}": Counts(np.arange(2), np.array(n)) for k, n in counts.items()}
+    before = estimate(plan, Tally(plan.hash, named))
+    moved = []
+    for group in ("group 0", "group 1", "group 2"):
+        for report in range(2):
+            more = named | {group: named.get(group, Counts()).merge(Counts.of([report]))}
+            moved.append(abs(estimate(plan, Tally(plan.hash, more)).rows[0].estimate - before.rows[0].estimate))
+    assert max(moved) <= 1.1 * before.influence_added

@@ -619,7 +619,7 @@ def test_weights_and_offsets_are_summed_and_bad_ones_refused(tmp_path, extension
     columns = {
         "group": ["old"] * 6,
         "report": [*reports, 1, 1],
-        "a": [*weights, None, 2.0**21],
+        "a": [*weights, None, 2.0**54],
         "b": [*offsets, 0.0, 0.0],
     }
     source = write(tmp_path / f"reports.{extension}", columns)

@@ -87,7 +87,7 @@ def test_reports_that_cannot_have_been_sent_are_refused():
     table = {"prior": [100, 100, 1001, -5, 0, 1000, 300], "report": [0, 2, 0, 1, 1, 1, None], "weight": [1.0] * 7}
     tally = tally_file(BINARY, table)
     assert (tally.n_reports, tally.refused) == (2, 5)
-    heavy = table | {"weight": [1.0, 1, 1, 1, 1, 2.0**21, 1]}
+    heavy = table | {"weight": [1.0, 1, 1, 1, 1, 2.0**54, 1]}
     weighted = tally_file(PersonalPlan.of(WeightedSum(), [0, 1], 1, 1000), heavy, weight_column="weight")
     assert (weighted.n_reports, weighted.refused) == (1, 6)
 

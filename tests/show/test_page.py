@@ -107,8 +107,9 @@ def test_what_trusts_the_prior_says_so():
 
 def test_the_headline_and_the_promise_are_the_plans_own():
     text = html_of(SURVEY)
-    assert '<div class="big">30.0% ± ' in text
-    assert "300 of 1,000 people" in text
+    assert '<div class="big">30.0%</div>' in text
+    assert "of 1,000 people" in text
+    assert "in total 300" in text
     assert "LIP ε = 1" in text
     assert "30% is believed with at most" in text
     assert "the prior alone" in text

@@ -90,6 +90,9 @@ def estimate_command(
     counted = [whole.groups[group.name].total if group.name in whole.groups else 0 for group in loaded.groups]
     terminal.print_estimate(out, loaded, result, counted)
     if whole.refused:
-        out.print(f"[yellow]{whole.refused:,} rows were refused: the plan cannot have sent such reports.[/yellow]")
+        why = "the plan cannot have sent such reports"
+        if weight_column is not None or offset_column is not None:
+            why += ", or their weight or offset is missing or no number of at most 2^53"
+        out.print(f"[yellow]{whole.refused:,} rows were refused: {why}.[/yellow]", soft_wrap=True)
     if by is not None:
         terminal.print_breakdown(out, loaded, by, broken_down)

@@ -29,11 +29,13 @@ _PLACES, _FURTHEST, _HALVINGS = 24, 12.0, 40
 _CHUNK = 4096
 
 
-def shifted(expected: Expectation, x: Floats, variance: Floats, limit: float) -> tuple[Floats, Floats]:
+def shifted(
+    expected: Expectation, x: Floats, variance: Floats, limit: float, free: float = 1.0
+) -> tuple[Floats, Floats]:
     """The posterior mean of each component given x and its `variance`, no further than `limit` standard errors from x;
     and how much of it is the prior: 0 if nothing, 1 if all.
     """
-    weight = np.clip(expected.after @ (variance / expected.variances), 0.0, 1.0)
+    weight = np.clip((expected.given(x, free) * variance / expected.variances).sum(axis=0), 0.0, 1.0)
     room = limit * np.sqrt(variance)
     moved = np.clip(weight * x, -room, room)
     return x - moved, np.divide(moved, x, out=weight, where=x != 0)

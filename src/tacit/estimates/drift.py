@@ -55,12 +55,24 @@ class Groups:
 class Expectation:
     """A mixture of normals around 0 for each component's X, with `variances` of shape (grid, components).
 
-    `before` weighs the grid without X, `after` with it.
+    `before` weighs the grid without any X, `after` with those of all components.
     """
 
     before: Floats
     after: Floats
     variances: Floats
+
+    def given(self, x: Floats, free: float = 1.0) -> Floats:
+        """Weights of shape (grid, components) once a component's own X is known, as well as the others'.
+
+        What the others show is doubted, so that one answer that moved alone is not pulled back to where the others are.
+        """
+        own = -(x**2 / self.variances + np.log(self.variances)) / 2
+        with np.errstate(divide="ignore"):
+            others = _weights(np.log(self.after)[:, None] - free * own)
+        weights = _doubted(others) * np.exp(own - own.max(axis=0))
+        scaled: Floats = weights / weights.sum(axis=0)
+        return scaled
 
 
 def expectation(groups: Groups, target: NDArray[np.bool_]) -> Expectation:
@@ -69,9 +81,8 @@ def expectation(groups: Groups, target: NDArray[np.bool_]) -> Expectation:
     chunks = [slice(start, start + size) for start in range(0, groups.excess.shape[1], size)]
     parts = [[_explained(groups, target, together, chunk) for chunk in chunks] for together in _TOGETHER]
     before, after = (groups.free * np.concatenate([sum(c[k] for c in row) for row in parts]) for k in (0, 1))
-    doubted = (1 - _DOUBT) * _weights(before) + _DOUBT / len(before)
     variances = np.concatenate([np.concatenate([chunk[2] for chunk in row], axis=1) for row in parts])
-    return Expectation(doubted, _weights(after), variances)
+    return Expectation(_doubted(_weights(before)), _weights(after), variances)
 
 
 def _explained(
@@ -117,6 +128,11 @@ def records_worth(expected: Expectation) -> float | None:
 
 
 def _weights(logs: Floats) -> Floats:
-    weights = np.exp(logs - logs.max())
-    scaled: Floats = weights / weights.sum()
+    weights = np.exp(logs - logs.max(axis=0))
+    scaled: Floats = weights / weights.sum(axis=0)
     return scaled
+
+
+def _doubted(weights: Floats) -> Floats:
+    doubted: Floats = (1 - _DOUBT) * weights + _DOUBT / len(weights)
+    return doubted

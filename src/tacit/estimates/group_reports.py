@@ -21,8 +21,11 @@ from tacit.tally import Counts, Coverage, GroupTally, Tally
 from tacit.task import Histogram, Sum, Survey, WeightedSum
 
 #: An assisted estimate may be moved so far from the unbiased one, in squared standard errors, for each number that
-#: shows how far priors are off; and so far in all, or by a tenth of a standard error for each row if that is more.
+#: shows how far priors are off; and so far in all.
 _ROOM_FOR_EACH, _MOST_ROOM = 0.1, 1.44
+
+#: What a forged report does to an assisted estimate is tried out on so many groups, if they have so few reports.
+_TRIED, _MOST_KINDS = 8, 16
 
 _Item = TypeVar("_Item")
 
@@ -109,14 +112,17 @@ class GroupReports:
             found = self._assisted(readings, found, level)
         elif estimator == "mmse":
             found = replace(found, prior_share=np.ones(len(total)))
-        room = np.zeros(len(total))
+        low, high = found.low, found.high
         if estimator in ("assisted", "unbiased") and isinstance(self.plan.task, Histogram | Survey) and self.n_reports:
             # Counts of reports move in steps: half a step more keeps the level where they are few.
-            room += max(each.changed for each in mine) / 2
+            step = max(each.changed for each in mine) / 2
+            low, high = low - step, high + step
+            if self.total_weight == self.n_reports:
+                low, high = np.floor(low), np.ceil(high)
         for each in mine:
             if each.told is not None:
-                room[~each.told] = np.nan
-        return replace(found, low=found.low - room, high=found.high + room)
+                low, high = np.where(each.told, low, np.nan), np.where(each.told, high, np.nan)
+        return replace(found, low=low, high=high)
 
     def _assisted(self, readings: Sequence[Reading], found: Found, level: float) -> Found:
         """Moved towards the prior as far as it is worth it. A row that no report speaks of stays as it is."""
@@ -124,7 +130,7 @@ class GroupReports:
         groups, variance = self._excess(readings, known)
         target = self.target[self.present]
         expected, x = expectation(groups, target), groups.excess[target].sum(axis=0)
-        moved, share = shifted(expected, x, variance, self._room(len(x)))
+        moved, share = shifted(expected, x, variance, self._room(len(x)), groups.free)
         low, high = pratt_interval(expected, x, variance, level)
         prior = found.estimate[known] - x
         parts = prior + moved, prior + np.minimum(low, moved), prior + np.maximum(high, moved), share
@@ -140,47 +146,71 @@ class GroupReports:
             n = counts.total
             stated = 0.0 if group.prior_set is None else float(group.prior_set.radius) / 2 * reach
             offset = reading.estimate[known] - n * mean
-            columns.append((offset, reading.variance[known], n * spread + (n * stated) ** 2, n * np.sqrt(spread)))
+            # A variance of nothing is one of too few reports.
+            variance = np.maximum(reading.variance[known], 1e-9 * n * spread + 1e-12)
+            columns.append((offset, variance, n * spread + (n * stated) ** 2, n * np.sqrt(spread)))
         excess, variance, sampled, scale = (np.array(column) for column in zip(*columns, strict=True))
         free = (known.sum() - 1) / known.sum() if isinstance(self.plan.task, Histogram) else 1.0
         groups = Groups(excess, variance, sampled, scale, float(free))
         return groups, variance[self.target[present]].sum(axis=0)
 
     def _room(self, n_rows: int) -> float:
-        """How far from the unbiased estimate an assisted one may be, in standard errors."""
-        most = max(_MOST_ROOM, _ROOM_FOR_EACH * n_rows)
-        if not any(group.prior_set is not None for group, _ in _at(self.groups, self.target)):
-            most = min(most, _ROOM_FOR_EACH * (int(self.present.sum()) - 1) * max(n_rows - 1, 1))
-        return math.sqrt(most)
+        """How far from the unbiased estimate an assisted one may be, in standard errors.
+
+        Groups of unequal size show as much as fewer equal ones, (Σn)²/Σn² of them.
+        """
+        if any(group.prior_set is not None for group, _ in _at(self.groups, self.target)):
+            return math.sqrt(_MOST_ROOM)
+        sizes = np.array([float(counts.total) for _, counts in self.groups])
+        others = sizes.sum() ** 2 / (sizes**2).sum() - 1
+        return math.sqrt(min(_MOST_ROOM, _ROOM_FOR_EACH * others * max(n_rows - 1, 1)))
 
     def influence(self, readings: Sequence[Reading], estimator: Estimator) -> tuple[float, float]:
-        """How far one forged report can move a row: one that is changed to another, and one more.
-
-        What a report changes of an unbiased total changes an assisted one by more or less; that is tried out on the
-        group whose reports weigh most. One more report also raises what the prior expects.
-        """
+        """How far one forged report can move a row: one that is changed to another, and one more."""
         mine = _at(readings, self.target)
-        changed, added = max(each.changed for each in mine), max(each.added for each in mine)
         if estimator != "assisted":
-            return changed, added
-        known = np.isfinite(np.sum([each.estimate for each in mine], axis=0))
+            return max(each.changed for each in mine), max(each.added for each in mine)
+        # No two reports move a row alike: all that can be added are tried out, and a change is to take the one for the
+        # other. Groups whose reports weigh most come first, then some from which none came.
+        places = sorted(np.flatnonzero(self.target).tolist(), key=lambda place: -readings[place].changed)
+        tried = [place for place in places if self.present[place]][:_TRIED]
+        tried += [place for place in places if not self.present[place]][:1]
+        start = self._assisted_total(readings)
+        moves = [self._additions(readings, place) - start for place in tried]
+        return (
+            max(float(np.nanmax(np.ptp(each, axis=0))) for each in moves),
+            max(float(np.nanmax(np.abs(each))) for each in moves),
+        )
+
+    def _additions(self, readings: Sequence[Reading], place: int) -> Floats:
+        """The assisted total with one more report of a group, for each report there is, or for the widest there are."""
+        group, counts = self.groups[place]
+        kinds = group.mechanism.n_possible_reports
+        if kinds is not None and kinds <= _MOST_KINDS and isinstance(counts, Counts):
+            more = [counts.merge(Counts.of([report])) for report in range(kinds)]
+            groups = [
+                replace(self, groups=[*self.groups[:place], (group, each), *self.groups[place + 1 :]]) for each in more
+            ]
+            read = [_read(self.plan, group, each, "unbiased") for each in more]
+        else:
+            groups, old = [self, self], readings[place]
+            mean = _prior_moments(self.plan, group)[0]
+            read = [replace(old, estimate=old.estimate + mean + step) for step in (-old.changed / 2, old.changed / 2)]
+        totals = [
+            each._assisted_total([*readings[:place], reading, *readings[place + 1 :]])
+            for each, reading in zip(groups, read, strict=True)
+        ]
+        return np.array(totals)
+
+    def _assisted_total(self, readings: Sequence[Reading]) -> Floats:
+        """The assisted estimate alone."""
+        total: Floats = np.sum([each.estimate for each in _at(readings, self.target)], axis=0)
+        known = np.isfinite(total)
         groups, variance = self._excess(readings, known)
         target = self.target[self.present]
-
-        def totals(step: Floats | float) -> Floats:
-            excess = groups.excess + (np.arange(len(target)) == widest)[:, None] * step
-            x = excess[target].sum(axis=0)
-            return shifted(expectation(replace(groups, excess=excess), target), x, variance, self._room(len(x)))[0]
-
-        moves = [(each.changed, each.added) for each in _at(readings, self.present)]
-        widest = max(np.flatnonzero(target).tolist(), key=lambda place: moves[place])
-        changed, added = moves[widest]
-        mean = _prior_moments(self.plan, _at(self.groups, self.present)[widest][0])[0][known]
-        start = totals(0.0)
-        return (
-            max(float(np.abs(totals(step) - start).max()) for step in (-changed, changed)),
-            max(float(np.abs(mean + totals(step - mean) - start).max()) for step in (-added, added)),
-        )
+        x = groups.excess[target].sum(axis=0)
+        total[known] += shifted(expectation(groups, target), x, variance, self._room(len(x)), groups.free)[0] - x
+        return total
 
     def checks(self, readings: Sequence[Reading] | None) -> tuple[PriorCheck, ...]:
         """The prior check of each group asked for, and of all of them together; unbiased readings help there."""

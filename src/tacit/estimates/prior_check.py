@@ -58,6 +58,8 @@ class PriorCheck:
             return f"{self.whose} are too few to tell whether the prior is right."
         verdict = "contradict the prior" if self.contradicted else "do not contradict the prior"
         p_value = "p > 0.5" if self.p_value > 0.5 else f"p = {self.p_value:.2g}"
+        if not self.contradicted and self.p_value < 0.1:
+            p_value += f", alarm below {self.alarm_level:.2g}"
         return f"{self.whose} {verdict} ({p_value})."
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -51,9 +52,8 @@ class Row:
 class Estimate:
     """The result: rows, the check of the prior, and how much one forged report could move a row.
 
-    `influence` is for a report that is changed to another, `influence_added` for one more. `group` is set where the
-    estimate is of one group only. `records_worth` says how many records a group's prior is worth, as the reports show
-    it; None where they are not asked.
+    `moves` finds out how far one that is changed to another, or one more, does. `records_worth` says how many of its
+    people a group's prior is worth, as the reports show it; None where they do not.
     """
 
     n_reports: int
@@ -62,11 +62,24 @@ class Estimate:
     level: float
     rows: tuple[Row, ...]
     prior_check: tuple[PriorCheck, ...]
-    influence: float
-    influence_added: float
+    moves: Callable[[], tuple[float, float]] = field(repr=False, compare=False)
     projected: bool = False
     simultaneous: bool = False
     records_worth: float | None = None
+
+    @cached_property
+    def _moved(self) -> tuple[float, float]:
+        return self.moves()
+
+    @property
+    def influence(self) -> float:
+        """How far one report that is changed to another can move a row."""
+        return self._moved[0]
+
+    @property
+    def influence_added(self) -> float:
+        """How far one more report can move a row."""
+        return self._moved[1]
 
     @property
     def mean(self) -> Row:

@@ -6,6 +6,7 @@ interval is for the total of the people who took part, not of a population they 
 
 from __future__ import annotations
 
+from functools import partial
 from typing import get_args
 
 from tacit.estimates.group_reports import GroupReports
@@ -60,11 +61,10 @@ def estimate(
         Row(value=value, **dict(zip(names, map(float, numbers), strict=True)))
         for value, *numbers in zip(values, *columns, strict=True)
     )
-    changed, added = reports.influence(readings, estimator)
     return Estimate(
         n_reports=reports.n_reports, total_weight=reports.total_weight, estimator=estimator, level=level, rows=rows,
         prior_check=reports.checks(readings if estimator in ("assisted", "unbiased") else None),
-        influence=changed, influence_added=added, projected=project, simultaneous=simultaneous,
+        moves=partial(reports.influence, readings, estimator), projected=project, simultaneous=simultaneous,
         records_worth=found.records_worth,
     )  # fmt: skip
 

@@ -42,11 +42,9 @@ from tacit.files.reading import (
 )
 from tacit.plan import Plan
 from tacit.plan.saving import atomic, write_text
-from tacit.tally import SUMS, Counts, Coverage, GroupTally, Tally, keep, merge_all
+from tacit.tally import LARGEST_WEIGHT, SUMS, Counts, Coverage, GroupTally, Tally, keep, merge_all
 from tacit.task import WeightedSum
 
-#: Weights and offsets beyond this are no use to a tally, see `tacit.tally`.
-_LARGEST_WEIGHT = 2.0**20
 #: Not a name that a file would use.
 _COUNT = "tacit: number of rows"
 
@@ -96,7 +94,7 @@ def tally_file(
     """Count the reports of a file or a table; with `by`, one tally for each cell of that column, "" for null.
 
     Refused are reports out of the mechanism's range, reports of groups that the plan does not have, and, where the
-    columns are named, reports without a weight or an offset of at most 2^20.
+    columns are named, reports without a weight or an offset of at most 2^53.
     """
     columns = _Columns(report_column, group_column_of(plan, group_column), by, weight_column, offset_column)
     piles, done = _Piles(plan, columns), 0
@@ -225,7 +223,7 @@ class _Piles:
         good = self._in_range(groups, reports)
         for numbers in extra:
             if numbers is not None:
-                good &= np.abs(numbers) <= _LARGEST_WEIGHT  # False for NaN.
+                good &= np.abs(numbers) <= LARGEST_WEIGHT  # False for NaN.
         for key, count in enumerate(np.bincount(keys[~good], None if times is None else times[~good])):
             if count:
                 self.refused[names[key]] += int(count)

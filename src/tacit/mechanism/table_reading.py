@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from tacit.mechanism.table import Channel
 
 
+#: Up to so many reports every change is tried out to find what it does to the most likely total.
+_MOST_KINDS = 12
+
+
 def read_table(
     channel: Channel,
     estimator: PlainEstimator,
@@ -38,6 +42,9 @@ def read_table(
         t = unbiased_weights(channel, prior, g)
         s = None if rounded else unbiased_variance_weights(channel, prior, t)
         variance = _observed_spread(t, counts, squares) if s is None else np.maximum(squares @ s, 0.0)
+        if isinstance(task, Sum):
+            # Few reports that are equal show no spread: one more, anywhere.
+            variance = variance + _one_more(t, counts, squares) * (1.0 if rounded else 0.25)
         if isinstance(task, Histogram):
             # A value outside the support: no report speaks of it.
             t[:, [x for x, weight in enumerate(prior.weights) if not weight]] = np.nan
@@ -115,6 +122,12 @@ def _observed_spread(t: Floats, counts: Floats, squares: Floats) -> Floats:
     return spread
 
 
+def _one_more(t: Floats, counts: Floats, squares: Floats) -> Floats:
+    """The square of what one report can move, of a usual weight; 0 without any report."""
+    moved: Floats = float(squares.sum()) / max(float(counts.sum()), 1.0) * np.ptp(t, axis=0) ** 2
+    return moved
+
+
 def _solved_weights(channel: Channel, prior: Prior, g: Floats) -> Floats | None:
     lifts, information = _information(channel, prior)
     inside = list(prior.support)
@@ -149,8 +162,8 @@ def _means_under(channel: Channel, p: Floats, g: Floats) -> Floats:
 
 
 def _likely_moves(channel: Channel, prior: Prior, g: Floats, counts: Floats, weights: Floats) -> tuple[float, float]:
-    """How far one report changed, or added, moves the most likely total: by estimating again with one report of each
-    kind more, and one less; a change is both.
+    """How far one report changed, or added, moves the most likely total: by estimating again, with every report there
+    is in the place of every other that came. Where these are many, the two that move it most stand for all.
     """
 
     def total(step: Floats) -> Floats:
@@ -160,6 +173,10 @@ def _likely_moves(channel: Channel, prior: Prior, g: Floats, counts: Floats, wei
 
     start, steps = total(np.zeros(len(counts))), np.eye(len(counts))
     more = np.array([total(step) - start for step in steps])
-    less = np.array([total(-step) - start for step in steps[counts >= 1]] or [np.zeros(g.shape[1])])
-    changed = np.maximum(more.max(axis=0) + less.max(axis=0), -more.min(axis=0) - less.min(axis=0))
-    return float(changed.max()), float(np.abs(more).max())
+    kinds = (
+        np.unique([more.argmin(axis=0), more.argmax(axis=0)]) if len(counts) > _MOST_KINDS else np.arange(len(counts))
+    )
+    came = [kind for kind in range(len(counts)) if counts[kind] >= 1]
+    pairs = [(old, new) for old in came[:_MOST_KINDS] for new in kinds if old != new]
+    changes = [np.abs(total(steps[new] - steps[old]) - start).max() for old, new in pairs]
+    return float(max(changes, default=np.ptp(more, axis=0).max())), float(np.abs(more).max())

@@ -150,7 +150,7 @@ def estimate(
     checks = (check_priors(plan, tally.priors, times),) if tally.n_reports else ()
     return Estimate(
         n_reports=tally.n_reports, total_weight=float(first.sum()), estimator=estimator, level=level, rows=rows,
-        prior_check=checks, influence=influence, influence_added=added, projected=project,
+        prior_check=checks, moves=lambda: (influence, added), projected=project,
     )  # fmt: skip
 
 

@@ -116,16 +116,13 @@ def page(
 
 def _headline(plan: Plan, result: Estimate) -> str:
     row = result.rows[0]
-    estimate, _, interval, share, points = estimate_cells(plan, result, row)
+    estimate, interval, share, of_share = estimate_cells(plan, result, row)
     name = escape(row_name(plan, row.value))
-    if counts_people(plan):
-        big = f"{share} ± {points} points"
-        what = f"{estimate} of {result.n_reports:,} people hold “{name}”"
-    else:
-        big, what = f"{share} ± {points}", f"on average, {estimate} in total"
+    what = f"of {result.n_reports:,} people hold “{name}”" if counts_people(plan) else "on average"
+    level = f"{result.level * 100:g}% interval"
     return (
-        f'<div class="headline"><div class="big">{big}</div><div>{what}</div>'
-        f'<div class="soft">{result.level * 100:g}% interval of the total: {interval}</div></div>'
+        f'<div class="headline"><div class="big">{share}</div><div>{what}, {level} {of_share}</div>'
+        f'<div class="soft">in total {estimate}, {level} {interval}</div></div>'
     )
 
 
@@ -138,7 +135,7 @@ def _method(plan: Plan, result: Estimate, tally: Tally | None) -> str:
         f"Estimator {how_estimated(result)}.",
         weights_sentence(result),
         "Too few reports to say anything: margins are as wide as what is possible." if few else prior_part(result),
-        "± is half the interval; intervals are about the people who took part"
+        "Intervals are about the people who took part"
         + (" and hold for all rows at once." if result.simultaneous else "."),
         ldp_sentence(plan, per_group, result.estimator) if any(per_group) and not few else None,
     ]

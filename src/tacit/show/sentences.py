@@ -155,7 +155,7 @@ def weights_sentence(result: Estimate) -> str | None:
 def how_estimated(result: Estimate) -> str:
     """What an estimator does, in a few words."""
     return {
-        "assisted": "assisted: unbiased, helped by the prior as far as it is worth",
+        "assisted": "assisted: leans on the prior as far as it is worth it",
         "unbiased": "unbiased: the prior is not used",
         "mle": "mle: most likely, the prior is not used",
         "mmse": "mmse: right if the prior is exactly right",
@@ -169,7 +169,7 @@ def prior_part(result: Estimate) -> str | None:
         return None
     share = f"{sum(shares) / len(shares):.0%} of the estimate is the prior, the rest the reports"
     if len(result.rows) > 1:
-        share = f"On average {share}"
+        share = f"On average {share} (at most {max(shares):.0%} of a row)"
     if result.records_worth is None:
         return f"{share}."
     worth = float(f"{result.records_worth:.1g}")
@@ -234,22 +234,21 @@ def selects(plan: Plan) -> bool:
 def estimate_headers(plan: Plan, result: Estimate) -> tuple[str, ...]:
     """The columns of `estimate_cells`."""
     interval = f"{result.level * 100:g}% interval"
-    share = ("share", "± points") if counts_people(plan) else ("mean", "± margin")
-    return "estimate", "± margin", interval, *share
+    return "estimate", interval, "share" if counts_people(plan) else "mean", interval
 
 
 def estimate_cells(plan: Plan, result: Estimate, row: Row) -> tuple[str, ...]:
-    """One row of an estimate in words, with as many digits as its margin deserves; ± is half the interval."""
+    """One row of an estimate in words, with as many digits as its margin deserves: a total, and a share or mean."""
     if not math.isfinite(row.estimate):
-        return ("–",) * 5
+        return ("–",) * 4
     scale = 100.0 if counts_people(plan) else 1.0
     each = result.per_respondent(row).divided(1 / scale)
     unit = "%" if counts_people(plan) else ""
     if not math.isfinite(row.margin):
-        return digits(row.estimate, row.standard_error), "–", NOT_TOLD, digits(each.estimate, 1.0) + unit, "–"
-    estimate, margin, low, high = (digits(x, row.margin) for x in (row.estimate, row.margin, row.low, row.high))
-    share, points = (digits(x, each.margin) for x in (each.estimate, each.margin))
-    return estimate, margin, f"{low} … {high}", share + unit, points
+        return digits(row.estimate, row.standard_error), NOT_TOLD, digits(each.estimate, 1.0) + unit, NOT_TOLD
+    estimate, low, high = (digits(x, row.margin) for x in (row.estimate, row.low, row.high))
+    share, least, most = (digits(x, each.margin) for x in (each.estimate, each.low, each.high))
+    return estimate, f"{low} … {high}", share + unit, f"{least} … {most}{unit}"
 
 
 def row_name(plan: Plan, value: Value | None) -> str:

@@ -299,7 +299,8 @@ def print_estimate(console: Console, plan: Plan, result: Estimate, per_group: Se
     if not result.n_reports:
         console.print("There are no reports yet.")
         return
-    console.print(f"{result.n_reports:,} reports, estimator {how_estimated(result)}", soft_wrap=True)
+    reports = "1 report" if result.n_reports == 1 else f"{result.n_reports:,} reports"
+    console.print(f"{reports}, estimator {how_estimated(result)}", soft_wrap=True)
     shown = table("answer" if counts_people(plan) else "", *estimate_headers(plan, result))
     rows = result.rows
     if len(rows) > MAX_ROWS:
@@ -330,7 +331,7 @@ def _estimate_notes(plan: Plan, result: Estimate, rows: Sequence[Row], per_group
             "[yellow]not told apart: the reports do not tell this answer from others; it is the prior's guess.[/yellow]"
         )
     together = " and hold for all rows at once" if result.simultaneous else ""
-    notes.append(f"[dim]± is half the interval. Intervals are about the people who took part{together}.[/dim]")
+    notes.append(f"[dim]Intervals are about the people who took part{together}.[/dim]")
     if result.estimator == "mmse":
         notes.append("[yellow]Estimates and intervals hold only if the prior is exactly right.[/yellow]")
     if few:
@@ -352,7 +353,8 @@ def print_breakdown(console: Console, plan: Plan, column: str, parts: Mapping[st
         shown.add_row(escape(name or "(empty)"), f"{part.n_reports:,}", *estimate_cells(plan, part, part.rows[0]))
     console.print(shown)
     if parts:
-        console.print(f"[dim]{escape(how_estimated(next(iter(parts.values()))))}[/dim]", soft_wrap=True)
+        how = escape(how_estimated(next(iter(parts.values()))))
+        console.print(f"[dim]{how}. Parts are estimated on their own and need not add up.[/dim]", soft_wrap=True)
     for name, part in parts.items():
         for check in part.prior_check:
             if check.contradicted:

@@ -22,7 +22,7 @@ const MAX_GROUPS = 200;
 const ESTIMATORS = {
   assisted: [
     "Assisted",
-    "Unbiased, helped by the prior as far as it is worth (assisted). The interval holds whatever people answer.",
+    "Leans on the prior as far as it is worth it (assisted). The interval holds whatever people answer.",
   ],
   unbiased: [
     "Prior-free",
