@@ -101,7 +101,7 @@ def test_four_commands_lead_from_two_csv_files_to_an_estimate_with_an_interval()
     tacit("perturb", "plan.json", "answers.csv", "-o", "reports.parquet")
     tacit("tally", "plan.json", "reports.parquet", "-o", "tally.json")
     text = tacit("estimate", "plan.json", "tally.json")
-    assert re.search(r"yes +[\d,]+ +[\d.]+ +[\d,]+ … [\d,]+", text)
+    assert re.search(r"yes +[\d,]+ +[\d,]+ … [\d,]+ +[\d.]+% +[\d.]+ … [\d.]+%", text)
     assert "95% interval" in text
 
 

@@ -24,6 +24,7 @@ from tacit.mechanism.protocol import RandomWords
 from tacit.personal.contract import PersonalPlan, perturb
 from tacit.personal.estimates import PersonalTally
 from tacit.plan.saving import write_text
+from tacit.tally import LARGEST_WEIGHT
 
 #: Probabilities are read to 12 decimals; from there on everything is integers.
 _DECIMALS = 10**12
@@ -169,7 +170,7 @@ def tally_file(
     """Count the reports of a file or a table that has the quantised priors beside them.
 
     Refused are rows whose prior is not of the plan's resolution, whose report their prior cannot send, or whose
-    weight or offset is not a number of at most 2^20.
+    weight or offset is not a number of at most 2^53.
     """
     priors, public = prior_columns(plan, prior_column), (weight_column, offset_column)
     named = [name for name in public if name is not None]
@@ -184,7 +185,7 @@ def tally_file(
             extra = [None if name is None else numbers_of(table[name], name).copy() for name in public]
             for numbers in extra:
                 if numbers is not None:
-                    unusable = ~(np.abs(numbers) <= 2.0**20)  # NaN is.
+                    unusable = ~(np.abs(numbers) <= LARGEST_WEIGHT)  # NaN is.
                     reports[unusable], numbers[unusable] = -1, 0.0
             tally = tally.merge(PersonalTally.of(plan, rows, reports, *extra))
             done += len(reports)
