@@ -39,7 +39,7 @@ BUDGETS = (1.0, 2.0)
 OLD = ("65-69", "70-74", "75-79", "80 or older")
 #: Districts on a side, and hours of a part of the day.
 SIDE, HOURS = 12, 6
-ERROR, COVERAGE = "error relative to the unbiased estimate", "coverage of 95% intervals"
+ERROR, COVERAGE = "relative error", "95% coverage"
 ASSISTED, UNBIASED, MMSE, LDP = "assisted (default)", "unbiased", "mmse, trusts the prior", "LDP, unbiased"
 NEEDED = "respondents relative to LDP"
 
