@@ -24,6 +24,8 @@ TRUTH = np.array([0.25, 0.25, 0.5])
 TASKS = [Survey(1), Sum(), WeightedSum(), Histogram()]
 EPSILON = Fraction(1)
 SHARES = (0.1, 0.2, 0.3, 0.4)
+#: The likelihood is climbed again to see what one report does, which takes its time.
+ROUNDS, LEAST = {"mle": 120, "unbiased": 400, "mmse": 400}, {"mle": 0.885, "unbiased": 0.915, "mmse": 0.915}
 
 
 def plan_for(task, prior=PRIOR, mechanism=repaired_response, weights=(1, 3)) -> Plan:
@@ -60,7 +62,7 @@ def simulate(plan: Plan, truth: np.ndarray, people: int, rng: np.random.Generato
     return Tally(plan.hash, groups), np.asarray(total)
 
 
-def coverage(plan: Plan, truth: np.ndarray, estimator: str, rounds: int = 600) -> tuple[float, float]:
+def coverage(plan: Plan, truth: np.ndarray, estimator: str, rounds: int = 400) -> tuple[float, float]:
     """The share of rounds and rows in which the 95% interval holds the true total, and in which the alarm fired."""
     rng = np.random.default_rng(5)
     hits, alarms = [], 0
@@ -75,18 +77,18 @@ def coverage(plan: Plan, truth: np.ndarray, estimator: str, rounds: int = 600) -
 @pytest.mark.parametrize("estimator", ["mmse", "unbiased", "mle"])
 @pytest.mark.parametrize("task", TASKS, ids=lambda task: type(task).__name__)
 def test_intervals_cover_95_per_cent_under_the_right_prior(task, estimator):
-    covered, alarms = coverage(plan_for(task), PRIOR.probabilities, estimator)
-    # Three standard errors of 600 rounds, for the least of three rows.
-    assert 0.92 <= covered <= 0.977
-    assert alarms <= 0.015
+    covered, alarms = coverage(plan_for(task), PRIOR.probabilities, estimator, ROUNDS[estimator])
+    # Three standard errors, for the least of three rows.
+    assert LEAST[estimator] <= covered <= 0.985
+    assert alarms <= 0.02
 
 
 @pytest.mark.parametrize("estimator", ["unbiased", "mle"])
 @pytest.mark.parametrize("task", TASKS, ids=lambda task: type(task).__name__)
 def test_prior_free_intervals_cover_95_per_cent_under_a_wrong_prior_and_the_alarm_fires(task, estimator):
-    covered, alarms = coverage(plan_for(task), TRUTH, estimator)
-    # Three standard errors of 600 rounds, for the least of three rows.
-    assert 0.92 <= covered <= 0.977
+    covered, alarms = coverage(plan_for(task), TRUTH, estimator, ROUNDS[estimator])
+    # Three standard errors, for the least of three rows.
+    assert LEAST[estimator] <= covered <= 0.985
     assert alarms > 0.99
 
 

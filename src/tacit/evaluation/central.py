@@ -244,7 +244,7 @@ def best_vertices(people: People, epsilon: float, published: bool = False) -> Me
     gains = (reports @ people.outcomes - people.mean) ** 2
     solved = linprog(
         -gains, A_eq=reports.T, b_eq=people.mass, method="highs",
-        options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
+        options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10, "time_limit": 120.0},
     )  # fmt: skip
     if solved.status != 0:
         raise ArithmeticError(f"the linear program of the trusted server failed: {solved.message}")

@@ -80,7 +80,15 @@ class _Pricing:
     def solve(self, cost: Floats) -> float:
         """The cost of the cheapest report, from below: it holds for any multipliers θ ≥ 0."""
         ones = np.ones((1, len(cost)))
-        solved = linprog(cost, A_ub=-self.rows, b_ub=-self.least, A_eq=ones, b_eq=[1.0], method="highs")
+        solved = linprog(
+            cost,
+            A_ub=-self.rows,
+            b_ub=-self.least,
+            A_eq=ones,
+            b_eq=[1.0],
+            method="highs",
+            options={"time_limit": 120.0},
+        )
         if solved.status != 0:
             raise ArithmeticError(f"pricing a report of the trusted server failed: {solved.message}")
         theta = np.maximum(0.0, -solved.ineqlin.marginals)
