@@ -1,8 +1,9 @@
 """Estimates that use the prior as far as it is worth it, with intervals that hold whatever the truth is.
 
 The estimate is the posterior mean under an `Expectation`, but never further than D standard errors from the unbiased
-one. Shifting a normal estimate towards a fixed point by at most D·σ leaves its mean squared error below (1 + D²) σ²
-(Efron and Morris, 1971): the most that a wrong prior can cost.
+one. A shift of a normal estimate by at most D·σ that does not shrink again leaves its mean squared error below
+(1 + D²) σ² (Efron and Morris, 1971). This one shrinks where the prior is plainly wrong: a wrong prior costs more than
+that at three to four standard errors, and nothing far beyond (docs/theory.md).
 
 The interval is Pratt's (1961), known as frequentist assisted by Bayes (Yu and Hoff, 2018): of all intervals that cover
 θ with probability 1 − α for every θ, the one that is shortest on average under the expectation m. θ is in the interval

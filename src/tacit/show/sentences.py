@@ -100,15 +100,15 @@ def set_sentence(group: Group) -> str | None:
     )
 
 
-def set_cell(group: Group) -> str:
-    """For a table: the beliefs in the rarest answer, or how far off all beliefs may be, that the promise holds for."""
+def set_cell(plan: Plan, group: Group) -> str:
+    """For a table: the beliefs in that answer, or how far off all beliefs may be, that the promise holds for."""
     prior_set = group.prior_set
     if prior_set is None:
         return "exactly"
     if isinstance(prior_set, Ball):
         return f"± {percent(prior_set.radius, 'down')} in all"
-    rarest = min(group.prior.support, key=lambda x: group.prior.weights[x])
-    low, high = prior_set.extremes([int(x == rarest) for x in range(len(group.prior))])
+    told = _belief(plan, group).value
+    low, high = prior_set.extremes([int(value == told) for value in group.prior.values])
     return f"{percent(low, 'up')} … {percent(high, 'down')}"
 
 

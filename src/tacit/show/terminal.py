@@ -209,7 +209,7 @@ def print_promises(console: Console, plan: Plan) -> None:
     extra = ["and for beliefs"] if sets else []
     shown = table("group", "answer", "before", "at most", "at least", "odds, any belief", *extra, left=2)
     for group in plan.groups[:MAX_ROWS]:
-        shown.add_row(*map(escape, promise_cells(plan, group)), *([escape(set_cell(group))] if sets else []))
+        shown.add_row(*map(escape, promise_cells(plan, group)), *([escape(set_cell(plan, group))] if sets else []))
     console.print(shown)
     _more(console, len(plan.groups), "groups")
     if sets:
