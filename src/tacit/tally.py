@@ -12,6 +12,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -47,7 +48,7 @@ class Counts:
     counts: Integers = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     sums: BigIntegers | None = None
 
-    @property
+    @cached_property
     def total(self) -> int:
         # Above this mean a sum of 64 bits might wrap.
         small = int(self.counts.max(initial=0)) < LIMIT // max(1, len(self.counts))

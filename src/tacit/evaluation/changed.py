@@ -98,7 +98,7 @@ def _cells(change: Change, epsilon: float, options: Options) -> list[Point]:
         (ldp, {LDP: "unbiased"}),
     )
     sizes = [n for n in PEOPLE if n < change.n_people] + [change.n_people]
-    rounds = (12 if options.small else 1_000) // (1 if change.g.shape[1] == 1 else 4 if len(change.g) < 20 else 40) + 1
+    rounds = (12 if options.small else 1_000) // (1 if change.g.shape[1] < 20 else 40) + 1
     panels = [f"{change.name}, ε = {epsilon:g}: {what}" for what in (ERROR, COVERAGE)]
     points: list[Point] = []
     for n in sizes[:2] if options.small else sizes:

@@ -155,7 +155,7 @@ class Channel:
         """tr(gᵀ J⁻¹ g) − |E g|² on the support; ∞ where the reports do not determine g."""
         inside = list(prior.support)
         g = task.g(prior)[inside]
-        information = Information.of(self.lifts(prior)[:, inside], self.marginal(prior))
+        _, information = self.information(prior)
         if not information.determines(g):
             return float("inf")
         mean = prior.probabilities[inside] @ g
@@ -218,6 +218,17 @@ class Channel:
         lifts: Floats = (self.weights * prior.total / safe).astype(np.float64)
         lifts[:, ~sent.astype(bool)] = 1.0
         return lifts.T
+
+    @cached_property
+    def _informations(self) -> dict[Prior, tuple[Floats, Information]]:
+        return {}
+
+    def information(self, prior: Prior) -> tuple[Floats, Information]:
+        """The lifts of the support's values, and what the reports determine; computed once for each prior."""
+        if prior not in self._informations:
+            lifts = self.lifts(prior)[:, list(prior.support)]
+            self._informations[prior] = lifts, Information.of(lifts, self.marginal(prior))
+        return self._informations[prior]
 
     def posterior(self, prior: Prior) -> Floats:
         """Pr(x|y) = P(x) v_y(x), as a float array of shape (reports, values)."""

@@ -57,7 +57,7 @@ def read_table(
     if estimator == "mle":
         return Reading(weights @ t, variance, *_likely_moves(channel, prior, g, counts, weights))
     changed, added = float(np.nanmax(t.max(axis=0) - t.min(axis=0))), float(np.nanmax(np.abs(t)))
-    told = _information(channel, prior)[1].determined(g[list(prior.support)]) if estimator == "mmse" else None
+    told = channel.information(prior)[1].determined(g[list(prior.support)]) if estimator == "mmse" else None
     return Reading(weights @ t, variance, changed, added, told)
 
 
@@ -129,15 +129,9 @@ def _one_more(t: Floats, counts: Floats, squares: Floats) -> Floats:
 
 
 def _solved_weights(channel: Channel, prior: Prior, g: Floats) -> Floats | None:
-    lifts, information = _information(channel, prior)
+    lifts, information = channel.information(prior)
     inside = list(prior.support)
     return lifts @ information.solve(g[inside]) if information.determines(g[inside]) else None
-
-
-def _information(channel: Channel, prior: Prior) -> tuple[Floats, Information]:
-    """The lifts of the support's values, and what the reports determine."""
-    lifts = channel.lifts(prior)[:, list(prior.support)]
-    return lifts, Information.of(lifts, channel.marginal(prior))
 
 
 def _mle_weights(channel: Channel, prior: Prior, g: Floats, counts: Floats) -> tuple[Floats, Floats]:
