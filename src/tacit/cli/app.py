@@ -8,16 +8,17 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import typer
-from rich.console import Console
-from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from typer.core import TyperGroup
 
 import tacit
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 _EXTRAS = {
     "randomize": ("cryptography", "numba"),
@@ -27,11 +28,42 @@ _EXTRAS = {
 }
 #: What commands raise where an input is wrong or cannot be worked with; anything else is a fault of ours.
 _SAID = (ValueError, TypeError, LookupError, ArithmeticError, RecursionError, OSError, ModuleNotFoundError)
-out, err = Console(highlight=False), Console(stderr=True, highlight=False)
+
+
+class _LateConsole:
+    """A console of rich that is made when it is first written to, so that --help does not wait for it."""
+
+    def __init__(self, *, stderr: bool) -> None:
+        self._stderr = stderr
+
+    @cached_property
+    def _console(self) -> Console:
+        from rich.console import Console
+
+        return Console(stderr=self._stderr, highlight=False)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._console, name)
+
+
+out, err = (cast("Console", _LateConsole(stderr=stderr)) for stderr in (False, True))
+
+
+def escape(text: str) -> str:
+    """Text as it is, whatever brackets are in it."""
+    from rich.markup import escape
+
+    return escape(text)
 
 
 class _Commands(TyperGroup):
     """All commands fail in the same way: one clear line on standard error and an exit code."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """The list of commands comes at once, as plain text; the help of each is rich."""
+        mode, self.rich_markup_mode = self.rich_markup_mode, None
+        super().format_help(ctx, formatter)
+        self.rich_markup_mode = mode
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -122,6 +154,8 @@ def _options(
 @contextmanager
 def progress_bar(title: str) -> Iterator[Callable[[int, int | None], None]]:
     """A progress bar on standard error, where a person can see it."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
     columns = SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
     with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bar:
         job = bar.add_task(title, total=None)

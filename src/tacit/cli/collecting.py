@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
-from rich.markup import escape
 
 from tacit.cli.app import (
     FILES,
@@ -23,6 +22,7 @@ from tacit.cli.app import (
     app,
     check_target,
     err,
+    escape,
     option,
     out,
     print_json,

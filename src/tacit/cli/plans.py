@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
-from rich.markup import escape
 
 from tacit.cli.app import (
     DesignName,
@@ -20,6 +19,7 @@ from tacit.cli.app import (
     app,
     check_target,
     err,
+    escape,
     message_of,
     option,
     out,

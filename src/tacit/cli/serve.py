@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.markup import escape
 
-from tacit.cli.app import JsonFlag, app, err, option, out, print_json
+from tacit.cli.app import JsonFlag, app, err, escape, option, out, print_json
 
 _PLANS = "Plans to open a survey for; those that have one are left as they are."
 _DATA = "A folder for SQLite, made if it is not there, or the URL of a PostgreSQL database."
