@@ -80,6 +80,8 @@ for (const name of goldenPlans().filter((each) => !each.includes("large"))) {
     let refused = 0;
     for (const path of paths(plan)) {
       const derived = path[0] === "groups" && ["levels", "certificate"].includes(path[2]);
+      // Derived fields are not read, so their parts are as good as the whole.
+      if (derived && path.length > 3) continue;
       for (const value of HOSTILE) {
         const open = await opens(await changed(plan, path, value));
         assert.ok(open || !derived, "derived fields are not read");
