@@ -1,6 +1,7 @@
 """Small dense algebra is fastest on one thread; the limit has to be set before numpy loads."""
 
 import os
+from collections.abc import Iterator
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
@@ -41,3 +42,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if place(item).startswith(SLOW):
             item.add_marker(pytest.mark.slow)
     items.sort(key=lambda item: next((k for k, name in enumerate(FIRST) if place(item).startswith(name)), len(FIRST)))
+
+
+@pytest.fixture(scope="session")
+def tacit_on_path(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder for the PATH with a `tacit` that starts at once."""
+    from support.warm import warm_command
+
+    with warm_command(tmp_path_factory.mktemp("warm")) as folder:
+        yield folder

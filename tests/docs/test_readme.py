@@ -40,12 +40,12 @@ def test_every_command_of_the_readme_is_a_make_target():
         assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
 
 
-def test_the_commands_of_the_readme_lead_to_an_estimate(tmp_path):
+def test_the_commands_of_the_readme_lead_to_an_estimate(tmp_path, tacit_on_path):
     (tmp_path / "priors.csv").write_text("group,value,count\nyoung,yes,10\nyoung,no,990\nold,yes,300\nold,no,700\n")
     answers = ["group,value", *["young,no"] * 50, *["old,yes"] * 30, *["old,no"] * 20]
     (tmp_path / "answers.csv").write_text("\n".join(answers) + "\n")
     commands = [block for block in blocks("sh") if "tacit plan" in block]
-    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    path = f"{tacit_on_path}:{os.environ['PATH']}"
     subprocess.run(["bash", "-e", "-c", *commands], cwd=tmp_path, check=True, env=os.environ | {"PATH": path})
     assert "<svg" in (tmp_path / "estimate.html").read_text()
 

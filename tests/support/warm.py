@@ -1,0 +1,102 @@
+"""A `tacit` command that starts at once: a process that has imported everything forks for each call.
+
+Documentation has a hundred commands, and each would spend most of its time importing.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from support.places import ROOT
+
+#: Run in the place of `tacit`: hands over its words, folder, environment and streams, and waits for the exit code.
+CALL = """#!{python} -IS
+import json, os, socket, sys
+with socket.socket(socket.AF_UNIX) as line:
+    line.connect({address!r})
+    call = json.dumps([sys.argv[1:], os.getcwd(), dict(os.environ)]).encode()
+    socket.send_fds(line, [len(call).to_bytes(4, "big")], [0, 1, 2])
+    line.sendall(call)
+    sys.exit(int(line.recv(8) or 70))
+"""
+
+
+@contextmanager
+def warm_command(folder: Path) -> Iterator[Path]:
+    """A folder with a `tacit` for the PATH, as long as the context lasts."""
+    address = str(folder / "line")
+    env = os.environ | {"PYTHONPATH": str(ROOT / "tests")}
+    words = [sys.executable, "-m", "support.warm", address]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, env=env, text=True) as server:
+        try:
+            assert server.stdout is not None
+            assert server.stdout.readline() == "ready\n"
+            command = folder / "tacit"
+            command.write_text(CALL.format(python=sys.executable, address=address))
+            command.chmod(0o755)
+            yield folder
+        finally:
+            server.terminate()
+
+
+def _serve(address: str) -> None:
+    import duckdb  # noqa: F401
+    import pyarrow.parquet  # noqa: F401
+    import scipy.stats  # noqa: F401
+
+    import tacit.cli.demo
+    import tacit.cli.everything
+    import tacit.estimates
+    import tacit.randomize  # noqa: F401
+
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(address)
+        listener.listen()
+        print("ready", flush=True)
+        while True:
+            line, _ = listener.accept()
+            if os.fork() == 0:
+                listener.close()
+                _answer(line)
+            line.close()
+
+
+def _answer(line: socket.socket) -> None:
+    """Be the command, in the caller's place."""
+    from tacit.__main__ import main
+
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    size, streams, _, _ = socket.recv_fds(line, 4, 3)
+    with line.makefile("rb") as given:
+        words, folder, environment = json.loads(given.read(int.from_bytes(size, "big")))
+    for place, stream in enumerate(streams):
+        os.dup2(stream, place)
+        os.close(stream)
+    os.chdir(folder)
+    os.environ.clear()
+    os.environ.update(environment)
+    sys.argv = ["tacit", *words]
+    code = 70
+    try:
+        main()
+        code = 0
+    except SystemExit as stop:
+        code = stop.code if isinstance(stop.code, int) else int(stop.code is not None)
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        line.sendall(str(code).encode())
+        os._exit(code)
+
+
+if __name__ == "__main__":
+    _serve(sys.argv[1])
