@@ -17,6 +17,7 @@ from tacit.estimates.collected import Collected
 from tacit.estimates.rows import Scope
 from tacit.exact import Floats
 from tacit.plan import Plan
+from tacit.plan.crossing import CROSSED
 
 #: Margins are right when every category is, to this relative error; raking gives up after so many rounds.
 _PRECISE, _ROUNDS = 1e-10, 2000
@@ -42,7 +43,7 @@ class Margin:
 
     @property
     def name(self) -> str:
-        return " × ".join(self.columns)
+        return CROSSED.join(self.columns)
 
     @property
     def total(self) -> float:
@@ -79,13 +80,13 @@ def _indicators(cells: Sequence[Cell], margin: Margin) -> Floats:
             raise ValueError(f"The population is given by '{name}', which the reports do not have. They have {known}.")
     mine = [tuple(cell.labels[name] for name in margin.columns) for cell in cells]
     places = {category: place for place, category in enumerate(margin.sizes)}
-    strangers = sorted({" × ".join(category) for category in mine if category not in places})
+    strangers = sorted({CROSSED.join(category) for category in mine if category not in places})
     if strangers:
         raise ValueError(
             f"The population by {margin.name} does not say how many people are in {_list(strangers)}, of which there "
             "are reports."
         )
-    missing = [" × ".join(category) for category in places if category not in mine]
+    missing = [CROSSED.join(category) for category in places if category not in mine]
     if missing:
         raise ValueError(
             f"There are no reports of {_list(missing)}, so nothing stands for these people. Put such categories of "

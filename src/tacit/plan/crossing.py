@@ -6,15 +6,15 @@ from collections.abc import Iterable, Sequence
 
 from tacit.plan.contract import Plan
 
-#: Stands between the parts of a crossed group's name: "north × 18-24".
-CROSSED = " × "
+#: Stands between the parts of a crossed group's name: "north / 18-24".
+CROSSED = " / "
 
 
 def crossed_name(parts: Iterable[str]) -> str:
     """The name of the group in which these parts meet.
 
     >>> crossed_name(["north", "18-24"])
-    'north × 18-24'
+    'north / 18-24'
     """
     return CROSSED.join(parts)
 
