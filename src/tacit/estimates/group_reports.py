@@ -128,7 +128,7 @@ class GroupReports:
             # Counts of reports move in steps: half a step more keeps the level where they are few.
             step = max(each.changed for each in mine) / 2
             low, high = low - step, high + step
-            if self.total_weight == self.n_reports:
+            if self.total_weight == self.n_reports and self.design_effect == 1.0:
                 low, high = np.floor(low), np.ceil(high)
         for each in mine:
             if each.told is not None:

@@ -95,8 +95,8 @@ class Estimate:
 
     @property
     def weighted(self) -> bool:
-        """Whether respondents have weights other than 1."""
-        return self.total_weight != self.n_reports
+        """Whether respondents have weights other than 1; those that sum to the number of reports are weights, too."""
+        return self.total_weight != self.n_reports or self.design_effect > 1 + 1e-9
 
     def per_respondent(self, row: Row) -> Row:
         """A share of a count, the mean of a sum: divided by the respondents' weights, 1 each where they have none."""

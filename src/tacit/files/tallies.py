@@ -289,7 +289,10 @@ class _Piles:
         if weights is None and offsets is None:
             return keep(mechanism, reports, times)
         if mechanism.fold(reports[:0]) is not None:
-            raise InputError("Weights need counts of single reports, and this plan's many values are kept as sums.")
+            raise InputError(
+                "Weights need counts of single reports, and this plan's many values are kept as sums. Export "
+                "pseudo-values instead (`tacit export`), which take any weights."
+            )
         if offsets is not None and not isinstance(self._plan.task, WeightedSum):
             raise InputError("Offsets are for a weighted sum, and this plan asks for something else.")
         return Counts.of(reports, weights, offsets)
