@@ -111,7 +111,11 @@ class Collected:
         return _sum(self.factors**2, spread) * n_reports / max(n_reports - used, 1)
 
     def _explained(self, away: Floats) -> Floats:
-        """The part of each cell's mean of u that its margins explain, reports counting for what they count."""
+        """The part of each cell's mean of u that its margins explain, reports counting for what they count.
+
+        Factors of raking are e^(xᵀλ), whose derivative is themselves: so the regression with the factors inside is the
+        exact first order, also where some answer more readily than others.
+        """
         assert self.margins is not None
         root = np.sqrt(self._sums[0])[:, None]
         known = np.isfinite(away).all(axis=0)
