@@ -93,14 +93,14 @@ def test_statsmodels_finds_the_same_mean_and_covers_the_truth():
     (channel,) = (group.mechanism for group in plan.groups)
     is_yes = np.array([label == "yes" for label in channel.labels], dtype=float)
     for _ in range(200):
-        answers = (rng.random(1500) > 0.3).astype(int)
+        answers = (rng.random(1500) > 0.5).astype(int)
         reports = reports_of(plan, np.zeros(1500, int), answers, rng)
         ends = []
         for y in (pseudo_values(plan, reports)[:, 0], is_yes[reports]):
             fit = sm.OLS(y, np.ones(1500)).fit(cov_type="HC1")
             ends.append((fit.params[0], *fit.conf_int()[0]))
-        covered += ends[0][1] <= 0.3 <= ends[0][2]
-        naive += ends[1][1] <= 0.3 <= ends[1][2]
+        covered += ends[0][1] <= 0.5 <= ends[0][2]
+        naive += ends[1][1] <= 0.5 <= ends[1][2]
     (row,) = estimate(plan, Tally.of(plan, reports), "unbiased").rows
     assert ends[0][0] == pytest.approx(row.estimate / 1500)
     # Of 200 rounds at 95%, less than four standard errors below.
