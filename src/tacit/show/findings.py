@@ -58,7 +58,7 @@ def difference_sentence(plan: Plan, row: Difference, level: float) -> str:
         return f"{row.part} and {row.other} cannot be compared: no report speaks of it."
     what = f"The share of “{row_name(plan, row.value)}”" if counts_people(plan) else "The mean"
     points = " points" if counts_people(plan) else ""
-    said = f"{what} is {first} for {row.part} and {second} for {row.other}: "
+    said = f"{what} is {first} ({row.part}) against {second} ({row.other}): "
     said += f"{difference}{points}, {level * 100:g}% {ends}. "
     if row.told:
         more = "higher" if row.difference > 0 else "lower"

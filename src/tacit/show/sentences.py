@@ -155,7 +155,8 @@ def weights_sentence(result: Estimate) -> str | None:
     """What weights mean for an estimate; None without any."""
     if not result.weighted:
         return None
-    said = f"Weighted: shares and means are of the {result.total_weight:,.6g} that the weights sum to."
+    total = f"{result.total_weight:,.0f}" if result.total_weight >= 1000 else f"{result.total_weight:.6g}"
+    said = f"Weighted: shares and means are of the {total} that the weights sum to."
     if result.design_effect > 1.0005:
         worth = result.n_reports / result.design_effect
         said += f" Design effect {result.design_effect:.2f}: the reports are worth {worth:,.0f} of equal weight."
