@@ -30,6 +30,8 @@ from tacit.prior import Value
 
 #: A part of fewer reports than this is said to be small.
 FEW = 30
+#: A column of more categories is a number or an identifier.
+_MOST_PARTS = 2000
 
 
 @dataclass(frozen=True)
@@ -93,6 +95,8 @@ class Collected:
     def parts(self, margin: str) -> list[Part]:
         """A part for each category of a margin."""
         names = self.categories(margin)
+        if len(names) > _MOST_PARTS:
+            raise ValueError(f"'{margin}' has {len(names):,} categories, too many to be looked at one by one.")
         return [self.part(name, lambda labels, name=name: labels[margin] == name) for name in names]  # type: ignore[misc]
 
     def variance(self, slope: Floats, shift: Floats, n_reports: int) -> Floats:
