@@ -215,6 +215,33 @@ def test_a_regression_with_clusters_weights_and_what_it_means_for_the_promise():
     assert len(rows_of("slopes.csv")) == 3
 
 
+def test_values_outside_the_support_are_left_out_of_tables_and_models(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("priors.csv").write_text("value,probability\nx,0.5\ny,0.3\nw,0.2\nz,0\n")
+    tacit("plan", "priors.csv", "--task", "histogram", "--epsilon", 3, "--impossible", "z", "-o", "plan.json")
+    rows = [f"{'fm'[k % 2]},{'xyw'[k % 3]}" for k in range(900)]
+    Path("answers.csv").write_text("sex,value\n" + "\n".join(rows) + "\n")
+    tacit("perturb", "plan.json", "answers.csv", "-o", "reports.csv", "--keep", "sex")
+    said = tacit("difference", "plan.json", "reports.csv", "--by", "sex")
+    assert "of 3 differences" in said
+    found = read("difference", "plan.json", "reports.csv", "--by", "sex")["differences"]
+    assert [row["difference"] is None for row in found] == [False, False, False, True]
+    fit = read("regress", "plan.json", "reports.csv", "sex", "--reference", "y")
+    assert (fit["reference"], [row["value"] for row in fit["coefficients"]]) == ("y", ["x", "x", "w", "w"])
+    assert fit["levels"][0]["covariates"] is None
+
+
+def test_means_are_compared_with_numbers_of_any_kind(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("past.csv").write_text("value,count\n0,40\n10,120\n25,90\n60,30\n")
+    tacit("plan", "past.csv", "--task", "sum", "--epsilon", 3, "--between", "0,90", "-o", "plan.json")
+    Path("answers.csv").write_text("value\n" + "50.5\n" * 500)
+    tacit("perturb", "plan.json", "answers.csv", "-o", "reports.csv")
+    (row,) = read("difference", "plan.json", "reports.csv", "--before-shares", "past.csv")["differences"]
+    assert row["second"] == pytest.approx((120 * 10 + 90 * 25 + 30 * 60) / 280)
+    assert row["told"]
+
+
 def test_rows_without_a_cell_are_left_out_and_counted():
     lines = Path("now.csv").read_text().splitlines()
     at = lines[0].split(",").index("x")

@@ -12,7 +12,7 @@ from tacit.estimates import Collected, Margin, cells_of, estimate, weighted
 from tacit.plan import Group, Plan
 from tacit.tally import Counts, Tally
 
-from support.answering import tally_of
+from support.answering import reports_of, tally_of
 
 NAMES = [f"{region} / {age}" for region in ("north", "south") for age in ("young", "old")]
 PARTS = ("region", "age")
@@ -67,6 +67,21 @@ def test_intervals_for_participants_do_not_cover_the_population():
         held += [covers(Collected.plain(plan, cells, scope).part(), 0.3) for scope in ("population", "participants")]
     assert held[0] > 178
     assert held[1] < 120
+
+
+def test_design_weights_cover_where_people_are_not_equally_likely_to_be_asked():
+    """Those who hold yes are three times as likely to be in one stratum, which was asked three times as often."""
+    plan = make_plan(Prior.of({"yes": 0.3, "no": 0.7}), Survey("yes"), epsilon=2)
+    shares, asked, held = np.array([0.45, 0.15]), np.array([0.75, 0.25]), np.zeros(2)
+    truth, rng = float(shares @ [0.5, 0.5]), np.random.default_rng(4)
+    for _ in range(200):
+        stratum = (rng.random(800) > asked[0]).astype(int)
+        reports = reports_of(plan, np.zeros(800, int), (rng.random(800) > shares[stratum]).astype(int), rng)
+        for place, weights in enumerate((0.5 / asked[stratum], None)):
+            tally = Tally(plan.hash, {None: Counts.of(reports, weights=weights)})
+            held[place] += covers(Collected.plain(plan, cells_of(plan, tally)).part(), truth)
+    assert held[0] > 0.89 * 200
+    assert held[1] < 0.5 * 200
 
 
 def test_raking_covers_where_one_margin_is_not_enough():

@@ -56,7 +56,7 @@ def covariate_levels(plan: Plan, fit: Regression, places: Integers) -> list[Cova
 
 def _distributions(plan: Plan, fit: Regression) -> Floats | None:
     """The fitted probability of each value of the domain; None where the model does not say."""
-    if fit.model == "multinomial" and isinstance(plan.task, Histogram):
+    if fit.model == "multinomial" and isinstance(plan.task, Histogram) and fit.fitted.shape[1] == len(plan.values) - 1:
         assert fit.reference is not None
         return np.insert(fit.fitted, plan.values.index(fit.reference), 1 - fit.fitted.sum(axis=1), axis=1)
     if fit.model == "logistic" and isinstance(plan.task, Survey) and len(plan.values) == 2:

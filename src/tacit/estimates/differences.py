@@ -15,8 +15,9 @@ import numpy as np
 from tacit.estimates.collected import Part, student
 from tacit.estimates.rows import Scope, row_values
 from tacit.exact import Floats
+from tacit.plan import Group, Plan
 from tacit.prior import Prior, Value
-from tacit.task import Histogram, Sum, Survey
+from tacit.task import Histogram, Sum, Survey, WeightedSum
 
 
 @dataclass(frozen=True)
@@ -114,34 +115,34 @@ def known_before(part: Part, known: Mapping[str | None, tuple[Prior, int | None]
     `known` has for each group a distribution and the records behind it, whose sampling is then part of the variance;
     without records it is taken as exact. The key None serves groups that are not there.
     """
-    plan = part.collected.plan
-    shares: dict[str | None, float] = {}
+    plan, asked = part.collected.plan, dict[str | None, Floats]()
     for cell, share in zip(part.collected.cells, part.composition, strict=True):
         if share:
             key = cell.group.name if cell.group.name in known else None
             if key not in known:
                 raise ValueError(f"The earlier numbers say nothing of group {cell.group.name!r}.")
-            shares[key] = shares.get(key, 0.0) + float(share)
-    mean, variance, records = np.zeros((3, len(part.mean)))
-    for key, share in shares.items():
+            # Groups that share earlier numbers share their error.
+            asked[key] = asked.get(key, 0.0) + share * _asked(plan, cell.group, known[key][0])
+    mean, variance = np.zeros((2, len(part.mean)))
+    for key, g in asked.items():
         distribution, n = known[key]
-        g = plan.task.g(distribution) if not isinstance(plan.task, Histogram) else np.eye(len(distribution))
-        if isinstance(plan.task, Histogram):
-            g = _reordered(g, distribution, plan.values)
         expected = distribution.probabilities @ g
-        mean = mean + share * expected
-        if n is not None:
-            records = records + n
-            if part.collected.scope == "population":
-                variance = variance + share**2 * (distribution.probabilities @ (g - expected) ** 2) / max(n, 1)
-    return Known(name, mean, variance, int(records[0]) or None)
+        mean = mean + expected
+        if n and part.collected.scope == "population":
+            variance = variance + distribution.probabilities @ (g - expected) ** 2 / n
+    behind = [known[key][1] for key in asked]
+    return Known(name, mean, variance, None if None in behind else sum(filter(None, behind)))
 
 
-def _reordered(g: Floats, distribution: Prior, values: Sequence[Value]) -> Floats:
-    """Columns in the order of the plan's values."""
-    if set(distribution.values) != set(values):
+def _asked(plan: Plan, group: Group, distribution: Prior) -> Floats:
+    """g of each value of a distribution that may have another order, or for a sum other values, than the plan."""
+    if isinstance(plan.task, WeightedSum):
+        return float(group.weight) * distribution.numbers[:, None] + float(group.offset)
+    if not isinstance(plan.task, Histogram):
+        return plan.task.g(distribution)
+    if set(distribution.values) != set(plan.values):
         raise ValueError("The earlier numbers must be about the plan's values, and no others.")
-    return g[:, [distribution.position(value) for value in values]]
+    return np.eye(len(distribution))[:, [distribution.position(value) for value in plan.values]]
 
 
 def _compared(first: Part, second: Side, level: float, tests: int) -> list[Difference]:

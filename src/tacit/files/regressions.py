@@ -68,9 +68,12 @@ def regress_file(
     clusters = None if cluster_column is None else decoded(table[cluster_column]).cast(pa.string()).take(rows)
     if clusters is not None:
         whole &= ~np.asarray(clusters.is_null())
+    # No report speaks of a value outside the support.
+    told = np.flatnonzero(np.isfinite(r).any(axis=0)).tolist()
+    values = [row_values(plan.task, plan.values)[place] for place in told]
     fit = regress(
-        r[rows][whole], design.to_numpy(dtype=np.float64)[whole], list(map(str, design.columns)), model=chosen,
-        values=row_values(plan.task, plan.values), reference=reference,
+        r[rows][whole][:, told], design.to_numpy(dtype=np.float64)[whole], list(map(str, design.columns)), model=chosen,
+        values=values, reference=reference,
         weights=None if weights is None else weights[whole],
         clusters=None if clusters is None else np.asarray(clusters.to_pylist(), dtype=object)[whole].astype(str),
         level=level,

@@ -68,6 +68,8 @@ def difference_sentence(plan: Plan, row: Difference, level: float) -> str:
 
 def verdict(row: Difference) -> str:
     """A word for a table."""
+    if not math.isfinite(row.difference):
+        return "–"
     if not row.told:
         return "not told"
     return "higher" if row.difference > 0 else "lower"
@@ -78,10 +80,11 @@ def difference_notes(plan: Plan, found: Differences) -> list[str]:
     notes = [whom(found.scope, found.simultaneous) + " Each side is estimated on its own, without the prior."]
     if found.design_effect > 1.005:
         notes.append(f"Weighted: unequal weights raise variances by up to a factor of {found.design_effect:.2f}.")
-    told = sum(row.told for row in found.rows)
-    if len(found.rows) > 1:
+    known = [row for row in found.rows if math.isfinite(row.difference)]
+    told = sum(row.told for row in known)
+    if len(known) > 1:
         verb = "is" if told == 1 else "are"
-        notes.append(f"{told} of {len(found.rows)} differences {verb} more than chance would make.")
+        notes.append(f"{told} of {len(known)} differences {verb} more than chance would make.")
         if told and not found.simultaneous:
             every = round(1 / (1 - found.level))
             notes.append(f"About one of {every} looks so by chance alone: --simultaneous guards against it.")
