@@ -25,8 +25,8 @@ from tacit.prior import Value
 Model = Literal["linear", "logistic", "multinomial"]
 
 _STEPS, _HALVINGS, _PRECISE = 100, 40, 1e-9
-#: Beyond such a logarithm of odds a coefficient is on its way to infinity.
-_FURTHEST = 25.0
+#: Where the likelihood is flatter than this, a coefficient is on its way to infinity.
+_FLATTEST = 1e12
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,24 +154,26 @@ def _softmax(r: Floats, z: Floats, w: Floats, names: Sequence[str]) -> tuple[Flo
     for _ in range(_STEPS):
         p = _shares(z @ beta)
         gradient = (z.T @ (w[:, None] * (r - p))).T.ravel()
-        step = np.linalg.solve(_curvature(p, z, w), gradient).reshape(outcomes, columns).T
+        curvature = _curvature(p, z, w)
+        sizes = np.sqrt(np.diag(curvature))
+        if not np.linalg.cond(curvature / np.outer(sizes, sizes)) < _FLATTEST:
+            break
+        step = np.linalg.solve(curvature, gradient).reshape(outcomes, columns).T
         for _ in range(_HALVINGS):
             after = _likelihood(r, z, w, beta + step)
             if after >= total - 1e-12 * abs(total):
                 break
             step = step / 2
         beta, total = beta + step, after
-        if np.abs(z @ beta).max() > _FURTHEST:
-            worst = int(np.argmax((np.abs(beta) * scale[:, None]).max(axis=1)))
-            raise NotEstimableError(
-                f"The coefficient of '{names[worst]}' runs to infinity: among such people the estimated share is zero "
-                "or below, or one or above. Put categories together, leave the column out, or use the model 'linear'."
-            )
         if (np.abs(step) * scale[:, None]).max() < _PRECISE:
             p = _shares(z @ beta)
             inverse: Floats = np.linalg.inv(_curvature(p, z, w)).astype(np.float64)
             return beta, p, inverse
-    raise NotEstimableError("The regression does not settle. Leave columns out, or use the model 'linear'.")
+    worst = int(np.argmax((np.abs(beta) * scale[:, None]).max(axis=1)))
+    raise NotEstimableError(
+        f"The coefficient of '{names[worst]}' runs to infinity: among such people the estimated share is zero or "
+        "below, or one or above. Put categories together, leave the column out, or use the model 'linear'."
+    )
 
 
 def _shares(eta: Floats) -> Floats:
