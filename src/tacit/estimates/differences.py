@@ -171,7 +171,7 @@ def fieller(a: float, b: float, var_a: float, var_b: float, covariance: float, z
 
     >>> low, high = fieller(2.0, 1.0, 0.01, 0.01, 0.0, 1.96)
     >>> round(low, 2), round(high, 2)
-    (1.6, 2.56)
+    (1.63, 2.53)
     """
     square, middle, constant = b * b - z * z * var_b, a * b - z * z * covariance, a * a - z * z * var_a
     root = middle * middle - square * constant
