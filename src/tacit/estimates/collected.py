@@ -26,7 +26,7 @@ from tacit.estimates.prior_check import PriorCheck
 from tacit.estimates.rows import Estimate, Row, Scope, row_values
 from tacit.exact import Floats
 from tacit.plan import Plan
-from tacit.prior import Value
+from tacit.prior import Value, numbers_if_all
 
 #: A part of fewer reports than this is said to be small.
 FEW = 30
@@ -79,11 +79,13 @@ class Collected:
         return np.array([self.factors * weights, self.factors**2 * squares])
 
     def categories(self, margin: str) -> list[str]:
-        """The categories of a margin among the reports, sorted."""
+        """The categories of a margin among the reports, sorted; numbers by their size."""
         if self.cells and margin not in self.cells[0].labels:
             known = ", ".join(f"'{name}'" for name in self.cells[0].labels) or "none"
             raise ValueError(f"The reports have no margin '{margin}'. Known are {known}.")
-        return sorted({cell.labels[margin] for cell in self.cells})
+        names = sorted({cell.labels[margin] for cell in self.cells})
+        sizes = dict(zip(names, numbers_if_all(names), strict=True))
+        return sorted(names, key=lambda name: sizes[name])
 
     def part(self, name: str = "everybody", where: Callable[[Mapping[str, str]], bool] | None = None) -> Part:
         """Those whose labels are as wanted; all without a wish."""

@@ -13,7 +13,7 @@ import pyarrow as pa
 from tacit.estimates.covariates import CovariateLevels, covariate_levels
 from tacit.estimates.regression import Model, Regression, regress
 from tacit.estimates.rows import row_values
-from tacit.files.cells import decoded, number_of, numbers_of
+from tacit.files.cells import decoded, number_of, numbers_of, texts_of
 from tacit.files.pseudo_values import pseudo_table
 from tacit.files.reading import REPORT, InputError, is_text
 from tacit.plan import Plan
@@ -57,17 +57,18 @@ def regress_file(
     table, r, places, refused = pseudo_table(
         plan, source, keep=[*columns, *others], report_column=report_column, group_column=group_column, format=format
     )
-    if not len(table):
+    if not len(r):
         raise InputError("There are no reports to fit.")
-    design = _model_matrix(parsed, table, columns)
+    design = _model_matrix(parsed, table, columns, len(r))
     rows = np.asarray(design.index, dtype=np.int64)
     weights, whole = None, np.ones(len(rows), dtype=bool)
     if weight_column is not None:
         weights = numbers_of(table[weight_column], weight_column)[rows]
         whole &= np.isfinite(weights)
-    clusters = None if cluster_column is None else decoded(table[cluster_column]).cast(pa.string()).take(rows)
-    if clusters is not None:
-        whole &= ~np.asarray(clusters.is_null())
+    clusters = None
+    if cluster_column is not None:
+        clusters = np.array(texts_of(table[cluster_column], cluster_column).to_pylist())[rows]
+        whole &= clusters != ""
     # No report speaks of a value outside the support.
     told = np.flatnonzero(np.isfinite(r).any(axis=0)).tolist()
     values = [row_values(plan.task, plan.values)[place] for place in told]
@@ -75,11 +76,11 @@ def regress_file(
         r[rows][whole][:, told], design.to_numpy(dtype=np.float64)[whole], list(map(str, design.columns)), model=chosen,
         values=values, reference=reference,
         weights=None if weights is None else weights[whole],
-        clusters=None if clusters is None else np.asarray(clusters.to_pylist(), dtype=object)[whole].astype(str),
+        clusters=None if clusters is None else clusters[whole],
         level=level,
     )  # fmt: skip
     levels = covariate_levels(plan, fit, places[rows][whole].astype(np.int64))
-    return RegressionSummary(fit, levels, refused, len(table) - int(whole.sum()))
+    return RegressionSummary(fit, levels, refused, len(r) - int(whole.sum()))
 
 
 def _usual(plan: Plan) -> Model:
@@ -125,12 +126,12 @@ def _free_names(node: ast.AST) -> set[str]:
     return set().union(*(_free_names(part) for part in parts)) if parts else set()
 
 
-def _model_matrix(parsed: Any, table: pa.Table, columns: Sequence[str]) -> Any:
+def _model_matrix(parsed: Any, table: pa.Table, columns: Sequence[str], size: int) -> Any:
     """The columns z as a data frame whose index says which rows of the table are complete."""
     import pandas as pd
     from formulaic.errors import FormulaicError
 
-    frame = pd.DataFrame({name: _column(table[name]) for name in columns}, index=np.arange(len(table)))
+    frame = pd.DataFrame({name: _column(table[name]) for name in columns}, index=np.arange(size))
     try:
         return parsed.get_model_matrix(frame, na_action="drop")
     except (FormulaicError, ValueError, TypeError, NameError) as error:
