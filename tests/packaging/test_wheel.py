@@ -153,6 +153,18 @@ def test_the_extra_cli_leads_from_a_file_of_priors_to_an_estimate(wheel: Path, t
     assert "pip install 'tacit-privacy[serve]'" in command.run("tacit", "serve", "plan.json", cwd=tmp_path, code=2)
     drawn = ("compare", "priors.csv", "--task", "survey", "--value", "yes", "--epsilon", "1", "--plot", "errors.svg")
     assert "pip install 'tacit-privacy[plot]'" in command.run("tacit", *drawn, cwd=tmp_path, code=2)
+    fitted = ("regress", "plan.json", "reports.parquet", "1")
+    assert "pip install 'tacit-privacy[analysis]'" in command.run("tacit", *fitted, cwd=tmp_path, code=2)
+
+
+def test_the_extra_analysis_fits_regressions(wheel: Path, tmp_path: Path):
+    code = f"""{PLAN}
+from tacit.files import perturb_table, regress_file
+reports = perturb_table(plan, {{"value": ["yes", "no"] * 200, "x": [1.0, 2.0, 3.0, 4.0] * 100}}, keep=["x"])
+print([each.name for each in regress_file(plan, reports, "x", model="linear").fit.coefficients])
+"""
+    ran = Environment(tmp_path / "it", wheel, "analysis").run("python", "-c", code, cwd=tmp_path)
+    assert ran == "['Intercept', 'x']\n"
 
 
 def test_the_extra_plot_draws_figures(wheel: Path, tmp_path: Path):

@@ -24,6 +24,7 @@ _EXTRAS = {
     "randomize": ("cryptography", "numba"),
     "files": ("pyarrow", "duckdb"),
     "plot": ("matplotlib",),
+    "analysis": ("formulaic", "pandas"),
     "serve": ("fastapi", "gmpy2", "httptools", "prometheus_client", "psycopg", "sqlalchemy", "uvicorn"),
 }
 #: What commands raise where an input is wrong or cannot be worked with; anything else is a fault of ours.
@@ -136,6 +137,23 @@ GroupColumn = Annotated[str | None, option(metavar="NAME", help="Column with the
 WeightColumn = Annotated[str | None, option(metavar="NAME", help="Public weights a of the respondents.")]
 OffsetColumn = Annotated[str | None, option(metavar="NAME", help="Public offsets b, for the sum of a·x + b.")]
 FileFormat = Annotated[FormatName | None, option(metavar="FORMAT", help=_FORMATS)]
+
+
+_PARTS = "What was crossed to make the groups, in order: region,age for 'north / 18-24'."
+_POPULATION = "CSV: size, and the public columns it is by; repeat it to rake over several."
+_SCOPE = "Whom intervals are about: participants, or the population they stand for."
+
+ByOption = Annotated[str | None, option("--by", metavar="NAME", help="Public column, group column or group part.")]
+GroupParts = Annotated[str | None, option(metavar="NAMES", help=_PARTS)]
+PopulationFiles = Annotated[list[Path] | None, option("--population", metavar="FILE", help=_POPULATION)]
+ScopeOption = Annotated[Literal["participants", "population"] | None, option("--for", metavar="WHOM", help=_SCOPE)]
+LevelOption = Annotated[float, option("--level", metavar="L", help="Level of the intervals, between 0 and 1.")]
+CsvFile = Annotated[Path | None, option("--csv", metavar="FILE", help="Also write the table, for a spreadsheet.")]
+
+
+def names_of(listed: str | None) -> tuple[str, ...]:
+    """Names separated by commas."""
+    return tuple(name.strip() for name in listed.split(",")) if listed else ()
 
 
 def _version(wanted: bool) -> None:

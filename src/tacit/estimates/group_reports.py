@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -18,7 +18,7 @@ from tacit.exact import Floats
 from tacit.mechanism import Covered, Kept, PlainEstimator, Reading, Received
 from tacit.plan import Group, Plan
 from tacit.tally import Counts, Coverage, GroupTally, Tally
-from tacit.task import Histogram, Sum, Survey, WeightedSum
+from tacit.task import Histogram, Sum, Survey, Task, WeightedSum
 
 #: An assisted estimate may be moved so far from the unbiased one, in squared standard errors, for each number that
 #: shows how far priors are off; and so far in all.
@@ -59,11 +59,13 @@ class GroupReports:
     target: NDArray[np.bool_]
 
     @classmethod
-    def of(cls, plan: Plan, tally: Tally, group: str | None = None) -> GroupReports:
-        """All groups, or one that is asked for with the others beside it."""
-        target = np.array([group is None or each.name == group for each in plan.groups])
-        if not target.any():
-            raise ValueError(f"The plan has no group {group!r}.")
+    def of(cls, plan: Plan, tally: Tally, group: str | Collection[str] | None = None) -> GroupReports:
+        """All groups, or one or some that are asked for with the others beside them."""
+        asked = {group} if isinstance(group, str) else group
+        names = [each.name for each in plan.groups]
+        if asked is not None and not (asked and set(asked) <= set(names)):
+            raise ValueError(f"The plan has no group {next((name for name in asked if name not in names), None)!r}.")
+        target = np.array([asked is None or name in asked for name in names])
         return cls(plan, [(each, tally.groups.get(each.name, Counts())) for each in plan.groups], target)
 
     @property
@@ -73,6 +75,15 @@ class GroupReports:
     @property
     def total_weight(self) -> float:
         return sum(counts.weight_sums[0] for _, counts in _at(self.groups, self.target))
+
+    @property
+    def design_effect(self) -> float:
+        """Kish's n Σ w²/(Σ w)²: 1 where nobody has a weight."""
+        mine = [counts for _, counts in _at(self.groups, self.target) if isinstance(counts, Counts)]
+        if all(counts.sums is None for counts in mine):
+            return 1.0
+        squares = sum(float(counts.weighted()[1].sum()) for counts in mine)
+        return self.n_reports * squares / self.total_weight**2 if self.total_weight else 1.0
 
     @property
     def present(self) -> NDArray[np.bool_]:
@@ -91,7 +102,7 @@ class GroupReports:
 
     def read(self, estimator: PlainEstimator) -> list[Reading]:
         """Every group's reading; a weighted sum's a and b are the group's, times and plus those of the reports."""
-        return [_read(self.plan, group, counts, estimator) for group, counts in self.groups]
+        return [read_group(self.plan, group, counts, estimator) for group, counts in self.groups]
 
     def prior_totals(self) -> Floats:
         """What the priors alone expect."""
@@ -117,7 +128,7 @@ class GroupReports:
             # Counts of reports move in steps: half a step more keeps the level where they are few.
             step = max(each.changed for each in mine) / 2
             low, high = low - step, high + step
-            if self.total_weight == self.n_reports:
+            if self.total_weight == self.n_reports and self.design_effect == 1.0:
                 low, high = np.floor(low), np.ceil(high)
         for each in mine:
             if each.told is not None:
@@ -191,7 +202,7 @@ class GroupReports:
             groups = [
                 replace(self, groups=[*self.groups[:place], (group, each), *self.groups[place + 1 :]]) for each in more
             ]
-            read = [_read(self.plan, group, each, "unbiased") for each in more]
+            read = [read_group(self.plan, group, each, "unbiased") for each in more]
         else:
             groups, old = [self, self], readings[place]
             mean = _prior_moments(self.plan, group)[0]
@@ -218,7 +229,7 @@ class GroupReports:
         if not mine:
             return ()
         alone = [
-            check_prior(group.name, *group.mechanism.prior_statistic(group.prior, _kept(counts)), counts.total)
+            check_prior(group.name, *group.mechanism.prior_statistic(group.prior, kept_of(counts)), counts.total)
             for group, counts in mine
         ]
         if len(alone) == 1:
@@ -243,9 +254,14 @@ def _at(items: Sequence[_Item], wanted: NDArray[np.bool_]) -> list[_Item]:
     return [item for item, want in zip(items, wanted, strict=True) if want]
 
 
-def _read(plan: Plan, group: Group, counts: GroupTally, estimator: PlainEstimator) -> Reading:
-    task = plan.task if isinstance(plan.task, Histogram | Survey) else Sum(rounded=plan.between)
-    read = group.mechanism.read(estimator, group.prior, task, _kept(counts))
+def read_task(plan: Plan) -> Task:
+    """What a mechanism is asked for: of a weighted sum the sum, to which weights and offsets come later."""
+    return plan.task if isinstance(plan.task, Histogram | Survey) else Sum(rounded=plan.between)
+
+
+def read_group(plan: Plan, group: Group, counts: GroupTally, estimator: PlainEstimator) -> Reading:
+    """What one group's reports say; a weighted sum's a and b are the group's, times and plus those of the reports."""
+    read = group.mechanism.read(estimator, group.prior, read_task(plan), kept_of(counts))
     if isinstance(counts, Counts) and counts.sums is not None:
         # A forged report weighs no more than the heaviest that came.
         heaviest = counts.weighted()[2]
@@ -272,7 +288,8 @@ def _prior_moments(plan: Plan, group: Group) -> tuple[Floats, Floats, Floats]:
     return mean, p @ (g - mean) ** 2, np.ptp(g, axis=0)
 
 
-def _kept(counts: GroupTally) -> Kept:
+def kept_of(counts: GroupTally) -> Kept:
+    """A group's part of a tally, as a mechanism reads it."""
     if isinstance(counts, Coverage):
         return Covered(counts.coverage, counts.total)
     weights, squares, _ = counts.weighted()

@@ -18,6 +18,8 @@ from tacit.task import Histogram, Survey, Task, WeightedSum
 
 #: `assisted` uses the prior as far as it is worth it, `unbiased` and `mle` not at all, `mmse` as if it were exact.
 Estimator = Literal["assisted", "unbiased", "mmse", "mle"]
+#: Whom an interval is about: those who took part, or a population they stand for, sampling included.
+Scope = Literal["participants", "population"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +55,8 @@ class Estimate:
     """The result: rows, the check of the prior, and how much one forged report could move a row.
 
     `moves` finds out how far one that is changed to another, or one more, does. `records_worth` says how many of its
-    people a group's prior is worth, as the reports show it; None where they do not.
+    people a group's prior is worth, as the reports show it; None where they do not. `scope` says whom the intervals are
+    about, and `design_effect` by how much unequal weights raise the variance (Kish).
     """
 
     n_reports: int
@@ -66,6 +69,8 @@ class Estimate:
     projected: bool = False
     simultaneous: bool = False
     records_worth: float | None = None
+    scope: Scope = "participants"
+    design_effect: float = 1.0
 
     @cached_property
     def _moved(self) -> tuple[float, float]:
@@ -90,8 +95,8 @@ class Estimate:
 
     @property
     def weighted(self) -> bool:
-        """Whether respondents have weights other than 1."""
-        return self.total_weight != self.n_reports
+        """Whether respondents have weights other than 1; those that sum to the number of reports are weights, too."""
+        return self.total_weight != self.n_reports or self.design_effect > 1 + 1e-9
 
     def per_respondent(self, row: Row) -> Row:
         """A share of a count, the mean of a sum: divided by the respondents' weights, 1 each where they have none."""
@@ -104,6 +109,8 @@ class Estimate:
             "total_weight": self.total_weight,
             "estimator": self.estimator,
             "level": self.level,
+            "scope": self.scope,
+            "design_effect": self.design_effect,
             "simultaneous": self.simultaneous,
             "estimates": [_row_dict(row, self.per_respondent(row)) for row in self.rows],
             "prior_check": [

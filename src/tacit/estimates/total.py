@@ -6,6 +6,7 @@ interval is for the total of the people who took part, not of a population they 
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from functools import partial
 from typing import get_args
 
@@ -22,7 +23,7 @@ def estimate(
     estimator: Estimator | None = None,
     level: float = 0.95,
     *,
-    group: str | None = None,
+    group: str | Collection[str] | None = None,
     project: bool = False,
     simultaneous: bool = False,
 ) -> Estimate:
@@ -34,9 +35,9 @@ def estimate(
     finds the distribution that explains the reports best. `mmse` (the paper's) has the least error if the prior is
     exactly right, and intervals that hold only then; it is the default where the reports allow nothing else.
 
-    `group` asks for one group's total; the others then tell what its prior is worth. `simultaneous` makes intervals
-    that hold for all rows at once. `project` moves the estimates, not the intervals, to what counts can be: at least
-    zero and, for a histogram, adding up to the number of reports.
+    `group` asks for one group's total, or for that of some together; the others then tell what their priors are worth.
+    `simultaneous` makes intervals that hold for all rows at once. `project` moves the estimates, not the intervals, to
+    what counts can be: at least zero and, for a histogram, adding up to the number of reports.
     """
     if estimator is None:
         try:
@@ -65,7 +66,7 @@ def estimate(
         n_reports=reports.n_reports, total_weight=reports.total_weight, estimator=estimator, level=level, rows=rows,
         prior_check=reports.checks(readings if estimator in ("assisted", "unbiased") else None),
         moves=partial(reports.influence, readings, estimator), projected=project, simultaneous=simultaneous,
-        records_worth=found.records_worth,
+        records_worth=found.records_worth, design_effect=reports.design_effect,
     )  # fmt: skip
 
 

@@ -79,6 +79,21 @@ def tally_file(
 ) -> dict[str, Tally]: ...
 
 
+@overload
+def tally_file(
+    plan: Plan,
+    source: Any,
+    *,
+    report_column: str = ...,
+    group_column: str | None = ...,
+    weight_column: str | None = ...,
+    offset_column: str | None = ...,
+    by: tuple[str, ...],
+    progress: Progress | None = ...,
+    format: str | None = ...,
+) -> dict[tuple[str, ...], Tally]: ...
+
+
 def tally_file(
     plan: Plan,
     source: Any,
@@ -87,16 +102,20 @@ def tally_file(
     group_column: str | None = None,
     weight_column: str | None = None,
     offset_column: str | None = None,
-    by: str | None = None,
+    by: str | tuple[str, ...] | None = None,
     progress: Progress | None = None,
     format: str | None = None,
-) -> Tally | dict[str, Tally]:
-    """Count the reports of a file or a table; with `by`, one tally for each cell of that column, "" for null.
+) -> Tally | dict[str, Tally] | dict[tuple[str, ...], Tally]:
+    """Count the reports of a file or a table; with `by`, one tally for each cell of that column, "" for null, or for
+    each combination of cells of some columns.
 
     Refused are reports out of the mechanism's range, reports of groups that the plan does not have, and, where the
     columns are named, reports without a weight or an offset of at most 2^53.
     """
-    columns = _Columns(report_column, group_column_of(plan, group_column), by, weight_column, offset_column)
+    columns = _Columns(
+        report_column, group_column_of(plan, group_column), (by,) if isinstance(by, str) else by or (), weight_column,
+        offset_column,
+    )  # fmt: skip
     piles, done = _Piles(plan, columns), 0
     with _opened(source, columns, format, piles.countable) as rows:
         for table in rows.tables():
@@ -104,8 +123,12 @@ def tally_file(
             if progress is not None:
                 progress(done, rows.total)
         if rows.malformed:
-            piles.refused[""] += len(rows.malformed)
-    return piles.tally("") if by is None else {key: piles.tally(key) for key in piles.keys}
+            piles.refused[("",) * len(columns.by)] += len(rows.malformed)
+    if by is None:
+        return piles.tally(())
+    if isinstance(by, str):
+        return {key: piles.tally((key,)) for (key,) in piles.keys}
+    return {key: piles.tally(key) for key in piles.keys}
 
 
 #: The same for tables in memory: data frames, Arrow tables and readers, mappings of columns, arrays of reports.
@@ -117,12 +140,8 @@ def read_tallies(plan: Plan, source: Any, *, by: str | None = None, **options: A
 
     `options` are those of `tally_file`.
     """
-    if isinstance(source, str | Path) and _holds_tally(Path(source)):
-        tally = load_tally(source)
-        try:
-            tally.check(plan)
-        except ValueError as error:
-            raise InputError(f"{source} does not belong to the plan. {error}") from error
+    if is_tally(source):
+        tally = checked_tally(plan, source, **options)
         if by is not None:
             raise InputError(f"{source} is a tally, which has no column '{by}'. Break the reports down instead.")
         return tally, {}
@@ -132,19 +151,40 @@ def read_tallies(plan: Plan, source: Any, *, by: str | None = None, **options: A
     return merge_all([Tally(plan.hash, {}), *parts.values()]), parts
 
 
+def is_tally(source: Any) -> bool:
+    """Whether it is the path of a saved tally."""
+    return isinstance(source, str | Path) and _holds_tally(Path(source))
+
+
+def checked_tally(plan: Plan, path: str | Path, **options: Any) -> Tally:
+    """A saved tally of the plan; weights are in it or nowhere."""
+    tally = load_tally(path)
+    try:
+        tally.check(plan)
+    except ValueError as error:
+        raise InputError(f"{path} does not belong to the plan. {error}") from error
+    for option in ("weight_column", "offset_column"):
+        if options.get(option) is not None:
+            raise InputError(
+                f"{path} is a tally, which has no column '{options[option]}'. Weights and offsets have to be there "
+                "when reports are counted."
+            )
+    return tally
+
+
 @dataclass(frozen=True)
 class _Columns:
     """The columns of a tally run, None where there is none."""
 
     report: str
     group: str | None
-    by: str | None
+    by: tuple[str, ...]
     weight: str | None
     offset: str | None
 
     @property
     def names(self) -> list[str]:
-        names = (self.report, self.group, self.by, self.weight, self.offset)
+        names = (self.report, self.group, *self.by, self.weight, self.offset)
         return list(dict.fromkeys(name for name in names if name is not None))
 
 
@@ -187,7 +227,7 @@ def _distinct_rows(path: str, names: list[str]) -> Iterator[Iterator[pa.RecordBa
 
 
 class _Piles:
-    """Counts on their way to tallies: for each cell of the `by` column and each group, counts of growing size.
+    """Counts on their way to tallies: for each cell of the `by` columns and each group, counts of growing size.
 
     Counts that follow on each other are only put side by side, others are merged with those of similar size: many
     reports, all different, cost one pass where they come in order and a logarithmic number of merges where not.
@@ -199,8 +239,8 @@ class _Piles:
         sizes = [group.mechanism.n_possible_reports for group in plan.groups]
         #: How many reports each group has; None where some group's cannot be listed.
         self._sizes = None if None in sizes else np.array(sizes, dtype=np.int64)
-        self._piles: dict[tuple[str, int], list[Any]] = defaultdict(list)
-        self.refused: dict[str, int] = defaultdict(int)
+        self._piles: dict[tuple[tuple[str, ...], int], list[Any]] = defaultdict(list)
+        self.refused: dict[tuple[str, ...], int] = defaultdict(int)
 
     @property
     def countable(self) -> bool:
@@ -209,8 +249,8 @@ class _Piles:
         return all(group.mechanism.fold(none) is None for group in self._plan.groups)
 
     @property
-    def keys(self) -> list[str]:
-        """The cells of the `by` column, sorted."""
+    def keys(self) -> list[tuple[str, ...]]:
+        """The cells of the `by` columns, sorted."""
         return sorted({key for key, _ in self._piles} | set(self.refused))
 
     def add(self, table: pa.Table) -> int:
@@ -235,8 +275,8 @@ class _Piles:
                 self._pile(names[key], group, self._kept(group, reports[rows], *parts))
         return len(reports) if times is None else int(times.sum())
 
-    def tally(self, key: str) -> Tally:
-        """The tally for one cell of the `by` column."""
+    def tally(self, key: tuple[str, ...]) -> Tally:
+        """The tally for one combination of cells of the `by` columns."""
         counts = {
             group.name: _joined(self._piles[key, k])
             for k, group in enumerate(self._plan.groups)
@@ -249,12 +289,15 @@ class _Piles:
         if weights is None and offsets is None:
             return keep(mechanism, reports, times)
         if mechanism.fold(reports[:0]) is not None:
-            raise InputError("Weights need counts of single reports, and this plan's many values are kept as sums.")
+            raise InputError(
+                "Weights need counts of single reports, and this plan's many values are kept as sums. Export "
+                "pseudo-values instead (`tacit export`), which take any weights."
+            )
         if offsets is not None and not isinstance(self._plan.task, WeightedSum):
             raise InputError("Offsets are for a weighted sum, and this plan asks for something else.")
         return Counts.of(reports, weights, offsets)
 
-    def _pile(self, key: str, group: int, counts: GroupTally) -> None:
+    def _pile(self, key: tuple[str, ...], group: int, counts: GroupTally) -> None:
         pile = self._piles[key, group]
         if isinstance(counts, Coverage):
             pile[:] = [pile[0].merge(counts) if pile else counts]
@@ -269,12 +312,19 @@ class _Piles:
     def _numbers(self, table: pa.Table, column: str | None) -> NDArray[np.float64] | None:
         return None if column is None else numbers_of(table[column], column)
 
-    def _keys(self, table: pa.Table, size: int) -> tuple[list[str], NDArray[np.int32]]:
-        """The cells of the `by` column, each once, and which of them each row has."""
-        if self._columns.by is None:
-            return [""], np.zeros(size, np.int32)
-        cells = texts_of(table[self._columns.by], self._columns.by).combine_chunks().dictionary_encode()
-        return cells.dictionary.to_pylist(), as_numpy(cells.indices)
+    def _keys(self, table: pa.Table, size: int) -> tuple[list[tuple[str, ...]], NDArray[np.int64]]:
+        """The combinations of cells of the `by` columns, each once, and which of them each row has."""
+        names: list[tuple[str, ...]] = [()]
+        keys = np.zeros(size, np.int64)
+        for column in self._columns.by:
+            cells = texts_of(table[column], column).combine_chunks().dictionary_encode()
+            texts = cells.dictionary.to_pylist()
+            if names == [()]:
+                names, keys = [(text,) for text in texts], as_numpy(cells.indices).astype(np.int64)
+                continue
+            seen, keys = np.unique(keys * len(texts) + as_numpy(cells.indices), return_inverse=True)
+            names = [(*names[key // len(texts)], texts[key % len(texts)]) for key in seen.tolist()]
+        return names, keys
 
     def _in_range(self, groups: NDArray[np.int32], reports: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Whether each group's mechanism can send the report."""

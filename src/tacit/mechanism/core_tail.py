@@ -146,6 +146,13 @@ class CoreTail(CoreTailRule):
         most = float(p.max())
         return Reading(estimate, variance, most * float(highest - lowest), most * float(highest))
 
+    def pseudo_values(self, prior: Prior, task: Task, reports: Integers) -> Floats:
+        """None exist: one order on the circle does not tell the values apart."""
+        raise NotEstimableError(
+            f"A core-tail mechanism for {len(prior):,} values has no pseudo-values: its reports are read with the "
+            "prior only. Plan again with the aim 'unbiased'."
+        )
+
     def prior_statistic(self, prior: Prior, kept: Kept) -> tuple[float, int]:
         """Pearson's chi-square of the reports by state and slice of positions."""
         received = counted(kept)

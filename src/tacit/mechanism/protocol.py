@@ -164,6 +164,13 @@ class Mechanism(Protocol):
         """The total of `task` over those who sent the reports; raises `NotEstimableError` where they do not tell."""
         ...
 
+    def pseudo_values(self, prior: Prior, task: Task, reports: Integers) -> Floats:
+        """A row r for each report with E[r | X = x] = g(x), whatever is believed: what `unbiased` adds up, one by one.
+
+        NaN for a value outside the support; raises `NotEstimableError` where no such rows exist.
+        """
+        ...
+
     def prior_statistic(self, prior: Prior, kept: Kept) -> tuple[float, int]:
         """A statistic that is a chi-square if the prior is true, and its degrees of freedom; 0 of these with too few
         reports to tell.

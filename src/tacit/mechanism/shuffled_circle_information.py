@@ -70,12 +70,21 @@ class CircleInformation:
     residual: float
 
     def solve(self, right: Floats) -> Floats:
-        """J⁻¹·right, O(d)."""
+        """J⁻¹·right, O(d); for each row of a matrix."""
         scaled = right / self.own[self.which]
-        sums = np.bincount(self.which, weights=scaled, minlength=len(self.sizes))
-        shift = self.factors @ (self.middle @ (self.factors.T @ sums))
-        solved: Floats = scaled - (shift / self.own)[self.which]
+        shift = self._class_sums(scaled) @ self.factors @ self.middle.T @ self.factors.T
+        solved: Floats = scaled - (shift / self.own)[..., self.which]
         return solved
+
+    def _class_sums(self, numbers: Floats) -> Floats:
+        """Sums over the values of each size."""
+        if numbers.ndim == 1:
+            counted: Floats = np.bincount(self.which, weights=numbers, minlength=len(self.sizes)).astype(np.float64)
+            return counted
+        order = np.argsort(self.which, kind="stable")
+        starts = np.searchsorted(self.which[order], np.arange(len(self.sizes)))
+        sums: Floats = np.add.reduceat(numbers[:, order], starts, axis=1)
+        return sums
 
     def multiply(self, right: Floats) -> Floats:
         """J·right, O(d)."""

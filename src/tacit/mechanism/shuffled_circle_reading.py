@@ -183,15 +183,27 @@ class ShuffledCircleReading(ShuffledCircleRule):
         estimate[inside], spreads[inside] = sums, weight * np.maximum(spread, 0.0)
         return Reading(estimate, spreads, changed, added)
 
+    def pseudo_values(self, prior: Prior, task: Task, reports: Integers) -> Floats:
+        """J⁻¹v of each report, O(d) for each: P̃ + q J⁻¹(c − m)."""
+        _check_task(task)
+        self._check_prior(prior)
+        rows = np.full((len(reports), len(prior)), np.nan)
+        covered = np.array([self.covered_cells(report) for report in reports.tolist()]).reshape(len(reports), -1)
+        rows[:, list(prior.support)] = self.unbiased_sums(covered / self.cell_array * COVERAGE_UNIT, 1.0)
+        return rows
+
     def _away(self, folded: NDArray[Any], weight: float, mean: Floats | float) -> Floats:
         """T − N·mean: how much more than in the mean every value is covered."""
         away: Floats = np.asarray(folded, dtype=np.float64) / COVERAGE_UNIT - mean * weight
         return away
 
     def unbiased_sums(self, folded: NDArray[Any], weight: float) -> Floats:
-        """P̃N + q J⁻¹(T − mN) for the values of the support; of one report these are its pseudo-values."""
+        """P̃N + q J⁻¹(T − mN) for the values of the support; of one report these are its pseudo-values.
+
+        `folded` may have several rows.
+        """
         if len(self.weights) == 1:
-            return np.array([weight])
+            return np.full(np.shape(folded), weight)
         solved = self.information.solve(self._away(folded, weight, float(self.share)))
         sums: Floats = self._shares * weight + float(self.amplitude) * solved
         return sums

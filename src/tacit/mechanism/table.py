@@ -28,7 +28,7 @@ from tacit.mechanism.protocol import Kept, PlainEstimator, Reading, counted
 from tacit.mechanism.rows import common_rows, to_words
 from tacit.mechanism.set_levels import SetLevel, set_lift_levels
 from tacit.mechanism.table_audit import audit_table, ldp_level, lift_levels, mip_holds, table_belief
-from tacit.mechanism.table_reading import read_table
+from tacit.mechanism.table_reading import read_table, told_weights
 from tacit.mechanism.table_sampler import TableSampler
 from tacit.prior import Prior, PriorSet, Value
 from tacit.task import Task, centred
@@ -167,6 +167,11 @@ class Channel:
         dense = np.zeros((3, self.n_possible_reports))
         dense[:, received.reports] = received.weights, received.squares, received.counts
         return read_table(self, estimator, prior, task, *dense)
+
+    def pseudo_values(self, prior: Prior, task: Task, reports: Integers) -> Floats:
+        """t(y) = gᵀJ⁻¹v_y for each report y."""
+        rows: Floats = told_weights(self, prior, task)[reports]
+        return rows
 
     def prior_statistic(self, prior: Prior, kept: Kept) -> tuple[float, int]:
         """Pearson's chi-square of all reports."""

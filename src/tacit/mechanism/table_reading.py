@@ -45,9 +45,7 @@ def read_table(
         if isinstance(task, Sum):
             # Few reports that are equal show no spread: one more, anywhere.
             variance = variance + _one_more(t, counts, squares) * (1.0 if rounded else 0.25)
-        if isinstance(task, Histogram):
-            # A value outside the support: no report speaks of it.
-            t[:, [x for x, weight in enumerate(prior.weights) if not weight]] = np.nan
+        t = _told(prior, task, t)
     else:
         t, per_person = _mle_weights(channel, prior, g, counts)
         variance = per_person * float(squares.sum())
@@ -99,6 +97,18 @@ def unbiased_weights(channel: Channel, prior: Prior, g: Floats) -> Floats:
             "The unbiased estimate does not exist for this plan: its reports do not tell the values apart. "
             "Use the estimator 'mmse', or plan again with 'invertible' or the aim 'unbiased'."
         )
+    return t
+
+
+def told_weights(channel: Channel, prior: Prior, task: Task) -> Floats:
+    """`unbiased_weights` of a task, NaN for the values of a histogram that no report speaks of."""
+    return _told(prior, task, unbiased_weights(channel, prior, task.g(prior)))
+
+
+def _told(prior: Prior, task: Task, t: Floats) -> Floats:
+    """Nothing is said of a value outside the support."""
+    if isinstance(task, Histogram):
+        t[:, [x for x, weight in enumerate(prior.weights) if not weight]] = np.nan
     return t
 
 

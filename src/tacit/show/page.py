@@ -31,6 +31,7 @@ from tacit.show.sentences import (
     row_name,
     too_few,
     weights_sentence,
+    whom,
 )
 from tacit.tally import Tally
 from tacit.task import Histogram
@@ -118,7 +119,8 @@ def _headline(plan: Plan, result: Estimate) -> str:
     row = result.rows[0]
     estimate, interval, share, of_share = estimate_cells(plan, result, row)
     name = escape(row_name(plan, row.value))
-    what = f"of {result.n_reports:,} people hold “{name}”" if counts_people(plan) else "on average"
+    people = f"{result.total_weight:,.0f}" if result.weighted else f"{result.n_reports:,}"
+    what = f"of {people} people hold “{name}”" if counts_people(plan) else "on average"
     level = f"{result.level * 100:g}% interval"
     return (
         f'<div class="headline"><div class="big">{share}</div><div>{what}, {level} {of_share}</div>'
@@ -135,8 +137,7 @@ def _method(plan: Plan, result: Estimate, tally: Tally | None) -> str:
         f"Estimator {how_estimated(result)}.",
         weights_sentence(result),
         "Too few reports to say anything: margins are as wide as what is possible." if few else prior_part(result),
-        "Intervals are about the people who took part"
-        + (" and hold for all rows at once." if result.simultaneous else "."),
+        whom(result.scope, result.simultaneous),
         ldp_sentence(plan, per_group, result.estimator) if any(per_group) and not few else None,
     ]
     text = escape(" ".join(part for part in said if part))

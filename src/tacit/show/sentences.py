@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import Any
 
 from tacit.estimates import Estimate, Estimator, PriorCheck, Row, estimators
+from tacit.estimates.rows import Scope
 from tacit.mechanism import Belief
 from tacit.mechanism.levels import percent
 from tacit.plan import Certificate, Group, Plan
@@ -142,11 +143,23 @@ def alarm(plan: Plan, result: Estimate, check: PriorCheck) -> str:
     return f"{said}; the estimator {result.estimator!r} does not use it."
 
 
+def whom(scope: Scope, simultaneous: bool = False) -> str:
+    """Whom intervals are about, as a sentence."""
+    about, together = "the people who took part", " and hold for all rows at once" if simultaneous else ""
+    if scope == "population":
+        about, together = "the population that the reports stand for, sampling included", together and f",{together}"
+    return f"Intervals are about {about}{together}."
+
+
 def weights_sentence(result: Estimate) -> str | None:
     """What weights mean for an estimate; None without any."""
     if not result.weighted:
         return None
-    said = f"Weighted: shares and means are of the {result.total_weight:,.6g} that the weights sum to."
+    total = f"{result.total_weight:,.0f}" if result.total_weight >= 1000 else f"{result.total_weight:.6g}"
+    said = f"Weighted: shares and means are of the {total} that the weights sum to."
+    if result.design_effect > 1.0005:
+        worth = result.n_reports / result.design_effect
+        said += f" Design effect {result.design_effect:.2f}: the reports are worth {worth:,.0f} of equal weight."
     if result.estimator in ("mmse", "mle"):
         said += f" The estimator {result.estimator!r} takes it that weights do not go with the answers."
     return said

@@ -35,6 +35,7 @@ from tacit.show.sentences import (
     significant,
     too_few,
     weights_sentence,
+    whom,
 )
 from tacit.task import Histogram, Survey
 
@@ -330,8 +331,7 @@ def _estimate_notes(plan: Plan, result: Estimate, rows: Sequence[Row], per_group
         notes.append(
             "[yellow]not told apart: the reports do not tell this answer from others; it is the prior's guess.[/yellow]"
         )
-    together = " and hold for all rows at once" if result.simultaneous else ""
-    notes.append(f"[dim]Intervals are about the people who took part{together}.[/dim]")
+    notes.append(f"[dim]{whom(result.scope, result.simultaneous)}[/dim]")
     if result.estimator == "mmse":
         notes.append("[yellow]Estimates and intervals hold only if the prior is exactly right.[/yellow]")
     if few:
@@ -354,7 +354,8 @@ def print_breakdown(console: Console, plan: Plan, column: str, parts: Mapping[st
     console.print(shown)
     if parts:
         how = escape(how_estimated(next(iter(parts.values()))))
-        console.print(f"[dim]{how}. Parts are estimated on their own and need not add up.[/dim]", soft_wrap=True)
+        said = f"{how}. Parts are estimated on their own and need not add up. {whom(next(iter(parts.values())).scope)}"
+        console.print(f"[dim]{said}[/dim]", soft_wrap=True)
     for name, part in parts.items():
         for check in part.prior_check:
             if check.contradicted:

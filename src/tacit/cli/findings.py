@@ -1,0 +1,279 @@
+"""`tacit difference`, `export` and `regress`: findings beyond totals. Argument parsing and printing only."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from tacit.cli.app import (
+    ByOption,
+    CsvFile,
+    FileFormat,
+    GroupColumn,
+    GroupParts,
+    JsonFlag,
+    LevelOption,
+    Output,
+    PlanFile,
+    PopulationFiles,
+    ReportColumn,
+    ReportFile,
+    ScopeOption,
+    app,
+    check_target,
+    err,
+    names_of,
+    option,
+    out,
+    print_json,
+    progress_bar,
+)
+
+if TYPE_CHECKING:
+    from tacit.estimates.collected import Collected, Part
+    from tacit.estimates.differences import Known, Side
+    from tacit.plan import Plan
+
+_AGAINST = "rest (default), pairs, prior, or a category of --by."
+_BEFORE = "Reports or a tally of an earlier round."
+_SHARES = "Last year's numbers, a file like the priors; counts bring their sampling error."
+_WEIGHT = "Column with design weights of the respondents."
+_FORMULA = "Public columns, as in 'age + C(region)'."
+_MODEL = "linear, logistic or multinomial; by default what the task asks for."
+
+WeightColumn = Annotated[str | None, option("--weight-column", metavar="NAME", help=_WEIGHT)]
+Reports = Annotated[str, typer.Argument(metavar="REPORTS", help="Reports or a tally; - for standard input.")]
+
+
+def collect(
+    plan: Plan, reports: str, margins: list[str], population: list[Path] | None, scope: str | None, **options: Any
+) -> tuple[Any, Collected]:
+    """All reports counted, and in cells, weighted for the population where one is given."""
+    from tacit.estimates.collected import Collected
+    from tacit.estimates.weighting import weighted
+    from tacit.files.breakdowns import read_cells, read_population
+
+    sizes = [read_population(path) for path in population or ()]
+    columns = [*margins, *(name for margin in sizes for name in margin.columns)]
+    with progress_bar("counting") as watch:
+        whole, cells = read_cells(plan, reports, columns, progress=watch, **options)
+    if not cells:
+        raise ValueError(f"There are no reports in {reports}.")
+    about: Any = scope or "population"
+    return whole, weighted(plan, cells, sizes, about) if sizes else Collected.plain(plan, cells, about)
+
+
+@app.command("difference", epilog="Example: tacit difference plan.json 2026.parquet --before 2025.parquet --by region")
+def difference_command(
+    plan: PlanFile,
+    reports: Reports,
+    by: ByOption = None,
+    against: Annotated[str | None, option(metavar="WHAT", help=_AGAINST)] = None,
+    before: Annotated[str | None, option(metavar="REPORTS", help=_BEFORE)] = None,
+    before_plan: Annotated[Path | None, option(metavar="PLAN", help="The plan of --before, if another.")] = None,
+    before_shares: Annotated[Path | None, option(metavar="FILE", help=_SHARES)] = None,
+    before_population: Annotated[
+        list[Path] | None, option("--before-population", metavar="FILE", help="Of --before, if another.")
+    ] = None,
+    group_parts: GroupParts = None,
+    population: PopulationFiles = None,
+    scope: ScopeOption = None,
+    level: LevelOption = 0.95,
+    simultaneous: Annotated[bool, option("--simultaneous", help="Hold for all rows at once.")] = False,
+    ratio: Annotated[bool, option("--ratio", help="Show ratios too.")] = False,
+    report_column: ReportColumn = "report",
+    group_column: GroupColumn = None,
+    weight_column: WeightColumn = None,
+    input_format: FileFormat = None,
+    csv: CsvFile = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Compare shares or means: between groups, between rounds, with last year's numbers or with the prior."""
+    from dataclasses import asdict
+
+    from tacit.estimates.differences import differences
+    from tacit.plan.contract import Plan
+    from tacit.show.findings import print_differences
+    from tacit.show.spreadsheet import write_csv
+
+    if csv is not None:
+        check_target(csv)
+    if sum(each is not None for each in (against, before, before_shares)) > 1:
+        raise ValueError("Compare with one thing at a time: --against, --before or --before-shares.")
+    loaded = Plan.load(plan)
+    options = {
+        "group_column": group_column, "group_parts": names_of(group_parts), "report_column": report_column,
+        "weight_column": weight_column, "format": input_format,
+    }  # fmt: skip
+    margins = [] if by is None else [by]
+    whole, collected = collect(loaded, reports, margins, population, scope, **options)
+    refused, notes = whole.refused, list[str]()
+    pairs: Sequence[tuple[Part, Side]]
+    if before is not None:
+        earlier = loaded if before_plan is None else Plan.load(before_plan)
+        older, past = collect(earlier, before, margins, before_population or population, scope, **options)
+        refused += older.refused
+        pairs, notes = _rounds(collected, past, by)
+    elif before_shares is not None or against == "prior":
+        pairs = known = _with_known(collected, by, before_shares)
+        if before_shares is not None and any(side.n_records is None for _, side in known):
+            notes.append("Last year's numbers come without counts: they are taken as exact.")
+    else:
+        pairs = _groups(collected, by, against)
+    found = differences(pairs, level, simultaneous=simultaneous)
+    if csv is not None:
+        write_csv(csv, [asdict(row) | {"told": row.told, "level": level, "about": found.scope} for row in found.rows])
+    if as_json:
+        print_json({"plan": loaded.hash} | found.to_dict() | {"refused": refused})
+        return
+    if refused:
+        notes.append(f"{refused:,} rows were refused: the plan cannot have sent such reports, or a weight is missing.")
+    print_differences(out, loaded, found, title=by or "", ratio=ratio, notes=notes)
+
+
+def _groups(collected: Collected, by: str | None, against: str | None) -> list[tuple[Part, Side]]:
+    """The pairs of parts to compare."""
+    from tacit.estimates.differences import the_rest
+
+    if by is None:
+        raise ValueError("Say what to compare: --by a public column, --before an earlier round, or --against prior.")
+    parts = collected.parts(by)
+    if len(parts) < 2:
+        raise ValueError(f"There is one category of '{by}' only, so nothing to compare it with.")
+    if against == "pairs" or (against is None and len(parts) == 2):
+        return list(combinations(parts, 2))
+    if against in (None, "rest"):
+        return [(part, the_rest(part)) for part in parts]
+    other = next((part for part in parts if part.name == against), None)
+    if other is None:
+        known = ", ".join(part.name for part in parts[:8])
+        raise ValueError(f"There are no reports of '{against}' by '{by}'. There are rest, pairs, prior, {known}.")
+    return [(part, other) for part in parts if part is not other]
+
+
+def _rounds(now: Collected, past: Collected, by: str | None) -> tuple[list[tuple[Part, Side]], list[str]]:
+    """Everybody, and each category, now and before."""
+    pairs: list[tuple[Part, Side]] = [(now.part(), past.part("before"))]
+    notes = ["Rounds are taken as independent. Where the same people answered both, changes are surer than said here."]
+    if by is not None:
+        earlier = {part.name: part for part in past.parts(by)}
+        parts = now.parts(by)
+        pairs += [(part, _renamed(earlier[part.name])) for part in parts if part.name in earlier]
+        alone = sorted({part.name for part in parts} ^ set(earlier))
+        if alone:
+            notes.append(
+                f"In one round only, so not compared: {', '.join(alone[:8])}{', …' if len(alone) > 8 else ''}."
+            )
+    return pairs, notes
+
+
+def _renamed(part: Part) -> Part:
+    from dataclasses import replace
+
+    return replace(part, name="before")
+
+
+def _with_known(collected: Collected, by: str | None, shares: Path | None) -> list[tuple[Part, Known]]:
+    """Everybody, and each category, beside what the prior or last year's numbers say of such people."""
+    from tacit.designs.prior_file import read_priors
+    from tacit.estimates.differences import known_before, the_prior
+    from tacit.show.sentences import counts_people
+
+    parts = [collected.part(), *(collected.parts(by) if by is not None else ())]
+    if shares is None:
+        return [(part, the_prior(part)) for part in parts]
+    # A mean may be compared with numbers of any kind, a share with the same answers only.
+    read = read_priors(shares, domain=collected.plan.values if counts_people(collected.plan) else None)
+    known = {group.name: (group.observed or group.prior, group.records) for group in read}
+    return [(part, known_before(part, known, "before")) for part in parts]
+
+
+@app.command("export", epilog="Example: tacit export plan.json reports.parquet -o pseudo.csv --keep region")
+def export_command(
+    plan: PlanFile,
+    reports: ReportFile,
+    output: Output = "-",
+    keep: Annotated[list[str] | None, option(metavar="NAME", help="Public column to keep; repeatable.")] = None,
+    report_column: ReportColumn = "report",
+    group_column: GroupColumn = None,
+    input_format: FileFormat = None,
+    output_format: FileFormat = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Write pseudo-values: for each report numbers whose mean is the answer's, for R, Stata or statsmodels.
+
+    Shares, means, weights and linear models of them are right as they are. A single one says no more than its report.
+    """
+    from rich.markup import escape
+
+    from tacit.files.pseudo_values import export_file
+    from tacit.plan.contract import Plan
+
+    loaded = Plan.load(plan)
+    check_target(output)
+    with progress_bar("writing") as watch:
+        done = export_file(
+            loaded, reports, output, keep=tuple(keep or ()), report_column=report_column, group_column=group_column,
+            progress=watch, source_format=input_format, target_format=output_format,
+        )  # fmt: skip
+    told = err if output == "-" else out
+    if as_json:
+        facts = {"rows": done.rows, "refused": done.refused, "columns": done.columns}
+        print_json({"file": output, "plan": loaded.hash} | facts, told)
+        return
+    about = ", ".join(
+        f"{name}{'' if value is None else f' ({value})'}" for name, value in list(done.columns.items())[:6]
+    )
+    more = ", …" if len(done.columns) > 6 else ""
+    told.print(f"{done.rows:,} rows, {done.refused:,} refused. Pseudo-values: {escape(about)}{more}.", soft_wrap=True)
+
+
+@app.command("regress", epilog="Example: tacit regress plan.json reports.parquet 'C(region) + age'")
+def regress_command(
+    plan: PlanFile,
+    reports: ReportFile,
+    formula: Annotated[str, typer.Argument(metavar="FORMULA", help=_FORMULA)],
+    model: Annotated[Literal["linear", "logistic", "multinomial"] | None, option(metavar="NAME", help=_MODEL)] = None,
+    reference: Annotated[str | None, option(metavar="VALUE", help="What a multinomial model compares with.")] = None,
+    level: LevelOption = 0.95,
+    weight_column: WeightColumn = None,
+    cluster_column: Annotated[str | None, option(metavar="NAME", help="Rows that may depend on each other.")] = None,
+    report_column: ReportColumn = "report",
+    group_column: GroupColumn = None,
+    input_format: FileFormat = None,
+    csv: CsvFile = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Regress the randomized answer on public columns, with robust errors. It needs reports, not a tally."""
+    from dataclasses import asdict
+
+    from tacit.files.regressions import regress_file
+    from tacit.files.tallies import is_tally
+    from tacit.plan.contract import Plan
+    from tacit.show.findings import print_regression
+    from tacit.show.spreadsheet import write_csv
+
+    if is_tally(reports):
+        raise ValueError(f"{reports} is a tally, which has no public columns. A regression needs the reports.")
+    if csv is not None:
+        check_target(csv)
+    loaded = Plan.load(plan)
+    named = next((value for value in loaded.values if str(value) == reference), reference)
+    done = regress_file(
+        loaded, reports, formula, model=model, reference=named, level=level, weight_column=weight_column,
+        cluster_column=cluster_column, report_column=report_column, group_column=group_column, format=input_format,
+    )  # fmt: skip
+    if csv is not None:
+        write_csv(csv, done.fit.to_dict()["coefficients"])
+    left_out = {"refused": done.refused, "incomplete": done.incomplete}
+    if as_json:
+        levels = {"levels": [asdict(each) for each in done.levels]}
+        print_json({"plan": loaded.hash} | done.fit.to_dict() | levels | left_out)
+        return
+    reasons = {"refused": "the plan cannot have sent such reports", "incomplete": "a cell is missing"}
+    notes = [f"{n:,} rows were left out: {reasons[name]}." for name, n in left_out.items() if n]
+    print_regression(out, loaded, done.fit, done.levels, notes)

@@ -1,0 +1,89 @@
+"""Pseudo-values: one row of numbers for each report, whose mean given the answer is the answer's own g.
+
+r = gᵀJ⁻¹v_y has E[r | X = x] = g(x): 1 and 0 for “is it yes”, the number for a sum. Any software may average, weight,
+cross-tabulate and regress rows like these; what randomizing adds is inside their spread. A single one says no more
+than its report: it may lie far below 0 or above 1.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+
+from tacit.estimates.group_reports import read_task
+from tacit.estimates.rows import row_values
+from tacit.exact import Floats
+from tacit.plan import Plan
+from tacit.task import WeightedSum
+
+#: Longer names are cut: Stata takes 32 letters.
+_LONGEST = 24
+
+
+def pseudo_values(plan: Plan, reports: Any, groups: Any = None) -> Floats:
+    """A row for each report, a column for each row of the plan's estimate.
+
+    `groups` are the names of the reports' groups, or their positions in the plan; needed where the plan names groups.
+    Every report must be one that its group can send. NaN where a value is outside the support of a group.
+
+    >>> from tacit import Prior, Survey, make_plan
+    >>> plan = make_plan(Prior.of({"yes": 0.5, "no": 0.5}), Survey("yes"), epsilon=1)
+    >>> pseudo_values(plan, [0, 1]).round(2).ravel().tolist()
+    [-0.29, 1.29]
+    """
+    sent = np.asarray(reports, dtype=np.int64)
+    places = _places(plan, groups, len(sent))
+    rows = np.full((len(sent), len(row_values(plan.task, plan.values))), np.nan)
+    task = read_task(plan)
+    for place, group in enumerate(plan.groups):
+        mine = np.flatnonzero(places == place)
+        if not len(mine):
+            continue
+        if not group.mechanism.can_send_many(sent[mine]).all():
+            raise ValueError("There is a report that its group cannot have sent.")
+        rows[mine] = group.mechanism.pseudo_values(group.prior, task, sent[mine])
+        if isinstance(plan.task, WeightedSum):
+            rows[mine] = float(group.weight) * rows[mine] + float(group.offset)
+    return rows
+
+
+def pseudo_names(plan: Plan) -> list[str]:
+    """Names of the columns that R, Stata and formulas take: `pseudo`, or `pseudo_yes` and so on for a histogram.
+
+    >>> from tacit import Histogram, Prior, make_plan
+    >>> pseudo_names(make_plan(Prior.of({"a b": 0.3, "a-b": 0.7}), Histogram(), epsilon=1))
+    ['pseudo_a_b', 'pseudo_a_b_2']
+    """
+    values = row_values(plan.task, plan.values)
+    if len(values) == 1:
+        return ["pseudo"]
+    names: list[str] = []
+    taken: set[str] = set()
+    for value in values:
+        stem = name = "pseudo_" + re.sub(r"[^0-9A-Za-z]+", "_", str(value))[:_LONGEST].strip("_").lower()
+        number = 1
+        while name in taken:
+            number += 1
+            name = f"{stem}_{number}"
+        taken.add(name)
+        names.append(name)
+    return names
+
+
+def _places(plan: Plan, groups: Any, size: int) -> Any:
+    """Each report's group, as a position."""
+    if groups is None:
+        if plan.groups[0].name is not None:
+            raise ValueError("Groups must be given where the plan names groups.")
+        return np.zeros(size, dtype=np.int64)
+    array = np.asarray(groups)
+    if array.shape != (size,):
+        raise ValueError(f"There must be one group for each report. Got {array.size} for {size}.")
+    if np.issubdtype(array.dtype, np.integer):
+        return array
+    known = {group.name: place for place, group in enumerate(plan.groups)}
+    if not set(array.tolist()) <= set(known):
+        raise ValueError("There is a group that the plan does not have.")
+    return np.array([known[name] for name in array.tolist()], dtype=np.int64)

@@ -1,0 +1,118 @@
+"""From those who answered to a population: weights that make margins what they are known to be.
+
+One margin, or one that crosses several columns, is post-stratification; several are raked (Deming and Stephan, 1940):
+the factors g of the cells start at 1 and are scaled to one margin after the other until all are right. What the
+margins explain then no longer varies (`Collected.variance`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tacit.estimates.cells import Cell
+from tacit.estimates.collected import Collected
+from tacit.estimates.rows import Scope
+from tacit.exact import Floats
+from tacit.plan import Plan
+from tacit.plan.crossing import CROSSED
+
+#: Margins are right when every category is, to this relative error; raking gives up after so many rounds.
+_PRECISE, _ROUNDS = 1e-10, 2000
+#: Margins whose totals differ by more than this are not about the same people.
+_ROUNDED = 0.01
+_SHOWN = 5
+
+
+@dataclass(frozen=True)
+class Margin:
+    """How many people of the population are in each category of one public column, or of some columns crossed.
+
+    >>> Margin(("region",), {("north",): 4e6, ("south",): 6e6}).total
+    10000000.0
+    """
+
+    columns: tuple[str, ...]
+    sizes: Mapping[tuple[str, ...], float]
+
+    def __post_init__(self) -> None:
+        if not self.sizes or not all(0 < size < float("inf") for size in self.sizes.values()):
+            raise ValueError(f"The sizes of a population by {self.name} must be positive numbers.")
+
+    @property
+    def name(self) -> str:
+        return CROSSED.join(self.columns)
+
+    @property
+    def total(self) -> float:
+        return float(sum(self.sizes.values()))
+
+
+def weighted(plan: Plan, cells: Sequence[Cell], population: Sequence[Margin], scope: Scope = "population") -> Collected:
+    """The cells with factors that give every margin of the population its size.
+
+    Raises `ValueError` where margins and reports do not fit: a category that only one of them has, totals that differ,
+    or margins that no factors make right.
+    """
+    if not cells:
+        raise ValueError("There are no reports to weight.")
+    total = population[0].total
+    for margin in population:
+        if abs(margin.total - total) > _ROUNDED * total:
+            raise ValueError(
+                f"The margins of a population must have one total. {population[0].name} has {total:,.6g}, "
+                f"{margin.name} has {margin.total:,.6g}."
+            )
+    indicators = [_indicators(cells, margin) for margin in population]
+    # Rounded totals are scaled to the first one's.
+    sizes = [np.array(list(each.sizes.values())) * (total / each.total) for each in population]
+    factors = _raked(np.array([cell.moments.weight for cell in cells]), indicators, sizes)
+    return Collected(plan, cells, scope, factors, np.hstack(indicators))
+
+
+def _indicators(cells: Sequence[Cell], margin: Margin) -> Floats:
+    """1 where a cell is in a category of the margin, shape (cells, categories)."""
+    for name in margin.columns:
+        if name not in cells[0].labels:
+            known = ", ".join(f"'{label}'" for label in cells[0].labels) or "none"
+            raise ValueError(f"The population is given by '{name}', which the reports do not have. They have {known}.")
+    mine = [tuple(cell.labels[name] for name in margin.columns) for cell in cells]
+    places = {category: place for place, category in enumerate(margin.sizes)}
+    strangers = sorted({CROSSED.join(category) for category in mine if category not in places})
+    if strangers:
+        raise ValueError(
+            f"The population by {margin.name} does not say how many people are in {_list(strangers)}, of which there "
+            "are reports."
+        )
+    missing = [CROSSED.join(category) for category in places if category not in mine]
+    if missing:
+        raise ValueError(
+            f"There are no reports of {_list(missing)}, so nothing stands for these people. Put such categories of "
+            f"{margin.name} together with others, in the population and in the reports, or leave them out of both."
+        )
+    indicators = np.zeros((len(cells), len(places)))
+    indicators[np.arange(len(cells)), [places[category] for category in mine]] = 1.0
+    return indicators
+
+
+def _raked(weights: Floats, indicators: Sequence[Floats], sizes: Sequence[Floats]) -> Floats:
+    """Factors of the cells that give every category its size."""
+    factors = np.ones(len(weights))
+    for _ in range(_ROUNDS):
+        for each, size in zip(indicators, sizes, strict=True):
+            factors = factors * (each @ (size / ((factors * weights) @ each)))
+        off = [
+            np.abs((factors * weights) @ each / size - 1).max() for each, size in zip(indicators, sizes, strict=True)
+        ]
+        if max(off) < _PRECISE:
+            return factors
+    raise ValueError(
+        "No weights make all margins of the population right: they contradict each other for the categories that sent "
+        "reports. Put small categories together."
+    )
+
+
+def _list(names: Sequence[str]) -> str:
+    return ", ".join(f"'{name}'" for name in names[:_SHOWN]) + (", …" if len(names) > _SHOWN else "")

@@ -1,0 +1,201 @@
+"""Differences and regressions in words and tables, for people who decide something by them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.markup import escape
+
+from tacit.estimates.collected import FEW
+from tacit.estimates.covariates import CovariateLevels
+from tacit.estimates.differences import Difference, Differences
+from tacit.estimates.regression import Coefficient, Regression
+from tacit.plan import Plan
+from tacit.show.sentences import MAX_ROWS, counts_people, digits, group_label, row_name, whom
+from tacit.show.terminal import table
+from tacit.task import Histogram
+
+
+def probability(p_value: float) -> str:
+    """A p-value in a few digits.
+
+    >>> probability(0.0312), probability(1e-9)
+    ('p = 0.031', 'p < 0.0001')
+    """
+    return "p < 0.0001" if p_value < 1e-4 else f"p = {p_value:.2g}"
+
+
+# -- differences ----------------------------------------------------------------------------------------------------
+
+
+def difference_cells(plan: Plan, row: Difference) -> tuple[str, str, str, str]:
+    """Both sides, the difference and its interval: shares in percent and points, means as they are."""
+    scale, unit = (100.0, "%") if counts_people(plan) else (1.0, "")
+    if not math.isfinite(row.difference):
+        return "–", "–", "–", "–"
+    margin = scale * (row.high - row.low) / 2
+    while row.told and margin > 0 and not all(digits(scale * end, margin).strip("-0.,") for end in (row.low, row.high)):
+        # An end that decides must not be shown as zero.
+        margin /= 10
+    first, second = (digits(scale * side, margin) + unit for side in (row.first, row.second))
+    return first, second, signed(scale * row.difference, margin), interval(scale * row.low, scale * row.high, margin)
+
+
+def ratio_cells(row: Difference) -> tuple[str, str]:
+    """The ratio and its interval."""
+    if not math.isfinite(row.ratio_low):
+        return "–", "–"
+    margin = (row.ratio_high - row.ratio_low) / 2
+    return digits(row.ratio, margin), interval(row.ratio_low, row.ratio_high, margin)
+
+
+def difference_sentence(plan: Plan, row: Difference, level: float) -> str:
+    """One difference with what it means: "+2.1 points, 95% 0.4 … 3.8"."""
+    first, second, difference, ends = difference_cells(plan, row)
+    if difference == "–":
+        return f"{row.part} and {row.other} cannot be compared: no report speaks of it."
+    what = f"The share of “{row_name(plan, row.value)}”" if counts_people(plan) else "The mean"
+    points = " points" if counts_people(plan) else ""
+    said = f"{what} is {first} ({row.part}) against {second} ({row.other}): "
+    said += f"{difference}{points}, {level * 100:g}% {ends}. "
+    if row.told:
+        more = "higher" if row.difference > 0 else "lower"
+        return f"{said}It is {more}: chance alone would rarely make such a difference ({probability(row.p_value)})."
+    return f"{said}Chance alone could make such a difference ({probability(row.p_value)}): which is higher is not told."
+
+
+def verdict(row: Difference) -> str:
+    """A word for a table."""
+    if not math.isfinite(row.difference):
+        return "–"
+    if not row.told:
+        return "not told"
+    return "higher" if row.difference > 0 else "lower"
+
+
+def difference_notes(plan: Plan, found: Differences) -> list[str]:
+    """What has to be known to read differences."""
+    notes = [whom(found.scope, found.simultaneous) + " Each side is estimated on its own, without the prior."]
+    if found.design_effect > 1.005:
+        notes.append(f"Weighted: unequal weights raise variances by up to a factor of {found.design_effect:.2f}.")
+    known = [row for row in found.rows if math.isfinite(row.difference)]
+    told = sum(row.told for row in known)
+    if len(known) > 1:
+        verb = "is" if told == 1 else "are"
+        notes.append(f"{told} of {len(known)} differences {verb} more than chance would make.")
+        if told and not found.simultaneous:
+            every = round(1 / (1 - found.level))
+            notes.append(f"About one of {every} looks so by chance alone: --simultaneous guards against it.")
+    few = sorted({row.part for row in found.rows if row.few})
+    if few:
+        names = ", ".join(few[:5]) + (", …" if len(few) > 5 else "")
+        notes.append(f"Fewer than {FEW} reports' worth on a side, so take the intervals with care: {names}.")
+    return notes
+
+
+def print_differences(
+    console: Console, plan: Plan, found: Differences, *, title: str, ratio: bool = False, notes: Sequence[str] = ()
+) -> None:
+    """A table and what it means; a sentence for a single difference."""
+    if plan.question:
+        console.print(f"[bold]{escape(plan.question)}[/bold]", soft_wrap=True)
+    several = isinstance(plan.task, Histogram)
+    ends = f"{found.level * 100:g}% interval"
+    headers = [title, "compared with", *(["answer"] if several else []), "here", "there"]
+    headers += ["points" if counts_people(plan) else "difference", ends, *(["ratio", ends] if ratio else []), ""]
+    shown = table(*headers, left=3 if several else 2)
+    rows = found.rows[: 3 * MAX_ROWS]
+    for row in rows:
+        first, second, difference, reach = difference_cells(plan, row)
+        shown.add_row(
+            escape(row.part), escape(row.other), *([escape(str(row.value))] if several else []), first, second,
+            difference, reach, *(ratio_cells(row) if ratio else ()), verdict(row),
+        )  # fmt: skip
+    console.print(shown)
+    if len(found.rows) > len(rows):
+        console.print(f"… and {len(found.rows) - len(rows):,} more; all with --json or --csv.")
+    if len(found.rows) == 1:
+        console.print(escape(difference_sentence(plan, found.rows[0], found.level)), soft_wrap=True)
+    for note in (*difference_notes(plan, found), *notes):
+        console.print(f"[dim]{escape(note)}[/dim]", soft_wrap=True)
+
+
+def signed(number: float, error: float) -> str:
+    """A number with its sign.
+
+    >>> signed(2.13, 0.9), signed(-0.5, 0.9)
+    ('+2.13', '−0.50')
+    """
+    text = digits(abs(number), error)
+    return text if not text.strip("0.,") else ("+" if number > 0 else "−") + text
+
+
+def interval(low: float, high: float, error: float) -> str:
+    """Both ends, with a proper minus."""
+    return " … ".join(digits(end, error).replace("-", "−") for end in (low, high))
+
+
+# -- regressions ----------------------------------------------------------------------------------------------------
+
+
+def coefficient_cells(fit: Regression, row: Coefficient) -> tuple[str, ...]:
+    """β with its interval, e^β with its interval where it is one of odds, and the p-value."""
+    margin = (row.high - row.low) / 2
+    cells = [digits(row.estimate, margin).replace("-", "−"), interval(row.low, row.high, margin)]
+    if fit.model != "linear":
+        ratio, low, high = row.odds_ratio
+        cells += [f"{ratio:.3g}", f"{low:.3g} … {high:.3g}"]
+    return *cells, probability(row.p_value).removeprefix("p ").removeprefix("= ")
+
+
+def print_regression(
+    console: Console, plan: Plan, fit: Regression, levels: Sequence[CovariateLevels], notes: Sequence[str] = ()
+) -> None:
+    """Coefficients, what they are about, and what the columns mean for the promise."""
+    if plan.question:
+        console.print(f"[bold]{escape(plan.question)}[/bold]", soft_wrap=True)
+    clusters = "" if fit.n_clusters is None else f" in {fit.n_clusters:,} clusters"
+    console.print(f"{fit.n_reports:,} reports{clusters}, {fit.model} regression of {escape(_outcome(plan, fit))}")
+    ends = f"{fit.level * 100:g}% interval"
+    odds = [] if fit.model == "linear" else ["odds ×", ends]
+    several = len({row.value for row in fit.coefficients}) > 1
+    shown = table(*(["answer"] if several else []), "column", "coefficient", ends, *odds, "p", left=2 if several else 1)
+    for row in fit.coefficients:
+        shown.add_row(*([escape(str(row.value))] if several else []), escape(row.name), *coefficient_cells(fit, row))
+    console.print(shown)
+    errors = "errors within clusters may depend on each other" if fit.n_clusters else "errors may be of any size"
+    about = "Intervals are about the population that the reports stand for, sampling and randomizing included"
+    for note in (f"{about}; {errors}.", *notes, *covariate_notes(levels)):
+        console.print(f"[dim]{escape(note)}[/dim]", soft_wrap=True)
+
+
+def _outcome(plan: Plan, fit: Regression) -> str:
+    if fit.model == "multinomial":
+        return f"each answer's odds against “{fit.reference}”"
+    if not counts_people(plan):
+        return "the mean"
+    return f"{'the share' if fit.model == 'linear' else 'the odds'} of “{row_name(plan, fit.coefficients[0].value)}”"
+
+
+def covariate_notes(levels: Sequence[CovariateLevels]) -> list[str]:
+    """What a report tells somebody who knows these columns."""
+    if not levels:
+        return []
+    worst = max(level.any_belief for level in levels)
+    implied = [level for level in levels if level.covariates is not None]
+    said = "Who knows these columns has a belief of their own before a report comes. "
+    if implied:
+        first = max(implied, key=lambda level: level.covariates or 0.0)
+        said += (
+            "For all beliefs that this fit implies, a report moves them by a factor of at most "
+            f"e^{_up(first.covariates)} (for the plan's own prior e^{_up(first.prior)}; in the worst group, "
+            f"{group_label(first.group)}). "
+        )
+    return [said + f"Whatever is believed, odds move by at most e^{_up(worst)}. Decided in exact integers."]
+
+
+def _up(level: float | None) -> str:
+    """Rounded up, as levels are."""
+    return "∞" if level is None or math.isinf(level) else f"{math.ceil(level * 1000) / 1000:.3f}"
