@@ -1,4 +1,4 @@
-"""An HTML page that shows an estimate: numbers, intervals, promises and the check of the prior, in one file.
+"""An HTML page about an estimate, to be forwarded: the finding, the promise, breakdowns, a comparison and the method.
 
 The page loads nothing from anywhere, has no script, and reads well in light, in dark and on paper.
 """
@@ -7,17 +7,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
+import tacit
 from tacit.estimates import Estimate, PriorCheck
+from tacit.estimates.differences import Difference, Differences
 from tacit.plan import Plan
 from tacit.plan.saving import write_text
+from tacit.show.charts import CHOSEN, Mark, figure
+from tacit.show.findings import difference_cells, difference_notes, difference_sentence, verdict
 from tacit.show.sentences import (
     alarm,
     counts_people,
-    digits,
     estimate_cells,
     estimate_headers,
     forged,
@@ -29,6 +31,7 @@ from tacit.show.sentences import (
     promise,
     promise_cells,
     row_name,
+    short_promise,
     too_few,
     weights_sentence,
     whom,
@@ -38,10 +41,11 @@ from tacit.task import Histogram
 
 __all__ = ["page", "write_page"]
 
-#: A chart of more rows than this shows the largest, and so does a table.
-MAX_BARS, MAX_TABLE = 40, 200
-#: What is to be known about rows that are shown for being the largest.
-CHOSEN = "chosen for being large, so expect them to be overestimated"
+#: A table of more rows than this shows the largest.
+MAX_TABLE = 200
+Cell = str | tuple[str, ...]
+#: Parts of a histogram stand side by side if there are so few, else one below the other.
+MAX_COLUMNS = 6
 
 _STYLE = """
 :root { color-scheme: light dark; --text: #1f2328; --line: #d8dce1; --soft: #626a73; --good: #1b7f5c; --warn: #a63c28;
@@ -66,7 +70,12 @@ figure { margin: 1.2rem 0; overflow-x: auto; } svg { display: block; width: 100%
   font: 13px system-ui, sans-serif; }
 svg text { fill: var(--text); } svg .tick { fill: var(--soft); font-size: 12px; } svg .grid { stroke: var(--line); }
 svg .bar { stroke: var(--good); stroke-width: 5; stroke-linecap: round; opacity: .45; } svg .dot { fill: var(--good); }
-svg .prior { stroke: var(--soft); stroke-width: 1.6; } code { font-size: .85em; overflow-wrap: anywhere; }
+svg .prior, svg .zero { stroke: var(--soft); stroke-width: 1.6; } code { font-size: .85em; overflow-wrap: anywhere; }
+td small, th small { display: block; color: var(--soft); } footer { margin-top: 3rem; border-top: 1px solid var(--line); }
+@media print { :root { color-scheme: light; --text: #000; --line: #bbb; --soft: #444; --good: #0b5d41; --warn: #8c2f1c;
+  --paper: #fff; --wash: #fff; --alarm: #fff; } body { font-size: 10.5pt; max-width: none; margin: 0; padding: 0; }
+  .headline, .warn { border: 1px solid var(--line); } h2, h3 { break-after: avoid; }
+  figure, tr, .headline { break-inside: avoid; } .scroll, figure { overflow: visible; } svg { min-width: 0; } }
 """
 
 
@@ -77,35 +86,46 @@ def write_page(
     parts: Mapping[str, Estimate] | None = None,
     by: str | None = None,
     tally: Tally | None = None,
+    *,
+    comparison: Differences | None = None,
+    command: str | None = None,
 ) -> None:
-    """Write the page, atomically. With the tally it also says what LDP would have needed."""
-    write_text(path, page(plan, result, parts or {}, by, tally))
+    """Write the page, atomically. With the tally it also says what LDP would have needed, with the command how it was
+    made.
+    """
+    write_text(path, page(plan, result, parts or {}, by, tally, comparison=comparison, command=command))
 
 
 def page(
-    plan: Plan, result: Estimate, parts: Mapping[str, Estimate], by: str | None = None, tally: Tally | None = None
+    plan: Plan,
+    result: Estimate,
+    parts: Mapping[str, Estimate],
+    by: str | None = None,
+    tally: Tally | None = None,
+    *,
+    comparison: Differences | None = None,
+    command: str | None = None,
 ) -> str:
     """The page as text."""
     title = plan.question or ("Estimated histogram" if isinstance(plan.task, Histogram) else "Estimated total")
-    marks = [_Mark(row_name(plan, row.value), row.estimate, row.low, row.high, row.prior) for row in result.rows]
+    marks = [Mark(row_name(plan, row.value), row.estimate, row.low, row.high, row.prior) for row in result.rows]
     sections = [
         f"<h1>{escape(title)}</h1>",
-        f'<p class="soft">{result.n_reports:,} randomized reports · {_epsilons(plan)} · plan '
-        f"<code>{plan.hash[:12]}</code></p>",
+        f'<p class="soft">{result.n_reports:,} randomized reports. {escape(short_promise(plan))}</p>',
         *(
             f'<p class="warn">{escape(alarm(plan, result, check))}</p>'
             for check in result.prior_check
             if check.contradicted
         ),
-        _headline(plan, result) if len(result.rows) == 1 else "",
-        _figure(marks, from_zero=len(marks) > 1),
+        _headline(plan, result),
+        figure(marks, from_zero=len(marks) > 1),
         _values(plan, result) if len(result.rows) > 1 else "",
-        _method(plan, result, tally),
         _breakdown(plan, parts, by),
+        _comparison(plan, comparison),
+        _method(plan, result, tally),
         _checks(result),
         _promises(plan),
-        f'<p class="soft">{escape(forged(result))} Every promise was decided in exact integers when this plan was '
-        "read.</p>",
+        _footer(plan, command),
     ]
     head = f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{escape(title)}</title>'
     view = '<meta name="viewport" content="width=device-width, initial-scale=1">'
@@ -116,33 +136,54 @@ def page(
 
 
 def _headline(plan: Plan, result: Estimate) -> str:
-    row = result.rows[0]
-    estimate, interval, share, of_share = estimate_cells(plan, result, row)
+    """The main finding: the total, or the most frequent answer if the reports tell which it is."""
+    rows = sorted((row for row in result.rows if math.isfinite(row.margin)), key=lambda row: -row.estimate)
+    if not rows or (len(result.rows) > 1 and (too_few(plan, result) or len(rows) < 2)):
+        return ""
+    row, level = rows[0], f"{result.level * 100:g}% interval"
+    total, interval, share, of_share = estimate_cells(plan, result, row)
     name = escape(row_name(plan, row.value))
     people = f"{result.total_weight:,.0f}" if result.weighted else f"{result.n_reports:,}"
     what = f"of {people} people hold “{name}”" if counts_people(plan) else "on average"
-    level = f"{result.level * 100:g}% interval"
+    if len(result.rows) > 1:
+        rivals = [row_name(plan, other.value) for other in rows[1:] if other.high > row.low]
+        if len(rivals) > 2:
+            return ""
+        what = f"“{name}” is the most frequent answer" if not rivals else f"“{name}” leads"
+        what += f", too close to call with {escape(' and '.join(f'“{rival}”' for rival in rivals))}" if rivals else ""
+        what += f" among {people} people"
     return (
         f'<div class="headline"><div class="big">{share}</div><div>{what}, {level} {of_share}</div>'
-        f'<div class="soft">in total {estimate}, {level} {interval}</div></div>'
+        f'<div class="soft">in total {total}, {level} {interval}</div></div>'
     )
 
 
 def _method(plan: Plan, result: Estimate, tally: Tally | None) -> str:
-    """How the numbers came about, and what has to be known to read them."""
+    """How the numbers came about, and what has to be known to read them, in one paragraph."""
     counted = {} if tally is None else tally.groups
     per_group = [counted[group.name].total if group.name in counted else 0 for group in plan.groups]
     few = too_few(plan, result)
     said = [
+        f"Every answer was randomized before it left its device ({_epsilons(plan)}); only reports were collected.",
         f"Estimator {how_estimated(result)}.",
         weights_sentence(result),
         "Too few reports to say anything: margins are as wide as what is possible." if few else prior_part(result),
         whom(result.scope, result.simultaneous),
         ldp_sentence(plan, per_group, result.estimator) if any(per_group) and not few else None,
+        forged(result),
     ]
     text = escape(" ".join(part for part in said if part))
     trusting = '<p class="warn">Estimates and intervals hold only if the prior is exactly right.</p>'
-    return (trusting if result.estimator == "mmse" else "") + f'<p class="soft">{text}</p>'
+    return (trusting if result.estimator == "mmse" else "") + f"<h2>How this was found</h2><p>{text}</p>"
+
+
+def _footer(plan: Plan, command: str | None) -> str:
+    """What it takes to find the same numbers again."""
+    how = "" if command is None else f", by <code>{escape(command)}</code>"
+    return (
+        f'<footer class="soft"><p>From plan <code>{plan.hash}</code> with tacit {tacit.__version__}{how}. Every promise '
+        "was decided in exact integers when this plan was read.</p></footer>"
+    )
 
 
 def _epsilons(plan: Plan) -> str:
@@ -167,24 +208,73 @@ def _breakdown(plan: Plan, parts: Mapping[str, Estimate], by: str | None) -> str
     title = f"<h2>By {escape(by or 'part')}</h2>"
     unit = "<p>Shares, in percent of each part.</p>" if counts_people(plan) else "<p>Means of each part.</p>"
     if isinstance(plan.task, Histogram):
-        return title + "".join(
-            f"<h3>{escape(name or '(empty)')} <span class='soft'>{part.n_reports:,} reports</span></h3>"
-            f"{_values(plan, part)}"
-            for name, part in parts.items()
-        )
+        return title + (_side_by_side if len(parts) <= MAX_COLUMNS else _one_by_one)(plan, parts)
     cells = [
         (name or "(empty)", f"{part.n_reports:,}", *estimate_cells(plan, part, part.rows[0]))
         for name, part in parts.items()
     ]
     marks = [_share_mark(name or "(empty)", plan, part) for name, part in parts.items() if part.n_reports]
     headers = (by or "part", "reports", *estimate_headers(plan, next(iter(parts.values()))))
-    return title + unit + _figure(marks, from_zero=True) + _table(headers, cells)
+    return title + unit + figure(marks, from_zero=True) + _table(headers, cells)
 
 
-def _share_mark(name: str, plan: Plan, part: Estimate) -> _Mark:
+def _side_by_side(plan: Plan, parts: Mapping[str, Estimate]) -> str:
+    """A column of shares with intervals for each part."""
+    everything = list(zip(*(part.rows for part in parts.values()), strict=True))
+    chosen = sorted(everything, key=lambda rows: -sum(row.estimate for row in rows))[:MAX_TABLE]
+    shown = everything if len(everything) <= MAX_TABLE else chosen
+    lines = [
+        (
+            row_name(plan, rows[0].value),
+            *(estimate_cells(plan, part, row)[2:] for part, row in zip(parts.values(), rows, strict=True)),
+        )
+        for rows in shown
+    ]
+    headers = ("answer", *((name or "(empty)", f"{part.n_reports:,} reports") for name, part in parts.items()))
+    note = (
+        "" if shown is everything else f'<p class="soft">The largest {MAX_TABLE} of {len(everything):,}: {CHOSEN}.</p>'
+    )
+    return "<p>Shares of each part, with intervals.</p>" + _table(headers, lines) + note
+
+
+def _one_by_one(plan: Plan, parts: Mapping[str, Estimate]) -> str:
+    return "".join(
+        f"<h3>{escape(name or '(empty)')} <span class='soft'>{part.n_reports:,} reports</span></h3>"
+        f"{_values(plan, part)}"
+        for name, part in parts.items()
+    )
+
+
+def _comparison(plan: Plan, found: Differences | None) -> str:
+    """Differences as a chart and a table, with what they mean."""
+    if found is None:
+        return ""
+    rows = found.rows[:MAX_TABLE]
+    scale = 100.0 if counts_people(plan) else 1.0
+    several = isinstance(plan.task, Histogram)
+    marks = [
+        Mark(_pair(plan, row, several), scale * row.difference, scale * row.low, scale * row.high)
+        for row in rows
+        if math.isfinite(row.difference)
+    ]
+    unit = "points" if counts_people(plan) else "difference"
+    headers = ("", "here", "there", unit, f"{found.level * 100:g}% interval", "")
+    cells = [(_pair(plan, row, several), *difference_cells(plan, row), verdict(row)) for row in rows]
+    lead = [difference_sentence(plan, found.rows[0], found.level)] if len(found.rows) == 1 else []
+    said = escape(" ".join([*lead, *difference_notes(plan, found)]))
+    return f"<h2>Compared</h2>{figure(marks, True, 'difference')}{_table(headers, cells)}<p>{said}</p>"
+
+
+def _pair(plan: Plan, row: Difference, several: bool) -> str:
+    """What is compared with what."""
+    what = f"{row_name(plan, row.value)}: " if several else ""
+    return f"{what}{row.part} – {row.other}"
+
+
+def _share_mark(name: str, plan: Plan, part: Estimate) -> Mark:
     """Shares in percent or means, so that parts of different size can be compared."""
     row = part.per_respondent(part.rows[0]).divided(0.01 if counts_people(plan) else 1.0)
-    return _Mark(name, row.estimate, row.low, row.high, row.prior)
+    return Mark(name, row.estimate, row.low, row.high, row.prior)
 
 
 def _checks(result: Estimate) -> str:
@@ -225,93 +315,18 @@ def _promises(plan: Plan) -> str:
     return title + lead + _table(headers, [promise_cells(plan, group) for group in groups[:MAX_TABLE]], left=2) + note
 
 
-def _table(headers: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> str:
-    def line(tag: str, cells: Sequence[str]) -> str:
+def _table(headers: Sequence[Cell], rows: Iterable[Sequence[Cell]], left: int = 1) -> str:
+    def line(tag: str, cells: Sequence[Cell]) -> str:
         named = [' class="name"' if place < left else "" for place in range(len(cells))]
-        return "".join(f"<{tag}{name}>{escape(cell)}</{tag}>" for name, cell in zip(named, cells, strict=True))
+        return "".join(f"<{tag}{name}>{_cell(cell)}</{tag}>" for name, cell in zip(named, cells, strict=True))
 
     body = "".join(f"<tr>{line('td', row)}</tr>" for row in rows)
     return f'<div class="scroll"><table><tr>{line("th", headers)}</tr>{body}</table></div>'
 
 
-# -- the chart ------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _Mark:
-    """One row of the chart: an estimate with its interval, and what the prior alone says where that is known."""
-
-    name: str
-    estimate: float
-    low: float
-    high: float
-    prior: float = math.nan
-
-
-def _figure(marks: Sequence[_Mark], from_zero: bool) -> str:
-    """Points with intervals and the prior's guesses, as inline SVG."""
-    known = [mark for mark in marks if math.isfinite(mark.estimate)]
-    cut = len(known) > MAX_BARS
-    shown = sorted(known, key=lambda mark: -mark.estimate)[:MAX_BARS] if cut else known
-    if not shown:
-        return ""
-    ends = [end for mark in shown for end in (mark.low, mark.high, mark.prior) if math.isfinite(end)]
-    ticks = _ticks(min([*ends, 0.0] if from_zero else ends), max(ends))
-    margin = 26 + min(230, 9 * max(len(_short(mark.name)) for mark in shown))
-    width, top, step = 800, 34, 28
-    scale = (width - margin - 30) / (ticks[-1] - ticks[0])
-
-    def place(number: float) -> float:
-        return round(margin + (number - ticks[0]) * scale, 1)
-
-    bottom = top + step * len(shown)
-    parts = [_legend(margin, any(math.isfinite(mark.prior) for mark in shown))]
-    for tick in ticks:
-        x = place(tick)
-        parts.append(f'<line class="grid" x1="{x}" y1="{top}" x2="{x}" y2="{bottom}"/>')
-        label = digits(tick, (ticks[1] - ticks[0]) * 10)
-        parts.append(f'<text class="tick" x="{x}" y="{bottom + 17}" text-anchor="middle">{label}</text>')
-    for row, mark in enumerate(shown):
-        y = top + step * row + step // 2
-        parts.append(f'<text x="{margin - 14}" y="{y + 4}" text-anchor="end">{escape(_short(mark.name))}</text>')
-        parts.append(f'<line class="bar" x1="{place(mark.low)}" y1="{y}" x2="{place(mark.high)}" y2="{y}"/>')
-        if math.isfinite(mark.prior):
-            parts.append(_tick(place(mark.prior), y))
-        parts.append(f'<circle class="dot" cx="{place(mark.estimate)}" cy="{y}" r="4.5"/>')
-    chosen = f'<figcaption class="soft">The largest {MAX_BARS} of {len(known):,}: {CHOSEN}.</figcaption>'
-    note = chosen if cut else ""
-    return (
-        f'<figure><svg viewBox="0 0 {width} {bottom + 26}" role="img" aria-label="estimates with intervals">'
-        f"{''.join(parts)}</svg>{note}</figure>"
-    )
-
-
-def _legend(x: int, with_prior: bool) -> str:
-    text = (
-        f'<line class="bar" x1="{x}" y1="14" x2="{x + 26}" y2="14"/><circle class="dot" cx="{x + 13}" cy="14" r="4.5"/>'
-    )
-    text += f'<text class="tick" x="{x + 36}" y="18">estimate with interval</text>'
-    if with_prior:
-        text += f'{_tick(x + 200, 14)}<text class="tick" x="{x + 212}" y="18">the prior alone</text>'
-    return text
-
-
-def _tick(x: float, y: float) -> str:
-    return f'<line class="prior" x1="{x}" y1="{y - 9}" x2="{x}" y2="{y + 9}"/>'
-
-
-def _short(name: str) -> str:
-    return name if len(name) <= 26 else name[:25] + "…"
-
-
-def _ticks(low: float, high: float) -> list[float]:
-    """Round numbers, four to nine of them, the first at most `low` and the last at least `high`.
-
-    >>> _ticks(0.0, 97.0)
-    [0.0, 20.0, 40.0, 60.0, 80.0, 100.0]
-    """
-    width = (high - low) or max(abs(high), 1.0)
-    power = 10.0 ** math.floor(math.log10(width / 4))
-    step = next(power * factor for factor in (1, 2, 5, 10) if width / (power * factor) <= 6)
-    first, last = math.floor(low / step), math.ceil(high / step)
-    return [round(step * k, 12) for k in range(first, max(last, first + 1) + 1)]
+def _cell(cell: Cell) -> str:
+    """A text, or one with a smaller one below it."""
+    if isinstance(cell, str):
+        return escape(cell)
+    text, below = cell
+    return f"{escape(text)}<small>{escape(below)}</small>"

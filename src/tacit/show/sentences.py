@@ -36,6 +36,13 @@ def promise(plan: Plan, group: Group) -> str:
     return f"whatever is reported, {moved}; for any other belief, odds change by at most a factor of {_odds(group)}."
 
 
+def short_promise(plan: Plan) -> str:
+    """What all respondents were promised, in a sentence for people who read the result."""
+    ratios = [group.audit.ldp.ratio for group in plan.groups]
+    odds = _factor(None if None in ratios else max(filter(None, ratios)))
+    return f"No report changes the odds of anybody's answer by more than a factor of {odds}, whatever is believed."
+
+
 def promise_cells(plan: Plan, group: Group) -> tuple[str, ...]:
     """The same for a table: group, answer, believed before, at most, at least, and the factor for odds."""
     moved = _belief(plan, group)
