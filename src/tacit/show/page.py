@@ -71,7 +71,8 @@ figure { margin: 1.2rem 0; overflow-x: auto; } svg { display: block; width: 100%
 svg text { fill: var(--text); } svg .tick { fill: var(--soft); font-size: 12px; } svg .grid { stroke: var(--line); }
 svg .bar { stroke: var(--good); stroke-width: 5; stroke-linecap: round; opacity: .45; } svg .dot { fill: var(--good); }
 svg .prior, svg .zero { stroke: var(--soft); stroke-width: 1.6; } code { font-size: .85em; overflow-wrap: anywhere; }
-td small, th small { display: block; color: var(--soft); } footer { margin-top: 3rem; border-top: 1px solid var(--line); }
+td small, th small { display: block; color: var(--soft); font-weight: 400; }
+footer { margin-top: 3rem; border-top: 1px solid var(--line); }
 @media print { :root { color-scheme: light; --text: #000; --line: #bbb; --soft: #444; --good: #0b5d41; --warn: #8c2f1c;
   --paper: #fff; --wash: #fff; --alarm: #fff; } body { font-size: 10.5pt; max-width: none; margin: 0; padding: 0; }
   .headline, .warn { border: 1px solid var(--line); } h2, h3 { break-after: avoid; }
@@ -181,8 +182,8 @@ def _footer(plan: Plan, command: str | None) -> str:
     """What it takes to find the same numbers again."""
     how = "" if command is None else f", by <code>{escape(command)}</code>"
     return (
-        f'<footer class="soft"><p>From plan <code>{plan.hash}</code> with tacit {tacit.__version__}{how}. Every promise '
-        "was decided in exact integers when this plan was read.</p></footer>"
+        f'<footer class="soft"><p>From plan <code>{plan.hash}</code> with tacit {tacit.__version__}{how}. '
+        "Every promise was decided in exact integers when this plan was read.</p></footer>"
     )
 
 
@@ -197,9 +198,13 @@ def _values(plan: Plan, result: Estimate) -> str:
     note = ""
     if len(rows) > MAX_TABLE:
         rows = tuple(sorted(rows, key=lambda row: -row.estimate)[:MAX_TABLE])
-        note = f'<p class="soft">The largest {MAX_TABLE} of {len(result.rows):,}: {CHOSEN}.</p>'
+        note = _largest(len(result.rows))
     cells = [(row_name(plan, row.value), *estimate_cells(plan, result, row)) for row in rows]
     return _table(("answer", *estimate_headers(plan, result)), cells) + note
+
+
+def _largest(of: int) -> str:
+    return f'<p class="soft">The largest {MAX_TABLE} of {of:,}: {CHOSEN}.</p>'
 
 
 def _breakdown(plan: Plan, parts: Mapping[str, Estimate], by: str | None) -> str:
@@ -231,9 +236,7 @@ def _side_by_side(plan: Plan, parts: Mapping[str, Estimate]) -> str:
         for rows in shown
     ]
     headers = ("answer", *((name or "(empty)", f"{part.n_reports:,} reports") for name, part in parts.items()))
-    note = (
-        "" if shown is everything else f'<p class="soft">The largest {MAX_TABLE} of {len(everything):,}: {CHOSEN}.</p>'
-    )
+    note = "" if shown is everything else _largest(len(everything))
     return "<p>Shares of each part, with intervals.</p>" + _table(headers, lines) + note
 
 
