@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 
 from tacit import GroupPrior, Histogram, Prior, Sum, Survey, make_plan
-from tacit.estimates import estimate
+from tacit.estimates import Collected, cells_of, differences, estimate
 from tacit.plan.contract import Plan
-from tacit.show.page import MAX_BARS, MAX_TABLE, _ticks, page, write_page
+from tacit.show.charts import MAX_BARS, ticks_between
+from tacit.show.page import MAX_TABLE, page, write_page
 from tacit.tally import Counts, Tally
 
 NASTY = '<b onload="x">&'
@@ -115,6 +116,36 @@ def test_the_headline_and_the_promise_are_the_plans_own():
     assert "the prior alone" in text
 
 
+def test_the_most_frequent_answer_is_named_only_if_the_reports_tell_it():
+    sure, close = (
+        html_of(one(Prior.of({"a": a, "b": b, "c": 0.1}), Histogram(), aim="unbiased"), estimator="unbiased")
+        for a, b in ((0.2, 0.7), (0.44, 0.46))
+    )
+    assert "“b” is the most frequent answer among 1,000 people" in sure
+    assert "“b” leads, too close to call with “a”" in close
+
+
+def test_parts_of_a_histogram_stand_side_by_side_if_they_are_few():
+    plan = PLANS["histogram"]
+    result = estimate(plan, tally_of(plan), "unbiased")
+    few, many = (page(plan, result, {f"part {k}": result for k in range(n)}, "region") for n in (2, 9))
+    assert "part 1<small>1,000 reports</small>" in few
+    assert "<h3>part 8 " in many
+
+
+def test_a_comparison_is_drawn_told_and_judged():
+    plan = PLANS["groups"]
+    tally = tally_of(plan)
+    both = Collected.plain(plan, cells_of(plan, tally))
+    old, young = both.parts("group")
+    found = differences([(old, young)])
+    text = html.unescape(page(plan, estimate(plan, tally), {}, None, tally, comparison=found, command="tacit <&> x"))
+    assert "differences with intervals" in text
+    assert f"<td>{'lower' if found.rows[0].difference < 0 else 'higher'}</td>" in text
+    assert "chance alone would rarely make such a difference" in text
+    assert "by <code>tacit <&> x</code>" in text
+
+
 def test_values_outside_the_guarantee_are_named():
     assert "Outside the guarantee, with prior zero: never." in html_of(PLANS["histogram"])
 
@@ -140,7 +171,7 @@ def test_the_page_is_written_whole(tmp_path):
 
 @pytest.mark.parametrize(("low", "high"), [(0, 1), (-257, 9350), (8500, 8800), (5, 5), (0, 0), (-3e-7, 2e-7), (0, 4e9)])
 def test_ticks_enclose_their_range_and_are_few(low, high):
-    ticks = _ticks(low, high)
+    ticks = ticks_between(low, high)
     assert ticks[0] <= low
     assert ticks[-1] >= high
     assert 2 <= len(ticks) <= 9

@@ -6,11 +6,12 @@ Every command prints for people, or JSON with --json. Exit codes: 0 done, 1 chec
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, cast
 
 import typer
 from typer.core import TyperGroup
@@ -65,6 +66,13 @@ class _Commands(TyperGroup):
         mode, self.rich_markup_mode = self.rich_markup_mode, None
         super().format_help(ctx, formatter)
         self.rich_markup_mode = mode
+
+    #: The words after `tacit`, for pages that say how they were made.
+    words: ClassVar[list[str]] = []
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        _Commands.words = list(args)
+        return super().parse_args(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -136,6 +144,7 @@ ReportColumn = Annotated[str, option(metavar="NAME", help="Column with the repor
 GroupColumn = Annotated[str | None, option(metavar="NAME", help="Column with the group names, else 'group'.")]
 WeightColumn = Annotated[str | None, option(metavar="NAME", help="Public weights a of the respondents.")]
 OffsetColumn = Annotated[str | None, option(metavar="NAME", help="Public offsets b, for the sum of a·x + b.")]
+HtmlFile = Annotated[Path | None, option("--html", metavar="FILE", help="Also write a page with plots, to forward.")]
 FileFormat = Annotated[FormatName | None, option(metavar="FORMAT", help=_FORMATS)]
 
 
@@ -178,6 +187,11 @@ def progress_bar(title: str) -> Iterator[Callable[[int, int | None], None]]:
     with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bar:
         job = bar.add_task(title, total=None)
         yield lambda done, total: bar.update(job, completed=done, total=total)
+
+
+def typed() -> str:
+    """The command as it was typed."""
+    return shlex.join(["tacit", *_Commands.words])
 
 
 def print_json(data: Any, to: Console = out) -> None:

@@ -13,6 +13,7 @@ from tacit.cli.app import (
     FileFormat,
     GroupColumn,
     GroupParts,
+    HtmlFile,
     JsonFlag,
     OffsetColumn,
     PlanFile,
@@ -27,6 +28,7 @@ from tacit.cli.app import (
     out,
     print_json,
     progress_bar,
+    typed,
 )
 
 if TYPE_CHECKING:
@@ -60,7 +62,7 @@ def estimate_command(
     weight_column: WeightColumn = None,
     offset_column: OffsetColumn = None,
     input_format: FileFormat = None,
-    html: Annotated[Path | None, option(metavar="FILE", help="Also write a page with plots.")] = None,
+    html: HtmlFile = None,
     csv: CsvFile = None,
     as_json: JsonFlag = False,
 ) -> None:
@@ -96,7 +98,7 @@ def estimate_command(
     if html is not None:
         from tacit.show.page import write_page
 
-        write_page(html, loaded, result, broken_down, by, whole)
+        write_page(html, loaded, result, broken_down, by, whole, command=typed())
     if csv is not None:
         from tacit.show.spreadsheet import estimate_rows, write_csv
 

@@ -15,6 +15,7 @@ from tacit.cli.app import (
     FileFormat,
     GroupColumn,
     GroupParts,
+    HtmlFile,
     JsonFlag,
     LevelOption,
     Output,
@@ -31,6 +32,7 @@ from tacit.cli.app import (
     out,
     print_json,
     progress_bar,
+    typed,
 )
 
 if TYPE_CHECKING:
@@ -89,6 +91,7 @@ def difference_command(
     group_column: GroupColumn = None,
     weight_column: WeightColumn = None,
     input_format: FileFormat = None,
+    html: HtmlFile = None,
     csv: CsvFile = None,
     as_json: JsonFlag = False,
 ) -> None:
@@ -97,11 +100,12 @@ def difference_command(
 
     from tacit.estimates.differences import differences
     from tacit.plan.contract import Plan
-    from tacit.show.findings import print_differences
+    from tacit.show.findings_terminal import print_differences
     from tacit.show.spreadsheet import write_csv
 
-    if csv is not None:
-        check_target(csv)
+    for target in (html, csv):
+        if target is not None:
+            check_target(target)
     if sum(each is not None for each in (against, before, before_shares)) > 1:
         raise ValueError("Compare with one thing at a time: --against, --before or --before-shares.")
     loaded = Plan.load(plan)
@@ -125,6 +129,13 @@ def difference_command(
     else:
         pairs = _groups(collected, by, against)
     found = differences(pairs, level, simultaneous=simultaneous)
+    if html is not None:
+        from tacit.estimates import estimate
+        from tacit.show.page import write_page
+
+        everybody = collected.part().estimate(level, prior_check=estimate(loaded, whole, "unbiased").prior_check)
+        parts = {} if by is None else {part.name: part.estimate(level) for part in collected.parts(by)}
+        write_page(html, loaded, everybody, parts, by, whole, comparison=found, command=typed())
     if csv is not None:
         write_csv(csv, [asdict(row) | {"told": row.told, "level": level, "about": found.scope} for row in found.rows])
     if as_json:
@@ -254,7 +265,7 @@ def regress_command(
     from tacit.files.regressions import regress_file
     from tacit.files.tallies import is_tally
     from tacit.plan.contract import Plan
-    from tacit.show.findings import print_regression
+    from tacit.show.findings_terminal import print_regression
     from tacit.show.spreadsheet import write_csv
 
     if is_tally(reports):

@@ -228,14 +228,17 @@ def _side_by_side(plan: Plan, parts: Mapping[str, Estimate]) -> str:
     everything = list(zip(*(part.rows for part in parts.values()), strict=True))
     chosen = sorted(everything, key=lambda rows: -sum(row.estimate for row in rows))[:MAX_TABLE]
     shown = everything if len(everything) <= MAX_TABLE else chosen
-    lines = [
+    lines: list[Sequence[Cell]] = [
         (
             row_name(plan, rows[0].value),
             *(estimate_cells(plan, part, row)[2:] for part, row in zip(parts.values(), rows, strict=True)),
         )
         for rows in shown
     ]
-    headers = ("answer", *((name or "(empty)", f"{part.n_reports:,} reports") for name, part in parts.items()))
+    headers: list[Cell] = [
+        "answer",
+        *((name or "(empty)", f"{part.n_reports:,} reports") for name, part in parts.items()),
+    ]
     note = "" if shown is everything else _largest(len(everything))
     return "<p>Shares of each part, with intervals.</p>" + _table(headers, lines) + note
 
