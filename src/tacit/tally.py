@@ -19,7 +19,7 @@ import numpy as np
 
 from tacit.exact import BigIntegers, Floats, Integers
 from tacit.mechanism import Mechanism
-from tacit.mechanism.shuffled_circle_reading import COVERAGE_UNIT
+from tacit.mechanism.protocol import COVERAGE_UNIT
 from tacit.plan import Plan
 
 #: Weights, their squares and offsets are read to a multiple of 2^-160; earlier tallies to one of 2^-20.

@@ -342,6 +342,40 @@ def shuffled_circle(request: Request) -> Design:
     )  # fmt: skip
 
 
+def ldp_named(request: Request, name: str | None = None) -> Design:
+    """A mechanism that needs no prior, by its name, or the best of them: for histograms, at the least level promised,
+    as LDP implies all else.
+    """
+    from tacit.designs.without_prior import MECHANISMS, best_without_prior
+
+    if not request.is_histogram or request.invertible or request.max_reports is not None:
+        raise ArithmeticError("the mechanisms that need no prior serve histograms, without further wishes")
+    size, epsilon = len(request.prior), min(request.promise.levels.values())
+    try:
+        if name is None:
+            name, mechanism = best_without_prior(size, epsilon)
+        else:
+            mechanism = MECHANISMS[name](size, epsilon)
+    except ValueError as failure:
+        raise ArithmeticError(str(failure)) from failure
+    bound = without_prior_bound(request.prior, request.promise)
+    return _designed(
+        request, mechanism, prior_variance(request.prior, request.task), variance_bound=bound, duals=None,
+        method=name.replace("-", " "), status="within gap",
+    )  # fmt: skip
+
+
+def without_prior_bound(prior: Prior, promise: Promise) -> float:
+    """The unbiased variance of a histogram that nothing with the promise goes below, from no search."""
+    from tacit.designs.shuffled_circle import unbiased_variance_bound
+    from tacit.designs.without_prior import ldp_variance_bound
+
+    notion, epsilon = promise.main
+    if notion == "ldp" and prior.is_uniform:
+        return ldp_variance_bound(len(prior), epsilon)
+    return unbiased_variance_bound(prior, epsilon, promise.radius, "ldp" if notion == "ldp" else "lip")
+
+
 def core_tail(request: Request, max_core: int = 256) -> Design:
     """The mechanism `core-tail`, for histograms of any size."""
     from tacit.designs.core_tail import design_core_tail

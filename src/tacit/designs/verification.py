@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.linalg import LinAlgError
 
-from tacit.designs.methods import Design, possible
+from tacit.designs.methods import Design, possible, without_prior_bound
 from tacit.designs.program.bounds import cheap_bound, cheap_variance_bound, dual_bound
 from tacit.designs.program.gain import Gain
 from tacit.designs.promise import make_promise
@@ -144,4 +144,6 @@ _BOUNDS: dict[str, Callable[[Design], float]] = {
     "table": _table_bound,
     "core-tail": _core_tail_bound,
     "shuffled-circle": _shuffled_circle_bound,
+    "block-design": lambda found: without_prior_bound(found.prior, found.promise),
+    "unary-encoding": lambda found: without_prior_bound(found.prior, found.promise),
 }
