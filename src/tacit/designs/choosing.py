@@ -30,8 +30,8 @@ from tacit.task import Task
 
 Method = Literal[
     "auto", "closed-form", "columns", "robust", "knots", "shuffled-circle", "core-tail", "coreless", "repaired",
-    "without-prior", "subset-selection", "projective", "hadamard", "olh", "oue"
-]
+    "without-prior", "subset-selection", "projective", "hadamard", "olh", "oue",
+]  # fmt: skip
 #: Up to so many values the linear program finds the best unbiased channel; beyond there are rules that need no search.
 FEW_VALUES = 12
 #: A histogram over more values than this gets the mechanism core-tail.
@@ -49,7 +49,7 @@ _BUILD: dict[str, Callable[[Request], Design]] = {
     "coreless": methods.coreless,
     "repaired": methods.repaired,
     "without-prior": methods.ldp_named,
-    **{name: partial(methods.ldp_named, name=name) for name in ("subset-selection", "projective", "hadamard", "olh", "oue")},
+    **{name: partial(methods.ldp_named, name=name) for name in methods.LDP_NAMES},
 }
 
 

@@ -38,6 +38,8 @@ Found = TypeVar("Found", "LiftDesign", "PriorFreeDesign", "RobustDesign")
 SURE_EPSILON = 2
 #: Rounding to integers may cost an optimal channel this share.
 OPTIMAL_GAP = 1e-5
+#: The mechanisms that need no prior, see `without_prior`.
+LDP_NAMES = ("subset-selection", "projective", "hadamard", "olh", "oue")
 #: A table with a report for each value has at most so many.
 MOST_ROWS = 500
 

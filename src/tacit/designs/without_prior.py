@@ -12,8 +12,8 @@ import math
 from collections.abc import Callable, Iterable
 from fractions import Fraction
 
-from tacit.exact import exp_below, exp_enclosure, float_above
 from tacit.designs.shuffled_circle import design_shuffled_circle
+from tacit.exact import exp_below, exp_enclosure, float_above
 from tacit.mechanism import BlockDesign, Mechanism, UnaryEncoding
 from tacit.mechanism.block_design import MOST_POINTS
 from tacit.mechanism.pure_protocol import PureProtocol
@@ -135,8 +135,8 @@ def best_without_prior(size: int, epsilon: Fraction) -> tuple[str, Mechanism]:
 def ldp_variance_bound(size: int, epsilon: Fraction) -> float:
     """The total unbiased variance per respondent, all values equally frequent, that no LDP channel goes below.
 
-    Proof.  Shuffling the values by a public random permutation keeps LDP, and tr J⁻¹ is convex in J = Σ λ_y v_y v_yᵀ, so
-    a channel of least tr J⁻¹ may be taken to have J = αI + β11ᵀ. As J1 = d·1, only tr J is free: the variance is
+    Proof.  Shuffling the values by a public random permutation keeps LDP, and tr J⁻¹ is convex in J = Σ λ_y v_y v_yᵀ,
+    so a channel of least tr J⁻¹ may be taken to have J = αI + β11ᵀ. As J1 = d·1, only tr J is free: the variance is
     tr J⁻¹ − 1/d = (d−1)²/(tr J − d). Under ε-LDP the lifts v_y, of mean 1, lie within a factor E of each other, so
     |v_y|² is largest where k of them are E times the others: tr J ≤ max_k d²(kE² + d − k)/(kE + d − k)². ∎
 

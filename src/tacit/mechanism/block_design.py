@@ -36,7 +36,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,6 +44,7 @@ from numpy.typing import NDArray
 from tacit.exact import Integers, exact_integers
 from tacit.mechanism.pure_protocol import PureProtocol
 from tacit.mechanism.singer import difference_set, is_prime, meets_all_points, n_points
+from tacit.prior import Prior
 
 #: Reports stay below 2^52, which JSON and JavaScript hold, and a difference set can be written out.
 MOST_REPORTS, MOST_POINTS = 1 << 52, 1 << 26
@@ -235,7 +236,7 @@ class BlockDesign(PureProtocol):
         }
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any], prior: Any) -> BlockDesign:
+    def from_dict(cls, data: Mapping[str, Any], prior: Prior) -> Self:
         """Read what `to_dict` wrote; the design is checked again."""
         numbers = {name: data[name] for name in ("circle", "orders", "arc", "field", "word_bits")}
         if not isinstance(data["recurrence"], list):

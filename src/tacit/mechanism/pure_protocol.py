@@ -15,11 +15,11 @@ unbiased for every truth, with a variance that is exact and contains no prior. R
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +37,7 @@ from tacit.task import Histogram, Task
 class PureProtocol(ABC):
     """A mechanism for `size` values, all alike; a subclass says what its reports are and which values they support."""
 
+    kind: ClassVar[str]
     size: int
 
     # -- what a subclass says ------------------------------------------------------------------------------------
@@ -87,6 +88,15 @@ class PureProtocol(ABC):
     @abstractmethod
     def supports(self, reports: Integers, times: Integers | None) -> Integers:
         """C_x for every value: how many of the reports, each of which came `times` times, support it."""
+
+    @abstractmethod
+    def to_dict(self) -> dict[str, Any]:
+        """What a plan holds beside the prior."""
+
+    @classmethod
+    @abstractmethod
+    def from_dict(cls, data: Mapping[str, Any], prior: Prior) -> Self:
+        """The inverse of `to_dict`; raises `ValueError` for what no such mechanism can be."""
 
     # -- the promise ---------------------------------------------------------------------------------------------
 

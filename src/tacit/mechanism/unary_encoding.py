@@ -4,9 +4,9 @@ A report has a bit for each value: its sender's bit is fair, each other bit is s
 of them independent. Setting bit x divides the odds of x and any x' by (1−q)/q on one side and multiplies them by as
 much on the other, so the LDP level is ln((1−q)/q).
 
-What is sampled.  m + 1 words of d bits. All d comparisons of a binary fraction with q are made at once, from the last of
-its m digits on: where the digit of q is 1 the bits so far are or-ed with a word, where it is 0 they are and-ed. The last
-word holds the sender's bit.
+What is sampled.  m + 1 words of d bits. All d comparisons of a binary fraction with q are made at once, from the last
+of its m digits on: where the digit of q is 1 the bits so far are or-ed with a word, where it is 0 they are and-ed. The
+last word holds the sender's bit.
 
 A report of d bits fits a plan up to 52 values only. It has the variance 4e^ε/(e^ε−1)² for light values, which a block
 design reaches in two numbers for any d; nothing is lost beyond 52 values but the name.
@@ -17,13 +17,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tacit.exact import Integers
 from tacit.mechanism.pure_protocol import PureProtocol
+from tacit.prior import Prior
 
 #: Reports are integers below 2^53.
 MOST_VALUES = 52
@@ -124,7 +125,7 @@ class UnaryEncoding(PureProtocol):
         return {"kind": self.kind, "chance": self.chance, "digits": self.digits}
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any], prior: Any) -> UnaryEncoding:
+    def from_dict(cls, data: Mapping[str, Any], prior: Prior) -> Self:
         """Read what `to_dict` wrote."""
         for name in ("chance", "digits"):
             if type(data[name]) is not int or not 0 <= data[name] < 2**53:
