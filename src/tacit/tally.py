@@ -228,12 +228,12 @@ class Tally:
         named = any(group.name is not None for group in plan.groups)
         if named == (groups is None):
             raise ValueError("Groups must be given where the plan names groups, and only there.")
-        names = np.asarray([None] * len(sent) if groups is None else groups, dtype=object)
-        if names.shape != sent.shape:
+        names = None if groups is None else np.asarray(groups, dtype=object)
+        if names is not None and names.shape != sent.shape:
             raise ValueError(f"There must be one group for each report. Got {len(names)} for {len(sent)}.")
         counts: dict[str | None, GroupTally] = {}
         for group in plan.groups:
-            mine = sent[names == group.name]
+            mine = sent if names is None else sent[names == group.name]
             counts[group.name] = keep(group.mechanism, mine[group.mechanism.can_send_many(mine)])
         kept = sum(each.total for each in counts.values())
         return cls(plan.hash, {name: each for name, each in counts.items() if each.total}, len(sent) - kept)

@@ -51,8 +51,8 @@ def differences_of(mechanism: BlockDesign) -> set[int]:
     return zeros if len(zeros) == mechanism.arc else set(range(mechanism.circle)) - zeros
 
 
-def supported_by(mechanism: PureProtocol, report: int) -> set[int]:
-    """The values that a report supports, from the definition."""
+def covered_by(mechanism: PureProtocol, report: int) -> set[int]:
+    """The values that a report covers, from the definition."""
     if isinstance(mechanism, UnaryEncoding):
         return {x for x in range(mechanism.size) if report >> x & 1}
     order, position = divmod(report, mechanism.circle)
@@ -78,9 +78,9 @@ def channel(mechanism: PureProtocol) -> list[list[Fraction]]:
     for report in range(n):
         order = report // mechanism.circle
         in_order = edges[(order + 1) * mechanism.circle] - edges[order * mechanism.circle]
-        supported = supported_by(mechanism, report)
+        covered = covered_by(mechanism, report)
         for x in range(mechanism.size):
-            pairs = base * (edges[report + 1] - edges[report]) + mechanism.step * in_order * (x in supported)
+            pairs = base * (edges[report + 1] - edges[report]) + mechanism.step * in_order * (x in covered)
             rows[x][report] = Fraction(pairs, words**2)
     return rows
 
@@ -204,9 +204,7 @@ def test_bounds_of_lifts_hold_under_any_prior(name: str) -> None:
 @pytest.mark.parametrize("epsilon", [Fraction(1, 2), Fraction(1), Fraction(2)])
 def test_any_two_values_share_equally_many_reports(name: str, epsilon: Fraction) -> None:
     made = MECHANISMS[name](11, epsilon)
-    of_value = [
-        {report for report in range(made.n_reports) if x in supported_by(made, report)} for x in range(made.size)
-    ]
+    of_value = [{report for report in range(made.n_reports) if x in covered_by(made, report)} for x in range(made.size)]
     assert {len(each) for each in of_value} == {made.orders * made.arc}
     shared = {len(a & b) for a, b in itertools.combinations(of_value, 2)}
     assert shared == {made.orders * made.arc * (made.arc - 1) // (made.circle - 1)}
@@ -277,13 +275,13 @@ def test_the_well_known_off_by_one_of_subset_selection_is_biased() -> None:
     made = MECHANISMS["subset-selection"](13, Fraction(1))
     share = Fraction(made.arc, made.circle)
     wrong = made.truthful * share + (1 - made.truthful) * share
-    exact = sum(chance for report, chance in enumerate(channel(made)[0]) if 1 in supported_by(made, report))
+    exact = sum(chance for report, chance in enumerate(channel(made)[0]) if 1 in covered_by(made, report))
     assert abs(exact - made.other) < Fraction(1, 2**50)
     assert abs(exact - wrong) > Fraction(1, 100)
 
 
 @pytest.mark.parametrize("name", SMALL)
-def test_the_mean_under_the_prior_uses_what_supports(name: str) -> None:
+def test_the_mean_under_the_prior_uses_what_is_covered(name: str) -> None:
     small = SMALL[name]
     prior = Prior(range(small.size), [5, 1, 2, *[1] * (small.size - 3)])
     exact = replace(small, **({"word_bits": 64, "step": small.step << 64 - small.word_bits} if name != "bits" else {}))
@@ -292,8 +290,8 @@ def test_the_mean_under_the_prior_uses_what_supports(name: str) -> None:
         kept = Received(np.array([report]), np.ones(1), np.ones(1), np.ones(1))
         told = exact.read("mmse", prior, Histogram(), kept).estimate
         for x in range(small.size):
-            supported = [x in supported_by(small, each) for each in range(small.n_reports)]
-            alike = [each for each in range(small.n_reports) if supported[each] == supported[report]]
+            covered = [x in covered_by(small, each) for each in range(small.n_reports)]
+            alike = [each for each in range(small.n_reports) if covered[each] == covered[report]]
             posterior = (p[x] * rows[x][alike].sum()) / (p @ rows[:, alike].sum(axis=1))
             assert told[x] == pytest.approx(posterior, rel=1e-9)
     assert 0 < exact.gain(prior, Histogram()) < (p * (1 - p)).sum()
@@ -305,7 +303,7 @@ def test_intervals_cover_and_a_wrong_chance_is_found(name: str) -> None:
     made, rounds, n = MECHANISMS[name](20, Fraction(1)), 40, 4000
     truth = np.minimum(np.random.default_rng(2).geometric(0.3, n) - 1, 19)
     counts, prior = np.bincount(truth, minlength=20), Prior.uniform(20)
-    # The named wrong answers: others are supported as often as if the report ignored the answer; for unary encoding, as
+    # The named wrong answers: others are covered as often as if the report ignored the answer; for unary encoding, as
     # often as in the symmetric one.
     ignored = made.arc / made.circle if isinstance(made, BlockDesign) else 1 / (math.exp(0.5) + 1)
     scores, wrong = np.zeros(20), np.zeros(20)
@@ -327,13 +325,13 @@ def test_sums_of_any_split_add_up_and_are_those_of_the_definition(name: str) -> 
     reports = drawn(made, np.arange(400) % 40, 3)
     direct = np.zeros(40, dtype=np.int64)
     for report in reports.tolist():
-        direct[list(supported_by(made, report))] += 1
+        direct[list(covered_by(made, report))] += 1
     whole = made.fold(reports)
     assert (whole == direct * COVERAGE_UNIT).all()
     assert (made.fold(reports[:7]) + made.fold(reports[7:]) == whole).all()
     different, times = np.unique(reports, return_counts=True)
     assert (made.fold(different, times) == whole).all()
-    many = made.supports(different, times << 40)
+    many = made.cover_counts(different, times << 40)
     assert (many == direct << 40).all()
 
 
@@ -342,8 +340,8 @@ def test_more_reports_than_there_are_give_the_same_sums(name: str) -> None:
     made = MECHANISMS[name](7, Fraction(1))
     reports = drawn(made, np.arange(2000) % 7, 4)
     assert made.n_reports < len(reports)
-    parts = [made.supports(part, None) for part in np.array_split(reports, 200)]
-    assert (made.supports(reports, None) == np.sum(parts, axis=0)).all()
+    parts = [made.cover_counts(part, None) for part in np.array_split(reports, 200)]
+    assert (made.cover_counts(reports, None) == np.sum(parts, axis=0)).all()
 
 
 def test_sums_of_something_else_are_refused() -> None:

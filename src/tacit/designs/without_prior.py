@@ -1,6 +1,6 @@
 """Designs for those who have no prior at all: the LDP mechanisms of the literature, the best of them, and a bound.
 
-With E = e^ε, every value supported by the share f of all reports and E times as likely to send one of those as another,
+With E = e^ε, every value covered by the share f of all reports and E times as likely to send one of those as another,
 the variance per value is (1+(E−1)f)²/((E−1)²f(1−f)) up to terms in 1/d, least at f = 1/(E+1), where it is 4E/(E−1)².
 Subset selection takes the f = k/M nearest to that; projective geometry response has f ≈ 1/q, q a prime; Hadamard
 response has f ≈ 1/2, good for small ε only; OLH has f ≈ 1/g, g whole; OUE has f = 1/(E+1).

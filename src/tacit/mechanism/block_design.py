@@ -1,11 +1,11 @@
 """The mechanism `block-design`: local differential privacy at the least variance, for any number of values, no prior.
 
 The circle.  It has M places. A report is an order a, one of A, and a position y: report = (a − 1)·M + y. Under the
-order a the value x stands at place a·x mod M, and the report supports x if that place is a position's difference away:
+order a the value x stands at place a·x mod M, and the report covers x if that place is a position's difference away:
 
-    y supports x   iff   (a·x − y) mod M ∈ D,     D a set of s differences.
+    y covers x   iff   (a·x − y) mod M ∈ D,     D a set of s differences.
 
-So every value is supported by s of the M positions of each order, and its sets of reports are a block design: any two
+So every value is covered by s of the M positions of each order, and its sets of reports are a block design: any two
 values share equally many reports, s(s−1)/(M(M−1)) of all, if
 
 - *an arc in all orders*: M is a prime, A = M − 1 and D = {0, …, s−1}. The pairs (a·x − y, a·x' − y) are all pairs of
@@ -24,7 +24,7 @@ What is sampled.  Two words α, β uniform on {0, …, 2^w − 1}; base = 2^w �
 
 There is no rejection and no floating point. Of the 2^2w pairs (α, β) value x sends the report (a, y) for
 
-    base·b_{a,y} + step·c_a·1{y supports x},     b ≥ ⌊2^w/AM⌋,   c_a ≤ ⌈2^w/A⌉,
+    base·b_{a,y} + step·c_a·1{y covers x},     b ≥ ⌊2^w/AM⌋,   c_a ≤ ⌈2^w/A⌉,
 
 b and c being how many β give a report or an order, the same for every value. So the odds between two values are at
 most r = 1 + step·⌈2^w/A⌉/(base·⌊2^w/AM⌋), whatever D is: privacy does not rest on the design, only the estimate does.
@@ -116,8 +116,8 @@ class BlockDesign(PureProtocol):
         return found if len(found) == self.arc else np.setdiff1d(np.arange(self.circle), found, assume_unique=True)
 
     @property
-    def supported(self) -> tuple[int, int]:
-        """A report supports s of the M places, of which values hold all but M − d."""
+    def cover_range(self) -> tuple[int, int]:
+        """A report covers s of the M places, of which values hold all but M − d."""
         return max(0, self.arc - (self.circle - self.size)), min(self.arc, self.size)
 
     # -- the promise ---------------------------------------------------------------------------------------------
@@ -140,12 +140,16 @@ class BlockDesign(PureProtocol):
 
     @property
     def own(self) -> Fraction:
-        """p = γ + (1−γ)s/M. (Reports that ignore the value are uniform up to 2^-w each.)"""
+        """p = γ + (1−γ)s/M.
+
+        Where A·M is no power of two, reports that ignore the value are uniform up to A·M/2^w in all: below 1e-9 for a
+        hundred thousand values, and nothing to do with privacy.
+        """
         return self.truthful + (1 - self.truthful) * Fraction(self.arc, self.circle)
 
     @property
     def other(self) -> Fraction:
-        """q = γ(s−1)/(M−1) + (1−γ)s/M: whoever is supported has s − 1 of the M − 1 others beside them."""
+        """q = γ(s−1)/(M−1) + (1−γ)s/M: whoever is covered has s − 1 of the M − 1 others beside them."""
         beside, share = Fraction(self.arc - 1, self.circle - 1), Fraction(self.arc, self.circle)
         return self.truthful * beside + (1 - self.truthful) * share
 
@@ -183,15 +187,15 @@ class BlockDesign(PureProtocol):
         order, position = divmod(report, self.circle)
         words = _words_below(report + 1, self) - _words_below(report, self)
         in_order = _words_below((order + 1) * self.circle, self) - _words_below(order * self.circle, self)
-        supported = ((order + 1) * value - position) % self.circle in self._differences
-        pairs = self.base * words + (self.step * in_order if supported else 0)
+        covered = ((order + 1) * value - position) % self.circle in self._differences
+        pairs = self.base * words + (self.step * in_order if covered else 0)
         return Fraction(pairs, 1 << 2 * self.word_bits)
 
     @cached_property
     def _differences(self) -> frozenset[int]:
         return frozenset(self.differences.tolist())
 
-    def supports(self, reports: Integers, times: Integers | None) -> Integers:
+    def cover_counts(self, reports: Integers, times: Integers | None) -> Integers:
         """C_x: O(d) for each different report in all orders, and a convolution for all together in one order."""
         if self.orders == 1:
             return self._convolved(_sums(reports, times, self.circle))[: self.size]

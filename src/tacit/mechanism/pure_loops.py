@@ -47,8 +47,8 @@ def block_draw(
 
 
 @numba.njit(nogil=True, cache=True)
-def arc_supports(reports: Any, times: Any, circle: Any, arc: Any, sums: Any) -> None:
-    """Add to `sums` how often each value is supported: a·x − y mod M < s. `times` has an entry for each, or one."""
+def arc_covers(reports: Any, times: Any, circle: Any, arc: Any, sums: Any) -> None:
+    """Add to `sums` how often each value is covered: a·x − y mod M < s. `times` has an entry for each, or one."""
     lanes, nothing = np.empty(_LANES, np.uint32), times[0] * 0
     size, end = np.uint32(circle), np.uint32(arc)
     for i in range(len(reports)):
@@ -66,13 +66,13 @@ def arc_supports(reports: Any, times: Any, circle: Any, arc: Any, sums: Any) -> 
 
 
 def count_arcs(reports: Integers, times: Integers | None, size: int, circle: int, arc: int) -> Integers:
-    """How many reports support each of `size` values."""
+    """How many reports cover each of `size` values."""
     threads, padded = n_threads(len(reports), size), -(-size // _LANES) * _LANES
     each = np.ones(1, np.uint32) if times is None else np.ascontiguousarray(times, dtype=np.int64)
     sums = np.zeros((threads, padded), each.dtype)
 
     def work(k: int, part: slice) -> None:
-        arc_supports(reports[part], each if times is None else each[part], circle, arc, sums[k])
+        arc_covers(reports[part], each if times is None else each[part], circle, arc, sums[k])
 
     in_threads(len(reports), work, size)
     found: Integers = sums.astype(np.int64).sum(axis=0)[:size]
@@ -92,7 +92,7 @@ def unary_draw(values: Any, words: Any, chance: Any, digits: int, reports: Any) 
 
 
 @numba.njit(nogil=True, cache=True)
-def unary_supports(reports: Any, times: Any, sums: Any) -> None:
+def unary_covers(reports: Any, times: Any, sums: Any) -> None:
     """Add to `sums` how often each bit is set."""
     for i in range(len(reports)):
         weight = times[i if len(times) > 1 else 0]

@@ -1,11 +1,11 @@
 """What mechanisms have in common that need no prior: the pure protocols of Wang et al. (2017).
 
-Every report supports some of the values. Whether it supports x is all that its likelihood under x depends on,
+Every report covers some of the values. Whether it covers x is all that its likelihood under x depends on,
 
-    Q(y|x) = A_y + B_y·1{y supports x},     (A_y + B_y)/A_y ≤ r   (`odds`),
+    Q(y|x) = A_y + B_y·1{y covers x},     (A_y + B_y)/A_y ≤ r   (`odds`),
 
-so ln r is its LDP level whatever else it does. A report supports the value of its sender with probability p (`own`),
-and each other value with one and the same probability q (`other`), so that among N reports the C_x that support x give
+so ln r is its LDP level whatever else it does. A report covers the value of its sender with probability p (`own`),
+and each other value with one and the same probability q (`other`), so that among N reports the C_x that cover x give
 
     n̂_x = (C_x − Nq)/(p − q),     Var n̂_x = (n_x p(1−p) + (N − n_x) q(1−q))/(p − q)²,
 
@@ -35,7 +35,7 @@ from tacit.task import Histogram, Task
 
 @dataclass(frozen=True, kw_only=True)
 class PureProtocol(ABC):
-    """A mechanism for `size` values, all alike; a subclass says what its reports are and which values they support."""
+    """A mechanism for `size` values, all alike; a subclass says what its reports are and which values they cover."""
 
     kind: ClassVar[str]
     size: int
@@ -50,17 +50,17 @@ class PureProtocol(ABC):
     @property
     @abstractmethod
     def own(self) -> Fraction:
-        """p, the probability that a report supports its sender's value."""
+        """p, the probability that a report covers its sender's value."""
 
     @property
     @abstractmethod
     def other(self) -> Fraction:
-        """q, the probability that a report supports another value."""
+        """q, the probability that a report covers another value."""
 
     @property
     @abstractmethod
-    def supported(self) -> tuple[int, int]:
-        """Of how many values, at least and at most, a report supports."""
+    def cover_range(self) -> tuple[int, int]:
+        """Of how many values, at least and at most, a report covers."""
 
     @property
     @abstractmethod
@@ -86,8 +86,8 @@ class PureProtocol(ABC):
         """The same for arrays, words of shape (n, `words_per_report`)."""
 
     @abstractmethod
-    def supports(self, reports: Integers, times: Integers | None) -> Integers:
-        """C_x for every value: how many of the reports, each of which came `times` times, support it."""
+    def cover_counts(self, reports: Integers, times: Integers | None) -> Integers:
+        """C_x for every value: how many of the reports, each of which came `times` times, cover it."""
 
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:
@@ -108,12 +108,12 @@ class PureProtocol(ABC):
     def lift_range(self, prior: Prior) -> tuple[Fraction, Fraction]:
         """Exact bounds (highest, lowest) of the lifts of the values with positive prior.
 
-        With m the prior mass of the values that a report supports, a supported value has the lift r'/(1 + (r'−1)m) and
-        another one 1/(1 + (r'−1)m), for some r' ≤ r. Both are widest at r. A supported x has m ≥ P_x, and m is at least
-        the mass of the fewest lightest values that a report can support; the same from above for one that is not.
+        With m the prior mass of the values that a report covers, a covered value has the lift r'/(1 + (r'−1)m) and
+        another one 1/(1 + (r'−1)m), for some r' ≤ r. Both are widest at r. A covered x has m ≥ P_x, and m is at least
+        the mass of the fewest lightest values that a report can cover; the same from above for one that is not.
         """
         self._check_prior(prior)
-        weights, (fewest, most) = sorted(prior.weights), self.supported
+        weights, (fewest, most) = sorted(prior.weights), self.cover_range
         rarest = min(weight for weight in weights if weight)
         light = max(rarest, sum(weights[:fewest]))
         heavy = min(prior.total - rarest, sum(weights[len(weights) - most :]))
@@ -158,8 +158,8 @@ class PureProtocol(ABC):
         return good
 
     def fold(self, reports: Integers, times: Integers | None = None) -> Integers:
-        """C_x for every value, in the units of coverage: a value that is supported is covered whole."""
-        return self.supports(np.ascontiguousarray(reports, dtype=np.int64), times) * COVERAGE_UNIT
+        """C_x for every value, in the units of coverage: a value that is covered is covered whole."""
+        return self.cover_counts(np.ascontiguousarray(reports, dtype=np.int64), times) * COVERAGE_UNIT
 
     # -- what reports tell ---------------------------------------------------------------------------------------
 
@@ -168,11 +168,11 @@ class PureProtocol(ABC):
         return float(self.own), float(self.other)
 
     def gains(self, prior: Prior) -> Floats:
-        """What a report removes from P_x(1 − P_x) by supporting x or not: Cov²/Var = (P_x(1−P_x)(p−q))²/π_x(1−π_x)."""
+        """What a report removes from P_x(1 − P_x) by covering x or not: Cov²/Var = (P_x(1−P_x)(p−q))²/π_x(1−π_x)."""
         self._check_prior(prior)
         (p, q), share = self._chances, prior.probabilities
-        supported = share * p + (1 - share) * q
-        gains: Floats = (share * (1 - share) * (p - q)) ** 2 / (supported * (1 - supported))
+        covered = share * p + (1 - share) * q
+        gains: Floats = (share * (1 - share) * (p - q)) ** 2 / (covered * (1 - covered))
         return gains
 
     def gain(self, prior: Prior, task: Task) -> float:
@@ -184,8 +184,8 @@ class PureProtocol(ABC):
         """π_x(1−π_x)/(p−q)², the variance per respondent of the estimated share of x, π_x = P_x p + (1−P_x) q."""
         self._check_prior(prior)
         (p, q), share = self._chances, prior.probabilities
-        supported = share * p + (1 - share) * q
-        variances: Floats = supported * (1 - supported) / (p - q) ** 2
+        covered = share * p + (1 - share) * q
+        variances: Floats = covered * (1 - covered) / (p - q) ** 2
         return variances
 
     def unbiased_variance(self, prior: Prior, task: Task) -> float:
@@ -197,12 +197,12 @@ class PureProtocol(ABC):
         """The histogram from the sums C of N reports.
 
         unbiased:  (C_x − Nq)/(p − q), with its exact variance at the estimated counts.
-        mmse:      Σ Pr(x | whether the report supports x), the mean under the prior given that alone.
+        mmse:      Σ Pr(x | whether the report covers x), the mean under the prior given that alone.
         """
         _check_task(task)
         self._check_prior(prior)
         if estimator == "mle":
-            raise NotEstimableError("Sums of support have no likelihood. Use the estimator 'unbiased' or 'mmse'.")
+            raise NotEstimableError("Sums of coverage have no likelihood. Use the estimator 'unbiased' or 'mmse'.")
         counts, n = self._counted(kept)
         p, q = self._chances
         if estimator == "unbiased":
@@ -211,27 +211,27 @@ class PureProtocol(ABC):
             spread = (share * p * (1 - p) + (1 - share) * q * (1 - q)) / (p - q) ** 2
             return Reading(estimate, n * spread, 1 / (p - q), max(1 - q, q) / (p - q))
         share = prior.probabilities
-        supported = share * p + (1 - share) * q
-        slope = share * (1 - share) * (p - q) / (supported * (1 - supported))
-        estimate = share * n + slope * (counts - n * supported)
+        covered = share * p + (1 - share) * q
+        slope = share * (1 - share) * (p - q) / (covered * (1 - covered))
+        estimate = share * n + slope * (counts - n * covered)
         spread = np.maximum(share * (1 - share) - self.gains(prior), 0.0)
-        added = np.abs([share - slope * supported, share + slope * (1 - supported)]).max()
+        added = np.abs([share - slope * covered, share + slope * (1 - covered)]).max()
         return Reading(estimate, n * spread, float(slope.max()), float(added))
 
     def _counted(self, kept: Kept) -> tuple[Floats, float]:
         """C and N; reports that were kept one by one are folded."""
         if not isinstance(kept, Covered):
             times = np.rint(kept.counts).astype(np.int64)
-            return self.supports(kept.reports, times).astype(np.float64), float(kept.counts.sum())
+            return self.cover_counts(kept.reports, times).astype(np.float64), float(kept.counts.sum())
         counts, rest = np.divmod(kept.coverage, COVERAGE_UNIT)
-        fewest, most = self.supported
+        fewest, most = self.cover_range
         fits = counts.shape == (self.size,) and not rest.any() and bool(((counts >= 0) & (counts <= kept.total)).all())
         if not fits or not fewest * kept.total <= int(counts.sum()) <= most * kept.total:
             raise ValueError("These sums of coverage cannot be of this mechanism's reports.")
         return counts.astype(np.float64), float(kept.total)
 
     def prior_statistic(self, prior: Prior, kept: Kept) -> tuple[float, int]:
-        """How often the heaviest value is supported against what the prior expects: one degree of freedom."""
+        """How often the heaviest value is covered against what the prior expects: one degree of freedom."""
         self._check_prior(prior)
         counts, n = self._counted(kept)
         (p, q), x = self._chances, int(np.argmax(prior.probabilities))

@@ -67,7 +67,7 @@ class UnaryEncoding(PureProtocol):
         return self.digits + 1
 
     @property
-    def supported(self) -> tuple[int, int]:
+    def cover_range(self) -> tuple[int, int]:
         """Any values, or none."""
         return 0, self.size
 
@@ -112,12 +112,12 @@ class UnaryEncoding(PureProtocol):
         others = (report & ~(1 << value)).bit_count()
         return self.other**others * (1 - self.other) ** (self.size - 1 - others) / 2
 
-    def supports(self, reports: Integers, times: Integers | None) -> Integers:
+    def cover_counts(self, reports: Integers, times: Integers | None) -> Integers:
         """How often each bit is set."""
-        from tacit.mechanism.pure_loops import unary_supports
+        from tacit.mechanism.pure_loops import unary_covers
 
         sums = np.zeros(self.size, dtype=np.int64)
-        unary_supports(reports, np.ones(1, dtype=np.int64) if times is None else times, sums)
+        unary_covers(reports, np.ones(1, dtype=np.int64) if times is None else times, sums)
         return sums
 
     def to_dict(self) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 /**
  * The mechanism `block-design`: subset selection, local hashing, Hadamard and projective geometry response.
  *
- * Its formulas: docs/plan.md; the proof: block_design.py. A report is (order − 1) · M + position, and supports value x if
+ * Its formulas: docs/plan.md; the proof: block_design.py. A report is (order − 1) · M + position, and covers value x if
  * order·x − position (mod M) is one of s differences. Privacy rests on their number only.
  */
 
@@ -40,9 +40,9 @@ export class BlockDesign extends PureProtocol {
     const base = words - BigInt(arc) * step;
     const ignoring = base * (words / BigInt(orders * circle));
     const size = prior.weights.length;
-    const supported = /** @type {const} */ ([Math.max(0, arc - (circle - size)), Math.min(arc, size)]);
+    const covered = /** @type {const} */ ([Math.max(0, arc - (circle - size)), Math.min(arc, size)]);
     const odds = fraction(ignoring + step * ceilDivide(words, BigInt(orders)), ignoring);
-    super(prior, odds, orders * circle, supported);
+    super(prior, odds, orders * circle, covered);
     this.circle = BigInt(circle);
     this.arc = arc;
     this.step = step;
@@ -104,7 +104,7 @@ export class BlockDesign extends PureProtocol {
   }
 
   /**
-   * Pr(report | x), exactly: base words of the report, and step words of its order if it supports x.
+   * Pr(report | x), exactly: base words of the report, and step words of its order if it covers x.
    *
    * @param {number} x
    * @param {number} report
@@ -117,8 +117,8 @@ export class BlockDesign extends PureProtocol {
     const own = below(BigInt(report) + 1n) - below(BigInt(report));
     const inOrder = below((order + 1n) * this.circle) - below(order * this.circle);
     const difference = Number(modulo((order + 1n) * BigInt(x) - position, this.circle));
-    const supports = this.differences ? this.differences.includes(difference) : difference < this.arc;
-    const pairs = this.base * own + (supports ? this.step * inOrder : 0n);
+    const covers = this.differences ? this.differences.includes(difference) : difference < this.arc;
+    const pairs = this.base * own + (covers ? this.step * inOrder : 0n);
     return fraction(pairs, 1n << BigInt(2 * this.wordBits));
   }
 }

@@ -1,7 +1,7 @@
 /**
  * What mechanisms have in common that need no prior: `tacit.mechanism.pure_protocol`, which proves it.
  *
- * The likelihood of a report under x depends on whether it supports x only, and odds between values are at most `odds`.
+ * The likelihood of a report under x depends on whether it covers x only, and odds between values are at most `odds`.
  */
 
 import { fraction, largest, least, order, sum } from "./exact.js";
@@ -24,13 +24,13 @@ export class PureProtocol {
    * @param {Prior} prior
    * @param {Fraction} odds a bound of the ratio of the likelihoods of two values
    * @param {number} nReports reports are the integers below this
-   * @param {readonly [number, number]} supported of how many values, at least and at most, a report supports
+   * @param {readonly [number, number]} covered of how many values, at least and at most, a report covers
    */
-  constructor(prior, odds, nReports, supported) {
+  constructor(prior, odds, nReports, covered) {
     this.#prior = prior;
     this.odds = odds;
     this.nReports = nReports;
-    this.supported = supported;
+    this.coverRange = covered;
   }
 
   /** The randomizer of several: values with prior zero are randomized like others. @param {readonly Rule[]} rules */
@@ -41,11 +41,11 @@ export class PureProtocol {
   /** Bounds of the lifts of the values with positive prior; `PureProtocol.lift_range` proves them. */
   liftRange = once((prior) => {
     const rising = [...prior.weights].sort(order);
-    const [fewest, most] = this.supported;
+    const [fewest, most] = this.coverRange;
     const rarest = rising[rising.length - prior.support.length];
     const light = largest([rarest, sum(rising.slice(0, fewest))]);
     const heavy = least([prior.total - rarest, sum(rising.slice(rising.length - most))]);
-    // A likelihood in units of that of an unsupported value; the mean of all has the mass `covered` supported.
+    // A likelihood in units of that of an uncovered value; the mean of all has the mass `covered` covered.
     const { n, d } = this.odds;
     const mean = (/** @type {bigint} */ covered) => d * prior.total + (n - d) * covered;
     return {
@@ -89,7 +89,7 @@ export class PureProtocol {
     return report < this.nReports;
   }
 
-  /** No report is the best guess of one value: it supports several. */
+  /** No report is the best guess of one value: it covers several. */
   label() {
     return null;
   }
