@@ -66,18 +66,21 @@ def hadamard_response(size: int, epsilon: Fraction) -> BlockDesign:
 
 
 def projective_response(size: int, epsilon: Fraction) -> PureProtocol:
-    """Projective geometry response: the points of a hyperplane for every value, over the prime field nearest to E + 1.
+    """Projective geometry response: the points of a hyperplane for every value, over a prime field near E + 1.
 
     >>> found = projective_response(100, Fraction(1))
     >>> found.field, found.circle, found.arc
     (3, 121, 40)
     """
     ratio = exp_below(epsilon)
-    middle = min(int(ratio) + 1, _LARGEST_FIELD)
+    # Beyond the number of values a larger field has more points than it is of use for.
+    middle = min(int(ratio) + 1, size, _LARGEST_FIELD)
     below = next(q for q in range(middle, 1, -1) if is_prime(q))
     fields = [q for q in {below, next_prime(below + 1)} if q <= _LARGEST_FIELD]
     spaces = [(q, next(t for t in range(3, 64) if n_points(q, t) >= size)) for q in fields]
     fitting = [space for space in spaces if n_points(*space) <= MOST_POINTS]
+    if not fitting:
+        raise ValueError(f"A difference set has at most {MOST_POINTS} points, too few for {size} values.")
     return best(_geometry(size, ratio, *space) for space in fitting)
 
 
@@ -102,7 +105,7 @@ MECHANISMS: dict[str, Callable[[int, Fraction], PureProtocol]] = {
 
 def best(mechanisms: Iterable[PureProtocol]) -> PureProtocol:
     """The one of least variance if all values are equally frequent; the first of equals."""
-    return min(mechanisms, key=lambda each: each.unbiased_variance(Prior.uniform(each.size), Histogram()))
+    return min(mechanisms, key=lambda each: each.variance_at(1 / each.size))
 
 
 def best_without_prior(size: int, epsilon: Fraction) -> tuple[str, Mechanism]:

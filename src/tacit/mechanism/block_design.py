@@ -46,8 +46,8 @@ from tacit.mechanism.pure_protocol import PureProtocol
 from tacit.mechanism.singer import difference_set, is_prime, meets_all_points, n_points
 from tacit.prior import Prior
 
-#: Reports stay below 2^52, which JSON and JavaScript hold, and a difference set can be written out.
-MOST_REPORTS, MOST_POINTS = 1 << 52, 1 << 26
+#: Reports stay below 2^52, which JSON and JavaScript hold, and a difference set is written out on every device.
+MOST_REPORTS, MOST_POINTS = 1 << 52, 1 << 20
 #: Counts of reports are transformed so many bits at a time, which floats do exactly.
 _EXACT_BITS = 20
 
@@ -82,8 +82,12 @@ class BlockDesign(PureProtocol):
             raise ValueError(f"The 'arc' must be from 1 to {self.circle - 1}, and reports below 2^52. Got {self.arc}.")
         if self.field:
             self._check_field()
-        elif not (self.arc == self.orders == 1) and not (self.orders == self.circle - 1 and is_prime(self.circle)):
-            raise ValueError("An arc of several places is a block design in all orders of a prime circle only.")
+        elif not (self.arc == self.orders == 1 and self.circle == self.size) and not (
+            self.orders == self.circle - 1 and is_prime(self.circle)
+        ):
+            raise ValueError(
+                "An arc is a block design in all orders of a prime circle, or of one place for each value."
+            )
         if not 1 <= self.word_bits <= 64 or self.n_reports > 1 << self.word_bits:
             raise ValueError(f"The 'word_bits' must be at most 64 and reach all reports. Got {self.word_bits}.")
         if self.step < 1 or self.base < 1:
@@ -199,6 +203,8 @@ class BlockDesign(PureProtocol):
         """C_x: O(d) for each different report in all orders, and a convolution for all together in one order."""
         if self.orders == 1:
             return self._convolved(_sums(reports, times, self.circle))[: self.size]
+        if not len(reports):
+            return np.zeros(self.size, dtype=np.int64)
         from tacit.mechanism.pure_loops import count_arcs
 
         if self.n_reports < len(reports):

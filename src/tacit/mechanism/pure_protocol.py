@@ -180,18 +180,17 @@ class PureProtocol(ABC):
         _check_task(task)
         return float(self.gains(prior).sum())
 
-    def variances(self, prior: Prior) -> Floats:
-        """π_x(1−π_x)/(p−q)², the variance per respondent of the estimated share of x, π_x = P_x p + (1−P_x) q."""
-        self._check_prior(prior)
-        (p, q), share = self._chances, prior.probabilities
+    def variance_at(self, share: Any) -> Any:
+        """π(1−π)/(p−q)², the variance per respondent of the estimated share of a value, π = share·p + (1−share)·q."""
+        p, q = self._chances
         covered = share * p + (1 - share) * q
-        variances: Floats = covered * (1 - covered) / (p - q) ** 2
-        return variances
+        return covered * (1 - covered) / (p - q) ** 2
 
     def unbiased_variance(self, prior: Prior, task: Task) -> float:
-        """Σ_x of `variances`."""
+        """Σ_x of `variance_at` the prior's shares."""
         _check_task(task)
-        return float(self.variances(prior).sum())
+        self._check_prior(prior)
+        return float(self.variance_at(prior.probabilities).sum())
 
     def read(self, estimator: PlainEstimator, prior: Prior, task: Task, kept: Kept) -> Reading:
         """The histogram from the sums C of N reports.

@@ -72,7 +72,8 @@ def first_recurrence(field: int, dimension: int) -> tuple[int, ...]:
     ((1, 1, 0), (1, 1, 0, 0))
     """
     found = (reverse[::-1] for reverse in product(range(field), repeat=dimension))
-    return next(each for each in found if meets_all_points(field, each))
+    # Without the others c_0 alone returns after t steps.
+    return next(each for each in found if any(each[1:]) and meets_all_points(field, each))
 
 
 def difference_set(field: int, recurrence: Sequence[int]) -> Integers:

@@ -69,8 +69,9 @@ export class BlockDesign extends PureProtocol {
     const field = integer(data.field, `${where}.field`, 0, MAX_FIELD);
     const coefficient = (/** @type {unknown} */ c, /** @type {string} */ at) => integer(c, at, 0, field - 1);
     const recurrence = each(data.recurrence, `${where}.recurrence`, coefficient, field ? 3 : 0);
-    const whole = field ? orders === 1 : orders === circle - 1 || (orders === 1 && arc === 1);
-    expect(whole, `${where}.orders`, "1 for a difference set or single places, and else one less than the circle");
+    const ownPlaces = orders === 1 && arc === 1 && circle === size;
+    const whole = field ? orders === 1 : orders === circle - 1 || ownPlaces;
+    expect(whole, `${where}.orders`, "1 for a difference set or a place for each value, and else one less than the circle");
     const wordBits = integer(data.word_bits, `${where}.word_bits`, 1, MAX_WORD_BITS);
     expect(orders * circle <= 2 ** wordBits, `${where}.word_bits`, "long enough to reach all reports");
     const step = bigInteger(data.step, `${where}.step`);
