@@ -26,8 +26,7 @@ from rich.console import Console
 from rich.table import Table
 
 from tacit import Histogram, Plan, Prior, Randomizer, Tally, estimate, make_plan
-from tacit.designs.methods import LDP_NAMES
-from tacit.designs.without_prior import ldp_variance_bound
+from tacit.designs.without_prior import MECHANISMS, ldp_variance_bound
 from tacit.mechanism.unary_encoding import MOST_VALUES
 
 OUT = Path("out/bench")
@@ -114,7 +113,7 @@ def baselines(d: int, epsilon: Fraction, rows: int) -> Iterator[tuple[object, ..
 def measurements(sizes: list[int], epsilons: list[Fraction], rows: int) -> Iterator[tuple[object, ...]]:
     for d in sizes:
         for epsilon in epsilons:
-            for name in (*LDP_NAMES, "shuffled-circle"):
+            for name in (*MECHANISMS, "shuffled-circle"):
                 if name != "oue" or d <= MOST_VALUES:
                     few = rows // 10 if name == "shuffled-circle" and d >= 1000 else rows
                     yield measured(d, epsilon, name, few)

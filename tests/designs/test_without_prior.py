@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from fractions import Fraction
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
 
 from tacit import Histogram, Plan, Prior, PrivacyError, Randomizer, Survey, Tally, design, estimate, make_plan, verify
 from tacit.designs import read_values
-from tacit.designs.methods import LDP_NAMES
+from tacit.designs.choosing import Method
 from tacit.designs.without_prior import MECHANISMS, ldp_variance_bound
 from tacit.estimates import estimators
 from tacit.mechanism import BlockDesign
@@ -59,8 +60,8 @@ def test_a_file_that_lists_no_values_is_refused(tmp_path: Path, text: str):
 
 
 def test_every_name_is_known_and_audited():
-    assert set(LDP_NAMES) == set(MECHANISMS)
-    for name in LDP_NAMES:
+    assert set(MECHANISMS) < set(get_args(Method))
+    for name in MECHANISMS:
         found = design(Prior.uniform(30), Histogram(), 1, notion="ldp", method=name)
         assert found.certificate.method == name.replace("-", " ")
         assert found.mechanism.audit(found.prior).ldp.holds(Fraction(1))
@@ -74,6 +75,20 @@ def test_the_best_is_proven_to_be_near_the_best_there_is():
     assert found.certificate.gap < 1e-4
     assert found.certificate.unbiased_variance_lower_bound == pytest.approx(ldp_variance_bound(3000, Fraction(1)))
     assert verify(found).holds
+
+
+@pytest.mark.parametrize(("size", "epsilon", "kind"), [(24, 2, "shuffled-circle"), (23, 1, "block-design")])
+def test_certificates_of_the_best_are_borne_out(size: int, epsilon: int, kind: str):
+    found = design(Prior.uniform(size), Histogram(), epsilon, notion="ldp", method="without-prior")
+    assert found.mechanism.kind == kind
+    assert found.certificate.gap < 1e-3
+    assert verify(found).holds
+
+
+def test_without_prior_does_not_look_at_a_prior():
+    found = design(Prior(range(24), range(24)), Histogram(), 2, notion="ldp", method="without-prior")
+    assert found.mechanism.kind == "block-design"
+    assert verify(found).promise_kept
 
 
 def test_a_certificate_that_claims_a_better_bound_is_found_out():
@@ -114,7 +129,7 @@ def test_with_a_prior_nothing_changes():
 # -- the way to an estimate ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", [*LDP_NAMES, "without-prior"])
+@pytest.mark.parametrize("name", [*MECHANISMS, "without-prior"])
 def test_from_answers_to_estimates(name: str, tmp_path: Path):
     without(30, 2, method=name).save(tmp_path / "plan.json")
     plan = Plan.load(tmp_path / "plan.json")

@@ -398,7 +398,7 @@ def test_no_variance_is_below_the_bound_and_the_best_is_near_it(size: int, epsil
     for make in MECHANISMS.values():
         if make is not MECHANISMS["oue"] or size <= 52:
             assert make(size, epsilon).unbiased_variance(prior, Histogram()) >= bound * (1 - 1e-9)
-    _, best = best_without_prior(size, epsilon)
+    _, best = best_without_prior(prior, epsilon)
     near = 1.05 if size == 4 else 1.001  # Four places are no prime's.
     assert best.unbiased_variance(prior, Histogram()) <= near * bound
 

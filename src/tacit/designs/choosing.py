@@ -22,6 +22,7 @@ from threadpoolctl import threadpool_limits
 from tacit.designs import methods
 from tacit.designs.methods import Design, Request, closed_kind
 from tacit.designs.promise import make_promise
+from tacit.designs.without_prior import MECHANISMS, without_prior
 from tacit.exact import Number
 from tacit.mechanism import PrivacyError
 from tacit.plan.certificate import Aim
@@ -48,8 +49,8 @@ _BUILD: dict[str, Callable[[Request], Design]] = {
     "core-tail": methods.core_tail,
     "coreless": methods.coreless,
     "repaired": methods.repaired,
-    "without-prior": methods.ldp_named,
-    **{name: partial(methods.ldp_named, name=name) for name in methods.LDP_NAMES},
+    "without-prior": without_prior,
+    **{name: partial(without_prior, name=name) for name in MECHANISMS},
 }
 
 

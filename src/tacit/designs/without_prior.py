@@ -12,7 +12,9 @@ import math
 from collections.abc import Callable, Iterable
 from fractions import Fraction
 
-from tacit.designs.shuffled_circle import design_shuffled_circle
+from tacit.designs.methods import Design, Request, designed
+from tacit.designs.promise import Promise
+from tacit.designs.shuffled_circle import design_shuffled_circle, unbiased_variance_bound
 from tacit.exact import exp_below, exp_enclosure, float_above
 from tacit.mechanism import BlockDesign, Mechanism, UnaryEncoding
 from tacit.mechanism.block_design import MOST_POINTS
@@ -20,7 +22,7 @@ from tacit.mechanism.pure_protocol import PureProtocol
 from tacit.mechanism.singer import first_recurrence, is_prime, n_points, next_prime
 from tacit.mechanism.unary_encoding import DIGITS
 from tacit.prior import Prior
-from tacit.task import Histogram
+from tacit.task import Histogram, prior_variance
 
 _WORD_BITS = 64
 #: Fields of difference sets stay below this.
@@ -108,16 +110,16 @@ def best(mechanisms: Iterable[PureProtocol]) -> PureProtocol:
     return min(mechanisms, key=lambda each: each.variance_at(1 / each.size))
 
 
-def best_without_prior(size: int, epsilon: Fraction) -> tuple[str, Mechanism]:
+def best_without_prior(prior: Prior, epsilon: Fraction) -> tuple[str, Mechanism]:
     """The name and the mechanism of least variance.
 
     Subset selection needs a prime number of places. Where that is well above few values, the circle that is shuffled by
     hashed keys instead, one place for each value, is better by up to some per cent.
 
-    >>> best_without_prior(1000, Fraction(1))[0], best_without_prior(24, Fraction(2))[0]
+    >>> best_without_prior(Prior.uniform(1000), Fraction(1))[0], best_without_prior(Prior.uniform(24), Fraction(2))[0]
     ('subset-selection', 'shuffled-circle')
     """
-    found: dict[str, PureProtocol] = {}
+    size, found = len(prior), dict[str, PureProtocol]()
     for name, make in MECHANISMS.items():
         try:
             found[name] = make(size, epsilon)
@@ -126,8 +128,7 @@ def best_without_prior(size: int, epsilon: Fraction) -> tuple[str, Mechanism]:
     if not found:
         raise ValueError(f"No mechanism has room for {size} values.")
     chosen = best(found.values())
-    if size <= _FEW:
-        prior = Prior.uniform(size)
+    if size <= _FEW and prior.is_uniform:
         circle = design_shuffled_circle(prior, epsilon, notion="ldp", cell_bits=(size - 1).bit_length())
         ours, theirs = (each.unbiased_variance(prior, Histogram()) for each in (chosen, circle))
         if theirs < _CLEARLY * ours:
@@ -153,6 +154,35 @@ def ldp_variance_bound(size: int, epsilon: Fraction) -> float:
     subsets = {min(max(1, k), max(1, size - 1)) for k in (around - 1, around, around + 1, around + 2)}
     most = max(size**2 * (k * e**2 + size - k) / (k * e + size - k) ** 2 for k in subsets)
     return (size - 1) ** 2 / (most - size)
+
+
+def without_prior(request: Request, name: str | None = None) -> Design:
+    """A mechanism that needs no prior, by its name, or the best of them: for histograms, at the least level promised,
+    as LDP implies all else.
+    """
+    if not request.is_histogram or request.invertible or request.max_reports is not None:
+        raise ArithmeticError("the mechanisms that need no prior serve histograms, without further wishes")
+    size, epsilon = len(request.prior), min(request.promise.levels.values())
+    try:
+        if name is None:
+            name, mechanism = best_without_prior(request.prior, epsilon)
+        else:
+            mechanism = MECHANISMS[name](size, epsilon)
+    except ValueError as failure:
+        raise ArithmeticError(str(failure)) from failure
+    bound = without_prior_bound(request.prior, request.promise)
+    return designed(
+        request, mechanism, prior_variance(request.prior, request.task), variance_bound=bound, duals=None,
+        method=name.replace("-", " "), status="within gap",
+    )  # fmt: skip
+
+
+def without_prior_bound(prior: Prior, promise: Promise) -> float:
+    """The unbiased variance of a histogram that nothing with the promise goes below, from no search."""
+    notion, epsilon = promise.main
+    if notion == "ldp" and prior.is_uniform:
+        return ldp_variance_bound(len(prior), epsilon)
+    return unbiased_variance_bound(prior, epsilon, promise.radius, "ldp" if notion == "ldp" else "lip")
 
 
 def _geometry(size: int, ratio: Fraction, field: int, dimension: int, complement: bool = False) -> BlockDesign:

@@ -80,7 +80,7 @@ class BlockDesign(PureProtocol):
             raise ValueError(f"A circle of {self.circle} places does not hold {self.size} values, or they are too few.")
         if not (1 <= self.arc < self.circle and self.orders >= 1 and self.n_reports <= MOST_REPORTS):
             raise ValueError(f"The 'arc' must be from 1 to {self.circle - 1}, and reports below 2^52. Got {self.arc}.")
-        if self.field:
+        if self.field or self.recurrence:
             self._check_field()
         elif not (self.arc == self.orders == 1 and self.circle == self.size) and not (
             self.orders == self.circle - 1 and is_prime(self.circle)
