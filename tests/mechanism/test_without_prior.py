@@ -218,6 +218,24 @@ def test_difference_sets_are_hyperplanes(field: int, dimension: int) -> None:
     assert apart == dict.fromkeys(range(1, points), n_points(field, dimension - 2))
 
 
+def test_local_hashing_is_an_arc_in_all_orders() -> None:
+    """A hash x ↦ ⌊(a·x + b mod M)/s⌋ and a bucket j cover what the report with that order and position j·s − b does."""
+    made = MECHANISMS["olh"](11, Fraction(1))
+    m, s = made.circle, made.arc
+    for a, b, j in itertools.product(range(1, m), range(m), range(m // s)):
+        hashed = {x for x in range(made.size) if (a * x + b) % m // s == j}
+        assert hashed == covered_by(made, (a - 1) * m + (j * s - b) % m)
+
+
+def test_hadamard_response_has_the_rows_of_a_hadamard_matrix() -> None:
+    """With the constant report, which is left out, rows of ±1 are orthogonal."""
+    made = MECHANISMS["hadamard"](15, Fraction(1))
+    signs = np.array([[1 if x in covered_by(made, y) else -1 for y in range(15)] for x in range(15)])
+    whole = np.hstack([-np.ones((15, 1), dtype=int), signs])
+    assert (whole @ whole.T == 16 * np.eye(15, dtype=int)).all()
+    assert (whole.sum(axis=1) == 0).all()
+
+
 def test_a_recurrence_that_returns_early_is_refused() -> None:
     assert not meets_all_points(2, (1, 1, 1, 1))  # It returns after 5 of 15 points.
     with pytest.raises(ValueError, match="meet all points"):
