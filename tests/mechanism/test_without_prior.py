@@ -137,6 +137,21 @@ def test_many_reports_are_drawn_as_one(name: str, epsilon: Fraction) -> None:
     assert all(map(made.can_send, one_by_one))
 
 
+def test_reports_beyond_32_bits_are_drawn_and_counted_as_one() -> None:
+    made = replace(MECHANISMS["subset-selection"](60_000_000, Fraction(1)), size=70)
+    values, rng = np.arange(70), np.random.default_rng(1)
+    words = rng.integers(0, 2**64, (70, 2), dtype=np.uint64)
+    reports = made.draw_many(values, words)
+    assert reports.tolist() == [made.draw(x, tuple(pair)) for x, pair in enumerate(words.tolist())]
+    assert 2**51 < reports.max() < made.n_reports < 2**52
+    direct = [
+        sum(((report // made.circle + 1) * x - report % made.circle) % made.circle < made.arc for report in
+            reports.tolist())
+        for x in range(70)
+    ]  # fmt: skip
+    assert made.cover_counts(reports, None).tolist() == direct
+
+
 def test_reports_that_nobody_sends_are_known() -> None:
     for made in (MECHANISMS[name](20, Fraction(1)) for name in MECHANISMS):
         assert [made.can_send(report) for report in (-1, 0, made.n_reports - 1, made.n_reports)] == [0, 1, 1, 0]
