@@ -360,6 +360,10 @@ def test_sums_of_any_split_add_up_and_are_those_of_the_definition(name: str) -> 
     for report in reports.tolist():
         direct[list(covered_by(made, report))] += 1
     whole = made.fold(reports)
+    assert (made.covers(reports).sum(axis=0) == direct).all()
+    kept = Covered(whole, 400)
+    rows = made.pseudo_values(Prior.uniform(40), Histogram(), reports)
+    assert np.allclose(rows.sum(axis=0), made.read("unbiased", Prior.uniform(40), Histogram(), kept).estimate)
     assert (whole == direct * COVERAGE_UNIT).all()
     assert (made.fold(reports[:7]) + made.fold(reports[7:]) == whole).all()
     different, times = np.unique(reports, return_counts=True)

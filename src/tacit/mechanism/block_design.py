@@ -199,6 +199,13 @@ class BlockDesign(PureProtocol):
     def _differences(self) -> frozenset[int]:
         return frozenset(self.differences.tolist())
 
+    def covers(self, reports: Integers) -> NDArray[np.bool_]:
+        """Whether (a·x − y) mod M ∈ D, for each report and value."""
+        orders, positions = np.divmod(reports, self.circle)
+        away = (np.outer(orders + 1, np.arange(self.size)) - positions[:, None]) % self.circle
+        covered: NDArray[np.bool_] = np.isin(away, self.differences) if self.field else away < self.arc
+        return covered
+
     def cover_counts(self, reports: Integers, times: Integers | None) -> Integers:
         """C_x: O(d) for each different report in all orders, and a convolution for all together in one order."""
         if self.orders == 1:

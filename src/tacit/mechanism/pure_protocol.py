@@ -86,6 +86,10 @@ class PureProtocol(ABC):
         """The same for arrays, words of shape (n, `words_per_report`)."""
 
     @abstractmethod
+    def covers(self, reports: Integers) -> NDArray[np.bool_]:
+        """Which values each report covers: a row for each, a column for each value."""
+
+    @abstractmethod
     def cover_counts(self, reports: Integers, times: Integers | None) -> Integers:
         """C_x for every value: how many of the reports, each of which came `times` times, cover it."""
 
@@ -216,6 +220,14 @@ class PureProtocol(ABC):
         spread = np.maximum(share * (1 - share) - self.gains(prior), 0.0)
         added = np.abs([share - slope * covered, share + slope * (1 - covered)]).max()
         return Reading(estimate, n * spread, float(slope.max()), float(added))
+
+    def pseudo_values(self, prior: Prior, task: Task, reports: Integers) -> Floats:
+        """(1 − q)/(p − q) for the values that a report covers, −q/(p − q) for the others."""
+        _check_task(task)
+        self._check_prior(prior)
+        p, q = self._chances
+        rows: Floats = (self.covers(reports).astype(np.float64) - q) / (p - q)
+        return rows
 
     def _counted(self, kept: Kept) -> tuple[Floats, float]:
         """C and N; reports that were kept one by one are folded."""

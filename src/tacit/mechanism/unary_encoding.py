@@ -112,6 +112,11 @@ class UnaryEncoding(PureProtocol):
         others = (report & ~(1 << value)).bit_count()
         return self.other**others * (1 - self.other) ** (self.size - 1 - others) / 2
 
+    def covers(self, reports: Integers) -> NDArray[np.bool_]:
+        """Whether each bit is set."""
+        covered: NDArray[np.bool_] = (reports[:, None] >> np.arange(self.size) & 1).astype(bool)
+        return covered
+
     def cover_counts(self, reports: Integers, times: Integers | None) -> Integers:
         """How often each bit is set."""
         from tacit.mechanism.pure_loops import unary_covers
