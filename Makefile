@@ -62,6 +62,7 @@ bench: $(READY)  ## gains, variances and speeds beside proven bounds, goals and 
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[bench]"
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/design.py
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/worth.py
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/ldp.py
 	$(BIN)/python benchmarks/perturb.py
 	$(BIN)/python benchmarks/files.py
 	$(BIN)/python benchmarks/serve.py

@@ -19,7 +19,7 @@ import numpy as np
 
 from tacit.exact import BigIntegers, Floats, Integers
 from tacit.mechanism import Mechanism
-from tacit.mechanism.shuffled_circle_reading import COVERAGE_UNIT
+from tacit.mechanism.protocol import COVERAGE_UNIT
 from tacit.plan import Plan
 
 #: Weights, their squares and offsets are read to a multiple of 2^-160; earlier tallies to one of 2^-20.
@@ -228,12 +228,12 @@ class Tally:
         named = any(group.name is not None for group in plan.groups)
         if named == (groups is None):
             raise ValueError("Groups must be given where the plan names groups, and only there.")
-        names = np.asarray([None] * len(sent) if groups is None else groups, dtype=object)
-        if names.shape != sent.shape:
+        names = None if groups is None else np.asarray(groups, dtype=object)
+        if names is not None and names.shape != sent.shape:
             raise ValueError(f"There must be one group for each report. Got {len(names)} for {len(sent)}.")
         counts: dict[str | None, GroupTally] = {}
         for group in plan.groups:
-            mine = sent[names == group.name]
+            mine = sent if names is None else sent[names == group.name]
             counts[group.name] = keep(group.mechanism, mine[group.mechanism.can_send_many(mine)])
         kept = sum(each.total for each in counts.values())
         return cls(plan.hash, {name: each for name, each in counts.items() if each.total}, len(sent) - kept)

@@ -499,3 +499,29 @@ def test_groups_are_broken_down_from_a_tally_too():
     kept = json.loads(tacit("estimate", "p.json", "t.json", "--by", "group", "--json"))
     assert direct == kept
     assert {name: part["n_reports"] for name, part in kept["by"].items()} == {"young": 300, "old": 300}
+
+
+def test_without_any_prior(tmp_path):
+    (tmp_path / "values.txt").write_text("".join(f"word {x}\n" for x in range(30)), encoding="utf-8")
+    plan, reports = tmp_path / "plan.json", tmp_path / "reports.csv"
+    made = json.loads(
+        tacit(
+            "plan", tmp_path / "values.txt", "--no-prior", "--task", "histogram", "--epsilon", 1, "-o", plan, "--json"
+        )
+    )
+    (group,) = made["groups"]
+    assert (group["notion"], group["mechanism"]) == ("ldp", "block-design")
+    assert group["unbiased_variance"] < 1.01 * group["unbiased_variance_lower_bound"]
+    assert "odds change by at most a factor of 2.72" in tacit("audit", plan)
+    (tmp_path / "answers.csv").write_text("value\n" + "word 3\n" * 500 + "word 7\n" * 100, encoding="utf-8")
+    tacit("perturb", plan, tmp_path / "answers.csv", "-o", reports)
+    told = json.loads(tacit("estimate", plan, reports, "--json"))
+    assert (told["estimator"], told["n_reports"], told["prior_check"]) == ("unbiased", 600, [])
+
+
+def test_no_prior_and_what_a_prior_is_worth_are_a_contradiction(tmp_path):
+    (tmp_path / "values.txt").write_text("a\nb\nc\n", encoding="utf-8")
+    base = ("plan", tmp_path / "values.txt", "--no-prior", "--task", "histogram", "--epsilon", 1)
+    for more in (("--prior-error", "0.1"), ("--smooth",), ("--aim", "mmse"), ("--impossible", "a"), ("--floor", "0")):
+        assert "nothing is known beforehand" in refused(*base, *more, "-o", tmp_path / "plan.json")
+    assert not (tmp_path / "plan.json").exists()

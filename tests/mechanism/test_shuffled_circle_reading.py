@@ -8,8 +8,8 @@ import pytest
 
 from tacit import Histogram, Prior
 from tacit.designs.shuffled_circle import design_shuffled_circle
-from tacit.mechanism.protocol import Covered, PlainEstimator, Reading, Received
-from tacit.mechanism.shuffled_circle import COVERAGE_UNIT, ShuffledCircle
+from tacit.mechanism.protocol import COVERAGE_UNIT, Covered, PlainEstimator, Reading, Received
+from tacit.mechanism.shuffled_circle import ShuffledCircle
 from tacit.mechanism.shuffled_circle_information import circle_information
 from tacit.mechanism.shuffled_circle_rule import lay_out
 

@@ -120,8 +120,9 @@ app = typer.Typer(
 
 TaskName = Literal["histogram", "sum", "survey", "weighted-sum"]
 DesignName = Literal[
-    "auto", "closed-form", "columns", "robust", "knots", "shuffled-circle", "core-tail", "coreless", "repaired"
-]
+    "auto", "closed-form", "columns", "robust", "knots", "shuffled-circle", "core-tail", "coreless", "repaired",
+    "without-prior", "subset-selection", "projective", "hadamard", "olh", "oue",
+]  # fmt: skip
 FormatName = Literal["csv", "parquet", "jsonl", "arrow"]
 
 
@@ -129,7 +130,7 @@ def option(*names: str, metavar: str | None = None, help: str) -> Any:
     return typer.Option(*names, metavar=metavar, help=help)
 
 
-_PRIORS = "CSV: value, probability or count; optionally group, epsilon, weight, offset."
+_PRIORS = "CSV: value, probability or count; optionally group, epsilon, weight, offset. With --no-prior, values only."
 FILES = "A csv, parquet, jsonl or arrow file; - for standard input."
 _FORMATS = "csv, parquet, jsonl or arrow; else by extension, csv for -."
 

@@ -37,6 +37,7 @@ _CANDIDATES = "CSV like PRIORS with a column candidate: priors that might hold a
 _FLOOR = "Probability of an answer never seen; else half a record, or 0.001."
 _IMPOSSIBLE = "An answer that nobody can give; repeatable."
 _BELIEF = "CSV like the priors: what somebody who believes that can learn."
+_NO_PRIOR = "Nothing is known beforehand: PRIORS lists the values, the promise is LDP."
 _SMOOTH = "Draw small groups towards all groups together, as far as they are alike."
 _TARGET = "Instead of --epsilon: find the smallest ε with at most this error of the total."
 
@@ -65,14 +66,20 @@ def plan_command(
     floor: Annotated[str | None, option(metavar="P", help=_FLOOR)] = None,
     impossible: Annotated[list[str] | None, option(metavar="VALUE", help=_IMPOSSIBLE)] = None,
     smooth: Annotated[bool, option("--smooth", help=_SMOOTH)] = False,
+    no_prior: Annotated[bool, option("--no-prior", help=_NO_PRIOR)] = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Design a mechanism for each group, check its promise exactly, and write the plan."""
-    from tacit.designs import planning, read_priors
+    from tacit.designs import planning, read_priors, read_values
     from tacit.show import terminal
 
     check_target(output)
-    groups = read_priors(priors, floor=floor, impossible=impossible or (), smooth=smooth, candidates=candidates)
+    if no_prior:
+        about_priors = (prior_error, prior_records, confidence, candidates, floor, impossible, smooth, between, ldp_cap)
+        _check_no_prior(any(each not in (None, False, []) for each in about_priors), aim)
+        groups, notion, method = read_values(priors), "ldp", "without-prior" if method == "auto" else method
+    else:
+        groups = read_priors(priors, floor=floor, impossible=impossible or (), smooth=smooth, candidates=candidates)
     for note in dict.fromkeys(note for each in groups for note in each.notes):
         err.print(f"[yellow]note:[/yellow] {escape(note)}.", soft_wrap=True)
     _check_budget(epsilon, target_rmse, respondents, all(each.epsilon is not None for each in groups))
@@ -114,6 +121,14 @@ def _worth(error: str | None, records: int | None, confidence: str | None, candi
     if error is not None:
         return Worth(error=error)
     return None if candidates is None else Worth(candidates=True)
+
+
+def _check_no_prior(about_priors: bool, aim: str) -> None:
+    if about_priors or aim == "mmse":
+        raise ValueError(
+            "--no-prior says that nothing is known beforehand: drop --aim mmse, --between, --ldp-cap and the options "
+            "that say what a prior is worth or what becomes of values never seen."
+        )
 
 
 def _ends(text: str) -> tuple[str, str]:

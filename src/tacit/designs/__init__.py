@@ -7,6 +7,7 @@ from tacit.designs.methods import Design
 from tacit.designs.planning import make_plan
 from tacit.designs.prior_file import GroupPrior, read_priors
 from tacit.designs.repaired import repaired_response
+from tacit.designs.value_file import read_values
 from tacit.designs.verification import Verification, verify
 from tacit.designs.worth import Worth
 
@@ -21,6 +22,7 @@ __all__ = [
     "make_plan",
     "optimal_binary",
     "read_priors",
+    "read_values",
     "repaired_response",
     "verify",
 ]

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -21,6 +22,7 @@ from threadpoolctl import threadpool_limits
 from tacit.designs import methods
 from tacit.designs.methods import Design, Request, closed_kind
 from tacit.designs.promise import make_promise
+from tacit.designs.without_prior import MECHANISMS, without_prior
 from tacit.exact import Number
 from tacit.mechanism import PrivacyError
 from tacit.plan.certificate import Aim
@@ -28,8 +30,9 @@ from tacit.prior import Prior, PriorSet
 from tacit.task import Task
 
 Method = Literal[
-    "auto", "closed-form", "columns", "robust", "knots", "shuffled-circle", "core-tail", "coreless", "repaired"
-]
+    "auto", "closed-form", "columns", "robust", "knots", "shuffled-circle", "core-tail", "coreless", "repaired",
+    "without-prior", "subset-selection", "projective", "hadamard", "olh", "oue",
+]  # fmt: skip
 #: Up to so many values the linear program finds the best unbiased channel; beyond there are rules that need no search.
 FEW_VALUES = 12
 #: A histogram over more values than this gets the mechanism core-tail.
@@ -46,6 +49,8 @@ _BUILD: dict[str, Callable[[Request], Design]] = {
     "core-tail": methods.core_tail,
     "coreless": methods.coreless,
     "repaired": methods.repaired,
+    "without-prior": without_prior,
+    **{name: partial(without_prior, name=name) for name in MECHANISMS},
 }
 
 
@@ -75,7 +80,8 @@ def design(
         aim: "unbiased" minimises the variance of the estimate that does not use the prior, and is within a few per
             cent of the best whatever the prior is worth; "mmse", the paper's, the error of the one that trusts it.
         notion: "lip", or "ldp" for the best LDP channel under the same prior, the fair baseline.
-        method: how to search; "auto" takes the best way first and safe ones to fall back on.
+        method: how to search; "auto" takes the best way first and safe ones to fall back on; "without-prior" does not
+            look at the prior, and the names of LDP mechanisms ask for one of those.
         lower_epsilon: a separate budget for lowering beliefs, math.inf for none.
         ldp_cap: caps the LDP level as well.
         prior_set: LIP is kept for every prior of this set around `prior`, which may be wrong.
@@ -155,6 +161,8 @@ def _check(request: Request) -> None:
 
 def _methods(request: Request, method: Method) -> list[str]:
     """The method asked for, or the best one first and then safe ones to fall back on."""
+    if method == "without-prior" and not (request.is_histogram and request.told_apart > FEW_VALUES):
+        method = "auto"  # The linear program, which finds the best channel for few values.
     if method != "auto":
         if method not in _BUILD:
             raise ValueError(f"The 'method' must be one of auto, {', '.join(_BUILD)}. Got {method!r} instead.")

@@ -170,14 +170,14 @@ def closed_form(request: Request) -> Design:
         raise ArithmeticError("no closed form is optimal for this prior and task")
     if kind == "binary":
         channel, best, duals = _two_answers(request)
-        return _designed(request, channel, best, duals=duals, method="closed form, two answers", status="optimal")
+        return designed(request, channel, best, duals=duals, method="closed form, two answers", status="optimal")
     epsilon = request.promise.main[1]
     lifts = np.array([float(v) for v in cyclic_lifts(len(request.p), exp_below(epsilon))])
     best = float(((lifts - 1) ** 2).sum()) / len(lifts) ** 2
     # By symmetry every value has the same dual, and they sum to the best gain.
     duals = np.full(len(lifts), best / len(lifts))
     channel = cyclic(request.prior, epsilon)
-    return _designed(request, channel, best, duals=duals, method="closed form, uniform", status="optimal")
+    return designed(request, channel, best, duals=duals, method="closed form, uniform", status="optimal")
 
 
 def _two_answers(request: Request) -> tuple[Channel, float, Floats]:
@@ -226,7 +226,7 @@ def columns(request: Request) -> Design:
     bound = found.gain_bound
     if lifts != request.promise.lifts:
         bound = dual_bound(request.p, g, request.promise.lifts, found.duals)
-    return _designed(
+    return designed(
         request, channel, bound, duals=found.duals, method=found.method, status=found.status,
         iterations=found.iterations, notes=found.notes,
     )  # fmt: skip
@@ -255,7 +255,7 @@ def _unbiased(request: Request) -> Design:
         marginal = channel.marginal(request.prior)
         bound, duals = proving_duals(request.p, g, request.promise.lifts, finished, marginal, duals, request.gap)
     gain_bound = request.prior_gain_bound
-    return _designed(
+    return designed(
         request, channel, gain_bound, variance_bound=bound, duals=duals, method=free.method, status=free.status,
         iterations=free.iterations, notes=free.notes,
     )  # fmt: skip
@@ -293,7 +293,7 @@ def knots(request: Request) -> Design:
     channel = _table(request, found.lifts @ best.weights.T, found.probabilities)
     bound = sum_variance_bound(request.p, inside.numbers, lifts)
     method = f"random rounding to {len(best.numbers)} knots"
-    return _designed(
+    return designed(
         request, channel, request.prior_gain_bound, variance_bound=bound, duals=None, method=method, status="feasible"
     )
 
@@ -311,7 +311,7 @@ def robust(request: Request) -> Design:
         request, lambda share: solve_robust(prior_set, request.g, share * epsilon, aim=request.aim, **limits)
     )
     mmse = request.aim == "mmse"
-    return _designed(
+    return designed(
         request, channel, found.bound if mmse else request.prior_gain_bound,
         variance_bound=0.0 if mmse else found.bound, duals=None, method=f"for a set of priors, {found.method}",
         status=found.status, iterations=found.iterations, notes=found.notes,
@@ -336,7 +336,7 @@ def shuffled_circle(request: Request) -> Design:
         circles.append(design_shuffled_circle(request.prior, epsilon, notion="ldp", **equal))
         notes = (f"arcs that follow the prior are not used beyond ε = {SURE_EPSILON}",)
     mechanism = min(circles, key=lambda circle: circle.unbiased_variance(request.prior, request.task))
-    return _designed(
+    return designed(
         request, mechanism, gain_bound, variance_bound=bound, duals=None, method="shuffled circle", status="feasible",
         notes=notes,
     )  # fmt: skip
@@ -356,7 +356,7 @@ def core_tail(request: Request, max_core: int = 256) -> Design:
     method = "core-tail" if found.mechanism.core else "core-tail without a core"
     status = "within gap" if found.gap <= 0.01 else "feasible"
     bound = max(found.gain_bound, found.gain)
-    return _designed(request, found.mechanism, bound, duals=np.array(found.duals), method=method, status=status)
+    return designed(request, found.mechanism, bound, duals=np.array(found.duals), method=method, status=status)
 
 
 def coreless(request: Request) -> Design:
@@ -379,7 +379,7 @@ def repaired(request: Request) -> Design:
     else:
         channel = randomized_response(request.prior, min(request.promise.levels.values()))
         method = "randomized response"
-    return _designed(
+    return designed(
         request, channel, request.prior_gain_bound, duals=None, method=method, status="feasible",
         variance_bound=cheap_variance_bound(request.p, request.g, request.promise.lifts),
     )  # fmt: skip
@@ -419,7 +419,7 @@ def _table(request: Request, lifts: Floats, probabilities: Floats) -> Channel:
     return round_channel(request.prior, matrix, epsilon, notion, also=request.promise.others, prior_set=prior_set)
 
 
-def _designed(
+def designed(
     request: Request,
     mechanism: Mechanism,
     gain_bound: float,

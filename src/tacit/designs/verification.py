@@ -13,6 +13,7 @@ from tacit.designs.methods import Design, possible
 from tacit.designs.program.bounds import cheap_bound, cheap_variance_bound, dual_bound
 from tacit.designs.program.gain import Gain
 from tacit.designs.promise import make_promise
+from tacit.designs.without_prior import without_prior_bound
 from tacit.exact import exp_below
 from tacit.mechanism import mse, unbiased_variance
 from tacit.plan import Group
@@ -132,16 +133,15 @@ def _core_tail_bound(found: Design) -> float:
     return found.certificate.prior_variance - gain_bound_of(mechanism.weights, mechanism.core, ratio, duals)
 
 
-def _shuffled_circle_bound(found: Design) -> float:
-    from tacit.designs.shuffled_circle import unbiased_variance_bound
-
-    notion, epsilon = found.promise.main
-    return unbiased_variance_bound(found.prior, epsilon, found.promise.radius, "ldp" if notion == "ldp" else "lip")
+def _unsearched_bound(found: Design) -> float:
+    return without_prior_bound(found.prior, found.promise)
 
 
 #: How the bound is recomputed, by the kind of mechanism.
 _BOUNDS: dict[str, Callable[[Design], float]] = {
     "table": _table_bound,
     "core-tail": _core_tail_bound,
-    "shuffled-circle": _shuffled_circle_bound,
+    "shuffled-circle": _unsearched_bound,
+    "block-design": _unsearched_bound,
+    "unary-encoding": _unsearched_bound,
 }

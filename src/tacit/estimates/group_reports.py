@@ -224,8 +224,11 @@ class GroupReports:
         return total
 
     def checks(self, readings: Sequence[Reading] | None) -> tuple[PriorCheck, ...]:
-        """The prior check of each group asked for, and of all of them together; unbiased readings help there."""
-        mine = [(group, counts) for group, counts in _at(self.groups, self.target) if counts.total]
+        """The prior check of each group asked for that has one, and of all of them together; unbiased readings help
+        there.
+        """
+        asked = _at(self.groups, self.target)
+        mine = [(group, counts) for group, counts in asked if counts.total and not group.without_prior]
         if not mine:
             return ()
         alone = [

@@ -54,9 +54,7 @@ class CoreTail(CoreTailRule):
 
     def keeps(self, prior: Prior, notion: Notion, epsilon: Fraction) -> bool:
         """Whether the bounds keep a promise, decided exactly; MIP by the upper level, which bounds it."""
-        levels = self.audit(prior)
-        level = {"lip": levels.lip, "ldp": levels.ldp, "min_lift": levels.lip_lower}.get(notion, levels.lip_upper)
-        return level.holds(epsilon)
+        return self.audit(prior).bounds(notion, epsilon)
 
     def belief(self, prior: Prior, value: Value) -> Belief:
         """A range in which a report can put the belief that someone holds `value`."""

@@ -77,7 +77,7 @@ def core_tail(
         on_value = (row == tail_row) & (words[i, 1] > last_base[state])
         reach = words[i, 1] - last_base[state] - _ONE if on_value else _ZERO
         cell = np.uint64(segments[x, 0]) + _scaled(words[i, 2], np.uint64(segments[x, 1]) + _ONE)
-        around = cell + cells - _divided(reach, step[state])
+        around = cell + cells - divided(reach, step[state])
         around -= cells if around >= cells else _ZERO
         position = around if on_value else _scaled(words[i, 2], cells)
         reports[i] = (state << 32) | np.int64(position)
@@ -90,7 +90,7 @@ def _scaled(word: Any, length: Any) -> Any:
 
 
 @numba.njit(inline="always", cache=True)
-def _divided(number: Any, step: Any) -> Any:
+def divided(number: Any, step: Any) -> Any:
     """⌊number / step⌋, at most 2^32: a float guess, off by at most one, made exact; integers divide slowly."""
     quotient = np.uint64(np.float64(number) / np.float64(step))
     quotient -= np.uint64(quotient * step > number)

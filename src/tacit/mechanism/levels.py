@@ -82,6 +82,11 @@ class Audit:
         """Mutual information in bits, rounded up like `mip`, which is in nats."""
         return math.nextafter(self.mip / math.log(2), math.inf) if self.mip else 0.0
 
+    def bounds(self, notion: Notion, epsilon: Fraction) -> bool:
+        """Whether a notion is at most ε by these levels, exactly; MIP by the upper side, an upper bound of it."""
+        level = {"lip": self.lip, "ldp": self.ldp, "min_lift": self.lip_lower}.get(notion, self.lip_upper)
+        return level.holds(epsilon)
+
     def __str__(self) -> str:
         where = "" if self.lip.report is None else f", report {self.lip.report}"
         lines = [

@@ -23,6 +23,8 @@ from tacit.task import Task
 #: Estimators for which the reports of one group suffice.
 PlainEstimator = Literal["mmse", "unbiased", "mle"]
 WordBits = Literal[32, 64]
+#: Coverage is folded in units of 2^-20.
+COVERAGE_UNIT = 1 << 20
 
 
 class NotEstimableError(ValueError):

@@ -17,12 +17,10 @@ from numpy.typing import NDArray
 from tacit.exact import Integers
 from tacit.mechanism.levels import Audit, Belief, Level, Notion, bounded_audit, bounded_belief
 from tacit.mechanism.set_levels import SetLevel
-from tacit.mechanism.shuffled_circle_reading import COVERAGE_UNIT, ShuffledCircleReading
+from tacit.mechanism.shuffled_circle_reading import ShuffledCircleReading
 from tacit.mechanism.shuffled_circle_rule import WORDS_PER_SAMPLE
 from tacit.mechanism.stand_in import RuleSampler
 from tacit.prior import Prior, PriorSet, Value
-
-__all__ = ["COVERAGE_UNIT", "ShuffledCircle"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,9 +50,7 @@ class ShuffledCircle(ShuffledCircleReading):
 
     def keeps(self, prior: Prior, notion: Notion, epsilon: Fraction) -> bool:
         """Whether the bounds keep a promise, decided exactly; MIP by the upper level, a bound of it."""
-        levels = self.audit(prior)
-        level = {"lip": levels.lip, "ldp": levels.ldp, "min_lift": levels.lip_lower}.get(notion, levels.lip_upper)
-        return level.holds(epsilon)
+        return self.audit(prior).bounds(notion, epsilon)
 
     def belief(self, prior: Prior, value: Value) -> Belief:
         """A range in which a report can put the belief that someone holds `value`."""

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.exact import Floats, Integers
-from tacit.mechanism.protocol import Covered, Kept, NotEstimableError, PlainEstimator, Reading
+from tacit.mechanism.protocol import COVERAGE_UNIT, Covered, Kept, NotEstimableError, PlainEstimator, Reading
 from tacit.mechanism.shuffled_circle_information import (
     CircleInformation,
     circle_information,
@@ -29,8 +29,6 @@ from tacit.mechanism.shuffled_circle_rule import ShuffledCircleRule
 from tacit.prior import Prior
 from tacit.task import Histogram, Task
 
-#: Coverage is folded in units of 2^-20.
-COVERAGE_UNIT = 1 << 20
 #: The prior check looks at the coverage of this many values, the heaviest ones.
 _CHECKED = 16
 #: The influence of a report is searched among this many values, those of the largest variance.

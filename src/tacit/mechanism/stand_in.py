@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import accumulate
-from typing import ClassVar, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,8 @@ _CHUNK = 2**20
 class Rule(Protocol):
     """What draws a report from a value of the support and some words of `word_bits` bits: a pure function."""
 
-    words_per_report: ClassVar[int]
+    @property
+    def words_per_report(self) -> int: ...
 
     @property
     def word_bits(self) -> int: ...

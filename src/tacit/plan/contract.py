@@ -63,6 +63,11 @@ class Group:
         return self.mechanism.audit(self.prior)
 
     @property
+    def without_prior(self) -> bool:
+        """Whether there is no prior to speak of: LDP holds whatever is believed, and all values are alike."""
+        return self.notion == "ldp" and self.prior.is_uniform
+
+    @property
     def promised(self) -> dict[Notion, Fraction]:
         """All that is promised: a level for each notion."""
         promised = {self.notion: self.epsilon}

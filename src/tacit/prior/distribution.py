@@ -113,6 +113,11 @@ class Prior:
         return tuple(position for position, weight in enumerate(self.weights) if weight)
 
     @cached_property
+    def is_uniform(self) -> bool:
+        """Whether all values are believed equally likely."""
+        return len(set(self.weights)) == 1
+
+    @cached_property
     def is_numeric(self) -> bool:
         """Whether the values are numbers, with an order and a magnitude."""
         return not isinstance(self.values[0], str)

@@ -30,6 +30,8 @@ def group_label(name: str | None) -> str:
 
 def promise(plan: Plan, group: Group) -> str:
     """What a respondent of this group is promised, as a sentence."""
+    if group.without_prior:
+        return f"whatever is reported, and whatever is believed, odds change by at most a factor of {_odds(group)}."
     moved = str(_belief(plan, group))
     if plan.between:
         moved = moved.replace("believed to be ", "believed to be near ", 1)

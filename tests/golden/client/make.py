@@ -25,12 +25,16 @@ import numpy as np
 from tacit import Channel, GroupPrior, Histogram, Prior, Sum, Survey, audit, belief, design, make_plan, round_channel
 from tacit.designs import optimal_binary
 from tacit.designs.shuffled_circle import design_shuffled_circle
+from tacit.designs.without_prior import MECHANISMS
 from tacit.exact import at_most_exp, exp_enclosure
 from tacit.mechanism import KINDS
+from tacit.mechanism.block_design import BlockDesign
 from tacit.mechanism.core_tail import CoreTail
 from tacit.mechanism.core_tail_rule import CoreState
 from tacit.mechanism.levels import Audit, percent
+from tacit.mechanism.pure_protocol import PureProtocol
 from tacit.mechanism.shuffled_circle import ShuffledCircle
+from tacit.mechanism.unary_encoding import UnaryEncoding
 from tacit.plan.contract import Group, Plan, PlanError, contract_hash
 from tacit.prior import Ball, Box, Hull, PriorSet
 from tacit.randomize import Randomizer
@@ -73,6 +77,8 @@ def plans() -> Iterator[tuple[str, Callable[[], Plan]]]:
     yield "large core tail", _large_core_tail
     yield "shuffled circle", _shuffled_circle
     yield "large shuffled circle", _large_shuffled_circle
+    yield "no prior", _no_prior
+    yield "many values and no prior", _many_values
     yield "sets", _sets
     yield "sets around rules", _sets_around_rules
     yield "capped", _capped
@@ -143,6 +149,33 @@ def _large_shuffled_circle() -> Plan:
     """Weights beyond 2^53, and values of less than a cell."""
     prior = Prior.of({x: 10**22 // (x + 1) ** 3 for x in range(3000)})
     return Plan(Histogram(), (_circle(None, prior, Fraction(1), Ball(prior, Fraction(1, 50))),))
+
+
+def _no_prior() -> Plan:
+    """Every mechanism that needs no prior: for equal priors, for one with a zero, and for all near that one."""
+    values = [f"v{x}" for x in range(18)]
+    prior = Prior(values, [0 if x == 4 else x * x + 1 for x in range(18)])
+    groups = [
+        Group(
+            name=name, prior=Prior.uniform(values), epsilon=Fraction(1), mechanism=make(18, Fraction(1)), notion="ldp"
+        )
+        for name, make in MECHANISMS.items()
+    ]
+    made = MECHANISMS["projective"](18, Fraction(3))
+    near, bits = Ball(prior, Fraction(1, 5)), MECHANISMS["oue"](18, Fraction(1, 3))
+    groups += [
+        Group(name="odds", prior=prior, epsilon=Fraction(3), mechanism=made, notion="ldp"),
+        Group(name="set", prior=prior, epsilon=Fraction(3), mechanism=made, prior_set=near),
+        Group(name="many bits", prior=prior, epsilon=Fraction(1, 3), mechanism=bits, prior_set=near),
+    ]
+    return Plan(Histogram(), tuple(groups), "Which?")
+
+
+def _many_values() -> Plan:
+    """Reports beyond 2^32: few of the values that the circle has room for."""
+    prior, large = Prior.uniform(2000), MECHANISMS["subset-selection"](1_000_000, Fraction(1, 2))
+    made = replace(large, size=2000)
+    return Plan(Histogram(), (Group(name=None, prior=prior, epsilon=Fraction(1, 2), mechanism=made, notion="ldp"),))
 
 
 def _small_sets() -> dict[str, PriorSet]:
@@ -360,6 +393,12 @@ def between_vectors(plan: Plan, place: int) -> list[list[Any]]:
 def edge_words(group: Group, x: int, plan: Plan) -> list[list[int]]:
     """Words on both sides of some thresholds."""
     channel = group.mechanism
+    if isinstance(channel, BlockDesign):
+        base, last = channel.base, 2**64 - 1
+        return [[base - 1, last], [base, 0], [base, last], [last, 0], [last, last], [0, last], [0, 0]]
+    if isinstance(channel, PureProtocol):
+        last = 2**channel.word_bits - 1
+        return [[word] * channel.words_per_report for word in (0, last, last // 3)]
     if isinstance(channel, ShuffledCircle):
         if not group.prior.weights[x]:
             return [[0], [2**64 - 1]]
@@ -405,7 +444,23 @@ def refused() -> list[dict[str, Any]]:
         found.append({"why": why, "plan": _changed(base, path, value), "says": says})
     for why, path, value, says in MALFORMED_CORE_TAILS:
         found.append({"why": why, "plan": _changed(core_tail, path, value), "says": says})
-    return found + refused_circles_and_sets()
+    return found + refused_circles_and_sets() + refused_without_prior()
+
+
+def refused_without_prior() -> list[dict[str, Any]]:
+    """The same for mechanisms that need no prior."""
+    groups = {group.name: replace(group, name=None) for group in _no_prior().groups}
+    block = _slim(Plan(Histogram(), (groups["projective"],)).to_dict())
+    unary = _slim(Plan(Histogram(), (groups["oue"],)).to_dict())
+    cases = [(block, each) for each in MALFORMED_BLOCKS] + [(unary, each) for each in MALFORMED_UNARIES]
+    found = [
+        {"why": why, "plan": _changed(plan, path, value), "says": says} for plan, (why, path, value, says) in cases
+    ]
+    more = str(int(block["groups"][0]["mechanism"]["step"]) + 1)
+    found.append(
+        {"why": "a step more for a difference", "plan": _changed(block, (*TABLE, "step"), more), "says": "not kept"}
+    )
+    return found
 
 
 def refused_circles_and_sets() -> list[dict[str, Any]]:
@@ -509,6 +564,30 @@ MALFORMED_CORE_TAILS: list[tuple[str, tuple[Any, ...], Any, str]] = [
     ("a part above one", (*CORE_TAIL, "states", 0, 2), [[0, 2**48 + 1]], "states[0][2][0][1]"),
     ("words too long", (*CORE_TAIL, "word_bits"), 65, "word_bits"),
     ("words too short to keep the promise", (*CORE_TAIL, "word_bits"), 2, "not kept"),
+]
+MALFORMED_BLOCKS: list[tuple[str, tuple[Any, ...], Any, str]] = [
+    ("a circle too small for the values", (*TABLE, "circle"), 17, "circle"),
+    ("a circle of too many places", (*TABLE, "circle"), 2**52 + 1, "circle"),
+    ("another number of points", (*TABLE, "circle"), 32, "circle"),
+    ("orders of a difference set", (*TABLE, "orders"), 30, "orders"),
+    ("no differences", (*TABLE, "arc"), 0, "arc"),
+    ("differences too few for a hyperplane", (*TABLE, "arc"), 5, "arc"),
+    ("a recurrence that is no geometry's", (*TABLE, "recurrence"), [0, 0, 0, 0], "arc"),
+    ("a recurrence beyond its field", (*TABLE, "recurrence"), [1, 5, 0], "recurrence"),
+    ("an arc that is no design", (*TABLE, "field"), 0, "recurrence"),
+    ("a step that is a number", (*TABLE, "step"), 5, "step"),
+    ("no step for a difference", (*TABLE, "step"), "0", "step"),
+    ("a step for a difference that leaves no base", (*TABLE, "step"), str(2**63), "step"),
+    ("words too long for a block design", (*TABLE, "word_bits"), 65, "word_bits"),
+    ("words too short for the reports", (*TABLE, "word_bits"), 4, "word_bits"),
+    ("an unknown field of a block design", (*TABLE, "labels"), [], "labels"),
+]
+MALFORMED_UNARIES: list[tuple[str, tuple[Any, ...], Any, str]] = [
+    ("a chance of nothing", (*TABLE, "chance"), 0, "chance"),
+    ("a chance of a half", (*TABLE, "chance"), 2**31, "chance"),
+    ("a chance that is a text", (*TABLE, "chance"), "5", "chance"),
+    ("a chance too small for the promise", (*TABLE, "chance"), 2**20, "not kept"),
+    ("digits too many", (*TABLE, "digits"), 33, "digits"),
 ]
 MALFORMED_CIRCLES: list[tuple[str, tuple[Any, ...], Any, str]] = [
     ("an arc of nothing", (*TABLE, "arc"), 0, "arc"),
@@ -707,12 +786,50 @@ def small_shuffled_circles() -> list[dict[str, Any]]:
     return found
 
 
+def small_block_designs() -> list[dict[str, Any]]:
+    """Plans with words so short that all pairs can be tried, and Pr(report|value)·2^2w: an arc in all orders, a plane
+    and its complement, places of their own.
+    """
+    plane = {"circle": 7, "orders": 1, "field": 2, "recurrence": (1, 1, 0)}
+    rules = [
+        BlockDesign(size=4, circle=5, orders=4, arc=2, step=7, word_bits=5),
+        BlockDesign(size=7, arc=3, step=6, word_bits=6, **plane),
+        BlockDesign(size=5, arc=4, step=6, word_bits=6, **plane),
+        BlockDesign(size=4, circle=4, orders=1, arc=1, step=9, word_bits=5),
+    ]
+    found = []
+    for small in rules:
+        prior = Prior.uniform([f"v{x}" for x in range(small.size)])
+        plan = Plan(Histogram(), (Group(name=None, prior=prior, epsilon=Fraction(20), mechanism=small, notion="ldp"),))
+        pairs = [
+            [int(small.likelihood(x, report) * 4**small.word_bits) for report in range(small.n_reports)]
+            for x in range(small.size)
+        ]
+        found.append({"plan": _slim(plan.to_dict()), "pairs": pairs})
+    return found
+
+
 def levels() -> dict[str, Any]:
     """The exact ratios of random small mechanisms of each kind; null if unbounded."""
     return {
         "table": [_table_levels(np.random.default_rng(seed)) for seed in range(40)],
         "core-tail": [_core_tail_levels(np.random.default_rng(seed)) for seed in range(60)],
         "shuffled-circle": [_circle_levels(np.random.default_rng(seed)) for seed in range(60)],
+        "block-design": [_pure_levels(np.random.default_rng(seed), BlockDesign.kind) for seed in range(60)],
+        "unary-encoding": [_pure_levels(np.random.default_rng(seed), UnaryEncoding.kind) for seed in range(40)],
+    }
+
+
+def _pure_levels(rng: np.random.Generator, kind: str) -> dict[str, Any]:
+    """A mechanism that needs no prior, at a random budget, under a random prior with zeros."""
+    d, epsilon = int(rng.integers(2, 40)), Fraction(int(rng.integers(1, 40)), 10)
+    prior = Prior(range(d), [*rng.choice([0, 1, 2, 7, 10**18], d - 1).tolist(), 3])
+    names = [name for name in MECHANISMS if (name == "oue") == (kind == UnaryEncoding.kind)]
+    found = MECHANISMS[str(rng.choice(names))](d, epsilon)
+    return {
+        "prior": [str(weight) for weight in prior.weights],
+        "mechanism": found.to_dict(),
+        **_ratios(found.audit(prior)),
     }
 
 
@@ -825,7 +942,7 @@ def files() -> dict[str, Callable[[], Any]]:
         f"plan_{name.replace(' ', '_')}": lambda make=make: golden_plan(make())  # type: ignore[misc]
         for name, make in plans()
     }
-    others = (refused, numbers, small_core_tails, small_shuffled_circles, levels, set_levels)
+    others = (refused, numbers, small_core_tails, small_shuffled_circles, small_block_designs, levels, set_levels)
     return made | {make.__name__: make for make in others}
 
 

@@ -108,7 +108,7 @@ def test_the_golden_plans_are_of_every_kind():
     assert {kind for kind, _ in sets} == set(KINDS)
     assert any(group.ldp_cap is not None for group in groups)
     assert {plan.between for plan in plans.values()} == {False, True}
-    assert {bits for plan in PLANS for *_, drawn, _ in golden(plan)["reports"] for bits, _ in drawn} == {32, 64, 96}
+    assert {bits for plan in PLANS for *_, drawn, _ in golden(plan)["reports"] for bits, _ in drawn} >= {32, 64, 96}
     assert all((GOLDEN / f"{name}.json").stat().st_size < 200_000 for name in PLANS)
 
 

@@ -5,10 +5,12 @@
  * made for one prior and does not change; a report is an integer that nobody else takes apart. Values are positions.
  */
 
+import { BlockDesign } from "./block_design.js";
 import { CoreTail } from "./core_tail.js";
 import { object, oneOf } from "./read.js";
 import { ShuffledCircle } from "./shuffled_circle.js";
 import { Channel } from "./table.js";
+import { UnaryEncoding } from "./unary_encoding.js";
 
 /** @typedef {import("./exact.js").Fraction} Fraction */
 /** @typedef {import("./index.js").RandomWords} RandomWords */
@@ -51,6 +53,8 @@ export const KINDS = Object.freeze({
   [Channel.kind]: Channel,
   [CoreTail.kind]: CoreTail,
   [ShuffledCircle.kind]: ShuffledCircle,
+  [BlockDesign.kind]: BlockDesign,
+  [UnaryEncoding.kind]: UnaryEncoding,
 });
 
 /**

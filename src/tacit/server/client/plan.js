@@ -3,7 +3,7 @@
 import { PlanError } from "./errors.js";
 import { check, describe, readGroup } from "./group.js";
 import { contractText, sha256 } from "./hash.js";
-import { percent, quoted, sentence, setSentence } from "./promise.js";
+import { oddsSentence, percent, quoted, sentence, setSentence } from "./promise.js";
 import { Randomizer, neighbours, rounded } from "./randomizer.js";
 import { demand, each, expect, integer, meter, name, number, object, oneOf, onlyFields, text } from "./read.js";
 import { secureWords } from "./words.js";
@@ -80,11 +80,13 @@ export class Plan {
    */
   promise(group) {
     const told = this.#group(group);
+    const { ldp } = told.mechanism.audit(told.prior);
+    if (told.notion === "ldp" && told.prior.isUniform) return oddsSentence(ldp);
     const wanted = "values" in this.task ? this.task.values : [];
     const asked = told.prior.support.filter((x) => wanted.includes(this.values[x]));
     const [x] = told.prior.rarest(1, asked.length ? asked : told.prior.support);
     const name = this.numeric ? this.values[x] : quoted(this.values[x]);
-    return sentence(this.between ? `near ${name}` : name, this.#belief(told, x), told.mechanism.audit(told.prior).ldp);
+    return sentence(this.between ? `near ${name}` : name, this.#belief(told, x), ldp);
   }
 
   /** For whom the group's promise holds, where that is a set of priors; else null. @param {string | null} group */

@@ -18,6 +18,11 @@ export class Prior {
     this.outside = [...this.weights.keys()].filter((x) => !this.weights[x]);
   }
 
+  /** Whether all values are believed equally likely. */
+  get isUniform() {
+    return this.weights.every((weight) => weight === this.weights[0]);
+  }
+
   /** P(x), exactly. @param {number} x */
   probability(x) {
     return fraction(this.weights[x], this.total);

@@ -41,6 +41,10 @@ export const sentence = (name, { prior, low, high }, ldp) =>
   `whatever is reported, someone believed to be ${name} with ${prior} is believed with at most ${high} ` +
   `and at least ${low}; for any other belief, odds change by at most a factor of ${factor(ldp)}.`;
 
+/** The same where there is no prior to speak of. @param {Fraction | null} ldp */
+export const oddsSentence = (ldp) =>
+  `whatever is reported, and whatever is believed, odds change by at most a factor of ${factor(ldp)}.`;
+
 /**
  * For whom a promise about belief holds, where that is a set of priors: what `tacit.show.sentences.set_sentence` says.
  *

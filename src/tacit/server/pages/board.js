@@ -186,12 +186,13 @@ function fillChecks(results) {
   byId("prior-check").replaceChildren(
     alarms.length > 1
       ? make("ul", {}, ...alarms.map((check) => make("li", {}, check.sentence)))
-      : make("p", {}, said || agreement(checks)),
+      : make("p", {}, said || agreement(checks, results.n_reports)),
   );
 }
 
 /** What is said where no prior is contradicted. */
-function agreement(checks) {
+function agreement(checks, reports) {
+  if (!checks.length && reports) return "There is no prior to compare the reports with.";
   if (!checks.length) return "There are no reports to compare with it yet.";
   return checks[0].sentence;
 }

@@ -2,6 +2,7 @@
 
 import assert from "node:assert/strict";
 import test from "node:test";
+import { BlockDesign } from "../block_design.js";
 import { CoreTail } from "../core_tail.js";
 import { atMostExp, compare, fraction } from "../exact.js";
 import { canonicalJson } from "../hash.js";
@@ -13,6 +14,7 @@ import { readSet } from "../prior_set.js";
 import { rational } from "../read.js";
 import { ShuffledCircle, keyOf, layOut } from "../shuffled_circle.js";
 import { Channel } from "../table.js";
+import { UnaryEncoding } from "../unary_encoding.js";
 import { golden, goldenPlans, replay } from "./helpers.js";
 
 const readPrior = (weights) => new Prior(weights, "prior", weights.length);
@@ -191,6 +193,30 @@ test("every pair of short words gives the stated counts on a shuffled circle", a
       }
     }
   }
+});
+
+test("every pair of short words gives the stated counts in a block design", async () => {
+  for (const { plan, pairs } of golden("small_block_designs")) {
+    await openPlan(plan);
+    const [group] = plan.groups;
+    const small = BlockDesign.fromDict(group.mechanism, readPrior(group.prior), "mechanism", () => {});
+    const words = Array.from({ length: 2 ** small.wordBits }, (_, word) => BigInt(word));
+    for (const [x, row] of pairs.entries()) {
+      const counts = row.map(() => 0);
+      for (const first of words) for (const second of words) counts[small.draw(x, [first, second])] += 1;
+      assert.deepEqual(counts, row);
+      for (const [report, count] of row.entries())
+        equalRatio(small.likelihood(x, report), `${count}/${words.length ** 2}`);
+    }
+  }
+});
+
+test("every choice of short words gives the stated counts in a unary encoding", () => {
+  const small = UnaryEncoding.fromDict({ chance: 1, digits: 2 }, readPrior(["1", "1", "1"]), "mechanism", () => {});
+  const words = Array.from({ length: 8 }, (_, word) => BigInt(word));
+  const counts = Array.from({ length: 8 }, () => 0);
+  for (const a of words) for (const b of words) for (const own of words) counts[small.draw(1, [a, b, own])] += 1;
+  counts.forEach((count, report) => equalRatio(small.likelihood(1, report), `${count}/512`));
 });
 
 test("keys and cells are those of Python's examples", () => {

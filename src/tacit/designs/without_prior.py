@@ -1,0 +1,210 @@
+"""Designs for those who have no prior at all: the LDP mechanisms of the literature, the best of them, and a bound.
+
+With E = e^ε, every value covered by the share f of all reports and E times as likely to send one of those as another,
+the variance per value is (1+(E−1)f)²/((E−1)²f(1−f)) up to terms in 1/d, least at f = 1/(E+1), where it is 4E/(E−1)².
+Subset selection takes the f = k/M nearest to that; projective geometry response has f ≈ 1/q, q a prime; Hadamard
+response has f ≈ 1/2, good for small ε only; OLH has f ≈ 1/g, g whole; OUE has f = 1/(E+1).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from fractions import Fraction
+
+from tacit.designs.methods import Design, Request, designed
+from tacit.designs.promise import Promise
+from tacit.designs.shuffled_circle import design_shuffled_circle, unbiased_variance_bound
+from tacit.exact import exp_below, exp_enclosure, float_above
+from tacit.mechanism import BlockDesign, Mechanism, UnaryEncoding
+from tacit.mechanism.block_design import MOST_POINTS
+from tacit.mechanism.pure_protocol import PureProtocol
+from tacit.mechanism.singer import first_recurrence, is_prime, n_points, next_prime
+from tacit.mechanism.unary_encoding import DIGITS
+from tacit.prior import Prior
+from tacit.task import Histogram, prior_variance
+
+_WORD_BITS = 64
+#: Fields of difference sets stay below this.
+_LARGEST_FIELD = 8191
+#: Up to so many values the next prime may be far, and another mechanism better by more than this factor.
+_FEW, _CLEARLY = 100, 0.995
+
+
+def subset_selection(size: int, epsilon: Fraction) -> PureProtocol:
+    """A random subset of about a share 1/(E+1) of the values, more likely with the answer in it than without.
+
+    >>> found = subset_selection(100, Fraction(1))
+    >>> found.circle, found.arc, found.n_reports
+    (101, 27, 10100)
+    """
+    ratio, circle = exp_below(epsilon), next_prime(size)
+    around = int(circle / (ratio + 1))
+    arcs = sorted({min(max(1, arc), circle - 1) for arc in (around, around + 1)})
+    tried = [_design(size, ratio, circle=circle, orders=circle - 1, arc=arc) for arc in arcs]
+    # Subsets of one value need no orders, nor a prime.
+    return best([*tried, _design(size, ratio, circle=size, orders=1, arc=1)])
+
+
+def local_hashing(size: int, epsilon: Fraction) -> BlockDesign:
+    """OLH: a random hash function onto about E + 1 buckets, and the bucket of the answer or another one.
+
+    >>> local_hashing(100, Fraction(1)).arc
+    25
+    """
+    ratio, circle = exp_below(epsilon), next_prime(size)
+    arc = min(max(1, round(circle / (round(ratio) + 1))), circle - 1)
+    return _design(size, ratio, circle=circle, orders=circle - 1, arc=arc)
+
+
+def hadamard_response(size: int, epsilon: Fraction) -> BlockDesign:
+    """Half of 2^t − 1 reports for every value, any two halves sharing half of themselves.
+
+    >>> hadamard_response(100, Fraction(1)).circle
+    127
+    """
+    dimension = max(3, size.bit_length())
+    return _geometry(size, exp_below(epsilon), 2, dimension, complement=True)
+
+
+def projective_response(size: int, epsilon: Fraction) -> PureProtocol:
+    """Projective geometry response: the points of a hyperplane for every value, over a prime field near E + 1.
+
+    >>> found = projective_response(100, Fraction(1))
+    >>> found.field, found.circle, found.arc
+    (3, 121, 40)
+    """
+    ratio = exp_below(epsilon)
+    # Beyond the number of values a larger field has more points than it is of use for.
+    middle = min(int(ratio) + 1, size, _LARGEST_FIELD)
+    below = next(q for q in range(middle, 1, -1) if is_prime(q))
+    fields = [q for q in {below, next_prime(below + 1)} if q <= _LARGEST_FIELD]
+    spaces = [(q, next(t for t in range(3, 64) if n_points(q, t) >= size)) for q in fields]
+    fitting = [space for space in spaces if n_points(*space) <= MOST_POINTS]
+    if not fitting:
+        raise ValueError(f"A difference set has at most {MOST_POINTS} points, too few for {size} values.")
+    return best(_geometry(size, ratio, *space) for space in fitting)
+
+
+def unary_encoding(size: int, epsilon: Fraction) -> UnaryEncoding:
+    """OUE: a bit for each value.
+
+    >>> round(float(unary_encoding(20, Fraction(1)).other), 4)
+    0.2689
+    """
+    return UnaryEncoding(size=size, chance=math.ceil((1 << DIGITS) / (exp_below(epsilon) + 1)))
+
+
+#: By the names that `design` and the command know; the first is preferred among equals.
+MECHANISMS: dict[str, Callable[[int, Fraction], PureProtocol]] = {
+    "subset-selection": subset_selection,
+    "projective": projective_response,
+    "hadamard": hadamard_response,
+    "olh": local_hashing,
+    "oue": unary_encoding,
+}
+
+
+def best(mechanisms: Iterable[PureProtocol]) -> PureProtocol:
+    """The one of least variance if all values are equally frequent; the first of equals."""
+    return min(mechanisms, key=lambda each: each.variance_at(1 / each.size))
+
+
+def best_without_prior(prior: Prior, epsilon: Fraction) -> tuple[str, Mechanism]:
+    """The name and the mechanism of least variance.
+
+    Subset selection needs a prime number of places. Where that is well above few values, the circle that is shuffled by
+    hashed keys instead, one place for each value, is better by up to some per cent.
+
+    >>> best_without_prior(Prior.uniform(1000), Fraction(1))[0], best_without_prior(Prior.uniform(24), Fraction(2))[0]
+    ('subset-selection', 'shuffled-circle')
+    """
+    size, found = len(prior), dict[str, PureProtocol]()
+    for name, make in MECHANISMS.items():
+        try:
+            found[name] = make(size, epsilon)
+        except ValueError:  # Its reports would be too large.
+            continue
+    if not found:
+        raise ValueError(f"No mechanism has room for {size} values.")
+    chosen = best(found.values())
+    if size <= _FEW and prior.is_uniform:
+        circle = design_shuffled_circle(prior, epsilon, notion="ldp", cell_bits=(size - 1).bit_length())
+        ours, theirs = (each.unbiased_variance(prior, Histogram()) for each in (chosen, circle))
+        if theirs < _CLEARLY * ours:
+            return circle.kind, circle
+    return next(name for name, each in found.items() if each is chosen), chosen
+
+
+def ldp_variance_bound(size: int, epsilon: Fraction) -> float:
+    """The total unbiased variance per respondent, all values equally frequent, that no LDP channel goes below.
+
+    Proof.  Shuffling the values by a public random permutation keeps LDP, and tr J⁻¹ is convex in J = Σ λ_y v_y v_yᵀ,
+    so a channel of least tr J⁻¹ may be taken to have J = αI + β11ᵀ. As J1 = d·1, only tr J is free: the variance is
+    tr J⁻¹ − 1/d = (d−1)²/(tr J − d). Under ε-LDP the lifts v_y, of mean 1, lie within a factor E of each other, so
+    |v_y|² is largest where k of them are E times the others: tr J ≤ max_k d²(kE² + d − k)/(kE + d − k)². ∎
+
+    Subset selection with a circle of d places reaches it.
+
+    >>> round(ldp_variance_bound(1000, Fraction(1)) / 1000, 3)
+    3.675
+    """
+    e = float_above(exp_enclosure(epsilon)[1])
+    around = int(size / (e + 1))
+    subsets = {min(max(1, k), max(1, size - 1)) for k in (around - 1, around, around + 1, around + 2)}
+    most = max(size**2 * (k * e**2 + size - k) / (k * e + size - k) ** 2 for k in subsets)
+    return (size - 1) ** 2 / (most - size)
+
+
+def without_prior(request: Request, name: str | None = None) -> Design:
+    """A mechanism that needs no prior, by its name, or the best of them: for histograms, at the least level promised,
+    as LDP implies all else.
+    """
+    if not request.is_histogram or request.invertible or request.max_reports is not None:
+        raise ArithmeticError("the mechanisms that need no prior serve histograms, without further wishes")
+    size, epsilon = len(request.prior), min(request.promise.levels.values())
+    try:
+        if name is None:
+            name, mechanism = best_without_prior(request.prior, epsilon)
+        else:
+            mechanism = MECHANISMS[name](size, epsilon)
+    except ValueError as failure:
+        raise ArithmeticError(str(failure)) from failure
+    bound = without_prior_bound(request.prior, request.promise)
+    return designed(
+        request, mechanism, prior_variance(request.prior, request.task), variance_bound=bound, duals=None,
+        method=name.replace("-", " "), status="within gap",
+    )  # fmt: skip
+
+
+def without_prior_bound(prior: Prior, promise: Promise) -> float:
+    """The unbiased variance of a histogram that nothing with the promise goes below, from no search."""
+    notion, epsilon = promise.main
+    if notion == "ldp" and prior.is_uniform:
+        return ldp_variance_bound(len(prior), epsilon)
+    return unbiased_variance_bound(prior, epsilon, promise.radius, "ldp" if notion == "ldp" else "lip")
+
+
+def _geometry(size: int, ratio: Fraction, field: int, dimension: int, complement: bool = False) -> BlockDesign:
+    circle, hyperplane = n_points(field, dimension), n_points(field, dimension - 1)
+    if circle > MOST_POINTS:
+        raise ValueError(f"A difference set has at most {MOST_POINTS} points. Got {circle}.")
+    recurrence = first_recurrence(field, dimension)
+    arc = circle - hyperplane if complement else hyperplane
+    return _design(size, ratio, circle=circle, orders=1, arc=arc, field=field, recurrence=recurrence)
+
+
+def _design(
+    size: int, ratio: Fraction, *, circle: int, orders: int, arc: int, field: int = 0, recurrence: tuple[int, ...] = ()
+) -> BlockDesign:
+    """The block design with the largest step that keeps the odds within `ratio`, by floor division of integers.
+
+    With b = ⌊2^w/AM⌋ and c = ⌈2^w/A⌉, step·c ≤ (E−1)·b·(2^w − s·step).
+    """
+    words = 1 << _WORD_BITS
+    fewest, most = words // (orders * circle), -(-words // orders)
+    step = int((ratio - 1) * fewest * words / (most + (ratio - 1) * fewest * arc))
+    return BlockDesign(
+        size=size, circle=circle, orders=orders, arc=arc, step=step, field=field, recurrence=recurrence,
+        word_bits=_WORD_BITS,
+    )  # fmt: skip

@@ -1,0 +1,158 @@
+/**
+ * The mechanism `block-design`: subset selection, local hashing, Hadamard and projective geometry response.
+ *
+ * Its formulas: docs/plan.md; the proof: block_design.py. A report is (order − 1) · M + position, and covers value x if
+ * order·x − position (mod M) is one of s differences. Privacy rests on their number only.
+ */
+
+import { ceilDivide, fraction } from "./exact.js";
+import { PureProtocol } from "./pure_protocol.js";
+import { bigInteger, each, expect, integer, onlyFields } from "./read.js";
+
+/** @typedef {import("./mechanism.js").Mechanism} Mechanism */
+/** @typedef {import("./prior.js").Prior} Prior */
+
+const MAX_WORD_BITS = 64;
+/** Reports stay below 2^52. */
+const MAX_REPORTS = 2 ** 52;
+const MAX_FIELD = 8191;
+const MAX_DIMENSION = 26;
+const FIELDS = ["kind", "circle", "orders", "arc", "field", "recurrence", "step", "word_bits"];
+
+/** A block design for the values of one prior. @implements {Mechanism} */
+export class BlockDesign extends PureProtocol {
+  static kind = "block-design";
+  kind = BlockDesign.kind;
+  wordsPerReport = 2;
+
+  /**
+   * @param {Prior} prior
+   * @param {object} design
+   * @param {number} design.circle M, the places
+   * @param {number} design.orders A, 1 or M − 1
+   * @param {number} design.arc s, how many differences there are
+   * @param {bigint} design.step words for each of them
+   * @param {readonly number[] | null} design.differences null if they are 0, …, s − 1
+   * @param {number} design.wordBits w
+   */
+  constructor(prior, { circle, orders, arc, step, differences, wordBits }) {
+    const words = 1n << BigInt(wordBits);
+    const base = words - BigInt(arc) * step;
+    const ignoring = base * (words / BigInt(orders * circle));
+    const size = prior.weights.length;
+    const covered = /** @type {const} */ ([Math.max(0, arc - (circle - size)), Math.min(arc, size)]);
+    const odds = fraction(ignoring + step * ceilDivide(words, BigInt(orders)), ignoring);
+    super(prior, odds, orders * circle, covered);
+    this.circle = BigInt(circle);
+    this.arc = arc;
+    this.step = step;
+    this.base = base;
+    this.differences = differences;
+    this.wordBits = wordBits;
+  }
+
+  /**
+   * The design that a plan holds.
+   *
+   * @param {Record<string, unknown>} data
+   * @param {Prior} prior
+   * @param {string} where
+   * @param {import("./read.js").Meter} spend
+   */
+  static fromDict(data, prior, where, spend) {
+    onlyFields(data, where, FIELDS);
+    const size = prior.weights.length;
+    const circle = integer(data.circle, `${where}.circle`, Math.max(2, size), MAX_REPORTS);
+    const orders = integer(data.orders, `${where}.orders`, 1, circle - 1);
+    expect(size > 1 && orders * circle <= MAX_REPORTS, `${where}.orders`, "few enough for reports below 2^52");
+    const arc = integer(data.arc, `${where}.arc`, 1, circle - 1);
+    const field = integer(data.field, `${where}.field`, 0, MAX_FIELD);
+    const coefficient = (/** @type {unknown} */ c, /** @type {string} */ at) => integer(c, at, 0, field - 1);
+    const recurrence = each(data.recurrence, `${where}.recurrence`, coefficient, field ? 3 : 0);
+    const ownPlaces = orders === 1 && arc === 1 && circle === size;
+    const whole = field ? orders === 1 : orders === circle - 1 || ownPlaces;
+    expect(whole, `${where}.orders`, "1 for a difference set or a place for each value, and else one less than the circle");
+    const wordBits = integer(data.word_bits, `${where}.word_bits`, 1, MAX_WORD_BITS);
+    expect(orders * circle <= 2 ** wordBits, `${where}.word_bits`, "long enough to reach all reports");
+    const step = bigInteger(data.step, `${where}.step`);
+    const leaves = step > 0n && BigInt(arc) * step < 1n << BigInt(wordBits);
+    expect(leaves, `${where}.step`, "positive, and small enough to leave a base");
+    spend(size);
+    let differences = null;
+    if (field) {
+      expect(field > 1 && recurrence.length <= MAX_DIMENSION, `${where}.recurrence`, "that of a prime field");
+      expect(circle === nPoints(field, recurrence.length), `${where}.circle`, "the number of points of the geometry");
+      spend(circle);
+      differences = hyperplane(field, recurrence, circle, arc);
+      expect(differences.length === arc, `${where}.arc`, "the size of a hyperplane, or of its complement");
+    }
+    return new BlockDesign(prior, { circle, orders, arc, step, differences, wordBits });
+  }
+
+  /**
+   * The report of value x: a pure function of two words.
+   *
+   * @param {number} x
+   * @param {readonly bigint[]} words
+   */
+  draw(x, [first, second]) {
+    const uniform = (second * BigInt(this.nReports)) >> BigInt(this.wordBits);
+    if (first < this.base) return Number(uniform);
+    const order = uniform / this.circle;
+    const nth = (first - this.base) / this.step;
+    const back = this.differences ? BigInt(this.differences[Number(nth)]) : nth;
+    return Number(order * this.circle + modulo((order + 1n) * BigInt(x) - back, this.circle));
+  }
+
+  /**
+   * Pr(report | x), exactly: base words of the report, and step words of its order if it covers x.
+   *
+   * @param {number} x
+   * @param {number} report
+   */
+  likelihood(x, report) {
+    const order = BigInt(report) / this.circle;
+    const position = BigInt(report) % this.circle;
+    const below = (/** @type {bigint} */ reports) =>
+      ceilDivide(reports << BigInt(this.wordBits), BigInt(this.nReports));
+    const own = below(BigInt(report) + 1n) - below(BigInt(report));
+    const inOrder = below((order + 1n) * this.circle) - below(order * this.circle);
+    const difference = Number(modulo((order + 1n) * BigInt(x) - position, this.circle));
+    const covers = this.differences ? this.differences.includes(difference) : difference < this.arc;
+    const pairs = this.base * own + (covers ? this.step * inOrder : 0n);
+    return fraction(pairs, 1n << BigInt(2 * this.wordBits));
+  }
+}
+
+/** (q^t − 1)/(q − 1), the points of a projective geometry. @param {number} field @param {number} dimension */
+function nPoints(field, dimension) {
+  let points = 0;
+  for (let k = 0; k < dimension; k++) points = points * field + 1;
+  return points;
+}
+
+/**
+ * The places below `points` at which the recurrence u_{n+t} = Σ c_i u_{n+i} (mod q) is zero, from 0, …, 0, 1 on; or the
+ * others, if they are `size`.
+ *
+ * @param {number} field
+ * @param {readonly number[]} recurrence
+ * @param {number} points
+ * @param {number} size
+ */
+export function hyperplane(field, recurrence, points, size) {
+  /** @type {number[]} */
+  const terms = recurrence.map((_, i) => (i === recurrence.length - 1 ? 1 : 0));
+  while (terms.length < points) {
+    const start = terms.length - recurrence.length;
+    let next = 0;
+    for (let i = 0; i < recurrence.length; i++) next += recurrence[i] * terms[start + i];
+    terms.push(next % field);
+  }
+  const places = [...terms.keys()];
+  const zeros = places.filter((n) => terms[n] === 0);
+  return zeros.length === size ? zeros : places.filter((n) => terms[n] !== 0);
+}
+
+/** n mod m, not negative. @param {bigint} n @param {bigint} m */
+const modulo = (n, m) => ((n % m) + m) % m;

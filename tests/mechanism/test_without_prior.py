@@ -1,0 +1,448 @@
+"""Mechanisms that need no prior: every word through the sampler, exact levels by brute force, designs, estimates."""
+
+import itertools
+import json
+import math
+from collections import Counter
+from dataclasses import replace
+from fractions import Fraction
+from functools import lru_cache
+
+import numpy as np
+import pytest
+
+from tacit import Histogram, NotEstimableError, Prior, Survey, audit, satisfies
+from tacit.designs.without_prior import MECHANISMS, best_without_prior, ldp_variance_bound
+from tacit.exact import at_most_exp
+from tacit.mechanism import BlockDesign, Covered, Received, UnaryEncoding
+from tacit.mechanism.protocol import COVERAGE_UNIT
+from tacit.mechanism.pure_protocol import PureProtocol
+from tacit.mechanism.singer import difference_set, first_recurrence, meets_all_points, n_points
+from tacit.randomize.randomness import SeededWords
+
+PLANE = {"circle": 7, "orders": 1, "field": 2, "recurrence": (1, 1, 0)}
+SMALL = {
+    "subsets": BlockDesign(size=5, circle=5, orders=4, arc=2, step=7, word_bits=6),
+    "fewer values than places": BlockDesign(size=4, circle=7, orders=6, arc=3, step=5, word_bits=6),
+    "plane": BlockDesign(size=7, arc=3, step=6, word_bits=6, **PLANE),
+    "complement": BlockDesign(size=6, arc=4, step=6, word_bits=5, **PLANE),
+    "k-ary": BlockDesign(size=4, circle=4, orders=1, arc=1, step=9, word_bits=5),
+    "bits": UnaryEncoding(size=3, chance=1, digits=2),
+}
+EPSILONS = [Fraction(1, 10), Fraction(1, 2), Fraction(1), Fraction(2), Fraction(4)]
+
+
+class TakesTheNext(BlockDesign):
+    """A wrong sampler: an off-by-one in the comparison of the first word with `base`."""
+
+    def draw(self, value: int, words: tuple[int, ...]) -> int:
+        return super().draw(value, (max(words[0] - 1, 0), words[1]))
+
+
+@lru_cache
+def differences_of(mechanism: BlockDesign) -> set[int]:
+    """D, from the definition: the recurrence one term after the other."""
+    if not mechanism.field:
+        return set(range(mechanism.arc))
+    t, terms = len(mechanism.recurrence), [0] * (len(mechanism.recurrence) - 1) + [1]
+    while len(terms) < mechanism.circle:
+        terms.append(sum(c * u for c, u in zip(mechanism.recurrence, terms[-t:], strict=True)) % mechanism.field)
+    zeros = {n for n, term in enumerate(terms) if term == 0}
+    return zeros if len(zeros) == mechanism.arc else set(range(mechanism.circle)) - zeros
+
+
+def covered_by(mechanism: PureProtocol, report: int) -> set[int]:
+    """The values that a report covers, from the definition."""
+    if isinstance(mechanism, UnaryEncoding):
+        return {x for x in range(mechanism.size) if report >> x & 1}
+    order, position = divmod(report, mechanism.circle)
+    differences = differences_of(mechanism)
+    places = {x: ((order + 1) * x - position) % mechanism.circle for x in range(mechanism.size)}
+    return {x for x, place in places.items() if place in differences}
+
+
+def channel(mechanism: PureProtocol) -> list[list[Fraction]]:
+    """Q(report|value) by counting words: bisection finds where each report's words begin."""
+    if isinstance(mechanism, UnaryEncoding):
+        q = Fraction(mechanism.chance, 2**mechanism.digits)
+        flips = [
+            [math.prod([q if report >> y & 1 else 1 - q for y in range(mechanism.size) if y != x]) / 2 for report in
+             range(mechanism.n_reports)]
+            for x in range(mechanism.size)
+        ]  # fmt: skip
+        return flips
+    words, n = 2**mechanism.word_bits, mechanism.circle * mechanism.orders
+    edges = [next_word(report, n, words) for report in range(n + 1)]
+    rows = [[Fraction(0)] * n for _ in range(mechanism.size)]
+    base = words - mechanism.arc * mechanism.step
+    for report in range(n):
+        order = report // mechanism.circle
+        in_order = edges[(order + 1) * mechanism.circle] - edges[order * mechanism.circle]
+        covered = covered_by(mechanism, report)
+        for x in range(mechanism.size):
+            pairs = base * (edges[report + 1] - edges[report]) + mechanism.step * in_order * (x in covered)
+            rows[x][report] = Fraction(pairs, words**2)
+    return rows
+
+
+def next_word(report: int, n: int, words: int) -> int:
+    """The first word that gives this report or a later one."""
+    low, high = 0, words
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (middle + 1, high) if middle * n // words < report else (low, middle)
+    return low
+
+
+def drawn(mechanism: PureProtocol, truth: np.ndarray, seed: int) -> np.ndarray:
+    words = SeededWords(seed).draw(len(truth) * mechanism.words_per_report, 64).reshape(len(truth), -1)
+    return mechanism.draw_many(truth, words >> np.uint64(64 - mechanism.word_bits))
+
+
+# -- exact sampling --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_every_word_gives_the_stated_probabilities(name: str) -> None:
+    small = SMALL[name]
+    words = list(itertools.product(range(1 << small.word_bits), repeat=small.words_per_report))
+    rows = channel(small)
+    for x in range(small.size):
+        counts = Counter(small.draw_many(np.full(len(words), x), np.array(words, np.uint64)).tolist())
+        found = [Fraction(counts[report], len(words)) for report in range(small.n_reports)]
+        assert found == rows[x] == [small.likelihood(x, report) for report in range(small.n_reports)]
+        assert Counter(small.draw(x, each) for each in words) == counts
+
+
+def test_the_enumeration_rejects_a_wrong_sampler() -> None:
+    right = SMALL["subsets"]
+    wrong = TakesTheNext(size=5, circle=5, orders=4, arc=2, step=7, word_bits=6)
+    counts = Counter(wrong.draw(0, words) for words in itertools.product(range(64), repeat=2))
+    assert [Fraction(counts[report], 64**2) for report in range(20)] != channel(right)[0]
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+@pytest.mark.parametrize("epsilon", EPSILONS)
+def test_many_reports_are_drawn_as_one(name: str, epsilon: Fraction) -> None:
+    made = MECHANISMS[name](40, epsilon)
+    values, rng = np.arange(40).repeat(3), np.random.default_rng(1)
+    words = rng.integers(0, 2**64, (120, made.words_per_report), dtype=np.uint64) >> np.uint64(64 - made.word_bits)
+    if isinstance(made, BlockDesign):
+        edges = [0, made.base - 1, made.base, made.base + made.step - 1, 2**64 - 1]
+        words[: len(edges), 0] = np.array(edges, dtype=np.uint64)
+        words[:3, 1] = np.array([0, 2**64 - 1, 1], dtype=np.uint64)
+    one_by_one = [made.draw(x, tuple(each)) for x, each in zip(values.tolist(), words.tolist(), strict=True)]
+    assert made.draw_many(values, words).tolist() == one_by_one
+    assert made.can_send_many(np.array(one_by_one)).all()
+    assert all(map(made.can_send, one_by_one))
+
+
+def test_reports_beyond_32_bits_are_drawn_and_counted_as_one() -> None:
+    made = replace(MECHANISMS["subset-selection"](60_000_000, Fraction(1)), size=70)
+    values, rng = np.arange(70), np.random.default_rng(1)
+    words = rng.integers(0, 2**64, (70, 2), dtype=np.uint64)
+    reports = made.draw_many(values, words)
+    assert reports.tolist() == [made.draw(x, tuple(pair)) for x, pair in enumerate(words.tolist())]
+    assert 2**51 < reports.max() < made.n_reports < 2**52
+    direct = [
+        sum(((report // made.circle + 1) * x - report % made.circle) % made.circle < made.arc for report in
+            reports.tolist())
+        for x in range(70)
+    ]  # fmt: skip
+    assert made.cover_counts(reports, None).tolist() == direct
+
+
+def test_reports_that_nobody_sends_are_known() -> None:
+    for made in (MECHANISMS[name](20, Fraction(1)) for name in MECHANISMS):
+        assert [made.can_send(report) for report in (-1, 0, made.n_reports - 1, made.n_reports)] == [0, 1, 1, 0]
+        assert made.can_send_many(np.array([-1, 0, made.n_reports - 1, made.n_reports])).tolist() == [0, 1, 1, 0]
+
+
+# -- the promise -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_the_odds_are_those_of_the_written_channel(name: str) -> None:
+    rows = channel(SMALL[name])
+    assert max(max(column) / min(column) for column in zip(*rows, strict=True)) == SMALL[name].odds
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+@pytest.mark.parametrize("size", [2, 5, 6, 9])
+def test_designs_keep_ldp_over_all_reports_and_no_step_more_does(name: str, size: int) -> None:
+    for epsilon in EPSILONS[:4]:
+        made = MECHANISMS[name](size, epsilon)
+        worst = max(max(column) / min(column) for column in zip(*channel(made), strict=True))
+        assert worst <= made.odds
+        assert at_most_exp(made.odds, epsilon)
+        more = (
+            replace(made, step=made.step + 1)
+            if isinstance(made, BlockDesign)
+            else replace(made, chance=made.chance - 1)
+        )
+        assert not satisfies(more, Prior.uniform(size), "ldp", epsilon)
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+@pytest.mark.parametrize("size", [13, 100, 3000])
+def test_designs_of_any_size_keep_ldp(name: str, size: int) -> None:
+    for epsilon in EPSILONS:
+        if name == "oue" and size > 52:
+            with pytest.raises(ValueError, match="52 values"):
+                MECHANISMS[name](size, epsilon)
+            continue
+        made = MECHANISMS[name](size, epsilon)
+        found = audit(made, Prior.uniform(size))
+        assert found.ldp.holds(epsilon)
+        assert not found.ldp.holds(epsilon * Fraction(999, 1000))
+        assert made.n_reports < 2**53
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_bounds_of_lifts_hold_under_any_prior(name: str) -> None:
+    small, rng = SMALL[name], np.random.default_rng(5)
+    rows = channel(small)
+    for _ in range(20):
+        prior = Prior(range(small.size), [*rng.choice([0, 1, 3, 50], small.size - 1).tolist(), 2])
+        share = [Fraction(weight, prior.total) for weight in prior.weights]
+        highest, lowest = small.lift_range(prior)
+        for report in range(small.n_reports):
+            mean = sum(p * row[report] for p, row in zip(share, rows, strict=True))
+            assert all(lowest <= rows[x][report] / mean <= highest for x in prior.support)
+        assert audit(small, prior).ldp.ratio == small.odds
+
+
+# -- the designs -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", [name for name in MECHANISMS if name != "oue"])
+@pytest.mark.parametrize("epsilon", [Fraction(1, 2), Fraction(1), Fraction(2)])
+def test_any_two_values_share_equally_many_reports(name: str, epsilon: Fraction) -> None:
+    made = MECHANISMS[name](11, epsilon)
+    of_value = [{report for report in range(made.n_reports) if x in covered_by(made, report)} for x in range(made.size)]
+    assert {len(each) for each in of_value} == {made.orders * made.arc}
+    shared = {len(a & b) for a, b in itertools.combinations(of_value, 2)}
+    assert shared == {made.orders * made.arc * (made.arc - 1) // (made.circle - 1)}
+
+
+@pytest.mark.parametrize(("field", "dimension"), [(2, 3), (2, 5), (3, 3), (3, 4), (5, 3), (7, 3)])
+def test_difference_sets_are_hyperplanes(field: int, dimension: int) -> None:
+    found, points = difference_set(field, first_recurrence(field, dimension)), n_points(field, dimension)
+    assert len(found) == n_points(field, dimension - 1)
+    apart = Counter((a - b) % points for a in found.tolist() for b in found.tolist() if a != b)
+    assert apart == dict.fromkeys(range(1, points), n_points(field, dimension - 2))
+
+
+def test_local_hashing_is_an_arc_in_all_orders() -> None:
+    """A hash x ↦ ⌊(a·x + b mod M)/s⌋ and a bucket j cover what the report with that order and position j·s − b does."""
+    made = MECHANISMS["olh"](11, Fraction(1))
+    m, s = made.circle, made.arc
+    for a, b, j in itertools.product(range(1, m), range(m), range(m // s)):
+        hashed = {x for x in range(made.size) if (a * x + b) % m // s == j}
+        assert hashed == covered_by(made, (a - 1) * m + (j * s - b) % m)
+
+
+def test_hadamard_response_has_the_rows_of_a_hadamard_matrix() -> None:
+    """With the constant report, which is left out, rows of ±1 are orthogonal."""
+    made = MECHANISMS["hadamard"](15, Fraction(1))
+    signs = np.array([[1 if x in covered_by(made, y) else -1 for y in range(15)] for x in range(15)])
+    whole = np.hstack([-np.ones((15, 1), dtype=int), signs])
+    assert (whole @ whole.T == 16 * np.eye(15, dtype=int)).all()
+    assert (whole.sum(axis=1) == 0).all()
+
+
+def test_a_recurrence_that_returns_early_is_refused() -> None:
+    assert not meets_all_points(2, (1, 1, 1, 1))  # It returns after 5 of 15 points.
+    with pytest.raises(ValueError, match="meet all points"):
+        BlockDesign(size=9, circle=15, orders=1, arc=7, step=1, field=2, recurrence=(1, 1, 1, 1))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"circle": 9, "orders": 8}, "prime"),
+        ({"orders": 1}, "prime"),
+        ({"arc": 7}, "arc"),
+        ({"size": 8}, "hold"),
+        ({"size": 1}, "hold"),
+        ({"step": 0}, "step"),
+        ({"step": 2**63}, "step"),
+        ({"word_bits": 65}, "word_bits"),
+        ({"word_bits": 5}, "word_bits"),
+    ],
+)
+def test_what_is_no_block_design_is_refused(change: dict[str, int], message: str) -> None:
+    fine = {"size": 6, "circle": 7, "orders": 6, "arc": 3, "step": 9}
+    assert BlockDesign(**fine).n_reports == 42
+    with pytest.raises(ValueError, match=message):
+        BlockDesign(**fine | change)
+
+
+# -- what reports tell -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+@pytest.mark.parametrize("epsilon", EPSILONS[:4])
+def test_estimates_are_unbiased_for_every_answer_and_have_the_stated_variance(name: str, epsilon: Fraction) -> None:
+    made = MECHANISMS[name](6, epsilon)
+    prior, rows = Prior.uniform(6), channel(made)
+    readings = [
+        made.read("unbiased", prior, Histogram(), Received(np.array([report]), np.ones(1), np.ones(1), np.ones(1)))
+        for report in range(made.n_reports)
+    ]
+    estimates = np.array([reading.estimate for reading in readings])
+    p, q = float(made.own), float(made.other)
+    for x in range(6):
+        chances = np.array([float(chance) for chance in rows[x]])
+        assert np.allclose(chances @ estimates, np.eye(6)[x], atol=1e-9)
+        variance = chances @ estimates**2 - (chances @ estimates) ** 2
+        stated = np.where(np.arange(6) == x, p * (1 - p), q * (1 - q)) / (p - q) ** 2
+        assert np.allclose(variance, stated, rtol=1e-9)
+    moved = np.ptp(estimates, axis=0).max()
+    assert moved == pytest.approx(readings[0].changed)
+    assert np.abs(estimates).max() == pytest.approx(readings[0].added)
+
+
+def test_the_well_known_off_by_one_of_subset_selection_is_biased() -> None:
+    """With k/d for (k−1)/(d−1), as if the others were drawn apart from the answer, all counts come out wrong."""
+    made = MECHANISMS["subset-selection"](13, Fraction(1))
+    share = Fraction(made.arc, made.circle)
+    wrong = made.truthful * share + (1 - made.truthful) * share
+    exact = sum(chance for report, chance in enumerate(channel(made)[0]) if 1 in covered_by(made, report))
+    assert abs(exact - made.other) < Fraction(1, 2**50)
+    assert abs(exact - wrong) > Fraction(1, 100)
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_the_mean_under_the_prior_uses_what_is_covered(name: str) -> None:
+    small = SMALL[name]
+    prior = Prior(range(small.size), [5, 1, 2, *[1] * (small.size - 3)])
+    exact = replace(small, **({"word_bits": 64, "step": small.step << 64 - small.word_bits} if name != "bits" else {}))
+    rows, p = np.array([[float(each) for each in row] for row in channel(exact)]), prior.probabilities
+    for report in (0, small.n_reports - 1):
+        kept = Received(np.array([report]), np.ones(1), np.ones(1), np.ones(1))
+        told = exact.read("mmse", prior, Histogram(), kept).estimate
+        for x in range(small.size):
+            covered = [x in covered_by(small, each) for each in range(small.n_reports)]
+            alike = [each for each in range(small.n_reports) if covered[each] == covered[report]]
+            posterior = (p[x] * rows[x][alike].sum()) / (p @ rows[:, alike].sum(axis=1))
+            assert told[x] == pytest.approx(posterior, rel=1e-9)
+    assert 0 < exact.gain(prior, Histogram()) < (p * (1 - p)).sum()
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_intervals_cover_and_a_wrong_chance_is_found(name: str) -> None:
+    """Squared errors over stated variances, of 40 rounds: a chi-square of 40 degrees for each value."""
+    made, rounds, n = MECHANISMS[name](20, Fraction(1)), 40, 4000
+    truth = np.minimum(np.random.default_rng(2).geometric(0.3, n) - 1, 19)
+    counts, prior = np.bincount(truth, minlength=20), Prior.uniform(20)
+    # The named wrong answers: others are covered as often as if the report ignored the answer; for unary encoding, as
+    # often as in the symmetric one.
+    ignored = made.arc / made.circle if isinstance(made, BlockDesign) else 1 / (math.exp(0.5) + 1)
+    scores, wrong = np.zeros(20), np.zeros(20)
+    for seed in range(rounds):
+        folded = made.fold(drawn(made, truth, seed))
+        reading = made.read("unbiased", prior, Histogram(), Covered(folded, n))
+        scores += (reading.estimate - counts) ** 2 / reading.variance
+        wrong_estimate = (folded / COVERAGE_UNIT - n * ignored) / (float(made.own) - ignored)
+        wrong += (wrong_estimate - counts) ** 2 / reading.variance
+    total = scores.sum()
+    # 800 degrees: six standard deviations, a chance below 1e-8 even if values were independent.
+    assert abs(total - 20 * rounds) < 6 * math.sqrt(2 * 20 * rounds * 2)
+    assert wrong.sum() > 20 * rounds + 8 * math.sqrt(2 * 20 * rounds * 2)
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_sums_of_any_split_add_up_and_are_those_of_the_definition(name: str) -> None:
+    made = MECHANISMS[name](40, Fraction(1))
+    reports = drawn(made, np.arange(400) % 40, 3)
+    direct = np.zeros(40, dtype=np.int64)
+    for report in reports.tolist():
+        direct[list(covered_by(made, report))] += 1
+    whole = made.fold(reports)
+    assert (made.covers(reports).sum(axis=0) == direct).all()
+    kept = Covered(whole, 400)
+    rows = made.pseudo_values(Prior.uniform(40), Histogram(), reports)
+    assert np.allclose(rows.sum(axis=0), made.read("unbiased", Prior.uniform(40), Histogram(), kept).estimate)
+    assert (whole == direct * COVERAGE_UNIT).all()
+    assert (made.fold(reports[:7]) + made.fold(reports[7:]) == whole).all()
+    different, times = np.unique(reports, return_counts=True)
+    assert (made.fold(different, times) == whole).all()
+    many = made.cover_counts(different, times << 40)
+    assert (many == direct << 40).all()
+
+
+@pytest.mark.parametrize("name", ["subset-selection", "projective"])
+def test_more_reports_than_there_are_give_the_same_sums(name: str) -> None:
+    made = MECHANISMS[name](7, Fraction(1))
+    reports = drawn(made, np.arange(2000) % 7, 4)
+    assert made.n_reports < len(reports)
+    parts = [made.cover_counts(part, None) for part in np.array_split(reports, 200)]
+    assert (made.cover_counts(reports, None) == np.sum(parts, axis=0)).all()
+
+
+def test_sums_of_something_else_are_refused() -> None:
+    made, prior = MECHANISMS["subset-selection"](13, Fraction(1)), Prior.uniform(13)
+    right = made.fold(drawn(made, np.arange(50) % 13, 1))
+    assert made.read("unbiased", prior, Histogram(), Covered(right, 50)).estimate.sum() == pytest.approx(50)
+    for wrong, total in ((right[1:], 50), (right + 1, 50), (right, 49), (right * 0, 50), (-right, 50)):
+        with pytest.raises(ValueError, match="cannot be"):
+            made.read("unbiased", prior, Histogram(), Covered(wrong, total))
+
+
+def test_what_cannot_be_told_is_said() -> None:
+    made, prior = MECHANISMS["projective"](13, Fraction(1)), Prior.uniform(13)
+    nothing = Covered(np.zeros(13, dtype=np.int64), 0)
+    with pytest.raises(NotEstimableError, match="likelihood"):
+        made.read("mle", prior, Histogram(), nothing)
+    with pytest.raises(NotEstimableError, match="histograms only"):
+        made.read("unbiased", prior, Survey(3), nothing)
+    with pytest.raises(ValueError, match="made for 13 values"):
+        made.audit(Prior.uniform(14))
+    assert not made.read("unbiased", prior, Histogram(), nothing).variance.any()
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_a_true_prior_passes_its_check_and_a_wrong_one_does_not(name: str) -> None:
+    made = MECHANISMS[name](13, Fraction(2))
+    prior = Prior(range(13), [20, *[1] * 12])
+    truth = np.random.default_rng(0).choice(13, 20_000, p=prior.probabilities)
+    kept = Covered(made.fold(drawn(made, truth, 0)), len(truth))
+    statistic, degrees = made.prior_statistic(prior, kept)
+    assert degrees == 1
+    assert statistic < 37.3  # 1e-9 of a chi-square of one degree.
+    assert made.prior_statistic(Prior(range(13), [2, *[1] * 12]), kept)[0] > 37.3
+
+
+@pytest.mark.parametrize("name", [*MECHANISMS, "small"])
+def test_json_keeps_everything(name: str) -> None:
+    made = SMALL["complement"] if name == "small" else MECHANISMS[name](40, Fraction(3, 7))
+    prior = Prior.uniform(made.size)
+    written = json.loads(json.dumps(made.to_dict()))
+    assert type(made).from_dict(written, prior) == made
+    for field in set(written) - {"kind"}:
+        with pytest.raises((ValueError, TypeError)):
+            type(made).from_dict(written | {field: None}, prior)
+
+
+# -- how good they are -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", [2, 3, 4, 7, 20, 101, 1000, 5000])
+@pytest.mark.parametrize("epsilon", [Fraction(1, 2), Fraction(1), Fraction(2)])
+def test_no_variance_is_below_the_bound_and_the_best_is_near_it(size: int, epsilon: Fraction) -> None:
+    prior, bound = Prior.uniform(size), ldp_variance_bound(size, epsilon)
+    for make in MECHANISMS.values():
+        if make is not MECHANISMS["oue"] or size <= 52:
+            assert make(size, epsilon).unbiased_variance(prior, Histogram()) >= bound * (1 - 1e-9)
+    _, best = best_without_prior(prior, epsilon)
+    near = 1.05 if size == 4 else 1.001  # Four places are no prime's.
+    assert best.unbiased_variance(prior, Histogram()) <= near * bound
+
+
+@pytest.mark.parametrize("size", [3, 5])
+def test_the_bound_is_what_the_linear_program_finds(size: int) -> None:
+    from tacit import design
+
+    found = design(Prior.uniform(size), Histogram(), 1, notion="ldp").certificate.unbiased_variance
+    assert found == pytest.approx(ldp_variance_bound(size, Fraction(1)), rel=2e-3)
