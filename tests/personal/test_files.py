@@ -60,7 +60,7 @@ def test_priors_travel_from_the_answers_to_the_estimate(tmp_path, suffix):
     expected = PersonalTally.of(plan, units, perturb(plan, units, held, SeededWords(1)))
     assert tally_file(plan, target) == expected
     if suffix == "csv":
-        assert target.read_text().splitlines()[0] == "region,prior_a,prior_b,prior_c,report"
+        assert target.read_text().splitlines()[0] == "region,prior_a,prior_b,prior_c,report,tacit_plan"
 
 
 def test_bad_rows_stop_the_run_with_row_numbers_and_without_what_they_hold(tmp_path):
