@@ -12,6 +12,7 @@ from tacit.cli.app import (
     DesignName,
     JsonFlag,
     Output,
+    Overwrite,
     PlanFile,
     PriorFile,
     TaskOption,
@@ -20,6 +21,7 @@ from tacit.cli.app import (
     check_target,
     err,
     escape,
+    keep_plan,
     message_of,
     option,
     out,
@@ -67,13 +69,14 @@ def plan_command(
     impossible: Annotated[list[str] | None, option(metavar="VALUE", help=_IMPOSSIBLE)] = None,
     smooth: Annotated[bool, option("--smooth", help=_SMOOTH)] = False,
     no_prior: Annotated[bool, option("--no-prior", help=_NO_PRIOR)] = False,
+    overwrite: Overwrite = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Design a mechanism for each group, check its promise exactly, and write the plan."""
     from tacit.designs import planning, read_priors, read_values
     from tacit.show import terminal
 
-    check_target(output)
+    check_target(output, priors)
     if no_prior:
         about_priors = (prior_error, prior_records, confidence, candidates, floor, impossible, smooth, between, ldp_cap)
         _check_no_prior(any(each not in (None, False, []) for each in about_priors), aim)
@@ -101,6 +104,7 @@ def plan_command(
     if output == "-":
         print_json(made.to_dict())
     else:
+        keep_plan(output, made.hash, overwrite)
         made.save(output)
     told = err if output == "-" else out
     if as_json:

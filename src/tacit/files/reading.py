@@ -20,7 +20,8 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
-from tacit.files.columns import InputError, check_columns, is_header
+from tacit.files.columns import InputError as InputError
+from tacit.files.columns import check_columns, is_header
 from tacit.plan import Plan
 
 Format = Literal["csv", "parquet", "jsonl", "arrow"]

@@ -1,0 +1,176 @@
+"""Opening microdata: CSV with any separator, Parquet, xlsx, JSON lines, Arrow, data frames; and counting equal rows.
+
+DuckDB reads and counts. Its messages may quote the data; they are replaced, never passed on.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from tacit.files.columns import check_columns, is_header
+from tacit.files.reading import InputError, literal_path, no_raw_values, quoted, reading
+
+#: What is taken for text with separators; the last of several extensions that is not a compression.
+_TEXT = (".csv", ".tsv", ".txt", ".tab", ".dat")
+_COMPRESSED = (".gz", ".zst")
+_FIRST_BYTES = 2**16
+#: More different rows than this are no answers and groups.
+MOST_ROWS = 2_000_000
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Rows that are equal: the answer and the groups as they are written, None where nothing is; how many, and the
+    sums of their weights and squared weights. `n_unweighted` of them have no weight.
+    """
+
+    answer: str | None
+    groups: tuple[str | None, ...]
+    n: int
+    n_unweighted: int
+    weight: float
+    squares: float
+
+
+def read_cells(
+    data: Any, columns: Sequence[str], weight: str | None, sheet: str | None = None, separator: str | None = None
+) -> list[Cell]:
+    """The different rows of an answer column (the first) and of group columns, with how often each comes."""
+    wanted = dict.fromkeys(columns, "group") | {columns[0]: "column"}
+    wanted |= {weight: "weight"} if weight is not None else {}
+    with ExitStack() as stack:
+        connection, table, values = stack.enter_context(_opened(data, wanted, sheet, separator))
+        name = str(data) if isinstance(data, str | Path) else "The table"
+        import duckdb
+
+        with no_raw_values(name, "csv" if table.startswith("read_csv") else "arrow", (duckdb.Error,)):
+            types = {row[0]: row[1] for row in connection.execute(f"DESCRIBE SELECT * FROM {table}", values).fetchall()}
+            keys = [f"{_text(column, types[column])} AS k{k}" for k, column in enumerate(columns)]
+            number = "1.0" if weight is None else f"TRY_CAST({quoted(weight)} AS DOUBLE)"
+            rows = connection.execute(
+                f"""WITH rows AS (SELECT {", ".join(keys)}, {number} AS w FROM {table}),
+                usable AS (SELECT *, isfinite(w) AND w >= 0 AS good FROM rows)
+                SELECT {", ".join(f"k{k}" for k in range(len(columns)))}, count(*), count(*) FILTER (good IS NOT TRUE),
+                coalesce(fsum(w) FILTER (good), 0), coalesce(fsum(w * w) FILTER (good), 0)
+                FROM usable GROUP BY ALL ORDER BY ALL LIMIT {MOST_ROWS + 1}""",
+                values,
+            ).fetchall()
+    if len(rows) > MOST_ROWS:
+        raise InputError(f"{name} has more than {MOST_ROWS:,} different rows of answers and groups.")
+    return [Cell(row[0], tuple(row[1 : len(columns)]), *row[len(columns) :]) for row in rows]
+
+
+def _text(column: str, kind: str) -> str:
+    """SQL for a cell as people write it: 3 and not 3.0, and nothing for NaN."""
+    name = quoted(column)
+    if kind in ("DOUBLE", "FLOAT"):
+        whole = f"{name} = trunc({name}) AND abs({name}) < 9e15"
+        return (
+            f"CASE WHEN isnan({name}) THEN NULL WHEN {whole} THEN CAST(CAST({name} AS BIGINT) AS VARCHAR) "
+            f"ELSE CAST({name} AS VARCHAR) END"
+        )
+    if kind.startswith(("STRUCT", "MAP", "UNION", "BLOB")) or kind.endswith("]"):
+        raise InputError(f"The column '{column}' must hold texts or numbers. Got {kind.lower()[:40]} instead.")
+    return f"CAST({name} AS VARCHAR)"
+
+
+@contextmanager
+def _opened(
+    data: Any, wanted: dict[str, str], sheet: str | None, separator: str | None
+) -> Iterator[tuple[Any, str, list[Any]]]:
+    """A connection, a table in SQL and its parameters, with the wanted columns in it."""
+    import duckdb
+
+    suffixes = [each.lower() for each in Path(data).suffixes] if isinstance(data, str | Path) else []
+    kind = next((each for each in reversed(suffixes) if each not in _COMPRESSED), "")
+    if isinstance(data, str | Path) and not Path(data).is_file():
+        raise InputError(f"There is no file {data}." if not Path(data).exists() else f"{data} is not a file.")
+    if sheet is not None and kind not in (".xlsx", ".xlsm"):
+        raise InputError("A sheet is for xlsx files. Leave it out.")
+    with duckdb.connect(config={"memory_limit": "1GB"}) as connection:
+        if kind in _TEXT:
+            yield connection, *_text_file(connection, str(data), wanted, separator)
+        elif kind in (".xlsx", ".xlsm"):
+            connection.register("records", _sheet(data, sheet, wanted))
+            yield connection, "records", []
+        else:
+            with reading(data, wanted) as source:
+                connection.register("records", pa.RecordBatchReader.from_batches(source.schema, source.batches))
+                # A stream is read once, and looked at twice.
+                connection.execute("CREATE TEMP TABLE kept AS SELECT * FROM records")
+            yield connection, "kept", []
+
+
+def _text_file(connection: Any, path: str, wanted: dict[str, str], separator: str | None) -> tuple[str, list[Any]]:
+    import duckdb
+
+    chosen = "" if separator is None else f", delim = {quoted(separator, single=True)}"
+    place = [literal_path(path)]
+    for encoding in ("utf-8", "latin-1"):
+        table = f"read_csv(?, header = true, all_varchar = true, encoding = '{encoding}'{chosen})"
+        try:
+            names = [
+                row[0] for row in connection.execute(f"DESCRIBE SELECT * FROM {table}", [literal_path(path)]).fetchall()
+            ]
+            connection.execute(f"SELECT count(*) FROM {table}", [literal_path(path)])
+            break
+        except duckdb.Error:
+            continue
+    else:
+        with no_raw_values(path, "csv"):
+            raise OSError
+    check_columns(wanted, names, path, _shows(connection, path, names, wanted))
+    return table, place
+
+
+def _shows(connection: Any, path: str, names: list[str], wanted: dict[str, str]) -> bool:
+    """Whether the first line is no row of data, so that it may be quoted."""
+    if path.lower().endswith(_COMPRESSED):
+        return False
+    found = connection.execute("SELECT Delimiter FROM sniff_csv(?)", [literal_path(path)]).fetchone()
+    with open(path, "rb") as file:
+        lines = file.read(_FIRST_BYTES).decode("utf-8-sig", errors="replace").splitlines()[1:]
+    rows = csv.reader(lines, delimiter=found[0] if found and len(found[0]) == 1 else ",")
+    plain = "\n".join(",".join(cell.replace(",", ".") for cell in row) for row in rows)
+    return is_header(names, wanted, plain.encode() + b"\n")
+
+
+def _sheet(path: Any, sheet: str | None, wanted: dict[str, str]) -> pa.Table:
+    """A sheet of a workbook as texts; its first row with content names the columns."""
+    from zipfile import BadZipFile
+
+    import openpyxl
+
+    try:
+        book = openpyxl.load_workbook(path, read_only=True, data_only=True)
+    except (BadZipFile, OSError, KeyError, ValueError):
+        raise InputError(f"{path} cannot be read as xlsx: it is damaged or in another format.") from None
+    try:
+        if sheet is not None and sheet not in book.sheetnames:
+            raise InputError(f"{path} has no sheet '{sheet}'. It has: {', '.join(book.sheetnames)}.")
+        page = book[book.sheetnames[0]] if sheet is None else book[sheet]
+        rows = (row for row in page.iter_rows(values_only=True) if any(cell is not None for cell in row))
+        header = ["" if cell is None else str(cell).strip() for cell in next(rows, ())]
+        check_columns(wanted, header, f"{path}, sheet '{page.title}',")
+        places = {name: header.index(name) for name in wanted}
+        kept = [[_written(row[place]) if place < len(row) else None for place in places.values()] for row in rows]
+    finally:
+        book.close()
+    columns = zip(*kept, strict=True) if kept else ([] for _ in places)
+    return pa.table({name: pa.array(cells, pa.string()) for name, cells in zip(places, columns, strict=True)})
+
+
+def _written(cell: Any) -> str | None:
+    """A cell of a sheet as people see it."""
+    if cell is None or isinstance(cell, str):
+        return cell
+    if isinstance(cell, float) and cell.is_integer() and abs(cell) < 2**53:
+        return str(int(cell))
+    return str(cell).lower() if isinstance(cell, bool) else str(cell)
