@@ -23,7 +23,7 @@ _MISSING_AS = "Count missing answers as an answer of this name; else they are le
 _LEAVE_OUT = "An answer that is not counted; repeatable."
 _RARE = "Put answers of fewer people together as 'other'."
 _LEAST = "Groups of fewer records take the shares of a larger one."
-_SHOWN_VALUES, _SHOWN_GROUPS = 6, 20
+_SHOWN_VALUES, _SHOWN_GROUPS = 4, 20
 
 
 @app.command(
@@ -78,7 +78,9 @@ def priors_command(
         return
     _print(told, table)
     if output != "-":
-        told.print(f"\nWrote [bold]{escape(output)}[/bold]. Next: tacit plan {escape(output)} --guide", soft_wrap=True)
+        told.print(
+            f"\nWrote [bold]{escape(output)}[/bold]. Next: tacit plan {escape(output)} --task … --guide", soft_wrap=True
+        )
 
 
 def _print(console: Any, table: Any) -> None:
@@ -86,12 +88,13 @@ def _print(console: Any, table: Any) -> None:
     from tacit.show.sentences import group_label
     from tacit.show.terminal import table as airy
 
-    values = table.values[:_SHOWN_VALUES]
-    shown = airy("group", "records", *values, *(["…"] if len(values) < len(table.values) else []))
+    few = len(table.values) <= _SHOWN_VALUES
+    shown = airy("group", "records", *(table.values if few else ["the most frequent answer", "share"]))
     for name, counts in list(table.groups.items())[:_SHOWN_GROUPS]:
-        total = sum(counts)
-        cells = [f"{count / total:.1%}" for count in counts[:_SHOWN_VALUES]]
-        shown.add_row(escape(group_label(name)), f"{total:,.0f}", *cells, *(["…"] if len(values) < len(counts) else []))
+        total, most = sum(counts), max(range(len(counts)), key=counts.__getitem__)
+        shares = [f"{count / total:.1%}" for count in counts]
+        cells = shares if few else [escape(table.values[most]), shares[most]]
+        shown.add_row(escape(group_label(name)), f"{total:,.0f}", *cells)
     console.print(shown)
     if len(table.groups) > _SHOWN_GROUPS:
         console.print(f"… and {len(table.groups) - _SHOWN_GROUPS:,} more groups.")

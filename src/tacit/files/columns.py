@@ -7,7 +7,6 @@ the plan's hash. It costs 15 bytes a row before compression, and survives sortin
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 
@@ -96,8 +95,8 @@ def near_names(name: str, known: Iterable[str]) -> list[str]:
     return [folded[each] for each in get_close_matches(clean_name(name).casefold(), folded, 1, 0.75)]
 
 
-def is_header(names: Sequence[str], wanted: Iterable[str], following: bytes) -> bool:
-    """Whether the first line of a CSV file cannot be a row of data, so that its cells may be shown.
+def is_header(names: Sequence[str], wanted: Iterable[str], following: Sequence[Sequence[str]]) -> bool:
+    """Whether the first line of a CSV file cannot be a row of data like the `following`, so that it may be shown.
 
     It has a name that was asked for; or it has no number and no cell that comes again in its column, while below it
     some column has nothing but numbers.
@@ -105,8 +104,7 @@ def is_header(names: Sequence[str], wanted: Iterable[str], following: bytes) -> 
     cells = [clean_name(name) for name in names]
     if {cell.casefold() for cell in cells} & {column.casefold() for column in wanted}:
         return True
-    lines = following.decode("utf-8", errors="replace").splitlines()[:-1][:_FIRST_ROWS]
-    columns = list(zip(*(row for row in csv.reader(lines) if len(row) == len(names)), strict=True))
+    columns = list(zip(*(row for row in following[:_FIRST_ROWS] if len(row) == len(names)), strict=True))
     if len(cells) < 2 or not columns or any(not cell or _is_number(cell) for cell in cells):
         return False
     again = any(cell in column for cell, column in zip(cells, columns, strict=True))

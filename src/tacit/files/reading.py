@@ -181,7 +181,8 @@ def _csv_source(file: BinaryIO, name: str, wanted: Wanted) -> Source:
     if not header:
         raise InputError(f"{name} is empty. Expected a first line that names the columns.")
     names = next(csv.reader([header]))
-    columns = wanted.found(names, name, is_header(names, wanted.needed, file.peek()))  # type: ignore[attr-defined]
+    following = file.peek().decode("utf-8", errors="replace").splitlines()[:-1]  # type: ignore[attr-defined]
+    columns = wanted.found(names, name, is_header(names, wanted.needed, list(csv.reader(following))))
     schema = pa.schema([(column, pa.string()) for column in columns])
     source = Source(name, schema, iter(()))
 

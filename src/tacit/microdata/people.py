@@ -90,7 +90,11 @@ class People:
             )
         for reason in ("no group", "no weight", "left out as asked"):
             if reason in self.left_out:
-                self.notes.append(f"{self.left_out[reason]:,} rows are not counted: {reason}")
+                n = self.left_out[reason]
+                self.notes.append(f"{n:,} {'row is' if n == 1 else 'rows are'} not counted: {reason}")
+        renamed = sum(cell.n for cell in self.cells if clean_name(cell.answer or "") in recoding.map)
+        if renamed:
+            self.notes.append(f"{renamed:,} rows are counted under another answer, as --map says")
 
     def put_in_bins(self, place: int, edges: str, means: bool, keep: str | None) -> None:
         """Numbers of one column to bins; what is no number, or in no bin, is an error."""
@@ -206,12 +210,16 @@ class People:
         if not full:
             raise InputError("All weights are zero, so there is nothing to count.")
         made: dict[str | None, tuple[float, ...]] = {}
+        taken: dict[tuple[str, ...], list[str]] = {}
         for key in full:
-            source = self._source(key, records, least)
+            source = _source(key, records, least)
+            if source != key:
+                taken.setdefault(source, []).append(CROSSED.join(key))
             weights = [piles[source].get(value, Weights()).weight for value in domain]
             made[CROSSED.join(key) or None] = tuple(
                 records[key].records * weight / records[source].weight for weight in weights
             )
+        self._note_borrowed(taken, records, least)
         if len(made) < len(full):
             raise InputError(f"Two crossed groups have the same name; a name must not hold '{CROSSED}'.")
         if not self.weighted:
@@ -222,17 +230,18 @@ class People:
         )
         return made, {CROSSED.join(key) or None: records[key].weight / everybody.weight for key in full}
 
-    def _source(self, key: tuple[str, ...], records: Mapping[tuple[str, ...], Weights], least: int) -> tuple[str, ...]:
-        """Whose shares a group takes: its own, or, of few records, those of the next larger group; said."""
-        if not key or records[key].records >= least:
-            return key
-        depth = next((d for d in range(len(key) - 1, 0, -1) if records[key[:d]].records >= least), 0)
-        whose = f"all of {CROSSED.join(key[:depth])!r}" if depth else "everybody"
-        self.notes.append(
-            f"group {CROSSED.join(key)!r} has {records[key].records:.0f} records, fewer than {least}: it takes the "
-            f"shares of {whose} ({records[key[:depth]].records:,.0f} records) and stays worth its own; see --least"
-        )
-        return key[:depth]
+    def _note_borrowed(
+        self, taken: Mapping[tuple[str, ...], Sequence[str]], records: Mapping[tuple[str, ...], Weights], least: int
+    ) -> None:
+        """Which groups took whose shares, and why."""
+        for source, names in taken.items():
+            whose = f"all of {CROSSED.join(source)!r}" if source else "everybody"
+            few = "1 group has" if len(names) == 1 else f"{len(names)} groups have"
+            take = "takes" if len(names) == 1 else "take"
+            self.notes.append(
+                f"{few} fewer than {least} records and {take} the shares of {whose} ({records[source].records:,.0f} "
+                f"records), staying worth as many as before: {_names(names)}; see --least"
+            )
 
     def _leave_out(self, reason: str, n: int) -> None:
         self.left_out[reason] = self.left_out.get(reason, 0) + n
@@ -246,6 +255,12 @@ class People:
         for key, each in before.items():
             new = renamed.get(key[place], key[place])
             self._add((*key[:place], new, *key[place + 1 :]), each.n, each.weight, each.squares)
+
+
+def _source(key: tuple[str, ...], records: Mapping[tuple[str, ...], Weights], least: int) -> tuple[str, ...]:
+    """Whose shares a group takes: its own, or, of few records, those of the smallest group around it with enough."""
+    depths = range(len(key), 0, -1)
+    return next((key[:depth] for depth in depths if records[key[:depth]].records >= least), ())
 
 
 def _together(pile: Mapping[str, Weights]) -> Weights:

@@ -51,9 +51,8 @@ class PriorTable:
         writer.writerow([*(["group"] if named else []), "value", "count", *(["share"] if weighted else [])])
         for name, counts in self.groups.items():
             share = [] if self.shares is None else [f"{self.shares[name]:.9f}"]
-            for value, count in zip(self.values, counts, strict=True):
-                # Rounded down: a prior is not worth more than its people.
-                written = f"{math.floor(count * 1000) / 1000:.3f}".rstrip("0").rstrip(".")
+            for value, count in zip(self.values, _thousandths(counts), strict=True):
+                written = f"{count // 1000}.{count % 1000:03d}".rstrip("0").rstrip(".")
                 writer.writerow([*([name] if named else []), value, written, *share])
         return text.getvalue()
 
@@ -115,12 +114,12 @@ def priors_from(
     columns = (column, *([group] if isinstance(group, str) else group))
     if len(set(columns)) < len(columns) or weight in columns:
         raise InputError("The columns of answers, groups and weights must differ.")
-    cells = read_cells(data, columns, weight, sheet, separator)
+    cells, notes = read_cells(data, columns, weight, sheet, separator)
     maps, edges = _by_column(map or {}, columns, "map"), _by_column(bins or {}, columns, "bins")
     names = [clean_name(each) for each in values or ()]
     as_answer = None if missing_as is None else clean_name(missing_as)
     recoding = Recoding(maps.get(column, {}), _cleaned(missing), _cleaned(leave_out), as_answer)
-    people = People(cells, columns, weighted=weight is not None)
+    people = People(cells, columns, weighted=weight is not None, notes=list(notes))
     people.recode(recoding, maps)
     for place, each in enumerate(columns):
         if each in edges:
@@ -135,6 +134,20 @@ def priors_from(
     )
     table.priors()
     return table
+
+
+def _thousandths(counts: Sequence[float]) -> list[int]:
+    """Counts in thousandths that sum to no more than the records, and to all of them where these are whole.
+
+    >>> _thousandths([2 / 3, 1 / 3])
+    [667, 333]
+    """
+    total, fine = math.floor(sum(counts) * 1000 + 1e-6), [count * 1000 for count in counts]
+    floors = [math.floor(each + 1e-6) for each in fine]
+    by_remainder = sorted(range(len(fine)), key=lambda place: floors[place] - fine[place])
+    for place in by_remainder[: max(0, total - sum(floors))]:
+        floors[place] += 1
+    return floors
 
 
 def _cleaned(texts: Collection[str]) -> frozenset[str]:

@@ -76,12 +76,13 @@ def _quantiles(numbers: Mapping[float, float], count: float) -> list[float]:
     ordered, total = sorted(numbers), sum(numbers.values())
     if len(ordered) < 2 or not total > 0:
         raise InputError("Bins need at least two different numbers in the column.")
-    edges, below = [ordered[0]], 0.0
+    edges, here, left = [ordered[0]], 0.0, total
     for number in ordered:
-        if below >= total * len(edges) / count and number > edges[-1]:
+        if len(edges) < count and here >= left / (count - len(edges) + 1):
             edges.append(number)
-        below += numbers[number]
-    return [*edges, *([ordered[-1]] if ordered[-1] > edges[-1] else [])]
+            here, left = 0.0, left - here
+        here += numbers[number]
+    return [*edges, *([ordered[-1]] if ordered[-1] > edges[-1] else [math.nextafter(edges[-1], math.inf)])]
 
 
 @dataclass(frozen=True)

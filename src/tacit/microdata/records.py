@@ -6,6 +6,7 @@ DuckDB reads and counts. Its messages may quote the data; they are replaced, nev
 from __future__ import annotations
 
 import csv
+import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -19,6 +20,8 @@ from tacit.files.reading import InputError, literal_path, no_raw_values, quoted,
 
 #: What is taken for text with separators; the last of several extensions that is not a compression.
 _TEXT = (".csv", ".tsv", ".txt", ".tab", ".dat")
+_WORKBOOKS = (".xlsx", ".xlsm")
+_OTHERS = (".parquet", ".jsonl", ".ndjson", ".arrow", ".feather", ".ipc")
 _COMPRESSED = (".gz", ".zst")
 _FIRST_BYTES = 2**16
 #: More different rows than this are no answers and groups.
@@ -39,107 +42,116 @@ class Cell:
     squares: float
 
 
+@dataclass(frozen=True)
+class _Table:
+    """What DuckDB reads: a table in SQL with its parameters, and the columns in it that hold floats."""
+
+    sql: str
+    parameters: tuple[Any, ...] = ()
+    floats: frozenset[str] = frozenset()
+    notes: tuple[str, ...] = ()
+
+
 def read_cells(
     data: Any, columns: Sequence[str], weight: str | None, sheet: str | None = None, separator: str | None = None
-) -> list[Cell]:
-    """The different rows of an answer column (the first) and of group columns, with how often each comes."""
+) -> tuple[list[Cell], tuple[str, ...]]:
+    """The different rows of an answer column (the first) and of group columns, with how often each comes; notes."""
+    import duckdb
+
     wanted = dict.fromkeys(columns, "group") | {columns[0]: "column"}
     wanted |= {weight: "weight"} if weight is not None else {}
+    name = str(data) if isinstance(data, str | Path) else "The table"
     with ExitStack() as stack:
-        connection, table, values = stack.enter_context(_opened(data, wanted, sheet, separator))
-        name = str(data) if isinstance(data, str | Path) else "The table"
-        import duckdb
-
-        with no_raw_values(name, "csv" if table.startswith("read_csv") else "arrow", (duckdb.Error,)):
-            types = {row[0]: row[1] for row in connection.execute(f"DESCRIBE SELECT * FROM {table}", values).fetchall()}
-            keys = [f"{_text(column, types[column])} AS k{k}" for k, column in enumerate(columns)]
-            number = "1.0" if weight is None else f"TRY_CAST({quoted(weight)} AS DOUBLE)"
-            rows = connection.execute(
-                f"""WITH rows AS (SELECT {", ".join(keys)}, {number} AS w FROM {table}),
-                usable AS (SELECT *, isfinite(w) AND w >= 0 AS good FROM rows)
-                SELECT {", ".join(f"k{k}" for k in range(len(columns)))}, count(*), count(*) FILTER (good IS NOT TRUE),
-                coalesce(fsum(w) FILTER (good), 0), coalesce(fsum(w * w) FILTER (good), 0)
-                FROM usable GROUP BY ALL ORDER BY ALL LIMIT {MOST_ROWS + 1}""",
-                values,
-            ).fetchall()
+        # Where rows outgrow the memory, DuckDB continues in this folder.
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="tacit-"))
+        settings: dict[str, Any] = {"memory_limit": "1GB", "temp_directory": folder}
+        connection = stack.enter_context(duckdb.connect(config=settings))
+        table = stack.enter_context(_opened(connection, data, wanted, sheet, separator))
+        keys = [f"{_text(column, column in table.floats)} AS k{k}" for k, column in enumerate(columns)]
+        number = "1.0" if weight is None else f"TRY_CAST({quoted(weight)} AS DOUBLE)"
+        query = f"""WITH rows AS (SELECT {", ".join(keys)}, {number} AS w FROM {table.sql}),
+            usable AS (SELECT *, isfinite(w) AND w >= 0 AS good FROM rows)
+            SELECT {", ".join(f"k{k}" for k in range(len(columns)))}, count(*), count(*) FILTER (good IS NOT TRUE),
+            coalesce(fsum(w) FILTER (good), 0), coalesce(fsum(w * w) FILTER (good), 0)
+            FROM usable GROUP BY ALL ORDER BY ALL LIMIT {MOST_ROWS + 1}"""
+        with no_raw_values(name, "csv" if table.parameters else "arrow", (duckdb.Error,)):
+            rows = connection.execute(query, list(table.parameters)).fetchall()
     if len(rows) > MOST_ROWS:
         raise InputError(f"{name} has more than {MOST_ROWS:,} different rows of answers and groups.")
-    return [Cell(row[0], tuple(row[1 : len(columns)]), *row[len(columns) :]) for row in rows]
+    return [Cell(row[0], tuple(row[1 : len(columns)]), *row[len(columns) :]) for row in rows], table.notes
 
 
-def _text(column: str, kind: str) -> str:
+def _text(column: str, is_float: bool) -> str:
     """SQL for a cell as people write it: 3 and not 3.0, and nothing for NaN."""
     name = quoted(column)
-    if kind in ("DOUBLE", "FLOAT"):
-        whole = f"{name} = trunc({name}) AND abs({name}) < 9e15"
-        return (
-            f"CASE WHEN isnan({name}) THEN NULL WHEN {whole} THEN CAST(CAST({name} AS BIGINT) AS VARCHAR) "
-            f"ELSE CAST({name} AS VARCHAR) END"
-        )
-    if kind.startswith(("STRUCT", "MAP", "UNION", "BLOB")) or kind.endswith("]"):
-        raise InputError(f"The column '{column}' must hold texts or numbers. Got {kind.lower()[:40]} instead.")
-    return f"CAST({name} AS VARCHAR)"
+    if not is_float:
+        return f"CAST({name} AS VARCHAR)"
+    whole = f"{name} = trunc({name}) AND abs({name}) < 9e15"
+    return (
+        f"CASE WHEN isnan({name}) THEN NULL WHEN {whole} THEN CAST(CAST({name} AS BIGINT) AS VARCHAR) "
+        f"ELSE CAST({name} AS VARCHAR) END"
+    )
 
 
 @contextmanager
 def _opened(
-    data: Any, wanted: dict[str, str], sheet: str | None, separator: str | None
-) -> Iterator[tuple[Any, str, list[Any]]]:
-    """A connection, a table in SQL and its parameters, with the wanted columns in it."""
-    import duckdb
-
-    suffixes = [each.lower() for each in Path(data).suffixes] if isinstance(data, str | Path) else []
+    connection: Any, data: Any, wanted: dict[str, str], sheet: str | None, separator: str | None
+) -> Iterator[_Table]:
+    """The data as a table with the wanted columns in it."""
+    is_path = isinstance(data, str | Path)
+    suffixes = [each.lower() for each in Path(data).suffixes] if is_path else []
     kind = next((each for each in reversed(suffixes) if each not in _COMPRESSED), "")
-    if isinstance(data, str | Path) and not Path(data).is_file():
+    if is_path and not Path(data).is_file():
         raise InputError(f"There is no file {data}." if not Path(data).exists() else f"{data} is not a file.")
-    if sheet is not None and kind not in (".xlsx", ".xlsm"):
+    if sheet is not None and kind not in _WORKBOOKS:
         raise InputError("A sheet is for xlsx files. Leave it out.")
-    with duckdb.connect(config={"memory_limit": "1GB"}) as connection:
-        if kind in _TEXT:
-            yield connection, *_text_file(connection, str(data), wanted, separator)
-        elif kind in (".xlsx", ".xlsm"):
-            connection.register("records", _sheet(data, sheet, wanted))
-            yield connection, "records", []
-        else:
-            with reading(data, wanted) as source:
-                connection.register("records", pa.RecordBatchReader.from_batches(source.schema, source.batches))
-                # A stream is read once, and looked at twice.
-                connection.execute("CREATE TEMP TABLE kept AS SELECT * FROM records")
-            yield connection, "kept", []
+    if separator is not None and kind not in _TEXT:
+        raise InputError("A separator is for csv files. Leave it out.")
+    if kind in _TEXT:
+        yield _text_file(connection, str(data), wanted, separator)
+    elif kind in _WORKBOOKS:
+        connection.register("records", _sheet(data, sheet, wanted))
+        yield _Table("records")
+    else:
+        if is_path and kind not in _OTHERS:
+            raise InputError(f"{data} is no microdata: expected csv, tsv, txt, parquet, xlsx, jsonl or arrow.")
+        with reading(data, wanted) as source:
+            nested = next((each.name for each in source.schema if pa.types.is_nested(each.type)), None)
+            if nested is not None:
+                raise InputError(f"The column '{nested}' must hold texts or numbers. Got lists or structs.")
+            connection.register("records", pa.RecordBatchReader.from_batches(source.schema, source.batches))
+            floats = frozenset(each.name for each in source.schema if pa.types.is_floating(each.type))
+            yield _Table("records", floats=floats)
 
 
-def _text_file(connection: Any, path: str, wanted: dict[str, str], separator: str | None) -> tuple[str, list[Any]]:
+def _text_file(connection: Any, path: str, wanted: dict[str, str], separator: str | None) -> _Table:
+    """A CSV file in UTF-8, or, as older programs write it, Latin-1; DuckDB finds the separator."""
     import duckdb
 
     chosen = "" if separator is None else f", delim = {quoted(separator, single=True)}"
-    place = [literal_path(path)]
+    place = (literal_path(path),)
     for encoding in ("utf-8", "latin-1"):
         table = f"read_csv(?, header = true, all_varchar = true, encoding = '{encoding}'{chosen})"
         try:
-            names = [
-                row[0] for row in connection.execute(f"DESCRIBE SELECT * FROM {table}", [literal_path(path)]).fetchall()
-            ]
-            connection.execute(f"SELECT count(*) FROM {table}", [literal_path(path)])
-            break
+            names = [row[0] for row in connection.execute(f"DESCRIBE SELECT * FROM {table}", list(place)).fetchall()]
+            connection.execute(f"SELECT count(*) FROM {table}", list(place))
         except duckdb.Error:
             continue
-    else:
-        with no_raw_values(path, "csv"):
-            raise OSError
-    check_columns(wanted, names, path, _shows(connection, path, names, wanted))
-    return table, place
+        if any(names.count(column) != 1 for column in wanted):
+            check_columns(wanted, names, path, not path.lower().endswith(_COMPRESSED) and _shows(path, names, wanted))
+        notes = () if encoding == "utf-8" else (f"{path} is not UTF-8 and is read as Latin-1",)
+        return _Table(table, place, notes=notes)
+    with no_raw_values(path, "csv"):
+        raise OSError
 
 
-def _shows(connection: Any, path: str, names: list[str], wanted: dict[str, str]) -> bool:
+def _shows(path: str, names: list[str], wanted: dict[str, str]) -> bool:
     """Whether the first line is no row of data, so that it may be quoted."""
-    if path.lower().endswith(_COMPRESSED):
-        return False
-    found = connection.execute("SELECT Delimiter FROM sniff_csv(?)", [literal_path(path)]).fetchone()
     with open(path, "rb") as file:
-        lines = file.read(_FIRST_BYTES).decode("utf-8-sig", errors="replace").splitlines()[1:]
-    rows = csv.reader(lines, delimiter=found[0] if found and len(found[0]) == 1 else ",")
-    plain = "\n".join(",".join(cell.replace(",", ".") for cell in row) for row in rows)
-    return is_header(names, wanted, plain.encode() + b"\n")
+        first, *lines = file.read(_FIRST_BYTES).decode("utf-8-sig", errors="replace").splitlines() or [""]
+    separator = max(",;\t|", key=first.count)
+    rows = [row for row in csv.reader(lines[:-1], delimiter=separator) if len(row) == len(names)]
+    return is_header(names, wanted, rows)
 
 
 def _sheet(path: Any, sheet: str | None, wanted: dict[str, str]) -> pa.Table:
