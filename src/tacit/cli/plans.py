@@ -41,6 +41,9 @@ _IMPOSSIBLE = "An answer that nobody can give; repeatable."
 _BELIEF = "CSV like the priors: what somebody who believes that can learn."
 _NO_PRIOR = "Nothing is known beforehand: PRIORS lists the values, the promise is LDP."
 _SMOOTH = "Draw small groups towards all groups together, as far as they are alike."
+_GUIDE = "Instead of a plan: what several ε promise and cost; --epsilon may name them, as in 0.5,1,2."
+_DETECT = "Say how many respondents show this difference, such as 2pp, between two waves or groups."
+_POWER = "The probability of seeing it; else 0.8."
 _TARGET = "Instead of --epsilon: find the smallest ε with at most this error of the total."
 
 
@@ -69,12 +72,16 @@ def plan_command(
     impossible: Annotated[list[str] | None, option(metavar="VALUE", help=_IMPOSSIBLE)] = None,
     smooth: Annotated[bool, option("--smooth", help=_SMOOTH)] = False,
     no_prior: Annotated[bool, option("--no-prior", help=_NO_PRIOR)] = False,
+    guide: Annotated[bool, option("--guide", help=_GUIDE)] = False,
+    detect: Annotated[str | None, option(metavar="D", help=_DETECT)] = None,
+    power: Annotated[float | None, option(metavar="P", help=_POWER)] = None,
     overwrite: Overwrite = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Design a mechanism for each group, check its promise exactly, and write the plan."""
-    from tacit.designs import planning, read_priors, read_values
+    from tacit.designs import guidance, planning, read_priors, read_values
     from tacit.show import terminal
+    from tacit.show.guidance import print_advice, print_guide
 
     check_target(output, priors)
     if no_prior:
@@ -85,12 +92,30 @@ def plan_command(
         groups = read_priors(priors, floor=floor, impossible=impossible or (), smooth=smooth, candidates=candidates)
     for note in dict.fromkeys(note for each in groups for note in each.notes):
         err.print(f"[yellow]note:[/yellow] {escape(note)}.", soft_wrap=True)
-    _check_budget(epsilon, target_rmse, respondents, all(each.epsilon is not None for each in groups))
+    _check_budget(epsilon, target_rmse, respondents, guide or all(each.epsilon is not None for each in groups))
     wanted, people = planning.make_task(task, value or [], groups), 1000 if respondents is None else respondents
+    if power is not None and detect is None:
+        raise ValueError("--power is that of seeing a difference: give --detect, too.")
+    difference = None if detect is None else guidance.read_difference(detect, wanted)
+    shares, chance = [each.share for each in groups], 0.8 if power is None else power
     worth = _worth(prior_error, prior_records, confidence, candidates)
     options: dict[str, Any] = {"notion": notion, "method": method, "aim": aim}
     options |= {"invertible": invertible, "ldp_cap": ldp_cap, "max_reports": max_reports, "question": question}
     options |= {"worth": worth, "between": None if between is None else _ends(between)}
+    if guide:
+        if target_rmse is not None:
+            raise ValueError("Give --guide or --target-rmse, not both.")
+        budgets = guidance.BUDGETS if epsilon is None else [part.strip() for part in epsilon.split(",")]
+        with progress_bar("designing") as watch:
+            choices = guidance.guide(
+                groups, wanted, people, budgets, detect=difference, power=chance, progress=watch, **options
+            )
+        rows = [choice.to_dict() for choice in choices]
+        if as_json:
+            print_json({"plan": None, "respondents": people, "guide": rows})
+        else:
+            print_guide(out, wanted, rows, people)
+        return
     with progress_bar("designing") as watch:
         if target_rmse is not None:
             made = planning.smallest_budget(groups, wanted, target_rmse, people, watch, **options)
@@ -100,7 +125,10 @@ def plan_command(
         exact = None
         if worth is not None:
             exact = planning.make_plan(groups, wanted, made.groups[0].epsilon, **options | {"worth": None})
-        summary = terminal.plan_summary(made, [each.share for each in groups], people, exact)
+        summary = terminal.plan_summary(made, shares, people, exact)
+        found = None if difference is None else guidance.respondents_to_detect(made, shares, difference, chance)
+        sure = guidance.nearly_sure(made)
+        summary |= {"detect": None if found is None else found.to_dict(), "reaches_90": sure is not None}
     if output == "-":
         print_json(made.to_dict())
     else:
@@ -111,6 +139,7 @@ def plan_command(
         print_json({"plan": made.hash, "file": output, **summary}, told)
     else:
         terminal.print_plan(told, made, summary, output)
+        print_advice(told, made, summary, sure)
 
 
 def _worth(error: str | None, records: int | None, confidence: str | None, candidates: Path | None) -> Any:

@@ -213,22 +213,23 @@ class People:
         taken: dict[tuple[str, ...], list[str]] = {}
         for key in full:
             source = _source(key, records, least)
+            shares = _shares(piles[source], domain)
             if source != key:
+                # One record of everybody, so that nothing which others said is impossible here.
+                n, everybody = records[source].records, _shares(piles[()], domain)
+                shares = [(n * mine + all_) / (n + 1) for mine, all_ in zip(shares, everybody, strict=True)]
                 taken.setdefault(source, []).append(CROSSED.join(key))
-            weights = [piles[source].get(value, Weights()).weight for value in domain]
-            made[CROSSED.join(key) or None] = tuple(
-                records[key].records * weight / records[source].weight for weight in weights
-            )
+            made[CROSSED.join(key) or None] = tuple(records[key].records * share for share in shares)
         self._note_borrowed(taken, records, least)
         if len(made) < len(full):
             raise InputError(f"Two crossed groups have the same name; a name must not hold '{CROSSED}'.")
         if not self.weighted:
             return made, None
-        everybody = records[()]
+        all_people = records[()]
         self.notes.append(
-            f"with their weights, {everybody.n:,} people count as {sum(map(sum, made.values())):,.0f} records (Kish)"
+            f"with their weights, {all_people.n:,} people count as {sum(map(sum, made.values())):,.0f} records (Kish)"
         )
-        return made, {CROSSED.join(key) or None: records[key].weight / everybody.weight for key in full}
+        return made, {CROSSED.join(key) or None: records[key].weight / all_people.weight for key in full}
 
     def _note_borrowed(
         self, taken: Mapping[tuple[str, ...], Sequence[str]], records: Mapping[tuple[str, ...], Weights], least: int
@@ -261,6 +262,11 @@ def _source(key: tuple[str, ...], records: Mapping[tuple[str, ...], Weights], le
     """Whose shares a group takes: its own, or, of few records, those of the smallest group around it with enough."""
     depths = range(len(key), 0, -1)
     return next((key[:depth] for depth in depths if records[key[:depth]].records >= least), ())
+
+
+def _shares(pile: Mapping[str, Weights], domain: Sequence[str]) -> list[float]:
+    total = _together(pile).weight
+    return [pile[value].weight / total if value in pile else 0.0 for value in domain]
 
 
 def _together(pile: Mapping[str, Weights]) -> Weights:

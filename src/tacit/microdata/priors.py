@@ -25,6 +25,8 @@ from tacit.prior import clean_name
 
 #: A group of fewer records takes the shares of a larger one.
 LEAST = 30
+#: Counts are written to one part of so many of a record.
+UNITS = 10_000
 
 
 @dataclass(frozen=True)
@@ -51,8 +53,8 @@ class PriorTable:
         writer.writerow([*(["group"] if named else []), "value", "count", *(["share"] if weighted else [])])
         for name, counts in self.groups.items():
             share = [] if self.shares is None else [f"{self.shares[name]:.9f}"]
-            for value, count in zip(self.values, _thousandths(counts), strict=True):
-                written = f"{count // 1000}.{count % 1000:03d}".rstrip("0").rstrip(".")
+            for value, count in zip(self.values, _in_units(counts), strict=True):
+                written = f"{count // UNITS}.{count % UNITS:04d}".rstrip("0").rstrip(".")
                 writer.writerow([*([name] if named else []), value, written, *share])
         return text.getvalue()
 
@@ -136,17 +138,19 @@ def priors_from(
     return table
 
 
-def _thousandths(counts: Sequence[float]) -> list[int]:
-    """Counts in thousandths that sum to no more than the records, and to all of them where these are whole.
+def _in_units(counts: Sequence[float]) -> list[int]:
+    """Counts in units of 1/10000 record that sum to no more than the records (to all of them where these are whole);
+    what is positive stays so.
 
-    >>> _thousandths([2 / 3, 1 / 3])
-    [667, 333]
+    >>> _in_units([2 / 3, 1 / 3, 0])
+    [6667, 3333, 0]
     """
-    total, fine = math.floor(sum(counts) * 1000 + 1e-6), [count * 1000 for count in counts]
-    floors = [math.floor(each + 1e-6) for each in fine]
+    total, fine = math.floor(sum(counts) * UNITS + 1e-6), [count * UNITS for count in counts]
+    floors = [max(math.floor(each + 1e-6), int(each > 0)) for each in fine]
     by_remainder = sorted(range(len(fine)), key=lambda place: floors[place] - fine[place])
     for place in by_remainder[: max(0, total - sum(floors))]:
         floors[place] += 1
+    floors[max(range(len(fine)), key=fine.__getitem__)] -= max(0, sum(floors) - total)
     return floors
 
 
