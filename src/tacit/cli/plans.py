@@ -177,7 +177,9 @@ def _check_budget(epsilon: str | None, target_rmse: float | None, respondents: i
     if target_rmse is not None and respondents is None:
         raise ValueError("--target-rmse is the error of the total, so it needs --respondents.")
     if epsilon is None and target_rmse is None and not stated:
-        raise ValueError("Give --epsilon, or --target-rmse with --respondents, or a column 'epsilon'.")
+        raise ValueError(
+            "Give --epsilon, or --target-rmse with --respondents, or a column 'epsilon'; --guide helps to choose."
+        )
 
 
 @app.command("audit", epilog="Example: tacit audit plan.json")
@@ -219,13 +221,15 @@ def _beliefs(plan: Any, path: Path) -> dict[str | None, Any]:
     """Somebody's own priors for the groups of a plan, over its values."""
     from tacit.designs import read_priors
     from tacit.prior import Prior
+    from tacit.prior.names import nearest
 
     found = {}
     for each in read_priors(path, floor=0, domain=plan.values):
         weights = dict(zip(each.prior.values, each.prior.weights, strict=True))
         if each.name not in {group.name for group in plan.groups}:
             known = ", ".join(repr(group.name) for group in plan.groups if group.name is not None) or "none"
-            raise ValueError(f"{path} has the group {each.name!r}; the plan's groups are: {known}.")
+            meant = nearest(each.name or "", [group.name for group in plan.groups if group.name is not None])
+            raise ValueError(f"{path} has the group {each.name!r}; the plan's groups are: {known}.{meant}")
         found[each.name] = Prior(plan.values, [weights.get(value, 0) for value in plan.values])
     return found
 

@@ -12,6 +12,7 @@ from typing import Any, TextIO
 
 from tacit.exact import Number, rational
 from tacit.prior import Prior, Value, clean_name, has_unseen, numbers_if_all
+from tacit.prior.names import nearest
 
 #: A value that was never seen counts as so much of a record, or, where there are no counts, has this probability.
 UNSEEN_RECORDS, UNSEEN_SHARE = Fraction(1, 2), Fraction(1, 1000)
@@ -337,7 +338,8 @@ def _candidates(path: str | Path, groups: Sequence[_Group]) -> dict[str | None, 
     found: dict[str | None, list[Mapping[Value, Fraction]]] = {}
     for name, rows in table.by_group().items():
         if name not in names:
-            raise ValueError(f"{path} has candidates for {_of(name)}, which is not in the file of priors.")
+            meant = nearest(name or "", [each for each in names if each is not None])
+            raise ValueError(f"{path} has candidates for {_of(name)}, which is not in the file of priors.{meant}")
         by_candidate: dict[str, list[dict[str, Any]]] = {}
         for row in rows:
             by_candidate.setdefault(row["candidate"], []).append(row)

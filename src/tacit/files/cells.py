@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from tacit.files.columns import near_names
 from tacit.files.reading import InputError, is_text
 from tacit.prior import Value, clean_name
+from tacit.prior.names import near_names
 
 Positions = NDArray[np.int32]
 

@@ -8,12 +8,11 @@ the plan's hash. It costs 15 bytes a row before compression, and survives sortin
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from difflib import get_close_matches
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tacit.prior import clean_name
+from tacit.prior.names import clean_name, nearest
 
 #: The name of a report file's plan in metadata, and of the column that has its first digits.
 STAMP, _DIGITS = "tacit_plan", 12
@@ -77,22 +76,6 @@ def check_columns(wanted: Mapping[str, str], got: Sequence[str], name: str, show
         raise InputError(
             f"{name} must have one column '{column}'. Got {names or 'no column'}.{nearest(column, got)}{choose}"
         )
-
-
-def nearest(name: str, known: Iterable[str]) -> str:
-    """A question after the known name that is nearly this one; nothing where none is.
-
-    >>> nearest("regoin", ["age", "Region"]), nearest("value", ["age"])
-    (" Did you mean 'Region'?", '')
-    """
-    found = near_names(name, known)
-    return f" Did you mean '{found[0]}'?" if found else ""
-
-
-def near_names(name: str, known: Iterable[str]) -> list[str]:
-    """The known name, if any, that differs from this one in case, blanks or a typing error."""
-    folded = {clean_name(each).casefold(): each for each in known}
-    return [folded[each] for each in get_close_matches(clean_name(name).casefold(), folded, 1, 0.75)]
 
 
 def is_header(names: Sequence[str], wanted: Iterable[str], following: Sequence[Sequence[str]]) -> bool:

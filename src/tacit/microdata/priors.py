@@ -15,13 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from tacit.designs.prior_file import GroupPrior, read_priors
-from tacit.files.columns import nearest
 from tacit.files.reading import InputError
 from tacit.microdata.people import People
 from tacit.microdata.recoding import Recoding
 from tacit.microdata.records import read_cells
 from tacit.plan.saving import write_text
-from tacit.prior import clean_name
+from tacit.prior.names import clean_name, nearest
 
 #: A group of fewer records takes the shares of a larger one.
 LEAST = 30
