@@ -261,7 +261,8 @@ def test_unseen_values_are_said_and_answers_may_be_numbers():
 
 
 def test_answers_and_reports_can_be_piped(plan):
-    assert re.fullmatch(r'report,tacit_plan\n([01],"[0-9a-f]{12}"\n){3}', tacit("perturb", plan, "-", stdin="value\nyes\nno\nno\n"))
+    piped = tacit("perturb", plan, "-", stdin="value\nyes\nno\nno\n")
+    assert re.fullmatch(r'report,tacit_plan\n([01],"p[0-9a-f]{8}"\n){3}', piped)
     lines = '{"value": "yes"}\n{"value": "no"}\n'
     formats = ["--input-format", "jsonl", "--output-format", "jsonl"]
     piped = tacit("perturb", plan, "-", *formats, stdin=lines)

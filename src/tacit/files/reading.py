@@ -183,7 +183,9 @@ def _csv_source(file: BinaryIO, name: str, wanted: Wanted) -> Source:
     names = next(csv.reader([header]))
     following = file.peek().decode("utf-8", errors="replace").splitlines()[:-1]  # type: ignore[attr-defined]
     columns = wanted.found(names, name, is_header(names, wanted.needed, list(csv.reader(following))))
-    schema = pa.schema([(column, pa.string()) for column in columns])
+    # What is optional is the same in all rows.
+    repeated = pa.dictionary(pa.int32(), pa.string())
+    schema = pa.schema([(column, pa.string() if column in wanted.needed else repeated) for column in columns])
     source = Source(name, schema, iter(()))
 
     def note(row: Any) -> str:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from tacit.files.columns import NO_ANSWER
 from tacit.files.reading import InputError
-from tacit.microdata.recoding import SUSPECTS, Bins, Recoding, numbers_of
+from tacit.microdata.recoding import Bins, Recoding, numbers_of
 from tacit.microdata.records import Cell
 from tacit.prior import clean_name, numbers_if_all
 
@@ -153,7 +154,7 @@ class People:
                 f"{_names(alone)} is an answer of fewer than {_FEW} people, and a plan is public; --rare puts such "
                 "answers together"
             )
-        suspects = sorted(answer for answer in often if answer.casefold() in SUSPECTS)
+        suspects = sorted(answer for answer in often if answer.casefold() in NO_ANSWER)
         if suspects:
             self.notes.append(f"{_names(suspects)} counts as an answer; --missing says that it is none")
 

@@ -11,11 +11,6 @@ from tacit.files.cells import number_of
 from tacit.files.reading import InputError
 from tacit.prior import clean_name
 
-#: Texts that mean "no answer" in many files, said where they are counted as one.
-SUSPECTS = frozenset(
-    ["na", "n/a", "nan", "null", "none", "nil", ".", "-", "?", "#n/a", "missing", "-1", "-9", "-99", "999"]
-)
-
 
 @dataclass(frozen=True)
 class Bins:
