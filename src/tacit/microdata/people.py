@@ -207,6 +207,9 @@ class People:
                 f"There are {len(full):,} groups, more than {MOST_VALUES:,}. Use fewer columns, or --bins."
             )
         records = {key: _together(pile) for key, pile in piles.items()}
+        weightless = [CROSSED.join(key) for key in full if not records[key].weight > 0]
+        if weightless and len(weightless) < len(full):
+            self.notes.append(f"{_names(weightless)} has no weight and is left out")
         full = [key for key in full if records[key].weight > 0]
         if not full:
             raise InputError("All weights are zero, so there is nothing to count.")

@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ _TEXT = (".csv", ".tsv", ".txt", ".tab", ".dat")
 _WORKBOOKS = (".xlsx", ".xlsm")
 _OTHERS = (".parquet", ".jsonl", ".ndjson", ".arrow", ".feather", ".ipc")
 _COMPRESSED = (".gz", ".zst")
-_FIRST_BYTES = 2**16
+_FIRST_BYTES, _FIRST_ROWS = 2**16, 200
 #: More different rows than this are no answers and groups.
 MOST_ROWS = 2_000_000
 
@@ -170,9 +171,11 @@ def _sheet(path: Any, sheet: str | None, wanted: dict[str, str]) -> pa.Table:
         page = book[book.sheetnames[0]] if sheet is None else book[sheet]
         rows = (row for row in page.iter_rows(values_only=True) if any(cell is not None for cell in row))
         header = ["" if cell is None else str(cell).strip() for cell in next(rows, ())]
-        check_columns(wanted, header, f"{path}, sheet '{page.title}',")
+        first = [[_written(cell) or "" for cell in row] for row in islice(rows, _FIRST_ROWS)]
+        check_columns(wanted, header, f"{path}, sheet '{page.title}',", is_header(header, wanted, first))
         places = {name: header.index(name) for name in wanted}
-        kept = [[_written(row[place]) if place < len(row) else None for place in places.values()] for row in rows]
+        texts = chain(first, ([_written(cell) for cell in row] for row in rows))
+        kept = [[row[place] if place < len(row) else None for place in places.values()] for row in texts]
     finally:
         book.close()
     columns = zip(*kept, strict=True) if kept else ([] for _ in places)
