@@ -58,6 +58,12 @@ class Counts:
         return int(self.counts.sum()) if small else sum(self.counts.tolist())
 
     @property
+    def collision_bits(self) -> float:
+        """−log₂ of the probability (Σ_y f_y²)^n that n reports of frequencies f come again in the same order."""
+        shares = self.counts / max(1, self.total)
+        return -self.total * math.log2(float((shares**2).sum())) if self.total else 0.0
+
+    @property
     def weight_sums(self) -> tuple[float, float]:
         """Σ weight and Σ offset; where nobody has a weight, everybody's is 1 and the offset 0."""
         if self.sums is None:
@@ -165,6 +171,11 @@ class Coverage:
     total: int
 
     @property
+    def collision_bits(self) -> float:
+        """At least 8 for each report: they are kept so because nearly every one is different."""
+        return 8.0 * self.total
+
+    @property
     def weight_sums(self) -> tuple[float, float]:
         """Σ weight and Σ offset: nobody has another than 1 and 0."""
         return float(self.total), 0.0
@@ -251,17 +262,8 @@ class Tally:
 
     @property
     def collision_bits(self) -> float:
-        """How many bits it would take chance to send these reports again: −log₂ of the collision probability
-        Π (Σ_y f_y²)^n over the groups, f being the frequencies; 8 for each report that is kept as a sum.
-        """
-        found = 0.0
-        for counts in self.groups.values():
-            if isinstance(counts, Coverage):
-                found += 8.0 * counts.total
-            elif counts.total:
-                frequencies = counts.counts / counts.total
-                found -= counts.total * math.log2(float((frequencies**2).sum()))
-        return found
+        """How many bits it would take chance to send these reports again: −log₂ of the probability that it does."""
+        return sum(counts.collision_bits for counts in self.groups.values())
 
     def merge(self, other: Tally) -> Tally:
         """Both together. Refuses the tally of another plan, and one that has counted the same.

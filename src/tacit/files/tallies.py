@@ -133,17 +133,17 @@ def tally_file(
             piles.refused[("",) * len(columns.by)] += len(rows.malformed)
     if by is None:
         tally = piles.tally(())
-        return replace(tally, sources=_sources(source, tally))
+        return replace(tally, sources=sources_of(source, tally.collision_bits))
     if isinstance(by, str):
         return {key: piles.tally((key,)) for (key,) in piles.keys}
     return {key: piles.tally(key) for key in piles.keys}
 
 
-def _sources(source: Any, tally: Tally) -> Sources:
+def sources_of(source: Any, collision_bits: float) -> Sources:
     """What was counted: a file by its content, unless it is so small that another may be equal by chance."""
     if not isinstance(source, str | Path):
         return Sources()
-    if str(source) == STANDARD or tally.collision_bits < _SAME_BITS:
+    if str(source) == STANDARD or collision_bits < _SAME_BITS:
         return Sources.drawn()
     return Sources.of_file(source)
 
@@ -166,7 +166,7 @@ def read_tallies(plan: Plan, source: Any, *, by: str | None = None, **options: A
         return tally_file(plan, source, **options), {}
     parts = tally_file(plan, source, by=by, **options)
     whole = merge_all([Tally(plan.hash, {}), *parts.values()])
-    return replace(whole, sources=_sources(source, whole)), parts
+    return replace(whole, sources=sources_of(source, whole.collision_bits)), parts
 
 
 def is_tally(source: Any) -> bool:

@@ -171,10 +171,12 @@ def _sheet(path: Any, sheet: str | None, wanted: dict[str, str]) -> pa.Table:
         page = book[book.sheetnames[0]] if sheet is None else book[sheet]
         rows = (row for row in page.iter_rows(values_only=True) if any(cell is not None for cell in row))
         header = ["" if cell is None else str(cell).strip() for cell in next(rows, ())]
-        first = [[_written(cell) or "" for cell in row] for row in islice(rows, _FIRST_ROWS)]
-        check_columns(wanted, header, f"{path}, sheet '{page.title}',", is_header(header, wanted, first))
+        first = [[_written(cell) for cell in row] for row in islice(rows, _FIRST_ROWS)]
+        is_named = is_header(header, wanted, [[cell or "" for cell in row] for row in first])
+        check_columns(wanted, header, f"{path}, sheet '{page.title}',", is_named)
         places = {name: header.index(name) for name in wanted}
-        texts = chain(first, ([_written(cell) for cell in row] for row in rows))
+        later: Iterator[list[str | None]] = ([_written(cell) for cell in row] for row in rows)
+        texts = chain[list[str | None]](first, later)
         kept = [[row[place] if place < len(row) else None for place in places.values()] for row in texts]
     finally:
         book.close()

@@ -21,6 +21,7 @@ from tacit.files.answers import BadRows, OnUnknown, PerturbSummary, Write, check
 from tacit.files.cells import MISSING, UNKNOWN, Matcher, numbers_of, reports_of
 from tacit.files.columns import STAMP, check_stamp, stamped
 from tacit.files.reading import REPORT, InputError, Progress, Source, format_of, reading
+from tacit.files.tallies import sources_of
 from tacit.mechanism.protocol import RandomWords
 from tacit.personal.contract import PersonalPlan, perturb
 from tacit.personal.estimates import PersonalTally
@@ -199,7 +200,8 @@ def tally_file(
             if progress is not None:
                 progress(done, opened.total)
         refused = len(opened.malformed)
-    return PersonalTally(tally.plan, tally.priors, tally.counts, tally.refused + refused)
+    sources = sources_of(source, tally.counts.collision_bits)
+    return PersonalTally(tally.plan, tally.priors, tally.counts, tally.refused + refused, sources)
 
 
 def save_tally(tally: PersonalTally, path: str | Path) -> None:
