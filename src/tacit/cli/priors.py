@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.markup import escape
 
-from tacit.cli.app import JsonFlag, Output, Overwrite, app, check_target, err, option, out, print_json
+from tacit.cli.app import JsonFlag, Output, Overwrite, app, check_target, err, escape, option, out, print_json
 
 _DATA = "Microdata: csv with any separator, parquet, xlsx, jsonl or arrow."
 _GROUP = "Column with groups; several are crossed."

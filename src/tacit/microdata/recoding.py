@@ -58,7 +58,7 @@ class Bins:
             return f"under {high:.12g}"
         if math.isinf(high):
             return f"{low:.12g} and more"
-        if self.whole and low.is_integer() and high.is_integer():
+        if self.whole and float(low).is_integer() and float(high).is_integer():
             upper = high if is_last else high - 1
             return f"{low:.12g}" if upper <= low else f"{low:.12g}–{upper:.12g}"
         return f"{low:.12g} to {'' if is_last else 'under '}{high:.12g}"
