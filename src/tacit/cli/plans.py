@@ -81,7 +81,7 @@ def plan_command(
     """Design a mechanism for each group, check its promise exactly, and write the plan."""
     from tacit.designs import guidance, planning, read_priors, read_values
     from tacit.show import terminal
-    from tacit.show.guidance import print_advice, print_guide
+    from tacit.show.guidance import print_advice
 
     check_target(output, priors)
     if no_prior:
@@ -92,6 +92,8 @@ def plan_command(
         groups = read_priors(priors, floor=floor, impossible=impossible or (), smooth=smooth, candidates=candidates)
     for note in dict.fromkeys(note for each in groups for note in each.notes):
         err.print(f"[yellow]note:[/yellow] {escape(note)}.", soft_wrap=True)
+    if guide and target_rmse is not None:
+        raise ValueError("Give --guide or --target-rmse, not both.")
     _check_budget(epsilon, target_rmse, respondents, guide or all(each.epsilon is not None for each in groups))
     wanted, people = planning.make_task(task, value or [], groups), 1000 if respondents is None else respondents
     if power is not None and detect is None:
@@ -103,18 +105,8 @@ def plan_command(
     options |= {"invertible": invertible, "ldp_cap": ldp_cap, "max_reports": max_reports, "question": question}
     options |= {"worth": worth, "between": None if between is None else _ends(between)}
     if guide:
-        if target_rmse is not None:
-            raise ValueError("Give --guide or --target-rmse, not both.")
-        budgets = guidance.BUDGETS if epsilon is None else [part.strip() for part in epsilon.split(",")]
-        with progress_bar("designing") as watch:
-            choices = guidance.guide(
-                groups, wanted, people, budgets, detect=difference, power=chance, progress=watch, **options
-            )
-        rows = [choice.to_dict() for choice in choices]
-        if as_json:
-            print_json({"plan": None, "respondents": people, "guide": rows})
-        else:
-            print_guide(out, wanted, rows, people)
+        asked = {"detect": difference, "power": chance, **options}
+        _show_guide(groups, wanted, people, epsilon, as_json, asked)
         return
     with progress_bar("designing") as watch:
         if target_rmse is not None:
@@ -140,6 +132,23 @@ def plan_command(
     else:
         terminal.print_plan(told, made, summary, output)
         print_advice(told, made, summary, sure)
+
+
+def _show_guide(
+    groups: Any, task: Any, respondents: int, epsilon: str | None, as_json: bool, options: dict[str, Any]
+) -> None:
+    """Print what several budgets promise and cost."""
+    from tacit.designs.guidance import BUDGETS, guide
+    from tacit.show.guidance import print_guide
+
+    budgets = BUDGETS if epsilon is None else [part.strip() for part in epsilon.split(",")]
+    with progress_bar("designing") as watch:
+        choices = guide(groups, task, respondents, budgets, progress=watch, **options)
+    rows = [choice.to_dict() for choice in choices]
+    if as_json:
+        print_json({"plan": None, "respondents": respondents, "guide": rows})
+    else:
+        print_guide(out, task, rows, respondents)
 
 
 def _worth(error: str | None, records: int | None, confidence: str | None, candidates: Path | None) -> Any:

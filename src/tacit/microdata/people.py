@@ -192,20 +192,7 @@ class People:
         self, domain: Sequence[str], least: int
     ) -> tuple[dict[str | None, tuple[float, ...]], dict[str | None, float] | None]:
         """Records by value for each group, and with weights the groups' shares."""
-        piles: dict[tuple[str, ...], dict[str, Weights]] = {}
-        for (answer, *groups), each in self.kept.items():
-            # What all groups that begin alike have together is looked up under the beginning.
-            for depth in range(len(groups) + 1):
-                pile = piles.setdefault(tuple(groups[:depth]), {})
-                pile.setdefault(answer, Weights()).add(each.n, each.weight, each.squares)
-        places = range(len(self.columns) - 1)
-        orders = [self._ordered(place + 1, {key[place] for key in piles if len(key) > place}) for place in places]
-        full = [key for key in piles if len(key) == len(orders)]
-        full.sort(key=lambda key: [order.index(name) for order, name in zip(orders, key, strict=True)])
-        if len(full) > MOST_VALUES:
-            raise InputError(
-                f"There are {len(full):,} groups, more than {MOST_VALUES:,}. Use fewer columns, or --bins."
-            )
+        piles, full = self._piles()
         records = {key: _together(pile) for key, pile in piles.items()}
         weightless = [CROSSED.join(key) for key in full if not records[key].weight > 0]
         if weightless and len(weightless) < len(full):
@@ -234,6 +221,23 @@ class People:
             f"with their weights, {all_people.n:,} people count as {sum(map(sum, made.values())):,.0f} records (Kish)"
         )
         return made, {CROSSED.join(key) or None: records[key].weight / all_people.weight for key in full}
+
+    def _piles(self) -> tuple[dict[tuple[str, ...], dict[str, Weights]], list[tuple[str, ...]]]:
+        """Who gave each answer in each group, and in all groups that begin alike, under the beginning; the groups."""
+        piles: dict[tuple[str, ...], dict[str, Weights]] = {}
+        for (answer, *groups), each in self.kept.items():
+            for depth in range(len(groups) + 1):
+                pile = piles.setdefault(tuple(groups[:depth]), {})
+                pile.setdefault(answer, Weights()).add(each.n, each.weight, each.squares)
+        places = range(len(self.columns) - 1)
+        orders = [self._ordered(place + 1, {key[place] for key in piles if len(key) > place}) for place in places]
+        full = [key for key in piles if len(key) == len(orders)]
+        full.sort(key=lambda key: [order.index(name) for order, name in zip(orders, key, strict=True)])
+        if len(full) > MOST_VALUES:
+            raise InputError(
+                f"There are {len(full):,} groups, more than {MOST_VALUES:,}. Use fewer columns, or --bins."
+            )
+        return piles, full
 
     def _note_borrowed(
         self, taken: Mapping[tuple[str, ...], Sequence[str]], records: Mapping[tuple[str, ...], Weights], least: int
