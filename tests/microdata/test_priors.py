@@ -127,6 +127,13 @@ def test_columns_are_named_unless_they_may_be_a_row(tmp_path, name):
     assert SECRET not in str(told.value)
 
 
+def test_rows_of_other_lengths_are_refused(tmp_path):
+    (tmp_path / "a.csv").write_text(f"a,b\nx,2\n{SECRET},2,3\nx,2\n")
+    with pytest.raises(InputError, match="more or fewer cells") as told:
+        priors_from(tmp_path / "a.csv", "a")
+    assert SECRET not in str(told.value)
+
+
 @pytest.mark.parametrize("damaged", ["x.parquet", "x.xlsx", "x.jsonl", "x.arrow", "x.csv"])
 def test_damaged_files_are_refused_without_quoting_them(tmp_path, damaged):
     (tmp_path / damaged).write_bytes(f'"{SECRET}\x00'.encode() * 3)

@@ -106,7 +106,7 @@ class People:
         if others:
             raise InputError(
                 f"{others:,} rows have no number in '{column}', which is to be put in bins. --missing and --map say "
-                "what they mean."
+                "what they mean; decimals are written with a point."
             )
         found = Bins.read(edges, numbers)
         outside = sum(n for number, n in numbers.items() if found.place(number) is None)

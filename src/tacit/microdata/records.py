@@ -139,20 +139,23 @@ def _text_file(connection: Any, path: str, wanted: dict[str, str], separator: st
         except duckdb.Error:
             continue
         if any(names.count(column) != 1 for column in wanted):
-            check_columns(wanted, names, path, not path.lower().endswith(_COMPRESSED) and _shows(path, names, wanted))
+            _explain(path, names, wanted)
         notes = () if encoding == "utf-8" else (f"{path} is not UTF-8 and is read as Latin-1",)
         return _Table(table, place, notes=notes)
     with no_raw_values(path, "csv"):
         raise OSError
 
 
-def _shows(path: str, names: list[str], wanted: dict[str, str]) -> bool:
-    """Whether the first line is no row of data, so that it may be quoted."""
+def _explain(path: str, names: list[str], wanted: dict[str, str]) -> None:
+    """Say why a file has not the wanted columns; its first line is quoted only if it is no row of data."""
     with open(path, "rb") as file:
         first, *lines = file.read(_FIRST_BYTES).decode("utf-8-sig", errors="replace").splitlines() or [""]
     separator = max(",;\t|", key=first.count)
+    if set(wanted) <= set(next(csv.reader([first], delimiter=separator), ())):
+        raise InputError(f"{path} has rows with more or fewer cells than its first line. Correct them.")
     rows = [row for row in csv.reader(lines[:-1], delimiter=separator) if len(row) == len(names)]
-    return is_header(names, wanted, rows)
+    is_plain = not path.lower().endswith(_COMPRESSED)
+    check_columns(wanted, names, path, is_plain and is_header(names, wanted, rows), how="")
 
 
 def _sheet(path: Any, sheet: str | None, wanted: dict[str, str]) -> pa.Table:
@@ -173,7 +176,7 @@ def _sheet(path: Any, sheet: str | None, wanted: dict[str, str]) -> pa.Table:
         header = ["" if cell is None else str(cell).strip() for cell in next(rows, ())]
         first = [[_written(cell) for cell in row] for row in islice(rows, _FIRST_ROWS)]
         is_named = is_header(header, wanted, [[cell or "" for cell in row] for row in first])
-        check_columns(wanted, header, f"{path}, sheet '{page.title}',", is_named)
+        check_columns(wanted, header, f"{path}, sheet '{page.title}',", is_named, how="")
         places = {name: header.index(name) for name in wanted}
         later: Iterator[list[str | None]] = ([_written(cell) for cell in row] for row in rows)
         texts = chain[list[str | None]](first, later)
