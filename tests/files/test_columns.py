@@ -15,6 +15,7 @@ from tacit import Prior, Survey
 from tacit.designs import optimal_binary
 from tacit.files import BadRowsError, InputError, perturb_file, perturb_table, read_tallies, tally_file, tally_table
 from tacit.files.columns import STAMP, is_header
+from tacit.files.pseudo_values import export_file
 from tacit.plan.contract import Group, Plan
 
 FORMATS = ["csv", "jsonl", "parquet", "arrow"]
@@ -43,6 +44,9 @@ def test_reports_of_another_plan_are_refused(tmp_path, extension):
         tally_file(OTHER, target)
     with pytest.raises(InputError, match="another plan"):
         read_tallies(OTHER, target)
+    with pytest.raises(InputError, match="another plan"):
+        export_file(OTHER, target, tmp_path / "values.csv")
+    assert export_file(OURS, target, tmp_path / "values.csv").rows == 100
 
 
 def test_metadata_name_the_plan_in_full_and_columns_a_part_of_it(tmp_path):

@@ -163,6 +163,13 @@ def test_what_cannot_be_counted_is_refused(tmp_path, options, said):
         priors_from(write(tmp_path / "a.csv"), "smokes", **options)
 
 
+def test_names_of_crossed_groups_can_be_taken_apart_again():
+    data = {"x": ["yes", "no"], "a": ["n / m", "s"], "b": ["old", "young"]}
+    assert "n / m" in priors_from(data, "x", group="a", least=0).groups
+    with pytest.raises(InputError, match="must not hold ' / '"):
+        priors_from(data, "x", group=["a", "b"])
+
+
 def test_identifiers_are_no_answers():
     with pytest.raises(InputError, match=r"1,001 different answers.*--bins"):
         priors_from({"id": [str(k) for k in range(1001)]}, "id")

@@ -205,7 +205,11 @@ class _Columns:
         """Each with the parameter that chooses it."""
         chosen = [(self.report, "report_column"), (self.group, "group_column"), *((name, "by") for name in self.by)]
         chosen += [(self.weight, "weight_column"), (self.offset, "offset_column")]
-        return {name: parameter for name, parameter in reversed(chosen) if name is not None}
+        named: dict[str, str] = {}
+        for name, parameter in chosen:
+            if name is not None:
+                named.setdefault(name, parameter)
+        return named
 
 
 @contextmanager

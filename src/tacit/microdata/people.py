@@ -9,10 +9,9 @@ from tacit.files.columns import NO_ANSWER
 from tacit.files.reading import InputError
 from tacit.microdata.recoding import Bins, Recoding, numbers_of
 from tacit.microdata.records import Cell
+from tacit.plan.crossing import CROSSED
 from tacit.prior import clean_name, numbers_if_all
 
-#: Between the names of crossed groups.
-CROSSED = " / "
 #: A column with more different answers or groups is an identifier, a number or free text.
 MOST_VALUES = 1000
 #: Answers of fewer people are pointed out.
@@ -82,6 +81,8 @@ class People:
             unseen = [name for name in named if name not in seen and name not in recoding.map.values()]
             if unseen:
                 self.notes.append(f"{_names(unseen)} of --{option.replace('_', '-')} is nowhere in the column")
+        if len(self.columns) > 2 and any(CROSSED in part for key in self.kept for part in key[1:]):
+            raise InputError(f"A name of groups that are crossed must not hold '{CROSSED}'. --map gives it another.")
         if not self.kept:
             raise InputError("No row has an answer, a group and a weight, so there is nothing to count.")
         if recoding.missing_as is None and self.left_out.get("no answer"):
@@ -212,8 +213,6 @@ class People:
                 taken.setdefault(source, []).append(CROSSED.join(key))
             made[CROSSED.join(key) or None] = tuple(records[key].records * share for share in shares)
         self._note_borrowed(taken, records, least)
-        if len(made) < len(full):
-            raise InputError(f"Two crossed groups have the same name; a name must not hold '{CROSSED}'.")
         if not self.weighted:
             return made, None
         all_people = records[()]
