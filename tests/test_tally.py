@@ -161,6 +161,7 @@ WRITTEN = {
     "coverage": Tally.of(CIRCLE, [1, 2, 3]),
     "nothing": Tally.of(EVERYBODY, []),
 }
+KNOWN = Tally.of(EVERYBODY, [0, 1]).to_dict() | {"sources": {"ids": ["0" * 32, "1" * 32], "complete": True}}
 
 
 @pytest.mark.parametrize("name", WRITTEN)
@@ -168,6 +169,15 @@ def test_every_tally_that_is_written_fits_the_schema_and_is_read(name):
     data = json.loads(json.dumps(WRITTEN[name].to_dict()))
     assert FITS(data)
     assert Tally.from_dict(data) == WRITTEN[name]
+
+
+def test_what_was_counted_fits_the_schema_and_is_read():
+    assert FITS(KNOWN)
+    assert Tally.from_dict(KNOWN).to_dict() == KNOWN
+    for wrong in ({"ids": ["0"], "complete": True}, {"ids": []}, {"ids": ["0" * 32], "complete": 1}, []):
+        assert not FITS(KNOWN | {"sources": wrong})
+        with pytest.raises(ValueError, match="sources of a tally"):
+            Tally.from_dict(KNOWN | {"sources": wrong})
 
 
 def altered(name: str, path: tuple, wrong: object) -> dict:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         total_mse,
         unbiased_variance,
     )
+    from tacit.microdata import PriorTable, priors_from
     from tacit.plan import Group, Plan, PlanError
     from tacit.prior import Prior
     from tacit.randomize import Randomizer
@@ -50,6 +51,7 @@ __all__ = [
     "Plan",
     "PlanError",
     "Prior",
+    "PriorTable",
     "PrivacyError",
     "Randomizer",
     "Sum",
@@ -66,6 +68,7 @@ __all__ = [
     "mean_absolute_error",
     "mse",
     "prior_variance",
+    "priors_from",
     "read_priors",
     "round_channel",
     "satisfies",
@@ -82,6 +85,7 @@ _HOME = {
         "estimates": "Estimate NotEstimableError estimate",
         "mechanism": "Audit Belief Channel Mechanism PrivacyError audit belief mean_absolute_error mse round_channel "
         "satisfies total_mse unbiased_variance",
+        "microdata": "PriorTable priors_from",
         "plan": "Group Plan PlanError",
         "prior": "Prior",
         "randomize": "Randomizer",

@@ -21,6 +21,7 @@ from tacit.exact import BigIntegers, Floats, Integers
 from tacit.mechanism import Mechanism
 from tacit.mechanism.protocol import COVERAGE_UNIT
 from tacit.plan import Plan
+from tacit.sources import Sources
 
 #: Weights, their squares and offsets are read to a multiple of 2^-160; earlier tallies to one of 2^-20.
 UNIT_BITS, _OLD_UNIT_BITS = 160, 20
@@ -32,6 +33,8 @@ LARGEST_WEIGHT = 2.0**53
 _ROOM = 2**25
 #: The fields of a tally and of its groups, see files/tally.schema.json.
 _FIELDS = ("tacit_tally", "plan", "refused", "groups")
+#: Earlier tallies do not say what they counted.
+_SOURCES = "sources"
 SUMS = ("weight_sums", "square_sums", "offset_sums", "largest_weights")
 _OLD_SUMS = ("weights", "squared_weights", "offsets")
 
@@ -53,6 +56,12 @@ class Counts:
         # Above this mean a sum of 64 bits might wrap.
         small = int(self.counts.max(initial=0)) < LIMIT // max(1, len(self.counts))
         return int(self.counts.sum()) if small else sum(self.counts.tolist())
+
+    @property
+    def collision_bits(self) -> float:
+        """−log₂ of the probability (Σ_y f_y²)^n that n reports of frequencies f come again in the same order."""
+        shares = self.counts / max(1, self.total)
+        return -self.total * math.log2(float((shares**2).sum())) if self.total else 0.0
 
     @property
     def weight_sums(self) -> tuple[float, float]:
@@ -162,6 +171,11 @@ class Coverage:
     total: int
 
     @property
+    def collision_bits(self) -> float:
+        """At least 8 for each report: they are kept so because nearly every one is different."""
+        return 8.0 * self.total
+
+    @property
     def weight_sums(self) -> tuple[float, float]:
         """Σ weight and Σ offset: nobody has another than 1 and 0."""
         return float(self.total), 0.0
@@ -204,11 +218,15 @@ def keep(mechanism: Mechanism, reports: Integers, times: Integers | None = None)
 
 @dataclass(frozen=True)
 class Tally:
-    """Counts per group for one plan, and how many reports were refused because the plan does not know them."""
+    """Counts per group for one plan, and how many reports were refused because the plan does not know them.
+
+    `sources` say what was counted, as far as that is known; tallies that differ in them only are equal.
+    """
 
     plan: str
     groups: Mapping[str | None, GroupTally]
     refused: int = 0
+    sources: Sources = field(default=Sources(), compare=False)
 
     @classmethod
     def of(cls, plan: Plan, reports: Any, groups: Any = None) -> Tally:
@@ -242,8 +260,13 @@ class Tally:
     def n_reports(self) -> int:
         return sum(counts.total for counts in self.groups.values())
 
+    @property
+    def collision_bits(self) -> float:
+        """How many bits it would take chance to send these reports again: −log₂ of the probability that it does."""
+        return sum(counts.collision_bits for counts in self.groups.values())
+
     def merge(self, other: Tally) -> Tally:
-        """Both together. Refuses the tally of another plan.
+        """Both together. Refuses the tally of another plan, and one that has counted the same.
 
         >>> one = Tally("plan", {None: Counts.of([0, 1])})
         >>> one.merge(Tally("plan", {None: Counts.of([1])}, refused=2)).to_dict()["groups"]
@@ -251,23 +274,25 @@ class Tally:
         """
         if self.plan != other.plan:
             raise ValueError(f"These tallies belong to different plans: {self.plan[:12]}… and {other.plan[:12]}….")
+        sources = self.sources.merge(other.sources)
         groups = dict(self.groups)
         for name, counts in other.groups.items():
             groups[name] = _merged(groups[name], counts) if name in groups else counts
-        return Tally(self.plan, groups, self.refused + other.refused)
+        return Tally(self.plan, groups, self.refused + other.refused, sources)
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON, groups in a fixed order."""
         names = sorted(self.groups, key=lambda name: (name is not None, name or ""))
         groups = [{"group": name} | self.groups[name].to_dict() for name in names if self.groups[name].total]
-        return {"tacit_tally": 1, "plan": self.plan, "refused": self.refused, "groups": groups}
+        known = {_SOURCES: self.sources.to_dict()} if self.sources.ids else {}
+        return {"tacit_tally": 1, "plan": self.plan, "refused": self.refused, **known, "groups": groups}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Tally:
         """The inverse of `to_dict`; refuses what no tally can hold."""
         if not isinstance(data, Mapping) or data.get("tacit_tally") != 1 or data["tacit_tally"] is True:
             raise ValueError("Not a tally of format 1.")
-        _check_fields(data, "A tally", _FIELDS)
+        _check_fields(data, "A tally", (*_FIELDS, _SOURCES) if _SOURCES in data else _FIELDS)
         if not isinstance(data["plan"], str) or not isinstance(data["groups"], list):
             raise ValueError("A tally needs the hash of its plan and a list of groups.")
         groups = {}
@@ -277,7 +302,7 @@ class Tally:
                 raise ValueError(f"The group {name!r} stands twice in this tally.")
             groups[name] = counts
         (refused,) = _whole([data["refused"]], "refused")
-        return cls(data["plan"], groups, refused)
+        return cls(data["plan"], groups, refused, Sources.from_dict(data.get(_SOURCES)))
 
     def check(self, plan: Plan) -> None:
         """Raise `ValueError` unless it is a tally that reports of this plan can add up to."""

@@ -224,7 +224,7 @@ def test_what_a_prior_is_worth_is_planned_priced_and_audited(tmp_path):
     exact = json.loads(tacit(*words, "-o", "exact.json"))
     for option, kind in (("--prior-error", "ball"), ("--prior-records", "box"), ("--confidence", "box")):
         value = {"--prior-error": "0.05", "--prior-records": 500, "--confidence": "0.95"}[option]
-        made = json.loads(tacit(*words, option, value, "-o", "set.json"))
+        made = json.loads(tacit(*words, option, value, "-o", "set.json", "--overwrite"))
         assert {group["prior_set"]["kind"] for group in made["groups"]} == {kind}
         assert [row["promise"] for row in made["price"]] == ["exact prior", "this plan", "ldp"]
         assert [row["respondents_needed"] for row in made["price"]] == sorted(
@@ -249,7 +249,7 @@ def test_unseen_values_are_said_and_answers_may_be_numbers():
     Path("p.csv").write_text("value,count\n0,5\n10,3\n30,0\n")
     ran = run(["plan", "p.csv", "--task", "sum", "--epsilon", 1, "-o", "p.json"])
     assert "30 was never seen" in ran.stderr
-    tacit("plan", "p.csv", "--task", "sum", "--epsilon", 1, "--between", "0,50", "-o", "p.json")
+    tacit("plan", "p.csv", "--task", "sum", "--epsilon", 1, "--between", "0,50", "-o", "p.json", "--overwrite")
     assert json.loads(Path("p.json").read_text())["domain"]["between"] is True
     Path("a.csv").write_text("value\n12.5\n50\n")
     tacit("perturb", "p.json", "a.csv", "-o", "r.csv")
@@ -261,11 +261,12 @@ def test_unseen_values_are_said_and_answers_may_be_numbers():
 
 
 def test_answers_and_reports_can_be_piped(plan):
-    assert re.fullmatch(r'"?report"?\n([01]\n){3}', tacit("perturb", plan, "-", stdin="value\nyes\nno\nno\n"))
+    piped = tacit("perturb", plan, "-", stdin="value\nyes\nno\nno\n")
+    assert re.fullmatch(r'report,tacit_plan\n([01],"p[0-9a-f]{8}"\n){3}', piped)
     lines = '{"value": "yes"}\n{"value": "no"}\n'
     formats = ["--input-format", "jsonl", "--output-format", "jsonl"]
     piped = tacit("perturb", plan, "-", *formats, stdin=lines)
-    assert [json.loads(line).keys() for line in piped.splitlines()] == [{"report"}] * 2
+    assert [json.loads(line).keys() for line in piped.splitlines()] == [{"report", "tacit_plan"}] * 2
     tally = json.loads(tacit("tally", plan, "-", "--input-format", "jsonl", "-o", "-", stdin=piped))
     assert sum(tally["groups"][0]["counts"]) == 2
     renamed = "r\n0\n1\n1\n"
@@ -457,8 +458,9 @@ def test_a_wrong_tally_is_bad_input(tmp_path, histogram_plan, groups, said):
 def test_tallies_too_large_to_add_up_are_bad_input(tmp_path, histogram_plan):
     part = {"group": None, "reports": [0], "counts": [5 * 10**18]}
     tally = {"tacit_tally": 1, "plan": json.loads(histogram_plan.read_text())["hash"], "refused": 0, "groups": [part]}
-    (tmp_path / "tally.json").write_text(json.dumps(tally))
-    both = [tmp_path / "tally.json"] * 2
+    both = [tmp_path / "one.json", tmp_path / "two.json"]
+    for path in both:
+        path.write_text(json.dumps(tally))
     assert "cannot count 2^63" in refused("merge", *both, "-o", tmp_path / "all.json")
     assert not (tmp_path / "all.json").exists()
 

@@ -151,6 +151,9 @@ def test_the_extra_cli_leads_from_a_file_of_priors_to_an_estimate(wheel: Path, t
     assert "<svg" in (tmp_path / "page.html").read_text(encoding="utf-8")
     # What other extras bring is named where it is missed.
     assert "pip install 'tacit-privacy[serve]'" in command.run("tacit", "serve", "plan.json", cwd=tmp_path, code=2)
+    (tmp_path / "survey.xlsx").write_bytes(b"")
+    counted = command.run("tacit", "priors", "survey.xlsx", "--column", "x", "-o", "p.csv", cwd=tmp_path, code=2)
+    assert "pip install 'tacit-privacy[xlsx]'" in counted
     drawn = ("compare", "priors.csv", "--task", "survey", "--value", "yes", "--epsilon", "1", "--plot", "errors.svg")
     assert "pip install 'tacit-privacy[plot]'" in command.run("tacit", *drawn, cwd=tmp_path, code=2)
     fitted = ("regress", "plan.json", "reports.parquet", "1")

@@ -15,7 +15,7 @@ from tacit import Histogram, Survey, WeightedSum
 from tacit.files.reading import InputError
 from tacit.personal.contract import PersonalPlan, perturb, prior_rows
 from tacit.personal.estimates import PersonalTally
-from tacit.personal.files import perturb_file, quantise, tally_file
+from tacit.personal.files import load_tally, perturb_file, quantise, save_tally, tally_file
 from tacit.randomize.randomness import SeededWords
 
 BINARY = PersonalPlan.of(Survey("yes"), ["no", "yes"], 1, 1000)
@@ -60,7 +60,7 @@ def test_priors_travel_from_the_answers_to_the_estimate(tmp_path, suffix):
     expected = PersonalTally.of(plan, units, perturb(plan, units, held, SeededWords(1)))
     assert tally_file(plan, target) == expected
     if suffix == "csv":
-        assert target.read_text().splitlines()[0] == "region,prior_a,prior_b,prior_c,report"
+        assert target.read_text().splitlines()[0] == "region,prior_a,prior_b,prior_c,report,tacit_plan"
 
 
 def test_bad_rows_stop_the_run_with_row_numbers_and_without_what_they_hold(tmp_path):
@@ -113,3 +113,17 @@ def test_the_four_commands_lead_to_an_estimate(tmp_path):
     # Five standard errors; guessing from nothing (half of all) is far outside.
     assert abs(row["estimate"] - (answers == "yes").sum()) < 5 * row["standard_error"]
     assert abs(1500 - (answers == "yes").sum()) > 5 * row["standard_error"]
+
+
+def test_reports_are_counted_once_and_for_their_own_plan(tmp_path):
+    plan, other = (PersonalPlan.of(Survey("yes"), ["no", "yes"], epsilon, 1000) for epsilon in (1, 2))
+    answers = {"value": ["yes", "no"] * 60, "prior": [0.2, 0.5, 0.7] * 40}
+    for extension in ("csv", "parquet"):
+        perturb_file(plan, answers, tmp_path / f"reports.{extension}")
+        with pytest.raises(InputError, match="another plan"):
+            tally_file(other, tmp_path / f"reports.{extension}")
+    first, second = (tally_file(plan, tmp_path / f"reports.{extension}") for extension in ("csv", "parquet"))
+    assert first.merge(second).n_reports == 240
+    save_tally(first, tmp_path / "tally.json")
+    with pytest.raises(ValueError, match="counted the same reports"):
+        first.merge(second).merge(load_tally(plan, tmp_path / "tally.json"))

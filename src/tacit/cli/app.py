@@ -6,6 +6,7 @@ Every command prints for people, or JSON with --json. Exit codes: 0 done, 1 chec
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 _EXTRAS = {
     "randomize": ("cryptography", "numba"),
     "files": ("pyarrow", "duckdb"),
+    "xlsx": ("openpyxl",),
     "plot": ("matplotlib",),
     "analysis": ("formulaic", "pandas"),
     "serve": ("fastapi", "gmpy2", "httptools", "prometheus_client", "psycopg", "sqlalchemy", "uvicorn"),
@@ -104,7 +106,7 @@ def message_of(error: Exception) -> str:
         return f"{error.strerror}: {error.filename}" if error.filename else error.strerror
     text = str(error.args[0] if isinstance(error, KeyError) and error.args else error)
     # Python's words for options, in those of the command line.
-    told = text.replace("pass on_unknown='skip'", "give --on-unknown skip")
+    told = re.sub(r"pass ([a-z_]+)='(\w+)'", lambda found: f"give --{found[1].replace('_', '-')} {found[2]}", text)
     return " ".join(told.split()) or type(error).__name__
 
 
@@ -114,6 +116,7 @@ app = typer.Typer(
     "Four steps: plan (once), perturb (on each device), tally (where reports arrive), estimate.",
     epilog="Start with: tacit demo",
     no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
 )
@@ -141,6 +144,7 @@ TaskOption = Annotated[TaskName, option("--task", metavar="TASK", help="histogra
 ValueOption = Annotated[list[str] | None, option("--value", metavar="VALUE", help="Surveyed answer; repeatable.")]
 JsonFlag = Annotated[bool, option("--json", help="Print JSON for scripts instead of text.")]
 Output = Annotated[str, option("-o", "--output", metavar="FILE", help="File to write; - for standard output.")]
+Overwrite = Annotated[bool, option("--overwrite", help="Replace a file that is there and differs.")]
 ReportColumn = Annotated[str, option(metavar="NAME", help="Column with the reports.")]
 GroupColumn = Annotated[str | None, option(metavar="NAME", help="Column with the group names, else 'group'.")]
 WeightColumn = Annotated[str | None, option(metavar="NAME", help="Public weights a of the respondents.")]
@@ -201,11 +205,37 @@ def print_json(data: Any, to: Console = out) -> None:
     to.file.write(json.dumps(json_ready(data), ensure_ascii=False, indent=1, allow_nan=False) + "\n")
 
 
-def check_target(path: str | Path) -> None:
-    """Refuse what cannot be written before the work begins."""
+def check_target(path: str | Path, *inputs: str | Path) -> None:
+    """Refuse what cannot be written, or would replace what is read, before the work begins."""
     if str(path) == "-":
         return
+    if any(str(each) != "-" and Path(each).resolve() == Path(path).resolve() for each in inputs):
+        raise ValueError(f"{path} is read by this command, so it cannot be written. Name another file.")
     if Path(path).is_dir():
         raise ValueError(f"{path} is a folder. Name a file to write.")
     if not Path(path).resolve().parent.is_dir():
         raise ValueError(f"There is no folder {Path(path).parent} to write {Path(path).name} to.")
+
+
+def keep_reports(path: str, overwrite: bool) -> None:
+    """Refuse to replace reports, or anything else with content, that nobody asked to replace."""
+    if path != "-" and not overwrite and Path(path).is_file() and Path(path).stat().st_size:
+        raise ValueError(
+            f"{path} exists. Reports are not drawn again by accident: a second report about the same answer tells more "
+            "than one. Name another file, or give --overwrite."
+        )
+
+
+def keep_plan(path: str, new: str, overwrite: bool) -> None:
+    """Refuse to replace another plan than the new one, of this hash: reports may depend on it."""
+    if path == "-" or overwrite or not Path(path).is_file() or not Path(path).stat().st_size:
+        return
+    try:
+        old = json.loads(Path(path).read_text(encoding="utf-8"))["hash"]
+    except (ValueError, LookupError, TypeError, RecursionError):
+        raise ValueError(f"{path} exists and is not a plan. Name another file, or give --overwrite.") from None
+    if old != new:
+        raise ValueError(
+            f"{path} holds another plan, {str(old)[:12]}, and reports may depend on it. Name another file, or give "
+            "--overwrite."
+        )

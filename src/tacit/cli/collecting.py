@@ -15,6 +15,7 @@ from tacit.cli.app import (
     JsonFlag,
     OffsetColumn,
     Output,
+    Overwrite,
     PlanFile,
     ReportColumn,
     ReportFile,
@@ -23,6 +24,7 @@ from tacit.cli.app import (
     check_target,
     err,
     escape,
+    keep_reports,
     option,
     out,
     print_json,
@@ -43,14 +45,16 @@ def perturb_command(
     on_unknown: Annotated[Literal["stop", "skip"], option(metavar="ACTION", help=_UNKNOWN)] = "stop",
     input_format: FileFormat = None,
     output_format: FileFormat = None,
+    overwrite: Overwrite = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Randomize answers with secure random bits. The output never holds an answer, only reports."""
     from tacit.files import perturb_file
     from tacit.plan.contract import Plan
 
+    check_target(output, plan, answers)
+    keep_reports(output, overwrite)
     loaded = Plan.load(plan)
-    check_target(output)
     with progress_bar("randomizing") as watch:
         done = perturb_file(
             loaded, answers, output, column=column, group_column=group_column, keep=tuple(keep or ()),
@@ -74,7 +78,8 @@ def _save_tally(tally: Any, output: str, text: str, as_json: bool) -> None:
         save_tally(tally, output)
     told = err if output == "-" else out
     if as_json:
-        print_json({"file": output, "plan": tally.plan, "n_reports": tally.n_reports, "refused": tally.refused}, told)
+        facts = {"file": output, "plan": tally.plan, "n_reports": tally.n_reports, "refused": tally.refused}
+        print_json(facts | {"told_apart": tally.sources.complete}, told)
     else:
         wrote = "" if output == "-" else f"; wrote {escape(output)}"
         told.print(f"{tally.n_reports:,} reports {text}, {tally.refused:,} refused{wrote}.", soft_wrap=True)
@@ -99,8 +104,8 @@ def tally_command(
     from tacit.files import tally_file
     from tacit.plan.contract import Plan
 
+    check_target(output, plan, reports)
     loaded = Plan.load(plan)
-    check_target(output)
     with progress_bar("counting") as watch:
         counted = tally_file(
             loaded, reports, report_column=report_column, group_column=group_column, weight_column=weight_column,
@@ -115,10 +120,21 @@ def merge_command(
     output: Output = "tally.json",
     as_json: JsonFlag = False,
 ) -> None:
-    """Merge tallies of the same plan. The order does not matter."""
+    """Merge tallies of the same plan. The order does not matter. The same reports are not counted twice."""
     from tacit.files import load_tally
     from tacit.tally import merge_all
 
     check_target(output)
+    twice = [
+        path for place, path in enumerate(tallies) if path.resolve() in {each.resolve() for each in tallies[:place]}
+    ]
+    if twice:
+        raise ValueError(f"{twice[0]} is named twice, and would count twice.")
     merged = merge_all(load_tally(path) for path in tallies)
     _save_tally(merged, output, f"in {len(tallies)} tallies", as_json)
+    if not merged.sources.complete:
+        err.print(
+            "[yellow]note:[/yellow] some tallies do not name all that they counted (small files, pipes, the service, "
+            "earlier versions), so reports that were counted twice may not be noticed.",
+            soft_wrap=True,
+        )

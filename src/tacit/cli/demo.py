@@ -129,7 +129,7 @@ def prepare() -> tuple[dict[str, int], list[list[str]]]:
     plan, answers, reports = (str(OUT / name) for name in ("plan.json", "answers.parquet", "reports.parquet"))
     return held, [
         planned,
-        ["perturb", plan, answers, "-o", reports],
+        ["perturb", plan, answers, "-o", reports, "--overwrite"],
         ["estimate", plan, reports, "--by", "group", "--html", str(OUT / "estimate.html")],
     ]
 
@@ -161,7 +161,7 @@ def plan_command() -> list[str]:
     write_priors(OUT / "priors.csv")
     asked = ["--task", "survey", "--value", "yes", "--question", "Do you have diabetes?"]
     sized = ["--epsilon", str(EPSILON), "--respondents", str(PEOPLE)]
-    return ["plan", str(OUT / "priors.csv"), *asked, *sized, "-o", str(OUT / "plan.json")]
+    return ["plan", str(OUT / "priors.csv"), *asked, *sized, "-o", str(OUT / "plan.json"), "--overwrite"]
 
 
 def make_plan() -> None:

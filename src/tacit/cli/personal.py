@@ -11,12 +11,15 @@ from tacit.cli.app import (
     JsonFlag,
     OffsetColumn,
     Output,
+    Overwrite,
     PlanFile,
     TaskOption,
     ValueOption,
     WeightColumn,
     check_target,
     err,
+    keep_plan,
+    keep_reports,
     option,
     out,
     print_json,
@@ -35,6 +38,7 @@ def plan_command(
     value: ValueOption = None,
     resolution: Annotated[int, option(help="Priors are multiples of 1 over this.")] = 10_000,
     question: Annotated[str | None, option(help="The question, kept in the plan.")] = None,
+    overwrite: Overwrite = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Write the contract: no prior is in it."""
@@ -48,6 +52,7 @@ def plan_command(
     everybody = GroupPrior(name=None, prior=Prior.uniform(domain))
     wanted = make_task(task, value or [], [everybody])
     made = PersonalPlan.of(wanted, domain, epsilon, resolution, question=question)
+    keep_plan(output, made.hash, overwrite)
     made.save(output)
     if as_json:
         print_json({"plan": made.hash, "file": str(output)})
@@ -64,12 +69,15 @@ def perturb_command(
     prior_column: Annotated[str, option(help="Column, or start of the columns, with the priors.")] = "prior",
     keep: Annotated[list[str] | None, option(help="Public column to carry along; repeatable.")] = None,
     on_unknown: Annotated[Literal["stop", "skip"], option(help="What to do with bad rows.")] = "stop",
+    overwrite: Overwrite = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Randomize answers; the quantised prior travels with the report."""
     from tacit.personal import PersonalPlan
     from tacit.personal.files import perturb_file
 
+    check_target(output, plan, answers)
+    keep_reports(output, overwrite)
     with progress_bar("randomizing") as watch:
         options: dict[str, Any] = {"column": column, "prior_column": prior_column, "keep": tuple(keep or ())}
         done = perturb_file(PersonalPlan.load(plan), answers, output, on_unknown=on_unknown, progress=watch, **options)
@@ -99,6 +107,9 @@ def tally_command(
     from tacit.personal.files import load_tally, save_tally, tally_file
 
     loaded = PersonalPlan.load(plan)
+    check_target(output, plan)
+    if len({Path(path).resolve() for path in reports}) < len(reports):
+        raise ValueError("A file is named twice, and would count twice.")
     options: dict[str, Any] = {
         "prior_column": prior_column,
         "weight_column": weight_column,

@@ -12,6 +12,7 @@ from tacit.cli.app import (
     DesignName,
     JsonFlag,
     Output,
+    Overwrite,
     PlanFile,
     PriorFile,
     TaskOption,
@@ -20,6 +21,7 @@ from tacit.cli.app import (
     check_target,
     err,
     escape,
+    keep_plan,
     message_of,
     option,
     out,
@@ -39,6 +41,9 @@ _IMPOSSIBLE = "An answer that nobody can give; repeatable."
 _BELIEF = "CSV like the priors: what somebody who believes that can learn."
 _NO_PRIOR = "Nothing is known beforehand: PRIORS lists the values, the promise is LDP."
 _SMOOTH = "Draw small groups towards all groups together, as far as they are alike."
+_GUIDE = "Instead of a plan: what several ε promise and cost; --epsilon may name them, as in 0.5,1,2."
+_DETECT = "Say how many respondents show this difference, such as 2pp, between two waves or groups."
+_POWER = "The probability of seeing it; else 0.8."
 _TARGET = "Instead of --epsilon: find the smallest ε with at most this error of the total."
 
 
@@ -67,13 +72,18 @@ def plan_command(
     impossible: Annotated[list[str] | None, option(metavar="VALUE", help=_IMPOSSIBLE)] = None,
     smooth: Annotated[bool, option("--smooth", help=_SMOOTH)] = False,
     no_prior: Annotated[bool, option("--no-prior", help=_NO_PRIOR)] = False,
+    guide: Annotated[bool, option("--guide", help=_GUIDE)] = False,
+    detect: Annotated[str | None, option(metavar="D", help=_DETECT)] = None,
+    power: Annotated[float | None, option(metavar="P", help=_POWER)] = None,
+    overwrite: Overwrite = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Design a mechanism for each group, check its promise exactly, and write the plan."""
-    from tacit.designs import planning, read_priors, read_values
+    from tacit.designs import guidance, planning, read_priors, read_values
     from tacit.show import terminal
+    from tacit.show.guidance import print_advice
 
-    check_target(output)
+    check_target(output, priors)
     if no_prior:
         about_priors = (prior_error, prior_records, confidence, candidates, floor, impossible, smooth, between, ldp_cap)
         _check_no_prior(any(each not in (None, False, []) for each in about_priors), aim)
@@ -82,12 +92,22 @@ def plan_command(
         groups = read_priors(priors, floor=floor, impossible=impossible or (), smooth=smooth, candidates=candidates)
     for note in dict.fromkeys(note for each in groups for note in each.notes):
         err.print(f"[yellow]note:[/yellow] {escape(note)}.", soft_wrap=True)
-    _check_budget(epsilon, target_rmse, respondents, all(each.epsilon is not None for each in groups))
+    if guide and target_rmse is not None:
+        raise ValueError("Give --guide or --target-rmse, not both.")
+    _check_budget(epsilon, target_rmse, respondents, guide or all(each.epsilon is not None for each in groups))
     wanted, people = planning.make_task(task, value or [], groups), 1000 if respondents is None else respondents
+    if power is not None and detect is None:
+        raise ValueError("--power is that of seeing a difference: give --detect, too.")
+    difference = None if detect is None else guidance.read_difference(detect, wanted)
+    shares, chance = [each.share for each in groups], 0.8 if power is None else power
     worth = _worth(prior_error, prior_records, confidence, candidates)
     options: dict[str, Any] = {"notion": notion, "method": method, "aim": aim}
     options |= {"invertible": invertible, "ldp_cap": ldp_cap, "max_reports": max_reports, "question": question}
     options |= {"worth": worth, "between": None if between is None else _ends(between)}
+    if guide:
+        asked = {"detect": difference, "power": chance, **options}
+        _show_guide(groups, wanted, people, epsilon, as_json, asked)
+        return
     with progress_bar("designing") as watch:
         if target_rmse is not None:
             made = planning.smallest_budget(groups, wanted, target_rmse, people, watch, **options)
@@ -97,16 +117,38 @@ def plan_command(
         exact = None
         if worth is not None:
             exact = planning.make_plan(groups, wanted, made.groups[0].epsilon, **options | {"worth": None})
-        summary = terminal.plan_summary(made, [each.share for each in groups], people, exact)
+        summary = terminal.plan_summary(made, shares, people, exact)
+        found = None if difference is None else guidance.respondents_to_detect(made, shares, difference, chance)
+        sure = guidance.nearly_sure(made)
+        summary |= {"detect": None if found is None else found.to_dict(), "reaches_90": sure is not None}
     if output == "-":
         print_json(made.to_dict())
     else:
+        keep_plan(output, made.hash, overwrite)
         made.save(output)
     told = err if output == "-" else out
     if as_json:
         print_json({"plan": made.hash, "file": output, **summary}, told)
     else:
         terminal.print_plan(told, made, summary, output)
+        print_advice(told, made, summary, sure)
+
+
+def _show_guide(
+    groups: Any, task: Any, respondents: int, epsilon: str | None, as_json: bool, options: dict[str, Any]
+) -> None:
+    """Print what several budgets promise and cost."""
+    from tacit.designs.guidance import BUDGETS, guide
+    from tacit.show.guidance import print_guide
+
+    budgets = BUDGETS if epsilon is None else [part.strip() for part in epsilon.split(",")]
+    with progress_bar("designing") as watch:
+        choices = guide(groups, task, respondents, budgets, progress=watch, **options)
+    rows = [choice.to_dict() for choice in choices]
+    if as_json:
+        print_json({"plan": None, "respondents": respondents, "guide": rows})
+    else:
+        print_guide(out, task, rows, respondents)
 
 
 def _worth(error: str | None, records: int | None, confidence: str | None, candidates: Path | None) -> Any:
@@ -144,7 +186,9 @@ def _check_budget(epsilon: str | None, target_rmse: float | None, respondents: i
     if target_rmse is not None and respondents is None:
         raise ValueError("--target-rmse is the error of the total, so it needs --respondents.")
     if epsilon is None and target_rmse is None and not stated:
-        raise ValueError("Give --epsilon, or --target-rmse with --respondents, or a column 'epsilon'.")
+        raise ValueError(
+            "Give --epsilon, or --target-rmse with --respondents, or a column 'epsilon'; --guide helps to choose."
+        )
 
 
 @app.command("audit", epilog="Example: tacit audit plan.json")
@@ -186,13 +230,15 @@ def _beliefs(plan: Any, path: Path) -> dict[str | None, Any]:
     """Somebody's own priors for the groups of a plan, over its values."""
     from tacit.designs import read_priors
     from tacit.prior import Prior
+    from tacit.prior.names import nearest
 
     found = {}
     for each in read_priors(path, floor=0, domain=plan.values):
         weights = dict(zip(each.prior.values, each.prior.weights, strict=True))
         if each.name not in {group.name for group in plan.groups}:
             known = ", ".join(repr(group.name) for group in plan.groups if group.name is not None) or "none"
-            raise ValueError(f"{path} has the group {each.name!r}; the plan's groups are: {known}.")
+            meant = nearest(each.name or "", [group.name for group in plan.groups if group.name is not None])
+            raise ValueError(f"{path} has the group {each.name!r}; the plan's groups are: {known}.{meant}")
         found[each.name] = Prior(plan.values, [weights.get(value, 0) for value in plan.values])
     return found
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from tacit.exact import Number, rational
 from tacit.prior import Prior, Value, clean_name, has_unseen, numbers_if_all
+from tacit.prior.names import nearest
 
 #: A value that was never seen counts as so much of a record, or, where there are no counts, has this probability.
 UNSEEN_RECORDS, UNSEEN_SHARE = Fraction(1, 2), Fraction(1, 1000)
@@ -41,7 +43,7 @@ class GroupPrior:
 
 
 def read_priors(
-    path: str | Path,
+    path: str | Path | TextIO,
     *,
     floor: Number | None = None,
     impossible: Collection[str] = (),
@@ -49,16 +51,17 @@ def read_priors(
     candidates: str | Path | None = None,
     domain: Sequence[Value] | None = None,
 ) -> list[GroupPrior]:
-    """Read a CSV with the columns `value` and `probability` or `count`, and optionally `group`, `epsilon`, `weight`
-    and `offset` (the last three one number per group).
+    """Read a CSV with the columns `value` and `probability` or `count`, and optionally `group`, `epsilon`, `weight`,
+    `offset` and `share` (the last four one number per group).
 
-    With counts, a group's share of the respondents is its share of the counts; with probabilities all are equal.
+    A group's `share` of the respondents is, where that column is missing, its share of the counts; with probabilities
+    all are equal.
     Probabilities must sum to one in each group, up to the rounding that their digits show; percentages that sum to 100
     are taken as such. Never seen is not impossible: a value of weight zero, and one that a group lacks and others have,
     gets half a record (or a probability of 0.001), or the share `floor`; values named in `impossible` keep their zero.
 
     Args:
-        path: the file.
+        path: the file, or one that is open.
         floor: the probability of each value that was never seen.
         impossible: values that nobody can hold; they stay outside every guarantee.
         smooth: draws groups with few records towards all groups together, as far as the groups are alike.
@@ -71,7 +74,7 @@ def read_priors(
     observed = {group.name: Prior.of(group.weights) for group in groups}
     if smooth:
         groups = _smoothed(groups)
-    total = sum((group.total for group in groups), Fraction(0))
+    shares = _shares(table, groups)
     others = _candidates(candidates, groups) if candidates is not None else {}
     made = []
     for group in groups:
@@ -80,15 +83,28 @@ def read_priors(
             GroupPrior(
                 name=group.name,
                 prior=prior,
-                share=group.total / total if table.counts else Fraction(1, len(groups)),
+                share=shares[group.name],
                 records=int(group.total) if table.counts else None,
                 candidates=tuple(_alike(prior, each) for each in others.get(group.name, ())),
                 observed=observed[group.name],
                 notes=(*group.notes, *notes),
-                **group.facts,
+                **{key: number for key, number in group.facts.items() if key != "share"},
             )
         )
     return made
+
+
+def _shares(table: _Table, groups: Sequence[_Group]) -> dict[str | None, Fraction]:
+    """Each group's part of the respondents: as stated, by the counts, or equal."""
+    stated = {group.name: group.facts["share"] for group in groups if "share" in group.facts}
+    if stated and len(stated) < len(groups):
+        raise ValueError(f"{table.path}: the 'share' of some groups is missing; state all or none.")
+    stated_total = sum(stated.values(), Fraction(0))
+    if stated and abs(stated_total - 1) > LARGEST_ROUNDING:
+        raise ValueError(f"{table.path}: the shares must sum to 1. They sum to {float(stated_total):.6g}.")
+    sizes = stated or {group.name: group.total if table.counts else Fraction(1) for group in groups}
+    total = sum(sizes.values(), Fraction(0))
+    return {name: size / total for name, size in sizes.items()}
 
 
 @dataclass(frozen=True)
@@ -117,13 +133,14 @@ class _Table:
         return self.column == "count"
 
     @classmethod
-    def read(cls, path: str | Path, extra: Sequence[str] = (), known: Prior | None = None) -> _Table:
+    def read(cls, path: str | Path | TextIO, extra: Sequence[str] = (), known: Prior | None = None) -> _Table:
         """The rows and the name of the column with the weights; refuses what is not such a file.
 
         Values are those of the prior `known`, where there is one already.
         """
+        given, path = path, path if isinstance(path, str | Path) else "The prior table"
         try:
-            with open(path, newline="", encoding="utf-8-sig") as file:
+            with _open(given) as file:
                 reader = csv.DictReader(file)
                 columns = [_clean(name) for name in reader.fieldnames or []]
                 reader.fieldnames = columns
@@ -206,7 +223,7 @@ def _group(table: _Table, name: str | None, rows: Sequence[dict[str, Any]]) -> _
     elif "probability" in rows[0]:
         _check_agreement(table, name, rows, weights)
     facts: dict[str, Fraction] = {}
-    for key in ("epsilon", "weight", "offset"):
+    for key in ("epsilon", "weight", "offset", "share"):
         if key in rows[0]:
             stated = {table.number(row, key) for row in rows if row[key]}
             if len(stated) > 1:
@@ -321,7 +338,8 @@ def _candidates(path: str | Path, groups: Sequence[_Group]) -> dict[str | None, 
     found: dict[str | None, list[Mapping[Value, Fraction]]] = {}
     for name, rows in table.by_group().items():
         if name not in names:
-            raise ValueError(f"{path} has candidates for {_of(name)}, which is not in the file of priors.")
+            meant = nearest(name or "", [each for each in names if each is not None])
+            raise ValueError(f"{path} has candidates for {_of(name)}, which is not in the file of priors.{meant}")
         by_candidate: dict[str, list[dict[str, Any]]] = {}
         for row in rows:
             by_candidate.setdefault(row["candidate"], []).append(row)
@@ -332,6 +350,12 @@ def _candidates(path: str | Path, groups: Sequence[_Group]) -> dict[str | None, 
 def _alike(prior: Prior, weights: Mapping[Value, Fraction]) -> Prior:
     """A candidate over the values of the prior; a value it lacks has probability zero there."""
     return Prior(prior.values, [weights.get(value, Fraction(0)) for value in prior.values])
+
+
+def _open(path: str | Path | TextIO) -> AbstractContextManager[TextIO]:
+    if isinstance(path, str | Path):
+        return open(path, newline="", encoding="utf-8-sig")
+    return nullcontext(path)
 
 
 def _clean(text: str | None) -> Any:

@@ -12,7 +12,7 @@ import io
 import json
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,6 +26,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from tacit.files.cells import MISSING, UNKNOWN, Matcher, Range
+from tacit.files.columns import stamped, with_stamp_column
 from tacit.files.reading import (
     REPORT,
     STANDARD,
@@ -41,11 +42,12 @@ from tacit.files.reading import (
 from tacit.mechanism.protocol import RandomWords
 from tacit.plan import Plan
 from tacit.plan.saving import atomic
+from tacit.prior import Value
 from tacit.randomize import Randomizer
 
 Write = Callable[[pa.Table], None]
 OnUnknown = Literal["stop", "skip"]
-_SHOWN_ROWS = 5
+_SHOWN_ROWS, _SHOWN_NAMES = 5, 12
 
 
 class BadRowsError(InputError):
@@ -87,7 +89,7 @@ def perturb_file(
     format_of(target, target_format)
     with (
         reading(source, columns.read, source_format, columns.matched) as opened,
-        writing(target, columns.schema(opened), target_format) as write,
+        writing(target, columns.schema(opened, plan), target_format) as write,
     ):
         return _perturb(plan, opened, columns, write, on_unknown, words, progress)
 
@@ -113,7 +115,7 @@ def perturb_table(
     columns = _Columns.of(plan, column, group_column, keep)
     parts: list[pa.Table] = []
     with reading(table, columns.read) as opened:
-        schema = columns.schema(opened)
+        schema = columns.schema(opened, plan)
         _perturb(plan, opened, columns, parts.append, on_unknown, words, progress)
     return pa.concat_tables(parts) if parts else schema.empty_table()
 
@@ -143,22 +145,28 @@ class _Columns:
         return (self.value,) if self.group is None else (self.value, self.group)
 
     @property
-    def read(self) -> tuple[str, ...]:
-        return (*self.matched, *self.keep)
+    def read(self) -> dict[str, str]:
+        """What is read, each with the parameter that chooses it."""
+        chosen = dict(zip(self.matched, ("column", "group_column"), strict=False))
+        return chosen | dict.fromkeys(self.keep, "")
 
-    def schema(self, source: Source) -> pa.Schema:
+    def schema(self, source: Source, plan: Plan) -> pa.Schema:
         """Of the result. Kept columns lose dictionaries: they may change on the way, which some formats cannot hold."""
         group = [] if self.group is None else [(self.group, pa.dictionary(pa.int32(), pa.string()))]
         types = {name: source.schema.field(name).type for name in self.keep}
         plain = [(name, kind.value_type if pa.types.is_dictionary(kind) else kind) for name, kind in types.items()]
-        return pa.schema([*group, *plain, (REPORT, pa.int64())])
+        return stamped(pa.schema([*group, *plain, (REPORT, pa.int64())]), plan.hash)
 
 
 class BadRows:
-    """Bad rows by reason: how many, and where the first ones are; never what is in them."""
+    """Bad rows by reason: how many, and where the first ones are; never what is in them.
+
+    `hints` say what else there is to say about a reason, from the plan's side.
+    """
 
     def __init__(self, source: Source) -> None:
         self._source = source
+        self.hints: dict[str, str] = {}
         self.counts: dict[str, int] = defaultdict(int)
         self._first: dict[str, list[int]] = defaultdict(list)
 
@@ -185,9 +193,10 @@ class BadRows:
             rows = ", ".join(map(str, self._first[reason])) + (", …" if count > _SHOWN_ROWS else "")
             parts.append(f"{reason}: {count} ({'row' if count == 1 else 'rows'} {rows})")
         total = sum(self.counts.values())
+        hints = "".join(f" {hint}" for reason, hint in self.hints.items() if reason in self.counts)
         raise BadRowsError(
             f"{self._source.name} has {total} {'row' if total == 1 else 'rows'} that the plan cannot randomize. "
-            f"{'; '.join(parts)}. Correct them, or pass on_unknown='skip' to leave them out."
+            f"{'; '.join(parts)}.{hints} Correct them, or pass on_unknown='skip' to leave them out."
         )
 
 
@@ -207,9 +216,9 @@ def _perturb(
     progress: Progress | None,
 ) -> PerturbSummary:
     check_on_unknown(on_unknown)
-    randomizer, schema, bad = Randomizer(plan), columns.schema(source), BadRows(source)
+    randomizer, schema, bad = Randomizer(plan), columns.schema(source, plan), BadRows(source)
     match_value = Range(plan.values, columns.value) if plan.between else Matcher(plan.values, columns.value)
-    match_group = None if columns.group is None else Matcher(group_names(plan), columns.group)
+    match_group = None if columns.group is None else Matcher(group_names(plan), columns.group, suggest=True)
     rows = reports = 0
     for table in source.tables():
         values = match_value(table[columns.value])
@@ -227,8 +236,28 @@ def _perturb(
             reports += len(drawn)
         if progress is not None:
             progress(rows, source.total)
+    bad.hints["unknown value"] = known_values(plan.values, plan.between)
+    if match_group is not None:
+        bad.hints["unknown group"] = _known_groups(group_names(plan), match_group.near)
     skipped = bad.finish(on_unknown)
     return PerturbSummary(rows + len(source.malformed), reports, skipped)
+
+
+def known_values(values: Sequence[Value], between: bool = False) -> str:
+    """What a plan takes for an answer. An answer that is nearly a value is not told: it would say who holds it."""
+    if between:
+        return f"The plan takes numbers from {values[0]} to {values[-1]}."
+    return f"The plan's values are {_listed(values)}, as they are written here."
+
+
+def _known_groups(names: Sequence[str], near: Collection[str]) -> str:
+    meant = f"Did you mean {_listed(sorted(near))}? " if near else ""
+    return f"{meant}The plan's groups are {_listed(names)}."
+
+
+def _listed(names: Sequence[Value]) -> str:
+    shown = ", ".join(f"'{name}'" if isinstance(name, str) else str(name) for name in names[:_SHOWN_NAMES])
+    return shown + (f" and {len(names) - _SHOWN_NAMES} more" if len(names) > _SHOWN_NAMES else "")
 
 
 def _reasons(values: Any, groups: Any) -> dict[str, NDArray[np.bool_]]:
@@ -277,13 +306,14 @@ def _writer(file: BinaryIO, schema: pa.Schema, kind: Format, stream: bool = Fals
         with (pa.ipc.new_stream if stream else pa.ipc.new_file)(file, schema) as arrow:
             yield arrow.write_table
     elif kind == "csv":
+        full = with_stamp_column(schema.empty_table(), schema).schema
         line = io.StringIO()
-        csv.writer(line, lineterminator="\n").writerow(schema.names)
+        csv.writer(line, lineterminator="\n").writerow(full.names)
         file.write(line.getvalue().encode())
-        with pa_csv.CSVWriter(file, schema, write_options=pa_csv.WriteOptions(include_header=False)) as rows:
-            yield rows.write_table
+        with pa_csv.CSVWriter(file, full, write_options=pa_csv.WriteOptions(include_header=False)) as rows:
+            yield lambda table: rows.write_table(with_stamp_column(table, schema))
     else:
-        yield lambda table: _write_jsonl(file, table)
+        yield lambda table: _write_jsonl(file, with_stamp_column(table, schema))
 
 
 def _write_jsonl(file: BinaryIO, table: pa.Table) -> None:

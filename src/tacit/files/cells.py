@@ -13,11 +13,13 @@ from numpy.typing import NDArray
 
 from tacit.files.reading import InputError, is_text
 from tacit.prior import Value, clean_name
+from tacit.prior.names import near_names
 
 Positions = NDArray[np.int32]
 
 #: Markers beside positions: a cell that is none of the values, and one that is null or empty.
 UNKNOWN, MISSING = -1, -2
+_MOST_SUGGESTED = 3
 
 
 class Matcher:
@@ -29,8 +31,10 @@ class Matcher:
     [1, 0, -1, -2]
     """
 
-    def __init__(self, values: Sequence[Value], column: str = "value") -> None:
-        self._column = column
+    def __init__(self, values: Sequence[Value], column: str = "value", suggest: bool = False) -> None:
+        self._column, self._suggest = column, suggest
+        #: For public columns only: the names that unknown cells nearly are.
+        self.near: set[str] = set()
         self._numeric = not isinstance(values[0], str)
         self._values = values
         self._positions = {value: x for x, value in enumerate(values)}
@@ -109,7 +113,10 @@ class Matcher:
         if text is None or not text.strip():
             return MISSING
         meant = number_of(text) if self._numeric else clean_name(text)
-        return UNKNOWN if meant is None else self._positions.get(meant, UNKNOWN)
+        found = UNKNOWN if meant is None else self._positions.get(meant, UNKNOWN)
+        if found == UNKNOWN and self._suggest and len(self.near) < _MOST_SUGGESTED:
+            self.near.update(near_names(text, map(str, self._values)))
+        return found
 
     def _spelled(self, word: str) -> str:
         alike = [str(value) for value in self._values if str(value).lower() == word]

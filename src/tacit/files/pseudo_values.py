@@ -19,6 +19,7 @@ from tacit.estimates.rows import row_values
 from tacit.exact import Floats
 from tacit.files.answers import writing
 from tacit.files.cells import Matcher, reports_of
+from tacit.files.columns import STAMP, check_stamp
 from tacit.files.reading import (
     REPORT,
     InputError,
@@ -61,7 +62,7 @@ def export_file(
     format_of(target, target_format)
     done = refused = 0
     with (
-        reading(source, rows.read, source_format) as opened,
+        reading(source, rows.read, source_format, optional=(STAMP,)) as opened,
         writing(target, rows.schema(opened), target_format) as write,
     ):
         for table, kept, values, _ in rows.of_tables(opened):
@@ -84,7 +85,7 @@ def pseudo_table(
 ) -> tuple[pa.Table, Floats, NDArray[np.int32], int]:
     """In memory: the columns to keep, the pseudo-values, each row's group as a position, and how many were refused."""
     rows = _Rows.of(plan, report_column, group_column, keep)
-    with reading(table, rows.read, format) as opened:
+    with reading(table, rows.read, format, optional=(STAMP,)) as opened:
         schema = pa.schema([opened.schema.field(name) for name in rows.keep])
         parts = list(rows.of_tables(opened))
         refused = sum(len(part[0]) - len(part[2]) for part in parts) + len(opened.malformed)
@@ -116,8 +117,10 @@ class _Rows:
         return row_values(self.plan.task, self.plan.values)
 
     @property
-    def read(self) -> list[str]:
-        return list(dict.fromkeys([self.report, *([] if self.group is None else [self.group]), *self.keep]))
+    def read(self) -> dict[str, str]:
+        """What is read, each with the parameter that chooses it."""
+        chosen = {self.report: "report_column"} | ({} if self.group is None else {self.group: "group_column"})
+        return chosen | {name: "" for name in self.keep if name not in chosen}
 
     def schema(self, source: Source) -> pa.Schema:
         kinds = [(name, source.schema.field(name).type) for name in self._before]
@@ -133,7 +136,9 @@ class _Rows:
         """For each table: itself, its good rows, their pseudo-values, and their groups."""
         match = None if self.group is None else Matcher(group_names(self.plan), self.group)
         size = max(1, _AT_ONCE // len(self.about))
+        check_stamp(source.schema, self.plan.hash, source.name)
         for whole in source.tables():
+            check_stamp(whole, self.plan.hash, source.name)
             for start in range(0, len(whole), size):
                 table = whole.slice(start, size)
                 reports = reports_of(table[self.report], self.report)

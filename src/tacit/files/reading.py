@@ -20,6 +20,8 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
+from tacit.files.columns import InputError as InputError
+from tacit.files.columns import check_columns, is_header
 from tacit.plan import Plan
 
 Format = Literal["csv", "parquet", "jsonl", "arrow"]
@@ -42,10 +44,6 @@ _EXTENSIONS: Mapping[str, Format] = {
     ".feather": "arrow",
     ".ipc": "arrow",
 }
-
-
-class InputError(ValueError):
-    """A file, a table or an option that cannot be used. The message never holds a cell of the data."""
 
 
 @dataclass
@@ -103,15 +101,34 @@ def format_of(path: str | Path, asked: str | None = None) -> Format:
 # -- reading ------------------------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True)
+class Wanted:
+    """The columns to read: those that must be there, each with the parameter that names it, and those that may."""
+
+    needed: Mapping[str, str]
+    optional: tuple[str, ...] = ()
+
+    def found(self, got: Sequence[str], name: str, show: bool = True) -> list[str]:
+        """Those of them that a file has, in order; raises where one that it needs is missing."""
+        check_columns(self.needed, got, name, show)
+        return [*self.needed, *(column for column in self.optional if got.count(column) == 1)]
+
+
 @contextmanager
 def reading(
-    source: Any, columns: Sequence[str], format: str | None = None, encoded: Sequence[str] = ()
+    source: Any,
+    columns: Mapping[str, str] | Sequence[str],
+    format: str | None = None,
+    encoded: Sequence[str] = (),
+    optional: Sequence[str] = (),
 ) -> Iterator[Source]:
-    """Open a path, "-" or a table as a `Source` of the given columns.
+    """Open a path, "-" or a table as a `Source` of the given columns, and of the `optional` ones that it has.
 
-    Columns named in `encoded` may come dictionary-encoded, which is faster where the format stores them so.
+    Columns may come with the name of the parameter that chooses each, for messages. Those named in `encoded` may come
+    dictionary-encoded, which is faster where the format stores them so.
     """
-    wanted = list(dict.fromkeys(columns))
+    needed = columns if isinstance(columns, Mapping) else dict.fromkeys(columns, "")
+    wanted = Wanted(needed, tuple(column for column in optional if column not in needed))
     if not isinstance(source, str | Path):
         if format is not None:
             raise InputError("A 'format' is for files. Got a table; leave it out.")
@@ -128,7 +145,7 @@ def reading(
 
 
 def _file_source(
-    path: str, name: str, columns: list[str], kind: Format, encoded: Sequence[str], stack: ExitStack
+    path: str, name: str, columns: Wanted, kind: Format, encoded: Sequence[str], stack: ExitStack
 ) -> Source:
     if kind == "parquet":
         return _parquet_source(path, name, columns, encoded)
@@ -156,16 +173,7 @@ def careful(
         yield from batches
 
 
-def _check_columns(wanted: Sequence[str], got: Sequence[str], name: str, show: bool = True) -> None:
-    """Every wanted column must be there once. Names are shown only where they cannot be a row of data."""
-    for column in wanted:
-        if got.count(column) != 1:
-            found = "it more than once" if column in got else ", ".join(got) if show else f"{len(got)} others"
-            hint = "" if show else "; the first line must name the columns, separated by commas"
-            raise InputError(f"{name} must have one column '{column}'. Got {found or 'no column'}{hint}.")
-
-
-def _csv_source(file: BinaryIO, name: str, columns: list[str]) -> Source:
+def _csv_source(file: BinaryIO, name: str, wanted: Wanted) -> Source:
     try:
         header = file.readline().decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -173,8 +181,11 @@ def _csv_source(file: BinaryIO, name: str, columns: list[str]) -> Source:
     if not header:
         raise InputError(f"{name} is empty. Expected a first line that names the columns.")
     names = next(csv.reader([header]))
-    _check_columns(columns, names, name, show=False)
-    schema = pa.schema([(column, pa.string()) for column in columns])
+    following = file.peek().decode("utf-8", errors="replace").splitlines()[:-1]  # type: ignore[attr-defined]
+    columns = wanted.found(names, name, is_header(names, wanted.needed, list(csv.reader(following))))
+    # What is optional is the same in all rows.
+    repeated = pa.dictionary(pa.int32(), pa.string())
+    schema = pa.schema([(column, pa.string() if column in wanted.needed else repeated) for column in columns])
     source = Source(name, schema, iter(()))
 
     def note(row: Any) -> str:
@@ -196,25 +207,25 @@ def _csv_source(file: BinaryIO, name: str, columns: list[str]) -> Source:
     return source
 
 
-def _parquet_source(path: str, name: str, columns: list[str], encoded: Sequence[str]) -> Source:
+def _parquet_source(path: str, name: str, wanted: Wanted, encoded: Sequence[str]) -> Source:
     # A buffer instead of whole column chunks: a file may be one row group.
     options = {"buffer_size": _BLOCK_BYTES, "pre_buffer": False}
     plain = pq.ParquetFile(path, **options)
-    _check_columns(columns, plain.schema_arrow.names, name)
+    columns = wanted.found(plain.schema_arrow.names, name)
     total = plain.metadata.num_rows
     text = [column for column in encoded if is_text(plain.schema_arrow.field(column).type)]
     file = pq.ParquetFile(path, metadata=plain.metadata, read_dictionary=text, **options)
-    schema = pa.schema([file.schema_arrow.field(column) for column in columns])
+    schema = pa.schema([file.schema_arrow.field(column) for column in columns], file.schema_arrow.metadata)
     batches = (batch.select(columns) for batch in file.iter_batches(BATCH_ROWS, columns=columns))
     return Source(name, schema, careful(batches, name, "parquet"), total)
 
 
-def _arrow_source(file: BinaryIO, path: str, name: str, columns: list[str], stack: ExitStack) -> Source:
+def _arrow_source(file: BinaryIO, path: str, name: str, wanted: Wanted, stack: ExitStack) -> Source:
     is_file = file.peek(8)[:6] == _ARROW_FILE  # type: ignore[attr-defined]
     if is_file and path != STANDARD:
         whole = pa.ipc.open_file(file)
         names = whole.schema.names
-        _check_columns(columns, names, name)
+        columns = wanted.found(names, name)
         # Batches too large to hold are mapped, and the system takes back what has been read.
         is_coarse = os.path.getsize(path) > _LARGEST_BATCH * whole.num_record_batches
         bytes_in = stack.enter_context((pa.memory_map if is_coarse else pa.OSFile)(path))
@@ -225,21 +236,22 @@ def _arrow_source(file: BinaryIO, path: str, name: str, columns: list[str], stac
         if is_file:  # The file format is the stream format after eight more bytes.
             file.read(8)
         reader = stack.enter_context(pa.ipc.open_stream(file))
-        _check_columns(columns, reader.schema.names, name)
+        columns = wanted.found(reader.schema.names, name)
         parts = iter(reader)
-    schema = pa.schema([reader.schema.field(column) for column in columns])
+    schema = pa.schema([reader.schema.field(column) for column in columns], reader.schema.metadata)
     return Source(name, schema, careful((part.select(columns) for part in parts), name, "arrow"))
 
 
-def _jsonl_source(path: str, name: str, columns: list[str], stack: ExitStack) -> Source:
+def _jsonl_source(path: str, name: str, wanted: Wanted, stack: ExitStack) -> Source:
     """DuckDB reads every JSON value as text, whatever its type in the row before; a broken line is a row of nulls."""
     import duckdb
 
+    columns = [*wanted.needed, *wanted.optional]
     types = ", ".join(f"{quoted(column, single=True)}: 'VARCHAR'" for column in columns)
     options = "format = 'newline_delimited', records = true, ignore_errors = true, compression = 'none'"
     query = f"SELECT {', '.join(map(quoted, columns))} FROM read_json(?, columns = {{{types}}}, {options})"
     schema = pa.schema([(column, pa.string()) for column in columns])
-    missing = set(columns)
+    missing = set(wanted.needed)
     connection = stack.enter_context(duckdb.connect(config={"memory_limit": "256MB"}))
 
     def batches() -> Iterator[pa.RecordBatch]:
@@ -249,12 +261,14 @@ def _jsonl_source(path: str, name: str, columns: list[str], stack: ExitStack) ->
             missing.difference_update([c for c in missing if batch[c].null_count < batch.num_rows])
             yield batch.cast(schema)
         for column in missing if rows else ():
-            raise InputError(f"No row of {name} has a '{column}'. Expected one JSON object with it on each line.")
+            told = f"No row of {name} has a '{column}'. Expected one JSON object with it on each line."
+            parameter = wanted.needed[column]
+            raise InputError(told + (f" To choose another, pass {parameter}='NAME'." if parameter else ""))
 
     return Source(name, schema, careful(batches(), name, "jsonl", duckdb.Error))
 
 
-def _table_source(table: Any, columns: list[str]) -> Source:
+def _table_source(table: Any, wanted: Wanted) -> Source:
     """Anything that Arrow can take: tables, readers, data frames, a mapping of columns, or one column alone."""
     try:
         if isinstance(table, pa.Table | pa.RecordBatch):
@@ -264,14 +278,14 @@ def _table_source(table: Any, columns: list[str]) -> Source:
         elif isinstance(table, Mapping):
             reader = pa.table(dict(table)).to_reader()
         else:
-            reader = _foreign_reader(table, columns[0])
+            reader = _foreign_reader(table, next(iter(wanted.needed)))
     except (pa.ArrowException, TypeError):
         got = type(table).__name__
         hint = "Got mixed types, or columns of different lengths" if isinstance(table, list | Mapping) else f"Got {got}"
         raise InputError(f"A table must be an Arrow table, a data frame, a mapping or an array. {hint}.") from None
-    _check_columns(columns, reader.schema.names, "The table")
+    columns = wanted.found(reader.schema.names, "The table")
     total = len(table) if hasattr(table, "__len__") and not isinstance(table, Mapping) else None
-    schema = pa.schema([reader.schema.field(column) for column in columns])
+    schema = pa.schema([reader.schema.field(column) for column in columns], reader.schema.metadata)
     batches = careful((batch.select(columns) for batch in reader), "The table", "arrow")
     return Source("the table", schema, batches, total)
 

@@ -25,9 +25,11 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from tacit.files.cells import Matcher, as_numpy, numbers_of, reports_of, texts_of
+from tacit.files.columns import STAMP, check_stamp
 from tacit.files.reading import (
     BATCH_ROWS,
     REPORT,
+    STANDARD,
     InputError,
     Progress,
     Source,
@@ -42,11 +44,14 @@ from tacit.files.reading import (
 )
 from tacit.plan import Plan
 from tacit.plan.saving import atomic, write_text
+from tacit.sources import Sources
 from tacit.tally import LARGEST_WEIGHT, SUMS, Counts, Coverage, GroupTally, Tally, keep, merge_all
 from tacit.task import WeightedSum
 
 #: Not a name that a file would use.
 _COUNT = "tacit: number of rows"
+#: Where chance would need so many bits to send the same reports again, two equal files are one.
+_SAME_BITS = 64
 
 
 @overload
@@ -118,17 +123,29 @@ def tally_file(
     )  # fmt: skip
     piles, done = _Piles(plan, columns), 0
     with _opened(source, columns, format, piles.countable) as rows:
+        check_stamp(rows.schema, plan.hash, rows.name)
         for table in rows.tables():
+            check_stamp(table, plan.hash, rows.name)
             done += piles.add(table)
             if progress is not None:
                 progress(done, rows.total)
         if rows.malformed:
             piles.refused[("",) * len(columns.by)] += len(rows.malformed)
     if by is None:
-        return piles.tally(())
+        tally = piles.tally(())
+        return replace(tally, sources=sources_of(source, tally.collision_bits))
     if isinstance(by, str):
         return {key: piles.tally((key,)) for (key,) in piles.keys}
     return {key: piles.tally(key) for key in piles.keys}
+
+
+def sources_of(source: Any, collision_bits: float) -> Sources:
+    """What was counted: a file by its content, unless it is so small that another may be equal by chance."""
+    if not isinstance(source, str | Path):
+        return Sources()
+    if str(source) == STANDARD or collision_bits < _SAME_BITS:
+        return Sources.drawn()
+    return Sources.of_file(source)
 
 
 #: The same for tables in memory: data frames, Arrow tables and readers, mappings of columns, arrays of reports.
@@ -148,7 +165,8 @@ def read_tallies(plan: Plan, source: Any, *, by: str | None = None, **options: A
     if by is None:
         return tally_file(plan, source, **options), {}
     parts = tally_file(plan, source, by=by, **options)
-    return merge_all([Tally(plan.hash, {}), *parts.values()]), parts
+    whole = merge_all([Tally(plan.hash, {}), *parts.values()])
+    return replace(whole, sources=sources_of(source, whole.collision_bits)), parts
 
 
 def is_tally(source: Any) -> bool:
@@ -183,20 +201,26 @@ class _Columns:
     offset: str | None
 
     @property
-    def names(self) -> list[str]:
-        names = (self.report, self.group, *self.by, self.weight, self.offset)
-        return list(dict.fromkeys(name for name in names if name is not None))
+    def named(self) -> dict[str, str]:
+        """Each with the parameter that chooses it."""
+        chosen = [(self.report, "report_column"), (self.group, "group_column"), *((name, "by") for name in self.by)]
+        chosen += [(self.weight, "weight_column"), (self.offset, "offset_column")]
+        named: dict[str, str] = {}
+        for name, parameter in chosen:
+            if name is not None:
+                named.setdefault(name, parameter)
+        return named
 
 
 @contextmanager
 def _opened(source: Any, columns: _Columns, format: str | None, countable: bool) -> Iterator[Source]:
     """The rows, or, from DuckDB, the different rows with a column that counts them."""
-    with reading(source, columns.names, format) as opened:
+    with reading(source, columns.named, format, optional=(STAMP,)) as opened:
         weighted = columns.weight is not None or columns.offset is not None
         if weighted or not countable or not isinstance(source, str | Path) or not _duckdb_reads(source, format):
             yield opened
             return
-        with _distinct_rows(str(source), columns.names) as batches:
+        with _distinct_rows(str(source), opened.schema.names) as batches:
             yield replace(opened, batches=batches)
 
 
@@ -422,6 +446,7 @@ def _to_table(tally: Tally) -> pa.Table:
     for name in SUMS if weighted else ():
         columns[name] = pa.array([cell for group in groups for cell in group[name]], pa.string())
     about = {"tacit_tally": "1", "plan": tally.plan, "refused": str(tally.refused), "coverage": json.dumps(totals)}
+    about |= {"sources": json.dumps(tally.sources.to_dict())} if tally.sources.ids else {}
     return pa.table(columns, metadata=about)
 
 
@@ -442,5 +467,6 @@ def _from_table(table: pa.Table) -> Mapping[str, Any]:
         "tacit_tally": int(about["tacit_tally"]),
         "plan": about["plan"],
         "refused": int(about["refused"]),
+        **({"sources": json.loads(about["sources"])} if "sources" in about else {}),
         "groups": groups,
     }

@@ -13,7 +13,7 @@ An unbiased estimate takes a prior of zero as a fact: nobody is counted for a va
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -23,6 +23,7 @@ from tacit.estimates.rows import Estimate, Row, possible_totals, row_values
 from tacit.exact import Floats, Integers
 from tacit.mechanism.pearson import MIN_EXPECTED
 from tacit.personal.contract import PersonalPlan, as_rows, channels, prior_rows, valid_rows
+from tacit.sources import Sources
 from tacit.tally import Counts
 from tacit.task import WeightedSum
 
@@ -37,13 +38,15 @@ class PersonalTally:
     """The different priors that came, in ascending order, and how often each came with each report.
 
     `counts` holds the code index·d + report, with the sums of public weights where there are any (`tacit.tally`), so
-    tallies of any split of the reports merge to the same. `refused` counts what the plan cannot have sent.
+    tallies of any split of the reports merge to the same. `refused` counts what the plan cannot have sent, `sources`
+    say what was counted.
     """
 
     plan: str
     priors: Integers
     counts: Counts
     refused: int = 0
+    sources: Sources = field(default=Sources())
 
     @classmethod
     def of(
@@ -68,14 +71,17 @@ class PersonalTally:
         return self.counts.total
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, PersonalTally) and self.to_dict() == other.to_dict()
+        if not isinstance(other, PersonalTally):
+            return False
+        return replace(self, sources=Sources()).to_dict() == replace(other, sources=Sources()).to_dict()
 
     __hash__ = None  # type: ignore[assignment]
 
     def merge(self, other: PersonalTally) -> PersonalTally:
-        """Both together. Refuses the tally of another plan."""
+        """Both together. Refuses the tally of another plan, and one that has counted the same."""
         if self.plan != other.plan:
             raise ValueError(f"These tallies belong to different plans: {self.plan[:12]}… and {other.plan[:12]}….")
+        sources = self.sources.merge(other.sources)
         d = self.priors.shape[1]
         both = np.concatenate([self.priors, other.priors])
         distinct, inverse = _distinct(both, int(both[:1].sum()))
@@ -83,11 +89,12 @@ class PersonalTally:
         mine, theirs = codes[: len(self.priors)], codes[len(self.priors) :]
         first = replace(self.counts, reports=mine[self.counts.reports // d] + self.counts.reports % d)
         second = replace(other.counts, reports=theirs[other.counts.reports // d] + other.counts.reports % d)
-        return PersonalTally(self.plan, distinct, first.merge(second), self.refused + other.refused)
+        return PersonalTally(self.plan, distinct, first.merge(second), self.refused + other.refused, sources)
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
-        about = {"tacit_personal_tally": 1, "plan": self.plan, "refused": self.refused}
+        about: dict[str, Any] = {"tacit_personal_tally": 1, "plan": self.plan, "refused": self.refused}
+        about |= {"sources": self.sources.to_dict()} if self.sources.ids else {}
         return about | {"priors": self.priors.tolist()} | self.counts.to_dict()
 
     @classmethod
@@ -105,7 +112,7 @@ class PersonalTally:
             raise ValueError("A personal tally cannot hold a report of a value that is impossible for its prior.")
         if type(data["refused"]) is not int or data["refused"] < 0:
             raise ValueError("The field 'refused' of a tally must be an integer from 0.")
-        return cls(plan.hash, priors, counts, data["refused"])
+        return cls(plan.hash, priors, counts, data["refused"], Sources.from_dict(data.get("sources")))
 
 
 def estimate(

@@ -17,9 +17,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tacit.exact import Floats, Integers
-from tacit.files.answers import BadRows, OnUnknown, PerturbSummary, Write, check_on_unknown, writing
+from tacit.files.answers import BadRows, OnUnknown, PerturbSummary, Write, check_on_unknown, known_values, writing
 from tacit.files.cells import MISSING, UNKNOWN, Matcher, numbers_of, reports_of
+from tacit.files.columns import STAMP, check_stamp, stamped
 from tacit.files.reading import REPORT, InputError, Progress, Source, format_of, reading
+from tacit.files.tallies import sources_of
 from tacit.mechanism.protocol import RandomWords
 from tacit.personal.contract import PersonalPlan, perturb
 from tacit.personal.estimates import PersonalTally
@@ -113,10 +115,11 @@ def perturb_file(
     if column in written or len(set(written)) < len(written):
         raise InputError(f"The answer cannot be kept, and the result's columns must differ. Got {', '.join(written)}.")
     format_of(target, target_format)
-    with reading(source, [column, *priors, *keep], source_format) as opened:
+    named = {column: "column"} | dict.fromkeys(priors, "prior_column") | dict.fromkeys(keep, "")
+    with reading(source, named, source_format) as opened:
         types = {name: opened.schema.field(name).type for name in keep}
         plain = [(name, kind.value_type if pa.types.is_dictionary(kind) else kind) for name, kind in types.items()]
-        schema = pa.schema([*plain, *((name, pa.int64()) for name in [*priors, REPORT])])
+        schema = stamped(pa.schema([*plain, *((name, pa.int64()) for name in [*priors, REPORT])]), plan.hash)
         with writing(target, schema, target_format) as write:
             return _perturb(plan, opened, (column, *priors), schema, write, on_unknown, words, progress)
 
@@ -152,6 +155,7 @@ def _perturb(
             reports += len(drawn)
         if progress is not None:
             progress(rows, source.total)
+    bad.hints["unknown value"] = known_values(plan.values)
     skipped = bad.finish(on_unknown)
     return PerturbSummary(rows + len(source.malformed), reports, skipped)
 
@@ -173,10 +177,14 @@ def tally_file(
     weight or offset is not a number of at most 2^53.
     """
     priors, public = prior_columns(plan, prior_column), (weight_column, offset_column)
-    named = [name for name in public if name is not None]
+    named = {report_column: "report_column"} | dict.fromkeys(priors, "prior_column")
+    named |= {weight_column: "weight_column"} if weight_column is not None else {}
+    named |= {offset_column: "offset_column"} if offset_column is not None else {}
     tally, done = PersonalTally.of(plan, np.zeros((0, len(plan.values)), np.int64), []), 0
-    with reading(source, [report_column, *priors, *named], format) as opened:
+    with reading(source, named, format, optional=(STAMP,)) as opened:
+        check_stamp(opened.schema, plan.hash, opened.name)
         for table in opened.tables():
+            check_stamp(table, plan.hash, opened.name)
             units = np.stack([reports_of(table[name], name) for name in priors], axis=1)
             # A cell that is no number of units is no prior: out of range, also after the complement.
             cells = np.where((units < 0) | (units > plan.resolution), -1, units)
@@ -192,7 +200,8 @@ def tally_file(
             if progress is not None:
                 progress(done, opened.total)
         refused = len(opened.malformed)
-    return PersonalTally(tally.plan, tally.priors, tally.counts, tally.refused + refused)
+    sources = sources_of(source, tally.counts.collision_bits)
+    return PersonalTally(tally.plan, tally.priors, tally.counts, tally.refused + refused, sources)
 
 
 def save_tally(tally: PersonalTally, path: str | Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from tacit.exact import Floats, Number, rational
+from tacit.prior.names import clean_name, nearest
 
 Value = str | int | float
 
@@ -159,8 +159,9 @@ class Prior:
         for value in meant:
             if value in self._positions:
                 return self.values[self._positions[value]]
-        known = ", ".join(map(str, self.values[:8]))
-        raise ValueError(f"The value {text!r} is not one of the prior's. It has: {known[:200]}.")
+        known = ", ".join(map(str, self.values[:8]))[:200] + (", …" if len(self) > 8 else "")
+        meant_by = nearest(text, map(str, self.values))
+        raise ValueError(f"The value {text!r} is not one of the prior's. It has: {known}.{meant_by}")
 
     def probability(self, value: Value) -> Fraction:
         """P(value), exactly."""
@@ -192,28 +193,6 @@ class Prior:
             for value, probability in zip(self.values[:6], self.probabilities[:6], strict=True)
         )
         return f"Prior({{{shown}{', …' if len(self) > 6 else ''}}})"
-
-
-def clean_name(text: str) -> str:
-    """Without blanks around it, and letters in one form (NFC), so that the same name is the same text.
-
-    >>> clean_name(" cafe\u0301 ") == "café"
-    True
-    """
-    return unicodedata.normalize("NFC", text.strip())
-
-
-#: What cannot be seen in a name but changes it: control characters, and marks that turn the direction of reading.
-_UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
-
-
-def has_unseen(name: str) -> bool:
-    """Whether a name holds what nobody sees in it: a control character or a mark that turns the direction.
-
-    >>> has_unseen("no"), has_unseen("no\u202e")
-    (False, True)
-    """
-    return _UNSEEN.search(name) is not None
 
 
 def _plain(value: Any) -> Value:

@@ -1,0 +1,129 @@
+"""`tacit priors`: from microdata to a file of priors. Argument parsing and printing only."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from tacit.cli.app import JsonFlag, Output, Overwrite, app, check_target, err, escape, option, out, print_json
+
+_DATA = "Microdata: csv with any separator, parquet, xlsx, jsonl or arrow."
+_GROUP = "Column with groups; several are crossed."
+_WEIGHT = "Column with survey weights: people then count as their effective number."
+_VALUES = "The possible answers in order, separated by commas; else all that are found."
+_MAP = "Another name for an answer, as in Y=yes, or for a group, as in sex:1=female; repeatable."
+_BINS = "Bins of numbers: edges, as in 0,18,65,inf, or how many; COLUMN=EDGES for a group; repeatable."
+_MEANS = "Name bins of answers by their means, for a sum."
+_MISSING = "A text that means no answer, beside empty cells; repeatable."
+_MISSING_AS = "Count missing answers as an answer of this name; else they are left out."
+_LEAVE_OUT = "An answer that is not counted; repeatable."
+_RARE = "Put answers of fewer people together as 'other'."
+_LEAST = "Groups of fewer records take the shares of a larger one."
+_SHOWN_VALUES, _SHOWN_GROUPS = 4, 20
+
+
+@app.command(
+    "priors",
+    epilog="Example: tacit priors survey2025.xlsx --column smokes --group region --map Y=yes --map N=no -o priors.csv",
+)
+def priors_command(
+    data: Annotated[Path, typer.Argument(metavar="DATA", help=_DATA)],
+    column: Annotated[str, option(metavar="NAME", help="Column with the answers.")],
+    output: Output = "priors.csv",
+    group: Annotated[list[str] | None, option(metavar="NAME", help=_GROUP)] = None,
+    weight: Annotated[str | None, option(metavar="NAME", help=_WEIGHT)] = None,
+    values: Annotated[str | None, option(metavar="A,B,…", help=_VALUES)] = None,
+    rename: Annotated[list[str] | None, option("--map", metavar="FROM=TO", help=_MAP)] = None,
+    bins: Annotated[list[str] | None, option(metavar="EDGES", help=_BINS)] = None,
+    means: Annotated[bool, option("--means", help=_MEANS)] = False,
+    missing: Annotated[list[str] | None, option(metavar="TEXT", help=_MISSING)] = None,
+    missing_as: Annotated[str | None, option(metavar="NAME", help=_MISSING_AS)] = None,
+    leave_out: Annotated[list[str] | None, option(metavar="VALUE", help=_LEAVE_OUT)] = None,
+    rare: Annotated[int, option(metavar="N", help=_RARE)] = 0,
+    least: Annotated[int, option(metavar="N", help=_LEAST)] = 30,
+    sheet: Annotated[str | None, option(metavar="NAME", help="Sheet of a workbook; else the first.")] = None,
+    separator: Annotated[str | None, option(metavar="C", help="Between cells of a csv file; else it is found.")] = None,
+    overwrite: Overwrite = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """Count answers of the past, group by group, into a file of priors for `tacit plan`."""
+    from tacit.microdata import priors_from
+
+    check_target(output, data)
+    if output != "-" and not overwrite and Path(output).is_file() and Path(output).stat().st_size:
+        raise ValueError(f"{output} exists. Name another file, or give --overwrite.")
+    groups = group or []
+    table = priors_from(
+        data, column, group=groups, weight=weight, values=None if values is None else _listed(values),
+        map=_maps(rename or (), groups), bins=_bins(bins or (), column, groups), means=means, missing=missing or (),
+        missing_as=missing_as, leave_out=leave_out or (), rare=rare, least=least, sheet=sheet,
+        separator={"\\t": "\t", "tab": "\t"}.get(separator or "", separator),
+    )  # fmt: skip
+    if output == "-":
+        typer.echo(table.to_csv(), nl=False)
+    else:
+        table.save(output)
+    told = err if output == "-" else out
+    facts = {"rows": table.n_rows, "counted": table.n_counted, "left_out": dict(table.left_out)}
+    if as_json:
+        shares = {"shares": table.shares} if table.shares is not None else {}
+        named = [{"group": name, "records": sum(counts)} for name, counts in table.groups.items()]
+        print_json(
+            {"file": output, **facts, "values": table.values, "groups": named, **shares, "notes": table.notes}, told
+        )
+        return
+    _print(told, table)
+    if output != "-":
+        told.print(
+            f"\nWrote [bold]{escape(output)}[/bold]. Next: tacit plan {escape(output)} --task … --guide", soft_wrap=True
+        )
+
+
+def _print(console: Any, table: Any) -> None:
+    """The groups with their shares, and what was done, in words."""
+    from tacit.show.sentences import group_label
+    from tacit.show.terminal import table as airy
+
+    few = len(table.values) <= _SHOWN_VALUES
+    shown = airy("group", "records", *(table.values if few else ["the most frequent answer", "share"]))
+    for name, counts in list(table.groups.items())[:_SHOWN_GROUPS]:
+        total, most = sum(counts), max(range(len(counts)), key=counts.__getitem__)
+        shares = [f"{count / total:.1%}" for count in counts]
+        cells = shares if few else [escape(table.values[most]), shares[most]]
+        shown.add_row(escape(group_label(name)), f"{total:,.0f}", *cells)
+    console.print(shown)
+    if len(table.groups) > _SHOWN_GROUPS:
+        console.print(f"… and {len(table.groups) - _SHOWN_GROUPS:,} more groups.")
+    console.print(f"{table.n_counted:,} of {table.n_rows:,} rows are counted.")
+    for note in table.notes:
+        console.print(f"[yellow]note:[/yellow] {escape(note)}.", soft_wrap=True)
+
+
+def _listed(text: str) -> list[str]:
+    """Names separated by commas; quotes keep a comma in a name."""
+    return next(csv.reader([text], skipinitialspace=True), [])
+
+
+def _maps(texts: Any, groups: list[str]) -> dict[str, Any]:
+    """Names for answers, and by column for groups."""
+    from tacit.microdata.recoding import read_map
+
+    found: dict[str, Any] = {}
+    answers = [text for text in texts if text.partition(":")[0] not in groups]
+    for name in groups:
+        mine = [text.partition(":")[2] for text in texts if text.partition(":")[0] == name]
+        found |= {name: read_map(mine)} if mine else {}
+    return read_map(answers) | found
+
+
+def _bins(texts: Any, column: str, groups: list[str]) -> dict[str, str]:
+    found = {}
+    for text in texts:
+        name, _, edges = text.rpartition("=")
+        if name not in ("", column, *groups):
+            raise ValueError(f"Bins are for a column of answers or groups. Got '{name}'.")
+        found[name or column] = edges
+    return found

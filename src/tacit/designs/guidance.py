@@ -1,0 +1,201 @@
+"""Choosing ε and how many to ask: what beliefs can become, and how many respondents show a difference."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from tacit.designs.planning import make_plan
+from tacit.designs.prior_file import GroupPrior
+from tacit.exact import Number, budget, exp_enclosure, float_above, rational
+from tacit.mechanism import Belief, Notion, unbiased_variance
+from tacit.plan import Plan
+from tacit.prior import Prior, Value
+from tacit.task import Histogram, Sum, Survey, Task
+
+#: Budgets that a guide compares, and beliefs that it follows.
+BUDGETS = ("0.5", "1", "1.5", "2", "3")
+BELIEFS = (Fraction(1, 100), Fraction(1, 10), Fraction(1, 2))
+#: A belief that starts below the first and can end at the second is no secret any more.
+UNSURE, NEARLY_SURE = Fraction(1, 2), Fraction(9, 10)
+#: A difference is seen where a two-sided test at this level rejects.
+ALPHA = 0.05
+#: Of a histogram the variance of so many values is looked at.
+_MOST_VALUES = 200
+
+
+def highest_belief(prior: Number, epsilon: Number, notion: Notion = "lip") -> Fraction:
+    """What one report can raise a belief p to at most, rounded up.
+
+    Under LIP both p and 1 − p change by at most a factor e^ε: min(e^ε·p, 1 − e^{−ε}(1 − p)). Under LDP the odds do.
+
+    >>> [round(float(highest_belief(p, 1)), 3) for p in (0.01, 0.1, 0.5)]
+    [0.027, 0.272, 0.816]
+    """
+    p, factor = rational(prior, "prior"), exp_enclosure(budget(epsilon))[1]
+    if not 0 <= p <= 1:
+        raise ValueError(f"A belief lies between 0 and 1. Got {float(p):g}.")
+    if notion == "ldp":
+        return factor * p / (1 - p + factor * p)
+    return min(factor * p, 1 - (1 - p) / factor)
+
+
+def nearly_sure(plan: Plan) -> tuple[str | None, Belief] | None:
+    """The group and the belief that starts at no more than 50% and can reach 90%; None where there is none.
+
+    Of each group it looks at the most frequent such value, of a survey at the values that are asked for.
+    """
+    worst: tuple[str | None, Belief] | None = None
+    for group in plan.groups:
+        value = _unsure_value(group.prior, plan.task.wanted if isinstance(plan.task, Survey) else ())
+        if value is not None:
+            moved = group.mechanism.belief(group.prior, value)
+            if moved.high >= NEARLY_SURE and (worst is None or moved.high > worst[1].high):
+                worst = group.name, moved
+    return worst
+
+
+def _unsure_value(prior: Prior, wanted: Sequence[Value]) -> Value | None:
+    chances = dict(zip(prior.values, prior.weights, strict=True))
+    found = [value for value, weight in chances.items() if 0 < Fraction(weight, prior.total) <= UNSURE]
+    asked = [value for value in found if value in wanted] or found
+    return max(asked, key=lambda value: chances[value], default=None)
+
+
+@dataclass(frozen=True)
+class Detection:
+    """How many respondents show a difference, with the stated power: in each of two waves, and in each of two groups,
+    the pair that needs most; None where there are no two.
+    """
+
+    difference: float
+    power: float
+    per_wave: int
+    per_group: int | None
+    groups: tuple[str, str] | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "difference": self.difference,
+            "power": self.power,
+            "alpha": ALPHA,
+            "per_wave": self.per_wave,
+            "per_group": self.per_group,
+            "groups": None if self.groups is None else list(self.groups),
+        }
+
+
+def read_difference(text: str, task: Task) -> float:
+    """A difference as people write it: 2pp, 2% or 0.02 of a share, a number of a mean.
+
+    >>> read_difference("2pp", Survey("yes")), read_difference("0.02", Survey("yes")), read_difference("5", Sum())
+    (0.02, 0.02, 5.0)
+    """
+    number = text.strip().removesuffix("pp").removesuffix("%").strip()
+    of_shares = isinstance(task, Survey | Histogram)
+    try:
+        difference = float(rational(number, "detect")) / (1 if number == text.strip() else 100)
+    except ValueError:
+        raise ValueError(f"The difference to detect must be a number, or points as in 2pp. Got '{text}'.") from None
+    if of_shares and not 0 < difference <= 1:
+        raise ValueError(f"A share changes by at most 1, which is 100pp. Got '{text}'; 2 points are written 2pp.")
+    return difference
+
+
+def respondents_to_detect(plan: Plan, shares: Sequence[Fraction], difference: float, power: float = 0.8) -> Detection:
+    """n = (z_{1−α/2} + z_power)²·(V₁ + V₂)/Δ² in each of two waves, or of two groups, of different people.
+
+    V is the variance per respondent of the unbiased estimate at the prior, sampling included: of a share for surveys
+    and histograms (of the value that needs most), of the mean for sums. `shares` are the groups' parts of a wave.
+
+    >>> from tacit import make_plan
+    >>> plan = make_plan(Prior.of({"yes": 0.2, "no": 0.8}), Survey("yes"), epsilon=1)
+    >>> respondents_to_detect(plan, [Fraction(1)], 0.02).per_wave
+    23125
+    """
+    from scipy.special import ndtri
+
+    if not 0 < difference < math.inf:
+        raise ValueError(f"The difference to detect must be positive. Got {difference:g}.")
+    if not 0 < power < 1:
+        raise ValueError(f"The power must lie between 0 and 1. Got {power:g}.")
+    variances = [_variance(plan, place) for place in range(len(plan.groups))]
+    if not all(map(math.isfinite, variances)):
+        raise ValueError("This plan's reports are read with the prior only, so differences from it are not seen.")
+    scale = float(ndtri(1 - ALPHA / 2) + ndtri(power)) ** 2 / difference**2
+    mean = sum(float(share) * variance for share, variance in zip(shares, variances, strict=True))
+    per_wave = max(2, math.ceil(scale * 2 * mean))
+    if len(variances) == 1:
+        return Detection(difference, power, per_wave, None, None)
+    second, first = sorted(range(len(variances)), key=variances.__getitem__)[-2:]
+    per_group = max(2, math.ceil(scale * (variances[first] + variances[second])))
+    names = str(plan.groups[first].name), str(plan.groups[second].name)
+    return Detection(difference, power, per_wave, per_group, names)
+
+
+def _variance(plan: Plan, place: int) -> float:
+    group, task = plan.groups[place], plan.task
+    if isinstance(task, Survey | Sum):
+        return unbiased_variance(group.mechanism, group.prior, task)
+    if not isinstance(task, Histogram):
+        raise ValueError("Differences are those of shares and means; a weighted sum is neither.")
+    # The variance of a share is largest where the share is nearest to a half.
+    chances = dict(zip(group.prior.values, group.prior.probabilities.tolist(), strict=True))
+    values = sorted(group.prior.values, key=lambda value: abs(chances[value] - 0.5))[:_MOST_VALUES]
+    return max(unbiased_variance(group.mechanism, group.prior, Survey(value)) for value in values)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One budget of a guide: what beliefs of 1%, 10% and 50% become at most, the expected error of the total, and,
+    where a difference was named, who shows it.
+    """
+
+    epsilon: Fraction
+    beliefs: tuple[Fraction, ...]
+    expected_rmse: float
+    nearly_sure: tuple[str | None, Belief] | None
+    detection: Detection | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "epsilon": float(self.epsilon),
+            "factor": float_above(exp_enclosure(self.epsilon)[1]),
+            "beliefs": {str(float(p)): float_above(high) for p, high in zip(BELIEFS, self.beliefs, strict=True)},
+            "expected_rmse": self.expected_rmse,
+            "reaches_90": self.nearly_sure is not None,
+            "detect": None if self.detection is None else self.detection.to_dict(),
+        }
+
+
+def guide(
+    priors: Sequence[GroupPrior],
+    task: Task,
+    respondents: int,
+    epsilons: Sequence[Number] = BUDGETS,
+    *,
+    detect: float | None = None,
+    power: float = 0.8,
+    progress: Callable[[int, int], None] | None = None,
+    **options: Any,
+) -> list[Choice]:
+    """What several budgets promise, beside what they cost; the options are those of `make_plan`."""
+    if any(each.epsilon is not None for each in priors):
+        raise ValueError("The groups state their own budgets, so there is none to choose. Drop the 'epsilon' column.")
+    shares = [each.share for each in priors]
+    notion: Notion = "ldp" if options.get("notion") == "ldp" else "lip"
+    made = []
+    for done, epsilon in enumerate(epsilons):
+        plan = make_plan(priors, task, epsilon, **options)
+        beliefs = tuple(highest_belief(p, epsilon, notion) for p in BELIEFS)
+        found = None if detect is None else respondents_to_detect(plan, shares, detect, power)
+        error = plan.expected_rmse(shares, respondents)
+        made.append(Choice(budget(epsilon), beliefs, error, nearly_sure(plan), found))
+        if progress is not None:
+            progress(done + 1, len(epsilons))
+    return made

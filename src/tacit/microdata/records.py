@@ -1,0 +1,196 @@
+"""Opening microdata: CSV with any separator, Parquet, xlsx, JSON lines, Arrow, data frames; and counting equal rows.
+
+DuckDB reads and counts. Its messages may quote the data; they are replaced, never passed on.
+"""
+
+from __future__ import annotations
+
+import csv
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from tacit.files.columns import check_columns, is_header
+from tacit.files.reading import InputError, literal_path, no_raw_values, quoted, reading
+
+#: What is taken for text with separators; the last of several extensions that is not a compression.
+_TEXT = (".csv", ".tsv", ".txt", ".tab", ".dat")
+_WORKBOOKS = (".xlsx", ".xlsm")
+_OTHERS = (".parquet", ".jsonl", ".ndjson", ".arrow", ".feather", ".ipc")
+_COMPRESSED = (".gz", ".zst")
+_FIRST_BYTES, _FIRST_ROWS = 2**16, 200
+#: More different rows than this are no answers and groups.
+MOST_ROWS = 2_000_000
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Rows that are equal: the answer and the groups as they are written, None where nothing is; how many, and the
+    sums of their weights and squared weights. `n_unweighted` of them have no weight.
+    """
+
+    answer: str | None
+    groups: tuple[str | None, ...]
+    n: int
+    n_unweighted: int
+    weight: float
+    squares: float
+
+
+@dataclass(frozen=True)
+class _Table:
+    """What DuckDB reads: a table in SQL with its parameters, and the columns in it that hold floats."""
+
+    sql: str
+    parameters: tuple[Any, ...] = ()
+    floats: frozenset[str] = frozenset()
+    notes: tuple[str, ...] = ()
+
+
+def read_cells(
+    data: Any, columns: Sequence[str], weight: str | None, sheet: str | None = None, separator: str | None = None
+) -> tuple[list[Cell], tuple[str, ...]]:
+    """The different rows of an answer column (the first) and of group columns, with how often each comes; notes."""
+    import duckdb
+
+    wanted = dict.fromkeys(columns, "group") | {columns[0]: "column"}
+    wanted |= {weight: "weight"} if weight is not None else {}
+    name = str(data) if isinstance(data, str | Path) else "The table"
+    with ExitStack() as stack:
+        # Where rows outgrow the memory, DuckDB continues in this folder.
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="tacit-"))
+        settings: dict[str, Any] = {"memory_limit": "1GB", "temp_directory": folder}
+        connection = stack.enter_context(duckdb.connect(config=settings))
+        table = stack.enter_context(_opened(connection, data, wanted, sheet, separator))
+        keys = [f"{_text(column, column in table.floats)} AS k{k}" for k, column in enumerate(columns)]
+        number = "1.0" if weight is None else f"TRY_CAST({quoted(weight)} AS DOUBLE)"
+        query = f"""WITH rows AS (SELECT {", ".join(keys)}, {number} AS w FROM {table.sql}),
+            usable AS (SELECT *, isfinite(w) AND w >= 0 AS good FROM rows)
+            SELECT {", ".join(f"k{k}" for k in range(len(columns)))}, count(*), count(*) FILTER (good IS NOT TRUE),
+            coalesce(fsum(w) FILTER (good), 0), coalesce(fsum(w * w) FILTER (good), 0)
+            FROM usable GROUP BY ALL ORDER BY ALL LIMIT {MOST_ROWS + 1}"""
+        with no_raw_values(name, "csv" if table.parameters else "arrow", (duckdb.Error,)):
+            rows = connection.execute(query, list(table.parameters)).fetchall()
+    if len(rows) > MOST_ROWS:
+        raise InputError(f"{name} has more than {MOST_ROWS:,} different rows of answers and groups.")
+    return [Cell(row[0], tuple(row[1 : len(columns)]), *row[len(columns) :]) for row in rows], table.notes
+
+
+def _text(column: str, is_float: bool) -> str:
+    """SQL for a cell as people write it: 3 and not 3.0, and nothing for NaN."""
+    name = quoted(column)
+    if not is_float:
+        return f"CAST({name} AS VARCHAR)"
+    whole = f"{name} = trunc({name}) AND abs({name}) < 9e15"
+    return (
+        f"CASE WHEN isnan({name}) THEN NULL WHEN {whole} THEN CAST(CAST({name} AS BIGINT) AS VARCHAR) "
+        f"ELSE CAST({name} AS VARCHAR) END"
+    )
+
+
+@contextmanager
+def _opened(
+    connection: Any, data: Any, wanted: dict[str, str], sheet: str | None, separator: str | None
+) -> Iterator[_Table]:
+    """The data as a table with the wanted columns in it."""
+    is_path = isinstance(data, str | Path)
+    suffixes = [each.lower() for each in Path(data).suffixes] if is_path else []
+    kind = next((each for each in reversed(suffixes) if each not in _COMPRESSED), "")
+    if is_path and not Path(data).is_file():
+        raise InputError(f"There is no file {data}." if not Path(data).exists() else f"{data} is not a file.")
+    if sheet is not None and kind not in _WORKBOOKS:
+        raise InputError("A sheet is for xlsx files. Leave it out.")
+    if separator is not None and kind not in _TEXT:
+        raise InputError("A separator is for csv files. Leave it out.")
+    if kind in _TEXT:
+        yield _text_file(connection, str(data), wanted, separator)
+    elif kind in _WORKBOOKS:
+        connection.register("records", _sheet(data, sheet, wanted))
+        yield _Table("records")
+    else:
+        if is_path and kind not in _OTHERS:
+            raise InputError(f"{data} is no microdata: expected csv, tsv, txt, parquet, xlsx, jsonl or arrow.")
+        with reading(data, wanted) as source:
+            nested = next((each.name for each in source.schema if pa.types.is_nested(each.type)), None)
+            if nested is not None:
+                raise InputError(f"The column '{nested}' must hold texts or numbers. Got lists or structs.")
+            connection.register("records", pa.RecordBatchReader.from_batches(source.schema, source.batches))
+            floats = frozenset(each.name for each in source.schema if pa.types.is_floating(each.type))
+            yield _Table("records", floats=floats)
+
+
+def _text_file(connection: Any, path: str, wanted: dict[str, str], separator: str | None) -> _Table:
+    """A CSV file in UTF-8, or, as older programs write it, Latin-1; DuckDB finds the separator."""
+    import duckdb
+
+    chosen = "" if separator is None else f", delim = {quoted(separator, single=True)}"
+    place = (literal_path(path),)
+    for encoding in ("utf-8", "latin-1"):
+        table = f"read_csv(?, header = true, all_varchar = true, encoding = '{encoding}'{chosen})"
+        try:
+            names = [row[0] for row in connection.execute(f"DESCRIBE SELECT * FROM {table}", list(place)).fetchall()]
+            connection.execute(f"SELECT count(*) FROM {table}", list(place))
+        except duckdb.Error:
+            continue
+        if any(names.count(column) != 1 for column in wanted):
+            _explain(path, names, wanted)
+        notes = () if encoding == "utf-8" else (f"{path} is not UTF-8 and is read as Latin-1",)
+        return _Table(table, place, notes=notes)
+    with no_raw_values(path, "csv"):
+        raise OSError
+
+
+def _explain(path: str, names: list[str], wanted: dict[str, str]) -> None:
+    """Say why a file has not the wanted columns; its first line is quoted only if it is no row of data."""
+    with open(path, "rb") as file:
+        first, *lines = file.read(_FIRST_BYTES).decode("utf-8-sig", errors="replace").splitlines() or [""]
+    separator = max(",;\t|", key=first.count)
+    if set(wanted) <= set(next(csv.reader([first], delimiter=separator), ())):
+        raise InputError(f"{path} has rows with more or fewer cells than its first line. Correct them.")
+    rows = [row for row in csv.reader(lines[:-1], delimiter=separator) if len(row) == len(names)]
+    is_plain = not path.lower().endswith(_COMPRESSED)
+    check_columns(wanted, names, path, is_plain and is_header(names, wanted, rows), how="")
+
+
+def _sheet(path: Any, sheet: str | None, wanted: dict[str, str]) -> pa.Table:
+    """A sheet of a workbook as texts; its first row with content names the columns."""
+    from zipfile import BadZipFile
+
+    import openpyxl
+
+    try:
+        book = openpyxl.load_workbook(path, read_only=True, data_only=True)
+    except (BadZipFile, OSError, KeyError, ValueError):
+        raise InputError(f"{path} cannot be read as xlsx: it is damaged or in another format.") from None
+    try:
+        if sheet is not None and sheet not in book.sheetnames:
+            raise InputError(f"{path} has no sheet '{sheet}'. It has: {', '.join(book.sheetnames)}.")
+        page = book[book.sheetnames[0]] if sheet is None else book[sheet]
+        rows = (row for row in page.iter_rows(values_only=True) if any(cell is not None for cell in row))
+        header = ["" if cell is None else str(cell).strip() for cell in next(rows, ())]
+        first = [[_written(cell) for cell in row] for row in islice(rows, _FIRST_ROWS)]
+        is_named = is_header(header, wanted, [[cell or "" for cell in row] for row in first])
+        check_columns(wanted, header, f"{path}, sheet '{page.title}',", is_named, how="")
+        places = {name: header.index(name) for name in wanted}
+        later: Iterator[list[str | None]] = ([_written(cell) for cell in row] for row in rows)
+        texts = chain[list[str | None]](first, later)
+        kept = [[row[place] if place < len(row) else None for place in places.values()] for row in texts]
+    finally:
+        book.close()
+    columns = zip(*kept, strict=True) if kept else ([] for _ in places)
+    return pa.table({name: pa.array(cells, pa.string()) for name, cells in zip(places, columns, strict=True)})
+
+
+def _written(cell: Any) -> str | None:
+    """A cell of a sheet as people see it."""
+    if cell is None or isinstance(cell, str):
+        return cell
+    if isinstance(cell, float) and cell.is_integer() and abs(cell) < 2**53:
+        return str(int(cell))
+    return str(cell).lower() if isinstance(cell, bool) else str(cell)
