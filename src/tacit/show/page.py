@@ -44,6 +44,8 @@ __all__ = ["page", "write_page"]
 #: A table of more rows than this shows the largest.
 MAX_TABLE = 200
 Cell = str | tuple[str, ...]
+#: A table about groups with more rows than this is folded.
+MAX_OPEN = 12
 #: Parts of a histogram stand side by side if there are so few, else one below the other.
 MAX_COLUMNS = 6
 
@@ -299,7 +301,7 @@ def _checks(result: Estimate) -> str:
     ]
     words = "The reports contradict the prior." if wrong else str(result.prior_check[0])
     headers = ("group", "chi-square", "degrees", "p, at any time", "verdict")
-    return f"<h2>Does the prior hold?</h2><p>{escape(words)}</p>" + _table(headers, cells)
+    return f"<h2>Does the prior hold?</h2><p>{escape(words)}</p>" + _folded(_table(headers, cells), len(cells))
 
 
 def _verdict(check: PriorCheck) -> str:
@@ -318,7 +320,13 @@ def _promises(plan: Plan) -> str:
         return f"{title}<p>{escape(sentence[0].upper() + sentence[1:])}</p>{note}"
     headers = ("group", "answer", "believed before", "at most", "at least", "odds, any belief")
     lead = "<p>A report changes the belief in somebody's answer at most so far:</p>"
-    return title + lead + _table(headers, [promise_cells(plan, group) for group in groups[:MAX_TABLE]], left=2) + note
+    cells = [promise_cells(plan, group) for group in groups[:MAX_TABLE]]
+    return title + lead + _folded(_table(headers, cells, left=2), len(cells)) + note
+
+
+def _folded(table: str, rows: int) -> str:
+    """A long table about groups opens when it is asked for."""
+    return f"<details><summary>{rows} rows</summary>{table}</details>" if rows > MAX_OPEN else table
 
 
 def _table(headers: Sequence[Cell], rows: Iterable[Sequence[Cell]], left: int = 1) -> str:
