@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from tacit import Prior, Survey, Tally, make_plan
 from tacit.files import load_tally, save_tally, tally_file
+from tacit.mechanism.shuffled_circle_reading import COVERAGE_UNIT
 from tacit.sources import MOST, Sources
 from tacit.tally import Counts, Coverage, merge_all
 
@@ -70,7 +71,8 @@ def test_how_likely_chance_repeats_reports():
     even, one_sided = Tally("plan", {None: Counts.of([0, 1] * 32)}), Tally("plan", {None: Counts.of([0] * 64)})
     assert even.collision_bits == pytest.approx(64)
     assert one_sided.collision_bits == 0
-    assert Tally("plan", {"a": Coverage(np.array([5]), 3), "b": Counts.of([0, 1])}).collision_bits == pytest.approx(26)
+    half = Coverage(np.array([0, 2 * COVERAGE_UNIT]), 4)
+    assert Tally("plan", {"a": half, "b": Counts.of([0, 1])}).collision_bits == pytest.approx(6)
 
 
 @pytest.mark.parametrize("name", ["tally.json", "tally.parquet"])

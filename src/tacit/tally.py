@@ -172,8 +172,11 @@ class Coverage:
 
     @property
     def collision_bits(self) -> float:
-        """At least 8 for each report: they are kept so because nearly every one is different."""
-        return 8.0 * self.total
+        """The same, from below: two reports that are equal agree in whether they cover a value, of which a share π of
+        reports does, and that has the probability π² + (1 − π)².
+        """
+        covered = self.coverage / (max(1, self.total) * COVERAGE_UNIT)
+        return -self.total * math.log2(float((covered**2 + (1 - covered) ** 2).min(initial=1.0)))
 
     @property
     def weight_sums(self) -> tuple[float, float]:
