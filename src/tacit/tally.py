@@ -299,7 +299,7 @@ class Tally:
 
 def _often(reports: Integers) -> tuple[Integers, Integers]:
     """The different reports, ascending, and how often each came; where they are small numbers without sorting."""
-    if len(reports) and 0 <= int(reports.min()) and int(reports.max()) < max(len(reports), 2**16):
+    if len(reports) and int(reports.min()) >= 0 and int(reports.max()) < max(len(reports), 2**16):
         counts = np.bincount(reports)
         found = np.flatnonzero(counts)
         return found, counts[found].astype(np.int64)

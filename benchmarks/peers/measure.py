@@ -1,0 +1,97 @@
+"""One system at one size, one ε and one truth: speed, error and coverage, over several runs on the same people."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from statistics import median
+from time import perf_counter
+
+import numpy as np
+
+from peers.peer import Floats, Integers, Peer, Shares
+
+#: Errors are told for so many people.
+PEOPLE = 100_000
+#: At least so many runs, and for few values enough for a mean squared error within about a tenth.
+RUNS, SQUARES = 5, 200
+#: The first rows of the calibration.
+FEW = 16
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Speeds are medians of all runs. Errors are means over values and runs, about the people who took part, and told
+    for `PEOPLE` people: with fewer `rows`, which took as long as there was time for, they are scaled by rows/PEOPLE.
+    """
+
+    rows: int
+    runs: int
+    perturbed_per_second: float
+    estimated_per_second: float
+    squared_error: float
+    clipped_error: float | None
+    coverage: float | None
+
+    @property
+    def scaled(self) -> bool:
+        return self.rows < PEOPLE
+
+    @property
+    def per_second(self) -> float:
+        """Reports made, counted and read."""
+        return 1 / (1 / self.perturbed_per_second + 1 / self.estimated_per_second)
+
+
+def runs_for(d: int, quick: bool) -> int:
+    """More runs where there are few values, since every value of a run is one square.
+
+    >>> runs_for(2, False), runs_for(16, False), runs_for(1000, False)
+    (200, 14, 5)
+    """
+    return RUNS if quick else max(RUNS, math.ceil(SQUARES / (d - 1)))
+
+
+def measure(peer: Peer, d: int, draw: Callable[[int, int], Integers], runs: int, seconds: float) -> Measured:
+    """Run it on draw(n, run), for about so many seconds in all."""
+    rows = _rows(peer, draw, seconds / runs)
+    made, read, squares, clipped, covered = [], [], [], [], []
+    for run in range(runs):
+        values = draw(rows, run)
+        start = perf_counter()
+        reports = peer.perturb(values)
+        between = perf_counter()
+        shares = peer.estimate(reports)
+        made.append(between - start)
+        read.append(perf_counter() - between)
+        truth = np.bincount(peer.held(reports) if peer.held else values, minlength=d) / rows
+        squares.append(float(np.mean((shares.unclipped - truth) ** 2)))
+        clipped.append(float(np.mean((shares.clipped - truth) ** 2)))
+        covered.append(_covered(shares, truth))
+    found = [share for share in covered if share is not None]
+    return Measured(
+        rows=rows, runs=runs, perturbed_per_second=rows / median(made), estimated_per_second=rows / median(read),
+        squared_error=float(np.mean(squares)) * rows / PEOPLE,
+        # What is clipped is biased, and a bias does not scale.
+        clipped_error=float(np.mean(clipped)) if rows == PEOPLE else None,
+        coverage=float(np.mean(found)) if found else None,
+    )  # fmt: skip
+
+
+def _rows(peer: Peer, draw: Callable[[int, int], Integers], seconds: float) -> int:
+    """As many rows as fit into the time, at most PEOPLE: tried on a few, then on more. The first call compiles."""
+    peer.estimate(peer.perturb(draw(FEW, 0)))
+    rows = FEW
+    for share in (0.1, 1.0):
+        start = perf_counter()
+        peer.estimate(peer.perturb(draw(rows, 0)))
+        spent = perf_counter() - start
+        rows = min(PEOPLE, max(rows, int(rows * share * seconds / spent)))
+    return rows
+
+
+def _covered(shares: Shares, truth: Floats) -> float | None:
+    if shares.low is None or shares.high is None:
+        return None
+    return float(np.mean((shares.low <= truth) & (truth <= shares.high)))
