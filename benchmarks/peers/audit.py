@@ -1,7 +1,7 @@
 """The level that a system really reaches: exact where its channel can be enumerated, else a lower bound by sampling.
 
-For two values x and x′ and the event A = "the report speaks for x and not for x′", ε-LDP means Pr(A|x) ≤ e^ε Pr(A|x′). With
-counts a of n and a′ of n′ reports, and Clopper–Pearson bounds at confidence 1 − α each,
+For two values x and x′ and the event A = "the report speaks for x and not for x′", ε-LDP means Pr(A|x) ≤ e^ε Pr(A|x′).
+With counts a of n and a′ of n′ reports, and Clopper–Pearson bounds at confidence 1 − α each,
 
     ln( lower(a, n) / upper(a′, n′) )
 

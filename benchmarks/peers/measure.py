@@ -14,8 +14,8 @@ from peers.peer import Floats, Integers, Peer, Shares
 
 #: Errors are told for so many people.
 PEOPLE = 100_000
-#: At least so many runs, and for few values enough for a mean squared error within about a tenth.
-RUNS, SQUARES = 5, 200
+#: At least so many runs, and for few values enough squares for their mean to be within about 7%.
+RUNS, SQUARES, QUICK_SQUARES = 5, 400, 60
 #: The first rows of the calibration.
 FEW = 16
 
@@ -48,9 +48,9 @@ def runs_for(d: int, quick: bool) -> int:
     """More runs where there are few values, since every value of a run is one square.
 
     >>> runs_for(2, False), runs_for(16, False), runs_for(1000, False)
-    (200, 14, 5)
+    (400, 27, 5)
     """
-    return RUNS if quick else max(RUNS, math.ceil(SQUARES / (d - 1)))
+    return max(RUNS, math.ceil((QUICK_SQUARES if quick else SQUARES) / (d - 1)))
 
 
 def measure(peer: Peer, d: int, draw: Callable[[int, int], Integers], runs: int, seconds: float) -> Measured:
@@ -80,15 +80,28 @@ def measure(peer: Peer, d: int, draw: Callable[[int, int], Integers], runs: int,
 
 
 def _rows(peer: Peer, draw: Callable[[int, int], Integers], seconds: float) -> int:
-    """As many rows as fit into the time, at most PEOPLE: tried on a few, then on more. The first call compiles."""
+    """As many rows as fit into the time, at most PEOPLE: by what more rows cost, beside what any number does.
+
+    The first call compiles.
+    """
     peer.estimate(peer.perturb(draw(FEW, 0)))
-    rows = FEW
-    for share in (0.1, 1.0):
-        start = perf_counter()
-        peer.estimate(peer.perturb(draw(rows, 0)))
-        spent = perf_counter() - start
-        rows = min(PEOPLE, max(rows, int(rows * share * seconds / spent)))
-    return rows
+    rows, spent = FEW, _seconds(peer, draw(FEW, 0))
+    while True:
+        more = min(PEOPLE, 8 * rows)
+        longer = _seconds(peer, draw(more, 0))
+        each = max(longer - spent, longer * 1e-3) / (more - rows)
+        if more == PEOPLE or 8 * more * each > seconds:
+            break
+        rows, spent = more, longer
+    fit = int(min(PEOPLE, max(FEW, seconds / each)))
+    # What nearly fits is run in full: then nothing has to be scaled.
+    return PEOPLE if 3 * fit > PEOPLE else fit
+
+
+def _seconds(peer: Peer, values: Integers) -> float:
+    start = perf_counter()
+    peer.estimate(peer.perturb(values))
+    return perf_counter() - start
 
 
 def _covered(shares: Shares, truth: Floats) -> float | None:

@@ -1,8 +1,8 @@
 """multi-freq-ldpy (PyPI, 0.2.5): a compiled call for each respondent, words from numba's generator, always clipped.
 
 Its aggregators end in `MI`, which clips and renormalises. What it is given is kept on the way, so that the unclipped
-estimate can be read from the same counts: (count/n − q)/(p − q). Intervals are around what it returns, with the variance
-that its `VAR_Pure` states.
+estimate can be read from the same counts: (count/n − q)/(p − q). Intervals are around what it returns, with the
+variance that its `VAR_Pure` states.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Peers with k-ary response only: OpenDP, diffprivlib and qif. None of them estimates, so shares are debiased by hand."""
+"""Peers with k-ary response only: OpenDP, diffprivlib and qif. None estimates, so shares are debiased by hand."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from peers.peer import Exact, Integers, Peer, Shares, bytes_for, k_ary_ratio, pu
 MOST_CATEGORIES = 100
 #: qif keeps the channel as a matrix of doubles: 800 MB for 10,000 values.
 MOST_ROWS = 1_000
-BY_HAND = "estimate by hand: it has none"
+BY_HAND = "has no estimator"
 
 
 def peers(d: int, epsilon: float) -> list[Peer]:
@@ -44,13 +44,17 @@ def _opendp(d: int, epsilon: float) -> Peer:
     dp.enable_features("contrib")
     truthful = math.exp(epsilon) / (math.exp(epsilon) + d - 1)
     randomize = dp.m.make_randomized_response(categories=list(range(d)), prob=truthful)
+    while randomize.map(1) > epsilon:
+        # It says itself what a probability costs, rounded up; so it is asked for one that costs no more than ε.
+        truthful *= 1 - 2**-52
+        randomize = dp.m.make_randomized_response(categories=list(range(d)), prob=truthful)
     return Peer(
         system="OpenDP", protocol="k-RR", epsilon=epsilon, secure=True, bytes_per_report=bytes_for(d),
         perturb=lambda values: [randomize(value) for value in values.tolist()],
         estimate=_debiased(d, truthful),
         supports=lambda reports, x: np.asarray(reports) == x,
         exact=lambda: Exact(k_ary_ratio(truthful, d)),
-        note=BY_HAND,
+        by_hand=True, note=BY_HAND,
     )  # fmt: skip
 
 
@@ -64,7 +68,7 @@ def _diffprivlib_binary(epsilon: float) -> Peer:
         perturb=lambda values: [int(randomize(text)) for text in map(str, values.tolist())],
         estimate=_debiased(2, truthful),
         supports=lambda reports, x: np.asarray(reports) == x,
-        note=f"{BY_HAND}; the system's generator, thresholds in floats",
+        by_hand=True, note=f"{BY_HAND}; the system's generator, thresholds in floats",
     )  # fmt: skip
 
 
@@ -79,7 +83,7 @@ def _diffprivlib_categories(d: int, epsilon: float) -> Peer:
         perturb=lambda values: [int(randomize(text)) for text in map(str, values.tolist())],
         estimate=_debiased(d, truthful),
         supports=lambda reports, x: np.asarray(reports) == x,
-        note=f"{BY_HAND}; the system's generator, thresholds in floats",
+        by_hand=True, note=f"{BY_HAND}; the system's generator, thresholds in floats",
     )  # fmt: skip
 
 
@@ -104,5 +108,5 @@ def _qif(d: int, epsilon: float) -> Peer:
         supports=lambda pairs, x: pairs[:, 1] == x,
         exact=level,
         held=lambda pairs: pairs[:, 0].astype(np.int64),
-        note=f"draws its own values: cannot perturb given ones; {BY_HAND}",
+        by_hand=True, note=f"draws its own values: cannot perturb given ones; {BY_HAND}",
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Tacit's rows: unbiased LIP with the exact prior, with one that is off by τ, the paper's MMSE, and LDP without a prior."""
+"""Tacit's rows: unbiased LIP with the exact prior and with one off by τ, the paper's MMSE, LDP without a prior."""
 
 from __future__ import annotations
 

@@ -59,6 +59,7 @@ class Peer:
     exact: the level of the channel, where it can be enumerated.
     held: the values behind the reports, of a system that draws them itself.
     bytes_per_report: of a report that is packed, not of the object that the system makes of it.
+    by_hand: whether the system has no estimator, so that the estimate is ours, from counts.
     secure: whether its random words come from a generator made for secrets.
     """
 
@@ -73,6 +74,7 @@ class Peer:
     exact: Callable[[], Exact] | None = None
     held: Callable[[Any], Integers] | None = None
     notion: str = "LDP"
+    by_hand: bool = False
     note: str = ""
 
     @property
