@@ -32,8 +32,8 @@ from tacit import Prior
 
 SIZES, BUDGETS = (2, 16, 100, 1_000, 10_000), (0.5, 1.0, 2.0)
 QUICK_SIZES, QUICK_BUDGETS = (2, 100), (1.0,)
-#: Seconds for all runs of one system in one cell, and for the samples of its audit.
-SECONDS, QUICK_SECONDS = (2.5, 0.7), (0.8, 0.3)
+#: Seconds for all runs of one system in one cell; its audit samples for a quarter of that.
+SECONDS, QUICK_SECONDS = 2.5, 0.8
 
 
 def others(d: int, epsilon: float) -> list[Peer]:
@@ -60,15 +60,14 @@ def run(options: argparse.Namespace, progress: Progress) -> Iterator[Row]:
 
 def row(cell: Cell, peer: Peer, truth: Prior, audits: dict[str, Level], options: argparse.Namespace) -> Row:
     """One system in one cell. A peer that fails is told, not dropped; Tacit must not."""
-    seconds, sampling = QUICK_SECONDS if options.quick else SECONDS
     try:
         draw = partial(people, truth, seed=options.seed)
-        measured = measure(peer, cell.d, draw, runs_for(cell.d, options.quick), seconds)
+        measured = measure(peer, cell.d, draw, runs_for(cell.d, options.quick), options.seconds)
         if peer.system == of_tacit.SYSTEM:
             level = audited(peer, cell.d)
         else:
             # The same code at the same ε: what the truth is does not matter.
-            level = audits[peer.name] = audits.get(peer.name) or audited(peer, cell.d, sampling)
+            level = audits[peer.name] = audits.get(peer.name) or audited(peer, cell.d, options.seconds / 4)
     except Exception as failure:
         if peer.system == of_tacit.SYSTEM:
             raise
@@ -94,7 +93,11 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=0, help="of the people, not of anybody's reports")
     parser.add_argument("--sizes", type=lambda text: tuple(map(int, text.split(","))), help="numbers of values")
     parser.add_argument("--budgets", type=lambda text: tuple(map(float, text.split(","))), help="values of ε")
+    parser.add_argument(
+        "--seconds", type=float, help=f"for one system in one cell; {SECONDS:g}, quick {QUICK_SECONDS:g}"
+    )
     options = parser.parse_args()
+    options.seconds = options.seconds or (QUICK_SECONDS if options.quick else SECONDS)
     options.sizes = options.sizes or (QUICK_SIZES if options.quick else SIZES)
     options.budgets = options.budgets or (QUICK_BUDGETS if options.quick else BUDGETS)
     return options
