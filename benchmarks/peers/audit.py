@@ -70,7 +70,7 @@ def level_bound(counts: tuple[int, int], trials: tuple[int, int], alpha: float =
     """A lower bound of the level from how often an event came under one value and under the other; at least 0.
 
     >>> round(level_bound((7311, 2689), (10_000, 10_000), 1e-6), 3)  # 1-LDP reaches 1.
-    0.887
+    0.894
     """
     likely = lower(counts[0], trials[0], alpha)
     return max(0.0, math.log(likely / upper(counts[1], trials[1], alpha))) if likely > 0 else 0.0

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import median
 from time import perf_counter
+from typing import Any
 
 import numpy as np
 
@@ -16,14 +17,14 @@ from peers.peer import Floats, Integers, Peer, Shares
 PEOPLE = 100_000
 #: At least so many runs, and for few values enough squares for their mean to be within about 7%.
 RUNS, SQUARES, QUICK_SQUARES = 5, 400, 60
-#: The first rows of the calibration.
-FEW = 16
+#: The first rows of the calibration, and the fewest that an error is scaled from.
+FEW, FEWEST = 16, 40
 
 
 @dataclass(frozen=True)
 class Measured:
     """Speeds are medians of all runs. Errors are means over values and runs, about the people who took part, and told
-    for `PEOPLE` people: with fewer `rows`, which took as long as there was time for, they are scaled by rows/PEOPLE.
+    for `PEOPLE` people; with fewer `rows`, as many as there was time for, they are scaled by rows/PEOPLE.
     """
 
     rows: int
@@ -53,30 +54,48 @@ def runs_for(d: int, quick: bool) -> int:
     return max(RUNS, math.ceil((QUICK_SQUARES if quick else SQUARES) / (d - 1)))
 
 
-def measure(peer: Peer, d: int, draw: Callable[[int, int], Integers], runs: int, seconds: float) -> Measured:
-    """Run it on draw(n, run), for about so many seconds in all."""
-    rows = _rows(peer, draw, seconds / runs)
-    made, read, squares, clipped, covered = [], [], [], [], []
-    for run in range(runs):
-        values = draw(rows, run)
+def measure(peer: Peer, d: int, draw: Callable[[int, int], Integers], wanted: int, seconds: float) -> Measured:
+    """Run it on draw(n, run), at least RUNS times, then until `wanted` runs or the time are over.
+
+    To have as many squares as were wanted, the reports of a run are also read in parts, each about its own people: an
+    unbiased error falls as 1/n, so it is scaled from those.
+    """
+    rows = _rows(peer, draw, seconds / RUNS)
+    parts = 1 if peer.biased else max(1, min(math.ceil(wanted / RUNS), rows // FEWEST))
+    made, read, squares, clipped, covered = [], [], list[float](), [], []
+    started = perf_counter()
+    while len(made) < RUNS or (len(made) < wanted and perf_counter() - started < seconds):
+        values = draw(rows, len(made))
         start = perf_counter()
         reports = peer.perturb(values)
         between = perf_counter()
         shares = peer.estimate(reports)
         made.append(between - start)
         read.append(perf_counter() - between)
-        truth = np.bincount(peer.held(reports) if peer.held else values, minlength=d) / rows
-        squares.append(float(np.mean((shares.unclipped - truth) ** 2)))
+        held = peer.held(reports) if peer.held else values
+        truth = np.bincount(held, minlength=d) / rows
         clipped.append(float(np.mean((shares.clipped - truth) ** 2)))
         covered.append(_covered(shares, truth))
+        squares += _squares(peer, reports, held, d, parts)
     found = [share for share in covered if share is not None]
     return Measured(
-        rows=rows, runs=runs, perturbed_per_second=rows / median(made), estimated_per_second=rows / median(read),
-        squared_error=float(np.mean(squares)) * rows / PEOPLE,
+        rows=rows, runs=len(made), perturbed_per_second=rows / median(made), estimated_per_second=rows / median(read),
+        squared_error=float(np.mean(squares)),
         # What is clipped is biased, and a bias does not scale.
         clipped_error=float(np.mean(clipped)) if rows == PEOPLE else None,
         coverage=float(np.mean(found)) if found else None,
     )  # fmt: skip
+
+
+def _squares(peer: Peer, reports: Any, held: Integers, d: int, parts: int) -> list[float]:
+    """Mean squared errors of the parts, as they would be of PEOPLE people."""
+    found = []
+    for k in range(parts):
+        part = slice(k * len(held) // parts, (k + 1) * len(held) // parts)
+        n = part.stop - part.start
+        missed = peer.estimate(reports[part]).unclipped - np.bincount(held[part], minlength=d) / n
+        found.append(float(np.mean(missed**2)) * n / PEOPLE)
+    return found
 
 
 def _rows(peer: Peer, draw: Callable[[int, int], Integers], seconds: float) -> int:

@@ -103,7 +103,7 @@ def _fast_hashing(d: int, epsilon: float) -> Peer:
         bytes_per_report=bytes_for(FAST_HASHES) + bytes_for(client.g),
         perturb=_each(client), estimate=estimate,
         supports=lambda reports, x: np.array([_hashed(report, x, client.g) for report in reports]),
-        note=f"{FAST_HASHES} hash functions for everybody: its error has a part that does not shrink with N",
+        biased=True, note=f"{FAST_HASHES} hash functions for everybody: a part of its error does not shrink with N",
     )  # fmt: skip
 
 

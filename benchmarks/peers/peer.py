@@ -59,6 +59,7 @@ class Peer:
     exact: the level of the channel, where it can be enumerated.
     held: the values behind the reports, of a system that draws them itself.
     bytes_per_report: of a report that is packed, not of the object that the system makes of it.
+    biased: whether a part of its error does not fall with the number of reports.
     by_hand: whether the system has no estimator, so that the estimate is ours, from counts.
     secure: whether its random words come from a generator made for secrets.
     """
@@ -75,6 +76,7 @@ class Peer:
     held: Callable[[Any], Integers] | None = None
     notion: str = "LDP"
     by_hand: bool = False
+    biased: bool = False
     note: str = ""
 
     @property
