@@ -68,6 +68,7 @@ def _diffprivlib_binary(epsilon: float) -> Peer:
         perturb=lambda values: [int(randomize(text)) for text in map(str, values.tolist())],
         estimate=_debiased(2, truthful),
         supports=lambda reports, x: np.asarray(reports) == x,
+        exact=lambda: Exact(k_ary_ratio(truthful, 2)),
         by_hand=True, note=f"{BY_HAND}; the system's generator, thresholds in floats",
     )  # fmt: skip
 
@@ -76,13 +77,16 @@ def _diffprivlib_categories(d: int, epsilon: float) -> Peer:
     from diffprivlib.mechanisms import ExponentialCategorical
 
     pairs = [[str(a), str(b), 1.0] for a in range(d) for b in range(a + 1, d)]
-    randomize = ExponentialCategorical(epsilon=epsilon, utility_list=pairs).randomise
-    truthful = math.exp(epsilon) / (math.exp(epsilon) + d - 1)
+    mechanism = ExponentialCategorical(epsilon=epsilon, utility_list=pairs)
+    randomize = mechanism.randomise
+    # Weights 1 for the truth and exp(−ε) for all others, divided by a constant of its own.
+    truthful = 1 / float(mechanism._normalising_constant["0"])
     return Peer(
         system="diffprivlib", protocol="categorical", epsilon=epsilon, secure=True, bytes_per_report=bytes_for(d),
         perturb=lambda values: [int(randomize(text)) for text in map(str, values.tolist())],
         estimate=_debiased(d, truthful),
         supports=lambda reports, x: np.asarray(reports) == x,
+        exact=lambda: Exact(k_ary_ratio(truthful, d)),
         by_hand=True, note=f"{BY_HAND}; the system's generator, thresholds in floats",
     )  # fmt: skip
 

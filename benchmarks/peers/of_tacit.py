@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from fractions import Fraction
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
 from peers.peer import Exact, Integers, Peer, Shares, bytes_for
 from peers.truth import shifted
-from tacit import Design, Group, Histogram, Plan, Prior, Randomizer, Tally, design, estimate
+from tacit import Design, Group, Histogram, Plan, Prior, PrivacyError, Randomizer, Tally, design, estimate
+from tacit.designs.choosing import Method
 from tacit.prior import Ball
 
 SYSTEM = "Tacit"
 EXACT, MMSE = "LIP, exact prior", "LIP, MMSE"
 #: How far the stated prior is from the truth; the plan keeps its promise for every prior so far away.
 RADII = (Fraction(3, 100), Fraction(1, 10))
-#: The LDP mechanisms by the name that `design` has for them, with how the table calls them; one line for each.
+#: The LDP mechanisms by the name that `design` has for them, with how the table calls them; one line for each. Those
+#: that it does not know, or that cannot serve so many values, are left out.
 LDP_METHODS: dict[Any, str] = {
     "auto": "LDP",
+    "subset-selection": "LDP, subset",
+    "projective": "LDP, projective",
+    "hadamard": "LDP, Hadamard",
+    "olh": "LDP, OLH",
+    "oue": "LDP, OUE",
 }
 
 
@@ -36,9 +44,12 @@ def peers(truth: Prior, epsilon: float) -> Iterator[Peer]:
         stated = shifted(truth, tau)
         yield _peer(off_by(tau), design(stated, task, budget, prior_set=Ball(stated, tau)), "unbiased")
     yield _peer(MMSE, design(truth, task, budget, aim="mmse"), "mmse", "holds if the prior is exactly right")
+    nobody_knows = Prior.uniform(len(truth))
     for method, name in LDP_METHODS.items():
-        nobody_knows = Prior.uniform(len(truth))
-        yield _peer(name, design(nobody_knows, task, budget, notion="ldp", method=method), "unbiased")
+        if method in get_args(Method):
+            with suppress(PrivacyError):
+                found = design(nobody_knows, task, budget, notion="ldp", method=method)
+                yield _peer(name, found, "unbiased")
 
 
 def plan_of(found: Design) -> Plan:
@@ -60,7 +71,9 @@ def plan_of(found: Design) -> Plan:
 
 def _peer(name: str, found: Design, estimator: Any, note: str = "") -> Peer:
     plan = plan_of(found)
-    randomizer, n_reports = Randomizer(plan), found.mechanism.n_possible_reports
+    randomizer = Randomizer(plan)
+    # Some mechanisms know how many reports they have although these are too many to be listed.
+    n_reports = found.mechanism.n_possible_reports or getattr(found.mechanism, "n_reports", None)
 
     def read(reports: Integers) -> Shares:
         rows = estimate(plan, Tally.of(plan, reports), estimator).rows
