@@ -43,9 +43,9 @@ def others(d: int, epsilon: float) -> list[Peer]:
 
 def run(options: argparse.Namespace, progress: Progress) -> Iterator[Row]:
     """All rows, cell by cell."""
-    task = progress.add_task("", total=len(options.sizes) * len(options.budgets) * len(TRUTHS))
+    task = progress.add_task("", total=len(options.sizes) * len(options.budgets) * len(options.truths))
     for d in options.sizes:
-        truths = {name: make(d) for name, make in TRUTHS.items()}
+        truths = {name: make(d) for name, make in TRUTHS.items() if name in options.truths}
         for epsilon in options.budgets:
             audits: dict[str, Level] = {}
             for name, truth in truths.items():
@@ -93,6 +93,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=0, help="of the people, not of anybody's reports")
     parser.add_argument("--sizes", type=lambda text: tuple(map(int, text.split(","))), help="numbers of values")
     parser.add_argument("--budgets", type=lambda text: tuple(map(float, text.split(","))), help="values of ε")
+    parser.add_argument("--truths", type=lambda text: text.split(","), default=list(TRUTHS), help="Zipf, uniform")
     parser.add_argument(
         "--seconds", type=float, help=f"for one system in one cell; {SECONDS:g}, quick {QUICK_SECONDS:g}"
     )

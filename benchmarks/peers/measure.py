@@ -18,7 +18,7 @@ PEOPLE = 100_000
 #: At least so many runs, and for few values enough squares for their mean to be within about 7%.
 RUNS, SQUARES, QUICK_SQUARES = 5, 400, 60
 #: The first rows of the calibration, and the fewest that an error is scaled from.
-FEW, FEWEST = 16, 40
+FEW, FEWEST = 16, 10
 #: Seconds after which nothing is tried twice.
 LONG = 0.1
 
@@ -109,6 +109,8 @@ def _rows(peer: Peer, draw: Callable[[int, int], Integers], seconds: float) -> i
     The first call compiles.
     """
     peer.estimate(peer.perturb(draw(FEW, 0)))
+    if peer.in_full:
+        return PEOPLE
     rows, spent = FEW, _seconds(peer, draw(FEW, 0))
     while True:
         more = min(PEOPLE, 8 * rows)

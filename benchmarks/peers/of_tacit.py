@@ -86,6 +86,7 @@ def _peer(name: str, found: Design, estimator: Any, note: str = "") -> Peer:
         bytes_per_report=8 if n_reports is None else bytes_for(n_reports),
         perturb=lambda values: randomizer.reports(np.zeros(len(values), dtype=np.int64), values),
         estimate=read,
+        in_full=True,
         exact=lambda: _level(found),
         note=f"{found.mechanism.kind}{note and f'; {note}'}",
     )  # fmt: skip

@@ -60,6 +60,7 @@ class Peer:
     held: the values behind the reports, of a system that draws them itself.
     bytes_per_report: of a report that is packed, not of the object that the system makes of it.
     biased: whether a part of its error does not fall with the number of reports.
+    in_full: whether it always runs on all people, as Tacit does.
     by_hand: whether the system has no estimator, so that the estimate is ours, from counts.
     secure: whether its random words come from a generator made for secrets.
     """
@@ -77,6 +78,7 @@ class Peer:
     notion: str = "LDP"
     by_hand: bool = False
     biased: bool = False
+    in_full: bool = False
     note: str = ""
 
     @property

@@ -58,9 +58,10 @@ def by_cell(rows: Iterable[Row]) -> dict[Cell, list[Row]]:
     return cells
 
 
-def best_peer(rows: Sequence[Row]) -> Row:
-    """The peer of least error, unclipped, in one cell."""
-    return min((row for row in rows if not row.is_tacit), key=lambda row: row.error)
+def best_peer(rows: Sequence[Row]) -> Row | None:
+    """The peer of least error, unclipped, in one cell; None if no peer was measured there."""
+    measured = (row for row in rows if not row.is_tacit and row.measured is not None)
+    return min(measured, key=lambda row: row.error, default=None)
 
 
 COLUMNS: dict[str, Callable[[Row], Any]] = {
@@ -155,7 +156,7 @@ def _error(cells: dict[Cell, list[Row]], name: str) -> Goal | None:
     for cell, rows in cells.items():
         ours = next((row for row in rows if row.is_tacit and row.peer.protocol == name), None)
         best = best_peer(rows)
-        if ours is not None and math.isfinite(best.error):
+        if ours is not None and best is not None:
             ratios[f"{cell}, {best.peer.name}"] = ours.error / best.error
     wanted = f"≤ {LARGEST:g} (down to {SMALLEST:g})"
     return _worst(f"{name}: error over the best LDP peer's", wanted, ratios, lambda r: r <= LARGEST, max)

@@ -31,10 +31,10 @@ def table(rows: Sequence[Row]) -> Table:
     for cell, part in by_cell(rows).items():
         shown.add_section()
         shown.add_row(f"[bold]{cell}[/bold]")
-        best = best_peer(part).error
+        best = best_peer(part)
         for row in part:
             style = "green" if row.is_tacit else "red" if row.level is not None and row.level.over else ""
-            shown.add_row(*cells_of(row, best), style=style)
+            shown.add_row(*cells_of(row, math.inf if best is None else best.error), style=style)
     return shown
 
 
@@ -140,6 +140,8 @@ def _grid(pyplot: Any, rows: Sequence[Row]) -> tuple[Any, dict[tuple[str, float]
 
 def _line(panel: Any, rows: Sequence[Row], name: str, y: Any, **style: Any) -> None:
     points = sorted((row.cell.d, y(row)) for row in rows)
+    if not points:
+        return
     panel.plot(*zip(*points, strict=True), label=name, ms=3.5, lw=1.5, **style)
 
 
@@ -193,8 +195,9 @@ def _equal(pyplot: Any, rows: Sequence[Row]) -> Any:
             mine = [r for r in lip if r.peer.protocol == name and (r.cell.truth, r.cell.epsilon) == (truth, epsilon)]
             style = {"color": COLOURS["Tacit"], "marker": "o", "ls": DASHES[name]}
             _line(panel, mine, f"{name}, at its own LDP level", lambda row: row.error / row.equal_error, **style)
-            best = {cell: best_peer(part).error for cell, part in by_cell(rows).items()}
+            best = {cell: best.error for cell, part in by_cell(rows).items() if (best := best_peer(part)) is not None}
             style |= {"color": "#c77c11"}
+            mine = [row for row in mine if row.cell in best]
             _line(panel, mine, f"{name}, at equal ε", lambda row, best=best: row.error / best[row.cell], **style)
         panel.set(ylim=(0, None))
     for (_, epsilon), panel in panels.items():
