@@ -100,6 +100,7 @@ COLOURS = {
     "Tacit": "#1b7f5c", "pure-ldp": "#c77c11", "multi-freq-ldpy": "#3b5b92", "OpenDP": "#b3412e",
     "diffprivlib": "#8a5a9e", "qif": "#777777",
 }  # fmt: skip
+MARKS = "osD^vPX*"
 DASHES = {of_tacit.EXACT: "-", of_tacit.off_by(of_tacit.RADII[0]): "--", of_tacit.off_by(of_tacit.RADII[1]): "-."}
 
 
@@ -145,68 +146,76 @@ def _line(panel: Any, rows: Sequence[Row], name: str, y: Any, **style: Any) -> N
     panel.plot(*zip(*points, strict=True), label=name, ms=3.5, lw=1.5, **style)
 
 
+def _style(row: Row, protocols: Sequence[str]) -> dict[str, Any]:
+    """A colour for each system, a mark for each of its protocols; what is not secure is dotted."""
+    mark = MARKS[list(protocols).index(row.peer.protocol) % len(MARKS)]
+    return {"color": COLOURS[row.peer.system], "marker": mark, "ls": "-" if row.peer.secure else ":"}
+
+
+def _by_name(rows: Sequence[Row]) -> dict[str, tuple[list[Row], dict[str, Any]]]:
+    """Rows of each system and protocol, with their style."""
+    named: dict[str, list[Row]] = {}
+    for row in rows:
+        named.setdefault(row.peer.name, []).append(row)
+    protocols: dict[str, dict[str, None]] = {}
+    for mine in named.values():
+        protocols.setdefault(mine[0].peer.system, {})[mine[0].peer.protocol] = None
+    return {name: (mine, _style(mine[0], list(protocols[mine[0].peer.system]))) for name, mine in named.items()}
+
+
 def _errors(pyplot: Any, rows: Sequence[Row]) -> Any:
     figure, panels = _grid(pyplot, rows)
-    for (truth, epsilon), panel in panels.items():
-        here = [row for row in rows if row.cell.truth == truth and row.cell.epsilon == epsilon]
-        for name in dict.fromkeys(row.peer.name for row in here):
-            mine = [row for row in here if row.peer.name == name]
-            marks = {"Tacit": "o", "pure-ldp": "s", "multi-freq-ldpy": "^"}
-            dash = DASHES.get(mine[0].peer.protocol, ":") if mine[0].is_tacit else ":"
-            _line(
-                panel, mine, name, lambda row: row.error * PEOPLE, color=COLOURS[mine[0].peer.system],
-                marker=marks.get(mine[0].peer.system, "x"), ls=dash, alpha=1 if mine[0].is_tacit else 0.6,
-            )  # fmt: skip
-        panel.set(yscale="log")
-    for (_, epsilon), panel in panels.items():
-        if epsilon == next(iter(panels))[1]:
-            panel.set_ylabel("N × squared error of a share")
-    _legend(figure, panels)
+    for name, (mine, style) in _by_name(rows).items():
+        for (truth, epsilon), panel in panels.items():
+            here = [row for row in mine if (row.cell.truth, row.cell.epsilon) == (truth, epsilon)]
+            _line(panel, here, name, lambda row: row.error * PEOPLE, **style)
+            panel.set(yscale="log")
+    _finish(figure, panels, "N × squared error of a share")
     return figure
 
 
 def _speeds(pyplot: Any, rows: Sequence[Row]) -> Any:
-    figure, axes = pyplot.subplots(1, 2, figsize=(10, 4), sharex=True, layout="constrained")
-    middle = sorted({row.cell.epsilon for row in rows})[len({row.cell.epsilon for row in rows}) // 2]
-    here = [row for row in rows if row.cell.epsilon == middle and row.cell.truth == rows[0].cell.truth]
-    for name in dict.fromkeys(row.peer.name for row in here):
-        mine = [row for row in here if row.peer.name == name]
-        secure = mine[0].peer.secure
-        style = {"color": COLOURS[mine[0].peer.system], "marker": "o", "ls": "-" if secure else ":"}
-        _line(axes[0], mine, name, lambda row: row.measured.perturbed_per_second, **style)
-        _line(axes[1], mine, name, lambda row: row.measured.estimated_per_second, **style)
+    figure, axes = pyplot.subplots(1, 2, figsize=(10, 4.2), sharex=True, layout="constrained")
+    budgets = sorted({row.cell.epsilon for row in rows})
+    middle = budgets[len(budgets) // 2]
+    for name, (mine, style) in _by_name(rows).items():
+        here = [row for row in mine if (row.cell.truth, row.cell.epsilon) == (rows[0].cell.truth, middle)]
+        _line(axes[0], here, name, lambda row: row.measured.perturbed_per_second, **style)
+        own = [row for row in here if not row.peer.by_hand]
+        _line(axes[1], own, name, lambda row: row.measured.estimated_per_second, **style)
     axes[0].set_title(f"reports made a second, ε = {middle:g}; solid: secure random words", fontsize=9)
     axes[1].set_title("reports aggregated and estimated a second", fontsize=9)
     for panel in axes:
         panel.set(xscale="log", yscale="log", xlabel="number of values")
         panel.spines[["top", "right"]].set_visible(False)
-    _legend(figure, {"": axes[0]})
+    _legend(figure, axes[0])
     return figure
 
 
 def _equal(pyplot: Any, rows: Sequence[Row]) -> Any:
-    lip = [row for row in rows if row.is_tacit and row.peer.notion == "LIP" and row.equal_error is not None]
+    lip = [row for row in rows if row.is_tacit and row.equal_error and row.best_ldp_error]
     figure, panels = _grid(pyplot, lip)
     for (truth, epsilon), panel in panels.items():
         panel.axhline(1, color="#777777", lw=1)
-        for name in dict.fromkeys(row.peer.protocol for row in lip):
-            if name == of_tacit.MMSE:
-                continue
+        for name, dash in DASHES.items():
             mine = [r for r in lip if r.peer.protocol == name and (r.cell.truth, r.cell.epsilon) == (truth, epsilon)]
-            style = {"color": COLOURS["Tacit"], "marker": "o", "ls": DASHES[name]}
-            _line(panel, mine, f"{name}, at its own LDP level", lambda row: row.error / row.equal_error, **style)
-            best = {cell: best.error for cell, part in by_cell(rows).items() if (best := best_peer(part)) is not None}
-            style |= {"color": "#c77c11"}
-            mine = [row for row in mine if row.cell in best]
-            _line(panel, mine, f"{name}, at equal ε", lambda row, best=best: row.error / best[row.cell], **style)
-        panel.set(ylim=(0, None))
-    for (_, epsilon), panel in panels.items():
-        if epsilon == next(iter(panels))[1]:
-            panel.set_ylabel("error over the best LDP's")
-    _legend(figure, panels)
+            own = {"color": "#c77c11", "marker": "s", "ls": dash}
+            _line(panel, mine, f"{name}: at equal LDP level", lambda r: r.error / r.equal_error, **own)
+            same = {"color": COLOURS["Tacit"], "marker": "o", "ls": dash}
+            _line(panel, mine, f"{name}: at equal ε", lambda r: r.error / r.best_ldp_error, **same)
+    _finish(figure, panels, "error over the best LDP's")
+    next(iter(panels.values())).set_ylim(bottom=0)
     return figure
 
 
-def _legend(figure: Any, panels: dict[Any, Any]) -> None:
-    handles, names = next(iter(panels.values())).get_legend_handles_labels()
+def _finish(figure: Any, panels: dict[tuple[str, float], Any], label: str) -> None:
+    first = next(iter(panels))[1]
+    for (_, epsilon), panel in panels.items():
+        if epsilon == first:
+            panel.set_ylabel(label)
+    _legend(figure, next(iter(panels.values())))
+
+
+def _legend(figure: Any, panel: Any) -> None:
+    handles, names = panel.get_legend_handles_labels()
     figure.legend(handles, names, frameon=False, fontsize=8, loc="outside right upper")
