@@ -75,7 +75,7 @@ def measure(peer: Peer, d: int, draw: Callable[[int, int], Integers], wanted: in
         made.append(between - start)
         read.append(perf_counter() - between)
         held = peer.held(reports) if peer.held else values
-        truth = np.bincount(held, minlength=d) / rows
+        truth = np.bincount(held, minlength=d) / len(held)
         clipped.append(float(np.mean((shares.clipped - truth) ** 2)))
         covered.append(_covered(shares, truth))
         if parts == 1:
