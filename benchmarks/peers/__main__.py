@@ -110,17 +110,17 @@ def main() -> None:
     options.out.mkdir(parents=True, exist_ok=True)
     rows: list[Row] = []
     columns = TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn()
-    with Progress(*columns, console=Console(stderr=True)) as progress:
-        try:
+    ours: list[Goal] = []
+    try:
+        with Progress(*columns, console=Console(stderr=True)) as progress:
             for found in run(options, progress):
                 rows.append(found)
                 write_csv(rows, options.out / "results.csv")
-            ours = machine_goals(options.quick, lambda word: progress.console.print(word))
-        except KeyboardInterrupt:
-            console.print("Interrupted: what follows is what there was until then.")
-            ours = []
+        console.print(show.table(rows))
+        ours = machine_goals(options.quick, Console(stderr=True).print)
+    except KeyboardInterrupt:
+        console.print(show.table(rows), "Interrupted: this is what there was until then.")
     reached = [*goals(rows), *ours]
-    console.print(show.table(rows))
     console.print(show.goal_table(reached))
     for note in show.notes(rows):
         console.print(f"[dim]{note}[/dim]")
