@@ -33,7 +33,7 @@ from tacit import Prior
 SIZES, BUDGETS = (2, 16, 100, 1_000, 10_000), (0.5, 1.0, 2.0)
 QUICK_SIZES, QUICK_BUDGETS = (2, 100), (1.0,)
 #: Seconds for all runs of one system in one cell; its audit samples for a quarter of that.
-SECONDS, QUICK_SECONDS = 2.5, 0.8
+SECONDS, QUICK_SECONDS = 1.2, 0.8
 
 
 def others(d: int, epsilon: float) -> list[Peer]:
