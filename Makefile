@@ -9,7 +9,7 @@ PLAN := out/demo/plan.json
 # Else each of the hundred commands that the tests start would compile the package anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo serve check test attack lint screenshots figures bench lock clean
+.PHONY: demo serve check test attack lint screenshots figures bench bench-peers lock clean
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "tacit needs Python 3.11 or newer")'
@@ -67,6 +67,15 @@ bench: $(READY)  ## gains, variances and speeds beside proven bounds, goals and 
 	$(BIN)/python benchmarks/files.py
 	$(BIN)/python benchmarks/serve.py
 
+PEERS := .venv-peers
+$(PEERS)/ready: pyproject.toml constraints.txt benchmarks/peers-requirements.txt
+	$(PYTHON) -m venv $(PEERS)
+	$(PEERS)/bin/pip install --quiet --disable-pip-version-check -c constraints.txt -r benchmarks/peers-requirements.txt -e ".[plot]"
+	touch $@
+
+bench-peers: $(PEERS)/ready  ## Tacit beside pure-ldp, multi-freq-ldpy, OpenDP, diffprivlib and qif, into out/peers; ARGS=--quick for minutes
+	OPENBLAS_NUM_THREADS=1 PYTHONPATH=benchmarks $(PEERS)/bin/python -m peers $(ARGS)
+
 lock:  ## rewrite constraints.txt from the newest releases that pyproject.toml allows
 	rm -rf .venv
 	$(PYTHON) -m venv .venv
@@ -75,4 +84,4 @@ lock:  ## rewrite constraints.txt from the newest releases that pyproject.toml a
 	touch $(READY)
 
 clean:
-	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis out $(CLIENT)/node_modules
+	rm -rf .venv $(PEERS) .pytest_cache .mypy_cache .ruff_cache .hypothesis out $(CLIENT)/node_modules

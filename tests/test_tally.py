@@ -48,6 +48,14 @@ def test_json_round_trip(rows):
     assert Tally.from_dict(json.loads(json.dumps(tally.to_dict()))).to_dict() == tally.to_dict()
 
 
+@given(st.lists(st.integers(-3, 70) | st.integers(-(2**63), 2**63 - 1)))
+def test_small_reports_are_counted_as_all_others_are(reports):
+    unique, counts = np.unique(np.array(reports, dtype=np.int64), return_counts=True)
+    found = Counts.of(reports)
+    assert found.to_dict() == {"reports": unique.tolist(), "counts": counts.tolist()}
+    assert found.reports.dtype == found.counts.dtype == np.int64
+
+
 def test_weights_are_summed_exactly():
     counts = Counts.of([0, 0, 1], weights=[0.5, 0.25, 1000.0], offsets=[1.0, 2.0, -3.0])
     assert (counts.sums.astype(float) * 2.0**-160).tolist() == [

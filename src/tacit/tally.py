@@ -92,9 +92,9 @@ class Counts:
         {'reports': [0, 2], 'counts': [1, 2]}
         """
         array = np.asarray(reports, dtype=np.int64)
-        unique, inverse, counts = np.unique(array, return_inverse=True, return_counts=True)
         if weights is None and offsets is None:
-            return cls(unique, counts.astype(np.int64))
+            return cls(*_often(array))
+        unique, inverse, counts = np.unique(array, return_inverse=True, return_counts=True)
         weight = np.ones(len(array)) if weights is None else _finite(weights, len(array), "weights")
         offset = np.zeros(len(array)) if offsets is None else _finite(offsets, len(array), "offsets")
         columns = (weight, weight**2, offset)
@@ -323,6 +323,16 @@ class Tally:
                     raise ValueError(f"This tally has sums of coverage that reports of {whose} cannot add up to.")
             elif folded is not None or not mechanisms[name].can_send_many(kept.reports).all():
                 raise ValueError(f"This tally has a report that {whose} cannot have sent.")
+
+
+def _often(reports: Integers) -> tuple[Integers, Integers]:
+    """The different reports, ascending, and how often each came; where they are small numbers without sorting."""
+    if len(reports) and int(reports.min()) >= 0 and int(reports.max()) < max(len(reports), 2**16):
+        counts = np.bincount(reports)
+        found = np.flatnonzero(counts)
+        return found, counts[found].astype(np.int64)
+    unique, counts = np.unique(reports, return_counts=True)
+    return unique, counts.astype(np.int64)
 
 
 def _merged(first: GroupTally, second: GroupTally) -> GroupTally:

@@ -6,14 +6,15 @@ import multiprocessing
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from threading import Barrier
+from threading import Barrier, get_ident
 
 import numpy as np
 import pytest
 
 from tacit import Histogram, Prior, make_plan
+from tacit.mechanism.kernels import n_threads
 from tacit.plan import Plan
-from tacit.randomize import Randomizer, SecureWords
+from tacit.randomize import Randomizer, SecureWords, SeededWords
 from tacit.tally import keep
 
 PEOPLE = 70_000
@@ -45,6 +46,20 @@ def test_threads_draw_at_once_each_from_its_own_stream():
     with ThreadPoolExecutor(4) as threads:
         drawn = list(threads.map(work, range(4)))
     assert len(set().union(*drawn)) == 4 * 64
+
+
+def test_one_stream_is_read_in_the_order_of_the_respondents(monkeypatch):
+    """Seeded words repeat themselves whatever the cores; secure words are drawn by several threads at once."""
+    plan, people = PLANS["table"](), np.zeros(PEOPLE, dtype=np.int64)
+    table = plan.groups[0].mechanism.sampler([plan.groups[0].mechanism], [plan.groups[0].prior])
+    words = SeededWords(1).draw(PEOPLE, table.word_bits)
+    expected = [table.report_for(0, int(word)) for word in words]
+    assert Randomizer(plan).reports(people, people, SeededWords(1)).tolist() == expected
+    used = set()
+    draw = SecureWords.draw
+    monkeypatch.setattr(SecureWords, "draw", lambda *a: used.add(get_ident()) or draw(*a))
+    Randomizer(plan).reports(people, people)
+    assert (get_ident() in used) == (n_threads(PEOPLE) == 1)
 
 
 def main() -> None:

@@ -46,12 +46,16 @@ def n_threads(rows: int, steps: int = 1) -> int:
 
 @numba.njit(nogil=True, cache=True)
 def table(rows: Any, words: Any, last: Any, guide: Any, shift: Any, reports: Any) -> None:
-    """The table's rule for arrays. Which memory is read depends on the answer; its branches barely do."""
+    """The table's rule for arrays. Which memory is read depends on the answer; its branches barely do.
+
+    The first step is taken without a branch: words are random, so it would be mispredicted. A second one is rare.
+    """
     for i in range(len(rows)):
-        x, word = rows[i], words[i]
-        y = guide[x, word >> shift]
+        x, word = np.uint64(rows[i]), words[i]
+        y = np.uint64(guide[x, np.uint64(word >> shift)])
+        y += np.uint64(word > last[x, y])
         while word > last[x, y]:
-            y += 1
+            y += _ONE
         reports[i] = y
 
 

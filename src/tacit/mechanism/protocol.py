@@ -32,7 +32,7 @@ class NotEstimableError(ValueError):
 
 
 class RandomWords(Protocol):
-    """A source of independent uniform words."""
+    """A source of independent uniform words. One whose `per_thread` is true gives every thread a stream of its own."""
 
     def draw(self, count: int, bits: WordBits) -> NDArray[Any]:
         """`count` words of `bits` bits."""

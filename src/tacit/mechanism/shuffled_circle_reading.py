@@ -35,6 +35,8 @@ _CHECKED = 16
 _SEARCHED = 8
 #: The variance under a truth far from the prior is taken over about this many coverages of single values.
 _SAMPLED_COVERAGES = 2**24
+#: And up to so many are kept for the next estimate: 32 MiB with their squares.
+_KEPT_COVERAGES = 2**21
 #: A circle follows the prior if its cells are within this total variation of it.
 _CLOSE = Fraction(1, 100)
 
@@ -236,7 +238,7 @@ class ShuffledCircleReading(ShuffledCircleRule):
         own = inverse + 2 * q * slope * p * spread + q * slope**2 * self._skew
         return own, (inverse - p * own) / (1 - p)
 
-    @property
+    @cached_property
     def _sample(self) -> list[int]:
         """A fixed sample of reports, each seed and position as likely as any other."""
         size = int(np.clip(_SAMPLED_COVERAGES // len(self.weights), 256, 2048))
@@ -252,17 +254,30 @@ class ShuffledCircleReading(ShuffledCircleRule):
         first is scaled by the known E z_x² = (J⁻¹)_xx, and the second is 1 if truth and prior are equal. The relative
         error is a few hundredths; where arcs are so short that no sampled one covers x, both err towards the prior's.
         """
-        m, q, p = float(self.share), float(self.amplitude), self._shares
-        others = np.maximum(1 - np.array([truth, p]), 1e-9)
+        p, size = self._shares, len(self._sample)
+        kept = size * len(p) <= _KEPT_COVERAGES
+        parts = [self._sampled_lifts] if kept else (self._lifts_of(self._sample[k : k + 1]) for k in range(size))
         means, own, all_squares = np.zeros((2, len(p))), np.zeros(len(p)), np.zeros(len(p))
-        for report in self._sample:
-            lifts = 1 + q * (self.covered_cells(report) / self.cell_array - m)
-            squares = (p + self.information.solve(lifts - 1)) ** 2
-            means += np.array([(at @ lifts - at * lifts) * squares for at in (truth, p)]) / others
-            own, all_squares = own + lifts * squares, all_squares + squares
+        for lifts, squares in parts:
+            # Of every report: what the others' lifts sum to under the truth, times the square of x.
+            means += np.array([(lifts @ at) @ squares for at in (truth, p)])
+            own, all_squares = own + (lifts * squares).sum(axis=0), all_squares + squares.sum(axis=0)
+        means = (means - np.array([truth, p]) * own) / np.maximum(1 - np.array([truth, p]), 1e-9)
         for_holders: Floats = self.information.inverse_diagonal() * own / np.maximum(all_squares, 1e-300) - 1
         drift: Floats = means[0] / np.maximum(means[1], 1e-300)
         return for_holders, drift
+
+    @cached_property
+    def _sampled_lifts(self) -> tuple[Floats, Floats]:
+        """v and z² of all sampled reports, which every estimate with this mechanism asks for."""
+        return self._lifts_of(self._sample)
+
+    def _lifts_of(self, reports: list[int]) -> tuple[Floats, Floats]:
+        """v and z² = (J⁻¹v)², a row for each report."""
+        covered = np.array([self.covered_cells(report) for report in reports]) / self.cell_array
+        lifts = 1 + float(self.amplitude) * (covered - float(self.share))
+        squares = np.array([(self._shares + self.information.solve(row - 1)) ** 2 for row in lifts])
+        return lifts, squares
 
     @cached_property
     def _influence(self) -> tuple[float, float]:

@@ -16,8 +16,8 @@ from tacit.mechanism.protocol import RandomWords, WordBits
 
 #: Slots per row of the table that a word's leading bits look up before thresholds are compared.
 _GUIDE_BITS = 10
-#: Reports drawn per call of the kernel: few enough to bound memory, enough to keep the threads busy.
-CHUNK = 2**21
+#: Reports drawn per call of the kernel: few enough that their words stay in the cache of the core that made them.
+CHUNK = 2**16
 
 
 class TableSampler:
@@ -55,23 +55,31 @@ class TableSampler:
             reports[:] = [self.report_for(int(row), words.integer(self.word_bits)) for row in rows]
             return reports
         bits: WordBits = 32 if self.word_bits == 32 else 64
-        for start in range(0, len(rows), CHUNK):
-            part = slice(start, start + CHUNK)
-            self.apply(rows[part], words.draw(len(rows[part]), bits), reports[part])
+        _ = self._tables  # Made once, before the threads that share them.
+
+        def draw(_: int, part: slice) -> None:
+            for start in range(part.start, part.stop, CHUNK):
+                few = slice(start, min(start + CHUNK, part.stop))
+                self.apply(rows[few], words.draw(few.stop - few.start, bits), reports[few])
+
+        if getattr(words, "per_thread", False):
+            from tacit.mechanism.kernels import in_threads
+
+            in_threads(len(rows), draw)
+        else:
+            # One stream, whose words are taken in the order of the respondents.
+            draw(0, slice(0, len(rows)))
         return reports
 
     def apply(self, rows: NDArray[Any], words: NDArray[Any], reports: Integers) -> None:
-        """The rule for arrays: `reports` is overwritten. Rows must be valid row numbers."""
+        """The rule for arrays, on this core: `reports` is overwritten. Rows must be valid row numbers."""
         from tacit.mechanism import kernels
 
         last, guide = self._tables
-        shift = words.dtype.type(self.word_bits - _GUIDE_BITS)
-        kernels.in_threads(
-            len(rows), lambda _, part: kernels.table(rows[part], words[part], last, guide, shift, reports[part])
-        )
+        kernels.table(rows, words, last, guide, words.dtype.type(self.word_bits - _GUIDE_BITS), reports)
 
     @cached_property
-    def _tables(self) -> tuple[Any, NDArray[np.uint32]]:
+    def _tables(self) -> tuple[Any, NDArray[Any]]:
         """The last word of each report, by row; and the report at which each slot of leading bits starts to look.
 
         A slot starts beyond all reports whose words lie before it, so a report without words is never looked at.
@@ -79,7 +87,9 @@ class TableSampler:
         width = max(len(row) for row in self._thresholds) + 1
         words = np.uint32 if self.word_bits == 32 else np.uint64
         last = np.full((len(self._thresholds), width), 2**self.word_bits - 1, dtype=words)
-        guide = np.zeros((len(self._thresholds), 2**_GUIDE_BITS), dtype=np.uint32)
+        # The smaller the guide, the nearer to the core it stays.
+        places = np.uint16 if width <= 2**16 else np.uint32
+        guide = np.zeros((len(self._thresholds), 2**_GUIDE_BITS), dtype=places)
         slots = [slot << (self.word_bits - _GUIDE_BITS) for slot in range(2**_GUIDE_BITS)]
         for x, row in enumerate(self._thresholds):
             last[x, : len(row)] = [max(threshold - 1, 0) for threshold in row]

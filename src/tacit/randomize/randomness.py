@@ -30,6 +30,9 @@ class SecureWords(threading.local):
     (dtype('uint32'), True)
     """
 
+    #: Several threads may draw at once.
+    per_thread = True
+
     def __init__(self) -> None:
         self._process = -1
         self._left = 0

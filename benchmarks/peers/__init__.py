@@ -1,0 +1,1 @@
+"""Tacit beside its peers in one run: see `__main__`."""
