@@ -49,7 +49,8 @@ def test_from_a_survey_to_its_estimate(survey):
     assert found["prior_check"] == []
     assert set(found["by"]) == {"north", "south"}
     assert "The plan holds" in tacit("audit", survey / "plan.json")
-    facts = json.loads(tacit(*made, *data, "--json"))
+    assert "reports.csv exists" in tacit(*made, *data, code=2)
+    facts = json.loads(tacit(*made, *data, "--overwrite", "--json"))
     assert facts["groups"][0]["beliefs"][0] == {"before": "1%", "at_most": "2.95%", "at_least": "0.335%"}
     assert (facts["labels"], facts["rows"]) == (["Yes", "No"], 600)
 
@@ -66,7 +67,7 @@ def test_every_design_has_its_options(tmp_path):
         "optimised-unary --values a,b,c --epsilon 1",
         f"matrix --matrix {tmp_path / 'matrix.csv'} --task survey --value yes",
     ):
-        facts = json.loads(tacit("adopt", *words.split(), "--json", "-o", tmp_path / "plan.json"))
+        facts = json.loads(tacit("adopt", *words.split(), "--json", "--overwrite", "-o", tmp_path / "plan.json"))
         assert facts["groups"][0]["notion"] == "ldp", words
 
 

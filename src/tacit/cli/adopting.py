@@ -13,6 +13,7 @@ from tacit.cli.app import (
     GroupColumn,
     JsonFlag,
     Output,
+    Overwrite,
     PlanFile,
     ReportColumn,
     TaskName,
@@ -20,6 +21,8 @@ from tacit.cli.app import (
     app,
     check_target,
     err,
+    keep_plan,
+    keep_reports,
     option,
     out,
     print_json,
@@ -96,6 +99,7 @@ def adopt_command(
     ] = "stop",
     input_format: FileFormat = None,
     output_format: FileFormat = None,
+    overwrite: Overwrite = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Make a plan of somebody else's design, audit it exactly, and turn their data into its reports.
@@ -106,7 +110,7 @@ def adopt_command(
     from tacit.files import label_file
     from tacit.show.adopted import adopted_summary, print_adopted
 
-    check_target(output)
+    check_target(output, *(each for each in (matrix, priors, data) if each is not None))
     if len({data is None, column is None, reports is None}) > 1:
         raise ValueError("Data become reports with --data, --column and --reports together.")
     given = {
@@ -122,12 +126,12 @@ def adopt_command(
     known = planning.group_priors(_alike(rules) if priors is None else read_priors(priors))
     wanted = planning.make_task(task, value or [], known)
     made = adopt(rules, wanted, None if priors is None else known, question)
+    keep_plan(output, made.hash, overwrite)
     names = next(iter(spelled))
     done = None
     if data is not None and column is not None and reports is not None:
-        check_target(reports)
-        if Path(reports).resolve() in (Path(data).resolve(), Path(output).resolve()):
-            raise ValueError(f"{reports} is the data or the plan. Name another file for the reports.")
+        check_target(reports, data, output)
+        keep_reports(reports, overwrite)
         with progress_bar("reading labels") as watch:
             done = label_file(
                 made, names, data, reports, column=column, group_column=group_column, on_unknown=on_unknown,

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from tacit.files.answers import BadRows, OnUnknown, PerturbSummary, check_on_unknown, writing
 from tacit.files.cells import MISSING, UNKNOWN, Matcher
+from tacit.files.columns import stamped
 from tacit.files.reading import REPORT, STANDARD, InputError, Progress, format_of, group_column_of, group_names, reading
 from tacit.plan import Plan
 from tacit.prior import numbers_if_all
@@ -45,11 +46,12 @@ def label_file(
     if REPORT in kept:
         raise InputError(f"{source} has a column '{REPORT}' already, which is not '{column}'. Rename it.")
     matched = [column] if groups is None else [column, groups]
-    with reading(source, [*matched, *kept], format_) as opened:
+    chosen = dict(zip(matched, ("column", "group_column"), strict=False)) | dict.fromkeys(kept, "")
+    with reading(source, chosen, format_) as opened:
         types = [opened.schema.field(name).type for name in kept]
         plain = [kind.value_type if pa.types.is_dictionary(kind) else kind for kind in types]
         named = [] if groups is None else [(groups, pa.string())]
-        schema = pa.schema([*named, *zip(kept, plain, strict=True), (REPORT, pa.int64())])
+        schema = stamped(pa.schema([*named, *zip(kept, plain, strict=True), (REPORT, pa.int64())]), plan.hash)
         match_label = Matcher(numbers_if_all(list(labels)), column)
         match_group = None if groups is None else Matcher(group_names(plan), groups)
         bad, rows, written = BadRows(opened), 0, 0
