@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tacit import Histogram, Prior, Sum, WeightedSum, mse, prior_variance, unbiased_variance
-from tacit.designs import repaired_response
+from tacit import Histogram, Prior, Sum, Survey, WeightedSum, mse, prior_variance, unbiased_variance
+from tacit.designs import adopt, repaired_response, rules
 from tacit.estimates import Estimate, estimate
 from tacit.files.tallies import load_tally
 from tacit.literature import k_ary_response
@@ -115,6 +115,16 @@ def test_results_are_those_of_the_exported_tally(client: Client, plan: Plan, est
     assert [(group["group"], group["promise"]) for group in found["groups"]] == [
         (group.name, promise(plan, group)) for group in plan.groups
     ]
+
+
+def test_a_plan_without_a_prior_has_results_without_one(client: Client):
+    plan = adopt(rules.warner(["yes", "no"], 0.75), Survey("yes"))
+    survey = client.open(plan)
+    collect(client, plan, 400)
+    found = client.get(f"{survey}/results", admin=True).json()
+    assert (found["estimators"], found["prior_check"], found["rows"][0]["prior"]) == (["unbiased", "mle"], [], None)
+    refused = client.get(f"{survey}/results", params={"estimator": "mmse"}, admin=True)
+    assert (refused.status_code, "this plan has none" in refused.json()["detail"]) == (409, True)
 
 
 def test_each_plan_offers_the_estimators_that_work_for_it(client: Client):

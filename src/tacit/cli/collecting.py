@@ -31,6 +31,7 @@ from tacit.cli.app import (
     progress_bar,
 )
 
+_ARMS = "Draw the arm of each row, for a plan with arms; no group column is needed then."
 _UNKNOWN = "What to do about rows that the plan cannot randomize: stop or skip."
 
 
@@ -43,22 +44,29 @@ def perturb_command(
     group_column: GroupColumn = None,
     keep: Annotated[list[str] | None, option(metavar="NAME", help="Public column to keep; repeatable.")] = None,
     on_unknown: Annotated[Literal["stop", "skip"], option(metavar="ACTION", help=_UNKNOWN)] = "stop",
+    draw_arms: Annotated[bool, option("--draw-arms", help=_ARMS)] = False,
     input_format: FileFormat = None,
     output_format: FileFormat = None,
     overwrite: Overwrite = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Randomize answers with secure random bits. The output never holds an answer, only reports."""
-    from tacit.files import perturb_file
+    from contextlib import nullcontext
+
+    from tacit.files import arms_drawn, perturb_file
     from tacit.plan.contract import Plan
 
     check_target(output, plan, answers)
     keep_reports(output, overwrite)
     loaded = Plan.load(plan)
-    with progress_bar("randomizing") as watch:
+    kept = tuple(keep or ())
+    source: Any = nullcontext(answers)
+    if draw_arms:
+        source = arms_drawn(loaded, answers, [column, *kept], group_column=group_column, format=input_format)
+    with progress_bar("randomizing") as watch, source as opened:
         done = perturb_file(
-            loaded, answers, output, column=column, group_column=group_column, keep=tuple(keep or ()),
-            on_unknown=on_unknown, progress=watch, source_format=input_format, target_format=output_format,
+            loaded, opened, output, column=column, group_column=group_column, keep=kept, on_unknown=on_unknown,
+            progress=watch, source_format=None if draw_arms else input_format, target_format=output_format,
         )  # fmt: skip
     told = err if output == "-" else out
     if as_json:

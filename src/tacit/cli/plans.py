@@ -44,6 +44,7 @@ _SMOOTH = "Draw small groups towards all groups together, as far as they are ali
 _GUIDE = "Instead of a plan: what several ε promise and cost; --epsilon may name them, as in 0.5,1,2."
 _DETECT = "Say how many respondents show this difference, such as 2pp, between two waves or groups."
 _POWER = "The probability of seeing it; else 0.8."
+_ARMS = "Instead of --epsilon: two budgets, each for a random half; see tacit compliance."
 _TARGET = "Instead of --epsilon: find the smallest ε with at most this error of the total."
 
 
@@ -75,6 +76,7 @@ def plan_command(
     guide: Annotated[bool, option("--guide", help=_GUIDE)] = False,
     detect: Annotated[str | None, option(metavar="D", help=_DETECT)] = None,
     power: Annotated[float | None, option(metavar="P", help=_POWER)] = None,
+    arms: Annotated[str | None, option(metavar="ε,ε", help=_ARMS)] = None,
     overwrite: Overwrite = False,
     as_json: JsonFlag = False,
 ) -> None:
@@ -90,6 +92,8 @@ def plan_command(
         groups, notion, method = read_values(priors), "ldp", "without-prior" if method == "auto" else method
     else:
         groups = read_priors(priors, floor=floor, impossible=impossible or (), smooth=smooth, candidates=candidates)
+    if arms is not None:
+        groups = _in_arms(groups, arms, epsilon is not None or target_rmse is not None or guide)
     for note in dict.fromkeys(note for each in groups for note in each.notes):
         err.print(f"[yellow]note:[/yellow] {escape(note)}.", soft_wrap=True)
     if guide and target_rmse is not None:
@@ -121,6 +125,8 @@ def plan_command(
         found = None if difference is None else guidance.respondents_to_detect(made, shares, difference, chance)
         sure = guidance.nearly_sure(made)
         summary |= {"detect": None if found is None else found.to_dict(), "reaches_90": sure is not None}
+        if arms is not None:
+            summary |= _compliance_errors(made, shares, people)
     if output == "-":
         print_json(made.to_dict())
     else:
@@ -132,6 +138,8 @@ def plan_command(
     else:
         terminal.print_plan(told, made, summary, output)
         print_advice(told, made, summary, sure)
+        if arms is not None:
+            _tell_arms(told, summary, people)
 
 
 def _show_guide(
@@ -171,6 +179,27 @@ def _check_no_prior(about_priors: bool, aim: str) -> None:
             "--no-prior says that nothing is known beforehand: drop --aim mmse, --between, --ldp-cap and the options "
             "that say what a prior is worth or what becomes of values never seen."
         )
+
+
+def _in_arms(groups: Any, arms: str, other_budget: bool) -> Any:
+    from tacit.designs.arms import in_arms
+
+    if other_budget:
+        raise ValueError("Arms have budgets of their own: leave --epsilon, --target-rmse and --guide out.")
+    return in_arms(groups, [each.strip() for each in arms.split(",")])
+
+
+def _compliance_errors(plan: Any, shares: Any, respondents: int) -> dict[str, Any]:
+    from tacit.estimates.compliance import expected_errors
+
+    found = expected_errors(plan, shares, respondents)
+    return {"compliance_errors": [{"group": name, "error": error} for name, error in found.items()]}
+
+
+def _tell_arms(told: Any, summary: dict[str, Any], respondents: int) -> None:
+    from tacit.show.compliance import expected_sentence
+
+    told.print(expected_sentence(summary["compliance_errors"], respondents), soft_wrap=True)
 
 
 def _ends(text: str) -> tuple[str, str]:

@@ -1,5 +1,6 @@
 """Choosing a mechanism: closed forms, linear programs, and the certificate of how good the choice is."""
 
+from tacit.designs.adopted import adopt
 from tacit.designs.binary import binary_mse, optimal_binary
 from tacit.designs.choosing import design
 from tacit.designs.cyclic import cyclic
@@ -7,6 +8,7 @@ from tacit.designs.methods import Design
 from tacit.designs.planning import make_plan
 from tacit.designs.prior_file import GroupPrior, read_priors
 from tacit.designs.repaired import repaired_response
+from tacit.designs.rules import Rule, read_matrix
 from tacit.designs.value_file import read_values
 from tacit.designs.verification import Verification, verify
 from tacit.designs.worth import Worth
@@ -14,13 +16,16 @@ from tacit.designs.worth import Worth
 __all__ = [
     "Design",
     "GroupPrior",
+    "Rule",
     "Verification",
     "Worth",
+    "adopt",
     "binary_mse",
     "cyclic",
     "design",
     "make_plan",
     "optimal_binary",
+    "read_matrix",
     "read_priors",
     "read_values",
     "repaired_response",

@@ -2,6 +2,7 @@
 
 from tacit.estimates.cells import Cell, cells_of
 from tacit.estimates.collected import Collected, Part
+from tacit.estimates.compliance import Compliance, ComplianceRow, compliance
 from tacit.estimates.covariates import CovariateLevels, covariate_levels
 from tacit.estimates.differences import (
     Difference,
@@ -24,6 +25,8 @@ __all__ = [
     "Cell",
     "Coefficient",
     "Collected",
+    "Compliance",
+    "ComplianceRow",
     "CovariateLevels",
     "Difference",
     "Differences",
@@ -38,6 +41,7 @@ __all__ = [
     "Row",
     "Scope",
     "cells_of",
+    "compliance",
     "covariate_levels",
     "differences",
     "estimate",

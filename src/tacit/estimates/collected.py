@@ -181,7 +181,9 @@ class Part:
 
     @cached_property
     def prior_mean(self) -> Floats:
-        """What the priors alone expect of these people."""
+        """What the priors alone expect of these people; NaN where a group has none."""
+        if any(cell.group.without_prior for cell in self.collected.cells):
+            return np.full(len(self.mean), np.nan)
         return _sum(self.composition, np.array([cell.prior_mean for cell in self.collected.cells]))
 
     @property

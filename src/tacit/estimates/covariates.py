@@ -26,13 +26,13 @@ _GRAIN = 10**6
 
 @dataclass(frozen=True, kw_only=True)
 class CovariateLevels:
-    """LIP levels of one group: `prior` under its own prior, `covariates` under every belief between the least and the
-    greatest that the public columns imply (None where the fit says too little of it), `any_belief` under any at all,
-    which is the LDP level.
+    """LIP levels of one group: `prior` under its own prior (None where it has none), `covariates` under every belief
+    between the least and the greatest that the public columns imply (None where the fit says too little of it),
+    `any_belief` under any at all, which is the LDP level.
     """
 
     group: str | None
-    prior: float
+    prior: float | None
     covariates: float | None
     any_belief: float
 
@@ -48,7 +48,10 @@ def covariate_levels(plan: Plan, fit: Regression, places: Integers) -> list[Cova
         implied = None if shares is None else _implied_level(group, shares[mine])
         found.append(
             CovariateLevels(
-                group=group.name, prior=group.levels["lip"], covariates=implied, any_belief=group.levels["ldp"]
+                group=group.name,
+                prior=None if group.without_prior else group.levels["lip"],
+                covariates=implied,
+                any_belief=group.levels["ldp"],
             )
         )
     return found

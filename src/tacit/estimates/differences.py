@@ -106,6 +106,8 @@ def the_rest(part: Part) -> Part:
 
 def the_prior(part: Part) -> Known:
     """What the plan's priors expect of the same people, taken as exact."""
+    if any(group.without_prior for group in part.collected.plan.groups):
+        raise ValueError("This plan has no prior to compare with. Compare with other parts, rounds or numbers.")
     return Known("the prior", part.prior_mean, np.zeros(len(part.prior_mean)))
 
 

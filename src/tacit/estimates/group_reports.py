@@ -95,6 +95,8 @@ class GroupReports:
         """Whether anything says what the prior is worth: other groups, or a set of priors. Weights may go with the
         answers, and no prior knows of that.
         """
+        if any(group.without_prior for group, _ in self.groups):
+            return False
         if any(isinstance(counts, Counts) and counts.sums is not None for _, counts in self.groups):
             return False
         valued = any(group.prior_set is not None for group, _ in _at(self.groups, self.target))

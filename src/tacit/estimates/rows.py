@@ -162,8 +162,11 @@ def prior_totals(plan: Plan, people: Sequence[tuple[float, float, float]]) -> Fl
     """What the priors alone expect the rows to be, given each group's (respondents, Σ weights, Σ offsets).
 
     With a and b the group's weight and offset, a weighted sum is expected to be a·(Σ weights · E x + Σ offsets) + b·n.
+    NaN where a group has no prior.
     """
     total = np.zeros(len(row_values(plan.task, plan.values)))
+    if any(group.without_prior for group in plan.groups):
+        return total * np.nan
     for group, (n, weights, offsets) in zip(plan.groups, people, strict=True):
         p = group.prior.probabilities
         if isinstance(plan.task, WeightedSum):

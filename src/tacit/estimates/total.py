@@ -48,6 +48,10 @@ def estimate(
         raise ValueError(f"The 'estimator' must be one of {', '.join(get_args(Estimator))}. Got {estimator!r} instead.")
     if not 0 < level < 1:
         raise ValueError(f"The 'level' must lie between 0 and 1. Got {level} instead.")
+    if estimator == "mmse" and any(group.without_prior for group in plan.groups):
+        raise NotEstimableError(
+            "The estimator 'mmse' trusts the prior, and this plan has none. Use 'unbiased' or 'mle'."
+        )
     tally.check(plan)
     reports = GroupReports.of(plan, tally, group)
     if estimator == "assisted" and not reports.can_assist:
@@ -85,4 +89,5 @@ def estimators(plan: Plan) -> list[Estimator]:
             continue
         found.append(name)
     several = len(plan.groups) > 1 or plan.groups[0].prior_set is not None
-    return ["assisted", *found] if several and "unbiased" in found else found
+    believed = not any(group.without_prior for group in plan.groups)
+    return ["assisted", *found] if several and believed and "unbiased" in found else found

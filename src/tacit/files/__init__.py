@@ -1,7 +1,9 @@
 """Answers, reports and tallies in files and tables, streaming, in bounded memory."""
 
 from tacit.files.answers import BadRowsError, PerturbSummary, perturb_file, perturb_table
+from tacit.files.arms import arms_drawn
 from tacit.files.breakdowns import read_cells, read_population
+from tacit.files.labelled import label_file
 from tacit.files.pseudo_values import ExportSummary, export_file, pseudo_table
 from tacit.files.reading import InputError
 from tacit.files.regressions import RegressionSummary, regress_file
@@ -13,7 +15,9 @@ __all__ = [
     "InputError",
     "PerturbSummary",
     "RegressionSummary",
+    "arms_drawn",
     "export_file",
+    "label_file",
     "load_tally",
     "perturb_file",
     "perturb_table",

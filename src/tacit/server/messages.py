@@ -164,7 +164,7 @@ class Row(_Message):
     margin: float | None = Field(description="Half the interval.")
     low: float | None = Field(description="Null where the reports do not tell the answer from others.")
     high: float | None
-    prior: float = Field(description="What the prior alone expects.")
+    prior: float | None = Field(description="What the prior alone expects; null where there is none.")
     prior_share: float = Field(description="How much of the estimate is the prior: 0 if nothing, 1 if all.")
 
 

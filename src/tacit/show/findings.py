@@ -127,10 +127,10 @@ def covariate_notes(levels: Sequence[CovariateLevels]) -> list[str]:
     said = "Who knows these columns has a belief of their own before a report comes. "
     if implied:
         first = max(implied, key=lambda level: level.covariates or 0.0)
+        own = "" if first.prior is None else f"for the plan's own prior e^{_up(first.prior)}; "
         said += (
             "For all beliefs that this fit implies, a report moves them by a factor of at most "
-            f"e^{_up(first.covariates)} (for the plan's own prior e^{_up(first.prior)}; in the worst group, "
-            f"{group_label(first.group)}). "
+            f"e^{_up(first.covariates)} ({own}in the worst group, {group_label(first.group)}). "
         )
     return [said + f"Whatever is believed, odds move by at most e^{_up(worst)}. Decided in exact integers."]
 

@@ -47,6 +47,8 @@ def short_promise(plan: Plan) -> str:
 
 def promise_cells(plan: Plan, group: Group) -> tuple[str, ...]:
     """The same for a table: group, answer, believed before, at most, at least, and the factor for odds."""
+    if group.without_prior:
+        return group_label(group.name), "any", "any", "–", "–", f"× {_odds(group)}"
     moved = _belief(plan, group)
     shares = percent(moved.prior), percent(moved.high, "up"), percent(moved.low, "down")
     return group_label(group.name), str(moved.value), *shares, f"× {_odds(group)}"

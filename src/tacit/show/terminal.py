@@ -226,6 +226,8 @@ def print_audit(console: Console, plan: Plan) -> None:
     shown = table("group", "promised", "LIP", "up", "down", "LDP", "MIP")
     for group in plan.groups[:MAX_ROWS]:
         levels = [_level(group.levels[name]) for name in ("lip", "lip_upper", "lip_lower", "ldp", "mip")]
+        if group.without_prior:  # The others are about beliefs that nobody has stated.
+            levels = ["–", "–", "–", levels[3], "–"]
         shown.add_row(escape(group_label(group.name)), f"{group.notion.upper()} {float(group.epsilon):g}", *levels)
     console.print(shown)
     _more(console, len(plan.groups), "groups")

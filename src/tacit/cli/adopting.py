@@ -1,0 +1,297 @@
+"""`tacit adopt` and `compliance`: data collected elsewhere, and who followed the rule. Parsing and printing only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from tacit.cli.app import (
+    FileFormat,
+    GroupColumn,
+    JsonFlag,
+    Output,
+    Overwrite,
+    PlanFile,
+    ReportColumn,
+    TaskName,
+    ValueOption,
+    app,
+    check_target,
+    err,
+    keep_plan,
+    keep_reports,
+    option,
+    out,
+    print_json,
+    progress_bar,
+)
+
+if TYPE_CHECKING:
+    from tacit.designs import Rule
+    from tacit.prior import Value
+
+DesignKind = Literal[
+    "warner", "forced-response", "unrelated-question", "crosswise", "kuk", "k-ary", "symmetric-unary",
+    "optimised-unary", "matrix",
+]  # fmt: skip
+#: The options that each design takes.
+_TAKES: dict[str, tuple[str, ...]] = {
+    "warner": ("truth",),
+    "forced-response": ("forced",),
+    "unrelated-question": ("asked", "prevalence"),
+    "crosswise": ("prevalence",),
+    "kuk": ("red", "cards"),
+    "k-ary": ("truth", "epsilon"),
+    "symmetric-unary": ("flip", "epsilon"),
+    "optimised-unary": ("epsilon",),
+    "matrix": (),
+}
+#: Options that may be left out where the other one is given.
+_EITHER = {"k-ary", "symmetric-unary"}
+
+_KIND = f"How answers were randomized: {', '.join(_TAKES)}."
+_TRUTH = "warner, k-ary: probability that the true answer is given."
+_FORCED = "forced-response: VALUE=P, told to say that value with probability P; repeatable."
+_ASKED = "unrelated-question: probability that the sensitive question is asked."
+_PREVALENCE = "unrelated-question, crosswise: share that says yes to the other question."
+_RED = "kuk: VALUE=P, the share of red cards of who holds that value; once for each."
+_FLIP = "symmetric-unary: RAPPOR's f; a bit is kept with probability 1 - f/2."
+_MATRIX = "matrix: CSV with value, a column of probabilities for each report, maybe group."
+_LABELS = "How the data write the reports, separated by commas, in their order."
+_PRIORS = "Prior file, if something is known; without, no estimate uses a prior."
+_SAYS = "The report, by its number, that people send who do not follow; else any."
+
+Texts = list[str] | None
+
+
+@app.command(
+    "adopt",
+    epilog="Example: tacit adopt warner --truth 0.75 --values yes,no --data survey.csv --column answer "
+    "--reports reports.csv",
+)
+def adopt_command(
+    kind: Annotated[DesignKind, typer.Argument(metavar="DESIGN", help=_KIND)],
+    output: Output = "plan.json",
+    values: Annotated[str | None, option(metavar="V,V", help="The values people can hold; yes first.")] = None,
+    truth: Annotated[Texts, option(metavar="P", help=_TRUTH)] = None,
+    forced: Annotated[Texts, option(metavar="VALUE=P", help=_FORCED)] = None,
+    asked: Annotated[Texts, option(metavar="P", help=_ASKED)] = None,
+    prevalence: Annotated[Texts, option(metavar="P", help=_PREVALENCE)] = None,
+    red: Annotated[Texts, option(metavar="VALUE=P", help=_RED)] = None,
+    cards: Annotated[Texts, option(metavar="K", help="kuk: how many cards are drawn; else 1.")] = None,
+    flip: Annotated[Texts, option(metavar="F", help=_FLIP)] = None,
+    epsilon: Annotated[Texts, option(metavar="ε", help="k-ary, unary: the level they were made for.")] = None,
+    matrix: Annotated[Path | None, option(metavar="FILE", help=_MATRIX)] = None,
+    labels: Annotated[str | None, option(metavar="L,L", help=_LABELS)] = None,
+    task: Annotated[TaskName, option(metavar="TASK", help="histogram, sum, survey or weighted-sum.")] = "histogram",
+    value: ValueOption = None,
+    priors: Annotated[Path | None, option(metavar="FILE", help=_PRIORS)] = None,
+    question: Annotated[str | None, option(metavar="TEXT", help="The question, kept in the plan.")] = None,
+    data: Annotated[str | None, option(metavar="FILE", help="What was collected; its labels become reports.")] = None,
+    column: Annotated[str | None, option(metavar="NAME", help="Column of the data with what people said.")] = None,
+    group_column: GroupColumn = None,
+    reports: Annotated[str | None, option(metavar="FILE", help="Reports to write, with all other columns.")] = None,
+    on_unknown: Annotated[
+        Literal["stop", "skip"], option(metavar="ACTION", help="Rows with another label: stop or skip.")
+    ] = "stop",
+    input_format: FileFormat = None,
+    output_format: FileFormat = None,
+    overwrite: Overwrite = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """Make a plan of somebody else's design, audit it exactly, and turn their data into its reports.
+
+    Give an option as NAME:P, once for each group, where groups were asked in different ways.
+    """
+    from tacit.designs import adopt, planning, read_priors
+    from tacit.files import label_file
+    from tacit.show.adopted import adopted_summary, print_adopted
+
+    check_target(output, *(each for each in (matrix, priors, data) if each is not None))
+    if len({data is None, column is None, reports is None}) > 1:
+        raise ValueError("Data become reports with --data, --column and --reports together.")
+    given = {
+        "truth": truth, "forced": forced, "asked": asked, "prevalence": prevalence, "red": red, "cards": cards,
+        "flip": flip, "epsilon": epsilon,
+    }  # fmt: skip
+    rules = _rules(kind, values, {name: texts for name, texts in given.items() if texts}, matrix)
+    if labels is not None:
+        rules = {name: rule.written(labels.split(",")) for name, rule in rules.items()}
+    spelled = {rule.reports for rule in rules.values()}
+    if len(spelled) > 1:
+        raise ValueError("All groups must have the same reports.")
+    known = planning.group_priors(_alike(rules) if priors is None else read_priors(priors))
+    wanted = planning.make_task(task, value or [], known)
+    made = adopt(rules, wanted, None if priors is None else known, question)
+    keep_plan(output, made.hash, overwrite)
+    names = next(iter(spelled))
+    done = None
+    if data is not None and column is not None and reports is not None:
+        check_target(reports, data, output)
+        keep_reports(reports, overwrite)
+        with progress_bar("reading labels") as watch:
+            done = label_file(
+                made, names, data, reports, column=column, group_column=group_column, on_unknown=on_unknown,
+                progress=watch, source_format=input_format, target_format=output_format,
+            )  # fmt: skip
+    _write(made, output)
+    told = err if output == "-" else out
+    if as_json:
+        facts: dict[str, Any] = {"plan": made.hash, "file": output} | adopted_summary(made, names)
+        if done is not None:
+            facts |= {"rows": done.rows, "reports": done.reports, "skipped": dict(done.skipped)}
+        print_json(facts, told)
+        return
+    print_adopted(told, made, names, output)
+    if done is not None:
+        skipped = sum(done.skipped.values())
+        told.print(f"{done.reports:,} reports of {done.rows:,} rows, {skipped:,} skipped.", soft_wrap=True)
+
+
+def _write(plan: Any, output: str) -> None:
+    if output == "-":
+        print_json(plan.to_dict())
+    else:
+        plan.save(output)
+
+
+def _alike(rules: Mapping[str | None, Rule]) -> Any:
+    from tacit.prior import Prior
+
+    return Prior.uniform(next(iter(rules.values())).values)
+
+
+def _rules(
+    kind: str, values: str | None, given: Mapping[str, Sequence[str]], matrix: Path | None
+) -> dict[str | None, Rule]:
+    """A rule for everybody, or for each group that an option names."""
+    from tacit.designs import read_matrix
+    from tacit.prior import numbers_if_all
+
+    takes = ("matrix",) if kind == "matrix" else ("values", *_TAKES[kind])
+    stray = [name for name in [*given, *(["matrix"] if matrix else []), *(["values"] if values else [])]
+             if name not in takes]  # fmt: skip
+    if stray:
+        raise ValueError(f"The design {kind} takes {', '.join(f'--{name}' for name in takes)}. Got --{stray[0]}.")
+    if kind == "matrix":
+        if matrix is None:
+            raise ValueError("The design matrix needs --matrix FILE.")
+        return read_matrix(matrix)
+    if values is None:
+        raise ValueError("Say what people can hold, as in --values yes,no.")
+    domain = numbers_if_all([name.strip() for name in values.split(",")])
+    missing = [name for name in _TAKES[kind] if name not in given and name != "cards"]
+    if missing and not (kind in _EITHER and len(missing) == 1):
+        raise ValueError(f"The design {kind} needs {' or '.join(f'--{name}' for name in missing)}.")
+    named: dict[str, list[tuple[str | None, str]]] = {
+        name: [_named(text) for text in texts] for name, texts in given.items()
+    }
+    found = dict.fromkeys(group for texts in named.values() for group, _ in texts if group is not None)
+    groups: list[str | None] = [*found] or [None]
+    return {
+        group: _BUILD[kind](domain, {name: _of_group(texts, group, name) for name, texts in named.items()})
+        for group in groups
+    }
+
+
+def _named(text: str) -> tuple[str | None, str]:
+    group, _, rest = text.rpartition(":")
+    return group.strip() or None, rest.strip()
+
+
+def _of_group(texts: Sequence[tuple[str | None, str]], group: str | None, name: str) -> list[str]:
+    mine = [text for whose, text in texts if whose == group] or [text for whose, text in texts if whose is None]
+    if not mine:
+        raise ValueError(f"--{name} is given for some groups only. Group {group!r} needs it too.")
+    return mine
+
+
+def _one(options: Mapping[str, Sequence[str]], name: str) -> str | None:
+    texts = options.get(name)
+    if texts is not None and len(texts) != 1:
+        raise ValueError(f"--{name} is given more than once. Got {', '.join(texts)}.")
+    return None if texts is None else texts[0]
+
+
+def _by_value(domain: Sequence[Value], texts: Sequence[str], name: str) -> dict[Value, str]:
+    from tacit.prior import Prior
+
+    found: dict[Value, str] = {}
+    for text in texts:
+        value, equals, share = text.rpartition("=")
+        if not equals:
+            raise ValueError(f"--{name} must be a value and its share, as in --{name} yes=1/6. Got {text!r}.")
+        found[Prior.uniform(domain).value_of(value)] = share
+    return found
+
+
+def _kuk(domain: Sequence[Value], options: Mapping[str, Sequence[str]]) -> Rule:
+    from tacit.designs import rules
+
+    shares, cards = _by_value(domain, options["red"], "red"), _one(options, "cards") or "1"
+    if set(shares) != set(domain) or not cards.isdecimal():
+        raise ValueError("kuk needs --red VALUE=P for each value, and a whole number of --cards.")
+    return rules.kuk(domain, [shares[value] for value in domain], int(cards))
+
+
+def _forced(domain: Sequence[Value], options: Mapping[str, Sequence[str]]) -> Rule:
+    from tacit.designs import rules
+
+    return rules.forced_response(domain, _by_value(domain, options["forced"], "forced"))
+
+
+def _simple(name: str, *numbers: str) -> Callable[[Sequence[Value], Mapping[str, Sequence[str]]], Rule]:
+    def build(domain: Sequence[Value], options: Mapping[str, Sequence[str]]) -> Rule:
+        from tacit.designs import rules
+
+        made: Rule = getattr(rules, name)(domain, **{each: _one(options, each) for each in numbers})
+        return made
+
+    return build
+
+
+_BUILD: dict[str, Callable[[Sequence[Value], Mapping[str, Sequence[str]]], Rule]] = {
+    "warner": _simple("warner", "truth"),
+    "forced-response": _forced,
+    "unrelated-question": _simple("unrelated_question", "asked", "prevalence"),
+    "crosswise": _simple("crosswise", "prevalence"),
+    "kuk": _kuk,
+    "k-ary": _simple("k_ary", "truth", "epsilon"),
+    "symmetric-unary": _simple("symmetric_unary", "flip", "epsilon"),
+    "optimised-unary": _simple("optimised_unary", "epsilon"),
+}
+
+
+@app.command("compliance", epilog="Example: tacit compliance plan.json reports.csv --says 1")
+def compliance_command(
+    plan: PlanFile,
+    reports: Annotated[str, typer.Argument(metavar="REPORTS", help="Reports or a tally; - for standard input.")],
+    says: Annotated[int | None, option(metavar="N", help=_SAYS)] = None,
+    level: Annotated[float, option(metavar="L", help="Level of the intervals, between 0 and 1.")] = 0.95,
+    report_column: ReportColumn = "report",
+    group_column: GroupColumn = None,
+    input_format: FileFormat = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Estimate from two arms how many people did not follow the rule, and what that means for each answer."""
+    from tacit.estimates import compliance
+    from tacit.files import read_tallies
+    from tacit.plan.contract import Plan
+    from tacit.show.compliance import print_compliance
+
+    loaded = Plan.load(plan)
+    with progress_bar("counting") as watch:
+        whole, _ = read_tallies(
+            loaded, reports, report_column=report_column, group_column=group_column, progress=watch, format=input_format
+        )
+        found = compliance(loaded, whole, says, level)
+    if as_json:
+        groups = [each.to_dict() for each in found]
+        print_json({"plan": loaded.hash, "says": says, "groups": groups, "refused": whole.refused})
+        return
+    print_compliance(out, loaded, found, says)
+    if whole.refused:
+        out.print(f"[yellow]{whole.refused:,} rows were refused: the plan cannot have sent such reports.[/yellow]")

@@ -1,0 +1,248 @@
+"""The rules of other people's designs: with which probability each answer leads to each report, in exact fractions.
+
+Every function states a design as its paper does and gives a `Rule`, which `tacit.designs.adopt` makes a plan of.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from itertools import product
+from pathlib import Path
+
+from tacit.exact import Number, budget, exp_below, rational
+from tacit.prior import Value, clean_name, numbers_if_all
+
+#: e^ε is taken to so many digits, from below: what rounding to a plan's integers adds keeps the level at ε then.
+_DIGITS = 10
+#: A table of reports that are written out has at most so many.
+MOST_REPORTS = 1024
+#: Probabilities that were printed with few digits may miss a sum of 1 by this much.
+_PRINTED = Fraction(1, 1000)
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What respondents were told to do: who holds `values[x]` says `reports[y]` with probability rows[x][y].
+
+    `reports` are written as the data write them.
+    """
+
+    values: tuple[Value, ...]
+    reports: tuple[str, ...]
+    rows: tuple[tuple[Fraction, ...], ...]
+
+    def __post_init__(self) -> None:
+        if len(self.values) < 2 or len(set(self.values)) < len(self.values):
+            raise ValueError("A design needs at least two different values that people can hold.")
+        if len(set(self.reports)) < len(self.reports) or not all(self.reports):
+            raise ValueError("The reports of a design need names that differ from each other.")
+        if any(len(row) != len(self.reports) or len(self.rows) != len(self.values) for row in self.rows):
+            raise ValueError("A design needs a row for each value and a probability for each report in it.")
+        for value, row in zip(self.values, self.rows, strict=True):
+            if any(cell < 0 for cell in row) or sum(row) != 1:
+                raise ValueError(f"Probabilities must not be negative and sum to 1. Those of {value!r} do not.")
+        for y, name in enumerate(self.reports):
+            if not any(row[y] for row in self.rows):
+                raise ValueError(f"Nobody ever says {name!r}: leave that report out.")
+
+    def written(self, reports: Sequence[str]) -> Rule:
+        """The same rule, with other names for its reports, in their order.
+
+        >>> crosswise(["yes", "no"], 0.25).written(["A", "B"]).reports
+        ('A', 'B')
+        """
+        if len(reports) != len(self.reports):
+            raise ValueError(
+                f"This design has {len(self.reports)} reports ({', '.join(self.reports[:8])}). "
+                f"Got {len(reports)} names for them."
+            )
+        return replace(self, reports=tuple(map(clean_name, reports)))
+
+
+def warner(values: Sequence[Value], truth: Number) -> Rule:
+    """Warner (1965): with probability `truth` the question is asked as it is, else its opposite.
+
+    >>> warner(["yes", "no"], 0.75).rows[0]
+    (Fraction(3, 4), Fraction(1, 4))
+    """
+    _two(values, "Warner's design")
+    p = _probability(truth, "truth")
+    return _rule(values, values, [[p, 1 - p], [1 - p, p]])
+
+
+def forced_response(values: Sequence[Value], forced: Mapping[Value, Number]) -> Rule:
+    """Boruch (1971): some are told what to say, value x with probability forced[x], all others tell the truth.
+
+    >>> forced_response(["yes", "no"], {"yes": "1/6", "no": "1/6"}).rows[0]
+    (Fraction(5, 6), Fraction(1, 6))
+    """
+    unknown = [value for value in forced if value not in values]
+    if unknown:
+        raise ValueError(f"{unknown[0]!r} is forced but is not one of the values.")
+    parts = [_probability(forced.get(value, 0), "forced") for value in values]
+    truth = 1 - sum(parts)
+    if not truth > 0:
+        raise ValueError(f"Forced responses must leave room for the truth. They sum to {float(1 - truth):g}.")
+    rows = [[part + truth * (x == y) for y, part in enumerate(parts)] for x in range(len(values))]
+    return _rule(values, values, rows)
+
+
+def unrelated_question(values: Sequence[Value], asked: Number, prevalence: Number) -> Rule:
+    """Horvitz, Greenberg and others (1967, 1969): with probability `asked` the sensitive question, else another one,
+    to which a known share, the `prevalence`, says the first of the two values.
+
+    >>> unrelated_question(["yes", "no"], "1/2", "1/12").rows[1]
+    (Fraction(1, 24), Fraction(23, 24))
+    """
+    _two(values, "The unrelated question")
+    p, q = _probability(asked, "asked"), _probability(prevalence, "prevalence")
+    return forced_response(values, {values[0]: (1 - p) * q, values[1]: (1 - p) * (1 - q)})
+
+
+def crosswise(values: Sequence[Value], prevalence: Number) -> Rule:
+    """Yu, Tian and Tang (2008): people say whether their answers to the sensitive question and to another one, to which
+    a known share says yes, are the same or different. The first value is "yes".
+
+    >>> crosswise(["yes", "no"], 0.25).reports
+    ('same', 'different')
+    """
+    _two(values, "The crosswise design")
+    q = _probability(prevalence, "prevalence")
+    return _rule(values, ["same", "different"], [[q, 1 - q], [1 - q, q]])
+
+
+def kuk(values: Sequence[Value], red: Sequence[Number], cards: int = 1) -> Rule:
+    """Kuk (1990): people draw cards with replacement from the pack that belongs to their value, of which the share
+    red[x] is red, and say how many were red; of one card, its colour.
+
+    >>> kuk(["yes", "no"], [0.8, 0.2], cards=2).rows[0]
+    (Fraction(1, 25), Fraction(8, 25), Fraction(16, 25))
+    """
+    if len(red) != len(values):
+        raise ValueError(f"Each of the {len(values)} values needs its share of red cards. Got {len(red)}.")
+    if not 1 <= cards < MOST_REPORTS:
+        raise ValueError(f"The number of cards must lie between 1 and {MOST_REPORTS - 1}. Got {cards}.")
+    shares = [_probability(share, "red") for share in red]
+    if cards == 1:
+        return _rule(values, ["red", "black"], [[p, 1 - p] for p in shares])
+    rows = [[math.comb(cards, k) * p**k * (1 - p) ** (cards - k) for k in range(cards + 1)] for p in shares]
+    return _rule(values, range(cards + 1), rows)
+
+
+def k_ary(values: Sequence[Value], truth: Number | None = None, epsilon: Number | None = None) -> Rule:
+    """k-ary randomized response: the truth with probability `truth`, or e^ε/(e^ε+d−1), else any other value.
+
+    >>> k_ary(["a", "b", "c"], truth=0.5).rows[0]
+    (Fraction(1, 2), Fraction(1, 4), Fraction(1, 4))
+    """
+    d = len(values)
+    if (truth is None) == (epsilon is None):
+        raise ValueError("k-ary response needs the probability of the truth or ε, one of them.")
+    if epsilon is not None:
+        odds = exp_below(budget(epsilon), _DIGITS)
+        p = odds / (odds + d - 1)
+    else:
+        p = _probability(truth or 0, "truth")
+    rows = [[p if x == y else (1 - p) / (d - 1) for y in range(d)] for x in range(d)]
+    return _rule(values, values, rows)
+
+
+def unary(values: Sequence[Value], own: Number, other: Number) -> Rule:
+    """A bit for each value, all randomized by themselves: one's own is set with probability `own`, others `other`.
+
+    Reports are written as bits in the order of the values, 010 for the second of three.
+
+    >>> unary(["a", "b"], own=0.75, other=0.25).reports
+    ('00', '01', '10', '11')
+    """
+    d = len(values)
+    if 2**d > MOST_REPORTS:
+        raise ValueError(
+            f"Unary encoding of {d} values has 2^{d} reports; a table holds {MOST_REPORTS}, those of 10 values. "
+            "Adopt the question in parts, such as one value against all others."
+        )
+    p, q = _probability(own, "own"), _probability(other, "other")
+    vectors = list(product((0, 1), repeat=d))
+
+    def chance(x: int, bits: tuple[int, ...]) -> Fraction:
+        sets = [p if position == x else q for position in range(d)]
+        return math.prod((each if bit else 1 - each for each, bit in zip(sets, bits, strict=True)), start=Fraction(1))
+
+    names = ["".join(map(str, bits)) for bits in vectors]
+    return _rule(values, names, [[chance(x, bits) for bits in vectors] for x in range(d)])
+
+
+def symmetric_unary(values: Sequence[Value], flip: Number | None = None, epsilon: Number | None = None) -> Rule:
+    """RAPPOR's permanent step (Erlingsson and others, 2014): each bit is kept with probability 1 − f/2, f being `flip`;
+    with ε instead of f, kept with probability e^(ε/2)/(e^(ε/2)+1).
+
+    >>> symmetric_unary(["a", "b"], flip=0.5).rows[0]
+    (Fraction(3, 16), Fraction(1, 16), Fraction(9, 16), Fraction(3, 16))
+    """
+    if (flip is None) == (epsilon is None):
+        raise ValueError("Symmetric unary encoding needs RAPPOR's f or ε, one of them.")
+    if epsilon is not None:
+        odds = exp_below(budget(epsilon) / 2, _DIGITS)
+        kept = odds / (odds + 1)
+    else:
+        kept = 1 - _probability(flip or 0, "flip") / 2
+    return unary(values, kept, 1 - kept)
+
+
+def optimised_unary(values: Sequence[Value], epsilon: Number) -> Rule:
+    """Optimised unary encoding (Wang and others, 2017): one's own bit is fair, others are set with 1/(e^ε+1).
+
+    >>> float(optimised_unary(["a", "b"], 1).rows[0][1]).__round__(4)
+    0.1345
+    """
+    return unary(values, Fraction(1, 2), 1 / (exp_below(budget(epsilon), _DIGITS) + 1))
+
+
+def read_matrix(path: str | Path) -> dict[str | None, Rule]:
+    """Any design from a CSV: a column `value`, one column for each report, and optionally `group`, a rule for each.
+
+    Probabilities may be decimals or fractions. Rows that were printed with few digits are made to sum to 1.
+    """
+    with open(path, newline="", encoding="utf-8-sig") as file:
+        rows = [{clean_name(str(name)): cell for name, cell in row.items()} for row in csv.DictReader(file)]
+    if not rows or "value" not in rows[0]:
+        raise ValueError(f"{path} needs a column 'value', a column for each report and a row for each value.")
+    reports = [name for name in rows[0] if name not in ("value", "group")]
+    if len(reports) < 2 or any(not isinstance(cell, str) for row in rows for cell in row.values()):
+        raise ValueError(f"{path} needs at least two reports, and a cell for each in every row.")
+    rules: dict[str | None, Rule] = {}
+    for group in dict.fromkeys(clean_name(row["group"]) if "group" in row else None for row in rows):
+        mine = [row for row in rows if group is None or clean_name(row["group"]) == group]
+        values = numbers_if_all([clean_name(row["value"]) for row in mine])
+        rules[group] = _rule(values, reports, [_summing(row, reports, path) for row in mine])
+    if len({rule.values for rule in rules.values()}) > 1:
+        raise ValueError(f"{path}: all groups need the same values, in the same order.")
+    return rules
+
+
+def _summing(row: Mapping[str, str], reports: Sequence[str], path: str | Path) -> list[Fraction]:
+    cells = [_probability(row[name], name) for name in reports]
+    total = sum(cells, Fraction(0))
+    if abs(total - 1) > _PRINTED:
+        raise ValueError(f"{path}: the probabilities of {row['value']!r} must sum to 1. Got {float(total):g}.")
+    return [cell / total for cell in cells]
+
+
+def _rule(values: Sequence[Value], reports: Sequence[Value] | range, rows: Sequence[Sequence[Fraction]]) -> Rule:
+    return Rule(tuple(values), tuple(map(str, reports)), tuple(tuple(row) for row in rows))
+
+
+def _two(values: Sequence[Value], what: str) -> None:
+    if len(values) != 2:
+        raise ValueError(f"{what} has two values, such as yes and no. Got {len(values)}.")
+
+
+def _probability(number: Number, name: str) -> Fraction:
+    share = rational(number, name)
+    if not 0 <= share <= 1:
+        raise ValueError(f"The {name!r} parameter must lie between 0 and 1. Got {number} instead.")
+    return share

@@ -1,0 +1,274 @@
+"""Who did not follow the rule: two randomizers of different strength, given out at random, tell them from the rest.
+
+A share γ of the people does not do what the rule says and sends what it likes instead, c(y), in both arms: always the
+same report, or any at random. All others hold x with the share h_x and follow it, so that in arm a report y comes with
+
+    λ_a(y) = Σ_x h_x Q_a(y|x) + γ c_a(y),        Σ_x h_x + γ = 1.
+
+Not following is like one more answer, of which the channel is known. One arm cannot tell it from the others; arms whose
+channels differ can, because people who were assigned at random hold the same answers in both. For two values and a
+fixed report this is the model of Clark and Desharnais (1998); where only those who hold the first value do not follow,
+it is the stochastic lie detector of Moshagen, Musch and Erdfelder (2012).
+
+Estimates are the most likely ones, intervals hold what a likelihood-ratio test does not reject: they end at 0 and 1
+where the reports do, and are for the population that the respondents stand for. Where all follow, γ lies at its end:
+its interval then covers a little more often than stated, those of the answers a little less. The test of γ = 0 is
+one-sided: half the weight of its chi-square is at 0. Whether priors are right plays no part, they are not used.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from tacit.estimates.mixture import most_likely_mixture
+from tacit.exact import Floats
+from tacit.mechanism import NotEstimableError
+from tacit.plan import Group, Plan
+from tacit.plan.arms import arms_of
+from tacit.prior import Value
+from tacit.tally import Counts, Tally
+from tacit.task import Survey
+
+#: Arms that tell the unknowns apart less than this, relative to what they tell best, do not.
+_SMALLEST_SEEN = 1e-6
+#: A likelihood ratio beyond this is one of infinity.
+_EXCLUDED = 1e6
+
+
+@dataclass(frozen=True)
+class Span:
+    """A share with its interval."""
+
+    estimate: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class ComplianceRow:
+    """The share of people who hold a value (None: one of a survey's set), by who they are that did not follow the rule.
+
+    `least` if none of them holds it: those who hold it and followed. `alike` if they hold it as often as those who
+    followed. `most` if all of them hold it.
+    """
+
+    value: Value | None
+    least: Span
+    alike: Span
+    most: Span
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compliance:
+    """What the arms of one group say: the share that did not follow the rule, and the answers of the others.
+
+    `p_value` is of the test that all followed, `fit` of the test that the model holds; None where the arms give no more
+    numbers than there are unknowns. `covariance` is of the shares of the values and of γ, in this order.
+    """
+
+    group: str | None
+    n_reports: int
+    level: float
+    not_following: Span
+    p_value: float
+    fit: float | None
+    rows: tuple[ComplianceRow, ...]
+    covariance: Floats
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        facts = asdict(self)
+        del facts["covariance"]
+        return facts
+
+
+def compliance(plan: Plan, tally: Tally, says: int | None = None, level: float = 0.95) -> list[Compliance]:
+    """For each group of a plan with arms, how many did not follow the rule; `says` is the report that they send
+    whatever the rule says, None if any at random.
+
+    >>> from tacit import Survey, Tally
+    >>> from tacit.designs import adopt
+    >>> from tacit.designs.rules import warner
+    >>> rules = {"arm 1": warner(["yes", "no"], "1/6"), "arm 2": warner(["yes", "no"], "5/6")}
+    >>> plan = adopt(rules, Survey("yes"))
+    >>> reports, arms = [0] * 650 + [1] * 350 + [0] * 250 + [1] * 750, ["arm 1"] * 1000 + ["arm 2"] * 1000
+    >>> (found,) = compliance(plan, Tally.of(plan, reports, arms), says=1)
+    >>> round(found.not_following.estimate, 3), round(found.rows[0].least.estimate, 3)
+    (0.1, 0.15)
+    """
+    if not 0 < level < 1:
+        raise ValueError(f"The 'level' must lie between 0 and 1. Got {level} instead.")
+    tally.check(plan)
+    return [_compliance(plan, name, arms, tally, says, level) for name, arms in arms_of(plan).items()]
+
+
+def expected_errors(plan: Plan, shares: Sequence[Fraction], respondents: int) -> dict[str | None, float | None]:
+    """For each group with arms the standard error of the share that does not follow, whichever report these people
+    send, if so many people answer and the priors are right; None where the arms cannot tell it.
+
+    `shares` are the parts of all respondents that the plan's groups are.
+    """
+    people = {arm.name: float(share) * respondents for arm, share in zip(plan.groups, shares, strict=True)}
+    found: dict[str | None, float | None] = {}
+    for name, arms in arms_of(plan).items():
+        tables = all("rows" in arm.mechanism.to_dict() for arm in arms)
+        fewest = min(arm.mechanism.n_possible_reports or 0 for arm in arms) if tables else 0
+        errors = [_expected_error(arms, [people[arm.name] for arm in arms], says) for says in range(fewest)]
+        worst = max(errors, default=math.inf)
+        found[name] = None if math.isinf(worst) else worst
+    return found
+
+
+def _expected_error(arms: Sequence[Group], people: Sequence[float], says: int) -> float:
+    counts = [n * (arm.prior.probabilities @ _matrix(arm)) for arm, n in zip(arms, people, strict=True)]
+    try:
+        model = ArmsModel.of(arms, counts, says)
+    except NotEstimableError:
+        return math.inf
+    return math.sqrt(model.covariance_at(np.append(arms[0].prior.probabilities, 0.0))[-1, -1])
+
+
+def _compliance(
+    plan: Plan, name: str | None, arms: Sequence[Group], tally: Tally, says: int | None, level: float
+) -> Compliance:
+    model = ArmsModel.of(arms, [_counts(tally, arm) for arm in arms], says)
+    size = len(plan.values)
+    gamma = np.eye(size + 1)[size]
+    wanted = [plan.task.wanted] if isinstance(plan.task, Survey) else [(value,) for value in plan.values]
+    rows = []
+    for values in wanted:
+        held = np.array([float(value in values) for value in plan.values] + [0.0])
+        rows.append(
+            ComplianceRow(
+                values[0] if len(values) == 1 else None,
+                model.span(held, level),
+                model.span(held, level, beside=gamma),
+                model.span(held + gamma, level),
+            )
+        )
+    return Compliance(
+        group=name, n_reports=int(model.counts.sum()), level=level, not_following=model.span(gamma, level),
+        p_value=model.p_value(gamma), fit=model.fit(), rows=tuple(rows), covariance=model.covariance,
+    )  # fmt: skip
+
+
+def _counts(tally: Tally, arm: Group) -> Floats:
+    """How often each report came in one arm."""
+    kept, possible = tally.groups.get(arm.name, Counts()), arm.mechanism.n_possible_reports
+    if possible is None or not isinstance(kept, Counts) or "rows" not in arm.mechanism.to_dict():
+        raise NotEstimableError("Arms are compared by the reports of tables. This plan's mechanisms are rules.")
+    if kept.sums is not None:
+        raise ValueError("Who followed the rule is estimated from plain counts. Leave the weights out.")
+    counts = np.zeros(possible)
+    counts[kept.reports] = kept.counts
+    if not counts.sum():
+        raise ValueError(f"There are no reports of {arm.name!r}: both arms are needed.")
+    return counts
+
+
+def _matrix(arm: Group) -> Floats:
+    """The channel of an arm whose mechanism is a table."""
+    facts = arm.mechanism.to_dict()
+    return np.array([[int(cell) / int(facts["denominator"]) for cell in row] for row in facts["rows"]])
+
+
+@dataclass(frozen=True)
+class ArmsModel:
+    """The likelihood of the shares θ = (h, γ): `rows` has the probabilities of all reports of all arms, a row for each
+    value and one for not following; `counts` how often each came, `sizes` how many reports its arm has.
+    """
+
+    rows: Floats
+    counts: Floats
+    sizes: Floats
+
+    @classmethod
+    def of(cls, arms: Sequence[Group], counts: Sequence[Floats], says: int | None) -> ArmsModel:
+        """From the arms' channels; raises `NotEstimableError` where they cannot tell who does not follow."""
+        parts = []
+        for arm, came in zip(arms, counts, strict=True):
+            if says is not None and not arm.mechanism.can_send(says):
+                raise ValueError(f"Report {says} does not exist in {arm.name!r}, which has {len(came)}, from 0.")
+            sent = np.full(len(came), 1 / len(came)) if says is None else np.eye(len(came))[says]
+            parts.append(np.vstack([_matrix(arm), sent]))
+        rows = np.hstack(parts)
+        seen = np.linalg.svd(rows, compute_uv=False)
+        if len(seen) < len(rows) or seen[-1] < _SMALLEST_SEEN * seen[0]:
+            raise NotEstimableError(
+                "These arms cannot tell who does not follow the rule: such reports look like those of some mixture of "
+                "answers in every arm. Arms need channels that differ, and reports drawn at random often look like "
+                "answers: name the report that they send."
+            )
+        sizes = np.concatenate([np.full(len(came), came.sum()) for came in counts])
+        return cls(rows, np.concatenate(counts), sizes)
+
+    @cached_property
+    def best(self) -> tuple[Floats, float]:
+        """The most likely shares of all, and their log-likelihood."""
+        return most_likely_mixture(self.rows, self.counts)
+
+    def ratio(self, direction: Floats, value: float) -> float:
+        """Twice what the log-likelihood loses if direction·θ = value."""
+        lost = self.best[1] - most_likely_mixture(self.rows, self.counts, direction, value)[1]
+        return max(0.0, 2 * lost)
+
+    def span(self, direction: Floats, level: float, beside: Floats | None = None) -> Span:
+        """direction·θ with its interval; divided by 1 − beside·θ, where that is given."""
+        from scipy.optimize import brentq
+        from scipy.special import chdtri
+
+        theta = self.best[0]
+        rest = 1.0 if beside is None else 1.0 - float(beside @ theta)
+        estimate = min(1.0, float(direction @ theta) / rest) if rest > 0 else math.nan
+        most = float(chdtri(1, 1 - level))
+
+        def excess(value: float) -> float:
+            # direction·θ = value (1 − beside·θ).
+            constraint = direction if beside is None else direction + value * beside
+            return min(self.ratio(constraint, value), _EXCLUDED) - most
+
+        def end(outermost: float) -> float:
+            if math.isnan(estimate) or excess(outermost) <= 0:
+                return outermost
+            return float(brentq(excess, outermost, estimate, xtol=1e-5))
+
+        return Span(estimate, end(0.0), end(1.0))
+
+    def p_value(self, direction: Floats) -> float:
+        """Of the test that direction·θ is 0, against more than that."""
+        from scipy.special import chdtrc
+
+        ratio = self.ratio(direction, 0.0)
+        return 1.0 if ratio < 1e-5 else float(chdtrc(1, ratio)) / 2
+
+    def fit(self) -> float | None:
+        """Of the test that the model holds at all; None where there is nothing left to test it by."""
+        from scipy.special import chdtrc
+
+        n_arms = round(float(self.rows[0].sum()))
+        degrees = len(self.counts) - n_arms - (len(self.rows) - 1)
+        if degrees <= 0:
+            return None
+        expected = np.maximum(self.best[0] @ self.rows, 1e-300) * self.sizes
+        came = self.counts > 0
+        deviance = 2 * float(self.counts[came] @ np.log(self.counts[came] / expected[came]))
+        return float(chdtrc(degrees, max(0.0, deviance)))
+
+    @property
+    def covariance(self) -> Floats:
+        """I⁻¹ − θθᵀ/N, I the information of the reports: of the most likely shares, away from 0."""
+        return self.covariance_at(self.best[0])
+
+    def covariance_at(self, theta: Floats) -> Floats:
+        """The same if θ is the truth."""
+        chances = np.maximum(theta @ self.rows, 1e-300)
+        information = (self.rows * (self.sizes / chances)) @ self.rows.T
+        found: Floats = np.linalg.inv(information) - np.outer(theta, theta) / self.counts.sum()
+        return found

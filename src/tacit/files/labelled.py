@@ -1,0 +1,113 @@
+"""Data that were collected elsewhere: the words that people said, in a file, become the reports of a plan."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tacit.files.answers import BadRows, OnUnknown, PerturbSummary, check_on_unknown, writing
+from tacit.files.cells import MISSING, UNKNOWN, Matcher
+from tacit.files.columns import stamped
+from tacit.files.reading import REPORT, STANDARD, InputError, Progress, format_of, group_column_of, group_names, reading
+from tacit.plan import Plan
+from tacit.prior import numbers_if_all
+
+
+def label_file(
+    plan: Plan,
+    labels: Sequence[str],
+    source: str | Path,
+    target: str | Path,
+    *,
+    column: str,
+    group_column: str | None = None,
+    on_unknown: OnUnknown = "stop",
+    progress: Progress | None = None,
+    source_format: str | None = None,
+    target_format: str | None = None,
+) -> PerturbSummary:
+    """Write the report that each row stands for, and all other columns: labels[y], in `column`, is report y.
+
+    Labels match as answers do: names without blanks around them, numbers by what they are worth. Rows with another
+    word, or without a group of the plan, stop the run, or are skipped and counted.
+    """
+    check_on_unknown(on_unknown)
+    if str(source) == STANDARD:
+        raise InputError("The data must be a file: its columns are looked at before its rows.")
+    groups, format_ = group_column_of(plan, group_column), format_of(source, source_format)
+    kept = [name for name in column_names(source, format_) if name not in (column, groups)]
+    if REPORT in kept:
+        raise InputError(f"{source} has a column '{REPORT}' already, which is not '{column}'. Rename it.")
+    matched = [column] if groups is None else [column, groups]
+    chosen = dict(zip(matched, ("column", "group_column"), strict=False)) | dict.fromkeys(kept, "")
+    with reading(source, chosen, format_) as opened:
+        types = [opened.schema.field(name).type for name in kept]
+        plain = [kind.value_type if pa.types.is_dictionary(kind) else kind for kind in types]
+        named = [] if groups is None else [(groups, pa.string())]
+        schema = stamped(pa.schema([*named, *zip(kept, plain, strict=True), (REPORT, pa.int64())]), plan.hash)
+        match_label = Matcher(numbers_if_all(list(labels)), column)
+        match_group = None if groups is None else Matcher(group_names(plan), groups)
+        bad, rows, written = BadRows(opened), 0, 0
+        with writing(target, schema, target_format) as write:
+            for table in opened.tables():
+                reports = match_label(table[column]).astype(np.int64)
+                places = np.zeros_like(reports) if match_group is None else match_group(table[groups])
+                good = (reports >= 0) & (places >= 0)
+                if not good.all():
+                    bad.note(rows, _reasons(reports, places))
+                rows += len(good)
+                if good.any() and (on_unknown == "skip" or not bad.counts):
+                    write(_result(table.filter(pa.array(good)), schema, plan, places[good], reports[good]))
+                    written += int(good.sum())
+                if progress is not None:
+                    progress(rows, opened.total)
+            skipped = bad.finish(on_unknown)
+    return PerturbSummary(rows + len(opened.malformed), written, skipped)
+
+
+def column_names(path: str | Path, kind: str) -> list[str]:
+    """What the columns of a file are called."""
+    if not Path(path).is_file():
+        raise InputError(f"There is no file {path}.")
+    if kind == "parquet":
+        return list(pq.read_schema(path).names)
+    if kind == "arrow":
+        with pa.OSFile(str(path)) as file:
+            try:
+                return list(pa.ipc.open_file(file).schema.names)
+            except pa.ArrowInvalid:
+                file.seek(0)
+                return list(pa.ipc.open_stream(file).schema.names)
+    with open(path, newline="", encoding="utf-8-sig") as text:
+        if kind == "csv":
+            return next(csv.reader(text), [])
+        first = json.loads(text.readline() or "{}")
+        return list(first) if isinstance(first, dict) else []
+
+
+def _reasons(reports: Any, places: Any) -> dict[str, Any]:
+    return {
+        f"{how} {what}": found == marker
+        for what, found in (("answer", reports), ("group", places))
+        for how, marker in (("missing", MISSING), ("unknown", UNKNOWN))
+    }
+
+
+def _result(table: pa.Table, schema: pa.Schema, plan: Plan, places: Any, reports: Any) -> pa.Table:
+    names = group_names(plan)
+    columns = []
+    for field in schema:
+        if field.name == REPORT:
+            columns.append(pa.array(reports))
+        elif names and field.name == schema.names[0]:
+            columns.append(pa.array(np.array(names, dtype=object)[places], pa.string()))
+        else:
+            columns.append(table[field.name].cast(field.type))
+    return pa.table(columns, schema=schema)
