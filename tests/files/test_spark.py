@@ -37,7 +37,6 @@ from tacit.files import (
     perturb_table,
     spark,
     spark_files,
-    tally_file,
     tally_table,
 )
 
@@ -186,7 +185,7 @@ def test_a_killed_executor_neither_loses_nor_doubles_nor_redraws_a_report(
     spark.perturb(plan, answers, calm, keep=["id", "wide"])
     expected = reports_by_number(calm)
     assert reports_by_number(disturbed).equals(expected)
-    assert expected.column_names == ["group", "id", "wide", "report"]
+    assert expected.column_names == ["group", "id", "wide", "report", "tacit_plan"]
     assert not key_in(running.logs)
 
 
@@ -227,7 +226,7 @@ def test_tallies_are_those_of_the_embedded_engine_however_reports_are_split(
         table = reports_of(asked, 5000)
         path = tmp_path / f"{asked.hash[:8]}-{len(options)}.parquet"
         pq.write_table(table, path)
-        expected = tally_file(asked, path, **options)
+        expected = tally_table(asked, table, **options)
         assert spark.tally(asked, running.session.read.parquet(str(path)).repartition(3), **options) == expected
     nothing = running.session.createDataFrame([], "`group` string, report long")
     assert spark.tally(plan, nothing) == tally_table(plan, nothing.toArrow())

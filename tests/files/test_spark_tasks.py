@@ -49,7 +49,7 @@ def test_a_task_that_is_done_again_reports_the_same(plan: Plan):
     task, table = task_of(plan), answers()
     first = done(task, table)
     assert first.num_rows == ROWS
-    assert first.column_names == ["region", "report", "tacit: reason", "tacit: rows"]
+    assert first.column_names == ["region", "report", "tacit_plan", "tacit: reason", "tacit: rows"]
     assert first["region"].equals(table["region"])
     for size in (777, 10_000, ROWS):
         assert done(pickle.loads(pickle.dumps(task)), table, size)["report"].to_pylist() == first["report"].to_pylist()

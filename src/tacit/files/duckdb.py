@@ -11,7 +11,8 @@ import pyarrow as pa
 from duckdb.sqltypes import BIGINT, DOUBLE, VARCHAR
 
 from tacit.files.answers import AnswerColumns, OnUnknown, Perturber, bad_rows, check_on_unknown
-from tacit.files.reading import BATCH_ROWS, REPORT, careful, check_columns, group_column_of, quoted
+from tacit.files.columns import STAMP, check_columns, check_stamp
+from tacit.files.reading import BATCH_ROWS, REPORT, careful, group_column_of, quoted
 from tacit.files.tallies import ROW_COUNT, Piles, ReportColumns, columns_of, in_cells
 from tacit.plan import Plan
 
@@ -42,7 +43,7 @@ def add_perturb(connection: Any, plan: Plan, name: str = "tacit_perturb", on_unk
         if matched.good.all():
             return pa.array(drawn)
         if on_unknown == "stop":
-            raise bad_rows("A part of the query", matched.bad_counts())
+            raise bad_rows("A part of the query", matched.bad_counts(), perturber.hints)
         filled = np.zeros(len(matched.good), dtype=np.int64)
         filled[matched.good] = drawn
         return pa.array(filled, mask=~matched.good)
@@ -74,13 +75,15 @@ def tally(
         report_column, group_column_of(plan, group_column), columns_of(by), weight_column, offset_column
     )
     piles = Piles(plan, columns)
-    check_columns(columns.names, relation.columns, "The relation")
-    keys = ", ".join(map(quoted, columns.names))
+    check_columns(columns.named, relation.columns, "The relation")
+    keys = ", ".join(quoted(name) for name in [*columns.named, *({STAMP} & set(relation.columns))])
     if piles.countable and not columns.weighted:
         counted = relation.aggregate(f"{keys}, count(*) AS {quoted(ROW_COUNT)}", keys)
         rows = counted.order(quoted(columns.report))
     else:
         rows = relation.project(keys)
     for batch in careful(rows.to_arrow_reader(BATCH_ROWS), "The relation", "arrow", duckdb.Error):
-        piles.add(pa.Table.from_batches([batch]))
+        table = pa.Table.from_batches([batch])
+        check_stamp(table, plan.hash, "The relation")
+        piles.add(table)
     return in_cells(by, piles.tallies(), plan)

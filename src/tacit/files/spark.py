@@ -33,7 +33,8 @@ from tacit.files.answers import (
     bad_rows,
     check_on_unknown,
 )
-from tacit.files.reading import REPORT, InputError, Source, check_columns, group_column_of
+from tacit.files.columns import STAMP, check_columns, check_stamp, stamped, with_stamp_column
+from tacit.files.reading import REPORT, InputError, Source, group_column_of
 from tacit.files.tallies import ROW_COUNT, Piles, ReportColumns, columns_of, in_cells
 from tacit.plan import Plan
 from tacit.randomize.randomness import DerivedWords, secret_bytes
@@ -90,14 +91,15 @@ class _Perturb:
         perturber, counts = _perturber(self.plan, self.columns), Counter[str]()
         schema = pa.schema([])
         for block, table in enumerate(_blocks(batches)):
-            schema = _plain(self.columns.schema(table.schema))
+            schema = _plain(self.columns.schema(table.schema, self.plan))
             matched = perturber.match(table)
             counts.update(matched.bad_counts())
             if len(matched.rows) and (self.on_unknown == "skip" or not counts):
-                drawn = perturber.draw(matched, self._words(block, table)).cast(schema)
+                drawn = perturber.draw(matched, self._words(block, table))
+                drawn = with_stamp_column(drawn, drawn.schema).cast(schema)
                 yield from _beside(drawn, [None] * len(drawn), [None] * len(drawn)).to_batches()
         if counts and self.on_unknown == "stop":
-            raise bad_rows("A part of the answers", counts)
+            raise bad_rows("A part of the answers", counts, perturber.hints)
         nothing = pa.table([pa.nulls(len(counts), kind) for kind in schema.types], schema=schema)
         yield from _beside(nothing, list(counts), list(counts.values())).to_batches()
 
@@ -136,9 +138,9 @@ def _perturber(plan: Plan, columns: AnswerColumns) -> Perturber:
 
 
 def _plain(schema: pa.Schema) -> pa.Schema:
-    """Without dictionaries, which Spark does not take."""
+    """As Spark takes it: without dictionaries, and with the plan in a column instead of metadata, which it drops."""
     kinds = [kind.value_type if pa.types.is_dictionary(kind) else kind for kind in schema.types]
-    return pa.schema(zip(schema.names, kinds, strict=True))
+    return pa.schema([*zip(schema.names, kinds, strict=True), (STAMP, pa.string())])
 
 
 def _beside(reports: pa.Table, reasons: list[Any], rows: list[Any]) -> pa.Table:
@@ -189,8 +191,10 @@ def _report_schema(columns: AnswerColumns, answers: Any) -> Any:
 
     group = [] if columns.group is None else [StructField(columns.group, StringType())]
     kept = [StructField(name, answers.schema[name].dataType) for name in columns.keep]
-    counts = [StructField(REPORT, LongType()), StructField(_REASON, StringType()), StructField(_ROWS, LongType())]
-    return StructType([*group, *kept, *counts])
+    stamped(pa.schema([(name, pa.null()) for name in columns.keep]), "")  # Raises where a column has that name.
+    report = [StructField(REPORT, LongType()), StructField(STAMP, StringType())]
+    counts = [StructField(_REASON, StringType()), StructField(_ROWS, LongType())]
+    return StructType([*group, *kept, *report, *counts])
 
 
 # -- tally --------------------------------------------------------------------------------------------------------
@@ -216,8 +220,8 @@ def tally(
         report_column, group_column_of(plan, group_column), columns_of(by), weight_column, offset_column
     )
     with plain_errors():
-        check_columns(columns.names, reports.columns, "The data frame")
-        names = list(map(_column, columns.names))
+        check_columns(columns.named, reports.columns, "The data frame")
+        names = [_column(name) for name in [*columns.named, *({STAMP} & set(reports.columns))]]
         rows, count, schema = reports.select(*names), _Count(plan, columns), f"{_PART} string, {_TALLY} string"
         if Piles(plan, columns).countable and not columns.weighted:
             partial = rows.groupBy(*names).agg(sql.count(sql.lit(1)).alias(ROW_COUNT)).mapInArrow(count, schema)
@@ -238,6 +242,7 @@ class _Count:
     def __call__(self, batches: Batches) -> Batches:
         piles = Piles(self.plan, self.columns)
         for table in _blocks(batches):
+            check_stamp(table, self.plan.hash, "The data frame")
             piles.add(table)
         yield from _as_rows(piles.tallies())
 

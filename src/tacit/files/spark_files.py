@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from tacit.files.answers import OnUnknown, PerturbSummary
-from tacit.files.reading import REPORT, STANDARD, InputError, Progress, check_columns, format_of, group_column_of
+from tacit.files.columns import STAMP, check_columns
+from tacit.files.reading import REPORT, STANDARD, InputError, Progress, format_of, group_column_of
 from tacit.files.spark import perturb, plain_errors, tally
-from tacit.files.tallies import columns_of
+from tacit.files.tallies import ReportColumns, columns_of, with_source
 from tacit.plan import Plan
 
 #: Where Spark puts rows with too few or too many cells. Not a name that a file would use.
@@ -66,13 +67,12 @@ class SparkFiles:
     ) -> Any:
         """Count the reports; with `by`, one tally for each cell of that column."""
         groups = group_column_of(plan, group_column)
-        named = [
-            name for name in (report_column, groups, weight_column, offset_column, *columns_of(by)) if name is not None
-        ]
-        return tally(
+        named = ReportColumns(report_column, groups, columns_of(by), weight_column, offset_column).named
+        counted = tally(
             plan, read(self._session, source, named, format), report_column=report_column, group_column=group_column,
             weight_column=weight_column, offset_column=offset_column, by=by,
         )  # fmt: skip
+        return with_source(counted, source) if by is None else counted
 
 
 @contextmanager
@@ -104,7 +104,7 @@ def connected(master: str | None) -> Iterator[SparkFiles]:
             session.stop()
 
 
-def read(session: Any, path: str | Path, columns: Sequence[str], format: str | None = None) -> Any:
+def read(session: Any, path: str | Path, columns: Mapping[str, str] | Sequence[str], format: str | None = None) -> Any:
     """A DataFrame of these columns. As on one machine, cells of CSV and JSON lines are texts; a row of CSV with too few
     or too many cells is a row of nulls here, as a broken line of JSON is.
     """
@@ -112,14 +112,14 @@ def read(session: Any, path: str | Path, columns: Sequence[str], format: str | N
         raise InputError("Spark reads files that its executors can reach. Standard input is none.")
     # What Spark writes itself is a folder, often without an extension.
     kind = format_of(path, format or (None if Path(path).suffix else "parquet"))
-    wanted = list(dict.fromkeys(columns))
+    wanted = dict(columns) if isinstance(columns, Mapping) else dict.fromkeys(columns, "")
     with plain_errors():
         if kind == "parquet":
             frame = session.read.parquet(str(path))
         elif kind == "csv":
             frame = _read_csv(session, str(path))
         elif kind == "jsonl":
-            frame = session.read.schema(_texts(wanted)).json(str(path))
+            frame = session.read.schema(_texts([*wanted, STAMP])).json(str(path))
         else:
             raise InputError("Spark reads parquet, csv and jsonl. Got arrow.")
         check_columns(wanted, frame.columns, str(path), show=kind != "csv")
