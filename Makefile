@@ -1,5 +1,5 @@
 # Every target sets up what it needs; a fresh machine needs Python 3.11+, make and git. What pip cannot bring (a browser,
-# PostgreSQL, npm) is installed on Debian as root, and named where it is missing.
+# PostgreSQL, Java, npm) is installed on Debian as root, and named where it is missing.
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
@@ -31,7 +31,7 @@ check: $(READY)  ## after every edit, in less than a minute: style and the quick
 	$(BIN)/pytest -n 2 --dist worksteal -m "not slow" tests
 
 test: $(READY)  ## everything that must hold
-	tools/system-packages.sh chromium postgresql
+	tools/system-packages.sh chromium postgresql java
 	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 MINUTES ?= 10

@@ -21,13 +21,15 @@ SLOW = (
     "e2e", "evaluation", "packaging", "server", "cli", "docs/test_readme.py", "literature/test_centralized.py",
     "designs/program", "designs/test_knots.py", "designs/test_design.py", "designs/test_core_tail_design.py",
     "mechanism/test_core_tail", "mechanism/test_shuffled_circle", "personal", "estimates", "prior/test_sets.py",
+    "files/test_spark.py",
 )  # fmt: skip
 
 
 #: The files that take longest come first, so that two workers end together (`--no-loadscope-reorder` keeps this order).
 FIRST = (
-    "e2e/test_two", "server/test_crash.py", "cli/test_commands.py", "evaluation", "server/client", "packaging", "cli",
-    "docs/test_readme.py", "e2e", "estimates", "designs/program/test_solver.py", "mechanism", "designs", "server",
+    "e2e/test_two", "files/test_spark.py", "server/test_crash.py", "cli/test_commands.py", "evaluation",
+    "server/client", "packaging", "cli", "docs/test_readme.py", "e2e", "estimates", "designs/program/test_solver.py",
+    "mechanism", "designs", "server",
 )  # fmt: skip
 
 

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Usage: tools/system-packages.sh chromium postgresql npm wrk
+# Usage: tools/system-packages.sh chromium postgresql java npm wrk
 #
 # Sees to the programs that checks need and pip cannot bring. On Debian, as root, those that are missing are installed;
 # elsewhere they are named, and the tests that need them are skipped, or fail where the variable CI is set.
@@ -17,6 +17,7 @@ packages() {
     case $1 in
         chromium) echo chromium-headless-shell chromium-sandbox fonts-liberation ;;
         postgresql) echo postgresql ;;
+        java) echo default-jre-headless ;;
         *) echo "$1" ;;
     esac
 }
@@ -25,6 +26,7 @@ lost() {
     case $1 in
         chromium) echo "the pages are not tested in a browser, and no screenshots can be made" ;;
         postgresql) echo "the service is not tested on PostgreSQL" ;;
+        java) echo "the Spark engine is not tested on a cluster" ;;
         npm) echo "the types of the browser client are not checked" ;;
         wrk) echo "the load benchmark does not run" ;;
         *) echo "whatever needs it does not run" ;;

@@ -7,7 +7,6 @@ import os
 import pwd
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -16,6 +15,8 @@ from pathlib import Path
 from uuid import uuid4
 
 import psycopg
+
+from support.ports import free_port
 
 _USER = "tacit_tests"
 
@@ -37,9 +38,7 @@ class Postgres:
         self._programs, self._folder = programs, folder
         self._owner = _unprivileged()
         self._process: subprocess.Popen[bytes] | None = None
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self._port = free.getsockname()[1]
+        self._port = free_port()
         if self._owner is not None:
             os.chown(folder, self._owner.pw_uid, self._owner.pw_gid)
         options = ["--auth=trust", f"--username={_USER}", "--encoding=UTF8", "--locale=C", "--no-instructions"]

@@ -8,9 +8,11 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, cast
 
@@ -28,8 +30,11 @@ _EXTRAS = {
     "xlsx": ("openpyxl",),
     "plot": ("matplotlib",),
     "analysis": ("formulaic", "pandas"),
+    "spark": ("pyspark",),
     "serve": ("fastapi", "gmpy2", "httptools", "prometheus_client", "psycopg", "sqlalchemy", "uvicorn"),
 }
+#: Loaded where it is asked for, and only then.
+SPARK = "tacit.files.spark_files"
 #: What commands raise where an input is wrong or cannot be worked with; anything else is a fault of ours.
 _SAID = (ValueError, TypeError, LookupError, ArithmeticError, RecursionError, OSError, ModuleNotFoundError)
 
@@ -126,6 +131,7 @@ DesignName = Literal[
     "auto", "closed-form", "columns", "robust", "knots", "shuffled-circle", "core-tail", "coreless", "repaired",
     "without-prior", "subset-selection", "projective", "hadamard", "olh", "oue",
 ]  # fmt: skip
+EngineName = Literal["embedded", "spark"]
 FormatName = Literal["csv", "parquet", "jsonl", "arrow"]
 
 
@@ -135,6 +141,8 @@ def option(*names: str, metavar: str | None = None, help: str) -> Any:
 
 _PRIORS = "CSV: value, probability or count; optionally group, epsilon, weight, offset. With --no-prior, values only."
 FILES = "A csv, parquet, jsonl or arrow file; - for standard input."
+_ENGINES = "embedded: this machine. spark: a cluster, for paths that Spark reads; perturb then writes a new folder."
+_MASTER = "Where Spark is: spark://HOST:PORT, sc://HOST:PORT for Spark Connect, yarn, local; else as Spark is set up."
 _FORMATS = "csv, parquet, jsonl or arrow; else by extension, csv for -."
 
 PriorFile = Annotated[Path, typer.Argument(metavar="PRIORS", help=_PRIORS)]
@@ -150,6 +158,8 @@ GroupColumn = Annotated[str | None, option(metavar="NAME", help="Column with the
 WeightColumn = Annotated[str | None, option(metavar="NAME", help="Public weights a of the respondents.")]
 OffsetColumn = Annotated[str | None, option(metavar="NAME", help="Public offsets b, for the sum of a·x + b.")]
 HtmlFile = Annotated[Path | None, option("--html", metavar="FILE", help="Also write a page with plots, to forward.")]
+Engine = Annotated[EngineName, option("--engine", metavar="ENGINE", help=_ENGINES)]
+Master = Annotated[str | None, option("--master", metavar="URL", help=_MASTER)]
 FileFormat = Annotated[FormatName | None, option(metavar="FORMAT", help=_FORMATS)]
 
 
@@ -185,13 +195,25 @@ def _options(
 
 @contextmanager
 def progress_bar(title: str) -> Iterator[Callable[[int, int | None], None]]:
-    """A progress bar on standard error, where a person can see it."""
+    """A progress bar on standard error, where a person can see it; none beside Spark's own."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     columns = SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
-    with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bar:
+    with Progress(*columns, console=err, transient=True, disable=not err.is_terminal or SPARK in sys.modules) as bar:
         job = bar.add_task(title, total=None)
         yield lambda done, total: bar.update(job, completed=done, total=total)
+
+
+@contextmanager
+def files_on(engine: EngineName, master: str | None) -> Iterator[Any]:
+    """`perturb_file` and `tally_file` of an engine."""
+    if engine == "spark":
+        with import_module(SPARK).connected(master) as files:
+            yield files
+        return
+    if master is not None:
+        raise ValueError("A master is for --engine spark. Leave --master out, or name the engine.")
+    yield import_module("tacit.files")
 
 
 def typed() -> str:

@@ -10,9 +10,11 @@ import typer
 
 from tacit.cli.app import (
     FILES,
+    Engine,
     FileFormat,
     GroupColumn,
     JsonFlag,
+    Master,
     OffsetColumn,
     Output,
     Overwrite,
@@ -24,6 +26,7 @@ from tacit.cli.app import (
     check_target,
     err,
     escape,
+    files_on,
     keep_reports,
     option,
     out,
@@ -48,23 +51,28 @@ def perturb_command(
     input_format: FileFormat = None,
     output_format: FileFormat = None,
     overwrite: Overwrite = False,
+    engine: Engine = "embedded",
+    master: Master = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Randomize answers with secure random bits. The output never holds an answer, only reports."""
     from contextlib import nullcontext
 
-    from tacit.files import arms_drawn, perturb_file
+    from tacit.files import arms_drawn
     from tacit.plan.contract import Plan
 
-    check_target(output, plan, answers)
-    keep_reports(output, overwrite)
+    if engine == "spark" and (draw_arms or overwrite):
+        raise ValueError("Spark writes a new folder, and draws no arms: leave --overwrite and --draw-arms out.")
+    if engine == "embedded":
+        check_target(output, plan, answers)
+        keep_reports(output, overwrite)
     loaded = Plan.load(plan)
     kept = tuple(keep or ())
     source: Any = nullcontext(answers)
     if draw_arms:
         source = arms_drawn(loaded, answers, [column, *kept], group_column=group_column, format=input_format)
-    with progress_bar("randomizing") as watch, source as opened:
-        done = perturb_file(
+    with files_on(engine, master) as files, progress_bar("randomizing") as watch, source as opened:
+        done = files.perturb_file(
             loaded, opened, output, column=column, group_column=group_column, keep=kept, on_unknown=on_unknown,
             progress=watch, source_format=None if draw_arms else input_format, target_format=output_format,
         )  # fmt: skip
@@ -103,19 +111,20 @@ def tally_command(
     weight_column: WeightColumn = None,
     offset_column: OffsetColumn = None,
     input_format: FileFormat = None,
+    engine: Engine = "embedded",
+    master: Master = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Count reports per group, into a .json or .parquet file. Tallies merge, so each batch can be counted where it is.
 
     Reports that the plan cannot have sent are refused and counted.
     """
-    from tacit.files import tally_file
     from tacit.plan.contract import Plan
 
     check_target(output, plan, reports)
     loaded = Plan.load(plan)
-    with progress_bar("counting") as watch:
-        counted = tally_file(
+    with files_on(engine, master) as files, progress_bar("counting") as watch:
+        counted = files.tally_file(
             loaded, reports, report_column=report_column, group_column=group_column, weight_column=weight_column,
             offset_column=offset_column, progress=watch, format=input_format,
         )  # fmt: skip

@@ -10,11 +10,13 @@ import typer
 
 from tacit.cli.app import (
     CsvFile,
+    Engine,
     FileFormat,
     GroupColumn,
     GroupParts,
     HtmlFile,
     JsonFlag,
+    Master,
     OffsetColumn,
     PlanFile,
     PopulationFiles,
@@ -23,6 +25,7 @@ from tacit.cli.app import (
     WeightColumn,
     app,
     check_target,
+    files_on,
     names_of,
     option,
     out,
@@ -62,6 +65,8 @@ def estimate_command(
     weight_column: WeightColumn = None,
     offset_column: OffsetColumn = None,
     input_format: FileFormat = None,
+    engine: Engine = "embedded",
+    master: Master = None,
     html: HtmlFile = None,
     csv: CsvFile = None,
     as_json: JsonFlag = False,
@@ -75,26 +80,28 @@ def estimate_command(
     for target in (html, csv):
         if target is not None:
             check_target(target)
-    options = {
+    options: dict[str, Any] = {
         "report_column": report_column, "group_column": group_column, "weight_column": weight_column,
         "offset_column": offset_column, "format": input_format,
     }  # fmt: skip
     together = selects(loaded) if simultaneous is None else simultaneous
     if scope is None and estimator in (None, "unbiased") and not project:
         scope = "population" if population or _design_weights(loaded, reports, weight_column) else None
-    if population or scope == "population":
-        if estimator not in (None, "unbiased") or project:
-            raise ValueError("Estimates for a population are unbiased: leave --estimator and --project out.")
-        found = _for_population(
-            loaded, reports, by, level, together, population=population, scope=scope, group_parts=names_of(group_parts),
-            **options,
-        )  # fmt: skip
-    else:
-        found = _for_participants(
-            loaded, reports, by, level, together, estimator=estimator, project=project, parts=names_of(group_parts),
-            **options,
-        )  # fmt: skip
-    whole, result, broken_down = found
+    sampled = bool(population) or scope == "population"
+    if sampled and (estimator not in (None, "unbiased") or project):
+        raise ValueError("Estimates for a population are unbiased: leave --estimator and --project out.")
+    with files_on(engine, master) as files:
+        options["count"] = files.tally_file
+        if sampled:
+            whole, result, broken_down = _for_population(
+                loaded, reports, by, level, together, population=population, scope=scope,
+                group_parts=names_of(group_parts), **options,
+            )  # fmt: skip
+        else:
+            whole, result, broken_down = _for_participants(
+                loaded, reports, by, level, together, estimator=estimator, project=project, parts=names_of(group_parts),
+                **options,
+            )  # fmt: skip
     if html is not None:
         from tacit.show.page import write_page
 

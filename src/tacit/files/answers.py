@@ -48,6 +48,8 @@ from tacit.randomize import Randomizer
 Write = Callable[[pa.Table], None]
 OnUnknown = Literal["stop", "skip"]
 _SHOWN_ROWS, _SHOWN_NAMES = 5, 12
+#: Why a row cannot be randomized.
+REASONS = ("missing value", "unknown value", "missing group", "unknown group")
 
 
 class BadRowsError(InputError):
@@ -85,11 +87,11 @@ def perturb_file(
     The answer column is never written. The target appears only when the run succeeded; standard output is written to
     as it goes. Rows without an answer or a group of the plan stop the run, or are skipped and counted.
     """
-    columns = _Columns.of(plan, column, group_column, keep)
+    columns = AnswerColumns.of(plan, column, group_column, keep)
     format_of(target, target_format)
     with (
         reading(source, columns.read, source_format, columns.matched) as opened,
-        writing(target, columns.schema(opened, plan), target_format) as write,
+        writing(target, columns.schema(opened.schema, plan), target_format) as write,
     ):
         return _perturb(plan, opened, columns, write, on_unknown, words, progress)
 
@@ -112,24 +114,24 @@ def perturb_table(
     >>> perturb_table(plan, ["yes", "no", "no"]).column_names
     ['report']
     """
-    columns = _Columns.of(plan, column, group_column, keep)
+    columns = AnswerColumns.of(plan, column, group_column, keep)
     parts: list[pa.Table] = []
     with reading(table, columns.read) as opened:
-        schema = columns.schema(opened, plan)
+        schema = columns.schema(opened.schema, plan)
         _perturb(plan, opened, columns, parts.append, on_unknown, words, progress)
     return pa.concat_tables(parts) if parts else schema.empty_table()
 
 
 @dataclass(frozen=True)
-class _Columns:
-    """The columns of a perturb run."""
+class AnswerColumns:
+    """The columns of a perturb run: the answers, the groups where the plan names any, and what is kept."""
 
     value: str
     group: str | None
     keep: tuple[str, ...]
 
     @classmethod
-    def of(cls, plan: Plan, value: str, group: str | None, keep: Sequence[str]) -> _Columns:
+    def of(cls, plan: Plan, value: str, group: str | None, keep: Sequence[str]) -> AnswerColumns:
         if isinstance(keep, str):
             raise InputError(f"The 'keep' parameter must be a list of columns. Got the string '{keep}' instead.")
         columns = cls(value, group_column_of(plan, group), tuple(keep))
@@ -150,10 +152,10 @@ class _Columns:
         chosen = dict(zip(self.matched, ("column", "group_column"), strict=False))
         return chosen | dict.fromkeys(self.keep, "")
 
-    def schema(self, source: Source, plan: Plan) -> pa.Schema:
+    def schema(self, answers: pa.Schema, plan: Plan) -> pa.Schema:
         """Of the result. Kept columns lose dictionaries: they may change on the way, which some formats cannot hold."""
         group = [] if self.group is None else [(self.group, pa.dictionary(pa.int32(), pa.string()))]
-        types = {name: source.schema.field(name).type for name in self.keep}
+        types = {name: answers.field(name).type for name in self.keep}
         plain = [(name, kind.value_type if pa.types.is_dictionary(kind) else kind) for name, kind in types.items()]
         return stamped(pa.schema([*group, *plain, (REPORT, pa.int64())]), plan.hash)
 
@@ -186,18 +188,25 @@ class BadRows:
         if self._source.malformed:
             self.counts["wrong number of cells"] = len(self._source.malformed)
             self._first["wrong number of cells"] = self._source.malformed[:_SHOWN_ROWS].tolist()
-        if not self.counts or on_unknown == "skip":
-            return dict(self.counts)
-        parts = []
-        for reason, count in self.counts.items():
-            rows = ", ".join(map(str, self._first[reason])) + (", …" if count > _SHOWN_ROWS else "")
-            parts.append(f"{reason}: {count} ({'row' if count == 1 else 'rows'} {rows})")
-        total = sum(self.counts.values())
-        hints = "".join(f" {hint}" for reason, hint in self.hints.items() if reason in self.counts)
-        raise BadRowsError(
-            f"{self._source.name} has {total} {'row' if total == 1 else 'rows'} that the plan cannot randomize. "
-            f"{'; '.join(parts)}.{hints} Correct them, or pass on_unknown='skip' to leave them out."
-        )
+        if self.counts and on_unknown == "stop":
+            raise bad_rows(self._source.name, self.counts, self.hints, self._first)
+        return dict(self.counts)
+
+
+def bad_rows(
+    name: str, counts: Mapping[str, int], hints: Mapping[str, str], first: Mapping[str, Sequence[int]] | None = None
+) -> BadRowsError:
+    """The error that says how many bad rows there are, why, and where the `first` are if rows have numbers."""
+    parts = []
+    for reason, count in counts.items():
+        shown = ", ".join(map(str, first[reason])) + (", …" if count > _SHOWN_ROWS else "") if first else ""
+        parts.append(f"{reason}: {count}" + (f" ({'row' if count == 1 else 'rows'} {shown})" if shown else ""))
+    total = sum(counts.values())
+    more = "".join(f" {hint}" for reason, hint in hints.items() if reason in counts)
+    return BadRowsError(
+        f"{name} has {total} {'row' if total == 1 else 'rows'} that the plan cannot randomize. "
+        f"{'; '.join(parts)}.{more} Correct them, or pass on_unknown='skip' to leave them out."
+    )
 
 
 def check_on_unknown(on_unknown: str) -> None:
@@ -206,39 +215,92 @@ def check_on_unknown(on_unknown: str) -> None:
         raise InputError(f"The 'on_unknown' parameter must be 'stop' or 'skip'. Got '{on_unknown}' instead.")
 
 
+@dataclass(frozen=True)
+class Matched:
+    """What a plan makes of a table: the `rows` that it can randomize with the positions of their groups and what they
+    hold (positions of values, or numbers between them), which rows of the table are `good`, and why the others are not.
+    """
+
+    rows: pa.Table
+    groups: NDArray[Any]
+    held: NDArray[Any]
+    good: NDArray[np.bool_]
+    reasons: Mapping[str, NDArray[np.bool_]]
+
+    def bad_counts(self) -> dict[str, int]:
+        """How many rows cannot be randomized, each counted once, by the first of its reasons."""
+        counts, earlier = {}, np.zeros(len(self.good), dtype=bool)
+        for reason, rows in self.reasons.items():
+            if count := int((rows & ~earlier).sum()):
+                counts[reason] = count
+            earlier |= rows
+        return counts
+
+
+class Perturber:
+    """A plan, ready for tables of answers: every engine goes through here."""
+
+    def __init__(self, plan: Plan, columns: AnswerColumns) -> None:
+        self._plan, self._columns, self._randomizer = plan, columns, Randomizer(plan)
+        self._match_value = Range(plan.values, columns.value) if plan.between else Matcher(plan.values, columns.value)
+        self._match_group = None if columns.group is None else Matcher(group_names(plan), columns.group, suggest=True)
+        self._names = pa.array(group_names(plan), pa.string())
+
+    @property
+    def hints(self) -> dict[str, str]:
+        """What there is to say about bad rows, from the plan's side."""
+        hints = {"unknown value": known_values(self._plan.values, self._plan.between)}
+        if self._match_group is not None:
+            hints["unknown group"] = _known_groups(group_names(self._plan), self._match_group.near)
+        return hints
+
+    def match(self, table: pa.Table) -> Matched:
+        """Find the answers' places in the plan."""
+        values = self._match_value(table[self._columns.value])
+        held = self._match_value.numbers if isinstance(self._match_value, Range) else values
+        match_group = self._match_group
+        groups = np.zeros_like(values) if match_group is None else match_group(table[self._columns.group])
+        good = (values >= 0) & (groups >= 0)
+        if good.all():
+            return Matched(table, groups, held, good, {})
+        return Matched(table.filter(pa.array(good)), groups[good], held[good], good, _reasons(values, groups))
+
+    def draw(self, matched: Matched, words: RandomWords | None = None) -> pa.Table:
+        """A report for each row that can be randomized; with its group and what is kept, never with its answer."""
+        schema = self._columns.schema(matched.rows.schema, self._plan)
+        held = matched.held
+        if isinstance(self._match_value, Range):
+            held = self._randomizer.rounded(held, words)
+        arrays: list[Any] = [matched.rows[name].cast(schema.field(name).type) for name in self._columns.keep]
+        if self._columns.group is not None:
+            arrays.insert(0, pa.DictionaryArray.from_arrays(pa.array(matched.groups), self._names))
+        return pa.table([*arrays, pa.array(self._randomizer.reports(matched.groups, held, words))], schema=schema)
+
+
 def _perturb(
     plan: Plan,
     source: Source,
-    columns: _Columns,
+    columns: AnswerColumns,
     write: Write,
     on_unknown: OnUnknown,
     words: RandomWords | None,
     progress: Progress | None,
 ) -> PerturbSummary:
     check_on_unknown(on_unknown)
-    randomizer, schema, bad = Randomizer(plan), columns.schema(source, plan), BadRows(source)
-    match_value = Range(plan.values, columns.value) if plan.between else Matcher(plan.values, columns.value)
-    match_group = None if columns.group is None else Matcher(group_names(plan), columns.group, suggest=True)
+    perturber, bad = Perturber(plan, columns), BadRows(source)
     rows = reports = 0
     for table in source.tables():
-        values = match_value(table[columns.value])
-        groups = np.zeros_like(values) if match_group is None else match_group(table[columns.group])
-        good = (values >= 0) & (groups >= 0)
-        if not good.all():
-            bad.note(rows, _reasons(values, groups))
-            table, values, groups = table.filter(pa.array(good)), values[good], groups[good]
-        rows += len(good)
+        matched = perturber.match(table)
+        bad.note(rows, matched.reasons)
+        rows += len(matched.good)
         # After a bad row there will be no result: the rest is read only to say how many there are.
-        if len(values) and (on_unknown == "skip" or not bad.counts):
-            held = randomizer.rounded(match_value.numbers[good], words) if isinstance(match_value, Range) else values
-            drawn = randomizer.reports(groups, held, words)
-            write(_result(plan, columns, schema, table, groups, drawn))
+        if len(matched.rows) and (on_unknown == "skip" or not bad.counts):
+            drawn = perturber.draw(matched, words)
+            write(drawn)
             reports += len(drawn)
         if progress is not None:
             progress(rows, source.total)
-    bad.hints["unknown value"] = known_values(plan.values, plan.between)
-    if match_group is not None:
-        bad.hints["unknown group"] = _known_groups(group_names(plan), match_group.near)
+    bad.hints |= perturber.hints
     skipped = bad.finish(on_unknown)
     return PerturbSummary(rows + len(source.malformed), reports, skipped)
 
@@ -262,18 +324,8 @@ def _listed(names: Sequence[Value]) -> str:
 
 def _reasons(values: Any, groups: Any) -> dict[str, NDArray[np.bool_]]:
     """Why rows cannot be randomized."""
-    return {
-        f"{how} {what}": positions == marker
-        for what, positions in (("value", values), ("group", groups))
-        for how, marker in (("missing", MISSING), ("unknown", UNKNOWN))
-    }
-
-
-def _result(plan: Plan, columns: _Columns, schema: pa.Schema, table: pa.Table, groups: Any, reports: Any) -> pa.Table:
-    arrays: list[Any] = [table[name].cast(schema.field(name).type) for name in columns.keep]
-    if columns.group is not None:
-        arrays.insert(0, pa.DictionaryArray.from_arrays(pa.array(groups), pa.array(group_names(plan))))
-    return pa.table([*arrays, pa.array(reports)], schema=schema)
+    found = [positions == marker for positions in (values, groups) for marker in (MISSING, UNKNOWN)]
+    return dict(zip(REASONS, found, strict=True))
 
 
 # -- writing ------------------------------------------------------------------------------------------------------

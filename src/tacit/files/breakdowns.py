@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,12 +27,14 @@ def read_cells(
     *,
     group_column: str | None = None,
     group_parts: Sequence[str] = (),
+    count: Callable[..., Any] = tally_file,
     **options: Any,
 ) -> tuple[Tally, list[Cell]]:
     """All reports counted, and in cells that tell the categories of every margin apart.
 
     A margin is the groups' column, one of the names `group_parts` of what was crossed to make the groups, or any other
-    public column of the reports. A saved tally has no other columns. `options` are those of `tally_file`.
+    public column of the reports. A saved tally has no other columns. `options` are those of `tally_file`;
+    `count` is another engine's function of that kind.
     """
     named = group_column or "group"
     of_groups = {named, *group_parts} if group_names(plan) else set()
@@ -42,7 +44,7 @@ def read_cells(
             raise InputError(_no_column(plan, source, columns[0]))
         whole = checked_tally(plan, source, **options)
         return whole, cells_of(plan, whole, group_column=named, group_parts=group_parts)
-    tallies = tally_file(plan, source, by=columns, group_column=group_column, **options)
+    tallies = count(plan, source, by=columns, group_column=group_column, **options)
     whole = merge_all([Tally(plan.hash, {}), *tallies.values()])
     return whole, cells_of(plan, tallies, columns, group_column=named, group_parts=group_parts)
 

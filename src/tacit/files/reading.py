@@ -60,10 +60,10 @@ class Source:
     total: int | None = None
     malformed: array[int] = field(default_factory=lambda: array("q"))
 
-    def tables(self) -> Iterator[pa.Table]:
+    def tables(self, rows: int | None = None) -> Iterator[pa.Table]:
         """The same rows in tables of one size, the last one excepted: results do not depend on the format."""
         waiting: list[pa.RecordBatch] = []
-        rows, count = BATCH_ROWS, 0
+        rows, count = rows or BATCH_ROWS, 0
         for batch in self.batches:
             waiting.append(batch)
             count += batch.num_rows

@@ -10,7 +10,7 @@ import importlib.util
 import json
 import tempfile
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -48,10 +48,13 @@ from tacit.sources import Sources
 from tacit.tally import LARGEST_WEIGHT, SUMS, Counts, Coverage, GroupTally, Tally, keep, merge_all
 from tacit.task import WeightedSum
 
-#: Not a name that a file would use.
-_COUNT = "tacit: number of rows"
+#: The column that says how many rows a row stands for. Not a name that a file would use.
+ROW_COUNT = "tacit: number of rows"
 #: Where chance would need so many bits to send the same reports again, two equal files are one.
 _SAME_BITS = 64
+
+#: One tally, one for each cell of a column, or one for each combination of cells of some.
+Tallies = Tally | dict[str, Tally] | dict[tuple[str, ...], Tally]
 
 
 @overload
@@ -110,18 +113,17 @@ def tally_file(
     by: str | tuple[str, ...] | None = None,
     progress: Progress | None = None,
     format: str | None = None,
-) -> Tally | dict[str, Tally] | dict[tuple[str, ...], Tally]:
+) -> Tallies:
     """Count the reports of a file or a table; with `by`, one tally for each cell of that column, "" for null, or for
     each combination of cells of some columns.
 
     Refused are reports out of the mechanism's range, reports of groups that the plan does not have, and, where the
     columns are named, reports without a weight or an offset of at most 2^53.
     """
-    columns = _Columns(
-        report_column, group_column_of(plan, group_column), (by,) if isinstance(by, str) else by or (), weight_column,
-        offset_column,
-    )  # fmt: skip
-    piles, done = _Piles(plan, columns), 0
+    columns = ReportColumns(
+        report_column, group_column_of(plan, group_column), columns_of(by), weight_column, offset_column
+    )
+    piles, done = Piles(plan, columns), 0
     with _opened(source, columns, format, piles.countable) as rows:
         check_stamp(rows.schema, plan.hash, rows.name)
         for table in rows.tables():
@@ -131,31 +133,46 @@ def tally_file(
                 progress(done, rows.total)
         if rows.malformed:
             piles.refused[("",) * len(columns.by)] += len(rows.malformed)
-    if by is None:
-        tally = piles.tally(())
-        return replace(tally, sources=sources_of(source, tally.collision_bits))
-    if isinstance(by, str):
-        return {key: piles.tally((key,)) for (key,) in piles.keys}
-    return {key: piles.tally(key) for key in piles.keys}
+    counted = in_cells(by, piles.tallies(), plan)
+    return with_source(counted, source) if isinstance(counted, Tally) else counted
 
 
 def sources_of(source: Any, collision_bits: float) -> Sources:
     """What was counted: a file by its content, unless it is so small that another may be equal by chance."""
     if not isinstance(source, str | Path):
         return Sources()
-    if str(source) == STANDARD or collision_bits < _SAME_BITS:
+    if str(source) == STANDARD or collision_bits < _SAME_BITS or not Path(source).is_file():
         return Sources.drawn()
     return Sources.of_file(source)
+
+
+def with_source(tally: Tally, source: Any) -> Tally:
+    """The tally, with what it counted."""
+    return replace(tally, sources=sources_of(source, tally.collision_bits))
+
+
+def columns_of(by: str | tuple[str, ...] | None) -> tuple[str, ...]:
+    """The columns that `by` names."""
+    return (by,) if isinstance(by, str) else by or ()
+
+
+def in_cells(by: str | tuple[str, ...] | None, parts: Mapping[tuple[str, ...], Tally], plan: Plan) -> Tallies:
+    """What `tally_file` returns for its `by`: one tally, one for each cell, or one for each combination of cells."""
+    if by is None:
+        return parts.get((), Tally(plan.hash, {}))
+    return {key[0]: parts[key] for key in sorted(parts)} if isinstance(by, str) else dict(sorted(parts.items()))
 
 
 #: The same for tables in memory: data frames, Arrow tables and readers, mappings of columns, arrays of reports.
 tally_table = tally_file
 
 
-def read_tallies(plan: Plan, source: Any, *, by: str | None = None, **options: Any) -> tuple[Tally, dict[str, Tally]]:
+def read_tallies(
+    plan: Plan, source: Any, *, by: str | None = None, count: Callable[..., Any] = tally_file, **options: Any
+) -> tuple[Tally, dict[str, Tally]]:
     """The tally of a file of reports, or a saved tally of the plan, and its parts by the `by` column.
 
-    `options` are those of `tally_file`.
+    `options` are those of `tally_file`; `count` is another engine's function of that kind.
     """
     if is_tally(source):
         tally = checked_tally(plan, source, **options)
@@ -163,10 +180,10 @@ def read_tallies(plan: Plan, source: Any, *, by: str | None = None, **options: A
             raise InputError(f"{source} is a tally, which has no column '{by}'. Break the reports down instead.")
         return tally, {}
     if by is None:
-        return tally_file(plan, source, **options), {}
-    parts = tally_file(plan, source, by=by, **options)
+        return count(plan, source, **options), {}
+    parts = count(plan, source, by=by, **options)
     whole = merge_all([Tally(plan.hash, {}), *parts.values()])
-    return replace(whole, sources=sources_of(source, whole.collision_bits)), parts
+    return with_source(whole, source), parts
 
 
 def is_tally(source: Any) -> bool:
@@ -191,7 +208,7 @@ def checked_tally(plan: Plan, path: str | Path, **options: Any) -> Tally:
 
 
 @dataclass(frozen=True)
-class _Columns:
+class ReportColumns:
     """The columns of a tally run, None where there is none."""
 
     report: str
@@ -199,6 +216,10 @@ class _Columns:
     by: tuple[str, ...]
     weight: str | None
     offset: str | None
+
+    @property
+    def weighted(self) -> bool:
+        return self.weight is not None or self.offset is not None
 
     @property
     def named(self) -> dict[str, str]:
@@ -213,11 +234,10 @@ class _Columns:
 
 
 @contextmanager
-def _opened(source: Any, columns: _Columns, format: str | None, countable: bool) -> Iterator[Source]:
+def _opened(source: Any, columns: ReportColumns, format: str | None, countable: bool) -> Iterator[Source]:
     """The rows, or, from DuckDB, the different rows with a column that counts them."""
     with reading(source, columns.named, format, optional=(STAMP,)) as opened:
-        weighted = columns.weight is not None or columns.offset is not None
-        if weighted or not countable or not isinstance(source, str | Path) or not _duckdb_reads(source, format):
+        if columns.weighted or not countable or not isinstance(source, str | Path) or not _duckdb_reads(source, format):
             yield opened
             return
         with _distinct_rows(str(source), opened.schema.names) as batches:
@@ -237,8 +257,8 @@ def _distinct_rows(path: str, names: list[str]) -> Iterator[Iterator[pa.RecordBa
     import duckdb
 
     keys = ", ".join(quoted(name) for name in names)
-    # In the order of the reports, see `_Piles`.
-    query = f"""SELECT {keys}, count(*) AS {quoted(_COUNT)}
+    # In the order of the reports, see `Piles`.
+    query = f"""SELECT {keys}, count(*) AS {quoted(ROW_COUNT)}
         FROM read_parquet(?, hive_partitioning = false) GROUP BY {keys} ORDER BY {quoted(names[0])}"""
     with ExitStack() as stack:
         # Where groups outgrow the memory, DuckDB continues in this folder.
@@ -250,14 +270,14 @@ def _distinct_rows(path: str, names: list[str]) -> Iterator[Iterator[pa.RecordBa
         yield careful(reader, path, "parquet", duckdb.Error)
 
 
-class _Piles:
+class Piles:
     """Counts on their way to tallies: for each cell of the `by` columns and each group, counts of growing size.
 
     Counts that follow on each other are only put side by side, others are merged with those of similar size: many
     reports, all different, cost one pass where they come in order and a logarithmic number of merges where not.
     """
 
-    def __init__(self, plan: Plan, columns: _Columns) -> None:
+    def __init__(self, plan: Plan, columns: ReportColumns) -> None:
         self._plan, self._columns = plan, columns
         self._match = None if columns.group is None else Matcher(group_names(plan), columns.group)
         sizes = [group.mechanism.n_possible_reports for group in plan.groups]
@@ -281,7 +301,7 @@ class _Piles:
         """Count a table; how many rows it stands for."""
         reports = reports_of(table[self._columns.report], self._columns.report)
         groups = self._groups(table, len(reports))
-        times = as_numpy(table[_COUNT]) if _COUNT in table.column_names else None
+        times = as_numpy(table[ROW_COUNT]) if ROW_COUNT in table.column_names else None
         extra = [self._numbers(table, name) for name in (self._columns.weight, self._columns.offset)]
         names, keys = self._keys(table, len(reports))
         good = self._in_range(groups, reports)
@@ -298,6 +318,10 @@ class _Piles:
                 parts = [None if column is None else column[rows] for column in (times, *extra)]
                 self._pile(names[key], group, self._kept(group, reports[rows], *parts))
         return len(reports) if times is None else int(times.sum())
+
+    def tallies(self) -> dict[tuple[str, ...], Tally]:
+        """A tally for each combination of cells of the `by` columns."""
+        return {key: self.tally(key) for key in self.keys}
 
     def tally(self, key: tuple[str, ...]) -> Tally:
         """The tally for one combination of cells of the `by` columns."""

@@ -1,11 +1,13 @@
 """Random words for reports, and secret bytes. Nothing else in the library touches a random source but simulations.
 
-Respondents' reports are drawn from `SecureWords`: ChaCha20 under a key from the operating system. `SeededWords` repeats
-itself and exists for simulation; nothing in the library chooses it unless it is passed in by name.
+Respondents' reports are drawn from `SecureWords`: ChaCha20 under a key from the operating system; on a cluster, where a
+lost task is done again, from `DerivedWords`, which then come out the same. `SeededWords` repeats itself and exists for
+simulation; nothing in the library chooses it unless it is passed in by name.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 import threading
 from typing import Any
@@ -57,6 +59,40 @@ class SecureWords(threading.local):
 
         self._stream = Cipher(algorithms.ChaCha20(os.urandom(32), os.urandom(16)), mode=None).encryptor()
         self._process, self._left = os.getpid(), bytes_allowed
+
+
+class DerivedWords:
+    """Words that are a secret function of the rows they are for. With K the key of a run:
+
+        ChaCha20 keystream under BLAKE2b-256(K; place and content of the rows)
+
+    The same rows at the same place get the same words again, so that a task that is done twice reports the same. Other
+    rows, or another place, get words that are independent for whoever does not know K: a change of the input is never
+    answered with words that were used before. K comes from the operating system and is good for one run.
+
+    >>> key = secret_bytes(32)
+    >>> first, again, other = (DerivedWords(key, rows).integer(64) for rows in (b"rows", b"rows", b"others"))
+    >>> first == again, first == other
+    (True, False)
+    """
+
+    def __init__(self, key: bytes, *about: bytes) -> None:
+        from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
+
+        digest = hashlib.blake2b(key=key, digest_size=32, person=b"tacit: rows")
+        for part in about:
+            # With its length: no two lists of parts read the same.
+            digest.update(len(part).to_bytes(8, "little"))
+            digest.update(part)
+        self._stream = Cipher(algorithms.ChaCha20(digest.digest(), bytes(16)), mode=None).encryptor()
+
+    def draw(self, count: int, bits: WordBits) -> Words:
+        buffer = np.zeros(count * bits // 8, dtype=np.uint8)
+        self._stream.update_into(buffer.data, buffer.data)
+        return buffer.view(np.uint32) if bits == 32 else buffer.view(np.uint64)
+
+    def integer(self, bits: int) -> int:
+        return int.from_bytes(self._stream.update(bytes((bits + 7) // 8)), "little") >> (-bits % 8)
 
 
 def secret_bytes(count: int) -> bytes:

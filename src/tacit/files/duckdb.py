@@ -1,0 +1,89 @@
+"""DuckDB: answers become reports inside a query, and what a query returns becomes a tally."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+from duckdb.sqltypes import BIGINT, DOUBLE, VARCHAR
+
+from tacit.files.answers import AnswerColumns, OnUnknown, Perturber, bad_rows, check_on_unknown
+from tacit.files.columns import STAMP, check_columns, check_stamp
+from tacit.files.reading import BATCH_ROWS, REPORT, careful, group_column_of, quoted
+from tacit.files.tallies import ROW_COUNT, Piles, ReportColumns, columns_of, in_cells
+from tacit.plan import Plan
+
+
+def add_perturb(connection: Any, plan: Plan, name: str = "tacit_perturb", on_unknown: OnUnknown = "stop") -> None:
+    """Add a function to a connection: tacit_perturb(answer), or tacit_perturb(answer, group) where the plan has groups.
+
+    Answers are texts or, where the plan's values are numbers, numbers. A row that the plan cannot randomize stops the
+    query, or its report is NULL. The function is volatile: DuckDB draws for each row, and again wherever the query
+    mentions it again. Write its reports to a table, once, and go on from there.
+
+    >>> from tacit import Prior, Survey, make_plan
+    >>> connection = duckdb.connect()
+    >>> add_perturb(connection, make_plan(Prior.of({"yes": 0.1, "no": 0.9}), Survey("yes"), epsilon=1))
+    >>> made = connection.execute("CREATE TABLE reports AS SELECT tacit_perturb('no') AS report FROM range(1000)")
+    >>> len(connection.sql("SELECT DISTINCT report FROM reports").fetchall())
+    2
+    """
+    check_on_unknown(on_unknown)
+    columns = AnswerColumns.of(plan, "value", None, ())
+    perturber, lock = Perturber(plan, columns), threading.Lock()
+
+    def reports(*cells: Any) -> pa.Array:
+        table = pa.table(dict(zip(columns.matched, cells, strict=True)))
+        with lock:
+            matched = perturber.match(table)
+            drawn = perturber.draw(matched)[REPORT].to_numpy()
+        if matched.good.all():
+            return pa.array(drawn)
+        if on_unknown == "stop":
+            raise bad_rows("A part of the query", matched.bad_counts(), perturber.hints)
+        filled = np.zeros(len(matched.good), dtype=np.int64)
+        filled[matched.good] = drawn
+        return pa.array(filled, mask=~matched.good)
+
+    # DuckDB counts the parameters.
+    def of_answers(answers: Any) -> pa.Array:
+        return reports(answers)
+
+    def of_groups(answers: Any, groups: Any) -> pa.Array:
+        return reports(answers, groups)
+
+    kinds = [VARCHAR if isinstance(plan.values[0], str) else DOUBLE, VARCHAR][: len(columns.matched)]
+    function = of_answers if columns.group is None else of_groups
+    connection.create_function(name, function, kinds, BIGINT, type="arrow", null_handling="special", side_effects=True)
+
+
+def tally(
+    plan: Plan,
+    relation: Any,
+    *,
+    report_column: str = REPORT,
+    group_column: str | None = None,
+    weight_column: str | None = None,
+    offset_column: str | None = None,
+    by: str | tuple[str, ...] | None = None,
+) -> Any:
+    """`tacit.files.tally_table` for a relation, such as `connection.table("reports")`: DuckDB counts where it can."""
+    columns = ReportColumns(
+        report_column, group_column_of(plan, group_column), columns_of(by), weight_column, offset_column
+    )
+    piles = Piles(plan, columns)
+    check_columns(columns.named, relation.columns, "The relation")
+    keys = ", ".join(quoted(name) for name in [*columns.named, *({STAMP} & set(relation.columns))])
+    if piles.countable and not columns.weighted:
+        counted = relation.aggregate(f"{keys}, count(*) AS {quoted(ROW_COUNT)}", keys)
+        rows = counted.order(quoted(columns.report))
+    else:
+        rows = relation.project(keys)
+    for batch in careful(rows.to_arrow_reader(BATCH_ROWS), "The relation", "arrow", duckdb.Error):
+        table = pa.Table.from_batches([batch])
+        check_stamp(table, plan.hash, "The relation")
+        piles.add(table)
+    return in_cells(by, piles.tallies(), plan)

@@ -1,0 +1,310 @@
+"""The Spark engine: answers, reports and tallies on a cluster, in Arrow batches, by the code that works on one machine.
+
+Spark does a task again where its machine is lost, and two *different* reports of one answer would say more than one.
+So the words of a block of rows are derived from a key of the run, from the block's place and from all that it holds
+(`DerivedWords`): a task that is done again on the same rows draws the same reports. And reports are written once, to a
+new folder in which Spark's commit protocol shows one attempt of each task; there is no lazy frame of reports, which
+every use of it would draw again. docs/threat-model.md says against whom this helps.
+
+A tally holds counts only, and nothing but partial tallies leaves the executors.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from tacit.files.answers import (
+    REASONS,
+    AnswerColumns,
+    BadRowsError,
+    OnUnknown,
+    Perturber,
+    PerturbSummary,
+    bad_rows,
+    check_on_unknown,
+)
+from tacit.files.columns import STAMP, check_columns, check_stamp, stamped, with_stamp_column
+from tacit.files.reading import REPORT, InputError, Source, group_column_of
+from tacit.files.tallies import ROW_COUNT, Piles, ReportColumns, columns_of, in_cells
+from tacit.plan import Plan
+from tacit.randomize.randomness import DerivedWords, secret_bytes
+from tacit.tally import Tally
+
+#: Rows that share a derived key. Few enough for one thread: a task has one core.
+BLOCK_ROWS = 2**15
+#: Columns on the way, by names that no file would use.
+_REASON, _ROWS = "tacit: reason", "tacit: rows"
+_PART, _TALLY = "part", "tally"
+#: At most so many tasks merge the partial tallies of all others, so that the driver need not.
+_MERGERS = 32
+
+Batches = Iterator[pa.RecordBatch]
+
+
+# -- perturb ------------------------------------------------------------------------------------------------------
+
+
+def perturb(
+    plan: Plan,
+    answers: Any,
+    target: str | Path,
+    *,
+    column: str = "value",
+    group_column: str | None = None,
+    keep: Sequence[str] = (),
+    on_unknown: OnUnknown = "stop",
+) -> PerturbSummary:
+    """`tacit.files.perturb_file` for a DataFrame: write its reports, as Parquet, to a folder that must not exist yet.
+
+    The folder has a file `_SUCCESS` when it is complete. Read it with `session.read.parquet(target)`.
+    """
+    check_on_unknown(on_unknown)
+    columns = AnswerColumns.of(plan, column, group_column, keep)
+    with plain_errors():
+        check_columns(columns.read, answers.columns, "The data frame")
+        read = answers.select(*map(_column, dict.fromkeys(columns.read)))
+        task = _Perturb(plan, columns, on_unknown, secret_bytes(32))
+        return _write_once(read.mapInArrow(task, _report_schema(columns, read)), target)
+
+
+@dataclass(frozen=True)
+class _Perturb:
+    """What a task does: answers in, reports out, and at the end how many rows were bad, by reason."""
+
+    plan: Plan
+    columns: AnswerColumns
+    on_unknown: OnUnknown
+    #: Travels with the task as its code does; it is never shown.
+    key: bytes = field(repr=False)
+
+    def __call__(self, batches: Batches) -> Batches:
+        perturber, counts = _perturber(self.plan, self.columns), Counter[str]()
+        schema = pa.schema([])
+        for block, table in enumerate(_blocks(batches)):
+            schema = _plain(self.columns.schema(table.schema, self.plan))
+            matched = perturber.match(table)
+            counts.update(matched.bad_counts())
+            if len(matched.rows) and (self.on_unknown == "skip" or not counts):
+                drawn = perturber.draw(matched, self._words(block, table))
+                drawn = with_stamp_column(drawn, drawn.schema).cast(schema)
+                yield from _beside(drawn, [None] * len(drawn), [None] * len(drawn)).to_batches()
+        if counts and self.on_unknown == "stop":
+            raise bad_rows("A part of the answers", counts, perturber.hints)
+        nothing = pa.table([pa.nulls(len(counts), kind) for kind in schema.types], schema=schema)
+        yield from _beside(nothing, list(counts), list(counts.values())).to_batches()
+
+    def _words(self, block: int, table: pa.Table) -> DerivedWords:
+        """Derived from the place of these rows, and from all of them."""
+        from pyspark import TaskContext
+
+        task = TaskContext.get()
+        place = f"{self.plan.hash} {0 if task is None else task.partitionId()} {block}"
+        return DerivedWords(self.key, place.encode(), _bytes_of(table))
+
+
+def _bytes_of(table: pa.Table) -> Any:
+    """All rows as bytes, which do not depend on the batches they came in."""
+    half = len(table) // 2
+    # Joining two parts copies these rows and no bytes around them.
+    copied = pa.concat_tables([table.slice(0, half), table.slice(half)]).combine_chunks()
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema.remove_metadata()) as stream:
+        stream.write_table(copied.replace_schema_metadata())
+    return sink.getvalue()
+
+
+@cache
+def _made() -> dict[tuple[str, AnswerColumns], Perturber]:
+    """What this process made: Spark's Python processes do one task after another of the same plan."""
+    return {}
+
+
+def _perturber(plan: Plan, columns: AnswerColumns) -> Perturber:
+    made, asked = _made(), (plan.hash, columns)
+    if asked not in made:
+        made.clear()
+        made[asked] = Perturber(plan, columns)
+    return made[asked]
+
+
+def _plain(schema: pa.Schema) -> pa.Schema:
+    """As Spark takes it: without dictionaries, and with the plan in a column instead of metadata, which it drops."""
+    kinds = [kind.value_type if pa.types.is_dictionary(kind) else kind for kind in schema.types]
+    return pa.schema([*zip(schema.names, kinds, strict=True), (STAMP, pa.string())])
+
+
+def _beside(reports: pa.Table, reasons: list[Any], rows: list[Any]) -> pa.Table:
+    """Reports, or none, with the two columns that say how many rows were bad."""
+    return reports.append_column(_REASON, pa.array(reasons, pa.string())).append_column(
+        _ROWS, pa.array(rows, pa.int64())
+    )
+
+
+def _write_once(drawn: Any, target: str | Path) -> PerturbSummary:
+    """Write the reports in one job, which counts them on the way."""
+    from pyspark.sql import Observation
+    from pyspark.sql import functions as sql
+
+    seen, reason = Observation("tacit"), sql.col(f"`{_REASON}`")
+    counts = [sql.sum(sql.when(reason == each, sql.col(f"`{_ROWS}`"))).alias(each) for each in REASONS]
+    reports = drawn.observe(seen, sql.count(_column(REPORT)).alias(REPORT), *counts)
+    writer = reports.where(reason.isNull()).drop(_REASON, _ROWS).write.mode("error")
+    # Version 2 would show the files of a task before the others are done.
+    writer = writer.option("mapreduce.fileoutputcommitter.algorithm.version", "1")
+    with _nothing_left(drawn.sparkSession, str(target)):
+        writer.parquet(str(target))
+    skipped = {each: int(seen.get[each]) for each in REASONS if seen.get[each]}
+    n_reports = int(seen.get[REPORT])
+    return PerturbSummary(n_reports + sum(skipped.values()), n_reports, skipped)
+
+
+@contextmanager
+def _nothing_left(session: Any, target: str) -> Iterator[None]:
+    """Remove the empty folder that Spark leaves of a job that failed, where the session is not behind Spark Connect."""
+    from pyspark.errors import AnalysisException
+
+    try:
+        yield
+    except AnalysisException:  # Not begun: what is there is somebody else's.
+        raise
+    except BaseException:
+        if getattr(session, "_jsparkSession", None) is not None:
+            with suppress(Exception):
+                path = session._jvm.org.apache.hadoop.fs.Path(target)
+                path.getFileSystem(session._jsparkSession.sessionState().newHadoopConf()).delete(path, False)
+        raise
+
+
+def _report_schema(columns: AnswerColumns, answers: Any) -> Any:
+    """Of what a task returns, in Spark's words."""
+    from pyspark.sql.types import LongType, StringType, StructField, StructType
+
+    group = [] if columns.group is None else [StructField(columns.group, StringType())]
+    kept = [StructField(name, answers.schema[name].dataType) for name in columns.keep]
+    stamped(pa.schema([(name, pa.null()) for name in columns.keep]), "")  # Raises where a column has that name.
+    report = [StructField(REPORT, LongType()), StructField(STAMP, StringType())]
+    counts = [StructField(_REASON, StringType()), StructField(_ROWS, LongType())]
+    return StructType([*group, *kept, *report, *counts])
+
+
+# -- tally --------------------------------------------------------------------------------------------------------
+
+
+def tally(
+    plan: Plan,
+    reports: Any,
+    *,
+    report_column: str = REPORT,
+    group_column: str | None = None,
+    weight_column: str | None = None,
+    offset_column: str | None = None,
+    by: str | tuple[str, ...] | None = None,
+) -> Any:
+    """`tacit.files.tally_file` for a DataFrame: the tally, or with `by` one for each cell of that column.
+
+    Where reports repeat, Spark counts the different ones before Python sees any.
+    """
+    from pyspark.sql import functions as sql
+
+    columns = ReportColumns(
+        report_column, group_column_of(plan, group_column), columns_of(by), weight_column, offset_column
+    )
+    with plain_errors():
+        check_columns(columns.named, reports.columns, "The data frame")
+        names = [_column(name) for name in [*columns.named, *({STAMP} & set(reports.columns))]]
+        rows, count, schema = reports.select(*names), _Count(plan, columns), f"{_PART} string, {_TALLY} string"
+        if Piles(plan, columns).countable and not columns.weighted:
+            partial = rows.groupBy(*names).agg(sql.count(sql.lit(1)).alias(ROW_COUNT)).mapInArrow(count, schema)
+        else:
+            merger = sql.spark_partition_id() % _MERGERS
+            partial = rows.mapInArrow(count, schema).repartition(merger).mapInArrow(_merge, schema)
+        merged = _merged((row[_PART], row[_TALLY]) for row in partial.collect())
+    return in_cells(by, merged, plan)
+
+
+@dataclass(frozen=True)
+class _Count:
+    """What a task does: reports in, a tally for each cell of the `by` column out."""
+
+    plan: Plan
+    columns: ReportColumns
+
+    def __call__(self, batches: Batches) -> Batches:
+        piles = Piles(self.plan, self.columns)
+        for table in _blocks(batches):
+            check_stamp(table, self.plan.hash, "The data frame")
+            piles.add(table)
+        yield from _as_rows(piles.tallies())
+
+
+def _merge(batches: Batches) -> Batches:
+    """Tallies in, one for each cell of the `by` column out."""
+    rows = (row for batch in batches for row in batch.to_pylist())
+    yield from _as_rows(_merged((row[_PART], row[_TALLY]) for row in rows))
+
+
+def _merged(rows: Iterable[tuple[str, str]]) -> dict[tuple[str, ...], Tally]:
+    parts: dict[tuple[str, ...], Tally] = {}
+    for cells, text in rows:
+        part, tally = tuple(json.loads(cells)), Tally.from_dict(json.loads(text))
+        parts[part] = parts[part].merge(tally) if part in parts else tally
+    return parts
+
+
+def _as_rows(tallies: dict[tuple[str, ...], Tally]) -> Batches:
+    cells = pa.array([json.dumps(part) for part in tallies], pa.string())
+    texts = pa.array([json.dumps(tally.to_dict()) for tally in tallies.values()], pa.string())
+    yield pa.RecordBatch.from_arrays([cells, texts], names=[_PART, _TALLY])
+
+
+# -- what both share ----------------------------------------------------------------------------------------------
+
+
+def _blocks(batches: Batches) -> Iterator[pa.Table]:
+    """The rows of a task in tables of one size, however Spark cuts them."""
+    return Source("the data frame", pa.schema([]), batches).tables(BLOCK_ROWS)
+
+
+def _column(name: str) -> Any:
+    from pyspark.sql import functions as sql
+
+    return sql.col("`" + name.replace("`", "``") + "`")
+
+
+@contextmanager
+def plain_errors() -> Iterator[None]:
+    """Spark's errors as ours: in a sentence where it is known to hold none of the data, else without details."""
+    from pyspark.errors import AnalysisException, PySparkException
+
+    try:
+        yield
+    except PySparkException as error:
+        raise _plain_error(str(error), isinstance(error, AnalysisException)) from None
+
+
+def _plain_error(text: str, before_reading: bool) -> InputError:
+    if said := re.findall(r"^tacit\.[\w.]+\.(\w+): (.*)$", text, re.MULTILINE):
+        name, sentence = said[-1]
+        return (BadRowsError if name == BadRowsError.__name__ else InputError)(sentence)
+    if missing := re.search(r"ModuleNotFoundError: No module named '([\w.]+)'", text):
+        hint = "Install tacit-privacy[spark] there, and name that Python in PYSPARK_PYTHON."
+        return InputError(f"The executors' Python has no '{missing[1]}'. {hint}")
+    if "JAVA_GATEWAY_EXITED" in text:
+        return InputError("Spark did not start. It needs Java 17 or newer; what it said itself is above.")
+    if there := re.search(r"\[PATH_ALREADY_EXISTS\] Path (.*?) already exists", text):
+        return InputError(f"{there[1]} is there already. Name a new folder.")
+    if before_reading:
+        return InputError(f"Spark refuses: {re.sub(' SQLSTATE: .*', '', text.splitlines()[0])}")
+    kind = re.match(r"\[([A-Z_.]+)\]", text)
+    told = f" ({kind[1]})" if kind else ""
+    return InputError(f"A job of Spark failed{told}. Its logs, which may quote the data, say why.")

@@ -1,0 +1,323 @@
+"""The Spark engine on a real cluster: a master, two workers, and executors that are killed in the middle of their work.
+
+What a task does is tested without Spark in `test_spark_tasks.py`.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stdout
+from dataclasses import dataclass
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.dataset
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+from tacit import Histogram, Plan, Prior, Survey, make_plan, read_priors
+from tacit.cli.everything import app
+from tacit.files import (
+    BadRowsError,
+    InputError,
+    perturb_file,
+    perturb_table,
+    spark,
+    spark_files,
+    tally_table,
+)
+
+from support import spark_cluster
+from support.places import ROOT
+from support.ports import free_port
+
+#: Of the runs in which somebody is killed or that are looked for in logs; letters, which any form of escaping leaves.
+KEY = b"the-key-of-this-run-is-no-secret"
+PARTS, ROWS = 3, 150_000
+SECRET = "a-very-private-answer"
+
+
+@dataclass(frozen=True)
+class Running:
+    """A session on the cluster, the URL at which the same driver serves Spark Connect, and where its logs are."""
+
+    session: Any
+    master: str
+    connect: str
+    logs: Path
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """Spark; without it these tests are skipped, except where everything must run."""
+    if missing := spark_cluster.missing():
+        told = f"{missing} is missing, so the Spark engine is UNTESTED on a cluster: see tools/system-packages.sh java."
+        if os.environ.get("CI"):
+            pytest.fail(told)
+        pytest.skip(told)
+    port, logs = free_port(), tmp_path_factory.mktemp("logs")
+    settings = {
+        "spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin",
+        "spark.connect.grpc.binding.address": "127.0.0.1",
+        "spark.connect.grpc.binding.port": str(port),
+        "spark.eventLog.enabled": "true",
+        "spark.eventLog.compress": "false",
+        "spark.eventLog.dir": logs.as_uri(),
+        "spark.sql.shuffle.partitions": "3",
+        "spark.task.maxFailures": "2",
+        "spark.sql.codegen.wholeStage": "false",
+    }
+    with spark_cluster.running() as cluster:
+        session = cluster.session(**settings)
+        try:
+            yield Running(session, cluster.master, f"sc://127.0.0.1:{port}", logs)
+        finally:
+            session.stop()
+
+
+@pytest.fixture(scope="module")
+def plan(tmp_path_factory: pytest.TempPathFactory) -> Plan:
+    priors = tmp_path_factory.mktemp("priors") / "priors.csv"
+    priors.write_text("group,value,count\nyoung,yes,30\nyoung,no,970\nold,yes,400\nold,no,1600\n")
+    return make_plan(read_priors(priors), Survey("yes"), epsilon=1)
+
+
+def people(session: Any) -> Any:
+    """Answers by number, the same whenever they are computed; the last part is so wide that writing it takes time."""
+    answer, group = "if(id % 3 = 0, 'yes', 'no') AS value", "if(id % 2 = 0, 'young', 'old') AS `group`"
+    wide = f"repeat('x', if(id < {ROWS - ROWS // PARTS}, 1, 400)) AS wide"
+    return session.range(0, ROWS, 1, PARTS).selectExpr("id", answer, group, wide)
+
+
+def noting(note: Path, wait: float = 0) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Rows as they come; but the first attempt at the last part writes down, after half of it, on which executor it is,
+    and waits.
+    """
+
+    def passed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext
+
+        task, rows = TaskContext.get(), 0
+        for batch in batches:
+            rows += batch.num_rows
+            yield batch
+            if task.partitionId() == PARTS - 1 and rows >= ROWS / PARTS / 2 and not note.exists():
+                # This process has a daemon for its parent, which has the executor: they go together, as machines do.
+                executor = Path(f"/proc/{os.getppid()}/stat").read_text().rpartition(")")[2].split()[1]
+                draft = note.with_suffix(".draft")
+                draft.write_text(f"{executor} {os.getppid()} {os.getpid()}")
+                draft.rename(note)
+                time.sleep(wait)
+
+    return passed
+
+
+@contextmanager
+def killing(note: Path, when: Callable[[], bool] = lambda: True) -> Iterator[None]:
+    """Kill, once, the executor that is written down, and its Python; fails if there was nobody to kill."""
+    killed, done = [], threading.Event()
+
+    def kill() -> None:
+        while not (note.exists() and when()):
+            if done.wait(0.005):
+                return
+        for process in note.read_text().split():
+            os.kill(int(process), signal.SIGKILL)
+            killed.append(process)
+
+    thread = threading.Thread(target=kill)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+    assert len(killed) == 3
+
+
+def reports_by_number(folder: Path) -> pa.Table:
+    table = pa.dataset.dataset(folder, exclude_invalid_files=True).to_table().sort_by("id")
+    assert table["id"].to_numpy().tolist() == list(range(ROWS))
+    return table
+
+
+def key_in(logs: Path) -> bool:
+    """Whether Spark's event log has the key, as it is or encoded."""
+    written = b"".join(path.read_bytes() for path in logs.rglob("*") if path.is_file())
+    assert len(written) > 10_000
+    encoded = [base64.b64encode(KEY[start:])[:-4] for start in range(3)]
+    return any(form in written for form in (KEY, KEY.hex().encode(), KEY.hex().upper().encode(), *encoded))
+
+
+def test_a_killed_executor_neither_loses_nor_doubles_nor_redraws_a_report(
+    running: Running, plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """The task that is done again reports what an undisturbed run with the same key reports."""
+    monkeypatch.setattr(spark, "secret_bytes", lambda count: KEY)
+    note, disturbed, calm = (tmp_path / name for name in ("note", "disturbed", "calm"))
+    answers = people(running.session)
+    attempts: set[str] = set()
+
+    def written() -> bool:
+        """Whether an attempt at the last part has drawn reports and writes them."""
+        found = disturbed.glob(f"_temporary/0/_temporary/attempt_*_m_{PARTS - 1:06}_*/*.parquet")
+        attempts.update(path.parent.name for path in found)
+        return bool(attempts)
+
+    with killing(note, written):
+        done = spark.perturb(plan, answers.mapInArrow(noting(note), answers.schema), disturbed, keep=["id", "wide"])
+    assert (done.rows, done.reports, done.skipped) == (ROWS, ROWS, {})
+    assert (disturbed / "_SUCCESS").exists()
+    assert not list(disturbed.glob("_temporary*"))
+    spark.perturb(plan, answers, calm, keep=["id", "wide"])
+    expected = reports_by_number(calm)
+    assert reports_by_number(disturbed).equals(expected)
+    assert expected.column_names == ["group", "id", "wide", "report", "tacit_plan"]
+    assert not key_in(running.logs)
+
+
+def test_a_killed_executor_neither_loses_nor_doubles_a_report_in_a_tally(running: Running, plan: Plan, tmp_path: Path):
+    """It takes the counts that it had finished with it; some reports are such as the plan never sends."""
+    group = "if(id % 5 = 0, 'nobody', if(id % 2 = 0, 'young', 'old')) AS `group`"
+    reports = running.session.range(0, ROWS, 1, PARTS).selectExpr("id % 4 - 1 AS report", group, "id % 7 AS region")
+    note = tmp_path / "note"
+    with killing(note):
+        counted = spark.tally(plan, reports.mapInArrow(noting(note, 60), reports.schema))
+    assert counted == tally_table(plan, reports.toArrow())
+    assert counted.n_reports + counted.refused == ROWS
+
+
+def reports_of(plan: Plan, rows: int) -> pa.Table:
+    """Reports with all that a collector may meet."""
+    random = np.random.default_rng(3)
+    answers = {"value": random.choice(plan.values, rows)}
+    if plan.groups[0].name is not None:
+        answers["group"] = random.choice([group.name for group in plan.groups], rows)
+    drawn = perturb_table(plan, answers)
+    cells = [None if k % 97 == 0 else -1 if k % 89 == 0 else cell for k, cell in enumerate(drawn["report"].to_pylist())]
+    table = drawn.set_column(drawn.column_names.index("report"), "report", pa.array(cells, pa.int64()))
+    regions = pa.array([None if k % 50 == 0 else f"region {k % 3}" for k in range(rows)])
+    weights = pa.array([None if k % 71 == 0 else 0.1 * (k % 13) for k in range(rows)])
+    return table.append_column("region", regions).append_column("weight", weights)
+
+
+def test_tallies_are_those_of_the_embedded_engine_however_reports_are_split(
+    running: Running, plan: Plan, tmp_path: Path
+):
+    pages = make_plan(Prior(range(20), range(1, 21)), Histogram(), epsilon=1)
+    for asked, options in (
+        (plan, {}),
+        (plan, {"by": "region", "weight_column": "weight"}),
+        (pages, {"by": ("region", "weight")}),
+    ):
+        table = reports_of(asked, 5000)
+        path = tmp_path / f"{asked.hash[:8]}-{len(options)}.parquet"
+        pq.write_table(table, path)
+        expected = tally_table(asked, table, **options)
+        assert spark.tally(asked, running.session.read.parquet(str(path)).repartition(3), **options) == expected
+    nothing = running.session.createDataFrame([], "`group` string, report long")
+    assert spark.tally(plan, nothing) == tally_table(plan, nothing.toArrow())
+
+
+def test_files_mean_what_they_mean_on_one_machine(running: Running, plan: Plan, tmp_path: Path):
+    """Quotes, blanks, texts that look like numbers, rows with too many cells: the same rows are skipped."""
+    here = spark_files.SparkFiles(running.session)
+    cells = [
+        'young,yes,"a ""b"", c"',
+        "old, no ,007",
+        f"old,{SECRET},x",
+        ",yes,1",
+        "young,,2",
+        "old,no,3,4",
+        "young,no,5",
+    ]
+    csv = tmp_path / "answers.csv"
+    csv.write_text("\n".join(["group,value,zip", *cells]) + "\n")
+    jsonl = tmp_path / "answers.jsonl"
+    rows = [{"group": "old", "value": "yes", "zip": 7}, {"group": "old", "value": "no", "zip": "07"}, {"value": "yes"}]
+    jsonl.write_text("\n".join([*map(json.dumps, rows), "{broken"]) + "\n")
+    for source, kept in ((csv, ['a "b", c', "007", "5"]), (jsonl, ["7", "07"])):
+        target = tmp_path / f"reports-of-{source.suffix[1:]}"
+        done = here.perturb_file(plan, source, target, keep=["zip"], on_unknown="skip")
+        table = pa.dataset.dataset(target, exclude_invalid_files=True).to_table()
+        assert table["zip"].to_pylist() == kept
+        once = perturb_file(plan, source, tmp_path / f"{source.stem}.parquet", keep=["zip"], on_unknown="skip")
+        assert (done.rows, done.reports, sum(done.skipped.values())) == (once.rows, once.reports, done.rows - len(kept))
+        assert pq.read_table(tmp_path / f"{source.stem}.parquet")["zip"].to_pylist() == kept
+    with pytest.raises(BadRowsError, match="A part of the answers has 4 rows") as stopped:
+        here.perturb_file(plan, csv, tmp_path / "stopped")
+    assert SECRET not in str(stopped.value)
+    assert not (tmp_path / "stopped").exists()
+    for source, target, told in (
+        (csv, tmp_path / "reports-of-csv", "is there already. Name a new folder"),
+        (tmp_path / "nowhere.csv", tmp_path / "new", "Spark refuses: .*nowhere.csv"),
+        (csv, "-", "Name it as the output"),
+        ("-", tmp_path / "new", "Standard input is none"),
+        (tmp_path / "a.arrow", tmp_path / "new", "Got arrow"),
+    ):
+        with pytest.raises(InputError, match=told):
+            here.perturb_file(plan, source, target, on_unknown="skip")
+    with pytest.raises(InputError, match="must have one column 'age'"):
+        here.perturb_file(plan, csv, tmp_path / "new", column="age")
+
+
+def test_the_commands_and_the_program_of_the_how_to_work(
+    running: Running, plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """On this process's session; and through Spark Connect from another process, which has no Java."""
+    plan.save(tmp_path / "plan.json")
+    answers = {"group": ["young", "old"] * 500, "value": ["yes", "no", "no", "no"] * 250, "region": ["x", "y"] * 500}
+    pq.write_table(pa.table(answers), tmp_path / "answers.parquet")
+    monkeypatch.chdir(tmp_path)
+    section = (ROOT / "docs/how-to.md").read_text().partition("## Move to a cluster")[2].partition("\n## ")[0]
+    for told, here in (
+        ("hdfs:///survey", str(tmp_path)),
+        ("spark://master:7077", running.master),
+        ("sc://gateway:15002", running.connect),
+    ):
+        assert told in section
+        section = section.replace(told, here)
+    perturb, tally, estimate = (line.split()[1:] for line in section.splitlines() if line.startswith("    tacit "))
+    for words, said in ((perturb, {"reports": 1000}), (tally, {"n_reports": 1000})):
+        ran = CliRunner().invoke(app, [*words, "--json"])
+        assert ran.exit_code == 0, ran.stderr
+        assert said.items() <= json.loads(ran.stdout).items()
+    connected = [running.connect if word == running.master else word for word in perturb]
+    connected[connected.index("-o") + 1] = str(tmp_path / "connected")
+    remote = f"""
+from tacit.cli.everything import app
+from tacit.files import spark
+spark.secret_bytes = lambda count: {KEY}
+app({connected}, standalone_mode=False)
+app({estimate} + ["--json"])
+"""
+    bare = {"PATH": "/nowhere", "HOME": str(tmp_path), "PYTHONWARNINGS": "ignore"}
+    ran = subprocess.run([sys.executable, "-c", remote], capture_output=True, text=True, env=bare, check=False)
+    assert ran.returncode == 0, ran.stderr
+    assert "1,000 reports of 1,000 rows" in ran.stdout
+    assert pq.read_table(next((tmp_path / "connected").glob("*.parquet"))).num_rows == 1000
+    assert not key_in(running.logs)
+    (part,) = (tmp_path / "reports").glob("*.parquet")
+    again = CliRunner().invoke(app, ["estimate", "plan.json", str(part), "--by", "region", "--json"])
+    assert json.loads(ran.stdout[ran.stdout.index("{") :]) == json.loads(again.stdout)
+    (program,) = re.findall("```python\n(.*?)```", section, re.DOTALL)
+    written = StringIO()
+    with redirect_stdout(written):
+        exec(program, {"session": running.session, "plan": plan})
+    assert written.getvalue() == "1000\n"
+    refused = CliRunner().invoke(app, ["tally", "plan.json", str(part), "--master", running.master])
+    assert refused.exit_code == 2
+    assert "--engine spark" in refused.stderr

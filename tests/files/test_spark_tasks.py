@@ -1,0 +1,141 @@
+"""What a task of the Spark engine does, without Spark: the same reports whenever it is done again, and no others."""
+
+from __future__ import annotations
+
+import json
+import pickle
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from scipy.stats import binom
+
+from tacit import Plan, Prior, Survey, make_plan
+from tacit.files import BadRowsError, perturb_table, spark, tally_table
+from tacit.files.answers import AnswerColumns
+from tacit.files.spark import _Perturb
+from tacit.files.tallies import ROW_COUNT, ReportColumns
+from tacit.randomize.randomness import SeededWords
+from tacit.tally import Tally
+
+ROWS = 40_000
+
+
+@pytest.fixture
+def plan() -> Plan:
+    return make_plan(Prior.of({"yes": 0.2, "no": 0.8}), Survey("yes"), epsilon=1)
+
+
+def task_of(plan: Plan, on_unknown: str = "stop", key: bytes = bytes(32)) -> _Perturb:
+    return _Perturb(plan, AnswerColumns.of(plan, "value", None, ["region"]), on_unknown, key)
+
+
+def answers(rows: int = ROWS) -> pa.Table:
+    random = np.random.default_rng(0)
+    return pa.table(
+        {
+            "value": np.array(["yes", "no"])[random.integers(2, size=rows)],
+            "region": pa.array([None if x == 3 else int(x) for x in random.integers(4, size=rows)], pa.int32()),
+        }
+    )
+
+
+def done(task: _Perturb, table: pa.Table, size: int = 10_000) -> pa.Table:
+    return pa.Table.from_batches(list(task(iter(table.to_batches(max_chunksize=size)))))
+
+
+def test_a_task_that_is_done_again_reports_the_same(plan: Plan):
+    """In another process, and however Spark cuts its rows into batches."""
+    task, table = task_of(plan), answers()
+    first = done(task, table)
+    assert first.num_rows == ROWS
+    assert first.column_names == ["region", "report", "tacit_plan", "tacit: reason", "tacit: rows"]
+    assert first["region"].equals(table["region"])
+    for size in (777, 10_000, ROWS):
+        assert done(pickle.loads(pickle.dumps(task)), table, size)["report"].to_pylist() == first["report"].to_pylist()
+
+
+def test_other_rows_another_place_and_another_key_get_other_words(plan: Plan, monkeypatch: pytest.MonkeyPatch):
+    """One changed cell changes the words of its whole block: words are never used for two contents."""
+    table = answers()
+    first = done(task_of(plan), table)["report"].to_numpy()
+
+    def differs(task: _Perturb, other: pa.Table, since: int = 0) -> bool:
+        reports = done(task, other)["report"].to_numpy()
+        # Two independent reports of the same answer agree with a chance below 0.9.
+        return bool((reports[since:] != first[since:]).mean() > 0.1)
+
+    assert differs(task_of(plan, key=b"\1" * 32), table)
+    values = table["value"].to_pylist()
+    values[20_000] = "no" if values[20_000] == "yes" else "yes"
+    changed = table.set_column(0, "value", pa.array(values))
+    assert differs(task_of(plan), changed)
+    assert not differs(task_of(plan), changed, spark.BLOCK_ROWS)
+    regions = table["region"].to_pylist()
+    regions[20_000] = 77
+    assert differs(task_of(plan), table.set_column(1, "region", pa.array(regions, pa.int32())))
+    from pyspark import TaskContext
+
+    elsewhere = TaskContext()
+    elsewhere._partitionId = 3
+    monkeypatch.setattr(TaskContext, "get", lambda: elsewhere)
+    assert differs(task_of(plan), table)
+
+
+def test_reports_have_the_probabilities_of_the_plan(plan: Plan):
+    """Of 40,000 times "yes", at error probability 1e-9; the answers themselves would be rejected."""
+    table = pa.table({"value": ["yes"] * ROWS, "region": pa.nulls(ROWS, pa.int32())})
+    reports = done(task_of(plan, key=b"\2" * 32), table)["report"].to_numpy()
+    chance = float(plan.groups[0].mechanism.matrix[0, 0])
+    low, high = binom.ppf([5e-10, 1 - 5e-10], ROWS, chance)
+    assert low <= (reports == 0).sum() <= high < ROWS
+    embedded = perturb_table(plan, table, words=SeededWords(1))["report"].to_numpy()
+    assert low <= (embedded == 0).sum() <= high
+
+
+def test_bad_rows_stop_a_task_or_are_counted_and_their_cells_are_never_told(plan: Plan):
+    secret = "a-very-private-answer"
+    table = pa.table({"value": ["yes", secret, None, "no", ""], "region": pa.nulls(5, pa.int32())})
+    with pytest.raises(BadRowsError, match=r"3 rows .* missing value: 2; unknown value: 1") as stopped:
+        done(task_of(plan), table)
+    assert secret not in str(stopped.value)
+    left = done(task_of(plan, "skip"), table)
+    assert left["report"].null_count == 2
+    assert left["tacit: rows"].drop_null().to_pylist() == [2, 1]
+    assert not list(task_of(plan)(iter([])))
+
+
+def test_the_key_is_not_shown(plan: Plan):
+    key = bytes(range(32))
+    assert repr(key)[3:-1] not in repr(task_of(plan, key=key))
+    assert "key" not in repr(task_of(plan, key=key))
+
+
+def test_partial_tallies_merge_to_the_tally_of_all(plan: Plan):
+    reports = pa.table({"report": np.random.default_rng(1).integers(-1, 3, ROWS)})
+    count = spark._Count(plan, ReportColumns("report", None, (), None, None))
+    rows = [row for part in range(5) for row in count(iter(reports.slice(part * 8000, 8000).to_batches()))]
+    (whole,) = spark._merge(iter(rows))
+    (text,) = whole["tally"].to_pylist()
+    assert Tally.from_dict(json.loads(text)) == tally_table(plan, reports)
+    counted = reports.group_by("report").aggregate([([], "count_all")]).rename_columns(["report", ROW_COUNT])
+    (same,) = count(iter(counted.to_batches()))
+    assert same["tally"].to_pylist() == [text]
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ("...\ntacit.files.answers.BadRowsError: A part has 3 rows.\n SQLSTATE", "A part has 3 rows."),
+        ("...\nModuleNotFoundError: No module named 'tacit'\n", "has no 'tacit'. Install tacit-privacy"),
+        ("[PATH_ALREADY_EXISTS] Path file:/x already exists. Set mode", "file:/x is there already"),
+        ("[JAVA_GATEWAY_EXITED] Java gateway process exited", "needs Java"),
+        ("[CAST_INVALID_INPUT] The value 'a-very-private-answer' of", r"failed \(CAST_INVALID_INPUT\)"),
+        ("a-very-private-answer", "A job of Spark failed. Its logs"),
+    ],
+)
+def test_errors_of_spark_become_sentences_without_the_data(said: str, told: str):
+    error = spark._plain_error(said, before_reading=False)
+    with pytest.raises(type(error), match=told):
+        raise error
+    assert "private" not in str(error)
