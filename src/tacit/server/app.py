@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -16,8 +14,8 @@ from starlette.routing import Route
 
 import tacit
 from tacit.estimates import Estimator
+from tacit.server import breakdown, site, texts
 from tacit.server import messages as m
-from tacit.server import site
 from tacit.server.batches import ARROW, NDJSON
 from tacit.server.collector import Collector, ReadySurvey
 from tacit.server.guard import Administrator, RateLimit
@@ -25,6 +23,7 @@ from tacit.server.intake import Intake
 from tacit.server.metrics import Metrics
 from tacit.server.problems import MEDIA_TYPE, Problem, Refusal, answer_with_problems
 from tacit.server.store import Store, Survey
+from tacit.server.tables import csv_response
 
 Responses = dict[int | str, dict[str, Any]]
 _PROBLEM: dict[str, Any] = {"content": {MEDIA_TYPE: {"schema": Problem.model_json_schema()}}}
@@ -75,6 +74,8 @@ def make_app(store: Store, *, rate: int = 300, clock: Callable[[], float] = time
     answer_with_problems(app)
     for router in (_respondents, _administration, _results, _operation):
         app.include_router(router)
+    app.include_router(texts.router, tags=["texts"], responses=_COMMON | _ADMIN, dependencies=[_BEARER])
+    app.include_router(breakdown.router, tags=["results"], responses=_COMMON | _ADMIN | _CLOSED, dependencies=[_BEARER])
     app.add_middleware(Intake, administrator=Administrator(store), answered=metrics.answered)
     return app
 
@@ -253,14 +254,8 @@ async def download_results(
     """All rows as CSV."""
     await _may_read(survey, service, request)
     found = (await service.results(survey, estimator, None))["rows"]
-    text = io.StringIO(newline="")
-    writer = csv.DictWriter(
-        text, ["name", "estimate", "standard_error", "margin", "low", "high", "prior", "prior_share"]
-    )
-    writer.writeheader()
-    writer.writerows(found)
-    disposition = {"Content-Disposition": f'attachment; filename="{survey}.csv"'}
-    return Response(text.getvalue(), media_type="text/csv; charset=utf-8", headers=disposition)
+    columns = ("name", "estimate", "standard_error", "margin", "low", "high", "prior", "prior_share")
+    return csv_response(columns, found, f"{survey}.csv")
 
 
 async def _may_read(survey: str, service: Collector, request: Request) -> None:

@@ -17,11 +17,18 @@ export const token = {
   clear: () => sessionStorage.removeItem(TOKEN),
 };
 
-/** The survey that the address names: /s/ID or /d/ID. */
-export const surveyId = () => decodeURIComponent(location.pathname.split("/")[2] ?? "");
+/** An address of this service, which may live below a path of its host; `path` has no slash in front. */
+export const address = (path) => new URL(path, new URL("..", import.meta.url)).href;
+
+/** The survey that the address names: …/s/ID or …/d/ID. */
+export const surveyId = () => decodeURIComponent(location.pathname.split("/").at(-1));
 
 /** The address of a survey in the API. */
-export const surveyUrl = (id) => `/api/surveys/${encodeURIComponent(id)}`;
+export const surveyUrl = (id) => address(`api/surveys/${encodeURIComponent(id)}`);
+
+/** The addresses of a survey's page and of its dashboard. */
+export const surveyPage = (id) => address(`s/${encodeURIComponent(id)}`);
+export const dashboardPage = (id) => address(`d/${encodeURIComponent(id)}`);
 
 /** One request, with the team's token only where it is asked for; anything but success throws an `ApiError`. */
 export async function request(url, { method = "GET", body, team = false } = {}) {

@@ -12,6 +12,7 @@ import {
   requestJson,
   showOnly,
   surveyId,
+  surveyPage,
   surveyUrl,
   token,
 } from "./common.js";
@@ -21,7 +22,7 @@ const LIMIT = 50;
 const MAX_LIMIT = 100_000;
 const sections = ["loading", "stop", "signin", "board"].map(byId);
 const id = surveyId();
-const page = `${location.origin}/s/${encodeURIComponent(id)}`;
+const page = surveyPage(id);
 
 let survey = null;
 let results = null;

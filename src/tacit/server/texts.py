@@ -1,0 +1,91 @@
+"""What the team says on a survey's page, and in which language: text only, kept beside the survey.
+
+It is no part of the plan, so it can be mended while people answer; no promise depends on it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated, Literal, get_args
+
+from fastapi import APIRouter, Depends, Request
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from tacit.server.collector import Collector
+from tacit.server.messages import SurveyId
+from tacit.server.problems import Refusal
+from tacit.server.store import Store
+
+#: What the respondent's page speaks: one file each in pages/languages.
+Language = Literal["en", "de", "es", "fr"]
+LANGUAGES: tuple[Language, ...] = get_args(Language)
+
+
+def _sound(text: str | None) -> str | None:
+    if text is not None and "\0" in text:
+        raise ValueError("A text must not hold the character NUL.")
+    return text.strip() or None if text else None
+
+
+class Texts(BaseModel):
+    """What the team says on a survey's page. Blank lines part paragraphs; web addresses become links."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    language: Annotated[Language, Field(description="What the page speaks; the question is as the plan has it.")] = "en"
+    introduction: Annotated[
+        str | None,
+        Field(max_length=5_000, description="Above the answers: who asks, and why."),
+        AfterValidator(_sound),
+    ] = None
+    consent: Annotated[
+        str | None,
+        Field(max_length=2_000, description="Where given, a box with it must be ticked before anything is drawn."),
+        AfterValidator(_sound),
+    ] = None
+    privacy_notice: Annotated[
+        str | None, Field(max_length=50_000, description="Below the question, folded."), AfterValidator(_sound)
+    ] = None
+    contact: Annotated[str | None, Field(max_length=500, description="Whom to ask."), AfterValidator(_sound)] = None
+
+
+def read_texts(store: Store, survey: str) -> Texts:
+    """The texts of a survey; English and nothing else, where none were given."""
+    kept = store.setting(_name(survey))
+    return Texts() if kept is None else Texts.model_validate_json(kept)
+
+
+def write_texts(store: Store, survey: str, texts: Texts) -> None:
+    """Keep the texts of a survey in place of those before."""
+    store.set_setting(_name(survey), texts.model_dump_json().encode())
+
+
+def _name(survey: str) -> str:
+    return f"texts:{survey}"
+
+
+router = APIRouter(prefix="/api/surveys")
+
+
+async def _collector(request: Request) -> Collector:
+    return request.app.state.collector  # type: ignore[no-any-return]
+
+
+Service = Annotated[Collector, Depends(_collector)]
+
+
+@router.get("/{survey}/texts")
+async def show_texts(survey: SurveyId, service: Service) -> Texts:
+    """What the team says on the survey's page, and in which language."""
+    await service.survey(survey)
+    return await asyncio.to_thread(read_texts, service.store, survey)
+
+
+@router.put("/{survey}/texts")
+async def change_texts(survey: SurveyId, texts: Texts, service: Service, request: Request) -> Texts:
+    """Say something else from now on: all texts are replaced."""
+    if not request.scope["tacit.administrator"]:
+        raise Refusal(401, "This needs the administrator's token.", {"WWW-Authenticate": "Bearer"})
+    await service.survey(survey)
+    await service.writer.run(lambda: write_texts(service.store, survey, texts))
+    return texts
