@@ -18,10 +18,10 @@ from tacit.plan import Plan
 from tacit.server import messages as m
 from tacit.server.collector import Collector
 from tacit.server.problems import Refusal
-from tacit.server.results import LEVEL
+from tacit.server.results import LEVEL, rows
 from tacit.server.store import Store
 from tacit.server.tables import csv_response
-from tacit.show.sentences import counts_people, json_ready, row_name
+from tacit.show.sentences import counts_people, json_ready, row_name, selects
 from tacit.tally import Tally
 
 #: So many estimates are made for one request at most; for more there is the tally.
@@ -47,6 +47,15 @@ class Part(BaseModel):
     high: float | None
     prior: float
     prior_share: float
+
+
+class GroupResults(BaseModel):
+    """All numbers of one group, as the results give them for all."""
+
+    group: str
+    n_reports: int
+    rows: list[m.Row]
+    n_rows: int
 
 
 class Breakdown(BaseModel):
@@ -112,13 +121,13 @@ def _span(day: date, step: Step) -> tuple[date, date]:
 
 def part_rows(plan: Plan, parts: Parts, value: str | None = None) -> list[dict[str, Any]]:
     """Every number of every part, or only those of one answer."""
-    rows = [
+    made = [
         told | {"name": name, "n_reports": result.n_reports} | _numbers(row)
         for told, result in parts
         for row in result.rows
         if value in (None, name := row_name(plan, row.value))
     ]
-    cleaned: list[dict[str, Any]] = json_ready(rows)
+    cleaned: list[dict[str, Any]] = json_ready(made)
     return cleaned
 
 
@@ -212,6 +221,27 @@ async def download_groups(
     plan, parts = await _groups(service, survey, estimator)
     wanted = [part for part in parts if group in (None, part[0]["group"])]
     return csv_response(("group", "name", "n_reports", *_NUMBERS), part_rows(plan, wanted), f"{survey}-groups.csv")
+
+
+@router.get("/{survey}/results/group")
+async def show_group(
+    survey: m.SurveyId,
+    service: Service,
+    name: Annotated[str, Query(max_length=1000, description="The group.")],
+    estimator: Estimated = None,
+    limit: Annotated[int, Query(ge=1, le=100_000, description="At most so many rows, the largest.")] = 50,
+) -> GroupResults:
+    """One group's estimates; what the other groups show about the prior still counts where it is leant on."""
+
+    def make(plan: Plan, chosen: Estimator) -> Estimate:
+        if name not in {group.name for group in plan.groups}:
+            raise Refusal(422, "The plan does not have this group.")
+        tally = service.store.tally(survey, plan)
+        return estimate(plan, tally, chosen, LEVEL, group=name, simultaneous=selects(plan))
+
+    plan, found = await service.estimated(survey, estimator, make)
+    shown = [m.Row(**row) for row in rows(plan, found, limit)]
+    return GroupResults(group=name, n_reports=found.n_reports, rows=shown, n_rows=len(found.rows))
 
 
 @router.get("/{survey}/results/trend")

@@ -130,11 +130,18 @@ export const perReport = (results) =>
     ? { scale: 100, suffix: "%", unit: "share of those who answered (%)", halfUnit: "± percentage points" }
     : { scale: 1, suffix: "", unit: "mean per person who answered", halfUnit: "± per person" };
 
-/** A total as a share or mean, with the digits that its standard error deserves. */
+/** A total as a share or mean of `results.n_reports`, with the digits that its standard error deserves. */
 export function spread(total, error, results) {
   const { scale, suffix } = perReport(results);
   const per = (number) => (number === null ? null : (number / results.n_reports) * scale);
   return total === null ? "–" : digits(per(total), per(error)) + suffix;
+}
+
+/** The interval of a row in the same units; of a share only what is possible, 0 to 100%. */
+export function intervalText({ low, high, margin }, results) {
+  if (low === null) return "–";
+  const possible = (total) => (results.counts_people ? Math.min(results.n_reports, Math.max(0, total)) : total);
+  return [low, high].map((end) => spread(possible(end), margin, results)).join(" … ");
 }
 
 /** A day as people write it, unbroken: 15 Nov 2026, or 15 Nov. */

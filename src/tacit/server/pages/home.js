@@ -78,6 +78,7 @@ function surveyRow(survey) {
     link("Results", dashboardPage(id)),
     button("Copy the link", (event) => copy(surveyPage(id), event.target)),
   ];
+  if (open) actions.push(button("Texts …", () => openTexts(survey)));
   if (survey.invited && open) actions.push(button("Invitations …", () => openInvitations(survey)));
   actions.push(
     button(survey.public_results ? "Make results private" : "Make results public", () =>
@@ -116,6 +117,26 @@ function confirmClosing(survey) {
   };
   byId("close-dialog").showModal();
   byId("close-no").focus();
+}
+
+// -- texts ----------------------------------------------------------------------------------------------------------
+
+/** Show the dialog with what a survey's page says. */
+async function openTexts(survey) {
+  const texts = await guarded(() => ask(`${surveyUrl(survey.id)}/texts`), byId("trouble"));
+  if (!texts) return;
+  const form = byId("texts");
+  for (const [name, text] of Object.entries(texts)) form.elements[name].value = text ?? "";
+  byId("texts-error").textContent = "";
+  form.onsubmit = async (event) => {
+    event.preventDefault();
+    const body = Object.fromEntries(Object.keys(texts).map((name) => [name, form.elements[name].value.trim() || null]));
+    const url = `${surveyUrl(survey.id)}/texts`;
+    if (!(await guarded(() => ask(url, { method: "PUT", body }), byId("texts-error")))) return;
+    byId("texts-dialog").close();
+    byId("message").textContent = "The survey page says it from now on.";
+  };
+  byId("texts-dialog").showModal();
 }
 
 // -- invitations ----------------------------------------------------------------------------------------------------
@@ -218,6 +239,7 @@ byId("signout").addEventListener("click", () => signOut(""));
 byId("plan-file").addEventListener("change", ({ target }) => target.files[0] && readPlan(target.files[0]));
 byId("create").addEventListener("submit", create);
 byId("close-no").addEventListener("click", () => byId("close-dialog").close());
+byId("texts-done").addEventListener("click", () => byId("texts-dialog").close());
 byId("invite-done").addEventListener("click", () => byId("invite-dialog").close());
 takeDrops(byId("drop"));
 if (token.get()) refresh();
