@@ -184,6 +184,7 @@ Value = Annotated[str | None, Query(max_length=1000, description="The answer to 
 OneGroup = Annotated[str | None, Query(max_length=1000, description="Only this group's.")]
 Stepped = Annotated[Step, Query(alias="by", description="How long a stretch is; weeks begin on Mondays.")]
 Waves = Annotated[list[m.Day] | None, Query(alias="wave", description="First days of waves, instead of `by`.")]
+_CSV: dict[int | str, dict[str, Any]] = {200: {"content": {"text/csv": {"schema": {"type": "string"}}}}}
 router = APIRouter(prefix="/api/surveys")
 
 
@@ -213,7 +214,7 @@ async def compare_groups(
     return _compared(plan, parts, value, estimator or "")
 
 
-@router.get("/{survey}/results/groups.csv", response_class=Response)
+@router.get("/{survey}/results/groups.csv", responses=_CSV, response_class=Response)
 async def download_groups(
     survey: m.SurveyId, service: Service, estimator: Estimated = None, group: OneGroup = None
 ) -> Response:
@@ -258,7 +259,7 @@ async def show_trend(
     return _compared(plan, parts, value, estimator or "")
 
 
-@router.get("/{survey}/results/trend.csv", response_class=Response)
+@router.get("/{survey}/results/trend.csv", responses=_CSV, response_class=Response)
 async def download_trend(
     survey: m.SurveyId, service: Service, estimator: Estimated = None, step: Stepped = "day", waves: Waves = None
 ) -> Response:

@@ -9,7 +9,7 @@ import asyncio
 from typing import Annotated, Literal, get_args
 
 from fastapi import APIRouter, Depends, Request
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from tacit.server.collector import Collector
 from tacit.server.messages import SurveyId
@@ -60,11 +60,25 @@ def write_texts(store: Store, survey: str, texts: Texts) -> None:
     store.set_setting(_name(survey), texts.model_dump_json().encode())
 
 
+def change_texts_of(store: Store, survey: str, said: str | None, language: str | None) -> None:
+    """Take over texts from JSON, and a language, as far as they are given."""
+    if said is None and language is None:
+        return
+    try:
+        texts = read_texts(store, survey) if said is None else Texts.model_validate_json(said)
+        known = texts.model_dump() | ({} if language is None else {"language": language})
+        write_texts(store, survey, Texts.model_validate(known))
+    except ValidationError as error:
+        where = "; ".join(f"{'.'.join(map(str, each['loc'])) or 'the file'}: {each['msg']}" for each in error.errors())
+        raise ValueError(f"These texts cannot be used: {where}.") from error
+
+
 def _name(survey: str) -> str:
     return f"texts:{survey}"
 
 
-router = APIRouter(prefix="/api/surveys")
+#: For everybody, and for the administrator.
+reading, writing = APIRouter(prefix="/api/surveys"), APIRouter(prefix="/api/surveys")
 
 
 async def _collector(request: Request) -> Collector:
@@ -74,14 +88,14 @@ async def _collector(request: Request) -> Collector:
 Service = Annotated[Collector, Depends(_collector)]
 
 
-@router.get("/{survey}/texts")
+@reading.get("/{survey}/texts")
 async def show_texts(survey: SurveyId, service: Service) -> Texts:
     """What the team says on the survey's page, and in which language."""
     await service.survey(survey)
     return await asyncio.to_thread(read_texts, service.store, survey)
 
 
-@router.put("/{survey}/texts")
+@writing.put("/{survey}/texts")
 async def change_texts(survey: SurveyId, texts: Texts, service: Service, request: Request) -> Texts:
     """Say something else from now on: all texts are replaced."""
     if not request.scope["tacit.administrator"]:
