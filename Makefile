@@ -30,7 +30,7 @@ check: $(READY)  ## after every edit, in less than a minute: style and the quick
 	$(BIN)/ruff check --quiet .
 	$(BIN)/pytest -n 2 --dist worksteal -m "not slow" tests
 
-test: $(READY)  ## everything that must hold
+test: $(READY) $(CLIENT)/node_modules  ## everything that must hold
 	tools/system-packages.sh chromium postgresql
 	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
 

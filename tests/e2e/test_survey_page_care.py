@@ -35,8 +35,7 @@ def in_sight(page: Page, name: str) -> bool:
     script = (
         "(e) => { const b = e.getBoundingClientRect(); return b.top >= 0 && b.bottom <= innerHeight && b.width > 0 }"
     )
-    seen: bool = page.get_by_test_id(name).evaluate(script)
-    return seen
+    return bool(page.get_by_test_id(name).evaluate(script))
 
 
 def test_a_double_click_draws_once_and_sends_nothing(browser: Browser, service: Service):

@@ -47,8 +47,8 @@ def test_every_page_states_the_hash_of_everything_it_loads():
                 assert f'integrity="{published[name].digest}"' in attributes, name
     # Whatever a module imports is stated on the page as well: nothing comes in unchecked.
     survey = published["s/SURVEY"].content.decode()
-    for module in (PAGES / "survey.js", PAGES / "report.js", PAGES / "language.js"):
-        for name in re.findall(r'from "\./([\w/]+\.js)"', module.read_text(encoding="utf-8")):
+    for script in (PAGES / "survey.js", PAGES / "report.js", PAGES / "language.js"):
+        for name in re.findall(r'from "\./([\w/]+\.js)"', script.read_text(encoding="utf-8")):
             assert f'href="../static/{name}" integrity=' in survey, name
     assert 'href="../client/shuffled_circle.js" integrity=' in survey
 
