@@ -39,7 +39,9 @@ def test_every_page_states_the_hash_of_everything_it_loads():
     published = site.published()
     for path in site.PAGES:
         html = published[path].content.decode()
-        loaded = re.findall(r'<(?:script|link)[^>]*(?:src|href)="(?:\.\./)?((?:static|client)/[^"]+)"([^>]*)>', html)
+        loaded = re.findall(
+            r'<(?:script|link)[^>]*(?:src|href)="(?:\.\./)?(?:v/\w+/)?((?:static|client)/[^"]+)"([^>]*)>', html
+        )
         scripts = [name for name, _ in loaded if name.endswith((".js", ".css"))]
         assert len(scripts) >= 3
         for name, attributes in loaded:
@@ -49,8 +51,8 @@ def test_every_page_states_the_hash_of_everything_it_loads():
     survey = published["s/SURVEY"].content.decode()
     for script in (PAGES / "survey.js", PAGES / "report.js", PAGES / "language.js"):
         for name in re.findall(r'from "\./([\w/]+\.js)"', script.read_text(encoding="utf-8")):
-            assert f'href="../static/{name}" integrity=' in survey, name
-    assert 'href="../client/shuffled_circle.js" integrity=' in survey
+            assert re.search(rf'href="../v/\w+/static/{name}" integrity=', survey), name
+    assert re.search(r'href="../v/\w+/client/shuffled_circle.js" integrity=', survey)
 
 
 def test_the_hashes_are_published(client: Client):
@@ -62,6 +64,17 @@ def test_the_hashes_are_published(client: Client):
     assert {"", "s/SURVEY", "d/SURVEY", "static/survey.js", "client/index.js", "static/languages/de.js"} <= set(
         said["files"]
     )
+
+
+def test_files_of_an_edition_may_be_kept_and_another_edition_has_none(client: Client):
+    html = client.get("/s/0123456789abcdef").text
+    (path,) = set(re.findall(r'src="\.\.(/v/\w+/static/survey\.js)"', html))
+    kept = client.get(path)
+    assert kept.content == client.get("/static/survey.js").content
+    assert kept.headers.get_list("cache-control") == ["public, max-age=31536000, immutable"]
+    other = client.get("/v/0123456789abcdef/static/survey.js")
+    assert (other.status_code, other.headers["cache-control"]) == (404, "no-cache")
+    assert client.get("/static/survey.js").headers["cache-control"] == "no-cache"
 
 
 def test_what_a_browser_has_is_not_sent_again(client: Client):

@@ -55,7 +55,9 @@ class Intake:
             if message["type"] == "http.response.start":
                 started = True
                 self._answered(message["status"])
-                message["headers"] = [*message.get("headers", ()), *_HEADERS, caching]
+                headers = message.get("headers", ())
+                own = any(name == b"cache-control" for name, _ in headers)
+                message["headers"] = [*headers, *_HEADERS, *(() if own else (caching,))]
             await send(message)
 
         try:

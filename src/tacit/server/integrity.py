@@ -25,19 +25,26 @@ def digest(content: bytes) -> str:
     return "sha384-" + base64.b64encode(hashlib.sha384(content).digest()).decode()
 
 
+def edition(files: Mapping[str, bytes]) -> str:
+    """The path that these files are loaded from and that no others ever are, so that browsers may keep them."""
+    hashes = "".join(f"{path} {digest(content)}\n" for path, content in sorted(files.items()))
+    return f"v/{hashlib.sha256(hashes.encode()).hexdigest()[:16]}/"
+
+
 def with_integrity(html: str, path: str, files: Mapping[str, bytes]) -> str:
     """A page that states the hashes of what it loads; `path` is its own, `files` are all there are, by path.
 
-    The modules that a script imports are named as well, which also lets the browser fetch them at once.
+    It loads them from the path of their edition. The modules that a script imports are named as well, which also lets
+    the browser fetch them at once.
     """
+    up = "../" * path.count("/") + edition(files)
 
     def stated(tag: re.Match[str]) -> str:
         loaded = _below(path, tag[1])
         content = files[loaded]
-        said = tag[0].replace(f'"{tag[1]}"', f'"{tag[1]}" integrity="{digest(content)}"')
+        said = tag[0].replace(f'"{tag[1]}"', f'"{up}{loaded}" integrity="{digest(content)}"')
         if 'type="module"' not in tag[0]:
             return said
-        up = "../" * path.count("/")
         preloads = [
             f'<link rel="modulepreload" href="{up}{module}" integrity="{digest(files[module])}">'
             for module in sorted(_modules(loaded, files) - {loaded})

@@ -14,7 +14,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 import tacit
-from tacit.server.integrity import digest, with_integrity
+from tacit.server.integrity import digest, edition, with_integrity
 from tacit.server.problems import Refusal
 
 _TYPES = {
@@ -45,16 +45,24 @@ class Page:
         """Its hash, as browsers check it."""
         return digest(self.content)
 
-    def respond(self, request: Request) -> Response:
-        """The form that the browser takes; nothing, if it has it already."""
+    def respond(self, request: Request, *, forever: bool = False) -> Response:
+        """The form that the browser takes; nothing, if it has it already. It may keep what stays so `forever`."""
         # Weak, because a proxy may compress in its own way.
         tag = f'W/"{self.digest}"'
         headers = {"Vary": "Accept-Encoding", "ETag": tag}
+        if forever:
+            headers["Cache-Control"] = "public, max-age=31536000, immutable"
         if tag in request.headers.get("if-none-match", ""):
             return Response(status_code=304, headers=headers)
         if "gzip" not in request.headers.get("accept-encoding", "") or len(self.content) < 1000:
             return Response(self.content, media_type=self.media_type, headers=headers)
         return Response(self._compressed, media_type=self.media_type, headers=headers | {"Content-Encoding": "gzip"})
+
+
+@cache
+def current_edition() -> str:
+    """The path below which the pages load their files."""
+    return edition({path: page.content for path, page in published().items() if path not in PAGES})
 
 
 @cache
@@ -92,11 +100,20 @@ def routes() -> list[Route]:
 
         return load
 
+    async def keep(request: Request) -> Response:
+        path = f"{request.path_params['folder']}/{request.path_params['name']}"
+        current = current_edition() == f"v/{request.path_params['edition']}/"
+        found = published().get(path) if current else None
+        if found is None:
+            raise Refusal(404, "There is no such page.")
+        return found.respond(request, forever=True)
+
     async def integrity(_: Request) -> Response:
         return JSONResponse({"tacit": tacit.__version__, "files": {p: page.digest for p, page in published().items()}})
 
     return [
         *(Route("/" + path.replace("SURVEY", "{survey}"), page(path)) for path in PAGES),
         *(Route(f"/{name}/{{name:path}}", folder(name)) for name in _FOLDERS),
+        Route("/v/{edition}/{folder}/{name:path}", keep),
         Route("/integrity", integrity),
     ]

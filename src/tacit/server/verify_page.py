@@ -19,7 +19,7 @@ import tacit
 from tacit.plan import Plan
 from tacit.server.intake import POLICY
 from tacit.server.integrity import digest
-from tacit.server.site import PAGES, published
+from tacit.server.site import PAGES, current_edition, published
 
 _SECONDS = 20
 _LARGEST = 2**27
@@ -109,11 +109,13 @@ def _version(site: _Site) -> Iterator[Finding]:
 
 def _files(site: _Site, survey: str | None) -> Iterator[Finding]:
     for path, ours in published().items():
-        where = path if survey is None else path.replace("SURVEY", survey)
-        if path in PAGES and "SURVEY" in where:
+        # Files are fetched from where the pages load them.
+        where = path.replace("SURVEY", survey or "SURVEY") if path in PAGES else current_edition() + path
+        if "SURVEY" in where:
             continue
         status, headers, content = site.get(where)
-        yield Finding(where or "(home)", _difference(status, content, ours.digest) or _told(headers, ours.media_type))
+        named = where if path in PAGES else path
+        yield Finding(named or "(home)", _difference(status, content, ours.digest) or _told(headers, ours.media_type))
 
 
 def _difference(status: int, content: bytes, expected: str) -> str:

@@ -17,8 +17,11 @@ export const token = {
   clear: () => sessionStorage.removeItem(TOKEN),
 };
 
-/** An address of this service, which may live below a path of its host; `path` has no slash in front. */
-export const address = (path) => new URL(path, new URL("..", import.meta.url)).href;
+/** Where the service lives, maybe below a path of its host: this file is …/v/EDITION/static/common.js there. */
+const home = new URL("../../../", import.meta.url);
+
+/** An address of this service; `path` has no slash in front. */
+export const address = (path) => new URL(path, home).href;
 
 /** The survey that the address names: …/s/ID or …/d/ID. */
 export const surveyId = () => decodeURIComponent(location.pathname.split("/").at(-1));
