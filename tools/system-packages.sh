@@ -9,6 +9,7 @@ there() {
     case $1 in
         chromium) command -v chromium-headless-shell || command -v chromium || command -v google-chrome ;;
         postgresql) command -v initdb || ls /usr/lib/postgresql/*/bin/initdb ;;
+        nginx) command -v nginx || ls /usr/sbin/nginx ;;
         *) command -v "$1" ;;
     esac >/dev/null 2>&1
 }
@@ -17,6 +18,7 @@ packages() {
     case $1 in
         chromium) echo chromium-headless-shell chromium-sandbox fonts-liberation ;;
         postgresql) echo postgresql ;;
+        nginx) echo nginx-light ;;
         *) echo "$1" ;;
     esac
 }
@@ -25,6 +27,7 @@ lost() {
     case $1 in
         chromium) echo "the pages are not tested in a browser, and no screenshots can be made" ;;
         postgresql) echo "the service is not tested on PostgreSQL" ;;
+        nginx | caddy) echo "its example in deploy/ is not tested" ;;
         npm) echo "the types of the browser client are not checked" ;;
         wrk) echo "the load benchmark does not run" ;;
         *) echo "whatever needs it does not run" ;;

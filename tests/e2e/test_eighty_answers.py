@@ -217,7 +217,7 @@ def test_the_page_draws_from_the_browsers_own_randomness(crowd: Crowd, browser: 
     assert all(min(Counter(reports).values()) > 1000 for reports in drawn.values())
     assert fits(crowd.plan, drawn)
     labels = [crowd.plan.values.index(label) for label in crowd.plan.groups[0].mechanism.labels]
-    honest = {answer: [labels.index(answer)] * times for answer in drawn}
+    honest = {answer: [labels.index(answer)] * 400 for answer in drawn}
     assert not fits(crowd.plan, honest), "a browser that sends the true answer must be noticed"
     stuck = {answer: [1] * (times // 25) + reports[times // 25 :] for answer, reports in drawn.items()}
     assert not fits(crowd.plan, stuck), "a browser in which one draw of 25 is not random must be noticed"
