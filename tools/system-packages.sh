@@ -27,6 +27,7 @@ lost() {
     case $1 in
         chromium) echo "the pages are not tested in a browser, and no screenshots can be made" ;;
         postgresql) echo "the service is not tested on PostgreSQL" ;;
+        firefox-esr) echo "the pages are not tested in a second browser" ;;
         nginx | caddy) echo "its example in deploy/ is not tested" ;;
         npm) echo "the types of the browser client are not checked" ;;
         wrk) echo "the load benchmark does not run" ;;

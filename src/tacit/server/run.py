@@ -94,6 +94,7 @@ def server(app: Any, address: Address) -> uvicorn.Server:
         uvicorn.Config(
             app,
             http=PatientProtocol,
+            ws="none",
             access_log=False,
             log_level="warning",
             server_header=False,
