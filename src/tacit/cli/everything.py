@@ -6,4 +6,6 @@ from tacit.cli.personal import app as personal
 
 app.add_typer(personal, name="personal")
 
-__all__ = ["adopting", "app", "collecting", "estimating", "findings", "plans", "priors", "serve", "studies", "verifying"]
+__all__ = [
+    "adopting", "app", "collecting", "estimating", "findings", "plans", "priors", "serve", "studies", "verifying",
+]  # fmt: skip
