@@ -44,7 +44,7 @@ class Texts(BaseModel):
         AfterValidator(_sound),
     ] = None
     privacy_notice: Annotated[
-        str | None, Field(max_length=50_000, description="Below the question, folded."), AfterValidator(_sound)
+        str | None, Field(max_length=10_000, description="Below the question, folded."), AfterValidator(_sound)
     ] = None
     contact: Annotated[str | None, Field(max_length=500, description="Whom to ask."), AfterValidator(_sound)] = None
 
