@@ -274,7 +274,8 @@ def test_a_lost_acknowledgement_counts_once(browser: Browser, service: Service):
         if len(tries) > 1:
             route.continue_()
             return
-        counted = service.client.post(f"/api/surveys/{survey}/reports", content=tries[0])
+        headers = {"Content-Type": "application/json"}
+        counted = service.client.post(f"/api/surveys/{survey}/reports", content=tries[0], headers=headers)
         assert counted.json() == {"status": "counted"}
         route.abort("connectionreset")
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
-from rich.markup import escape
-
-from tacit.cli.app import JsonFlag, app, out, print_json
+from tacit.cli.app import JsonFlag, app, escape, out, print_json
 
 
 @app.command("verify-page", epilog="Example: tacit verify-page https://survey.example/s/0123456789abcdef")

@@ -21,10 +21,18 @@ Language = Literal["en", "de", "es", "fr"]
 LANGUAGES: tuple[Language, ...] = get_args(Language)
 
 
-def _sound(text: str | None) -> str | None:
-    if text is not None and "\0" in text:
-        raise ValueError("A text must not hold the character NUL.")
-    return text.strip() or None if text else None
+def _at_most(characters: int) -> AfterValidator:
+    """A text of so many characters, without blanks around it; none if nothing is left.
+
+    The description of the service does not say it: what is too long for a stranger's body is refused before that.
+    """
+
+    def check(text: str | None) -> str | None:
+        if text is not None and (len(text) > characters or "\0" in text):
+            raise ValueError(f"A text here has {characters:,} characters at most, and none of them is NUL.")
+        return (text or "").strip() or None
+
+    return AfterValidator(check)
 
 
 class Texts(BaseModel):
@@ -33,20 +41,14 @@ class Texts(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
     language: Annotated[Language, Field(description="What the page speaks; the question is as the plan has it.")] = "en"
-    introduction: Annotated[
-        str | None,
-        Field(max_length=5_000, description="Above the answers: who asks, and why."),
-        AfterValidator(_sound),
-    ] = None
+    introduction: Annotated[str | None, _at_most(5_000), Field(description="Above the answers: who asks, and why.")] = (
+        None
+    )
     consent: Annotated[
-        str | None,
-        Field(max_length=2_000, description="Where given, a box with it must be ticked before anything is drawn."),
-        AfterValidator(_sound),
+        str | None, _at_most(2_000), Field(description="Where given, it must be agreed to before anything is drawn.")
     ] = None
-    privacy_notice: Annotated[
-        str | None, Field(max_length=10_000, description="Below the question, folded."), AfterValidator(_sound)
-    ] = None
-    contact: Annotated[str | None, Field(max_length=500, description="Whom to ask."), AfterValidator(_sound)] = None
+    privacy_notice: Annotated[str | None, _at_most(50_000), Field(description="Below the question, folded.")] = None
+    contact: Annotated[str | None, _at_most(500), Field(description="Whom to ask.")] = None
 
 
 def read_texts(store: Store, survey: str) -> Texts:
