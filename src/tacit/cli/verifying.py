@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
+
 from tacit.cli.app import JsonFlag, app, escape, out, print_json
 
 
