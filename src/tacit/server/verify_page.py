@@ -25,7 +25,7 @@ _SECONDS = 20
 _LARGEST = 2**27
 #: Headers that would keep something in the browser, or send it elsewhere.
 _UNWANTED = ("Set-Cookie", "Refresh", "Link", "Service-Worker-Allowed")
-_PAGE = re.compile(r"^(?P<base>.*/)(?P<kind>[sd])/(?P<survey>[0-9a-f]{16})$")
+_PAGE = re.compile(r"^(?P<base>.*/)(?P<kind>[sd])/(?P<survey>[0-9a-f]{16}(?:-[0-9]+)?)$")
 
 
 @dataclass(frozen=True)
@@ -145,4 +145,5 @@ def _plan(site: _Site, survey: str) -> Iterator[Finding]:
     except (ValueError, TypeError, LookupError) as error:
         yield Finding(what, f"The plan is refused: {str(error)[:300]}")
         return
-    yield Finding(what, "" if plan.hash.startswith(survey) else "The plan is not the one that the address names.")
+    named = plan.hash.startswith(survey.partition("-")[0])
+    yield Finding(what, "" if named else "The plan is not the one that the address names.")

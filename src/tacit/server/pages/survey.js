@@ -27,7 +27,7 @@ function stop(kind, heading, text, detail = "") {
 async function verifiedPlan(survey) {
   const plan = await openPlan(await (await request(`${surveyUrl(id)}/plan`)).text());
   if (plan.hash !== survey.plan) throw new PlanError("the plan is not the one that the survey names.");
-  if (!plan.hash.startsWith(id)) throw new PlanError("the plan is not the one that the address names.");
+  if (!plan.hash.startsWith(id.split("-")[0])) throw new PlanError("the plan is not the one that the address names.");
   return plan;
 }
 
