@@ -30,8 +30,8 @@ check: $(READY)  ## after every edit, in less than a minute: style and the quick
 	$(BIN)/ruff check --quiet .
 	$(BIN)/pytest -n 2 --dist worksteal -m "not slow" tests
 
-test: $(READY)  ## everything that must hold
-	tools/system-packages.sh chromium postgresql java
+test: $(READY) $(CLIENT)/node_modules  ## everything that must hold
+	tools/system-packages.sh chromium firefox-esr postgresql nginx caddy java
 	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 MINUTES ?= 10

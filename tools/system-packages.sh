@@ -9,6 +9,7 @@ there() {
     case $1 in
         chromium) command -v chromium-headless-shell || command -v chromium || command -v google-chrome ;;
         postgresql) command -v initdb || ls /usr/lib/postgresql/*/bin/initdb ;;
+        nginx) command -v nginx || ls /usr/sbin/nginx ;;
         *) command -v "$1" ;;
     esac >/dev/null 2>&1
 }
@@ -18,6 +19,7 @@ packages() {
         chromium) echo chromium-headless-shell chromium-sandbox fonts-liberation ;;
         postgresql) echo postgresql ;;
         java) echo default-jre-headless ;;
+        nginx) echo nginx-light ;;
         *) echo "$1" ;;
     esac
 }
@@ -27,6 +29,8 @@ lost() {
         chromium) echo "the pages are not tested in a browser, and no screenshots can be made" ;;
         postgresql) echo "the service is not tested on PostgreSQL" ;;
         java) echo "the Spark engine is not tested on a cluster" ;;
+        firefox-esr) echo "the pages are not tested in a second browser" ;;
+        nginx | caddy) echo "its example in deploy/ is not tested" ;;
         npm) echo "the types of the browser client are not checked" ;;
         wrk) echo "the load benchmark does not run" ;;
         *) echo "whatever needs it does not run" ;;

@@ -90,9 +90,10 @@ def test_without_reports_it_says_so_and_shows_the_link(browser: Browser, service
 def test_it_follows_the_reports_as_they_come(browser: Browser, service: Service):
     """From the empty page to ten reports, without a reload; the last one comes from a survey page."""
     plan = yes_no_plan("Is it live?")
-    survey = service.open(plan, public_results=True)
+    survey = service.open(plan)
     with profile(browser, service, viewport=DESKTOP) as page:
         page.goto(f"/d/{survey}")
+        sign_in(page)
         expect(page.get_by_test_id("reports")).to_have_text("0")
         service.send_batch(survey, 1, b'{"report": 0}\n{"report": 1}\n{"report": 1}\n' * 3)
         expect(page.get_by_test_id("reports")).to_have_text("9")
@@ -133,6 +134,9 @@ def test_a_million_reports_are_estimated_as_the_service_does(
 def test_the_downloads_hold_what_the_service_says(browser: Browser, service: Service, million: tuple[str, Plan]):
     survey, _ = million
     with profile(browser, service, viewport=DESKTOP) as page:
+        page.goto("/")
+        sign_in(page)
+        page.get_by_role("heading", name="Surveys", exact=True).wait_for()
         page.goto(f"/d/{survey}")
         page.locator("label", has=page.get_by_test_id("estimator-unbiased")).click()
         results = service.get(survey, "results", estimator="unbiased")

@@ -88,6 +88,7 @@ def put_in_place(page: Page, service: Service, survey: str, data: dict[str, Any]
     address = data["hash"][:16]
     facts = service.client.get(f"/api/surveys/{survey}").json() | {"id": address, "plan": data["hash"]}
     answer_with(page, "/plan$", data)
+    answer_with(page, "/texts$", {"language": "en"})
     answer_with(page, f"/api/surveys/{address}$", facts)
 
 
@@ -273,7 +274,8 @@ def test_a_lost_acknowledgement_counts_once(browser: Browser, service: Service):
         if len(tries) > 1:
             route.continue_()
             return
-        counted = service.client.post(f"/api/surveys/{survey}/reports", content=tries[0])
+        headers = {"Content-Type": "application/json"}
+        counted = service.client.post(f"/api/surveys/{survey}/reports", content=tries[0], headers=headers)
         assert counted.json() == {"status": "counted"}
         route.abort("connectionreset")
 
@@ -423,12 +425,12 @@ def test_the_keyboard_is_enough(browser: Browser, service: Service):
     with profile(browser, service) as page:
         page.goto(f"/s/{survey}")
         page.get_by_test_id("randomize").wait_for()
+        tab_to(page, "answer-0")
+        page.keyboard.press("Space")
         tab_to(page, "group-0")
         page.keyboard.press("Space")
         page.keyboard.press("ArrowDown")
         expect(page.get_by_test_id("group-1")).to_be_checked()
-        tab_to(page, "answer-0")
-        page.keyboard.press("Space")
         tab_to(page, "randomize")
         page.keyboard.press("Enter")
         shown = shown_report(page)

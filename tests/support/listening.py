@@ -20,8 +20,8 @@ from support.service import TOKEN
 
 
 @contextmanager
-def listening(store: Store, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """The URL of the service as `tacit serve` runs it, in a thread."""
+def listening(store: Store, monkeypatch: pytest.MonkeyPatch, below: str = "") -> Iterator[str]:
+    """The URL of the service as `tacit serve` runs it, in a thread; `below` is a path that its public URL ends in."""
     servers: list[uvicorn.Server] = []
 
     class Server(uvicorn.Server):
@@ -32,7 +32,9 @@ def listening(store: Store, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     monkeypatch.setattr(run.uvicorn, "Server", Server)
     Administrator.set_token(store, TOKEN)
     started: queue.Queue[run.Started] = queue.Queue()
-    thread = threading.Thread(target=run.serve, args=(store, run.Address(port=0), 0, None, started.put))
+    port = free_port() if below else 0
+    address = run.Address(port=port, public_url=f"http://127.0.0.1:{port}{below}" if below else "")
+    thread = threading.Thread(target=run.serve, args=(store, address, 0, None, started.put))
     thread.start()
     try:
         yield started.get(timeout=20).url
@@ -42,6 +44,13 @@ def listening(store: Store, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         servers[0].should_exit = True
         thread.join(20)
         assert not thread.is_alive()
+
+
+def free_port() -> int:
+    """A port that nobody listens on just now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 def connect(url: str) -> socket.socket:

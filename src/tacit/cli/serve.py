@@ -13,6 +13,9 @@ from tacit.cli.app import JsonFlag, app, err, escape, option, out, print_json
 _PLANS = "Plans to open a survey for; those that have one are left as they are."
 _DATA = "A folder for SQLite, made if it is not there, or the URL of a PostgreSQL database."
 _PROXY = "Address of a proxy in front, whose word about senders' addresses is taken."
+_PUBLIC_URL = "Where people find it, if a proxy is in front: https://host/ or https://host/path/."
+_LANGUAGE = "What the pages of these surveys speak: en, de, es or fr."
+_TEXTS = "JSON with what their pages say: language, introduction, consent, privacy_notice, contact."
 _NEW_TOKEN = "Make a new administrator's token; the old one stops working."
 
 
@@ -25,10 +28,13 @@ def serve_command(
     public: Annotated[bool, option("--public", help="Let everybody see the results of these surveys.")] = False,
     invited: Annotated[bool, option("--invited", help="Count reports of invited people only.")] = False,
     group_question: Annotated[str | None, option(metavar="TEXT", help="What the page asks for the group.")] = None,
+    language: Annotated[str | None, option(metavar="CODE", help=_LANGUAGE)] = None,
+    texts: Annotated[Path | None, option(metavar="FILE", help=_TEXTS)] = None,
     rate: Annotated[int, option(metavar="N", help="Submissions per minute and address; 0: no limit.")] = 300,
     certificate: Annotated[str | None, option(metavar="FILE", help="TLS certificate, PEM.")] = None,
     private_key: Annotated[str | None, option(metavar="FILE", help="The certificate's private key, PEM.")] = None,
     proxy: Annotated[str | None, option(metavar="ADDRESS", help=_PROXY)] = None,
+    public_url: Annotated[str | None, option(metavar="URL", help=_PUBLIC_URL)] = None,
     new_token: Annotated[bool, option("--new-token", help=_NEW_TOKEN)] = False,
     as_json: JsonFlag = False,
 ) -> None:
@@ -39,14 +45,17 @@ def serve_command(
     """
     from tacit.plan.contract import Plan
     from tacit.server.guard import Administrator
-    from tacit.server.run import Address, open_surveys, serve, today
-    from tacit.server.store import Store
+    from tacit.server.run import Address, check_public_url, open_surveys, serve, today
+    from tacit.server.store import Store, survey_id
+    from tacit.server.texts import change_texts_of
 
     loaded = [Plan.load(path) for path in plans or []]
     if (certificate is None) != (private_key is None):
         raise ValueError("Give --certificate and --private-key together.")
     if rate < 0:
         raise ValueError(f"The rate must be 0 or more. Got {rate}.")
+    found_at = check_public_url(public_url) if public_url else ""
+    said = None if texts is None else texts.read_text(encoding="utf-8")
     store = Store(data, today)
     try:
         token = os.environ.get("TACIT_TOKEN")
@@ -55,7 +64,9 @@ def serve_command(
         elif new_token or not Administrator.exists(store):
             token = Administrator.new_token(store)
         open_surveys(store, loaded, public_results=public, invited=invited, group_question=group_question)
-        address = Address(host, port, certificate, private_key, proxy)
+        for plan in loaded:
+            change_texts_of(store, survey_id(plan), said, language)
+        address = Address(host, port, certificate, private_key, proxy, found_at)
         serve(store, address, rate, token, lambda started: _tell(started, as_json))
     except KeyboardInterrupt:
         err.print("stopped; every acknowledged report is on disk")

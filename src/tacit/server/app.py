@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Annotated, Any
+from urllib.parse import urlsplit
 
 from fastapi import APIRouter, Depends, FastAPI, Header, Query, Request, Response
 from fastapi.responses import JSONResponse
@@ -16,8 +15,8 @@ from starlette.routing import Route
 
 import tacit
 from tacit.estimates import Estimator
+from tacit.server import breakdown, site, texts
 from tacit.server import messages as m
-from tacit.server import site
 from tacit.server.batches import ARROW, NDJSON
 from tacit.server.collector import Collector, ReadySurvey
 from tacit.server.guard import Administrator, RateLimit
@@ -25,6 +24,7 @@ from tacit.server.intake import Intake
 from tacit.server.metrics import Metrics
 from tacit.server.problems import MEDIA_TYPE, Problem, Refusal, answer_with_problems
 from tacit.server.store import Store, Survey
+from tacit.server.tables import csv_response
 
 Responses = dict[int | str, dict[str, Any]]
 _PROBLEM: dict[str, Any] = {"content": {MEDIA_TYPE: {"schema": Problem.model_json_schema()}}}
@@ -49,8 +49,13 @@ _TEXT = {"schema": {"type": "string"}}
 _BEARER = Depends(HTTPBearer(auto_error=False, description="The token that `tacit serve` printed."))
 
 
-def make_app(store: Store, *, rate: int = 300, clock: Callable[[], float] = time.monotonic) -> FastAPI:
-    """The whole service on a store. `rate` limits the submissions per minute and address; 0 does not."""
+def make_app(
+    store: Store, *, rate: int = 300, clock: Callable[[], float] = time.monotonic, public_url: str = ""
+) -> FastAPI:
+    """The whole service on a store. `rate` limits the submissions per minute and address; 0 does not.
+
+    `public_url` is where people find it, if a proxy is in front; its path may be left on requests or taken off.
+    """
     metrics = Metrics()
 
     @asynccontextmanager
@@ -72,9 +77,14 @@ def make_app(store: Store, *, rate: int = 300, clock: Callable[[], float] = time
     )
     app.state.collector = Collector(store, metrics.committed)
     app.state.limit, app.state.metrics = RateLimit(rate, clock), metrics
+    app.state.public_url = public_url.rstrip("/")
+    app.root_path = urlsplit(public_url).path.rstrip("/")
     answer_with_problems(app)
     for router in (_respondents, _administration, _results, _operation):
         app.include_router(router)
+    app.include_router(texts.reading, tags=["respondents"], responses=_COMMON)
+    app.include_router(texts.writing, tags=["administration"], responses=_COMMON | _ADMIN, dependencies=[_BEARER])
+    app.include_router(breakdown.router, tags=["results"], responses=_COMMON | _ADMIN | _CLOSED, dependencies=[_BEARER])
     app.add_middleware(Intake, administrator=Administrator(store), answered=metrics.answered)
     return app
 
@@ -185,10 +195,13 @@ async def change_survey(survey: m.SurveyId, change: m.Change, service: Service) 
 
 
 @_administration.post("/{survey}/invitations", responses=_CLOSED)
-async def make_invitations(survey: m.SurveyId, order: m.InvitationOrder, service: Service) -> m.Invitations:
+async def make_invitations(
+    survey: m.SurveyId, order: m.InvitationOrder, service: Service, request: Request
+) -> m.Invitations:
     """Make invitations. They are not kept, and cannot be listed later."""
     made = await service.invite(survey, order.count)
-    return m.Invitations(invitations=made, links=[f"/s/{survey}#invitation={each}" for each in made])
+    page = f"{request.app.state.public_url}/s/{survey}"
+    return m.Invitations(invitations=made, links=[f"{page}#invitation={each}" for each in made])
 
 
 @_administration.post(
@@ -253,14 +266,8 @@ async def download_results(
     """All rows as CSV."""
     await _may_read(survey, service, request)
     found = (await service.results(survey, estimator, None))["rows"]
-    text = io.StringIO(newline="")
-    writer = csv.DictWriter(
-        text, ["name", "estimate", "standard_error", "margin", "low", "high", "prior", "prior_share"]
-    )
-    writer.writeheader()
-    writer.writerows(found)
-    disposition = {"Content-Disposition": f'attachment; filename="{survey}.csv"'}
-    return Response(text.getvalue(), media_type="text/csv; charset=utf-8", headers=disposition)
+    columns = ("name", "estimate", "standard_error", "margin", "low", "high", "prior", "prior_share")
+    return csv_response(columns, found, f"{survey}.csv")
 
 
 async def _may_read(survey: str, service: Collector, request: Request) -> None:

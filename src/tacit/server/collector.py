@@ -13,7 +13,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from datetime import date
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -37,6 +37,7 @@ from tacit.server.writer import Writer
 
 #: So many plans are kept ready; a plan of 100,000 values takes about 100 MB.
 _READY_PLANS = 64
+_T = TypeVar("_T")
 _NAME = re.compile(SURVEY_ID["pattern"])
 
 
@@ -167,6 +168,18 @@ class Collector:
             except NotEstimableError as error:
                 raise Refusal(409, str(error)) from error
             return facts | {"estimators": allowed}
+
+    async def estimated(
+        self, name: str, estimator: Estimator | None, make: Callable[[Plan, Estimator], _T]
+    ) -> tuple[Plan, _T]:
+        """What `make` estimates of a survey's plan, one at a time as well."""
+        ready = await self.ready(name)
+        async with self._estimating:
+            try:
+                chosen = (await asyncio.to_thread(lambda: ready.estimators))[0] if estimator is None else estimator
+                return ready.plan, await asyncio.to_thread(make, ready.plan, chosen)
+            except NotEstimableError as error:
+                raise Refusal(409, str(error)) from error
 
     async def tally(self, name: str, since: date | None, until: date | None) -> dict[str, Any]:
         """The tally of some days."""

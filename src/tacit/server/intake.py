@@ -22,12 +22,12 @@ BODY_BYTES, BODY_SECONDS = 2**14, 10.0
 BATCH_BYTES, BATCH_SECONDS = 2**27, 120.0
 
 #: The page may run its own scripts, show its own styles and talk to its own server. Nothing else.
-_POLICY = (
+POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 _HEADERS = [
-    (b"content-security-policy", _POLICY.encode()),
+    (b"content-security-policy", POLICY.encode()),
     (b"referrer-policy", b"no-referrer"),
     (b"x-content-type-options", b"nosniff"),
     (b"cross-origin-opener-policy", b"same-origin"),
@@ -46,7 +46,8 @@ class Intake:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        caching = (b"cache-control", b"no-store" if scope["path"].startswith("/api/") else b"no-cache")
+        path = scope["path"].removeprefix(scope.get("root_path", ""))
+        caching = (b"cache-control", b"no-store" if path.startswith("/api/") else b"no-cache")
         started = False
 
         async def sending(message: Message) -> None:
@@ -54,7 +55,9 @@ class Intake:
             if message["type"] == "http.response.start":
                 started = True
                 self._answered(message["status"])
-                message["headers"] = [*message.get("headers", ()), *_HEADERS, caching]
+                headers = message.get("headers", ())
+                own = any(name == b"cache-control" for name, _ in headers)
+                message["headers"] = [*headers, *_HEADERS, *(() if own else (caching,))]
             await send(message)
 
         try:

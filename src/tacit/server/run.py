@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import Any
+from urllib.parse import urlsplit
 
 import uvicorn
 
@@ -32,6 +33,8 @@ class Address:
     private_key: str | None = None
     #: A proxy whose word about the sender's address is taken.
     proxy: str | None = None
+    #: Where people find the service, if a proxy is in front; may end in a path of its own.
+    public_url: str = ""
 
 
 @dataclass(frozen=True)
@@ -57,6 +60,18 @@ def open_surveys(
             store.create(plan, public_results=public_results, group_question=group_question, **new_secrets(invited))
 
 
+def check_public_url(url: str) -> str:
+    """The URL, if it is one that people can open.
+
+    >>> check_public_url("https://survey.example/private/")
+    'https://survey.example/private/'
+    """
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
+        raise ValueError(f"The public URL must look like https://host/ or https://host/path/. Got {url!r}.")
+    return url
+
+
 def serve(store: Store, address: Address, rate: int, token: str | None, started: Callable[[Started], None]) -> None:
     """Serve until interrupted; `started` is called once connections are taken."""
     # At SIGTERM Uvicorn ends in order and raises it again: as an interrupt, so that the store is closed, too.
@@ -64,8 +79,9 @@ def serve(store: Store, address: Address, rate: int, token: str | None, started:
         signal.signal(signal.SIGTERM, signal.default_int_handler)
     with listen(address) as listening:
         surveys = {survey.id: json.loads(survey.plan)["question"] for survey, _ in store.surveys()}
-        started(Started(_url(address, listening.getsockname()[1]), token, surveys))
-        server(make_app(store, rate=rate), address).run(sockets=[listening])
+        url = address.public_url.rstrip("/") or _url(address, listening.getsockname()[1])
+        started(Started(url, token, surveys))
+        server(make_app(store, rate=rate, public_url=address.public_url), address).run(sockets=[listening])
 
 
 def server(app: Any, address: Address) -> uvicorn.Server:
@@ -78,6 +94,7 @@ def server(app: Any, address: Address) -> uvicorn.Server:
         uvicorn.Config(
             app,
             http=PatientProtocol,
+            ws="none",
             access_log=False,
             log_level="warning",
             server_header=False,

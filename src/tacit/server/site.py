@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import gzip
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+import tacit
+from tacit.server.integrity import digest, edition, with_integrity
 from tacit.server.problems import Refusal
 
 _TYPES = {
@@ -21,6 +23,10 @@ _TYPES = {
     ".css": "text/css; charset=utf-8",
     ".svg": "image/svg+xml",
 }
+#: The pages, by the addresses they are shown at. `SURVEY` stands for any survey.
+PAGES = {"": "home.html", "s/SURVEY": "survey.html", "d/SURVEY": "dashboard.html"}
+#: What they load, by folder of the package.
+_FOLDERS = {"static": "pages", "client": "client"}
 
 
 @dataclass(frozen=True)
@@ -34,51 +40,80 @@ class Page:
     def _compressed(self) -> bytes:
         return gzip.compress(self.content, mtime=0)
 
-    def respond(self, request: Request) -> Response:
-        """The form that the browser takes."""
-        headers = {"Vary": "Accept-Encoding"}
+    @cached_property
+    def digest(self) -> str:
+        """Its hash, as browsers check it."""
+        return digest(self.content)
+
+    def respond(self, request: Request, *, forever: bool = False) -> Response:
+        """The form that the browser takes; nothing, if it has it already. It may keep what stays so `forever`."""
+        # Weak, because a proxy may compress in its own way.
+        tag = f'W/"{self.digest}"'
+        headers = {"Vary": "Accept-Encoding", "ETag": tag}
+        if forever:
+            headers["Cache-Control"] = "public, max-age=31536000, immutable"
+        if tag in request.headers.get("if-none-match", ""):
+            return Response(status_code=304, headers=headers)
         if "gzip" not in request.headers.get("accept-encoding", "") or len(self.content) < 1000:
             return Response(self.content, media_type=self.media_type, headers=headers)
         return Response(self._compressed, media_type=self.media_type, headers=headers | {"Content-Encoding": "gzip"})
 
 
 @cache
-def _folder(name: str) -> dict[str, Page]:
-    """The files of one of the package's folders that browsers may ask for."""
-    folder = Path(str(files("tacit.server").joinpath(name)))
-    return {
-        path.relative_to(folder).as_posix(): Page(path.read_bytes(), _TYPES[path.suffix])
-        for path in (*folder.glob("*"), *folder.glob("vendor/*"))
-        if path.suffix in _TYPES
-    }
+def current_edition() -> str:
+    """The path below which the pages load their files."""
+    return edition({path: page.content for path, page in published().items() if path not in PAGES})
 
 
-def _respond(request: Request, folder: str, name: str) -> Response:
-    found = _folder(folder).get(name)
-    if found is None:
-        raise Refusal(404, "There is no such page.")
-    return found.respond(request)
+@cache
+def published() -> dict[str, Page]:
+    """Everything that browsers may load from here, by its path below the service's address."""
+    found: dict[str, Page] = {}
+    for name, folder in _FOLDERS.items():
+        root = Path(str(files("tacit.server").joinpath(folder)))
+        for file in sorted((*root.glob("*"), *root.glob("vendor/*"), *root.glob("languages/*"))):
+            if file.suffix in _TYPES and file.suffix != ".html":
+                where = f"{name}/{file.relative_to(root).as_posix()}"
+                found[where] = Page(file.read_bytes(), _TYPES[file.suffix])
+    loaded = {path: page.content for path, page in found.items()}
+    for path, name in PAGES.items():
+        text = files("tacit.server").joinpath("pages", name).read_text(encoding="utf-8")
+        found[path] = Page(with_integrity(text, path, loaded).encode(), _TYPES[".html"])
+    return found
 
 
 def routes() -> list[Route]:
-    """Home, the survey page, the dashboard, and what they load."""
+    """Home, the survey page, the dashboard, what they load, and the hashes of all that."""
 
-    def page(name: str) -> Any:
+    def page(path: str) -> Callable[[Request], Awaitable[Response]]:
         async def show(request: Request) -> Response:
-            return _respond(request, "pages", name)
+            return published()[path].respond(request)
 
         return show
 
-    def folder(name: str) -> Any:
-        async def show(request: Request) -> Response:
-            return _respond(request, name, request.path_params["name"])
+    def folder(name: str) -> Callable[[Request], Awaitable[Response]]:
+        async def load(request: Request) -> Response:
+            found = published().get(f"{name}/{request.path_params['name']}")
+            if found is None:
+                raise Refusal(404, "There is no such page.")
+            return found.respond(request)
 
-        return show
+        return load
+
+    async def keep(request: Request) -> Response:
+        path = f"{request.path_params['folder']}/{request.path_params['name']}"
+        current = current_edition() == f"v/{request.path_params['edition']}/"
+        found = published().get(path) if current else None
+        if found is None:
+            raise Refusal(404, "There is no such page.")
+        return found.respond(request, forever=True)
+
+    async def integrity(_: Request) -> Response:
+        return JSONResponse({"tacit": tacit.__version__, "files": {p: page.digest for p, page in published().items()}})
 
     return [
-        Route("/", page("home.html")),
-        Route("/s/{survey}", page("survey.html")),
-        Route("/d/{survey}", page("dashboard.html")),
-        Route("/static/{name:path}", folder("pages")),
-        Route("/client/{name:path}", folder("client")),
+        *(Route("/" + path.replace("SURVEY", "{survey}"), page(path)) for path in PAGES),
+        *(Route(f"/{name}/{{name:path}}", folder(name)) for name in _FOLDERS),
+        Route("/v/{edition}/{folder}/{name:path}", keep),
+        Route("/integrity", integrity),
     ]

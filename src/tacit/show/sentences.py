@@ -278,8 +278,17 @@ def estimate_cells(plan: Plan, result: Estimate, row: Row) -> tuple[str, ...]:
 def row_name(plan: Plan, value: Value | None) -> str:
     """How a row is called: its value, the surveyed set, or the sum."""
     if value is not None:
-        return str(value)
-    return " or ".join(map(str, plan.task.wanted)) if isinstance(plan.task, Survey) else "total"
+        return value_name(value)
+    return " or ".join(map(value_name, plan.task.wanted)) if isinstance(plan.task, Survey) else "total"
+
+
+def value_name(value: Value) -> str:
+    """A value as people read it: a number without a point that says nothing.
+
+    >>> value_name(2500.0), value_name(0.5), value_name("2500.0")
+    ('2500', '0.5', '2500.0')
+    """
+    return str(value).removesuffix(".0") if isinstance(value, float) else str(value)
 
 
 def json_ready(data: Any) -> Any:

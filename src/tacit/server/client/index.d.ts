@@ -40,6 +40,24 @@ export interface Belief {
   readonly high: string;
 }
 
+/** What a promise about one answer says, in numbers, for pages that say it in their own words. */
+export interface PromiseParts extends Belief {
+  /** The factor by which odds can change for any other belief, rounded up; "∞" if there is none. */
+  readonly odds: string;
+  /** Whether that is all that is promised: where the plan has no prior but the uniform one. */
+  readonly oddsOnly: boolean;
+}
+
+/** What is promised for a set of priors, in numbers. */
+export interface SetParts {
+  /** Which set: within ranges, mixtures of stated priors, or within a distance. */
+  readonly kind: "ranges" | "mixtures" | "distance";
+  /** The factor by which a belief can change, rounded up; "∞" if there is none. */
+  readonly bound: string;
+  /** How many stated priors, or the distance in percentage points; empty for ranges. */
+  readonly size: string;
+}
+
 /** A plan that was checked: well-formed, unaltered, and keeping its promise, decided in exact integers. */
 export interface Plan {
   /** SHA-256 of the contract, in hexadecimal: it names the plan. */
@@ -55,8 +73,12 @@ export interface Plan {
   readonly groups: readonly Group[];
   /** What a respondent of the group is promised, in the words of the command line. */
   promise(group: string | null): string;
+  /** The numbers in it. */
+  promiseParts(group: string | null): PromiseParts;
   /** For whom that holds, where it is promised for a set of priors; else null. */
   setSentence(group: string | null): string | null;
+  /** The numbers in it. */
+  setParts(group: string | null): SetParts | null;
   /** How far a report can move each belief; where reports are too many to list, for the 20 least likely answers. */
   beliefs(group: string | null): Belief[];
   /** The answers with prior zero: nothing can be promised about them. */
@@ -83,6 +105,12 @@ export interface Remembered {
   readonly report: number;
   /** Whether the collector said that it was counted. */
   readonly sent: boolean;
+}
+
+/** What `respond` returns. */
+export interface Drawn extends Remembered {
+  /** Whether it was drawn just now, for the answer that was given; if not, for an earlier one. */
+  readonly fresh: boolean;
 }
 
 /** What is needed of a storage. */
@@ -121,7 +149,7 @@ export function respond(
   plan: Plan,
   answer: { group: string | null; value: string | number },
   options?: Memory & { words?: RandomWords },
-): Promise<Remembered>;
+): Promise<Drawn>;
 
 /** The report that was drawn for this plan in this browser, or null. */
 export function remembered(plan: Plan, options?: Memory): Remembered | null;

@@ -25,7 +25,8 @@ import { randomBytes } from "./words.js";
 const SETTLE = 50;
 
 /**
- * The remembered report of this plan, drawn now if there is none: later calls return it, whatever is asked.
+ * The remembered report of this plan, drawn now if there is none: later calls return it, whatever is asked. `fresh` tells
+ * whether it was drawn by this call.
  *
  * @param {Plan} plan
  * @param {{group: string | null, value: string | number}} answer
@@ -34,14 +35,15 @@ const SETTLE = 50;
 export async function respond(plan, { group, value }, { storage = browserStorage(), words } = {}) {
   return exclusively(plan, async (settle) => {
     const known = remembered(plan, { storage });
-    if (known) return known;
+    if (known) return { ...known, fresh: false };
     const report = plan.randomize(group, value, words);
-    write(plan, storage, { key: toHex(randomBytes(16)), group, report, sent: false });
+    const key = toHex(randomBytes(16));
+    write(plan, storage, { key, group, report, sent: false });
     await settle();
     // Another tab without locks may have written meanwhile: what is stored is what counts.
     const kept = remembered(plan, { storage });
     if (!kept) throw new StorageError(UNABLE);
-    return kept;
+    return { ...kept, fresh: kept.key === key };
   });
 }
 

@@ -3,7 +3,7 @@
 import { PlanError } from "./errors.js";
 import { check, describe, readGroup } from "./group.js";
 import { contractText, sha256 } from "./hash.js";
-import { oddsSentence, percent, quoted, sentence, setSentence } from "./promise.js";
+import { factor, oddsSentence, percent, quoted, sentence, setParts, setSentence } from "./promise.js";
 import { Randomizer, neighbours, rounded } from "./randomizer.js";
 import { demand, each, expect, integer, meter, name, number, object, oneOf, onlyFields, text } from "./read.js";
 import { secureWords } from "./words.js";
@@ -73,26 +73,38 @@ export class Plan {
     Object.freeze(this);
   }
 
+  /** What a respondent of the group is promised, as a sentence. @param {string | null} group */
+  promise(group) {
+    const { value, oddsOnly, ...told } = this.promiseParts(group);
+    if (oddsOnly) return oddsSentence(told.odds);
+    const name = this.numeric ? value : quoted(value);
+    return sentence(this.between ? `near ${name}` : name, told);
+  }
+
   /**
-   * What a respondent of the group is promised, as a sentence: about the rarest answer of those that a survey asks for.
+   * The numbers of the promise: about the rarest answer of those that a survey asks for.
    *
    * @param {string | null} group
    */
-  promise(group) {
+  promiseParts(group) {
     const told = this.#group(group);
     const { ldp } = told.mechanism.audit(told.prior);
-    if (told.notion === "ldp" && told.prior.isUniform) return oddsSentence(ldp);
     const wanted = "values" in this.task ? this.task.values : [];
     const asked = told.prior.support.filter((x) => wanted.includes(this.values[x]));
     const [x] = told.prior.rarest(1, asked.length ? asked : told.prior.support);
-    const name = this.numeric ? this.values[x] : quoted(this.values[x]);
-    return sentence(this.between ? `near ${name}` : name, this.#belief(told, x), ldp);
+    return { ...this.#belief(told, x), odds: factor(ldp), oddsOnly: told.notion === "ldp" && told.prior.isUniform };
   }
 
   /** For whom the group's promise holds, where that is a set of priors; else null. @param {string | null} group */
   setSentence(group) {
+    const parts = this.setParts(group);
+    return parts && setSentence(parts);
+  }
+
+  /** The same as its numbers. @param {string | null} group */
+  setParts(group) {
     const { priorSet, mechanism } = this.#group(group);
-    return priorSet && setSentence(priorSet, mechanism.setLevels(priorSet).lip);
+    return priorSet && setParts(priorSet, mechanism.setLevels(priorSet).lip);
   }
 
   /**

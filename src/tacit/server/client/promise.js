@@ -34,36 +34,44 @@ export function factor(ratio) {
  * What a respondent is promised, about the least likely answer.
  *
  * @param {string} name the answer as Python would print it
- * @param {{prior: string, low: string, high: string}} belief in percentages
- * @param {Fraction | null} ldp the factor by which odds can change
+ * @param {{prior: string, low: string, high: string, odds: string}} told percentages, and the factor for odds
  */
-export const sentence = (name, { prior, low, high }, ldp) =>
+export const sentence = (name, { prior, low, high, odds }) =>
   `whatever is reported, someone believed to be ${name} with ${prior} is believed with at most ${high} ` +
-  `and at least ${low}; for any other belief, odds change by at most a factor of ${factor(ldp)}.`;
+  `and at least ${low}; for any other belief, odds change by at most a factor of ${odds}.`;
 
-/** The same where there is no prior to speak of. @param {Fraction | null} ldp */
-export const oddsSentence = (ldp) =>
-  `whatever is reported, and whatever is believed, odds change by at most a factor of ${factor(ldp)}.`;
+/** The same where there is no prior to speak of. @param {string} odds the factor */
+export const oddsSentence = (odds) =>
+  `whatever is reported, and whatever is believed, odds change by at most a factor of ${odds}.`;
+
+/**
+ * What is promised for a set of priors, in numbers.
+ *
+ * @param {import("./prior_set.js").PriorSet} priorSet
+ * @param {Fraction | null} lip the factor by which a belief can change, for the worst prior of the set
+ * @returns {import("./index.js").SetParts}
+ */
+export function setParts(priorSet, lip) {
+  const bound = factor(lip);
+  if (priorSet.kind === "box") return { kind: "ranges", bound, size: "" };
+  if ("candidates" in priorSet) return { kind: "mixtures", bound, size: String(priorSet.candidates.length + 1) };
+  return { kind: "distance", bound, size: percent(priorSet.radius, "down").slice(0, -1) };
+}
 
 /**
  * For whom a promise about belief holds, where that is a set of priors: what `tacit.show.sentences.set_sentence` says.
  *
- * @param {import("./prior_set.js").PriorSet} priorSet
- * @param {Fraction | null} lip the factor by which a belief can change, for the worst prior of the set
+ * @param {import("./index.js").SetParts} parts
  */
-export function setSentence(priorSet, lip) {
-  const bound = `No report raises or lowers the belief in an answer by more than a factor of ${factor(lip)}`;
-  return `${bound}, for ${whom(priorSet)}.`;
-}
-
-/** The people whose expectations are in a set. @param {import("./prior_set.js").PriorSet} priorSet */
-function whom(priorSet) {
-  if (priorSet.kind === "box") return "everybody whose expectations lie within the ranges that the plan states";
-  if ("candidates" in priorSet)
-    return `each of the ${priorSet.candidates.length + 1} stated expectations and every mixture of them`;
-  const points = percent(priorSet.radius, "down").slice(0, -1);
-  const unit = points === "1" ? "percentage point" : "percentage points";
-  return `everybody whose expectations differ from the survey's by up to ${points} ${unit} in all`;
+export function setSentence({ kind, bound, size }) {
+  const said = `No report raises or lowers the belief in an answer by more than a factor of ${bound}`;
+  const unit = size === "1" ? "percentage point" : "percentage points";
+  const whom = {
+    ranges: "everybody whose expectations lie within the ranges that the plan states",
+    mixtures: `each of the ${size} stated expectations and every mixture of them`,
+    distance: `everybody whose expectations differ from the survey's by up to ${size} ${unit} in all`,
+  }[kind];
+  return `${said}, for ${whom}.`;
 }
 
 /** A text in quotes as Python prints it: single quotes unless it has some and no double ones. @param {string} text */

@@ -7,6 +7,7 @@ import {
   dayName,
   digits,
   groupLabel,
+  intervalText,
   make,
   perReport,
   questionOf,
@@ -17,6 +18,8 @@ import {
 } from "./common.js";
 
 const MAX_GROUPS = 200;
+/** Fewer reports than intervals and checks, which are normal approximations, need to mean anything. */
+export const FEW = 30;
 
 /** What each estimator is called, and what it means. */
 const ESTIMATORS = {
@@ -35,8 +38,12 @@ const ESTIMATORS = {
   mmse: ["If the prior is right", "Trusts the prior (mmse): estimates and intervals hold only if it is exactly right."],
 };
 
-/** Fill the whole board. */
-export function fillBoard(results, survey) {
+/** Fill the whole board; of one `part` of the reports, only the estimates. */
+export function fillBoard(results, survey, { part = false } = {}) {
+  if (part) {
+    fillEstimates(results);
+    return fillCharts(results);
+  }
   const some = results.n_reports > 0;
   fillHead(results);
   fillNumbers(results);
@@ -87,16 +94,17 @@ function fillNumbers(results) {
 /** The estimate that the page leads with: the only one, or the largest. */
 function fillHeadline(results, rows) {
   const row = rows.reduce((most, other) => (other.estimate > most.estimate ? other : most));
-  const [middle, low, high] = [row.estimate, row.low, row.high].map((number) => spread(number, row.margin, results));
-  const counted = results.n_rows === 1 ? `estimated “${row.name}”` : `most frequent: ${row.name}`;
-  const few = results.counts_people && row.margin > results.n_reports / 2;
+  const middle = spread(row.estimate, row.margin, results);
+  const few = results.n_reports < FEW || (results.counts_people && row.margin > results.n_reports / 2);
+  const below = results.counts_people && row.estimate < 0;
+  const counted = results.n_rows === 1 ? `estimated “${row.name}”` : few ? "most frequent" : `most frequent: ${row.name}`;
   byId("headline-name").textContent = results.counts_people ? counted : "mean per person";
-  byId("headline-number").textContent = few ? "too early" : middle;
+  byId("headline-number").textContent = few ? "too early" : below ? "0%" : middle;
   byId("headline-interval").textContent = few
     ? "too few reports to say anything yet"
     : row.low === null
       ? "the reports do not tell this answer from others"
-      : `${results.level * 100}% interval ${low} … ${high}`;
+      : `${results.level * 100}% interval ${intervalText(row, results)}` + (below ? `, around ${middle}: chance goes below zero` : "");
 }
 
 /** What to do while there are no reports. */
@@ -145,10 +153,10 @@ function fillEstimates(results) {
 
 /** One estimate in the table. */
 function estimateRow(row, results) {
-  const { estimate, low, high, prior } = row;
+  const { estimate, prior } = row;
   const error = row.margin ?? row.standard_error;
-  const [middle, from, to, expected] = [estimate, low, high, prior].map((number) => spread(number, error, results));
-  const cells = [middle, low === null ? "–" : `${from} … ${to}`, digits(estimate, error), expected];
+  const [middle, expected] = [estimate, prior].map((number) => spread(number, error, results));
+  const cells = [middle, intervalText(row, results), digits(estimate, error), expected];
   return tableRow(row.name, cells, [{}, {}, { "data-testid": `estimate-${row.name}`, "data-value": estimate ?? "" }]);
 }
 
@@ -194,7 +202,7 @@ function fillChecks(results) {
 function agreement(checks, reports) {
   if (!checks.length && reports) return "There is no prior to compare the reports with.";
   if (!checks.length) return "There are no reports to compare with it yet.";
-  return checks[0].sentence;
+  return reports < FEW ? "There are too few reports to tell yet." : checks[0].sentence;
 }
 
 /** The exact levels and the promise of each group. */

@@ -1,6 +1,6 @@
-/** The two charts: an interval per answer, and how the interval shrank. Chart.js is loaded by the page. */
+/** The charts: an interval per answer or group, the trend, and how the interval shrank. Chart.js is loaded by the page. */
 
-import { dayName, make, perReport, spread, whole } from "./common.js";
+import { dayName, intervalText, make, perReport, spread, whole } from "./common.js";
 
 const { Chart } = globalThis;
 Chart.defaults.font.family = getComputedStyle(document.body).fontFamily;
@@ -73,16 +73,23 @@ const axis = (colours, title, more = {}) => ({
 const nameAxis = (colours, ticks = {}) =>
   axis(colours, "", { grid: { display: false }, ticks: { color: colours.text, autoSkip: false, ...ticks } });
 
-/** Horizontal intervals, one row per answer, in shares where people are counted and in means otherwise. */
-function intervalConfig(results, width) {
-  const colours = palette();
+/** A row in the units of the chart; a group or a day has a number of reports of its own. Shares stay on the chart. */
+function perPerson(row, results) {
   const { scale } = perReport(results);
-  const per = (number) => (number === null ? null : (number / results.n_reports) * scale);
-  const rows = results.rows.map((row) => ({
+  const reports = row.n_reports ?? results.n_reports;
+  const within = (number) => (results.counts_people ? Math.min(100, Math.max(0, number)) : number);
+  const per = (number) => (number === null ? null : within((number / reports) * scale));
+  return {
     estimate: per(row.estimate),
     prior: per(row.prior),
     interval: row.low === null ? null : [per(row.low), per(row.high)],
-  }));
+  };
+}
+
+/** Horizontal intervals, one row per answer, in shares where people are counted and in means otherwise. */
+function intervalConfig(results, width) {
+  const colours = palette();
+  const rows = results.rows.map((row) => perPerson(row, results));
   const bars = {
     data: rows.map((row) => row.interval),
     backgroundColor: faint(colours.accent),
@@ -99,14 +106,18 @@ function intervalConfig(results, width) {
   };
 }
 
+/** What a row says when it is pointed at. */
+function tooltip(row, results) {
+  const own = { ...results, n_reports: row.n_reports ?? results.n_reports };
+  const [middle, expected] = [row.estimate, row.prior].map((it) => spread(it, row.margin ?? row.standard_error, own));
+  return [`${middle} (${intervalText(row, own)})`, `expected from the prior: ${expected}`];
+}
+
 /** Axes and tooltips of the intervals; `rows` are in the units of the chart. */
 function intervalOptions(results, rows, colours, width) {
   const narrow = width < 500;
   const label = ({ dataIndex }) => {
-    const { estimate, low, high, prior, margin, standard_error } = results.rows[dataIndex];
-    const error = margin ?? standard_error;
-    const [middle, from, to, expected] = [estimate, low, high, prior].map((number) => spread(number, error, results));
-    return [`${middle} (${from} … ${to})`, `expected from the prior: ${expected}`];
+    return tooltip(results.rows[dataIndex], results);
   };
   const name = function (index) {
     return shortened(this.getLabelForValue(index), Math.max(14, Math.floor(width / 18)));
@@ -116,22 +127,63 @@ function intervalOptions(results, rows, colours, width) {
     indexAxis: "y",
     interaction: { mode: "index", axis: "y", intersect: false },
     scales: {
-      x: axis(colours, perReport(results).unit, { ...range(rows), ticks: { maxTicksLimit: narrow ? 5 : 9 } }),
+      x: axis(colours, perReport(results).unit, { ...range(rows, results.counts_people), ticks: { maxTicksLimit: narrow ? 5 : 9 } }),
       y: nameAxis(colours, { callback: name }),
     },
   };
 }
 
-/** The ends of the axis: from zero for several answers, close around a single one. */
-function range(rows) {
+/** The ends of the axis: from zero for several rows, close around a single one; shares never leave 0 to 100%. */
+function range(rows, shares) {
   const numbers = rows
     .flatMap((row) => [row.estimate, row.prior, ...(row.interval ?? [])])
     .filter((number) => number !== null);
+  if (!numbers.length) return { min: 0 };
   const [low, high] = [Math.min(...numbers), Math.max(...numbers)];
+  if (rows.length > 1) return { beginAtZero: true, suggestedMin: low, suggestedMax: high, ...(shares && { min: 0 }) };
   const room = (high - low || Math.abs(high) || 1) * 0.3;
-  return rows.length > 1
-    ? { beginAtZero: true, suggestedMin: low, suggestedMax: high }
-    : { beginAtZero: false, suggestedMin: low - room, suggestedMax: high + room };
+  const [from, to] = [low - room, high + room];
+  if (!shares) return { beginAtZero: false, suggestedMin: from, suggestedMax: to };
+  return {
+    beginAtZero: false,
+    ...(from <= 0 ? { min: 0 } : { suggestedMin: from }),
+    ...(to >= 100 ? { max: 100 } : { suggestedMax: to }),
+  };
+}
+
+/** A line through the estimates of several times, each with its interval. */
+function trendConfig(results, width) {
+  const colours = palette();
+  const rows = results.rows.map((row) => perPerson(row, results));
+  const estimates = {
+    type: "line",
+    data: rows.map((row) => row.estimate),
+    borderColor: colours.accent,
+    backgroundColor: colours.accent,
+    borderWidth: 2,
+    pointRadius: 4.5,
+  };
+  const bars = {
+    data: rows.map((row) => row.interval),
+    backgroundColor: faint(colours.accent),
+    borderRadius: 4,
+    borderSkipped: false,
+    barThickness: 8,
+    minBarLength: 2,
+  };
+  const label = ({ dataIndex, datasetIndex }) => (datasetIndex ? "" : tooltip(results.rows[dataIndex], results));
+  return {
+    type: "bar",
+    data: { labels: results.rows.map((row) => row.name), datasets: [estimates, bars] },
+    options: {
+      ...base(colours, { label }),
+      interaction: { mode: "index", intersect: false },
+      scales: {
+        x: axis(colours, "", { grid: { display: false }, ticks: { maxTicksLimit: Math.ceil(width / 110) } }),
+        y: axis(colours, perReport(results).unit, range(rows, results.counts_people)),
+      },
+    },
+  };
 }
 
 /** Half the interval: a line by day, or bars while there is one day. */
@@ -221,16 +273,22 @@ const intervalHeight = (results) => results.rows.length * ROW_HEIGHT + FRAME_HEI
 /** Less room for bars than for lines. */
 const historyHeight = (results) => (results.history.length > 1 ? HISTORY_HEIGHT : 3 * ROW_HEIGHT + FRAME_HEIGHT);
 
-/** Draw both charts of the page. */
+/** Draw intervals on a canvas of the page. */
+export function drawIntervals(canvas, results, what) {
+  const config = intervalConfig(results, canvas.parentElement.clientWidth);
+  draw(canvas, config, intervalHeight(results), `${what}; the table has the same numbers.`);
+}
+
+/** Draw a trend on a canvas of the page. */
+export function drawTrend(canvas, results) {
+  const config = trendConfig(results, canvas.parentElement.clientWidth);
+  draw(canvas, config, HISTORY_HEIGHT, "Estimates over time with intervals; the table has the same numbers.");
+}
+
+/** Draw both charts of all reports. */
 export function drawCharts(results, intervals, history) {
   const what = results.rows.length === 1 ? results.rows[0].name : `${results.rows.length} answers`;
-  const config = intervalConfig(results, intervals.parentElement.clientWidth);
-  draw(
-    intervals,
-    config,
-    intervalHeight(results),
-    `Estimate with interval for ${what}; the table has the same numbers.`,
-  );
+  drawIntervals(intervals, results, `Estimate with interval for ${what}`);
   if (!results.history.length) return;
   const label = "Half-width of the interval by day, beside LDP; the table has the same numbers.";
   draw(history, historyConfig(results, history.parentElement.clientWidth), historyHeight(results), label);

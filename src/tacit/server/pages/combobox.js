@@ -1,38 +1,39 @@
 /** A text field with a filtered list: the combobox pattern of the ARIA Authoring Practices. */
 
-import { make, whole } from "./common.js";
+import { make } from "./common.js";
+import { say, whole } from "./language.js";
 
 const MAX_MATCHES = 50;
 
-/** The names that hold what was typed, those that begin with it first. */
-function matching(names, typed) {
-  const wanted = typed.trim().toLocaleLowerCase();
-  const found = names.filter((name) => name.toLocaleLowerCase().includes(wanted));
-  const begins = (name) => name.toLocaleLowerCase().startsWith(wanted);
-  return [...found.filter(begins), ...found.filter((name) => !begins(name))];
-}
+/** What is the same in texts that a person would call the same: case, and blanks around or doubled. */
+const plain = (text) => text.trim().replace(/\s+/g, " ").normalize("NFC").toLocaleLowerCase();
 
 /** How many names match, in words. */
 function matchCount(found) {
-  if (!found) return "No answer matches.";
-  if (found > MAX_MATCHES) return `The first ${MAX_MATCHES} of ${whole(found)} matches; keep typing.`;
-  return found === 1 ? "1 match." : `${found} matches.`;
+  if (!found) return say("matches_none");
+  if (found > MAX_MATCHES) return say("matches_cut", { shown: MAX_MATCHES, count: whole(found) });
+  return found === 1 ? say("matches_one") : say("matches", { count: found });
 }
 
-/** Chooses one of `names`; `changed` hears the name, or null while the text is none of them. */
+/** Chooses one of `names`, which read as `shown` says; `changed` hears the name, or null while the text is none. */
 export class Combobox {
+  /** What is shown for each name, in order, and the same as it is compared. */
+  #shown;
+  #plain;
   #names;
-  #known;
   #id;
   #changed;
   #field;
   #list;
   #count;
   #active = -1;
+  /** The places in `names` of the options in the list. */
+  #found = [];
 
-  constructor(container, names, id, label, changed) {
+  constructor(container, names, { id, label, shown, changed }) {
     this.#names = names;
-    this.#known = new Set(names);
+    this.#shown = names.map(shown);
+    this.#plain = this.#shown.map(plain);
     this.#id = id;
     this.#changed = changed;
     this.#list = make("ul", { id: `${id}-list`, role: "listbox", "aria-label": label, hidden: true });
@@ -41,8 +42,9 @@ export class Combobox {
       type: "text",
       role: "combobox",
       autocomplete: "off",
+      autocapitalize: "off",
       spellcheck: false,
-      placeholder: "Type to search …",
+      placeholder: say("search"),
       dir: "auto",
       "aria-label": label,
       "aria-autocomplete": "list",
@@ -57,9 +59,21 @@ export class Combobox {
     container.replaceChildren(make("div", { className: "combobox" }, this.#field, this.#list), this.#count);
   }
 
-  /** The chosen name, or null. */
+  /** The chosen name, or null: what was typed letter by letter, or the only name that differs from it in case alone. */
   value() {
-    return this.#known.has(this.#field.value) ? this.#field.value : null;
+    const exact = this.#shown.indexOf(this.#field.value);
+    if (exact >= 0) return this.#names[exact];
+    const wanted = plain(this.#field.value);
+    const first = this.#plain.indexOf(wanted);
+    return first >= 0 && first === this.#plain.lastIndexOf(wanted) ? this.#names[first] : null;
+  }
+
+  /** The places of the names that hold what was typed, those that begin with it first. */
+  #matching() {
+    const wanted = plain(this.#field.value);
+    const found = [...this.#plain.keys()].filter((place) => this.#plain[place].includes(wanted));
+    const begins = (place) => this.#plain[place].startsWith(wanted);
+    return [...found.filter(begins), ...found.filter((place) => !begins(place))];
   }
 
   focus() {
@@ -72,15 +86,16 @@ export class Combobox {
   }
 
   #open() {
-    const found = matching(this.#names, this.#field.value);
-    this.#list.replaceChildren(...found.slice(0, MAX_MATCHES).map((name, index) => this.#option(name, index)));
+    const found = this.#matching();
+    this.#found = found.slice(0, MAX_MATCHES);
+    this.#list.replaceChildren(...this.#found.map((place, index) => this.#option(place, index)));
     this.#list.hidden = !found.length;
     this.#field.setAttribute("aria-expanded", String(found.length > 0));
     this.#count.textContent = matchCount(found.length);
     this.#mark(-1);
   }
 
-  #option(name, index) {
+  #option(place, index) {
     return make(
       "li",
       {
@@ -89,9 +104,9 @@ export class Combobox {
         dir: "auto",
         // The field must not lose the focus, which closes the list, before the click arrives.
         onmousedown: (event) => event.preventDefault(),
-        onclick: () => this.#choose(name),
+        onclick: () => this.#choose(place),
       },
-      name,
+      this.#shown[place],
     );
   }
 
@@ -101,11 +116,11 @@ export class Combobox {
     this.#field.removeAttribute("aria-activedescendant");
   }
 
-  #choose(name) {
-    this.#field.value = name;
+  #choose(place) {
+    this.#field.value = this.#shown[place];
     this.#count.textContent = "";
     this.#close();
-    this.#changed(name);
+    this.#changed(this.#names[place]);
   }
 
   /** Make the option at `index` the active one; -1 for none. */
@@ -123,7 +138,7 @@ export class Combobox {
     if (event.key === "Escape") this.#close();
     if (event.key === "Enter" && !this.#list.hidden) {
       event.preventDefault();
-      if (this.#active >= 0) this.#choose(this.#list.children[this.#active].textContent);
+      if (this.#active >= 0) this.#choose(this.#found[this.#active]);
     }
     if (!step) return;
     event.preventDefault();

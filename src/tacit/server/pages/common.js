@@ -17,11 +17,21 @@ export const token = {
   clear: () => sessionStorage.removeItem(TOKEN),
 };
 
-/** The survey that the address names: /s/ID or /d/ID. */
-export const surveyId = () => decodeURIComponent(location.pathname.split("/")[2] ?? "");
+/** Where the service lives, maybe below a path of its host: this file is …/v/EDITION/static/common.js there. */
+const home = new URL("../../../", import.meta.url);
+
+/** An address of this service; `path` has no slash in front. */
+export const address = (path) => new URL(path, home).href;
+
+/** The survey that the address names: …/s/ID or …/d/ID. */
+export const surveyId = () => decodeURIComponent(location.pathname.split("/").at(-1));
 
 /** The address of a survey in the API. */
-export const surveyUrl = (id) => `/api/surveys/${encodeURIComponent(id)}`;
+export const surveyUrl = (id) => address(`api/surveys/${encodeURIComponent(id)}`);
+
+/** The addresses of a survey's page and of its dashboard. */
+export const surveyPage = (id) => address(`s/${encodeURIComponent(id)}`);
+export const dashboardPage = (id) => address(`d/${encodeURIComponent(id)}`);
 
 /** One request, with the team's token only where it is asked for; anything but success throws an `ApiError`. */
 export async function request(url, { method = "GET", body, team = false } = {}) {
@@ -123,11 +133,18 @@ export const perReport = (results) =>
     ? { scale: 100, suffix: "%", unit: "share of those who answered (%)", halfUnit: "± percentage points" }
     : { scale: 1, suffix: "", unit: "mean per person who answered", halfUnit: "± per person" };
 
-/** A total as a share or mean, with the digits that its standard error deserves. */
+/** A total as a share or mean of `results.n_reports`, with the digits that its standard error deserves. */
 export function spread(total, error, results) {
   const { scale, suffix } = perReport(results);
   const per = (number) => (number === null ? null : (number / results.n_reports) * scale);
   return total === null ? "–" : digits(per(total), per(error)) + suffix;
+}
+
+/** The interval of a row in the same units; of a share only what is possible, 0 to 100%. */
+export function intervalText({ low, high, margin }, results) {
+  if (low === null) return "–";
+  const possible = (total) => (results.counts_people ? Math.min(results.n_reports, Math.max(0, total)) : total);
+  return [low, high].map((end) => spread(possible(end), margin, results)).join(" … ");
 }
 
 /** A day as people write it, unbroken: 15 Nov 2026, or 15 Nov. */

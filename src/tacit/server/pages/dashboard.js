@@ -1,6 +1,7 @@
 /** The dashboard: fetches the results of one survey again and again, and shows them. */
 
 import { fillBoard, fillCharts } from "./board.js";
+import { fillBreakdown, fillBreakdownCharts, oneGroup } from "./breakdown.js";
 import { chartsPicture } from "./charts.js";
 import {
   ApiError,
@@ -12,16 +13,18 @@ import {
   requestJson,
   showOnly,
   surveyId,
+  surveyPage,
   surveyUrl,
   token,
 } from "./common.js";
 
 const EVERY = 3000;
-const LIMIT = 50;
+/** Rows of a large domain that are shown: a phone has no room for fifty. */
+const LIMIT = matchMedia("(max-width: 40rem)").matches ? 15 : 50;
 const MAX_LIMIT = 100_000;
 const sections = ["loading", "stop", "signin", "board"].map(byId);
 const id = surveyId();
-const page = `${location.origin}/s/${encodeURIComponent(id)}`;
+const page = surveyPage(id);
 
 let survey = null;
 let results = null;
@@ -29,8 +32,14 @@ let shown = "";
 let estimator = "";
 let timer = 0;
 
-/** The address of the results, for the chosen estimator. */
-const resultsUrl = (format, more = "") => `${surveyUrl(id)}/results${format}?${estimator && `estimator=${estimator}&`}${more}`;
+/** The address of the results or of a part of them, for the chosen estimator. */
+function resultsUrl(part, query = {}) {
+  const asked = new URLSearchParams({ ...(estimator && { estimator }), ...query });
+  return `${surveyUrl(id)}/results${part}?${asked}`;
+}
+
+/** A part of the results, for the team. */
+const askTeam = (part, query) => requestJson(resultsUrl(part, query), { team: true });
 
 /** Fetch and show, then again after a while; a newer call replaces an older one. */
 async function refresh() {
@@ -38,7 +47,7 @@ async function refresh() {
   const asked = estimator;
   const text = await fetchResults();
   if (text === null || asked !== estimator) return;
-  if (text) show(text);
+  if (text) await show(text);
   clearTimeout(timer);
   if (!document.hidden) timer = setTimeout(refresh, EVERY);
 }
@@ -48,7 +57,7 @@ async function fetchResults() {
   try {
     survey ??= await requestJson(surveyUrl(id));
     if (!survey.public_results && !token.get()) throw new ApiError(401, "These results need the team's token.");
-    const response = await request(resultsUrl("", `limit=${LIMIT}`), { team: true });
+    const response = await request(resultsUrl("", { limit: LIMIT }), { team: true });
     const text = await response.text();
     byId("trouble").textContent = "";
     return text;
@@ -58,7 +67,7 @@ async function fetchResults() {
 }
 
 /** Show the results, if they differ from those on the page. */
-function show(text) {
+async function show(text) {
   const signedIn = !byId("signin").hidden;
   showOnly(byId("board"), sections, { focus: false });
   if (text !== shown) {
@@ -66,8 +75,20 @@ function show(text) {
     results = JSON.parse(text);
     survey.open = results.open;
     fillBoard(results, survey);
+    if (token.get()) await details();
   }
   if (signedIn) byId("question").focus();
+}
+
+/** Fill in what only the team sees: groups and time. */
+async function details() {
+  try {
+    await fillBreakdown(results, askTeam);
+    const part = await oneGroup(results, askTeam, LIMIT);
+    if (part) fillBoard({ ...results, ...part }, survey, { part: true });
+  } catch (error) {
+    byId("trouble").textContent = error.message;
+  }
 }
 
 /** Say what went wrong; true if trying again makes sense. */
@@ -98,8 +119,13 @@ async function save(format) {
   const name = `tacit-${id}-${results.estimator}.${format}`;
   byId("download-error").textContent = "";
   try {
+    const url = {
+      csv: () => resultsUrl(".csv"),
+      "groups.csv": () => resultsUrl("/groups.csv"),
+      "trend.csv": () => resultsUrl("/trend.csv", { by: byId("step").value }),
+      json: () => resultsUrl("", { limit: Math.min(MAX_LIMIT, results.n_rows) }),
+    }[format]?.();
     if (format === "png") return download(await chartsPicture(results, questionOf(results)), name);
-    const url = format === "csv" ? resultsUrl(".csv") : resultsUrl("", `limit=${Math.min(MAX_LIMIT, results.n_rows)}`);
     download(await (await request(url, { team: true })).blob(), name);
   } catch (error) {
     byId("download-error").textContent = error.message;
@@ -116,10 +142,19 @@ byId("estimators").addEventListener("change", (event) => {
   estimator = event.target.value;
   refresh();
 });
+for (const select of ["group", "value", "step"])
+  byId(select).addEventListener("change", () => {
+    shown = "";
+    refresh();
+  });
 for (const button of document.querySelectorAll("[data-format]"))
   button.addEventListener("click", () => save(button.dataset.format));
 byId("copy").addEventListener("click", (event) => copy(page, event.target));
 byId("survey-link").href = byId("share-link").value = page;
 document.addEventListener("visibilitychange", () => (document.hidden ? clearTimeout(timer) : refresh()));
-matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => results?.n_reports && fillCharts(results));
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
+  if (!results?.n_reports) return;
+  fillCharts(results);
+  fillBreakdownCharts();
+});
 refresh();

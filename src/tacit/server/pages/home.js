@@ -1,14 +1,17 @@
 /** The team's page: the surveys of this service, opening and closing them, and invitations. */
 
 import {
+  address,
   byId,
   copy,
+  dashboardPage,
   dayName,
   download,
   make,
   questionOf,
   requestJson,
   showOnly,
+  surveyPage,
   surveyUrl,
   token,
   whole,
@@ -19,15 +22,12 @@ const sections = ["signin", "team"].map(byId);
 /** One request of the team. */
 const ask = (url, options) => requestJson(url, { ...options, team: true });
 
-/** The address of a page of this service, in full. */
-const address = (path) => new URL(path, location.origin).href;
-
 // -- the list -------------------------------------------------------------------------------------------------------
 
 /** Fetch the list and show it; a wrong token leads back to the question for it. */
 async function refresh() {
   const surveys = await guarded(
-    () => ask("/api/surveys"),
+    () => ask(address("api/surveys")),
     byId("team").hidden ? byId("signin-error") : byId("trouble"),
   );
   if (!surveys) return;
@@ -74,10 +74,11 @@ function surveyRow(survey) {
     make("button", { type: "button", className, "aria-describedby": heading.id, onclick: act }, text);
   const link = (text, path) => make("a", { className: "button", href: path, "aria-describedby": heading.id }, text);
   const actions = [
-    link("Survey page", `/s/${id}`),
-    link("Results", `/d/${id}`),
-    button("Copy the link", (event) => copy(address(`/s/${id}`), event.target)),
+    link("Survey page", surveyPage(id)),
+    link("Results", dashboardPage(id)),
+    button("Copy the link", (event) => copy(surveyPage(id), event.target)),
   ];
+  if (open) actions.push(button("Texts …", () => openTexts(survey)));
   if (survey.invited && open) actions.push(button("Invitations …", () => openInvitations(survey)));
   actions.push(
     button(survey.public_results ? "Make results private" : "Make results public", () =>
@@ -118,6 +119,26 @@ function confirmClosing(survey) {
   byId("close-no").focus();
 }
 
+// -- texts ----------------------------------------------------------------------------------------------------------
+
+/** Show the dialog with what a survey's page says. */
+async function openTexts(survey) {
+  const texts = await guarded(() => ask(`${surveyUrl(survey.id)}/texts`), byId("trouble"));
+  if (!texts) return;
+  const form = byId("texts");
+  for (const [name, text] of Object.entries(texts)) form.elements[name].value = text ?? "";
+  byId("texts-error").textContent = "";
+  form.onsubmit = async (event) => {
+    event.preventDefault();
+    const body = Object.fromEntries(Object.keys(texts).map((name) => [name, form.elements[name].value.trim() || null]));
+    const url = `${surveyUrl(survey.id)}/texts`;
+    if (!(await guarded(() => ask(url, { method: "PUT", body }), byId("texts-error")))) return;
+    byId("texts-dialog").close();
+    byId("message").textContent = "The survey page says it from now on.";
+  };
+  byId("texts-dialog").showModal();
+}
+
 // -- invitations ----------------------------------------------------------------------------------------------------
 
 /** Show the dialog that makes invitations for a survey. */
@@ -147,7 +168,7 @@ async function makeInvitations(survey) {
     byId("invite-error"),
   );
   if (!made) return;
-  byId("links").value = made.links.map(address).join("\n");
+  byId("links").value = made.invitations.map((each) => `${surveyPage(survey.id)}#invitation=${each}`).join("\n");
   byId("invite-links").hidden = false;
   byId("links").focus();
 }
@@ -187,13 +208,13 @@ async function create(event) {
     invited: byId("invited").checked,
     group_question: byId("group-question").value.trim() || null,
   };
-  const made = await guarded(() => ask("/api/surveys", { method: "POST", body }), byId("create-error"));
+  const made = await guarded(() => ask(address("api/surveys"), { method: "POST", body }), byId("create-error"));
   if (!made) return;
   plan = null;
   byId("create").reset();
   byId("group-part").hidden = true;
   byId("plan-summary").textContent = "Choose the file or drop it here.";
-  byId("message").textContent = `The survey is open at ${address(`/s/${made.id}`)}`;
+  byId("message").textContent = `The survey is open at ${surveyPage(made.id)}`;
   await refresh();
 }
 
@@ -218,6 +239,7 @@ byId("signout").addEventListener("click", () => signOut(""));
 byId("plan-file").addEventListener("change", ({ target }) => target.files[0] && readPlan(target.files[0]));
 byId("create").addEventListener("submit", create);
 byId("close-no").addEventListener("click", () => byId("close-dialog").close());
+byId("texts-done").addEventListener("click", () => byId("texts-dialog").close());
 byId("invite-done").addEventListener("click", () => byId("invite-dialog").close());
 takeDrops(byId("drop"));
 if (token.get()) refresh();

@@ -1,13 +1,14 @@
 /** A field for a number within a range. */
 
 import { make } from "./common.js";
+import { numberName, say } from "./language.js";
 
 /**
  * Let a person enter a number from `first` to `last`, given as texts, inside `container`; `label` names the field.
  * Returns {value() -> number or null, focus(), missing() -> what to ask for}; `changed` is called after each change.
  */
 export function numberField(container, [first, last], { id, label, changed = () => {} }) {
-  const range = `a number from ${first} to ${last}`;
+  const range = { first: numberName(first), last: numberName(last) };
   const hint = make("p", { id: `${id}-hint`, role: "status" });
   const field = make("input", {
     type: "number",
@@ -36,10 +37,10 @@ export function numberField(container, [first, last], { id, label, changed = () 
   };
   const mark = (wrong) => {
     hint.className = wrong ? "error small" : "soft small";
-    hint.textContent = wrong ? `That is not ${range}.` : `Enter ${range}. Decimals are fine.`;
+    hint.textContent = say(wrong ? "number_wrong" : "number_wanted", range);
     field.setAttribute("aria-invalid", String(wrong));
   };
   mark(false);
   container.replaceChildren(make("div", { className: "choices" }, field, hint));
-  return { value, focus: () => field.focus(), missing: () => `Enter ${range} first.` };
+  return { value, focus: () => field.focus(), missing: () => say("number_missing", range) };
 }

@@ -1,60 +1,48 @@
 /** The survey page: check the plan, ask, randomize here, show the report, send only that. */
 
-import { openPlan, PlanError, remembered, respond, send, StorageError } from "/client/index.js";
+import { openPlan, PlanError, remembered, respond, StorageError } from "../client/index.js";
+import { showTexts } from "./about.js";
 import { choices } from "./choices.js";
+import { ApiError, byId, request, requestJson, showOnly, surveyId, surveyUrl, tableRow } from "./common.js";
+import { answerName, list, local, numberName, quotedAnswer, say, speak, write } from "./language.js";
+import { memoryOf, takeInvitation } from "./invitation.js";
 import { numberField } from "./number.js";
-import {
-  ApiError,
-  byId,
-  capital,
-  questionOf,
-  request,
-  requestJson,
-  showOnly,
-  surveyId,
-  surveyUrl,
-  tableRow,
-} from "./common.js";
+import { showReport } from "./report.js";
 
-const MAX_CHANCES = 12;
+/** Longer tables are cut: on a phone nobody reads thousands of rows. */
+const MAX_BELIEFS = 12;
 const sections = ["loading", "stop", "ask", "report"].map(byId);
 const id = surveyId();
 
-/** End here, in words; `kind` names the reason for tests. */
-function stop(kind, heading, text) {
+/** End here, in words; `kind` names the reason for tests, `detail` is what the program says, in English. */
+function stop(kind, heading, text, detail = "") {
   byId("stop").dataset.testid = kind;
-  byId("stop-heading").textContent = heading;
-  byId("stop-text").textContent = text;
+  byId("stop-heading").textContent = say(heading);
+  byId("stop-text").textContent = say(text);
+  byId("stop-detail").textContent = detail && say("detail", { detail });
   showOnly(byId("stop"), sections);
-}
-
-/** The invitation in the address, taken out of sight; the tab's history entry keeps it for a reload. */
-function takeInvitation() {
-  const found = new URLSearchParams(location.hash.slice(1)).get("invitation");
-  if (found) history.replaceState({ invitation: found }, "", location.pathname + location.search);
-  return found ?? history.state?.invitation ?? null;
 }
 
 /** The plan of this survey, verified: its integers, its hash, the survey's name for it and the address. */
 async function verifiedPlan(survey) {
   const plan = await openPlan(await (await request(`${surveyUrl(id)}/plan`)).text());
-  if (plan.hash !== survey.plan) throw new PlanError("the plan is not the one that the survey names");
-  if (!plan.hash.startsWith(id)) throw new PlanError("the plan is not the one that the address names");
+  if (plan.hash !== survey.plan) throw new PlanError("the plan is not the one that the survey names.");
+  if (!plan.hash.startsWith(id.split("-")[0])) throw new PlanError("the plan is not the one that the address names.");
   return plan;
 }
-
-/** Take no part, for a reason. */
-const refuse = (reason) => stop("refusal", "This survey is refused", `${capital(reason)}; nothing was sent.`);
 
 /** Load, check, and show the right section. */
 async function start() {
   const invitation = takeInvitation();
-  if (!isSecureContext) return refuse("the page did not come by HTTPS and could have been altered on the way");
   try {
-    const survey = await requestJson(surveyUrl(id));
+    const [survey, texts] = await Promise.all([requestJson(surveyUrl(id)), requestJson(`${surveyUrl(id)}/texts`)]);
+    await speak(texts.language);
+    byId("loading").textContent = say("loading");
+    showTexts(texts);
+    if (!isSecureContext) return stop("refusal", "refused", "refused_insecure");
     const plan = await verifiedPlan(survey);
-    document.title = questionOf(plan);
-    begin({ survey, plan, invitation });
+    document.title = plan.question || say("untitled");
+    begin({ id, survey, texts, plan, invitation, memory: await memoryOf(survey.invited ? invitation : null) });
   } catch (error) {
     fail(error);
   }
@@ -62,34 +50,40 @@ async function start() {
 
 /** Show the report if there is one, else ask, if the survey allows it. */
 function begin(visit) {
-  const { survey, plan, invitation } = visit;
-  const before = remembered(plan);
-  if (before) showReport(visit, before, true);
-  else if (!survey.open) stop("closed", "This survey is closed", "It takes no more reports. Nothing was sent.");
-  else if (survey.invited && !invitation) {
-    const hint = "Please open the link that you were given, with everything after the # sign.";
-    stop("invitation", "This survey needs an invitation", hint);
-  } else ask(visit);
+  const { survey, plan, invitation, memory } = visit;
+  const before = remembered(plan, memory);
+  if (before) show(visit, { ...before, fresh: null });
+  else if (!survey.open) stop("closed", "closed", "closed_text");
+  else if (survey.invited && !invitation) stop("invitation", "invitation", "invitation_text");
+  else ask(visit);
+}
+
+/** Show the report in place of everything else. */
+function show(visit, report) {
+  showReport(visit, report);
+  showOnly(byId("report"), sections);
 }
 
 /** Say why there is nothing to answer. */
-function fail(error) {
-  if (error instanceof PlanError) return refuse(error.message.replace(/\.$/, ""));
-  const text = `${error.message} Nothing was sent.`;
-  if (error instanceof StorageError) return stop("refusal", "This browser cannot take part", text);
-  const missing = error instanceof ApiError && error.status === 404;
-  stop("unavailable", missing ? "There is no survey here" : "This survey cannot be shown", text);
+async function fail(error) {
+  await speak(document.documentElement.lang);
+  if (error instanceof PlanError) return stop("refusal", "refused", "refused_plan", error.message);
+  if (error instanceof StorageError) return stop("refusal", "no_storage", "no_storage_text", error.message);
+  if (error instanceof ApiError && error.status === 404) return stop("unavailable", "no_survey", "no_survey_text");
+  stop("unavailable", "unavailable", "unavailable_text", error.message);
 }
 
 // -- asking ---------------------------------------------------------------------------------------------------------
 
 /** Show the form; answering it leads to the report. */
 function ask(visit) {
-  const { survey, plan } = visit;
+  const { survey, texts, plan } = visit;
   const names = plan.groups.map((group) => group.name);
   const grouped = names[0] !== null;
-  byId("plan-name").textContent = plan.hash.slice(0, 12);
-  byId("question").textContent = questionOf(plan);
+  write(byId("checked"), say("checked", { plan: plan.hash.slice(0, 12) }));
+  byId("question").textContent = document.title;
+  byId("consent").hidden = !texts.consent;
+  byId("consent-text").textContent = texts.consent ?? "";
   const answer = askAnswer(plan, () => noteOutside(plan, group.value(), answer.value()));
   const group = grouped
     ? askGroup(survey, names, (name) => {
@@ -97,31 +91,30 @@ function ask(visit) {
         noteOutside(plan, name, answer.value());
       })
     : { value: () => null };
-  if (grouped) byId("promise").textContent = "Choose above what describes you: the promise in numbers depends on it.";
+  if (grouped) byId("promise").textContent = say("promise_group_first");
   else showPromise(plan, null);
-  byId("ask").addEventListener("submit", (event) => {
+  byId("ask").onsubmit = (event) => {
     event.preventDefault();
-    if (grouped && group.value() === null) return complain("Choose what describes you first.", group);
-    if (answer.value() === null) return complain(answer.missing?.() ?? "Choose an answer first.", answer);
+    if (answer.value() === null) return complain(answer.missing?.() ?? say("choose_answer"), answer);
+    if (grouped && group.value() === null) return complain(say("choose_group"), group);
+    if (texts.consent && !byId("agreed").checked) return complain(say("agree_first"), byId("agreed"));
     randomize(visit, group.value(), answer.value());
-  });
+  };
   showOnly(byId("ask"), sections, { focus: false });
 }
 
 /** The question: one of the plan's values, or any number between them. */
 function askAnswer(plan, changed) {
-  const field = { id: "answer", label: questionOf(plan), changed };
+  const field = { id: "answer", label: document.title, shown: (value) => answerName(plan, value), changed };
   if (!plan.between) return choices(byId("answer-choices"), plan.values, field);
-  const knots = new Intl.ListFormat("en-GB").format(plan.values);
-  byId("promise-between").textContent =
-    `A number in between is first rounded at random to one of its two neighbours among ${knots}; ` +
-    `“near ${plan.values[0]}” means rounded to ${plan.values[0]}.`;
+  const knots = plan.values.map(numberName);
+  byId("promise-between").textContent = say("between", { knots: list(knots), first: knots[0] });
   return numberField(byId("answer-choices"), [plan.values[0], plan.values.at(-1)], field);
 }
 
 /** The public question about the group. */
 function askGroup(survey, names, changed) {
-  const label = survey.group_question || "Which of these describes you?";
+  const label = survey.group_question || say("group_default");
   byId("group-question").textContent = label;
   byId("groups").hidden = false;
   return choices(byId("group-choices"), names, { id: "group", label, changed });
@@ -133,17 +126,35 @@ function complain(text, field) {
   field.focus();
 }
 
-/** The promise to a group in the plan's own numbers. */
+/** The promise to a group in the plan's own numbers; while there is none of that name, the one before stays. */
 function showPromise(plan, group) {
-  const beliefs = plan.beliefs(group);
-  byId("promise").textContent = capital(plan.promise(group));
-  byId("promise-set").textContent = plan.setSentence(group) ?? "";
-  byId("belief-rows").replaceChildren(
-    ...beliefs.map((row) => tableRow(plan.between ? `near ${row.value}` : row.value, [row.prior, row.high, row.low])),
-  );
-  const cut = plan.values.length - plan.outside(group).length - beliefs.length;
-  byId("beliefs-note").textContent =
-    cut > 0 ? `The ${beliefs.length} rarest answers; beliefs in the others move by no larger factor.` : "";
+  if (!plan.groups.some(({ name }) => name === group)) return;
+  const { value, oddsOnly, ...told } = plan.promiseParts(group);
+  const name = quotedAnswer(plan, value);
+  const numbers = Object.fromEntries(Object.entries(told).map(([key, number]) => [key, local(number)]));
+  byId("promise").textContent = say(oddsOnly ? "promise_odds" : "promise", { ...numbers, name: plan.between ? say("near", { name }) : name });
+  byId("promise-set").textContent = setSentence(plan.setParts(group));
+  fillBeliefs(plan, group);
+}
+
+/** For whom the promise holds, where that is a set of priors. */
+function setSentence(parts) {
+  if (!parts) return "";
+  const key = parts.kind === "distance" && parts.size === "1" ? "set_distance_one" : `set_${parts.kind}`;
+  return say(key, { bound: local(parts.bound), size: local(parts.size) });
+}
+
+/** How far a report moves beliefs: the rarest answers, for which it matters most. */
+function fillBeliefs(plan, group) {
+  const all = plan.beliefs(group);
+  const rarest = all.length > MAX_BELIEFS ? all.toSorted((a, b) => parseFloat(a.prior) - parseFloat(b.prior)) : all;
+  const rows = rarest.slice(0, MAX_BELIEFS).map(({ value, prior, high, low }) => {
+    const name = answerName(plan, value);
+    return tableRow(plan.between ? say("near", { name }) : name, [prior, high, low].map(local));
+  });
+  byId("belief-rows").replaceChildren(...rows);
+  const cut = plan.values.length - plan.outside(group).length > rows.length;
+  byId("beliefs-note").textContent = cut ? say("beliefs_cut", { count: rows.length }) : "";
   byId("beliefs").hidden = false;
 }
 
@@ -154,102 +165,25 @@ function noteOutside(plan, group, answer) {
   const outside = asked.find((value) => plan.outside(group).includes(value));
   byId("outside").hidden = outside === undefined;
   if (outside === undefined) return;
-  const which = plan.between ? `An answer near ${outside}` : "This answer";
-  byId("outside").textContent =
-    `${which} is outside of the promise: the survey was planned as if nobody gave it. Nothing is promised about ` +
-    (plan.exposed(group).includes(outside) ? "it, and a report can even give it away." : "it.");
+  const said = plan.between ? say("outside_near", { name: answerName(plan, outside) }) : say("outside");
+  byId("outside").textContent = plan.exposed(group).includes(outside) ? `${said} ${say("exposed")}` : said;
 }
 
 /** Draw the report, forget the answer, show what would be sent. */
 async function randomize(visit, group, value) {
-  try {
-    const report = await respond(visit.plan, { group, value });
-    byId("answer-choices").replaceChildren();
-    showReport(visit, report, false);
-  } catch (error) {
-    byId("ask-error").textContent = error.message;
-  }
-}
-
-// -- the report -----------------------------------------------------------------------------------------------------
-
-/** Show the remembered report and offer to send it. */
-function showReport(visit, report, returning) {
-  const { survey } = visit;
-  byId("report-heading").textContent = returning
-    ? "This device has already randomized its answer"
-    : "This is your report";
-  byId("report-lead").textContent = leadFor(survey, returning, report.sent);
-  describe(visit, report);
-  const button = byId("send");
-  button.hidden = !survey.open;
-  button.textContent = report.sent ? "Send it again" : "Send this report";
-  button.addEventListener("click", () => deliver(visit, button));
-  showOnly(byId("report"), sections);
-}
-
-/** What the person should know about the report's state. */
-function leadFor(survey, returning, sent) {
-  if (!survey.open && sent) return "Its report was sent. The survey is closed.";
-  if (!survey.open) return "The survey is closed and takes no more reports; this one was not sent.";
-  if (!returning) return "Read it, then send it. Nothing has been sent yet.";
-  return sent
-    ? "Its report was sent. There is no need to, but you can send it again: it is the same report, and it counts once."
-    : "The report was not sent yet. A second visit draws no new one.";
-}
-
-/** The report in full, and what it means. */
-function describe({ survey, plan }, { sent, ...body }) {
-  byId("json-heading").textContent = sent ? "This is all that was sent" : "This is all that is sent";
-  byId("json").textContent = JSON.stringify(body, null, 2);
-  byId("group-fact").hidden = body.group === null;
-  byId("credential-fact").hidden = !survey.invited;
-  byId("meaning-heading").textContent = `What report ${body.report} means`;
-  const guess = plan.meaning(body.group, body.report);
-  byId("meaning").hidden = guess === null;
-  if (guess === null) return;
-  byId("guess").textContent =
-    "It was drawn at random. Whoever sees it and knows nothing else still does best to guess " +
-    (plan.between ? `a number near ${guess}.` : `“${guess}”.`);
-  const chances = plan.values.map((value) => [value, plan.chance(body.group, value, body.report)]);
-  if (chances.length > MAX_CHANCES) chances.sort((one, other) => parseFloat(other[1]) - parseFloat(one[1]));
-  byId("chances").replaceChildren(...chances.slice(0, MAX_CHANCES).map(([value, chance]) => tableRow(value, [chance])));
-  const notes = [];
-  if (chances.length > MAX_CHANCES)
-    notes.push(`The ${MAX_CHANCES} answers that send it most often, of ${chances.length}.`);
-  if (plan.between) notes.push("An answer between two of these sends it with a chance between theirs.");
-  byId("chances-note").textContent = notes.join(" ");
-}
-
-/** Send exactly what is shown; a failure leaves everything as it was. */
-async function deliver(visit, button) {
-  const { survey, plan, invitation } = visit;
-  let posted = "";
-  const watched = (url, options) => {
-    posted = options.body;
-    return fetch(url, options);
-  };
+  const button = byId("randomize");
+  // A second click while the first is at work must draw and show nothing.
+  if (button.disabled) return;
   button.disabled = true;
-  byId("send-error").textContent = "";
-  byId("status").textContent = "Sending …";
+  byId("ask-error").textContent = "";
   try {
-    const { status } = await send(plan, surveyUrl(id), {
-      fetch: watched,
-      invitation,
-      credentialKey: survey.credential_key,
-    });
-    byId("report-heading").textContent = "Thank you";
-    byId("report-lead").textContent = "";
-    byId("status").textContent =
-      status === "counted" ? "Your report was counted." : "Your report was already counted. It counts once.";
-    describe(visit, { ...JSON.parse(posted), sent: true });
-    button.hidden = true;
-    byId("report-heading").focus();
+    const report = await respond(visit.plan, { group, value }, visit.memory);
+    byId("answer-choices").replaceChildren();
+    show(visit, report);
   } catch (error) {
-    byId("status").textContent = "";
-    byId("send-error").textContent = `The report was not taken: ${error.message} It is kept on this device.`;
+    byId("ask-error").textContent = error instanceof StorageError ? say("no_storage_text") : error.message;
+    button.disabled = false;
   }
-  button.disabled = false;
 }
 
 // A link with an invitation, pasted into the page that asked for one, does not load the page by itself.

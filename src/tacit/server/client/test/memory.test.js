@@ -12,12 +12,13 @@ const GROUP = "18–29";
 test("the first call draws, later calls remember, whatever is asked", async () => {
   const storage = memory();
   assert.equal(remembered(plan, { storage }), null);
-  const first = await respond(plan, { group: GROUP, value: "yes" }, { storage });
+  const { fresh, ...first } = await respond(plan, { group: GROUP, value: "yes" }, { storage });
+  assert.equal(fresh, true);
   assert.match(first.key, /^[0-9a-f]{32}$/);
   assert.deepEqual(Object.keys(first), ["key", "group", "report", "sent"]);
   assert.equal(first.sent, false);
   for (let visit = 0; visit < 20; visit++) {
-    assert.deepEqual(await respond(plan, { group: "30+", value: "no" }, { storage }), first);
+    assert.deepEqual(await respond(plan, { group: "30+", value: "no" }, { storage }), { ...first, fresh: false });
   }
   assert.deepEqual(remembered(plan, { storage }), first);
   assert.deepEqual([...storage.data.keys()], [`tacit:${plan.hash}`]);
@@ -37,7 +38,8 @@ test("calls at the same moment share one report", async () => {
   const both = await Promise.all(
     Array.from({ length: 8 }, () => respond(large, { group: null, value: "word 3" }, { storage })),
   );
-  assert.equal(new Set(both.map((each) => JSON.stringify(each))).size, 1);
+  assert.equal(new Set(both.map(({ fresh, ...each }) => JSON.stringify(each))).size, 1);
+  assert.equal(both.filter(({ fresh }) => fresh).length, 1);
 });
 
 test("tabs take turns where the browser has locks", async (t) => {
@@ -56,7 +58,8 @@ test("tabs take turns where the browser has locks", async (t) => {
     { group: "30+", value: "no" },
   ];
   const [first, second] = await Promise.all(answers.map((answer) => respond(plan, answer, { storage })));
-  assert.deepEqual(first, second);
+  assert.deepEqual({ ...first, fresh: false }, second);
+  assert.equal(first.fresh, true);
   assert.deepEqual(queue, [`tacit:${plan.hash}`, `tacit:${plan.hash}`]);
 });
 
@@ -64,7 +67,7 @@ test("the report that another tab stored meanwhile is the one that counts", asyn
   const storage = memory();
   const other = { key: "0".repeat(32), group: "30+", report: 1, sent: true };
   storage.setItem = (key) => storage.data.set(key, JSON.stringify(other));
-  assert.deepEqual(await respond(plan, { group: GROUP, value: "yes" }, { storage }), other);
+  assert.deepEqual(await respond(plan, { group: GROUP, value: "yes" }, { storage }), { ...other, fresh: false });
 });
 
 test("without a working storage nothing is drawn", async () => {

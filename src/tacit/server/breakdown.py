@@ -1,0 +1,269 @@
+"""Results by group and over time: shares or means with intervals that may be compared, for whoever holds the token.
+
+A group or a day may be a single person, so none of this is ever public.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from datetime import date, timedelta
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Depends, Query, Request, Response
+from pydantic import BaseModel, Field
+
+from tacit.estimates import Estimate, Estimator, Row, estimate
+from tacit.plan import Plan
+from tacit.server import messages as m
+from tacit.server.collector import Collector
+from tacit.server.problems import Refusal
+from tacit.server.results import LEVEL, rows
+from tacit.server.store import Store
+from tacit.server.tables import csv_response
+from tacit.show.sentences import counts_people, json_ready, row_name, selects
+from tacit.tally import Tally
+
+#: So many estimates are made for one request at most; for more there is the tally.
+_MOST = 1_000_000
+#: So many answers are offered to choose from.
+_MOST_VALUES = 1_000
+Step = Literal["day", "week", "month"]
+_NUMBERS = ("estimate", "standard_error", "margin", "low", "high", "prior", "prior_share")
+
+
+class Part(BaseModel):
+    """One group, or one stretch of time: its reports, and one estimated number."""
+
+    group: str | None = None
+    since: date | None = Field(None, description="First day of a stretch of time.")
+    until: date | None = Field(None, description="Its last day.")
+    name: str = Field(description="The answer, or what is counted.")
+    n_reports: int
+    estimate: float | None
+    standard_error: float | None
+    margin: float | None
+    low: float | None
+    high: float | None
+    prior: float
+    prior_share: float
+
+
+class GroupResults(BaseModel):
+    """All numbers of one group, as the results give them for all."""
+
+    group: str
+    n_reports: int
+    rows: list[m.Row]
+    n_rows: int
+
+
+class Breakdown(BaseModel):
+    """The same number for several parts of the reports."""
+
+    name: str = Field(description="The answer that is compared, or what is counted.")
+    names: list[str] = Field(description="The answers that can be asked for with `value`, the first thousand.")
+    level: float = Field(description="With this probability all intervals hold at once.")
+    estimator: str
+    counts_people: bool
+    parts: list[Part]
+
+
+Parts = list[tuple[dict[str, Any], Estimate]]
+
+
+def by_group(plan: Plan, tally: Tally, estimator: Estimator) -> Parts:
+    """An estimate for each group that sent something. Its intervals hold for all groups at once (Bonferroni)."""
+    present = [group.name for group in plan.groups if _size(tally, group.name)]
+    _limit(plan, len(present), "groups")
+    level = 1 - (1 - LEVEL) / max(1, len(present))
+    return [({"group": name}, estimate(plan, tally, estimator, level, group=name)) for name in present]
+
+
+def by_time(plan: Plan, store: Store, survey: str, estimator: Estimator, spans: Sequence[tuple[date, date]]) -> Parts:
+    """An estimate from the reports of each stretch of time alone, likewise."""
+    _limit(plan, len(spans), "stretches of time")
+    level = 1 - (1 - LEVEL) / max(1, len(spans))
+    return [
+        (
+            {"since": since, "until": until},
+            estimate(plan, store.tally(survey, plan, since, until), estimator, level),
+        )
+        for since, until in spans
+    ]
+
+
+def spans(days: Iterable[date], step: Step, waves: Sequence[date] = ()) -> list[tuple[date, date]]:
+    """The stretches of time that hold these days: days, weeks from Monday, months, or waves that begin on given days.
+
+    >>> spans([date(2026, 3, 1), date(2026, 3, 2), date(2026, 3, 9)], "week")  # doctest: +NORMALIZE_WHITESPACE
+    [(datetime.date(2026, 2, 23), datetime.date(2026, 3, 1)), (datetime.date(2026, 3, 2), datetime.date(2026, 3, 8)),
+     (datetime.date(2026, 3, 9), datetime.date(2026, 3, 15))]
+    """
+    found = sorted(set(days))
+    if waves and found:
+        starts = sorted({min(found[0], *waves), *waves})
+        ends = [start - timedelta(1) for start in starts[1:]] + [max(found[-1], starts[-1])]
+        ranges = list(zip(starts, ends, strict=True))
+        return [each for each in ranges if any(each[0] <= day <= each[1] for day in found)]
+    return sorted({_span(day, step) for day in found})
+
+
+def _span(day: date, step: Step) -> tuple[date, date]:
+    if step == "day":
+        return day, day
+    if step == "week":
+        monday = day - timedelta(day.weekday())
+        return monday, monday + timedelta(6)
+    first = day.replace(day=1)
+    return first, (first + timedelta(31)).replace(day=1) - timedelta(1)
+
+
+def part_rows(plan: Plan, parts: Parts, value: str | None = None) -> list[dict[str, Any]]:
+    """Every number of every part, or only those of one answer."""
+    made = [
+        told | {"name": name, "n_reports": result.n_reports} | _numbers(row)
+        for told, result in parts
+        for row in result.rows
+        if value in (None, name := row_name(plan, row.value))
+    ]
+    cleaned: list[dict[str, Any]] = json_ready(made)
+    return cleaned
+
+
+def _numbers(row: Row) -> dict[str, float]:
+    return {name: getattr(row, name) for name in _NUMBERS}
+
+
+def _compared(plan: Plan, parts: Parts, value: str | None, estimator: str) -> Breakdown:
+    """The parts side by side for one answer: the asked one, else the most frequent."""
+    names = [row_name(plan, row.value) for row in parts[0][1].rows] if parts else []
+    if value is not None and value not in names and parts:
+        raise Refusal(422, "The plan does not have this answer.")
+    chosen = value if value in names else _largest(parts, names)
+    return Breakdown(
+        name=chosen,
+        names=names[:_MOST_VALUES],
+        level=LEVEL,
+        estimator=parts[0][1].estimator if parts else estimator,
+        counts_people=counts_people(plan),
+        parts=[Part(**row) for row in part_rows(plan, parts, chosen)],
+    )
+
+
+def _largest(parts: Parts, names: list[str]) -> str:
+    sums = [
+        math.fsum(each for _, result in parts if math.isfinite(each := result.rows[k].estimate))
+        for k in range(len(names))
+    ]
+    return names[sums.index(max(sums))] if names else ""
+
+
+def _size(tally: Tally, group: str | None) -> int:
+    counted = tally.groups.get(group)
+    return 0 if counted is None else counted.total
+
+
+def _limit(plan: Plan, parts: int, what: str) -> None:
+    if parts * len(plan.values) > _MOST:
+        raise Refusal(409, f"{parts:,} {what} of {len(plan.values):,} answers are too many at once: take the tally.")
+
+
+# -- routes ---------------------------------------------------------------------------------------------------------
+
+
+async def _collector(request: Request) -> Collector:
+    if not request.scope["tacit.administrator"]:
+        raise Refusal(401, "This needs the administrator's token.", {"WWW-Authenticate": "Bearer"})
+    return request.app.state.collector  # type: ignore[no-any-return]
+
+
+Service = Annotated[Collector, Depends(_collector)]
+Estimated = Annotated[Estimator | None, Query(description="As for the results.")]
+Value = Annotated[str | None, Query(max_length=1000, description="The answer to compare; else the most frequent.")]
+OneGroup = Annotated[str | None, Query(max_length=1000, description="Only this group's.")]
+Stepped = Annotated[Step, Query(alias="by", description="How long a stretch is; weeks begin on Mondays.")]
+Waves = Annotated[list[m.Day] | None, Query(alias="wave", description="First days of waves, instead of `by`.")]
+_CSV: dict[int | str, dict[str, Any]] = {200: {"content": {"text/csv": {"schema": {"type": "string"}}}}}
+router = APIRouter(prefix="/api/surveys")
+
+
+async def _groups(service: Collector, survey: str, estimator: Estimator | None) -> tuple[Plan, Parts]:
+    def make(plan: Plan, chosen: Estimator) -> Parts:
+        return by_group(plan, service.store.tally(survey, plan), chosen)
+
+    return await service.estimated(survey, estimator, make)
+
+
+async def _trend(
+    service: Collector, survey: str, estimator: Estimator | None, step: Step, waves: Sequence[date] | None
+) -> tuple[Plan, Parts]:
+    def make(plan: Plan, chosen: Estimator) -> Parts:
+        asked = spans(service.store.totals(survey), step, waves or ())
+        return by_time(plan, service.store, survey, chosen, asked)
+
+    return await service.estimated(survey, estimator, make)
+
+
+@router.get("/{survey}/results/groups")
+async def compare_groups(
+    survey: m.SurveyId, service: Service, estimator: Estimated = None, value: Value = None
+) -> Breakdown:
+    """One number for every group that sent something, with intervals that hold for all of them at once."""
+    plan, parts = await _groups(service, survey, estimator)
+    return _compared(plan, parts, value, estimator or "")
+
+
+@router.get("/{survey}/results/groups.csv", responses=_CSV, response_class=Response)
+async def download_groups(
+    survey: m.SurveyId, service: Service, estimator: Estimated = None, group: OneGroup = None
+) -> Response:
+    """All numbers of all groups, or of one, as CSV."""
+    plan, parts = await _groups(service, survey, estimator)
+    wanted = [part for part in parts if group in (None, part[0]["group"])]
+    return csv_response(("group", "name", "n_reports", *_NUMBERS), part_rows(plan, wanted), f"{survey}-groups.csv")
+
+
+@router.get("/{survey}/results/group")
+async def show_group(
+    survey: m.SurveyId,
+    service: Service,
+    name: Annotated[str, Query(max_length=1000, description="The group.")],
+    estimator: Estimated = None,
+    limit: Annotated[int, Query(ge=1, le=100_000, description="At most so many rows, the largest.")] = 50,
+) -> GroupResults:
+    """One group's estimates; what the other groups show about the prior still counts where it is leant on."""
+
+    def make(plan: Plan, chosen: Estimator) -> Estimate:
+        if name not in {group.name for group in plan.groups}:
+            raise Refusal(422, "The plan does not have this group.")
+        tally = service.store.tally(survey, plan)
+        return estimate(plan, tally, chosen, LEVEL, group=name, simultaneous=selects(plan))
+
+    plan, found = await service.estimated(survey, estimator, make)
+    shown = [m.Row(**row) for row in rows(plan, found, limit)]
+    return GroupResults(group=name, n_reports=found.n_reports, rows=shown, n_rows=len(found.rows))
+
+
+@router.get("/{survey}/results/trend")
+async def show_trend(
+    survey: m.SurveyId,
+    service: Service,
+    estimator: Estimated = None,
+    value: Value = None,
+    step: Stepped = "day",
+    waves: Waves = None,
+) -> Breakdown:
+    """One number for every day, week, month or wave, each from its own reports alone."""
+    plan, parts = await _trend(service, survey, estimator, step, waves)
+    return _compared(plan, parts, value, estimator or "")
+
+
+@router.get("/{survey}/results/trend.csv", responses=_CSV, response_class=Response)
+async def download_trend(
+    survey: m.SurveyId, service: Service, estimator: Estimated = None, step: Stepped = "day", waves: Waves = None
+) -> Response:
+    """All numbers of every stretch of time as CSV."""
+    plan, parts = await _trend(service, survey, estimator, step, waves)
+    columns = ("since", "until", "name", "n_reports", *_NUMBERS)
+    return csv_response(columns, part_rows(plan, parts), f"{survey}-trend.csv")

@@ -1,0 +1,94 @@
+/** Groups side by side, and the trend: what only the team sees of the results. */
+
+import { FEW } from "./board.js";
+import { drawIntervals, drawTrend } from "./charts.js";
+import { byId, dayName, intervalText, make, spread, tableRow, whole } from "./common.js";
+
+/** What is on the page, to be drawn again in other colours. */
+const drawn = { groups: null, trend: null };
+
+/** Fetch and show both, where there is something to compare; `ask` fetches a part of the results. */
+export async function fillBreakdown(results, ask) {
+  const enough = results.n_reports >= FEW;
+  const several = enough && results.groups.filter((group) => group.n_reports).length > 1;
+  const days = enough && results.history.length > 1;
+  byId("groups").hidden = byId("groups-csv").hidden = !several;
+  byId("trend").hidden = byId("trend-csv").hidden = !days;
+  const value = byId("value").value;
+  const asked = value && !byId("compared").hidden ? { value } : {};
+  drawn.groups = several ? await ask("/groups", asked) : null;
+  drawn.trend = days ? await ask("/trend", { ...asked, by: byId("step").value }) : null;
+  if (several) fillGroups(drawn.groups);
+  if (days) fillTrend(drawn.trend);
+  fillBreakdownCharts();
+}
+
+/** Draw the charts again, for example in other colours. */
+export function fillBreakdownCharts() {
+  if (drawn.groups) drawIntervals(byId("group-chart"), shown(drawn.groups), "Groups with intervals");
+  if (drawn.trend) drawTrend(byId("trend-chart"), shown(drawn.trend));
+}
+
+/** The estimates of the chosen group in the form of results; null while all are shown together. */
+export async function oneGroup(results, ask, limit) {
+  const select = byId("group");
+  byId("one-group").hidden = results.groups.length < 2;
+  const names = results.groups.map(({ group }) => group);
+  if (select.options.length !== names.length + 1)
+    fillSelect(select, ["everybody", ...names], (place) => (place ? names[place - 1] : ""));
+  if (select.selectedIndex <= 0) return null;
+  const { rows, n_reports, n_rows } = await ask("/group", { name: select.value, limit });
+  const found = n_reports ? { rows, n_reports, n_rows } : { rows: [], n_reports: 1, n_rows: 0 };
+  return { ...found, prior_part: null };
+}
+
+/** Options for a select; `value` gives what is asked for at a place. */
+function fillSelect(select, names, value = (place) => names[place]) {
+  select.replaceChildren(...names.map((name, place) => make("option", { value: value(place) }, name)));
+}
+
+/** A breakdown in the form of results: each part is a row with its own number of reports. */
+const shown = ({ parts, ...facts }) => ({ ...facts, rows: parts.map((part) => ({ ...part, name: partName(part) })) });
+
+/** A group's name, or a stretch of time. */
+function partName({ group, since, until }) {
+  if (since === null) return group;
+  return since === until ? dayName(since) : `${dayName(since, { year: false })} – ${dayName(until)}`;
+}
+
+/** The number that is compared, in words. */
+const what = ({ name, counts_people: people }) => (people ? `The share of “${name}”` : "The mean per person");
+
+/** The groups, and the choice of what is compared. */
+function fillGroups(groups) {
+  byId("compared").hidden = groups.names.length < 2;
+  if (byId("value").options.length !== groups.names.length) fillSelect(byId("value"), groups.names);
+  byId("value").value = groups.name;
+  byId("groups-sentence").textContent =
+    `${what(groups)} in each group. All intervals hold at once with ${groups.level * 100}% probability, so those ` +
+    "that do not overlap tell groups apart.";
+  fillParts("group", groups, "group");
+}
+
+/** The stretches of time. */
+function fillTrend(trend) {
+  byId("trend-sentence").textContent =
+    `${what(trend)}, each time from the reports of that time alone. All intervals hold at once with ` +
+    `${trend.level * 100}% probability.`;
+  fillParts("trend", trend, "when");
+}
+
+/** Parts as a table. */
+function fillParts(id, breakdown, first) {
+  const heads = [first, "reports", breakdown.counts_people ? "share" : "mean", "interval", "prior"];
+  byId(`${id}-head`).replaceChildren(...heads.map((head) => make("th", { scope: "col" }, head)));
+  const rows = shown(breakdown).rows.map((part) => {
+    const { estimate, prior, n_reports: reports } = part;
+    const error = part.margin ?? part.standard_error;
+    const results = { ...breakdown, n_reports: reports };
+    const [middle, expected] = [estimate, prior].map((number) => spread(number, error, results));
+    const cells = [whole(reports), middle, intervalText(part, results), expected];
+    return tableRow(part.name, cells, [{}, { "data-testid": `${id}-${part.name}`, "data-value": estimate ?? "" }]);
+  });
+  byId(`${id}-rows`).replaceChildren(...rows);
+}

@@ -1,0 +1,49 @@
+/** The words of the respondent's page, in the survey's language; English until another one is loaded. */
+
+import english from "./languages/en.js";
+import { make } from "./common.js";
+
+let words = english;
+let code = "en";
+
+/** Speak this language from now on, and fill in everything on the page that only waits for words. */
+export async function speak(language) {
+  if (language !== "en") words = (await import(`./languages/${language}.js`)).default;
+  code = language;
+  document.documentElement.lang = code;
+  for (const element of document.querySelectorAll("[data-say]")) write(element, say(element.dataset.say));
+}
+
+/** A sentence of this language; what stands in braces is replaced by `values`. */
+export const say = (key, values = {}) => words[key].replace(/\{(\w+)\}/g, (_, name) => values[name]);
+
+/** Write a sentence into an element; what stands between backticks becomes code. */
+export function write(element, sentence) {
+  const parts = sentence.split("`").map((part, place) => (place % 2 ? make("code", {}, part) : part));
+  element.replaceChildren(...parts);
+}
+
+/** A decimal number or percentage, exact in its digits, as this language writes it: 27.2% is 27,2 % in German. */
+export function local(number) {
+  const point = new Intl.NumberFormat(code).formatToParts(1.5).find(({ type }) => type === "decimal").value;
+  return number.replace(/(\.\d+)?(%?)$/, (_, decimals = "", percent) => {
+    const space = percent && code !== "en" ? "\u00a0" : "";
+    return decimals.replace(".", point) + space + percent;
+  });
+}
+
+/** A number of a plan without the zeros that Python writes: 2500.0 is 2500. */
+export const numberName = (number) => local(number.replace(/\.0+$/, ""));
+
+/** An answer as people read it. */
+export const answerName = (plan, value) => (plan.numeric ? numberName(value) : value);
+
+/** The same inside a sentence, where names stand in quotes. */
+export const quotedAnswer = (plan, value) =>
+  plan.numeric ? answerName(plan, value) : say("quoted", { name: value });
+
+/** A whole number, thousands in groups. */
+export const whole = (number) => number.toLocaleString(code);
+
+/** Several things in one phrase. */
+export const list = (names) => new Intl.ListFormat(code === "en" ? "en-GB" : code).format(names);

@@ -1,0 +1,101 @@
+/** The report on the survey page: what it is, what it means, and sending it. */
+
+import { CredentialError, send, SendError } from "../client/index.js";
+import { byId, requestJson, surveyUrl, tableRow } from "./common.js";
+import { isSpent, markSpent } from "./invitation.js";
+import { answerName, local, say } from "./language.js";
+
+const MAX_CHANCES = 12;
+/** A double click on the button before this one must not send. */
+const SINGLE_CLICK = 1;
+
+/** Fill in the remembered report and offer to send it; `fresh` is null for somebody who comes back. */
+export function showReport(visit, { fresh, ...report }) {
+  const { survey } = visit;
+  byId("report-heading").textContent = say(fresh ? "report_fresh" : "report_known");
+  byId("report-lead").textContent = say(lead(survey, fresh, report.sent));
+  describe(visit, report);
+  const button = byId("send");
+  button.textContent = say(report.sent ? "send_again" : "send");
+  button.hidden = !survey.open;
+  if (survey.open && isSpent() && !report.sent) giveUp("spent");
+  button.onclick = (event) => event.detail <= SINGLE_CLICK && deliver(visit, button);
+}
+
+/** What the person should know about the report's state. */
+function lead(survey, fresh, sent) {
+  if (fresh === false) return "lead_not_yours";
+  if (!survey.open) return sent ? "lead_closed_sent" : "lead_closed_unsent";
+  if (fresh) return "lead_fresh";
+  return sent ? "lead_sent" : "lead_unsent";
+}
+
+/** The report in full, and what it means. */
+function describe({ survey, plan }, { sent, ...body }) {
+  byId("json-heading").textContent = say(sent ? "all_sent" : "all_to_send");
+  byId("json").textContent = JSON.stringify(body, null, 2);
+  byId("group-fact").hidden = body.group === null;
+  byId("credential-fact").hidden = !survey.invited;
+  byId("meaning-heading").textContent = say("meaning", { report: body.report });
+  const guess = plan.meaning(body.group, body.report);
+  byId("meaning").hidden = guess === null;
+  if (guess === null) return;
+  byId("guess").textContent = say(plan.between ? "guess_near" : "guess", { name: answerName(plan, guess) });
+  const chances = plan.values.map((value) => [value, plan.chance(body.group, value, body.report)]);
+  if (chances.length > MAX_CHANCES) chances.sort((one, other) => parseFloat(other[1]) - parseFloat(one[1]));
+  const rows = chances.slice(0, MAX_CHANCES).map(([value, chance]) => tableRow(answerName(plan, value), [local(chance)]));
+  byId("chances").replaceChildren(...rows);
+  const notes = [];
+  if (chances.length > MAX_CHANCES) notes.push(say("chances_cut", { shown: MAX_CHANCES, count: chances.length }));
+  if (plan.between) notes.push(say("chances_between"));
+  byId("chances-note").textContent = notes.join(" ");
+}
+
+/** Send exactly what is shown; a failure leaves everything as it was. */
+async function deliver(visit, button) {
+  const { id, survey, plan, invitation, memory } = visit;
+  let posted = "";
+  const watched = (url, options) => {
+    posted = options.body;
+    return fetch(url, options);
+  };
+  const label = button.textContent;
+  button.disabled = true;
+  button.textContent = say("sending");
+  byId("send-error").textContent = byId("send-detail").textContent = "";
+  try {
+    const options = { ...memory, fetch: watched, invitation, credentialKey: survey.credential_key };
+    const { status } = await send(plan, surveyUrl(id), options);
+    byId("report-heading").textContent = say("thanks");
+    byId("report-lead").textContent = "";
+    byId("status").textContent = say(status === "counted" ? "counted" : "already_counted");
+    describe(visit, { ...JSON.parse(posted), sent: true });
+    button.hidden = true;
+    byId("report-heading").focus();
+  } catch (error) {
+    button.textContent = label;
+    await explain(visit, error);
+  }
+  button.disabled = false;
+}
+
+/** Why the report was not taken, and whether trying again makes sense. */
+async function explain({ id, invitation }, error) {
+  const status = error instanceof SendError ? error.status : -1;
+  if (status === 403 && invitation) return giveUp("not_invited");
+  if (status === 409) {
+    const { open } = await requestJson(surveyUrl(id)).catch(() => ({ open: true }));
+    if (open) markSpent();
+    return giveUp(open ? "spent" : "closed_meanwhile");
+  }
+  const reason = { 0: "unreachable", 429: "busy", 503: "busy" }[status];
+  byId("send-error").textContent = [say("not_taken"), reason && say(reason)].filter(Boolean).join(" ");
+  const told = reason || !(error instanceof SendError || error instanceof CredentialError) ? "" : error.message;
+  byId("send-detail").textContent = told && say("detail", { detail: told });
+}
+
+/** Offer nothing that cannot work. */
+function giveUp(reason) {
+  byId("send").hidden = true;
+  byId("send-error").textContent = say(reason);
+}

@@ -1,0 +1,107 @@
+"""What the team says on a survey's page, and in which language: text only, kept beside the survey.
+
+It is no part of the plan, so it can be mended while people answer; no promise depends on it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated, Literal, get_args
+
+from fastapi import APIRouter, Depends, Request
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+
+from tacit.server.collector import Collector
+from tacit.server.messages import SurveyId
+from tacit.server.problems import Refusal
+from tacit.server.store import Store
+
+#: What the respondent's page speaks: one file each in pages/languages.
+Language = Literal["en", "de", "es", "fr"]
+LANGUAGES: tuple[Language, ...] = get_args(Language)
+
+
+def _at_most(characters: int) -> AfterValidator:
+    """A text of so many characters, without blanks around it; none if nothing is left.
+
+    The description of the service does not say it: what is too long for a stranger's body is refused before that.
+    """
+
+    def check(text: str | None) -> str | None:
+        if text is not None and (len(text) > characters or "\0" in text):
+            raise ValueError(f"A text here has {characters:,} characters at most, and none of them is NUL.")
+        return (text or "").strip() or None
+
+    return AfterValidator(check)
+
+
+class Texts(BaseModel):
+    """What the team says on a survey's page. Blank lines part paragraphs; web addresses become links."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    language: Annotated[Language, Field(description="What the page speaks; the question is as the plan has it.")] = "en"
+    introduction: Annotated[str | None, _at_most(5_000), Field(description="Above the answers: who asks, and why.")] = (
+        None
+    )
+    consent: Annotated[
+        str | None, _at_most(2_000), Field(description="Where given, it must be agreed to before anything is drawn.")
+    ] = None
+    privacy_notice: Annotated[str | None, _at_most(50_000), Field(description="Below the question, folded.")] = None
+    contact: Annotated[str | None, _at_most(500), Field(description="Whom to ask.")] = None
+
+
+def read_texts(store: Store, survey: str) -> Texts:
+    """The texts of a survey; English and nothing else, where none were given."""
+    kept = store.setting(_name(survey))
+    return Texts() if kept is None else Texts.model_validate_json(kept)
+
+
+def write_texts(store: Store, survey: str, texts: Texts) -> None:
+    """Keep the texts of a survey in place of those before."""
+    store.set_setting(_name(survey), texts.model_dump_json().encode())
+
+
+def change_texts_of(store: Store, survey: str, said: str | None, language: str | None) -> None:
+    """Take over texts from JSON, and a language, as far as they are given."""
+    if said is None and language is None:
+        return
+    try:
+        texts = read_texts(store, survey) if said is None else Texts.model_validate_json(said)
+        known = texts.model_dump() | ({} if language is None else {"language": language})
+        write_texts(store, survey, Texts.model_validate(known))
+    except ValidationError as error:
+        where = "; ".join(f"{'.'.join(map(str, each['loc'])) or 'the file'}: {each['msg']}" for each in error.errors())
+        raise ValueError(f"These texts cannot be used: {where}.") from error
+
+
+def _name(survey: str) -> str:
+    return f"texts:{survey}"
+
+
+#: For everybody, and for the administrator.
+reading, writing = APIRouter(prefix="/api/surveys"), APIRouter(prefix="/api/surveys")
+
+
+async def _collector(request: Request) -> Collector:
+    return request.app.state.collector  # type: ignore[no-any-return]
+
+
+Service = Annotated[Collector, Depends(_collector)]
+
+
+@reading.get("/{survey}/texts")
+async def show_texts(survey: SurveyId, service: Service) -> Texts:
+    """What the team says on the survey's page, and in which language."""
+    await service.survey(survey)
+    return await asyncio.to_thread(read_texts, service.store, survey)
+
+
+@writing.put("/{survey}/texts")
+async def change_texts(survey: SurveyId, texts: Texts, service: Service, request: Request) -> Texts:
+    """Say something else from now on: all texts are replaced."""
+    if not request.scope["tacit.administrator"]:
+        raise Refusal(401, "This needs the administrator's token.", {"WWW-Authenticate": "Bearer"})
+    await service.survey(survey)
+    await service.writer.run(lambda: write_texts(service.store, survey, texts))
+    return texts
