@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -174,13 +175,17 @@ def serving(store: Store, **options: Any) -> Iterator[Client]:
 
 
 def stored(store: Store) -> dict[tuple[str, int, int], int]:
-    """Every count in the database: (survey, position of the group, report) to how often."""
-    table = schema.counts
-    query = sa.select(table.c.survey, table.c.group, table.c.report, sa.func.sum(table.c.count)).group_by(
-        table.c.survey, table.c.group, table.c.report
-    )
-    with store._reading.connect() as connection:
-        return {(survey, group, report): int(n) for survey, group, report, n in connection.execute(query)}
+    """Every count, sealed ones too: (survey, position of the group, report) to how often."""
+    found: Counter[tuple[str, int, int]] = Counter()
+    for survey, _ in store.surveys():
+        with store.tallies.moment(survey.id) as (connection, pending):
+            table = schema.counts
+            query = sa.select(table.c.group, table.c.report, table.c.count).where(table.c.survey == survey.id)
+            for group, report, n in connection.execute(query):
+                found[survey.id, group, report] += n
+            for (_, group, report), n in pending.reports.items():
+                found[survey.id, group, report] += n
+    return dict(found)
 
 
 def assert_nothing_bad_stored(store: Store, *plans: Plan) -> None:

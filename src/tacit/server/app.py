@@ -7,6 +7,7 @@ import io
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from datetime import date
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, FastAPI, Header, Query, Request, Response
@@ -112,7 +113,7 @@ _operation = APIRouter(tags=["operation"])
 @_respondents.get("/{survey}")
 async def show_survey(survey: m.SurveyId, service: Service) -> m.SurveyFacts:
     """What everybody may know about a survey."""
-    return m.SurveyFacts(**_facts(await service.survey(survey), await service.ready(survey)))
+    return m.SurveyFacts(**_facts(await service.survey(survey), await service.ready(survey), service.store.today()))
 
 
 @_respondents.get("/{survey}/plan", response_class=JSONResponse)
@@ -160,7 +161,7 @@ async def exchange_invitation(survey: m.SurveyId, exchange: m.Exchange, service:
 async def list_surveys(service: Service) -> list[m.ListedSurvey]:
     """All surveys."""
     return [
-        m.ListedSurvey(**_facts(survey, await service.ready(survey.id)), n_reports=n)
+        m.ListedSurvey(**_facts(survey, await service.ready(survey.id), service.store.today()), n_reports=n)
         for survey, n in await service.surveys()
     ]
 
@@ -285,13 +286,13 @@ def show_metrics(request: Request) -> Response:
     return Response(metrics.text(), media_type=metrics.content_type)
 
 
-def _facts(survey: Survey, ready: ReadySurvey) -> dict[str, Any]:
+def _facts(survey: Survey, ready: ReadySurvey, today: date) -> dict[str, Any]:
     return {
         "id": survey.id,
         "plan": ready.plan.hash,
         "question": ready.plan.question,
         "group_question": survey.group_question,
-        "open": survey.is_open,
+        "open": survey.is_open(today),
         "public_results": survey.public_results,
         "invited": survey.invited,
         "opened": survey.opened,

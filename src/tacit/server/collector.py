@@ -15,11 +15,10 @@ from datetime import date
 from functools import cached_property, partial
 from typing import Any
 
-import numpy as np
-
 from tacit.estimates import Estimator, NotEstimableError, estimators
 from tacit.plan import Plan
 from tacit.server import batches
+from tacit.server.counting import fold_groups
 from tacit.server.invitations import (
     CredentialKey,
     from_text,
@@ -50,10 +49,7 @@ class ReadySurvey:
         self.credentials = None if survey.credential_key is None else CredentialKey(survey.credential_key)
         self._groups = {group.name: (k, group) for k, group in enumerate(self.plan.groups)}
         # Asked here, where nobody waits: the first fold of a process compiles.
-        none = np.zeros(0, dtype=np.int64)
-        mechanisms = {k: group.mechanism for k, group in self._groups.values()}
-        #: The groups whose reports are kept as sums, with the mechanism that folds them.
-        self.folds = {k: each for k, each in mechanisms.items() if each.fold(none, none) is not None}
+        self.folds = fold_groups(self.plan)
 
     def submission(self, message: Report) -> Submission:
         """A message as a submission, if the plan can have sent it and its sender may take part."""

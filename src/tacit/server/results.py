@@ -51,7 +51,7 @@ class Results:
         return {
             "survey": survey.id,
             "question": plan.question,
-            "open": survey.is_open,
+            "open": survey.is_open(self._store.today()),
             "opened": survey.opened,
             "task": task_to_dict(plan.task, plan.groups[0].prior)["kind"],
             "n_reports": result.n_reports,
