@@ -11,7 +11,7 @@ import pytest
 
 from tacit.__main__ import main
 from tacit.server import run
-from tacit.server.guard import Administrator
+from tacit.server.tokens import set_token
 from tacit.server.store import Store, survey_id
 
 from support.service import TOKEN, grouped_plan, plain_plan

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tacit.plan.contract import Plan
-from tacit.server.guard import Administrator
+from tacit.server.tokens import set_token
 from tacit.server.store import Store
 
 from support.service import FIRST_DAY, TOKEN, Client, Days, arc_plan, grouped_plan, plain_plan
@@ -192,6 +192,6 @@ def test_a_token_that_is_empty_or_easy_to_guess_is_refused(tmp_path: Path, days:
     """An empty variable TACIT_TOKEN would make everybody the administrator."""
     store = Store(tmp_path, days)
     with pytest.raises(ValueError, match="at least 16"):
-        Administrator.set_token(store, token)
+        set_token(store, token)
     assert not Administrator(store).allows(f"Bearer {token}")
     store.close()

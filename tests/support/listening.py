@@ -13,7 +13,7 @@ import pytest
 import uvicorn
 
 from tacit.server import run
-from tacit.server.guard import Administrator
+from tacit.server.tokens import set_token
 from tacit.server.store import Store
 
 from support.service import TOKEN
@@ -30,7 +30,7 @@ def listening(store: Store, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
             servers.append(self)
 
     monkeypatch.setattr(run.uvicorn, "Server", Server)
-    Administrator.set_token(store, TOKEN)
+    set_token(store, TOKEN)
     started: queue.Queue[run.Started] = queue.Queue()
     thread = threading.Thread(target=run.serve, args=(store, run.Address(port=0), 0, None, started.put))
     thread.start()

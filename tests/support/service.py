@@ -25,7 +25,7 @@ from tacit.mechanism.core_tail_rule import CoreState
 from tacit.plan.contract import Group, Plan
 from tacit.server import schema
 from tacit.server.app import make_app
-from tacit.server.guard import Administrator
+from tacit.server.tokens import set_token
 from tacit.server.store import Store, survey_id
 
 TOKEN = "the-token-of-these-tests"
@@ -160,7 +160,7 @@ class Client:
 @contextmanager
 def serving(store: Store, **options: Any) -> Iterator[Client]:
     """The app with its lifespan, on a store, behind a client. The rate is unlimited unless the test limits it."""
-    Administrator.set_token(store, TOKEN)
+    set_token(store, TOKEN)
     app = make_app(store, **{"rate": 0} | options)
     with start_blocking_portal() as portal:
 

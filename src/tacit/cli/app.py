@@ -28,7 +28,7 @@ _EXTRAS = {
     "xlsx": ("openpyxl",),
     "plot": ("matplotlib",),
     "analysis": ("formulaic", "pandas"),
-    "serve": ("fastapi", "gmpy2", "httptools", "prometheus_client", "psycopg", "sqlalchemy", "uvicorn"),
+    "serve": ("alembic", "fastapi", "gmpy2", "httptools", "prometheus_client", "psycopg", "sqlalchemy", "uvicorn"),
 }
 #: What commands raise where an input is wrong or cannot be worked with; anything else is a fault of ours.
 _SAID = (ValueError, TypeError, LookupError, ArithmeticError, RecursionError, OSError, ModuleNotFoundError)

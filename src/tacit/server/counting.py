@@ -27,6 +27,7 @@ from tacit.server import schema
 from tacit.server.engines import Database
 from tacit.server.pending import BATCH, Pending, Place, tag
 from tacit.server.vault import Held, Vault, VaultError
+from tacit.tally import Coverage
 
 Outcome = Literal["counted", "already counted", "closed"]
 Folds = Mapping[int, Mechanism]
@@ -36,7 +37,8 @@ Folds = Mapping[int, Mechanism]
 class Submission:
     """Reports that are counted together or not at all: (group, report, how often), under one key.
 
-    `folds` are the groups whose reports are kept as sums, with the mechanism that folds them.
+    `folds` are the groups whose reports are kept as sums, with the mechanism that folds them; `covered` are reports of
+    such groups that were folded already.
     """
 
     survey: str
@@ -44,10 +46,11 @@ class Submission:
     reports: Sequence[tuple[int, int, int]]
     refused: int = 0
     folds: Folds = field(default_factory=dict)
+    covered: Mapping[int, Coverage] = field(default_factory=dict)
 
     @property
     def n_reports(self) -> int:
-        return sum(times for _, _, times in self.reports)
+        return sum(times for _, _, times in self.reports) + sum(each.total for each in self.covered.values())
 
 
 class _RepeatedError(Exception):
@@ -182,9 +185,7 @@ class Counting:
             self._seal(connection, held, name, version + 1, Pending(redemptions=left))
         held.forget(version)
 
-    def redeem(
-        self, name: str, invitation: bytes, blinded: bytes
-    ) -> Literal["redeemed", "spent", "revoked", "closed"]:
+    def redeem(self, name: str, invitation: bytes, blinded: bytes) -> Literal["redeemed", "spent", "revoked", "closed"]:
         """Exchange an invitation, once: again only for the same blinded message."""
         self._database.check_there()
         try:
@@ -269,6 +270,11 @@ class Counting:
 
     def _add(self, connection: sa.Connection, name: str, group: Sequence[Submission]) -> None:
         self.increase(connection, name, self._places(group), group[0].folds)
+        for each in group:
+            for k, covered in sorted(each.covered.items()):
+                place = {"survey": name, "day": self._today(), "group": k}
+                self._increase(connection, schema.totals, {tuple(place.values()): covered.total})
+                self._cover(connection, place, covered.coverage)
         self._refuse(connection, name, group)
 
     def _refuse(self, connection: sa.Connection, name: str, group: Iterable[Submission]) -> None:

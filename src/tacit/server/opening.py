@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -21,7 +22,13 @@ def prepare(database: Database) -> str:
     try:
         with database.writing.begin() as connection:
             be_alone(connection)
-            return _prepare(connection, database.vault)
+            name, moved = _prepare(connection, database.vault)
+        if moved and database.kind == "sqlite":
+            # Pages that were written in the order in which reports came are written anew.
+            with database.writing.connect() as connection:
+                raw: Any = connection.connection.driver_connection
+                raw.execute("VACUUM")
+        return name
     except sa.exc.DBAPIError as error:
         where = "" if database.file is None else f" {database.file}"
         raise OSError(f"The database{where} cannot be used: {str(error.orig).strip()}.") from error
@@ -33,14 +40,15 @@ def be_alone(connection: sa.Connection) -> None:
         connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_LOCK)))
 
 
-def _prepare(connection: sa.Connection, vault: Path) -> str:
+def _prepare(connection: sa.Connection, vault: Path) -> tuple[str, bool]:
+    """The database's name, and whether it was of an earlier version."""
     revision = _revision(connection)
     if revision is None:
         schema.metadata.create_all(connection)
         connection.execute(sa.insert(schema.alembic_version), {"version_num": schema.REVISION})
         name = secret_bytes(8).hex()
         connection.execute(sa.insert(schema.settings), {"name": "identity", "value": name.encode()})
-        return name
+        return name, False
     if revision != schema.REVISION:
         # Alembic takes its time to import, and is needed once per version.
         from tacit.server.migrations import upgrade
@@ -49,7 +57,7 @@ def _prepare(connection: sa.Connection, vault: Path) -> str:
     found = connection.scalar(sa.select(schema.settings.c.value).where(schema.settings.c.name == "identity"))
     if found is None:
         raise ValueError("The database has lost its name, under which its secrets are kept. Restore it from a backup.")
-    return bytes(found).decode()
+    return bytes(found).decode(), revision != schema.REVISION
 
 
 def _revision(connection: sa.Connection) -> str | None:

@@ -40,9 +40,7 @@ class Pending:
     def n_reports(self) -> int:
         return self.reports.total()
 
-    def plus(
-        self, reports: Counter[Place], keys: Iterable[str] = (), redemptions: Iterable[str] = ()
-    ) -> Pending:
+    def plus(self, reports: Counter[Place], keys: Iterable[str] = (), redemptions: Iterable[str] = ()) -> Pending:
         """With more of them; sorted, which forgets the order in which they came."""
         return Pending(
             self.reports + reports,

@@ -1,8 +1,8 @@
 """Everything that a collector keeps in its database, and nothing else: docs/service-data.md says the same in words.
 
 There is no table of reports, and no key as it was sent. A submission leaves a tag, a keyed hash of its key, so that a
-retry counts nothing twice; and adds to a count, but only together with others: until a batch is full, the newest reports
-are one sealed row (`pending.py`), whose seal is in the vault and not here. No time is finer than a day.
+retry counts nothing twice; and adds to a count, but only together with others: until a batch is full, the newest
+reports are one sealed row (`pending.py`), whose seal is in the vault and not here. No time is finer than a day.
 """
 
 from __future__ import annotations
@@ -105,11 +105,9 @@ published = Table(
 )
 
 #: Tags of the keys of what was counted, erased when the survey closes.
-keys = Table(
-    "keys", metadata, _survey(), Column("tag", String(TAG_DIGITS), primary_key=True), sqlite_with_rowid=False
-)
+keys = Table("keys", metadata, _survey(), Column("tag", String(TAG_DIGITS), primary_key=True), sqlite_with_rowid=False)
 
-#: Tags of invitations that were exchanged, each with one of the blinded message it was exchanged for; erased at closing.
+#: Tags of exchanged invitations, each with one of the blinded message it was exchanged for; erased at closing.
 redemptions = Table(
     "redemptions",
     metadata,

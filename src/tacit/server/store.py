@@ -118,9 +118,7 @@ class Store:
         self._tidied = False
         return self._counting.count(submissions)
 
-    def redeem(
-        self, name: str, invitation: bytes, blinded: bytes
-    ) -> Literal["redeemed", "spent", "revoked", "closed"]:
+    def redeem(self, name: str, invitation: bytes, blinded: bytes) -> Literal["redeemed", "spent", "revoked", "closed"]:
         """Exchange an invitation, once: again only for the same blinded message (given by its hash)."""
         self._tidied = False
         return self._counting.redeem(name, invitation, blinded)
@@ -157,6 +155,13 @@ class Store:
             # Its secrets are on disk before anybody can count.
             self._update(connection, name, vault_check=self.vault.create(name))
         return True
+
+    def run_again(self, plan: Plan, **given: Any) -> str:
+        """Open the next run of a plan; its id."""
+        run = 2
+        while not self.create(plan, run=run, **given):
+            run += 1
+        return survey_id(plan, run)
 
     def survey(self, name: str) -> Survey | None:
         """The survey of that id."""
@@ -210,6 +215,8 @@ class Store:
             kept = (schema.counts, schema.coverage, schema.totals, schema.refusals, schema.published, schema.tokens)
             for table in kept:
                 connection.execute(sa.delete(table).where(table.c.survey == name))
+            # What pages keep about a survey is a setting that ends with its name.
+            connection.execute(sa.delete(schema.settings).where(schema.settings.c.name.like(f"%{name}")))
             connection.execute(sa.delete(schema.surveys).where(schema.surveys.c.id == name))
         self.vault.erase(name)
         self._tidied = False
@@ -249,9 +256,7 @@ class Store:
         """Remember how many invitations were made; not which."""
         table = schema.surveys
         with self._writing.begin() as connection:
-            connection.execute(
-                sa.update(table).where(table.c.id == name), {"invitations": table.c.invitations + count}
-            )
+            connection.execute(sa.update(table).where(table.c.id == name), {"invitations": table.c.invitations + count})
 
     def used_invitations(self, name: str) -> int:
         """How many invitations were exchanged."""

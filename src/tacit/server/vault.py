@@ -117,7 +117,7 @@ class Held:
         """The seal of a version that was committed."""
         place = os.pread(self._descriptor, _PLACE_BYTES, _start(version))
         if int.from_bytes(place[:_VERSION_BYTES], "big") != version or len(place) != _PLACE_BYTES:
-            raise VaultError("The vault has no seal for the newest reports: it is older than the database, or another's.")
+            raise VaultError("The vault has no seal for the newest reports: it is not as new as the database.")
         return place[_VERSION_BYTES:]
 
     def new_seal(self, version: int) -> bytes:
