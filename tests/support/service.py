@@ -121,6 +121,8 @@ class Client:
     def request(self, method: str, path: str, *, admin: bool = False, **options: Any) -> httpx.Response:
         """Send a request, with the administrator's token if asked."""
         headers = httpx.Headers(options.pop("headers", {}))
+        if "content" in options:
+            headers.setdefault("Content-Type", "application/json")
         if admin:
             headers["Authorization"] = f"Bearer {TOKEN}"
 
@@ -161,7 +163,7 @@ class Client:
 def serving(store: Store, **options: Any) -> Iterator[Client]:
     """The app with its lifespan, on a store, behind a client. The rate is unlimited unless the test limits it."""
     set_token(store, TOKEN)
-    app = make_app(store, **{"rate": 0} | options)
+    app = make_app(store, **{"rate": 0, "guesses": 0} | options)
     with start_blocking_portal() as portal:
 
         @contextmanager

@@ -28,13 +28,13 @@ def grant_of(request: Request) -> Grant | None:
 async def everything(request: Request) -> None:
     """Let those pass who may do everything."""
     grant = grant_of(request)
-    _demand(grant is not None and grant.everything, grant, "This needs the administrator's token.")
+    _demand(grant is not None and grant.everything, grant)
 
 
 async def managing(request: Request, survey: SurveyId) -> None:
     """Let those pass who may manage the survey."""
     grant = grant_of(request)
-    _demand(grant is not None and grant.manages(survey), grant, "This needs a token that manages this survey.")
+    _demand(grant is not None and grant.manages(survey), grant)
 
 
 async def may_read(survey: str, service: Collector, request: Request) -> bool:
@@ -42,7 +42,7 @@ async def may_read(survey: str, service: Collector, request: Request) -> bool:
     grant = grant_of(request)
     live = grant is not None and grant.reads(survey)
     if not live and not (await service.survey(survey)).public_results:
-        _demand(False, grant, "This needs a token that reads the results of this survey.")
+        _demand(False, grant)
     return live
 
 
@@ -53,8 +53,8 @@ async def within_rate(request: Request) -> None:
         raise Refusal(429, "Too many submissions from this address. Try later.", {"Retry-After": str(wait)})
 
 
-def _demand(allowed: bool, grant: Grant | None, told: str) -> None:
+def _demand(allowed: bool, grant: Grant | None) -> None:
     if not allowed:
         if grant is None:
-            raise Refusal(401, told, {"WWW-Authenticate": "Bearer"})
-        raise Refusal(403, told)
+            raise Refusal(401, "This needs the administrator's token.", {"WWW-Authenticate": "Bearer"})
+        raise Refusal(403, "This token does not allow that.")

@@ -29,8 +29,6 @@ from tacit.server.metrics import Metrics
 from tacit.server.problems import Refusal, answer_with_problems
 from tacit.server.store import Store
 
-#: Wrong tokens per minute and address.
-_GUESSES = 10
 #: Seconds between two looks for surveys whose last day is over, and for which a finding about the database's health
 #: stands.
 _ROUND, _HEALTHY = 60.0, 1.0
@@ -40,11 +38,13 @@ def make_app(
     store: Store,
     *,
     rate: int = 300,
+    guesses: int = 10,
     proxies: Sequence[str] = (),
     clock: Callable[[], float] = time.monotonic,
     stopping: Callable[[], object] = lambda: None,
 ) -> FastAPI:
-    """The whole service on a store. `rate` limits the submissions per minute and address; 0 does not.
+    """The whole service on a store. `rate` limits the submissions per minute and address, `guesses` wrong tokens; 0 does
+    not.
 
     `proxies` are addresses whose word about senders is taken; `stopping` is called when the service begins to stop.
     """
@@ -81,7 +81,7 @@ def make_app(
         grant_of=partial(collector.ask, tokens.grant_of, store),
         answered=metrics.answered,
         proxies=Proxies(proxies),
-        guesses=RateLimit(_GUESSES, clock),
+        guesses=RateLimit(guesses, clock),
     )
     return app
 

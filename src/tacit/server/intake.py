@@ -118,7 +118,7 @@ def _check_kind(path: str, headers: dict[bytes, bytes]) -> None:
     if from_another_site(headers):
         raise _RefusedError(403, "This was sent by a page of another site.")
     kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
-    has_body = b"content-length" in headers or b"transfer-encoding" in headers
+    has_body = headers.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in headers
     if kind != b"application/json" and not path.endswith("/batches") and has_body:
         raise _RefusedError(415, "The body must be JSON, with the Content-Type application/json.")
 

@@ -256,7 +256,8 @@ class Store:
         """Remember how many invitations were made; not which."""
         table = schema.surveys
         with self._writing.begin() as connection:
-            connection.execute(sa.update(table).where(table.c.id == name), {"invitations": table.c.invitations + count})
+            more = sa.update(table).where(table.c.id == name).values(invitations=table.c.invitations + count)
+            connection.execute(more)
 
     def used_invitations(self, name: str) -> int:
         """How many invitations were exchanged."""
