@@ -59,7 +59,7 @@ def _copy_table(reading: sa.Connection, writing: sa.Connection, table: sa.Table)
     query = sa.select(table).order_by(*table.primary_key)
     if table is schema.settings:
         query = query.where(table.c.name != "identity")
-    for rows in reading.execution_options(yield_per=_ROWS).execute(query).partitions(_ROWS):
+    for rows in reading.execute(query, execution_options={"yield_per": _ROWS}).partitions(_ROWS):
         writing.execute(sa.insert(table), [row._asdict() for row in rows])
 
 

@@ -90,7 +90,7 @@ def central_epsilon(epsilon: float, step: int, delta: float) -> float:
     than the ε of the device.
 
     >>> round(central_epsilon(1.0, 20, 1e-6), 2), round(central_epsilon(1.0, 10_000, 1e-6), 2)
-    (1.0, 0.2)
+    (1.0, 0.21)
     """
     if step < 16 * math.log(2 / delta) * math.exp(epsilon):
         return epsilon

@@ -66,12 +66,16 @@ class Store:
     ) -> None:
         self.today = today
         self.database = open_database(str(where), vault, allow_wide)
-        self.vault = Vault(self.database.vault / opening.prepare(self.database))
+        try:
+            self.vault = Vault(self.database.vault / opening.prepare(self.database))
+            self._forget_closed()
+        except BaseException:
+            self.close()
+            raise
         self.tallies = Tallies(self.database, self.vault)
         self._counting = Counting(self.database, self.vault, today)
         self._insert = self._counting.statements.insert
         self._tidied = True
-        self._forget_closed()
 
     @property
     def _writing(self) -> sa.Engine:

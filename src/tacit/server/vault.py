@@ -43,7 +43,8 @@ class Vault:
 
     def create(self, survey: str, secret: bytes | None = None) -> str:
         """Make a survey's file, durably, in place of any; by what the database shall know it."""
-        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for folder in (self.folder.parent, self.folder):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.erase(survey)
         secret = secret or secret_bytes(SECRET_BYTES)
         descriptor = os.open(self._path(survey), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

@@ -59,6 +59,10 @@ def _survey() -> sa.Column[str]:
     return sa.Column("survey", sa.String(21), primary_key=True)
 
 
+def _tag() -> sa.Column[str]:
+    return sa.Column("tag", sa.String(32), primary_key=True)
+
+
 def _create_tables() -> None:
     op.rename_table("keys", "old_keys")
     op.rename_table("redemptions", "old_redemptions")
@@ -66,11 +70,10 @@ def _create_tables() -> None:
         # The names of their indexes are needed again.
         for name in ("keys", "redemptions"):
             op.execute(f"ALTER INDEX {name}_pkey RENAME TO old_{name}_pkey")
-    tags = sa.Column("tag", sa.String(32), primary_key=True)
-    op.create_table("keys", _survey(), tags.copy(), sqlite_with_rowid=False)
+    op.create_table("keys", _survey(), _tag(), sqlite_with_rowid=False)
     blinded = sa.Column("blinded", sa.String(32), nullable=False)
-    op.create_table("redemptions", _survey(), tags.copy(), blinded, sqlite_with_rowid=False)
-    op.create_table("revocations", _survey(), tags.copy(), sqlite_with_rowid=False)
+    op.create_table("redemptions", _survey(), _tag(), blinded, sqlite_with_rowid=False)
+    op.create_table("revocations", _survey(), _tag(), sqlite_with_rowid=False)
     op.create_table(
         "sealed",
         _survey(),
@@ -100,7 +103,8 @@ def _tag_keys(connection: sa.Connection, vault: Vault, checks: dict[str, str]) -
     for name, check in checks.items():
         secret = vault.secret(name, check)
         query = sa.text("SELECT key FROM old_keys WHERE survey = :name").bindparams(name=name)
-        for keys in connection.execution_options(yield_per=_CHUNK).execute(query).scalars().partitions(_CHUNK):
+        found = connection.execute(query, execution_options={"yield_per": _CHUNK})
+        for keys in found.scalars().partitions(_CHUNK):
             rows = [{"survey": name, "tag": tag(secret, "key", key.encode())} for key in keys]
             connection.execute(sa.text("INSERT INTO tagged VALUES (:survey, :tag)"), rows)
     op.execute("INSERT INTO keys SELECT survey, tag FROM tagged ORDER BY survey, tag")
