@@ -106,7 +106,7 @@ def files_in(*folders: Path) -> bytes:
 
 
 def fill(store: Store) -> tuple[list[str], list[str]]:
-    """Many keys at once, and some one by one; the tags that they leave."""
+    """Many keys at once, and six one by one; some of them with the tags that they leave."""
     store.create(plain_plan())
     keys = [f"{i:04x}" + "fedcba9876543210" + f"{i:012x}" for i in range(506)]
     groups = [keys[:500], *([each] for each in keys[500:])]
@@ -115,7 +115,9 @@ def fill(store: Store) -> tuple[list[str], list[str]]:
     survey = store.survey(PLAIN)
     assert survey is not None
     secret = store.vault.secret(PLAIN, survey.vault_check)
-    return keys, [tag(secret, "key", each.encode()) for each in keys]
+    # A search for all of them would take long.
+    some = [*keys[:500:50], *keys[500:]]
+    return some, [tag(secret, "key", each.encode()) for each in some]
 
 
 def found(names: list[str], data: bytes) -> int:
@@ -127,7 +129,7 @@ def test_closing_erases_while_the_service_runs(tmp_path: Path, days: Days):
     keys, tags = fill(store)
     (secrets,) = tmp_path.rglob("*.vault")
     secret = secrets.read_bytes()[:32]
-    assert (found(keys, files_in(tmp_path)), found(tags, files_in(tmp_path))) == (0, 506), "tags would be found"
+    assert (found(keys, files_in(tmp_path)), found(tags, files_in(tmp_path))) == (0, 16), "tags would be found"
     assert secret in files_in(tmp_path)
     store.change(PLAIN, close=True)
     left = files_in(tmp_path)
@@ -143,11 +145,13 @@ def test_closing_erases_in_postgresql_but_for_its_log(postgres: Postgres, days: 
     secret = next(store.vault.folder.rglob("*.vault")).read_bytes()[:32]
     store.change(PLAIN, close=True)
     postgres.checkpoint()
-    data = files_in(postgres.folder / "base")
+    with store.database.reading.connect() as connection:
+        number = connection.exec_driver_sql("SELECT oid FROM pg_database WHERE datname = current_database()").scalar()
+    data = files_in(postgres.folder / "base" / str(number))
     assert (found(keys, data), found(tags, data)) == (0, 0)
     log = files_in(postgres.folder / "pg_wal")
     assert found(keys, log) == 0, "no key was ever written"
-    assert found(tags, log) == 506, "tags are, until it is overwritten; what they were made with is gone"
+    assert found(tags, log) == 16, "tags are, until it is overwritten; what they were made with is gone"
     assert secret not in data + log
     assert not list(store.vault.folder.rglob("*.vault"))
     store.close()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -30,6 +30,9 @@ __all__ = ["Outcome", "Store", "Submission", "Survey", "survey_id"]
 
 #: So many reports more, unless told otherwise, before public results change.
 PUBLISH_EVERY = 20
+#: Tables that are erased when a survey closes, and how many rows of other surveys are written anew for that.
+_TAGGED = (schema.sealed, schema.keys, schema.redemptions, schema.revocations)
+_FEW_ROWS = 100_000
 
 
 @dataclass(frozen=True)
@@ -75,7 +78,7 @@ class Store:
         self.tallies = Tallies(self.database, self.vault)
         self._counting = Counting(self.database, self.vault, today)
         self._insert = self._counting.statements.insert
-        self._tidied = True
+        self._tidied, self._erased = True, False
 
     @property
     def _writing(self) -> sa.Engine:
@@ -99,9 +102,10 @@ class Store:
             raise OSError("The database does not give back what was written.")
 
     def tidy(self) -> None:
-        """Take out of the database's own log what was erased or replaced; nothing to do if nothing was written.
+        """Take out of the database's files what was erased or replaced; nothing to do if nothing was written.
 
-        Whoever reads a SQLite at this moment keeps its log; the next time takes it.
+        Whoever reads a SQLite at this moment keeps its log; the next time takes it. PostgreSQL gives space free, and
+        writes tables anew where a survey was erased from them, unless that would stop others for long.
         """
         if self._tidied:
             return
@@ -109,11 +113,19 @@ class Store:
             with self._writing.connect() as connection:
                 raw: Any = connection.connection.driver_connection
                 self._tidied = raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0] == 0
-        else:
-            tables = "keys, redemptions, revocations, sealed"
-            with self._writing.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-                connection.exec_driver_sql(f"VACUUM {tables}")
-            self._tidied = True
+            return
+        with self._writing.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+            for table in _TAGGED:
+                few = connection.scalar(sa.select(sa.func.count()).select_from(table)) if self._erased else None
+                full = "" if few is None or few > _FEW_ROWS else "(FULL) "
+                connection.exec_driver_sql(f"VACUUM {full}{table.name}")
+        self._tidied, self._erased = True, False
+
+    def _erased_from_files(self) -> None:
+        self._tidied, self._erased = False, True
+        # Another process may hold a table; then it is done when nobody writes.
+        with suppress(sa.exc.SQLAlchemyError):
+            self.tidy()
 
     # -- counting ---------------------------------------------------------------------------------------------------
 
@@ -208,8 +220,7 @@ class Store:
             self._update(connection, name, closed=self.today(), vault_check=None)
             self._erase_tags(connection, name)
         self.vault.erase(name)
-        self._tidied = False
-        self.tidy()
+        self._erased_from_files()
 
     def delete(self, name: str) -> None:
         """Delete a survey with everything that is kept of it."""
@@ -223,12 +234,11 @@ class Store:
             connection.execute(sa.delete(schema.settings).where(schema.settings.c.name.like(f"%{name}")))
             connection.execute(sa.delete(schema.surveys).where(schema.surveys.c.id == name))
         self.vault.erase(name)
-        self._tidied = False
-        self.tidy()
+        self._erased_from_files()
 
     @staticmethod
     def _erase_tags(connection: sa.Connection, name: str) -> None:
-        for table in (schema.sealed, schema.keys, schema.redemptions, schema.revocations):
+        for table in _TAGGED:
             connection.execute(sa.delete(table).where(table.c.survey == name))
 
     def _held(self, name: str) -> AbstractContextManager[Held | None]:
