@@ -11,7 +11,7 @@ import pytest
 
 from tacit.__main__ import main
 from tacit.server.backup import copy_store
-from tacit.server.pending import BATCH
+from tacit.server.pending import CROWD
 from tacit.server.run import today
 from tacit.server.store import Store, Submission, survey_id
 from tacit.server.tokens import Grant, grant_of, make_token
@@ -25,7 +25,7 @@ def filled(where: str | Path, clock: Callable[..., object]) -> Store:
     store = Store(where, clock)  # type: ignore[arg-type]
     store.create(plain_plan(), invitation_secret=b"s" * 32)
     store.create(grouped_plan())
-    store.count([Submission(PLAIN, key(n), ((0, n % 3, 1),)) for n in range(BATCH + 5)])
+    store.count([Submission(PLAIN, key(n), ((0, n % 3, 1),)) for n in range(CROWD + 5)])
     store.count([Submission(PLAIN, key(100), ((0, 1, 1),))])
     store.redeem(PLAIN, b"i" * 16, b"b" * 32)
     store.count([Submission(GROUPED, key(1), ((1, 0, 1),))])
@@ -64,7 +64,7 @@ def test_a_copy_under_load_is_one_moment(where: str, tmp_path: Path, days: Days)
         number = 0
         while not stop.is_set():
             number += 1
-            group = range(number % 3 * BATCH + 1)
+            group = range(number % 3 * CROWD + 1)
             store.count([Submission(PLAIN, f"{number:016x}{n:016x}", ((0, 0, 1), (0, 2, 1))) for n in group])
 
     thread = threading.Thread(target=load)

@@ -15,7 +15,7 @@ import pytest
 import sqlalchemy as sa
 
 from tacit.server.counting import Counting
-from tacit.server.pending import BATCH, tag
+from tacit.server.pending import CROWD, tag
 from tacit.server.store import Store, Submission, survey_id
 from tacit.server.vault import VaultError
 
@@ -23,7 +23,7 @@ from support.crash import wide_plan
 from support.service import Days, key
 
 WIDE = survey_id(wide_plan())
-N = 3 * BATCH
+N = 3 * CROWD
 #: A guess at random within its batch is right once per batch on average; so many, in 3 batches, with less than 1e-9.
 MANY_RIGHT = 20
 
@@ -124,7 +124,7 @@ def test_transactions_and_places_tell_nothing(on_postgres: str, days: Days):
         assert right(in_order(store, table, "tag"), list(true)) < MANY_RIGHT
         with store.database.reading.connect() as connection:
             sizes = connection.exec_driver_sql(f"SELECT count(*) FROM {table} GROUP BY xmin::text").scalars().all()
-        assert min(sizes) >= BATCH - 1, "a transaction wrote so many that none is alone"
+        assert min(sizes) >= CROWD - 1, "a transaction wrote so many that none is alone"
     store.close()
 
 
@@ -134,7 +134,7 @@ def test_a_crowd_is_linked_to_a_crowd_only(on_postgres: str, days: Days):
     store.count([Submission(WIDE, key(nth), ((0, report, 1),)) for nth, report in enumerate(reports)])
     linked = by_transaction(store, "keys", "counts")
     assert len(linked) == N
-    assert min(map(len, linked.values())) >= BATCH
+    assert min(map(len, linked.values())) >= CROWD
     # Retries make a group look like a crowd, with one new report in it.
     group = [Submission(WIDE, key(nth), ((0, report, 1),)) for nth, report in enumerate([*reports, 10**6])]
     assert store.count(group)[-1] == "counted"
@@ -154,7 +154,7 @@ def written_order(folder: Path, contents: list[str]) -> list[str]:
 
 
 def test_places_in_a_file_tell_nothing(tmp_path: Path, days: Days):
-    few = 55 - 55 % BATCH + 15
+    few = 55 - 55 % CROWD + 15
     store, reports = Store(tmp_path, days), random_reports(3)[:few]
     keys, _ = collect_obviously(store, reports)
     store.close()
@@ -169,7 +169,7 @@ def test_places_in_a_file_tell_nothing(tmp_path: Path, days: Days):
     redeemed = tags(store, "invitation", [number(nth) for nth in range(few)])
     assert right(written_order(tmp_path, redeemed), list(redeemed)) < MANY_RIGHT
     counted = sqlite3.connect(tmp_path / "tacit.sqlite").execute("SELECT sum(count) FROM counts").fetchone()[0]
-    assert counted == few - few % BATCH, "the newest are not in the counts"
+    assert counted == few - few % CROWD, "the newest are not in the counts"
     store.close()
 
 
@@ -201,7 +201,7 @@ def test_counts_change_by_batches_while_a_survey_is_open(store: Store):
         with store.database.reading.connect() as connection:
             seen.add(connection.scalar(sa.text("SELECT coalesce(sum(count), 0) FROM totals")))
         assert store.n_reports(WIDE) == nth + 1, "whoever may look sees all of them"
-    assert seen == {0, BATCH, 2 * BATCH, 3 * BATCH}
+    assert seen == {0, CROWD, 2 * CROWD, 3 * CROWD}
     store.change(WIDE, close=True)
     assert store.n_reports(WIDE) == N + 7
 

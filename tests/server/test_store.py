@@ -8,7 +8,7 @@ import pytest
 import sqlalchemy as sa
 
 from tacit.server import schema
-from tacit.server.pending import BATCH
+from tacit.server.pending import CROWD
 from tacit.server.store import Store, Submission, survey_id
 from tacit.tally import Counts, Tally, merge_all
 
@@ -78,7 +78,7 @@ def test_a_batch_counts_as_a_whole_and_once(store: Store):
     assert store.totals(PLAIN) == {FIRST_DAY: {0: 8}}
 
 
-@pytest.mark.parametrize(("many", "last"), [(1, "_seal"), (BATCH, "_add")])
+@pytest.mark.parametrize(("many", "last"), [(1, "_seal"), (CROWD, "_add")])
 def test_nothing_of_a_failed_group_is_kept(store: Store, monkeypatch: pytest.MonkeyPatch, many: int, last: str):
     def fail(*_: object) -> None:
         raise RuntimeError("the machine stops")

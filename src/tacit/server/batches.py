@@ -18,7 +18,7 @@ from pydantic_core import from_json
 from tacit.exact import Integers
 from tacit.plan.contract import Plan
 from tacit.server.counting import Folds
-from tacit.server.pending import BATCH
+from tacit.server.pending import CROWD
 from tacit.server.problems import Refusal
 from tacit.tally import Coverage, keep
 
@@ -70,7 +70,7 @@ class _Adding:
             if not len(mine):
                 continue
             counted += int(times[mine].sum())
-            if k in self._folds and (k in self._covered or times[mine].sum() >= BATCH):
+            if k in self._folds and (k in self._covered or times[mine].sum() >= CROWD):
                 self._cover(k, np.ascontiguousarray(reports[mine]), np.ascontiguousarray(times[mine]))
             else:
                 sent, where = np.unique(reports[mine], return_inverse=True)

@@ -1,6 +1,6 @@
 """Counting: each submission once, and never so that what is stored tells which key came with which report.
 
-At least `BATCH` new reports that arrive together enter the counts in the transaction that keeps their tags. Fewer are
+At least `CROWD` new reports that arrive together enter the counts in the transaction that keeps their tags. Fewer are
 put into the survey's sealed row instead, in the transaction that keeps their tags; when there are enough of them there,
 a transaction of its own moves them into the counts. Whatever is sorted before it is written keeps no order of arrival,
 and processes that share a PostgreSQL take locks in the same order, so that none waits for another in a circle.
@@ -25,7 +25,7 @@ from tacit.mechanism import Mechanism
 from tacit.plan import Plan
 from tacit.server import schema
 from tacit.server.engines import Database
-from tacit.server.pending import BATCH, Pending, Place, tag
+from tacit.server.pending import CROWD, Pending, Place, tag
 from tacit.server.vault import Held, Vault, VaultError
 from tacit.tally import Coverage
 
@@ -110,7 +110,7 @@ class Counting:
         for nth, each in enumerate(submissions):
             groups[each.survey].setdefault(each.key, nth)
         chosen = {name: [submissions[nth] for nth in group.values()] for name, group in groups.items()}
-        crowds = {name: group for name, group in chosen.items() if _n_reports(group) >= BATCH}
+        crowds = {name: group for name, group in chosen.items() if _n_reports(group) >= CROWD}
         counted = self._count_crowds(crowds) if crowds else {}
         for name, group in chosen.items():
             if name not in counted:
@@ -119,7 +119,7 @@ class Counting:
         return [_outcome(counted[each.survey], each.key, nth in first) for nth, each in enumerate(submissions)]
 
     def _count_crowds(self, groups: Mapping[str, Sequence[Submission]]) -> dict[str, set[str] | None]:
-        """Count groups that are batches by themselves, if all of their keys are new: most are, so nobody looks first.
+        """Count groups that are crowds by themselves, if all of their keys are new: most are, so nobody looks first.
 
         The keys that were counted, by survey; None for a closed one. Nothing if a key was there before.
         """
@@ -134,7 +134,7 @@ class Counting:
         return {name: {each.key for each in group} if name in opened else None for name, group in groups.items()}
 
     def _count_few(self, name: str, group: Sequence[Submission]) -> set[str] | None:
-        """Count what is new of a group, sealed unless it is a batch by itself; which keys that were, None if closed."""
+        """Count what is new of a group, sealed unless it is a crowd by itself; which keys that were, None if closed."""
         try:
             with self._vault.locked(name) as held:
                 return self._count_held(name, group, held)
@@ -157,7 +157,7 @@ class Counting:
             new = list(fresh.values())
             if not new:
                 return counted
-            if _n_reports(new) >= BATCH:
+            if _n_reports(new) >= CROWD:
                 self._keep(connection, name, sorted(fresh))
                 self._add(connection, name, new)
                 return counted
@@ -169,19 +169,19 @@ class Counting:
             self._refuse(connection, name, new)
             self._seal(connection, held, name, version + 1, after)
         held.forget(version)
-        if after.n_reports >= BATCH:
+        if after.n_reports >= CROWD:
             # They are counted already, so that a failure may be left to the next who comes.
             with suppress(sa.exc.SQLAlchemyError, OSError):
                 self._settle(name, held, group[0].folds)
         return counted
 
     def _settle(self, name: str, held: Held, folds: Folds) -> None:
-        """Move a batch from the sealed row into the counts."""
+        """Move a crowd from the sealed row into the counts."""
         with self._database.writing.begin() as connection:
             self._lock(connection, self.statements.hold_ended, [name])
             version, full = self.pending(connection, held, name)
             self.increase(connection, name, full.reports, folds)
-            left = full.redemptions if len(full.redemptions) < BATCH else ()
+            left = full.redemptions if len(full.redemptions) < CROWD else ()
             self._seal(connection, held, name, version + 1, Pending(redemptions=left))
         held.forget(version)
 
@@ -221,7 +221,7 @@ class Counting:
             connection.execute(sa.delete(table).where(recent))
             connection.execute(sa.insert(table), sorted([*rows, row], key=lambda each: str(each["tag"])))
             after = before.plus(Counter(), redemptions=[row["tag"]])
-            if len(after.redemptions) >= BATCH:
+            if len(after.redemptions) >= CROWD:
                 after = Pending(after.reports, after.keys)
             self._seal(connection, held, name, version + 1, after)
         held.forget(version)

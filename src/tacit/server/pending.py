@@ -1,7 +1,7 @@
 """The newest reports of a survey: a set of reports and a set of tags, without a word about which came with which.
 
 They are kept as one sealed row that is replaced whenever one comes, each time under a fresh seal. When there are enough
-of them to be a batch they are added to the counts together, so that a count never changes by a single report.
+of them to be a crowd they are added to the counts together, so that a count never changes by a single report.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from tacit.server.schema import TAG_DIGITS
 
 #: So many reports enter the counts together, at least, while a survey is open.
-BATCH = 20
+CROWD = 20
 #: Contents are padded to a multiple of this, so that their length does not tell what came.
 _PADDING = 4096
 #: Every seal is used once, so that the nonce can be the same.

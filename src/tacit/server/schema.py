@@ -1,7 +1,7 @@
 """Everything that a collector keeps in its database, and nothing else: docs/service-data.md says the same in words.
 
 There is no table of reports, and no key as it was sent. A submission leaves a tag, a keyed hash of its key, so that a
-retry counts nothing twice; and adds to a count, but only together with others: until a batch is full, the newest
+retry counts nothing twice; and adds to a count, but only together with others: until there is a crowd, the newest
 reports are one sealed row (`pending.py`), whose seal is in the vault and not here. No time is finer than a day.
 """
 
