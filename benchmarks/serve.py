@@ -70,9 +70,9 @@ def child(where: str) -> None:
     from starlette.routing import Route
 
     from tacit.server.app import make_app
-    from tacit.server.tokens import set_token
     from tacit.server.run import Address, listen, server, today
     from tacit.server.store import Store
+    from tacit.server.tokens import set_token
 
     store = Store(where, today)
     store.create(make_plan())

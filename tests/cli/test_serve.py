@@ -14,8 +14,8 @@ import pytest
 from tacit.__main__ import main
 from tacit.plan.contract import Plan
 from tacit.server import run
-from tacit.server.tokens import Grant, grant_of
 from tacit.server.store import Store, Survey, survey_id
+from tacit.server.tokens import Grant, grant_of
 
 from support.service import TOKEN, grouped_plan, plain_plan
 
@@ -135,7 +135,9 @@ def make_bad_places(folder: Path) -> None:
     (folder / "text").write_text("a text")
     for name in ("foreign", "another", "newer", "wide"):
         (folder / name).mkdir(mode=0o700)
-    (folder / "foreign" / "tacit.sqlite").write_text("this is no database, but it is long enough to be taken for one" * 20)
+    (folder / "foreign" / "tacit.sqlite").write_text(
+        "this is no database, but it is long enough to be taken for one" * 20
+    )
     Store(folder / "newer", run.today).close()
     for name, statement in {
         "another": "CREATE TABLE recipes (cake TEXT)",

@@ -13,8 +13,8 @@ import pytest
 import sqlalchemy as sa
 
 from tacit.server import schema
-from tacit.server.pending import tag
 from tacit.server.invitations import from_text, to_text
+from tacit.server.pending import tag
 from tacit.server.store import Store
 
 from support.blinding import Signer, salt

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from tacit.plan.contract import Plan
-from tacit.server.tokens import Grant, grant_of, make_token, set_token, tokens
 from tacit.server.store import Store
+from tacit.server.tokens import Grant, grant_of, make_token, set_token, tokens
 
 from support.service import FIRST_DAY, TOKEN, Client, Days, arc_plan, grouped_plan, plain_plan
 

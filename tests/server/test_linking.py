@@ -106,7 +106,9 @@ def in_order(store: Store, table: str, column: str) -> list[object]:
 def test_transactions_and_places_tell_nothing(on_postgres: str, days: Days):
     store, reports = Store(on_postgres, days), random_reports(1)
     keys, invitations = collect_obviously(store, reports)
-    assert by_transaction(store, "obvious_keys", "obvious_counts") == {k: {r} for k, r in zip(keys, reports, strict=True)}
+    assert by_transaction(store, "obvious_keys", "obvious_counts") == {
+        k: {r} for k, r in zip(keys, reports, strict=True)
+    }
     assert in_order(store, "obvious_keys", "tag") == keys
     assert in_order(store, "obvious_redemptions", "tag") == invitations
     assert in_order(store, "obvious_counts", "report") == reports

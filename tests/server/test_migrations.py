@@ -39,7 +39,9 @@ def first_version(where: str) -> None:
         for plan, closed in ((plain_plan(), None), (grouped_plan(), FIRST_DAY)):
             row = {"id": survey_id(plan), "plan": json.dumps(plan.to_dict()), "ask": "Who?", "public": True}
             row |= {"opened": FIRST_DAY, "closed": closed, "secret": b"s", "key": None}
-            connection.execute(survey.bindparams(sa.bindparam("opened", type_=sa.Date), sa.bindparam("closed", type_=sa.Date)), row)
+            connection.execute(
+                survey.bindparams(sa.bindparam("opened", type_=sa.Date), sa.bindparam("closed", type_=sa.Date)), row
+            )
         for table, count in (("counts", "2, 5"), ("totals", "5")):
             day = sa.bindparam("day", FIRST_DAY, sa.Date)
             connection.execute(sa.text(f"INSERT INTO {table} VALUES ('{PLAIN}', :day, 0, {count})").bindparams(day))

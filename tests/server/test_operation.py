@@ -112,7 +112,9 @@ def test_a_frozen_postgresql_gives_503_and_does_not_keep_the_service_from_stoppi
         try:
             answers: list[int] = []
             asking = threading.Thread(
-                target=lambda: answers.append(httpx.post(f"{service.url}{ROUTES}/reports", json=body, timeout=30).status_code)
+                target=lambda: answers.append(
+                    httpx.post(f"{service.url}{ROUTES}/reports", json=body, timeout=30).status_code
+                )
             )
             asking.start()
             asking.join(20)
@@ -212,7 +214,11 @@ def test_a_survey_is_copied_and_deleted(client: Client, tmp_path: Path):
     again = client.post(f"{survey}/copies", admin=True)
     assert (again.status_code, again.json()["id"]) == (201, f"{plain_plan().hash[:16]}-2")
     second = f"/api/surveys/{again.json()['id']}"
-    assert {**again.json(), "id": "", "credential_key": ""} == {**client.get(survey).json(), "id": "", "credential_key": ""}
+    assert {**again.json(), "id": "", "credential_key": ""} == {
+        **client.get(survey).json(),
+        "id": "",
+        "credential_key": "",
+    }
     assert client.post(f"{second}/credentials", {"invitation": invitation, "blinded": "AAAA"}).status_code == 403
     assert client.post(f"{survey}/copies", admin=True).json()["id"].endswith("-3")
     assert client.get(f"{second}/plan").json() == client.get(f"{survey}/plan").json()

@@ -60,7 +60,9 @@ def test_no_time_is_finer_than_a_day(store: Store):
     assert not [kind for kind in kinds if isinstance(kind, sa.DateTime | sa.Time | sa.Interval)]
     assert sum(isinstance(kind, sa.Date) for kind in kinds) == 8
     numbers = [name for columns in columns_of(store).values() for name, kind in columns.items() if is_number(kind)]
-    assert set(numbers) == {"group", "report", "count", "n_reports", "version", "publish_every", "invitations"}, "a time could also hide in a number"
+    assert set(numbers) == {"group", "report", "count", "n_reports", "version", "publish_every", "invitations"}, (
+        "a time could also hide in a number"
+    )
 
 
 def test_no_table_has_both_a_key_and_a_report_or_a_day(store: Store):
@@ -74,7 +76,17 @@ def test_the_database_adds_no_columns_that_tell_the_order_of_keys(tmp_path: Path
     opened = Store(tmp_path, days)
     opened.close()
     connection = sqlite3.connect(tmp_path / "tacit.sqlite")
-    for table in ("keys", "redemptions", "revocations", "sealed", "published", "counts", "coverage", "totals", "refusals"):
+    for table in (
+        "keys",
+        "redemptions",
+        "revocations",
+        "sealed",
+        "published",
+        "counts",
+        "coverage",
+        "totals",
+        "refusals",
+    ):
         with pytest.raises(sqlite3.OperationalError, match="no such column: rowid"):
             connection.execute(f"SELECT rowid FROM {table}")
     connection.close()

@@ -25,8 +25,8 @@ from tacit.mechanism.core_tail_rule import CoreState
 from tacit.plan.contract import Group, Plan
 from tacit.server import schema
 from tacit.server.app import make_app
-from tacit.server.tokens import set_token
 from tacit.server.store import Store, survey_id
+from tacit.server.tokens import set_token
 
 TOKEN = "the-token-of-these-tests"
 FIRST_DAY = date(2026, 11, 15)

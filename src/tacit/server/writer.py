@@ -8,12 +8,15 @@ told to come back; what was handed in may still be counted, once, whatever is se
 from __future__ import annotations
 
 import asyncio
+import math
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from queue import Empty, SimpleQueue
+from time import perf_counter
 from typing import Any, TypeVar
 
+from tacit.server.pending import CROWD
 from tacit.server.problems import BusyError
 from tacit.server.store import Outcome, Store, Submission
 
@@ -22,6 +25,8 @@ T = TypeVar("T")
 _LARGEST_GROUP = 4096
 #: Seconds until a database that does not answer is said not to; more jobs than this do not wait for it.
 PATIENCE, _LONGEST_QUEUE = 8.0, 50_000
+#: After so many at once, the next group waits for a crowd, for so many seconds at most.
+_BUSY, _LINGER = 6, 0.005
 #: Seconds of quiet before the database's log is tidied, and for the last jobs when the service stops.
 _QUIET, _LAST = 1.0, 3.0
 
@@ -34,6 +39,7 @@ class Writer:
     def __init__(self, store: Store, committed: Callable[[int], Any] = lambda size: None) -> None:
         self._store, self._committed = store, committed
         self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
+        self._last_size = 0
         self._thread = threading.Thread(target=self._work, name="tacit-writer", daemon=True)
 
     def start(self) -> None:
@@ -77,16 +83,24 @@ class Writer:
     def _next(self) -> tuple[list[_Job], bool]:
         """Everything that is waiting, at least one job; and whether it was the last."""
         jobs: list[_Job] = []
+        until = math.inf if self._last_size < _BUSY else perf_counter() + _LINGER
         job = self._first()
         while job is not None:
             jobs.append(job)
             if len(jobs) >= _LARGEST_GROUP:
                 break
             try:
-                job = self._jobs.get_nowait()
+                job = self._jobs.get_nowait() if len(jobs) >= CROWD else self._another(until)
             except Empty:
                 break
+        self._last_size = len(jobs)
         return jobs, job is None
+
+    def _another(self, until: float) -> _Job | None:
+        """One that is waiting, or, while many come, one that comes soon: a crowd is counted at less cost than few."""
+        if until is math.inf:
+            return self._jobs.get_nowait()
+        return self._jobs.get(timeout=max(0.0, until - perf_counter()))
 
     def _first(self) -> _Job | None:
         """The next job. When none comes for a while, the database's log is tidied."""
