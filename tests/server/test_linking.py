@@ -83,7 +83,7 @@ def right(guessed: list[object], true: list[object]) -> int:
     return sum(a == b for a, b in zip(guessed, true, strict=True))
 
 
-# -- PostgreSQL: transactions and places of rows ----------------------------------------------------------------------
+# -- PostgreSQL: transactions and places of rows ---------------------------------------------------------------------
 
 
 def by_transaction(store: Store, keys: str, counts: str) -> dict[str, set[int]]:
@@ -114,7 +114,8 @@ def test_transactions_and_places_tell_nothing(on_postgres: str, days: Days):
     assert in_order(store, "obvious_counts", "report") == reports
 
     collect(store, reports)
-    assert by_transaction(store, "keys", "counts") == {}
+    linked = by_transaction(store, "keys", "counts")
+    assert min(map(len, linked.values())) >= CROWD, "crowds are linked to crowds"
     assert by_transaction(store, "redemptions", "counts") == {}
     assert right(in_order(store, "counts", "report"), reports) < MANY_RIGHT
     for table, kind, contents in (
@@ -144,7 +145,7 @@ def test_a_crowd_is_linked_to_a_crowd_only(on_postgres: str, days: Days):
     store.close()
 
 
-# -- SQLite: where cells lie in a file ----------------------------------------------------------------------------------
+# -- SQLite: where cells lie in a file -------------------------------------------------------------------------------
 
 
 def written_order(folder: Path, contents: list[str]) -> list[str]:
@@ -175,7 +176,7 @@ def test_places_in_a_file_tell_nothing(tmp_path: Path, days: Days):
     store.close()
 
 
-# -- the sealed row -----------------------------------------------------------------------------------------------------
+# -- the sealed row --------------------------------------------------------------------------------------------------
 
 
 def test_what_is_sealed_is_two_sets_and_older_versions_stay_shut(store: Store):

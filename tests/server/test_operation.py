@@ -130,7 +130,7 @@ def test_a_frozen_postgresql_gives_503_and_does_not_keep_the_service_from_stoppi
         assert {"time", "level", "event", "cause"} <= set(said[0])
 
 
-# -- tokens and surveys -------------------------------------------------------------------------------------------------
+# -- tokens and surveys ----------------------------------------------------------------------------------------------
 
 
 def with_token(client: Client, token: str, method: str, path: str, **options: Any) -> int:
@@ -254,7 +254,7 @@ def test_a_report_of_another_plan_is_refused_where_it_says_so(client: Client):
     assert client.request("POST", path, content=b'{"report": 1}\n', headers=headers, admin=True).status_code == 422
 
 
-# -- reading once, logging seldom ---------------------------------------------------------------------------------------
+# -- reading once, logging seldom ------------------------------------------------------------------------------------
 
 
 def test_a_plan_that_many_ask_for_at_once_is_read_once(client: Client, monkeypatch: pytest.MonkeyPatch):
@@ -307,7 +307,7 @@ def test_the_files_are_private(tmp_path: Path, days: Days):
 
 
 def test_a_read_only_database_is_said_to_be(tmp_path: Path):
-    """In a process of its own: root may write what is read-only, so the file system says no by an attribute of SQLite."""
+    """In a process of its own: root may write what is read-only, so it is SQLite that is told to say no."""
     folder = tmp_path / "data"
     Store(folder, Days()).close()
     code = (

@@ -102,7 +102,7 @@ def test_a_word_that_is_no_address_is_not_taken(forwarded: str):
     assert Proxies(["10.0.0.1"]).sender("10.0.0.1", forwarded) == "10.0.0.1"
 
 
-# -- pages of other sites -------------------------------------------------------------------------------------------------
+# -- pages of other sites --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

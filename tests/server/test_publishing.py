@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -22,11 +23,11 @@ def poll(client: Client, survey: str, admin: bool) -> dict[str, Any]:
 
 
 def recovered(polls: list[dict[str, Any]]) -> list[int]:
-    """The attack: a poll that has one report more than the one before tells which it was, by how the estimates moved."""
+    """The attack: a poll with one report more than the one before tells which it was, by how the estimates moved."""
     moves: dict[tuple[float, ...], int] = {}
     mechanism = plain_plan().groups[0].mechanism
     found = []
-    for before, after in zip(polls, polls[1:], strict=False):
+    for before, after in itertools.pairwise(polls):
         if after["n_reports"] - before["n_reports"] == 1:
             moved = [b["estimate"] - a["estimate"] for a, b in zip(before["rows"], after["rows"], strict=True)]
             found.append(moves.setdefault(tuple(np.round(moved, 6)), len(moves)))

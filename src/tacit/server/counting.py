@@ -1,8 +1,8 @@
 """Counting: each submission once, and never so that what is stored tells which key came with which report.
 
 At least `CROWD` new reports that arrive together enter the counts in the transaction that keeps their tags. Fewer are
-put into the survey's sealed row instead, in the transaction that keeps their tags; when there are enough of them there,
-a transaction of its own moves them into the counts. Whatever is sorted before it is written keeps no order of arrival,
+put into the survey's sealed row instead; the transaction that completes a crowd there adds all of it to the counts, and
+writes all of its tags anew. Whatever is sorted before it is written keeps no order of arrival,
 and processes that share a PostgreSQL take locks in the same order, so that none waits for another in a circle.
 """
 
@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import date
 from typing import Any, Literal
@@ -69,9 +68,8 @@ class Statements:
         among = surveys.c.id.in_(sa.bindparam("names", expanding=True))
         ends = surveys.c.ends.is_(None) | (surveys.c.ends >= sa.bindparam("today", type_=sa.Date))
         unclosed = sa.select(surveys.c.id, surveys.c.vault_check).where(among, surveys.c.closed.is_(None))
-        #: Surveys that take reports, shared with others who count or alone; and one that may have come to its end.
+        #: Surveys that take reports, shared with others who count or alone.
         self.share, self.hold = unclosed.where(ends).with_for_update(read=True), unclosed.where(ends).with_for_update()
-        self.hold_ended = unclosed.with_for_update()
         array = sa.bindparam("tags", type_=sa.Text)
         elements = (
             sa.func.json_array_elements_text(sa.cast(array, postgresql.JSON))
@@ -167,23 +165,13 @@ class Counting:
             connection.execute(self.statements.drop, {"name": name, "tags": json.dumps(before.keys)})
             self._keep(connection, name, after.keys)
             self._refuse(connection, name, new)
+            if after.n_reports >= CROWD:
+                # They are a crowd, whose tags were all written just now.
+                self.increase(connection, name, after.reports, group[0].folds)
+                after = Pending(redemptions=after.redemptions)
             self._seal(connection, held, name, version + 1, after)
         held.forget(version)
-        if after.n_reports >= CROWD:
-            # They are counted already, so that a failure may be left to the next who comes.
-            with suppress(sa.exc.SQLAlchemyError, OSError):
-                self._settle(name, held, group[0].folds)
         return counted
-
-    def _settle(self, name: str, held: Held, folds: Folds) -> None:
-        """Move a crowd from the sealed row into the counts."""
-        with self._database.writing.begin() as connection:
-            self._lock(connection, self.statements.hold_ended, [name])
-            version, full = self.pending(connection, held, name)
-            self.increase(connection, name, full.reports, folds)
-            left = full.redemptions if len(full.redemptions) < CROWD else ()
-            self._seal(connection, held, name, version + 1, Pending(redemptions=left))
-        held.forget(version)
 
     def redeem(self, name: str, invitation: bytes, blinded: bytes) -> Literal["redeemed", "spent", "revoked", "closed"]:
         """Exchange an invitation, once: again only for the same blinded message."""

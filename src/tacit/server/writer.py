@@ -26,7 +26,7 @@ _LARGEST_GROUP = 4096
 #: Seconds until a database that does not answer is said not to; more jobs than this do not wait for it.
 PATIENCE, _LONGEST_QUEUE = 8.0, 50_000
 #: After so many at once, the next group waits for a crowd, for so many seconds at most.
-_BUSY, _LINGER = 6, 0.005
+_BUSY, _LINGER = 4, 0.01
 #: Seconds of quiet before the database's log is tidied, and for the last jobs when the service stops.
 _QUIET, _LAST = 1.0, 3.0
 
