@@ -31,7 +31,7 @@ check: $(READY)  ## after every edit, in less than a minute: style and the quick
 	$(BIN)/pytest -n 2 --dist worksteal -m "not slow" tests
 
 test: $(READY)  ## everything that must hold
-	tools/system-packages.sh chromium postgresql
+	tools/system-packages.sh chromium postgresql nginx
 	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 MINUTES ?= 10

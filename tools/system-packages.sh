@@ -1,5 +1,5 @@
 #!/bin/sh
-# Usage: tools/system-packages.sh chromium postgresql npm wrk
+# Usage: tools/system-packages.sh chromium postgresql npm nginx wrk
 #
 # Sees to the programs that checks need and pip cannot bring. On Debian, as root, those that are missing are installed;
 # elsewhere they are named, and the tests that need them are skipped, or fail where the variable CI is set.
@@ -27,6 +27,7 @@ lost() {
         postgresql) echo "the service is not tested on PostgreSQL" ;;
         npm) echo "the types of the browser client are not checked" ;;
         wrk) echo "the load benchmark does not run" ;;
+        nginx) echo "senders behind a proxy are not tested" ;;
         *) echo "whatever needs it does not run" ;;
     esac
 }

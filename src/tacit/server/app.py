@@ -43,7 +43,7 @@ def make_app(
     clock: Callable[[], float] = time.monotonic,
     stopping: Callable[[], object] = lambda: None,
 ) -> FastAPI:
-    """The whole service on a store. `rate` limits submissions per minute and address, `guesses` wrong tokens; 0 does not.
+    """The whole service. `rate` limits submissions per minute and address, `guesses` wrong tokens; 0 limits neither.
 
     `proxies` are addresses whose word about senders is taken; `stopping` is called when the service begins to stop.
     """
