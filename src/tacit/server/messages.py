@@ -180,7 +180,7 @@ class InvitationCounts(_Message):
 class Revocation(_Message):
     """Invitations to revoke."""
 
-    invitations: Annotated[list[Base64], Field(min_length=1, max_length=10_000)]
+    invitations: Annotated[list[Base64], Field(min_length=1)]
 
 
 class Revoked(_Message):
