@@ -70,13 +70,13 @@ def child(where: str) -> None:
     from starlette.routing import Route
 
     from tacit.server.app import make_app
-    from tacit.server.guard import Administrator
     from tacit.server.run import Address, listen, server, today
     from tacit.server.store import Store
+    from tacit.server.tokens import set_token
 
     store = Store(where, today)
     store.create(make_plan())
-    Administrator.set_token(store, TOKEN)
+    set_token(store, TOKEN)
     app = make_app(store, rate=0)
 
     async def nothing(request):

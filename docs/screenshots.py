@@ -34,6 +34,7 @@ from tacit.designs.planning import with_ldp
 from tacit.plan.contract import Plan
 from tacit.randomize import Randomizer
 from tacit.randomize.randomness import SeededWords
+from tacit.server.publishing import published
 from tacit.server.store import Store, Submission, survey_id
 
 Positions = NDArray[Any]
@@ -84,16 +85,20 @@ def main() -> None:
 
 def collect(plan: Plan, folder: str) -> None:
     """Count a week of simulated answers, each on its day."""
-    calendar = iter([FIRST_DAY] + [FIRST_DAY + timedelta(days) for days in range(len(PEOPLE_BY_DAY))])
-    store = Store(folder, lambda: next(calendar))
+    today = FIRST_DAY
+    store = Store(folder, lambda: today)
     store.create(plan, public_results=True, group_question="How old are you?")
     randomizer, words = Randomizer(plan), SeededWords(2026)
     for day, people in enumerate(PEOPLE_BY_DAY):
+        today = FIRST_DAY + timedelta(day)
         groups, answers = simulate(plan, people, day)
         reports = randomizer.reports(groups, answers, words).tolist()
         counts = Counter(zip(groups.tolist(), reports, strict=True))
         rows = tuple((group, report, times) for (group, report), times in sorted(counts.items()))
         assert store.count([Submission(survey_id(plan), f"{day:032x}", rows)]) == ["counted"]
+        survey = store.survey(survey_id(plan))
+        assert survey is not None
+        published(store, survey, plan)
     store.close()
 
 

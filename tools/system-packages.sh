@@ -1,5 +1,5 @@
 #!/bin/sh
-# Usage: tools/system-packages.sh chromium postgresql java npm wrk
+# Usage: tools/system-packages.sh chromium firefox-esr postgresql java npm nginx caddy wrk
 #
 # Sees to the programs that checks need and pip cannot bring. On Debian, as root, those that are missing are installed;
 # elsewhere they are named, and the tests that need them are skipped, or fail where the variable CI is set.
@@ -30,9 +30,10 @@ lost() {
         postgresql) echo "the service is not tested on PostgreSQL" ;;
         java) echo "the Spark engine is not tested on a cluster" ;;
         firefox-esr) echo "the pages are not tested in a second browser" ;;
-        nginx | caddy) echo "its example in deploy/ is not tested" ;;
+        caddy) echo "its example in deploy/ is not tested" ;;
         npm) echo "the types of the browser client are not checked" ;;
         wrk) echo "the load benchmark does not run" ;;
+        nginx) echo "senders behind a proxy, and its example in deploy/, are not tested" ;;
         *) echo "whatever needs it does not run" ;;
     esac
 }

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import socket
+import sqlite3
+from datetime import date
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tacit.__main__ import main
+from tacit.plan.contract import Plan
 from tacit.server import run
-from tacit.server.guard import Administrator
-from tacit.server.store import Store, survey_id
+from tacit.server.store import Store, Survey, survey_id
+from tacit.server.tokens import Grant, grant_of
 
 from support.service import TOKEN, grouped_plan, plain_plan
 
@@ -78,7 +81,7 @@ def test_the_token_is_told_once_and_can_be_replaced(served, tmp_path: Path, monk
     assert again is None
     assert replaced not in (None, first)
     store = Store(tmp_path, run.today)
-    assert [Administrator(store).allows(f"Bearer {token}") for token in (first, replaced)] == [False, True]
+    assert [grant_of(store, f"Bearer {token}") for token in (first, replaced)] == [None, Grant("all")]
     store.close()
 
 
@@ -86,7 +89,7 @@ def test_the_token_may_come_from_the_environment(served, tmp_path: Path, monkeyp
     monkeypatch.setenv("TACIT_TOKEN", TOKEN)
     assert serve(monkeypatch, "--data", str(tmp_path)) == 0
     store = Store(tmp_path, run.today)
-    assert Administrator(store).allows(f"Bearer {TOKEN}")
+    assert grant_of(store, f"Bearer {TOKEN}")
     store.close()
 
 
@@ -97,25 +100,55 @@ def test_an_empty_token_in_the_environment_lets_nobody_in(served, tmp_path: Path
     assert served == []
 
 
-def test_a_second_start_leaves_surveys_as_they_are(served, plans, tmp_path: Path, monkeypatch, capfd):
-    data = str(tmp_path / "data")
-    assert serve(monkeypatch, plans[0], "--data", data, "--public", "--invited") == 0
-    assert serve(monkeypatch, *plans, "--data", data, "--group-question", "How old?") == 0
+def survey_in(data: str, plan: Plan) -> Survey:
     store = Store(data, run.today)
-    first, second = (store.survey(survey_id(plan)) for plan in (plain_plan(), grouped_plan()))
-    assert first is not None
-    assert second is not None
-    assert (first.public_results, first.invited, first.group_question) == (True, True, None)
-    assert (second.public_results, second.invited, second.group_question) == (False, False, "How old?")
+    found = store.survey(survey_id(plan))
     store.close()
+    assert found is not None
+    return found
+
+
+def test_what_is_given_for_a_survey_that_is_there_is_applied_or_refused(served, plans, tmp_path, monkeypatch, capfd):
+    data = str(tmp_path / "data")
+    assert serve(monkeypatch, plans[0], "--data", data, "--invited") == 0
+    assert serve(monkeypatch, plans[0], "--data", data) == 0
+    first = survey_in(data, plain_plan())
+    assert (first.public_results, first.invited, first.group_question, first.ends) == (False, True, None, None)
+    given = ["--public", "--group-question", "How old?", "--ends", "2030-01-31", "--publish-every", "50"]
+    assert serve(monkeypatch, *plans, "--data", data, *given) == 0
+    for plan, invited in ((plain_plan(), True), (grouped_plan(), False)):
+        found = survey_in(data, plan)
+        assert (found.public_results, found.invited, found.group_question) == (True, invited, "How old?")
+        assert (found.ends, found.publish_every) == (date(2030, 1, 31), 50)
+    assert serve(monkeypatch, plans[1], "--data", data, "--invited") != 0
+    assert "is open to everybody and stays so" in " ".join(capfd.readouterr().err.split())
 
 
 def test_the_service_writes_no_access_log_and_trusts_no_proxy_by_itself(served, tmp_path: Path, monkeypatch, capfd):
     assert serve(monkeypatch, "--data", str(tmp_path)) == 0
-    assert serve(monkeypatch, "--data", str(tmp_path), "--proxy", "192.0.2.1") == 0
-    assert [(each.access_log, each.proxy_headers) for each in served] == [(False, False), (False, True)]
-    assert served[1].forwarded_allow_ips == "192.0.2.1"
+    assert [(each.access_log, each.proxy_headers) for each in served] == [(False, False)]
     assert not any(each.server_header for each in served)
+
+
+def make_bad_places(folder: Path) -> None:
+    """Data that cannot be served, and a text."""
+    (folder / "text").write_text("a text")
+    for name in ("foreign", "another", "newer", "wide"):
+        (folder / name).mkdir(mode=0o700)
+    (folder / "foreign" / "tacit.sqlite").write_text(
+        "this is no database, but it is long enough to be taken for one" * 20
+    )
+    Store(folder / "newer", run.today).close()
+    for name, statement in {
+        "another": "CREATE TABLE recipes (cake TEXT)",
+        "newer": "UPDATE alembic_version SET version_num = '9999'",
+    }.items():
+        connection = sqlite3.connect(folder / name / "tacit.sqlite")
+        connection.execute(statement)
+        connection.commit()
+        connection.close()
+    (folder / "wide" / "something").touch()
+    (folder / "wide").chmod(0o755)
 
 
 @pytest.mark.parametrize(
@@ -127,12 +160,24 @@ def test_the_service_writes_no_access_log_and_trusts_no_proxy_by_itself(served, 
         (["--data", "postgresql://nobody@127.0.0.1:9/x"], "The database cannot be used"),
         (["missing.json"], "missing.json"),
         (["--host", "192.0.2.1"], "Cannot listen on 192.0.2.1 port 0"),
+        (["--port", "99999"], "The port must be between 0 and 65535. Got 99999."),
+        (["--proxy", "nonsense"], "A proxy must be an address, such as 127.0.0.1"),
+        (["--certificate", "no.pem", "--private-key", "no.key"], "No such file or directory: no.pem"),
+        (["--certificate", "text", "--private-key", "text"], "text and text are not a certificate and its private key"),
+        (["--publish-every", "1"], "Public results change by 2 reports at least"),
+        (["--data", "foreign"], "foreign/tacit.sqlite cannot be used: file is not a database"),
+        (["--data", "another"], "The database is not one of tacit's: it has the tables recipes."),
+        (["--data", "newer"], "The database is of revision 9999; this version of tacit knows"),
+        (["--data", "wide"], "Others on this machine can look into the data folder wide (mode 0755)"),
+        (["--data", "text"], "The data must be a folder or the URL of a PostgreSQL. Got the file text."),
     ],
 )
 def test_what_cannot_be_is_refused_with_the_reason(served, tmp_path: Path, monkeypatch, capfd, words, told):
     monkeypatch.chdir(tmp_path)
+    make_bad_places(tmp_path)
     assert serve(monkeypatch, *words) != 0
-    said = capfd.readouterr().err
+    out, said = capfd.readouterr()
+    assert "http" not in out, "no address is told"
     assert told in " ".join(said.split())
     assert "Traceback" not in said
     assert served == [] or "--host" in words

@@ -88,9 +88,9 @@ def test_without_reports_it_says_so_and_shows_the_link(browser: Browser, service
 
 
 def test_it_follows_the_reports_as_they_come(browser: Browser, service: Service):
-    """From the empty page to ten reports, without a reload; the last one comes from a survey page."""
+    """From the empty page to eleven reports, without a reload, by steps of two; one comes from a survey page."""
     plan = yes_no_plan("Is it live?")
-    survey = service.open(plan)
+    survey = service.open(plan, public_results=True, publish_every=2)
     with profile(browser, service, viewport=DESKTOP) as page:
         page.goto(f"/d/{survey}")
         sign_in(page)
@@ -104,8 +104,9 @@ def test_it_follows_the_reports_as_they_come(browser: Browser, service: Service)
         respondent.get_by_test_id("randomize").click()
         shown_report(respondent)
         send(respondent)
+        service.send_batch(survey, 2, b'{"report": 0}\n')
         page.bring_to_front()
-        expect(page.get_by_test_id("reports")).to_have_text("10")
+        expect(page.get_by_test_id("reports")).to_have_text("11")
         assert painted(page, "interval-chart") > 4
         assert painted(page, "history-chart") > 4
 
@@ -149,7 +150,7 @@ def test_the_downloads_hold_what_the_service_says(browser: Browser, service: Ser
     assert [{key: text if key == "name" else float(text) for key, text in row.items()} for row in rows] == results[
         "rows"
     ]
-    assert json.loads(found["json"][1]) == results
+    assert json.loads(found["json"][1]) == results | {"published_every": 20}, "the page has no token"
     picture = found["png"][1]
     assert picture.startswith(b"\x89PNG\r\n\x1a\n")
     width, height = struct.unpack(">II", picture[16:24])

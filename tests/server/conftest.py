@@ -26,6 +26,14 @@ def postgres() -> Iterator[pg.Postgres]:
         yield running
 
 
+@pytest.fixture(autouse=True, scope="session")
+def vault(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Where the secrets of all databases of PostgreSQL are, also for the processes that tests start."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TACIT_SECRETS", str(tmp_path_factory.mktemp("secrets")))
+        yield
+
+
 @pytest.fixture(params=["sqlite", "postgres"])
 def where(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """Where a store keeps its data: a new folder, or the URL of a new database."""

@@ -14,6 +14,7 @@ import sqlalchemy as sa
 
 from tacit.server import schema
 from tacit.server.invitations import from_text, to_text
+from tacit.server.pending import tag
 from tacit.server.store import Store
 
 from support.blinding import Signer, salt
@@ -175,9 +176,13 @@ def test_what_is_kept_of_an_exchange_is_a_hash(invited: Invited):
     assert message is not None
     table = schema.redemptions
     with invited.client.store._reading.connect() as connection:
-        rows = [tuple(row) for row in connection.execute(sa.select(table.c.invitation, table.c.blinded))]
-    assert (number[:16], hashlib.sha256(message).digest()) in rows
-    assert all(len(kept) == 32 for _, kept in rows)
+        rows = [tuple(row) for row in connection.execute(sa.select(table.c.tag, table.c.blinded))]
+    survey = invited.client.store.survey(invited.survey.rpartition("/")[2])
+    assert survey is not None
+    secret = invited.client.store.vault.secret(survey.id, survey.vault_check)
+    hashed = hashlib.sha256(message).digest()
+    assert (tag(secret, "invitation", number[:16]), tag(secret, "blinded", hashed)) in rows
+    assert not [text for row in rows for text in row if number[:16].hex() in text or hashed.hex()[:32] in text]
 
 
 # -- administration -------------------------------------------------------------------------------------------------

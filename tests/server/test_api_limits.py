@@ -207,5 +207,13 @@ def test_a_client_that_leaves_gets_no_answer_and_counts_nothing(client: Client):
     survey = client.open(plain_plan())
     body = b'{"key": "' + key(1).encode() + b'", "report": 1}'
     messages: list[dict[str, Any] | float] = [part(body), {"type": "http.disconnect"}]
-    assert ask(client, [(b"content-length", b"1000")], messages, f"{survey}/reports") == []
+    assert (
+        ask(
+            client,
+            [(b"content-length", b"1000"), (b"content-type", b"application/json")],
+            messages,
+            f"{survey}/reports",
+        )
+        == []
+    )
     assert stored(client.store) == {}

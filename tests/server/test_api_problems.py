@@ -48,14 +48,14 @@ PROBLEMS: dict[str, tuple[str, str, dict[str, Any], dict[str, Any]]] = {
         {"title": "Not Found", "status": 404, "detail": "There is no such page."},
     ),
     "no route": ("GET", "/admin.php", {}, {"title": "Not Found", "status": 404}),
-    "no such method": ("DELETE", SURVEY, {}, {"title": "Method Not Allowed", "status": 405}),
+    "no such method": ("PUT", SURVEY, {}, {"title": "Method Not Allowed", "status": 405}),
     "no such method for reports": ("GET", f"{SURVEY}/reports", {}, {"title": "Method Not Allowed", "status": 405}),
     "not an id": (
         "GET", "/api/surveys/nonsense", {},
         {
             "title": "Unprocessable Content", "status": 422, "detail": "The request does not have the expected form.",
             "errors": [
-                {"where": "path.survey", "message": "String should match pattern '^[0-9a-f]{16}$'"}
+                {"where": "path.survey", "message": "String should match pattern '^[0-9a-f]{16}(-[1-9][0-9]{0,3})?$'"}
             ],
         },
     ),
@@ -173,7 +173,6 @@ EVERYWHERE = [
     "/d/x",
     "/client/index.js",
     "/healthz",
-    "/metrics",
     "/openapi.json",
     SURVEY,
     f"{SURVEY}/plan",

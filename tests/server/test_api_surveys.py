@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from tacit.plan.contract import Plan
-from tacit.server.guard import Administrator
 from tacit.server.store import Store
+from tacit.server.tokens import Grant, grant_of, make_token, set_token, tokens
 
 from support.service import FIRST_DAY, TOKEN, Client, Days, arc_plan, grouped_plan, plain_plan
 
@@ -39,8 +39,10 @@ def test_a_survey_is_made_and_shown(client: Client):
         "group_question": "How old are you?",
         "open": True,
         "public_results": False,
+        "publish_every": 20,
         "invited": False,
         "opened": "2026-11-15",
+        "ends": None,
         "closed": None,
         "credential_key": None,
     }
@@ -162,28 +164,27 @@ def test_tokens_are_compared_in_constant_time(client: Client, monkeypatch: pytes
         return compare_digest(first, second)
 
     compare_digest = hmac.compare_digest
-    monkeypatch.setattr("tacit.server.guard.hmac.compare_digest", compare)
+    monkeypatch.setattr("tacit.server.tokens.hmac.compare_digest", compare)
     client.get("/api/surveys", headers={"Authorization": "Bearer guess"})
     assert compared == [(hashlib.sha256(b"guess").digest(), hashlib.sha256(TOKEN.encode()).digest())]
 
 
 def test_the_token_is_nowhere_in_the_files(client: Client, tmp_path: Path):
     client.open(plain_plan())
-    data = b"".join(path.read_bytes() for path in (tmp_path / "data").iterdir())
+    data = b"".join(path.read_bytes() for path in (tmp_path / "data").rglob("*") if path.is_file())
     assert hashlib.sha256(TOKEN.encode()).digest() in data, "the hash is there, so the token would be found"
     assert TOKEN.encode() not in data
 
 
 def test_a_new_token_replaces_the_old_one(tmp_path: Path, days: Days):
     store = Store(tmp_path, days)
-    assert not Administrator.exists(store)
-    assert not Administrator(store).allows("Bearer anything")
-    old, new = Administrator.new_token(store), Administrator.new_token(store)
-    administrator = Administrator(store)
-    assert [administrator.allows(f"Bearer {token}") for token in (old, new)] == [False, True]
-    assert administrator.allows(f"bearer  {new}"), "the scheme's case and spaces do not matter"
+    assert tokens(store) == []
+    assert grant_of(store, "Bearer anything") is None
+    old, new = make_token(store), make_token(store)
+    assert [grant_of(store, f"Bearer {token}") for token in (old, new)] == [None, Grant("all")]
+    assert grant_of(store, f"bearer  {new}"), "the scheme's case and spaces do not matter"
     assert len(new) >= 43
-    assert Administrator.exists(store)
+    assert [each.name for each in tokens(store)] == ["administrator"]
     store.close()
 
 
@@ -192,6 +193,6 @@ def test_a_token_that_is_empty_or_easy_to_guess_is_refused(tmp_path: Path, days:
     """An empty variable TACIT_TOKEN would make everybody the administrator."""
     store = Store(tmp_path, days)
     with pytest.raises(ValueError, match="at least 16"):
-        Administrator.set_token(store, token)
-    assert not Administrator(store).allows(f"Bearer {token}")
+        set_token(store, token)
+    assert grant_of(store, f"Bearer {token}") is None
     store.close()

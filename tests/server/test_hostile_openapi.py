@@ -35,7 +35,7 @@ CHECKS = [
     response_schema_conformance,
     negative_data_rejection,
 ]
-EXAMPLES = 25
+EXAMPLES = 12
 #: The description does not depend on the data, so it is read before there is any.
 schema = schemathesis.openapi.from_dict(make_app(SimpleNamespace(setting=lambda name: None)).openapi())  # type: ignore[arg-type]
 schema.config.generation.update(modes=list(schemathesis.GenerationMode), with_security_parameters=False)

@@ -8,6 +8,7 @@ import pytest
 import sqlalchemy as sa
 
 from tacit.server import schema
+from tacit.server.pending import CROWD
 from tacit.server.store import Store, Submission, survey_id
 from tacit.tally import Counts, Tally, merge_all
 
@@ -77,16 +78,19 @@ def test_a_batch_counts_as_a_whole_and_once(store: Store):
     assert store.totals(PLAIN) == {FIRST_DAY: {0: 8}}
 
 
-def test_nothing_of_a_failed_group_is_kept(store: Store, monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize(("many", "last"), [(1, "_seal"), (CROWD, "_add")])
+def test_nothing_of_a_failed_group_is_kept(store: Store, monkeypatch: pytest.MonkeyPatch, many: int, last: str):
     def fail(*_: object) -> None:
         raise RuntimeError("the machine stops")
 
-    monkeypatch.setattr(store, "_add", fail)
+    group = [one(number) for number in range(many)]
+    monkeypatch.setattr(store._counting, last, fail)
     with pytest.raises(RuntimeError, match="the machine stops"):
-        store.count([one(1)])
+        store.count(group)
     monkeypatch.undo()
     assert rows_of(store, schema.keys) == 0
-    assert store.count([one(1)]) == ["counted"]
+    assert stored(store) == {}
+    assert store.count(group) == ["counted"] * many
 
 
 def test_unknown_and_closed_surveys_count_nothing(store: Store):
@@ -105,7 +109,7 @@ def test_closing_erases_keys_and_redemptions_and_keeps_the_tally(store: Store, d
     assert stored(store)[PLAIN, 0, 0] == 1
     found = store.survey(PLAIN)
     assert found is not None
-    assert (found.closed, found.is_open) == (FIRST_DAY + timedelta(days=1), False)
+    assert (found.closed, found.is_open(FIRST_DAY)) == (FIRST_DAY + timedelta(days=1), False)
 
 
 def test_closing_again_keeps_the_first_day(store: Store, days: Days):
@@ -153,7 +157,7 @@ def test_public_results_change_without_closing(store: Store):
     store.change(PLAIN, public_results=True)
     found = store.survey(PLAIN)
     assert found is not None
-    assert (found.public_results, found.is_open) == (True, True)
+    assert (found.public_results, found.is_open(FIRST_DAY)) == (True, True)
 
 
 def test_days_merge_to_the_whole_wherever_they_are_cut(store: Store, days: Days):

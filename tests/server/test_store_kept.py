@@ -10,23 +10,31 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
+from tacit.server.pending import tag
 from tacit.server.store import Store, Submission, survey_id
 
+from support.postgres import Postgres
 from support.service import Days, key, plain_plan
 
 PLAIN = survey_id(plain_plan())
 #: The whole schema: a new column has to be written here, and in docs/service-data.md.
 COLUMNS = {
     "surveys": {
-        "id", "plan", "group_question", "public_results", "opened", "closed", "invitation_secret", "credential_key",
+        "id", "plan", "group_question", "public_results", "publish_every", "opened", "ends", "closed",
+        "invitation_secret", "credential_key", "invitations", "vault_check",
     },
     "counts": {"survey", "day", "group", "report", "count"},
     "coverage": {"survey", "day", "group", "sums"},
     "totals": {"survey", "day", "group", "count"},
     "refusals": {"survey", "day", "count"},
-    "keys": {"survey", "key"},
-    "redemptions": {"survey", "invitation", "blinded"},
+    "sealed": {"survey", "version", "content"},
+    "published": {"survey", "day", "n_reports", "tally"},
+    "keys": {"survey", "tag"},
+    "redemptions": {"survey", "tag", "blinded"},
+    "revocations": {"survey", "tag"},
+    "tokens": {"name", "hash", "role", "survey"},
     "settings": {"name", "value"},
+    "alembic_version": {"version_num"},
 }  # fmt: skip
 
 
@@ -50,14 +58,16 @@ def test_the_database_has_these_columns_and_no_others(store: Store):
 def test_no_time_is_finer_than_a_day(store: Store):
     kinds = [kind for columns in columns_of(store).values() for kind in columns.values()]
     assert not [kind for kind in kinds if isinstance(kind, sa.DateTime | sa.Time | sa.Interval)]
-    assert sum(isinstance(kind, sa.Date) for kind in kinds) == 6
+    assert sum(isinstance(kind, sa.Date) for kind in kinds) == 8
     numbers = [name for columns in columns_of(store).values() for name, kind in columns.items() if is_number(kind)]
-    assert set(numbers) == {"group", "report", "count"}, "a time could also hide in a number"
+    assert set(numbers) == {"group", "report", "count", "n_reports", "version", "publish_every", "invitations"}, (
+        "a time could also hide in a number"
+    )
 
 
 def test_no_table_has_both_a_key_and_a_report_or_a_day(store: Store):
     for columns in columns_of(store).values():
-        who = {"key", "invitation", "blinded"} & set(columns)
+        who = {"tag", "blinded"} & set(columns)
         what = {"report", "group", "count", "day"} & set(columns)
         assert not (who and what)
 
@@ -66,7 +76,17 @@ def test_the_database_adds_no_columns_that_tell_the_order_of_keys(tmp_path: Path
     opened = Store(tmp_path, days)
     opened.close()
     connection = sqlite3.connect(tmp_path / "tacit.sqlite")
-    for table in ("keys", "redemptions", "counts", "coverage", "totals", "refusals"):
+    for table in (
+        "keys",
+        "redemptions",
+        "revocations",
+        "sealed",
+        "published",
+        "counts",
+        "coverage",
+        "totals",
+        "refusals",
+    ):
         with pytest.raises(sqlite3.OperationalError, match="no such column: rowid"):
             connection.execute(f"SELECT rowid FROM {table}")
     connection.close()
@@ -92,18 +112,61 @@ def test_postgresql_syncs_every_commit(on_postgres: str, days: Days):
     store.close()
 
 
-def test_erased_keys_are_gone_from_the_files(tmp_path: Path, days: Days):
-    store = Store(tmp_path, days)
+def files_in(*folders: Path) -> bytes:
+    paths = sorted(path for folder in folders for path in folder.rglob("*") if path.is_file())
+    return b"".join(path.read_bytes() for path in paths)
+
+
+def fill(store: Store) -> tuple[list[str], list[str]]:
+    """Many keys at once, and six one by one; some of them with the tags that they leave."""
     store.create(plain_plan())
-    names = [f"{i:04x}" + "fedcba9876543210" + f"{i:012x}" for i in range(500)]
-    store.count([Submission(PLAIN, name, ((0, 0, 1),)) for name in names])
-    files = lambda: b"".join(path.read_bytes() for path in sorted(tmp_path.iterdir()))  # noqa: E731
-    assert names[7].encode() in files()
+    keys = [f"{i:04x}" + "fedcba9876543210" + f"{i:012x}" for i in range(506)]
+    groups = [keys[:500], *([each] for each in keys[500:])]
+    for group in groups:
+        store.count([Submission(PLAIN, each, ((0, 0, 1),)) for each in group])
+    survey = store.survey(PLAIN)
+    assert survey is not None
+    secret = store.vault.secret(PLAIN, survey.vault_check)
+    # A search for all of them would take long.
+    some = [*keys[:500:50], *keys[500:]]
+    return some, [tag(secret, "key", each.encode()) for each in some]
+
+
+def found(names: list[str], data: bytes) -> int:
+    return sum(name.encode() in data or bytes.fromhex(name) in data for name in names)
+
+
+def test_closing_erases_while_the_service_runs(tmp_path: Path, days: Days):
+    store = Store(tmp_path, days)
+    keys, tags = fill(store)
+    (secrets,) = tmp_path.rglob("*.vault")
+    secret = secrets.read_bytes()[:32]
+    assert (found(keys, files_in(tmp_path)), found(tags, files_in(tmp_path))) == (0, 16), "tags would be found"
+    assert secret in files_in(tmp_path)
     store.change(PLAIN, close=True)
-    store.close()
-    left = files()
-    assert not [name for name in names if name.encode() in left]
+    left = files_in(tmp_path)
+    assert (found(keys, left), found(tags, left), secret in left) == (0, 0, False)
     assert plain_plan().hash.encode() in left, "the survey is still there"
+    assert store.n_reports(PLAIN) == 506
+    store.close()
+
+
+def test_closing_erases_in_postgresql_but_for_its_log(postgres: Postgres, days: Days):
+    store = Store(postgres.new_database(), days)
+    keys, tags = fill(store)
+    secret = next(store.vault.folder.rglob("*.vault")).read_bytes()[:32]
+    store.change(PLAIN, close=True)
+    postgres.checkpoint()
+    with store.database.reading.connect() as connection:
+        number = connection.exec_driver_sql("SELECT oid FROM pg_database WHERE datname = current_database()").scalar()
+    data = files_in(postgres.folder / "base" / str(number))
+    assert (found(keys, data), found(tags, data)) == (0, 0)
+    log = files_in(postgres.folder / "pg_wal")
+    assert found(keys, log) == 0, "no key was ever written"
+    assert found(tags, log) == 16, "tags are, until it is overwritten; what they were made with is gone"
+    assert secret not in data + log
+    assert not list(store.vault.folder.rglob("*.vault"))
+    store.close()
 
 
 def test_the_files_hold_no_time_of_day(tmp_path: Path, days: Days):

@@ -8,12 +8,13 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
 import sqlalchemy as sa
 
-from tacit.server.store import Store, Submission, _RepeatedError, survey_id
+from tacit.server.counting import Counting, _RepeatedError
+from tacit.server.store import Store, Submission, survey_id
 
 from support.service import Days, grouped_plan, key, plain_plan, stored
 
@@ -73,37 +74,39 @@ def test_colliding_keys_count_once(stores: list[Store], monkeypatch: pytest.Monk
 
 def count_outruns(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How often a group had to be done again, because another process had kept a key of it."""
-    times, remember = [0], Store._remember
+    times, keep = [0], Counting._keep
 
-    def counting(*words: object) -> list[str]:
+    def counting(*words: object) -> None:
         try:
-            return remember(*words)  # type: ignore[arg-type]
+            keep(*words)  # type: ignore[arg-type]
         except _RepeatedError:
             times[0] += 1
             raise
 
-    monkeypatch.setattr(Store, "_remember", counting)
+    monkeypatch.setattr(Counting, "_keep", counting)
     return times
 
 
-def test_a_store_that_is_outrun_between_two_statements_counts_nothing_twice(stores: list[Store]):
-    """The narrowest case, made certain: the other commits after the look-up and before the insertion.
-
-    A key that is there makes the first look at all.
-    """
+@pytest.mark.parametrize("many", [1, 30], ids=["few", "a crowd"])
+def test_who_comes_between_look_up_and_insertion_waits(stores: list[Store], many: int):
+    """The narrowest case, made certain: the other starts after the look-up and before the insertion."""
     first, second, *_ = stores
     assert first.count([Submission(PLAIN, key(4), ((0, 1, 1),))]) == ["counted"]
-    told: list[list[str]] = []
+    others = [Submission(PLAIN, key(number), ((0, 1, 1),)) for number in (2, *range(100, 99 + many))]
+    with ThreadPoolExecutor(1) as threads:
+        running: list[Future[list[str]]] = []
 
-    @sa.event.listens_for(first._writing, "after_cursor_execute")
-    def looked_up(connection, cursor, statement: str, *_) -> None:
-        if statement.startswith("SELECT keys.key") and not told:
-            told.append(second.count([Submission(PLAIN, key(2), ((0, 1, 1),))]))
+        @sa.event.listens_for(first._writing, "after_cursor_execute")
+        def looked_up(connection, cursor, statement: str, *_) -> None:
+            if statement.startswith("SELECT keys.tag") and not running:
+                running.append(threads.submit(second.count, others))
+                time.sleep(0.2)
+                assert not running[0].done()
 
-    group = [Submission(PLAIN, key(number), ((0, 1, 1),)) for number in (1, 2, 3, 4)]
-    assert first.count(group) == ["counted", "already counted", "counted", "already counted"]
-    assert told == [["counted"]]
-    assert stored(first) == {(PLAIN, 0, 1): 4}
+        group = [Submission(PLAIN, key(number), ((0, 1, 1),)) for number in (1, 2, 3, 4)]
+        assert first.count(group) == ["counted", "counted", "counted", "already counted"]
+        assert running[0].result(SECONDS) == ["already counted", *["counted"] * (many - 1)]
+    assert stored(first) == {(PLAIN, 0, 1): 3 + many}
 
 
 def test_a_survey_closes_between_groups_and_never_inside_one(stores: list[Store]):

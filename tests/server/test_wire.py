@@ -86,7 +86,8 @@ def test_blank_lines_that_trickle_in_buy_no_time(url: str):
 
 
 def test_a_body_that_trickles_in_is_given_up(url: str, store: Store):
-    head = f"POST /api/surveys/{survey_id(plain_plan())}/reports HTTP/1.1\r\nHost: test\r\nContent-Length: 200\r\n\r\n"
+    head = f"POST /api/surveys/{survey_id(plain_plan())}/reports HTTP/1.1\r\nHost: test\r\n"
+    head += "Content-Type: application/json\r\nContent-Length: 200\r\n\r\n"
     with connect(url) as connection:
         connection.sendall(head.encode())
         trickle(connection, b" " * 5, 0.01)

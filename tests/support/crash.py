@@ -185,7 +185,11 @@ class Connection:
 def _request(number: int) -> bytes:
     reports = reports_of(number)
     if len(reports) == 1:
-        path, headers, body = "reports", {}, json.dumps({"key": key(number), "report": reports[0]})
+        path, headers, body = (
+            "reports",
+            {"Content-Type": "application/json"},
+            json.dumps({"key": key(number), "report": reports[0]}),
+        )
     else:
         body = "".join(f'{{"report": {report}}}\n' for report in reports)
         path, headers = "batches", _ADMIN | {"Idempotency-Key": key(number), "Content-Type": "application/x-ndjson"}

@@ -13,8 +13,8 @@ import pytest
 import uvicorn
 
 from tacit.server import run
-from tacit.server.guard import Administrator
 from tacit.server.store import Store
+from tacit.server.tokens import set_token
 
 from support.service import TOKEN
 
@@ -30,7 +30,7 @@ def listening(store: Store, monkeypatch: pytest.MonkeyPatch, below: str = "") ->
             servers.append(self)
 
     monkeypatch.setattr(run.uvicorn, "Server", Server)
-    Administrator.set_token(store, TOKEN)
+    set_token(store, TOKEN)
     started: queue.Queue[run.Started] = queue.Queue()
     port = free_port() if below else 0
     address = run.Address(port=port, public_url=f"http://127.0.0.1:{port}{below}" if below else "")

@@ -81,6 +81,22 @@ class Postgres:
         """Lose PostgreSQL at once, in the middle of whatever it does; its other processes die of it."""
         self._end(signal.SIGKILL)
 
+    @property
+    def folder(self) -> Path:
+        """Where its files are."""
+        return self._folder / "data"
+
+    def checkpoint(self) -> None:
+        """See to it that its files are as its memory is."""
+        with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
+            connection.execute("CHECKPOINT")
+
+    def pids(self) -> list[int]:
+        """All of its processes."""
+        assert self._process is not None
+        children = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children").read_text().split()
+        return [self._process.pid, *map(int, children)]
+
     def stop(self) -> None:
         """Stop at once; the data is thrown away afterwards, so nothing is folded in."""
         self._end(signal.SIGQUIT)

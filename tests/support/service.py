@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -24,8 +25,8 @@ from tacit.mechanism.core_tail_rule import CoreState
 from tacit.plan.contract import Group, Plan
 from tacit.server import schema
 from tacit.server.app import make_app
-from tacit.server.guard import Administrator
 from tacit.server.store import Store, survey_id
+from tacit.server.tokens import set_token
 
 TOKEN = "the-token-of-these-tests"
 FIRST_DAY = date(2026, 11, 15)
@@ -120,6 +121,8 @@ class Client:
     def request(self, method: str, path: str, *, admin: bool = False, **options: Any) -> httpx.Response:
         """Send a request, with the administrator's token if asked."""
         headers = httpx.Headers(options.pop("headers", {}))
+        if "content" in options:
+            headers.setdefault("Content-Type", "application/json")
         if admin:
             headers["Authorization"] = f"Bearer {TOKEN}"
 
@@ -159,8 +162,8 @@ class Client:
 @contextmanager
 def serving(store: Store, **options: Any) -> Iterator[Client]:
     """The app with its lifespan, on a store, behind a client. The rate is unlimited unless the test limits it."""
-    Administrator.set_token(store, TOKEN)
-    app = make_app(store, **{"rate": 0} | options)
+    set_token(store, TOKEN)
+    app = make_app(store, **{"rate": 0, "guesses": 0} | options)
     with start_blocking_portal() as portal:
 
         @contextmanager
@@ -174,13 +177,17 @@ def serving(store: Store, **options: Any) -> Iterator[Client]:
 
 
 def stored(store: Store) -> dict[tuple[str, int, int], int]:
-    """Every count in the database: (survey, position of the group, report) to how often."""
-    table = schema.counts
-    query = sa.select(table.c.survey, table.c.group, table.c.report, sa.func.sum(table.c.count)).group_by(
-        table.c.survey, table.c.group, table.c.report
-    )
-    with store._reading.connect() as connection:
-        return {(survey, group, report): int(n) for survey, group, report, n in connection.execute(query)}
+    """Every count, sealed ones too: (survey, position of the group, report) to how often."""
+    found: Counter[tuple[str, int, int]] = Counter()
+    for survey, _ in store.surveys():
+        with store.tallies.moment(survey.id) as (connection, pending):
+            table = schema.counts
+            query = sa.select(table.c.group, table.c.report, table.c.count).where(table.c.survey == survey.id)
+            for group, report, n in connection.execute(query):
+                found[survey.id, group, report] += n
+            for (_, group, report), n in pending.reports.items():
+                found[survey.id, group, report] += n
+    return dict(found)
 
 
 def assert_nothing_bad_stored(store: Store, *plans: Plan) -> None:

@@ -6,7 +6,8 @@ import sys
 import time
 
 from tacit.__main__ import main
-from tacit.server import store, writer
+from tacit.randomize.randomness import secret_bytes
+from tacit.server import counting, writer
 
 
 def answers_first() -> None:
@@ -23,21 +24,20 @@ def answers_first() -> None:
 
 def forgets_keys() -> None:
     """Counts a retry again."""
-    store.Store._remember = lambda self, connection, survey, keys, look: keys  # type: ignore[method-assign]
+    counting.tag = lambda secret, kind, content: secret_bytes(16).hex()
 
 
 def commits_keys_first() -> None:
     """Keeps a key and counts its report in two transactions, so a crash between them loses the report for good."""
-    remember = store.Store._remember
+    keep = counting.Counting._keep
 
-    def early(self, connection, survey, keys, look):  # type: ignore[no-untyped-def]
-        fresh = remember(self, connection, survey, keys, look)
+    def early(self, connection, name, tags):  # type: ignore[no-untyped-def]
+        keep(self, connection, name, tags)
         connection.exec_driver_sql("COMMIT")
         time.sleep(0.2)
         connection.exec_driver_sql("BEGIN IMMEDIATE")
-        return fresh
 
-    store.Store._remember = early  # type: ignore[method-assign]
+    counting.Counting._keep = early  # type: ignore[method-assign]
 
 
 if __name__ == "__main__":

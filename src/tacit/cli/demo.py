@@ -238,8 +238,8 @@ def show_service(console: Console) -> None:
     kept = stored()
     console.print(
         f"It is stopped now. Its database holds {kept['counts']} counts (day, group, report, how often), "
-        f"{kept['totals']} sums of them, and {kept['keys']:,} random keys against counting twice, which closing the "
-        "survey erases. No answers, no addresses, no times.\n"
+        f"{kept['totals']} sums of them, and {kept['keys']:,} hashes of random keys against counting twice, which "
+        "closing the survey erases. No answers, no addresses, no times.\n"
     )
 
 
@@ -253,7 +253,10 @@ def serve_command() -> list[str]:
 def service() -> Iterator[dict[str, Any]]:
     """The service with an empty database, and what it says about itself; stopped at the end."""
     shutil.rmtree(OUT / "collected", ignore_errors=True)
-    process = subprocess.Popen([sys.executable, "-m", "tacit", *serve_command()], stdout=subprocess.PIPE, text=True)
+    command = [sys.executable, "-m", "tacit", *serve_command()]
+    # Without a token of the operator's own it makes one, and tells it.
+    own = {name: value for name, value in os.environ.items() if name != "TACIT_TOKEN"}
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=own)
     assert process.stdout is not None
     try:
         said = ""
@@ -290,7 +293,7 @@ def answer_over_http(started: dict[str, Any], seed: int = 2022) -> dict[str, Any
     ]
     outcomes = Counter(_send(host, f"{path}/reports", bodies))
     again = Counter(_send(host, f"{path}/reports", bodies[:AGAIN]))
-    results = _call(host, "GET", f"{path}/results")
+    results = _call(host, "GET", f"{path}/results", started["token"])
     return {
         "counted": outcomes["counted"],
         "sent_again": again.total(),
@@ -315,14 +318,17 @@ def _send(host: str, path: str, bodies: Sequence[dict[str, Any]]) -> list[str]:
         return list(chain.from_iterable(watched))
 
 
-def _call(host: str, method: str, path: str) -> dict[str, Any]:
+def _call(host: str, method: str, path: str, token: str | None = None) -> dict[str, Any]:
     with closing(http.client.HTTPConnection(host, timeout=60)) as connection:
-        return _exchange(connection, method, path)
+        return _exchange(connection, method, path, token=token)
 
 
-def _exchange(connection: http.client.HTTPConnection, method: str, path: str, body: Any = None) -> dict[str, Any]:
+def _exchange(
+    connection: http.client.HTTPConnection, method: str, path: str, body: Any = None, token: str | None = None
+) -> dict[str, Any]:
     """One request for JSON; anything but success is an error."""
-    connection.request(method, path, None if body is None else json.dumps(body), {"Content-Type": "application/json"})
+    headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {token}"} if token else {})
+    connection.request(method, path, None if body is None else json.dumps(body), headers)
     response = connection.getresponse()
     said: dict[str, Any] = json.loads(response.read())
     if response.status != 200:

@@ -1,77 +1,124 @@
-"""`tacit serve`: the collection service. Argument parsing and printing only."""
+"""`tacit serve`: the collection service, its backups and its tokens. Argument parsing and printing only."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
+from typer.core import TyperGroup
 
-from tacit.cli.app import JsonFlag, app, err, escape, option, out, print_json
+from tacit.cli.app import JsonFlag, app, err, escape, option, out, print_json, progress_bar
 
-_PLANS = "Plans to open a survey for; those that have one are left as they are."
+_PLANS = "Plans to open a survey for; those that have one keep it."
 _DATA = "A folder for SQLite, made if it is not there, or the URL of a PostgreSQL database."
-_PROXY = "Address of a proxy in front, whose word about senders' addresses is taken."
+_SECRETS = "Folder of the vault; needed with PostgreSQL, and the same for all processes. Else TACIT_SECRETS."
+_PROXY = "Address or network of a proxy in front, whose word about senders is taken; repeatable."
 _PUBLIC_URL = "Where people find it, if a proxy is in front: https://host/ or https://host/path/."
 _LANGUAGE = "What the pages of these surveys speak: en, de, es or fr."
 _TEXTS = "JSON with what their pages say: language, introduction, consent, privacy_notice, contact."
 _NEW_TOKEN = "Make a new administrator's token; the old one stops working."
+_WIDE = "Take a data folder that others on this machine can look into."
+_EVERY = "Public results change by so many reports of a group."
+
+Data = Annotated[str, option(metavar="WHERE", help=_DATA)]
+Secrets = Annotated[Path | None, option(metavar="FOLDER", help=_SECRETS)]
+Wide = Annotated[bool, option("--allow-wide-folder", help=_WIDE)]
 
 
-@app.command("serve", epilog="Example: tacit serve plan.json --data collected --public")
+class _Serve(TyperGroup):
+    """What does not begin with the name of a command is the service's own: `tacit serve plan.json`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, args if args and args[0] in self.commands else ["run", *args])
+
+
+serve_app = typer.Typer(cls=_Serve, help="Run the collection service; back it up, restore it, and give out tokens.")
+app.add_typer(serve_app, name="serve")
+
+
+@serve_app.command("run", epilog="Example: tacit serve plan.json --data collected --public")
 def serve_command(
     plans: Annotated[list[Path] | None, typer.Argument(metavar="[PLAN]...", help=_PLANS)] = None,
-    data: Annotated[str, option(metavar="WHERE", help=_DATA)] = "tacit-data",
+    data: Data = "tacit-data",
+    secrets: Secrets = None,
     host: Annotated[str, option(metavar="ADDRESS", help="Where to listen.")] = "127.0.0.1",
     port: Annotated[int, option(metavar="PORT", help="Where to listen; 0 for any free port.")] = 8000,
     public: Annotated[bool, option("--public", help="Let everybody see the results of these surveys.")] = False,
+    publish_every: Annotated[int | None, option(metavar="N", help=f"{_EVERY} Else 20.")] = None,
     invited: Annotated[bool, option("--invited", help="Count reports of invited people only.")] = False,
     group_question: Annotated[str | None, option(metavar="TEXT", help="What the page asks for the group.")] = None,
     language: Annotated[str | None, option(metavar="CODE", help=_LANGUAGE)] = None,
     texts: Annotated[Path | None, option(metavar="FILE", help=_TEXTS)] = None,
+    ends: Annotated[datetime | None, typer.Option(metavar="DAY", formats=["%Y-%m-%d"], help="Last day.")] = None,
     rate: Annotated[int, option(metavar="N", help="Submissions per minute and address; 0: no limit.")] = 300,
     certificate: Annotated[str | None, option(metavar="FILE", help="TLS certificate, PEM.")] = None,
     private_key: Annotated[str | None, option(metavar="FILE", help="The certificate's private key, PEM.")] = None,
-    proxy: Annotated[str | None, option(metavar="ADDRESS", help=_PROXY)] = None,
+    proxy: Annotated[list[str] | None, option(metavar="ADDRESS", help=_PROXY)] = None,
     public_url: Annotated[str | None, option(metavar="URL", help=_PUBLIC_URL)] = None,
     new_token: Annotated[bool, option("--new-token", help=_NEW_TOKEN)] = False,
+    allow_wide_folder: Wide = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Run a survey page, a collector that keeps tallies only, and a live dashboard.
 
     The administrator's token is printed when it is made, on the first start, and kept only as a hash. To choose it
-    yourself, set TACIT_TOKEN.
+    yourself, set TACIT_TOKEN, which is not printed. What is given for a survey that is there is applied or refused.
+
+    Also: tacit serve backup, tacit serve restore, tacit serve token (each with --help).
     """
     from tacit.plan.contract import Plan
-    from tacit.server.guard import Administrator
-    from tacit.server.run import Address, check_public_url, open_surveys, serve, today
-    from tacit.server.store import Store, survey_id
+    from tacit.server.run import Address, check_public_url, open_surveys, serve
+    from tacit.server.store import survey_id
     from tacit.server.texts import change_texts_of
 
     loaded = [Plan.load(path) for path in plans or []]
-    if (certificate is None) != (private_key is None):
-        raise ValueError("Give --certificate and --private-key together.")
     if rate < 0:
         raise ValueError(f"The rate must be 0 or more. Got {rate}.")
-    found_at = check_public_url(public_url) if public_url else ""
+    if publish_every is not None and publish_every < 2:
+        raise ValueError(f"Public results change by 2 reports at least. Got --publish-every {publish_every}.")
     said = None if texts is None else texts.read_text(encoding="utf-8")
-    store = Store(data, today)
+    found_at = check_public_url(public_url) if public_url else ""
+    address = Address(host, port, certificate, private_key, tuple(proxy or ()), found_at)
+    address.check()
+    with _store(data, secrets, allow_wide_folder) as store:
+        try:
+            settings = {"ends": ends and ends.date(), "publish_every": publish_every, "group_question": group_question}
+            open_surveys(store, loaded, public_results=public, invited=invited, **settings)
+            for plan in loaded:
+                change_texts_of(store, survey_id(plan), said, language)
+            serve(store, address, rate, _token(store, new_token), lambda started: _tell(started, as_json))
+        except KeyboardInterrupt:
+            err.print("stopped; every acknowledged report is on disk")
+
+
+@contextmanager
+def _store(data: str, secrets: Path | None, allow_wide: bool) -> Iterator[Any]:
+    from tacit.server.run import today
+    from tacit.server.store import Store
+
+    store = Store(data, today, vault=secrets, allow_wide=allow_wide)
     try:
-        token = os.environ.get("TACIT_TOKEN")
-        if token is not None:
-            Administrator.set_token(store, token)
-        elif new_token or not Administrator.exists(store):
-            token = Administrator.new_token(store)
-        open_surveys(store, loaded, public_results=public, invited=invited, group_question=group_question)
-        for plan in loaded:
-            change_texts_of(store, survey_id(plan), said, language)
-        address = Address(host, port, certificate, private_key, proxy, found_at)
-        serve(store, address, rate, token, lambda started: _tell(started, as_json))
-    except KeyboardInterrupt:
-        err.print("stopped; every acknowledged report is on disk")
+        yield store
     finally:
         store.close()
+
+
+def _token(store: Any, new: bool) -> str | None:
+    """The administrator's token if it is made now; one of the operator's own choice is not told."""
+    from tacit.server.tokens import ADMINISTRATOR, make_token, set_token, tokens
+
+    chosen = os.environ.get("TACIT_TOKEN")
+    if chosen is not None:
+        set_token(store, chosen)
+        return None
+    if new or all(each.name != ADMINISTRATOR for each in tokens(store)):
+        return make_token(store)
+    return None
 
 
 def _tell(started: Any, as_json: bool) -> None:
@@ -100,3 +147,87 @@ def _tell(started: Any, as_json: bool) -> None:
             soft_wrap=True,
         )
     out.print("[dim]Ctrl-C stops it.[/dim]")
+
+
+# -- backup and restore ---------------------------------------------------------------------------------------------
+
+
+@serve_app.command("backup", epilog="Example: tacit serve backup monday --data collected")
+def backup_command(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="A new folder for the backup.")],
+    data: Data = "tacit-data",
+    secrets: Secrets = None,
+    allow_wide_folder: Wide = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """Copy everything as it is at one moment, while the service runs. The backup is a data folder like any other.
+
+    It holds the secrets of open surveys, too: keep it as private as the original, and no longer than needed.
+    """
+    from tacit.server.backup import check_new
+
+    check_new(folder)
+    with _store(data, secrets, allow_wide_folder) as source, _store(str(folder), None, False) as target:
+        _copy(source, target, str(folder), as_json)
+
+
+@serve_app.command("restore", epilog="Example: tacit serve restore monday --data collected-again")
+def restore_command(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="The backup.")],
+    data: Data = "tacit-data",
+    secrets: Secrets = None,
+    allow_wide_folder: Wide = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """Copy a backup to a new folder or an empty PostgreSQL database; also from one kind of database to the other."""
+    if not (folder / "tacit.sqlite").exists():
+        raise ValueError(f"There is no backup in {folder}: it has no tacit.sqlite.")
+    with _store(str(folder), None, allow_wide_folder) as source, _store(data, secrets, False) as target:
+        _copy(source, target, data.rpartition("@")[2], as_json)
+
+
+def _copy(source: Any, target: Any, where: str, as_json: bool) -> None:
+    from tacit.server.backup import copy_store
+
+    with progress_bar("copying") as progress:
+        surveys = copy_store(source, target, progress)
+    if as_json:
+        print_json({"copied": surveys, "where": where})
+    else:
+        out.print(f"Copied {surveys} surveys to {escape(where)}.", soft_wrap=True)
+
+
+# -- tokens ---------------------------------------------------------------------------------------------------------
+
+
+@serve_app.command("token", epilog="Example: tacit serve token board --role results --data collected")
+def token_command(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="What to call it; one of that name is replaced.")],
+    role: Annotated[
+        Literal["all", "survey", "results"], option(metavar="ROLE", help="all, survey (manages one) or results.")
+    ] = "results",
+    survey: Annotated[str | None, option(metavar="ID", help="The one survey that it is for.")] = None,
+    revoke: Annotated[bool, option("--revoke", help="Let the token of this name in no more.")] = False,
+    data: Data = "tacit-data",
+    secrets: Secrets = None,
+    allow_wide_folder: Wide = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """Make a token that allows less than everything, or revoke one. Running services know it at once."""
+    from tacit.server.tokens import make_token, revoke_token
+
+    with _store(data, secrets, allow_wide_folder) as store:
+        if survey is not None and store.survey(survey) is None:
+            raise ValueError(f"There is no survey {survey}.")
+        if (role == "survey") != (survey is not None) and role != "results":
+            raise ValueError("The role 'survey' needs --survey, and 'all' has none.")
+        if revoke:
+            if not revoke_token(store, name):
+                raise ValueError(f"There is no token of the name {name}.")
+            token = None
+        else:
+            token = make_token(store, name, role, survey)
+    if as_json:
+        print_json({"name": name, "token": token})
+    else:
+        out.print(f"Revoked {escape(name)}." if token is None else f"Token, shown only now: {token}", soft_wrap=True)

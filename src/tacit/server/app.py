@@ -1,60 +1,53 @@
-"""The routes: HTTP in, the collector's answer out. What each one keeps is in docs/service-data.md."""
+"""The app and its first routes: HTTP in, the collector's answer out. What each one keeps is in docs/service-data.md."""
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
-from typing import Annotated, Any
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from functools import partial
+from typing import Annotated
 from urllib.parse import urlsplit
 
-from fastapi import APIRouter, Depends, FastAPI, Header, Query, Request, Response
+from fastapi import APIRouter, Depends, FastAPI, Query, Request, Response
 from fastapi.responses import JSONResponse
-from fastapi.security import HTTPBearer
 from starlette.routing import Route
 
 import tacit
 from tacit.estimates import Estimator
-from tacit.server import breakdown, site, texts
+from tacit.server import breakdown, site, texts, tokens
 from tacit.server import messages as m
-from tacit.server.batches import ARROW, NDJSON
-from tacit.server.collector import Collector, ReadySurvey
-from tacit.server.guard import Administrator, RateLimit
+from tacit.server.access import Service, grant_of, may_read, within_rate
+from tacit.server.collector import Collector
+from tacit.server.described import ADMIN, BEARER, CLOSED, COMMON, TEXT
+from tacit.server.guard import Proxies, RateLimit
 from tacit.server.intake import Intake
+from tacit.server.management import access, administration, management, survey_facts
 from tacit.server.metrics import Metrics
-from tacit.server.problems import MEDIA_TYPE, Problem, Refusal, answer_with_problems
-from tacit.server.store import Store, Survey
+from tacit.server.problems import Refusal, answer_with_problems
+from tacit.server.store import Store
 from tacit.server.tables import csv_response
 
-Responses = dict[int | str, dict[str, Any]]
-_PROBLEM: dict[str, Any] = {"content": {MEDIA_TYPE: {"schema": Problem.model_json_schema()}}}
-_COMMON: Responses = {
-    code: _PROBLEM | {"description": text}
-    for code, text in {
-        400: "Not readable",
-        404: "No such survey",
-        408: "Too slow",
-        413: "Too large",
-        422: "Not the expected form",
-        503: "The database does not answer",
-    }.items()
-}
-_ADMIN: Responses = {401: _PROBLEM | {"description": "Needs the administrator's token"}}
-_CLOSED: Responses = {409: _PROBLEM | {"description": "Closed, spent, or not of this kind"}}
-_STRANGERS: Responses = {
-    403: _PROBLEM | {"description": "Not invited"},
-    429: _PROBLEM | {"description": "Too many from this address"},
-}
-_TEXT = {"schema": {"type": "string"}}
-_BEARER = Depends(HTTPBearer(auto_error=False, description="The token that `tacit serve` printed."))
+#: Seconds between two looks for surveys whose last day is over, and for which a finding about the database's health
+#: stands.
+_ROUND, _HEALTHY = 60.0, 1.0
 
 
 def make_app(
-    store: Store, *, rate: int = 300, clock: Callable[[], float] = time.monotonic, public_url: str = ""
+    store: Store,
+    *,
+    rate: int = 300,
+    guesses: int = 10,
+    proxies: Sequence[str] = (),
+    public_url: str = "",
+    clock: Callable[[], float] = time.monotonic,
+    stopping: Callable[[], object] = lambda: None,
 ) -> FastAPI:
-    """The whole service on a store. `rate` limits the submissions per minute and address; 0 does not.
+    """The whole service. `rate` limits submissions per minute and address, `guesses` wrong tokens; 0 limits neither.
 
-    `public_url` is where people find it, if a proxy is in front; its path may be left on requests or taken off.
+    `proxies` are addresses whose word about senders is taken; `public_url` is where people find the service, if a proxy
+    is in front, whose path may be left on requests or taken off; `stopping` is called when the service begins to stop.
     """
     metrics = Metrics()
 
@@ -62,7 +55,10 @@ def make_app(
     async def life(app: FastAPI) -> AsyncIterator[None]:
         collector: Collector = app.state.collector
         collector.writer.start()
+        rounds = asyncio.create_task(_rounds(collector))
         yield
+        stopping()
+        rounds.cancel()
         collector.writer.stop()
 
     app = FastAPI(
@@ -75,44 +71,37 @@ def make_app(
         lifespan=life,
         routes=[Route("/api/surveys/{survey}/reports", send_report, methods=["POST"]), *site.routes()],
     )
-    app.state.collector = Collector(store, metrics.committed)
+    collector = app.state.collector = Collector(store, metrics.committed)
     app.state.limit, app.state.metrics = RateLimit(rate, clock), metrics
+    app.state.health = Health(collector, clock)
     app.state.public_url = public_url.rstrip("/")
     app.root_path = urlsplit(public_url).path.rstrip("/")
     answer_with_problems(app)
-    for router in (_respondents, _administration, _results, _operation):
+    for router in (
+        _respondents, administration, management, access, texts.reading, texts.writing, _results, breakdown.router,
+        _operation,
+    ):  # fmt: skip
         app.include_router(router)
-    app.include_router(texts.reading, tags=["respondents"], responses=_COMMON)
-    app.include_router(texts.writing, tags=["administration"], responses=_COMMON | _ADMIN, dependencies=[_BEARER])
-    app.include_router(breakdown.router, tags=["results"], responses=_COMMON | _ADMIN | _CLOSED, dependencies=[_BEARER])
-    app.add_middleware(Intake, administrator=Administrator(store), answered=metrics.answered)
+    app.add_middleware(
+        Intake,
+        grant_of=partial(collector.ask, tokens.grant_of, store),
+        answered=metrics.answered,
+        proxies=Proxies(proxies),
+        guesses=RateLimit(guesses, clock),
+    )
     return app
 
 
-async def _collector(request: Request) -> Collector:
-    return request.app.state.collector  # type: ignore[no-any-return]
+async def _rounds(collector: Collector) -> None:
+    while True:
+        # A database that does not answer is told to whoever asks for something.
+        with suppress(Exception):
+            await collector.close_ended()
+        await asyncio.sleep(_ROUND)
 
 
-async def _administrator(request: Request) -> None:
-    if not request.scope["tacit.administrator"]:
-        raise Refusal(401, "This needs the administrator's token.", {"WWW-Authenticate": "Bearer"})
-
-
-async def _within_rate(request: Request) -> None:
-    wait = request.app.state.limit.wait(request.client.host if request.client else "")
-    if wait:
-        raise Refusal(429, "Too many submissions from this address. Try later.", {"Retry-After": str(wait)})
-
-
-Service = Annotated[Collector, Depends(_collector)]
-_respondents = APIRouter(prefix="/api/surveys", tags=["respondents"], responses=_COMMON)
-_administration = APIRouter(
-    prefix="/api/surveys",
-    tags=["administration"],
-    responses=_COMMON | _ADMIN,
-    dependencies=[_BEARER, Depends(_administrator)],
-)
-_results = APIRouter(prefix="/api/surveys", tags=["results"], responses=_COMMON | _ADMIN, dependencies=[_BEARER])
+_respondents = APIRouter(prefix="/api/surveys", tags=["respondents"], responses=COMMON)
+_results = APIRouter(prefix="/api/surveys", tags=["results"], responses=COMMON | ADMIN, dependencies=[BEARER])
 _operation = APIRouter(tags=["operation"])
 
 
@@ -122,7 +111,7 @@ _operation = APIRouter(tags=["operation"])
 @_respondents.get("/{survey}")
 async def show_survey(survey: m.SurveyId, service: Service) -> m.SurveyFacts:
     """What everybody may know about a survey."""
-    return m.SurveyFacts(**_facts(await service.survey(survey), await service.ready(survey)))
+    return await survey_facts(survey, service)
 
 
 @_respondents.get("/{survey}/plan", response_class=JSONResponse)
@@ -136,7 +125,7 @@ _TOLD = {outcome: JSONResponse({"status": outcome}) for outcome in ("counted", "
 
 @_respondents.post(
     "/{survey}/reports",
-    responses=_CLOSED | _STRANGERS,
+    responses=CLOSED,
     response_model=m.Counted,
     openapi_extra={
         "parameters": [{"name": "survey", "in": "path", "required": True, "schema": m.SURVEY_ID}],
@@ -148,7 +137,7 @@ async def send_report(request: Request) -> Response:
 
     Most requests are this one, so it is also routed and read without FastAPI, which would take longer than all else.
     """
-    await _within_rate(request)
+    await within_rate(request)
     message = m.Report.read(await request.body())
     outcome = await request.app.state.collector.report(request.path_params["survey"], message)
     if outcome == "counted":
@@ -156,86 +145,11 @@ async def send_report(request: Request) -> Response:
     return _TOLD[outcome]
 
 
-@_respondents.post("/{survey}/credentials", responses=_CLOSED | _STRANGERS, dependencies=[Depends(_within_rate)])
+@_respondents.post("/{survey}/credentials", responses=CLOSED, dependencies=[Depends(within_rate)])
 async def exchange_invitation(survey: m.SurveyId, exchange: m.Exchange, service: Service) -> m.Exchanged:
     """Exchange an invitation for a blind signature of a key."""
     signed = await service.exchange(survey, exchange.invitation, exchange.blinded)
     return m.Exchanged(blind_signature=signed)
-
-
-# -- administration -------------------------------------------------------------------------------------------------
-
-
-@_administration.get("")
-async def list_surveys(service: Service) -> list[m.ListedSurvey]:
-    """All surveys."""
-    return [
-        m.ListedSurvey(**_facts(survey, await service.ready(survey.id)), n_reports=n)
-        for survey, n in await service.surveys()
-    ]
-
-
-@_administration.post(
-    "", status_code=201, responses={200: {"model": m.SurveyFacts, "description": "It exists already"}}
-)
-async def create_survey(wanted: m.NewSurvey, service: Service, response: Response) -> m.SurveyFacts:
-    """Open a survey for a plan. A plan has one survey: the same plan again changes nothing."""
-    name, new = await service.create(wanted)
-    response.status_code = 201 if new else 200
-    return await show_survey(name, service)
-
-
-@_administration.patch("/{survey}")
-async def change_survey(survey: m.SurveyId, change: m.Change, service: Service) -> m.SurveyFacts:
-    """Close a survey, which is final, or change who sees its results."""
-    await service.survey(survey)
-    close = change.open is False
-    await service.writer.run(lambda: service.store.change(survey, public_results=change.public_results, close=close))
-    return await show_survey(survey, service)
-
-
-@_administration.post("/{survey}/invitations", responses=_CLOSED)
-async def make_invitations(
-    survey: m.SurveyId, order: m.InvitationOrder, service: Service, request: Request
-) -> m.Invitations:
-    """Make invitations. They are not kept, and cannot be listed later."""
-    made = await service.invite(survey, order.count)
-    page = f"{request.app.state.public_url}/s/{survey}"
-    return m.Invitations(invitations=made, links=[f"{page}#invitation={each}" for each in made])
-
-
-@_administration.post(
-    "/{survey}/batches",
-    responses=_CLOSED | {415: _PROBLEM | {"description": f"Neither {NDJSON} nor {ARROW}"}},
-    openapi_extra={
-        "requestBody": {
-            "required": True,
-            "content": {kind: {"schema": {"type": "string", "format": "binary"}} for kind in (NDJSON, ARROW)},
-        }
-    },
-)
-async def send_batch(
-    survey: m.SurveyId,
-    service: Service,
-    request: Request,
-    idempotency_key: Annotated[str, Header(pattern="^[0-9a-f]{32}$", description="16 random bytes.")],
-) -> m.BatchCounted:
-    """Count many reports, with the columns `report` and, if the plan has groups, `group`: all of them or none."""
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    outcome, counted, refused = await service.batch(survey, idempotency_key, await request.body(), kind)
-    request.app.state.metrics.counted(counted)
-    return m.BatchCounted(status=outcome, counted=counted, refused=refused)  # type: ignore[arg-type]
-
-
-@_administration.get("/{survey}/tally")
-async def export_tally(
-    survey: m.SurveyId,
-    service: Service,
-    since: Annotated[m.Day | None, Query(description="First day.")] = None,
-    until: Annotated[m.Day | None, Query(description="Last day.")] = None,
-) -> dict[str, Any]:
-    """The tally of some days, or of all, as `tacit estimate` and `tacit merge` read it."""
-    return await service.tally(survey, since, until)
 
 
 # -- results --------------------------------------------------------------------------------------------------------
@@ -244,7 +158,7 @@ _ESTIMATOR = "mmse trusts the prior; unbiased (the default where possible) and m
 Estimated = Annotated[Estimator | None, Query(description=_ESTIMATOR)]
 
 
-@_results.get("/{survey}/results", responses=_CLOSED)
+@_results.get("/{survey}/results", responses=CLOSED)
 async def show_results(
     survey: m.SurveyId,
     service: Service,
@@ -252,56 +166,60 @@ async def show_results(
     estimator: Estimated = None,
     limit: Annotated[int, Query(ge=1, le=100_000, description="At most so many rows, the largest.")] = 50,
 ) -> m.ResultFacts:
-    """Estimates with intervals, their history, the prior check and the promises."""
-    await _may_read(survey, service, request)
-    return m.ResultFacts(**await service.results(survey, estimator, limit))
+    """Estimates with intervals, their history, the prior check and the promises: as they are now for whoever holds a
+    token, else as they were last published.
+    """
+    live = await may_read(survey, service, request)
+    return m.ResultFacts(**await service.results(survey, estimator, limit, live))
 
 
 @_results.get(
-    "/{survey}/results.csv", responses=_CLOSED | {200: {"content": {"text/csv": _TEXT}}}, response_class=Response
+    "/{survey}/results.csv", responses=CLOSED | {200: {"content": {"text/csv": TEXT}}}, response_class=Response
 )
 async def download_results(
     survey: m.SurveyId, service: Service, request: Request, estimator: Estimated = None
 ) -> Response:
     """All rows as CSV."""
-    await _may_read(survey, service, request)
-    found = (await service.results(survey, estimator, None))["rows"]
+    live = await may_read(survey, service, request)
+    found = (await service.results(survey, estimator, None, live))["rows"]
     columns = ("name", "estimate", "standard_error", "margin", "low", "high", "prior", "prior_share")
     return csv_response(columns, found, f"{survey}.csv")
-
-
-async def _may_read(survey: str, service: Collector, request: Request) -> None:
-    if not request.scope["tacit.administrator"] and not (await service.survey(survey)).public_results:
-        await _administrator(request)
 
 
 # -- operation ------------------------------------------------------------------------------------------------------
 
 
-@_operation.get("/healthz", responses={503: _COMMON[503]})
-def health(service: Service) -> m.Health:
-    """Whether the service and its database answer."""
-    service.store.check()
+class Health:
+    """Whether the database can be written, found out at most once a second however many ask."""
+
+    def __init__(self, collector: Collector, clock: Callable[[], float]) -> None:
+        self._collector, self._clock = collector, clock
+        self._lock, self._until = asyncio.Lock(), -1.0
+
+    async def check(self) -> None:
+        """Raise unless it can."""
+        async with self._lock:
+            if self._clock() >= self._until:
+                await self._collector.writer.run(self._collector.store.check)
+                self._until = self._clock() + _HEALTHY
+
+
+@_operation.get("/healthz", responses={503: COMMON[503]})
+async def health(request: Request) -> m.Health:
+    """Whether the service answers and its database can be written."""
+    await request.app.state.health.check()
     return m.Health(status="ok")
 
 
-@_operation.get("/metrics", responses={200: {"content": {"text/plain": _TEXT}}}, response_class=Response)
-def show_metrics(request: Request) -> Response:
-    """Numbers for Prometheus."""
+@_operation.get(
+    "/metrics",
+    responses={200: {"content": {"text/plain": TEXT}}, 401: ADMIN[401], 503: COMMON[503]},
+    response_class=Response,
+    dependencies=[BEARER],
+)
+async def show_metrics(request: Request) -> Response:
+    """Numbers for Prometheus, for whoever holds a token of any role: they tell how many reports come."""
+    if grant_of(request) is None:
+        raise Refusal(401, "This needs a token.", {"WWW-Authenticate": "Bearer"})
     metrics: Metrics = request.app.state.metrics
     return Response(metrics.text(), media_type=metrics.content_type)
-
-
-def _facts(survey: Survey, ready: ReadySurvey) -> dict[str, Any]:
-    return {
-        "id": survey.id,
-        "plan": ready.plan.hash,
-        "question": ready.plan.question,
-        "group_question": survey.group_question,
-        "open": survey.is_open,
-        "public_results": survey.public_results,
-        "invited": survey.invited,
-        "opened": survey.opened,
-        "closed": survey.closed,
-        "credential_key": None if ready.credentials is None else ready.credentials.public,
-    }

@@ -10,13 +10,15 @@ from collections.abc import Iterable, Sequence
 from datetime import date, timedelta
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi import APIRouter, Depends, Query, Response
 from pydantic import BaseModel, Field
 
 from tacit.estimates import Estimate, Estimator, Row, estimate
 from tacit.plan import Plan
 from tacit.server import messages as m
+from tacit.server.access import Service, reading_live
 from tacit.server.collector import Collector
+from tacit.server.described import ADMIN, BEARER, CLOSED, COMMON
 from tacit.server.problems import Refusal
 from tacit.server.results import LEVEL, rows
 from tacit.server.store import Store
@@ -172,20 +174,18 @@ def _limit(plan: Plan, parts: int, what: str) -> None:
 # -- routes ---------------------------------------------------------------------------------------------------------
 
 
-async def _collector(request: Request) -> Collector:
-    if not request.scope["tacit.administrator"]:
-        raise Refusal(401, "This needs the administrator's token.", {"WWW-Authenticate": "Bearer"})
-    return request.app.state.collector  # type: ignore[no-any-return]
-
-
-Service = Annotated[Collector, Depends(_collector)]
 Estimated = Annotated[Estimator | None, Query(description="As for the results.")]
 Value = Annotated[str | None, Query(max_length=1000, description="The answer to compare; else the most frequent.")]
 OneGroup = Annotated[str | None, Query(max_length=1000, description="Only this group's.")]
 Stepped = Annotated[Step, Query(alias="by", description="How long a stretch is; weeks begin on Mondays.")]
 Waves = Annotated[list[m.Day] | None, Query(alias="wave", description="First days of waves, instead of `by`.")]
 _CSV: dict[int | str, dict[str, Any]] = {200: {"content": {"text/csv": {"schema": {"type": "string"}}}}}
-router = APIRouter(prefix="/api/surveys")
+router = APIRouter(
+    prefix="/api/surveys",
+    tags=["results"],
+    responses=COMMON | ADMIN | CLOSED,
+    dependencies=[BEARER, Depends(reading_live)],
+)
 
 
 async def _groups(service: Collector, survey: str, estimator: Estimator | None) -> tuple[Plan, Parts]:

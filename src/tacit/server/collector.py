@@ -15,11 +15,10 @@ from datetime import date
 from functools import cached_property, partial
 from typing import Any, TypeVar
 
-import numpy as np
-
 from tacit.estimates import Estimator, NotEstimableError, estimators
 from tacit.plan import Plan
 from tacit.server import batches
+from tacit.server.counting import fold_groups
 from tacit.server.invitations import (
     CredentialKey,
     from_text,
@@ -28,16 +27,21 @@ from tacit.server.invitations import (
     read_invitation,
     to_text,
 )
-from tacit.server.messages import SURVEY_ID, NewSurvey, Report
-from tacit.server.problems import Refusal
+from tacit.server.messages import SURVEY_ID, Change, NewSurvey, Report
+from tacit.server.problems import BusyError, Refusal
 from tacit.server.results import Results
 from tacit.server.site import Page
 from tacit.server.store import Outcome, Store, Submission, Survey, survey_id
-from tacit.server.writer import Writer
+from tacit.server.writer import PATIENCE, Writer
 
 #: So many plans are kept ready; a plan of 100,000 values takes about 100 MB.
 _READY_PLANS = 64
-_T = TypeVar("_T")
+T = TypeVar("T")
+_UNREDEEMED = {
+    "spent": "This invitation was used before.",
+    "revoked": "This invitation was revoked.",
+    "closed": "This survey is closed.",
+}
 _NAME = re.compile(SURVEY_ID["pattern"])
 
 
@@ -51,13 +55,12 @@ class ReadySurvey:
         self.credentials = None if survey.credential_key is None else CredentialKey(survey.credential_key)
         self._groups = {group.name: (k, group) for k, group in enumerate(self.plan.groups)}
         # Asked here, where nobody waits: the first fold of a process compiles.
-        none = np.zeros(0, dtype=np.int64)
-        mechanisms = {k: group.mechanism for k, group in self._groups.values()}
-        #: The groups whose reports are kept as sums, with the mechanism that folds them.
-        self.folds = {k: each for k, each in mechanisms.items() if each.fold(none, none) is not None}
+        self.folds = fold_groups(self.plan)
 
     def submission(self, message: Report) -> Submission:
         """A message as a submission, if the plan can have sent it and its sender may take part."""
+        if message.plan is not None and message.plan != self.plan.hash:
+            raise Refusal(422, "This report was made with another plan.")
         if message.group not in self._groups:
             raise Refusal(422, "The plan does not have this group.")
         place, group = self._groups[message.group]
@@ -87,36 +90,54 @@ class Collector:
         self._results = Results(store)
         self._estimating = asyncio.Lock()
         self._ready: OrderedDict[str, ReadySurvey] = OrderedDict()
+        self._making: dict[str, asyncio.Future[ReadySurvey]] = {}
+
+    async def ask(self, work: Callable[..., T], *words: Any) -> T:
+        """Ask the database, in a thread; not for ever."""
+        try:
+            async with asyncio.timeout(PATIENCE):
+                return await asyncio.to_thread(work, *words)
+        except TimeoutError as error:
+            raise BusyError(f"The database took longer than {PATIENCE:g} seconds.") from error
 
     async def ready(self, name: str) -> ReadySurvey:
-        """A survey's unchanging part."""
+        """A survey's unchanging part. However many ask for it first, it is made once."""
         known = self._ready.get(name)
         if known is None:
-            known = await asyncio.to_thread(ReadySurvey, await self.survey(name))
-            self._ready[name] = known
-            if len(self._ready) > _READY_PLANS:
-                self._ready.popitem(last=False)
-        self._ready.move_to_end(name)
+            making = self._making.get(name)
+            if making is None:
+                making = self._making[name] = asyncio.ensure_future(self._make_ready(name))
+                making.add_done_callback(lambda _: self._making.pop(name, None))
+            known = await asyncio.shield(making)
+        if name in self._ready:
+            self._ready.move_to_end(name)
         return known
+
+    async def _make_ready(self, name: str) -> ReadySurvey:
+        made = self._ready[name] = await asyncio.to_thread(ReadySurvey, await self.survey(name))
+        if len(self._ready) > _READY_PLANS:
+            self._ready.popitem(last=False)
+        return made
 
     async def survey(self, name: str) -> Survey:
         """A survey as it is now."""
         # Only what can be a name is looked up: PostgreSQL takes no text with NUL in it.
-        found = await asyncio.to_thread(self.store.survey, name) if _NAME.fullmatch(name) else None
+        found = await self.ask(self.store.survey, name) if _NAME.fullmatch(name) else None
         if found is None:
             raise Refusal(404, "There is no such survey.")
         return found
 
     async def surveys(self) -> list[tuple[Survey, int]]:
         """All surveys with their numbers of reports."""
-        return await asyncio.to_thread(self.store.surveys)
+        return await self.ask(self.store.surveys)
 
     async def create(self, wanted: NewSurvey) -> tuple[str, bool]:
         """Open a survey; its id, and whether it is new."""
         plan = await asyncio.to_thread(_plan, wanted.plan)
         secrets = await asyncio.to_thread(new_secrets, wanted.invited)
-        shown = {"public_results": wanted.public_results, "group_question": wanted.group_question}
-        create = partial(self.store.create, plan, **shown, **secrets)  # type: ignore[arg-type]
+        names = ("public_results", "group_question", "ends", "publish_every")
+        shown = {name: value for name in names if (value := getattr(wanted, name)) is not None}
+        create = partial(self.store.create, plan, **shown, **secrets)
         return survey_id(plan), await self.writer.run(create)
 
     async def report(self, name: str, message: Report) -> Outcome:
@@ -127,17 +148,34 @@ class Collector:
     async def batch(self, name: str, key: str, body: bytes, media_type: str) -> tuple[Outcome, int, int]:
         """Count a batch; what became of it, and how many reports it counted and refused."""
         ready = await self.ready(name)
-        reports, refused = await asyncio.to_thread(batches.count_batch, ready.plan, body, media_type)
-        outcome = _unless_closed(await self.writer.submit(Submission(name, key, reports, refused, ready.folds)))
-        counted = sum(times for _, _, times in reports) if outcome == "counted" else 0
-        return outcome, counted, refused
+        batch = await asyncio.to_thread(batches.read_batch, ready.plan, ready.folds, body, media_type)
+        submission = Submission(name, key, batch.reports, batch.refused, ready.folds, batch.covered)
+        outcome = _unless_closed(await self.writer.submit(submission))
+        return outcome, submission.n_reports if outcome == "counted" else 0, batch.refused
 
     async def invite(self, name: str, count: int) -> list[str]:
         """New invitations."""
         ready = await self.ready(name)
         if ready.secret is None:
             raise Refusal(409, "This survey is open to everybody; it has no invitations.")
+        await self.writer.run(partial(self.store.add_invitations, name, count))
         return await asyncio.to_thread(make_invitations, ready.secret, name, count)
+
+    async def revoke(self, name: str, invitations: list[str]) -> tuple[int, int]:
+        """Let invitations count for nothing; how many now do, and how many had been used."""
+        ready = await self.ready(name)
+        if ready.secret is None:
+            raise Refusal(409, "This survey is open to everybody; it has no invitations.")
+        numbers = {read_invitation(ready.secret, name, each) for each in invitations}
+        if None in numbers:
+            raise Refusal(422, "Not all of these are invitations to this survey; none was revoked.")
+        used = await self.writer.run(partial(self.store.revoke, name, [n for n in numbers if n is not None]))
+        return len(numbers) - used, used
+
+    async def invitations(self, name: str) -> tuple[int, int]:
+        """How many invitations were made, and how many of them were used."""
+        survey = await self.survey(name)
+        return survey.invitations, await self.ask(self.store.used_invitations, name)
 
     async def exchange(self, name: str, invitation: str, blinded: str) -> str:
         """Exchange an invitation for a blind signature, once; the same exchange again gives the same answer."""
@@ -153,25 +191,26 @@ class Collector:
         hashed = hashlib.sha256(message).digest()
         redeemed = await self.writer.run(partial(self.store.redeem, name, number, hashed))
         if redeemed != "redeemed":
-            told = "This invitation was used before." if redeemed == "spent" else "This survey is closed."
-            raise Refusal(409, told)
+            raise Refusal(409, _UNREDEEMED[redeemed])
         return to_text(signed)
 
-    async def results(self, name: str, estimator: Estimator | None, limit: int | None) -> dict[str, Any]:
-        """Estimates as they are now. One is made at a time: many who look share the work."""
+    async def results(
+        self, name: str, estimator: Estimator | None, limit: int | None, everything: bool
+    ) -> dict[str, Any]:
+        """Estimates as they are now, or as published. One is made at a time: many who look share the work."""
         survey, ready = await self.survey(name), await self.ready(name)
         async with self._estimating:
             try:
                 allowed = await asyncio.to_thread(lambda: ready.estimators)
                 chosen = allowed[0] if estimator is None else estimator
-                facts = await asyncio.to_thread(self._results.facts, survey, ready.plan, chosen, limit)
+                facts = await asyncio.to_thread(self._results.facts, survey, ready.plan, chosen, limit, everything)
             except NotEstimableError as error:
                 raise Refusal(409, str(error)) from error
             return facts | {"estimators": allowed}
 
     async def estimated(
-        self, name: str, estimator: Estimator | None, make: Callable[[Plan, Estimator], _T]
-    ) -> tuple[Plan, _T]:
+        self, name: str, estimator: Estimator | None, make: Callable[[Plan, Estimator], T]
+    ) -> tuple[Plan, T]:
         """What `make` estimates of a survey's plan, one at a time as well."""
         ready = await self.ready(name)
         async with self._estimating:
@@ -186,6 +225,36 @@ class Collector:
         ready = await self.ready(name)
         tally = await asyncio.to_thread(self.store.tally, name, ready.plan, since, until)
         return tally.to_dict()
+
+    # -- managing -----------------------------------------------------------------------------------------------------
+
+    async def change(self, name: str, change: Change) -> None:
+        """Change or close a survey."""
+        survey = await self.survey(name)
+        given = change.model_dump(exclude_unset=True, exclude={"open"})
+        if survey.closed is not None and "ends" in given:
+            raise Refusal(409, "This survey is closed.")
+        await self.writer.run(partial(self.store.change, name, close=change.open is False, **given))
+
+    async def delete(self, name: str) -> None:
+        """Delete a survey with everything that is kept of it."""
+        await self.survey(name)
+        await self.writer.run(partial(self.store.delete, name))
+        self._ready.pop(name, None)
+
+    async def copy(self, name: str) -> str:
+        """Open another run of a survey, with the same plan and settings and nothing of its reports; its id."""
+        survey, ready = await self.survey(name), await self.ready(name)
+        secrets = await asyncio.to_thread(new_secrets, survey.invited)
+        names = ("group_question", "public_results", "publish_every")
+        shown = {each: getattr(survey, each) for each in names}
+        return await self.writer.run(partial(self.store.run_again, ready.plan, **shown, **secrets))
+
+    async def close_ended(self) -> None:
+        """Close the surveys whose last day is over."""
+        for survey, _ in await self.surveys():
+            if survey.closed is None and not survey.is_open(self.store.today()):
+                await self.writer.run(partial(self.store.change, survey.id, close=True))
 
 
 def _plan(data: dict[str, Any]) -> Plan:

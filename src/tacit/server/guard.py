@@ -1,63 +1,15 @@
-"""Who may do what, and how often: the administrator's token, and a limit per address that is kept in memory only."""
+"""Who sends, from where and how often: senders behind proxies, pages of other sites, a limit per address in memory."""
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import ipaddress
 import math
-import re
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 
-from tacit.randomize.randomness import secret_bytes
-from tacit.server.invitations import to_text
-from tacit.server.store import Store
-
-_TOKEN = "admin_token"
-_SHORTEST_TOKEN = 16
 #: So many addresses are remembered at most; beyond that the longest silent is forgotten.
 _ADDRESSES = 100_000
-
-
-class Administrator:
-    """Knows the hash of the administrator's token. A token is 256 random bits, so a plain hash hides it."""
-
-    def __init__(self, store: Store) -> None:
-        self._hash = store.setting(_TOKEN)
-
-    @staticmethod
-    def new_token(store: Store) -> str:
-        """Make a token that replaces any before it. It is not kept: whoever loses it makes another."""
-        token = "tacit_" + to_text(secret_bytes(32))
-        Administrator.set_token(store, token)
-        return token
-
-    @staticmethod
-    def set_token(store: Store, token: str) -> None:
-        """Let this token, and no other, administer. Refuses what an empty variable or a short password would be."""
-        if not re.fullmatch(rf"[!-~]{{{_SHORTEST_TOKEN},}}", token):
-            raise ValueError(
-                f"The administrator's token must have at least {_SHORTEST_TOKEN} characters of ASCII, without spaces. "
-                f"Got {len(token)} characters."
-            )
-        store.set_setting(_TOKEN, _hashed(token))
-
-    @staticmethod
-    def exists(store: Store) -> bool:
-        """Whether a token was made before."""
-        return store.setting(_TOKEN) is not None
-
-    def allows(self, authorization: str | None) -> bool:
-        """Whether an Authorization header holds the token; takes the same time however much of it is right."""
-        scheme, _, token = (authorization or "").partition(" ")
-        if self._hash is None or scheme.lower() != "bearer":
-            return False
-        return hmac.compare_digest(_hashed(token.strip()), self._hash)
-
-
-def _hashed(token: str) -> bytes:
-    return hashlib.sha256(token.encode("utf-8", "surrogateescape")).digest()
 
 
 class RateLimit:
@@ -71,6 +23,11 @@ class RateLimit:
     def __init__(self, per_minute: int, clock: Callable[[], float]) -> None:
         self._rate, self._most, self._clock = per_minute / 60, float(per_minute), clock
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def left(self, address: str) -> float:
+        """How many this address may send now."""
+        left, since = self._buckets.get(network(address), (self._most, 0.0))
+        return math.inf if not self._rate else min(self._most, left + (self._clock() - since) * self._rate)
 
     def wait(self, address: str) -> int:
         """Seconds until this address may send again; 0 if it may now, which is then counted. A rate of 0 allows all."""
@@ -89,12 +46,75 @@ class RateLimit:
 def network(address: str) -> str:
     """What counts as one sender: an IPv4 address, or the /64 that an IPv6 user moves about in.
 
-    >>> network("2001:db8:1:2:3:4:5:6"), network("192.0.2.7"), network("")
-    ('2001:db8:1:2::/64', '192.0.2.7', '')
+    >>> network("2001:db8:1:2:3:4:5:6"), network("::ffff:192.0.2.7"), network("192.0.2.7"), network("")
+    ('2001:db8:1:2::/64', '192.0.2.7', '192.0.2.7', '')
     """
-    if ":" not in address:
-        return address
+    found = _address(address)
+    return str(ipaddress.ip_network((found, 64), strict=False)) if isinstance(found, IPv6Address) else str(found or "")
+
+
+def _address(text: str) -> IPv4Address | IPv6Address | None:
+    """An address; an IPv4 one also where a socket for both kinds writes it as ::ffff:192.0.2.7."""
     try:
-        return str(ipaddress.ip_network((address.partition("%")[0], 64), strict=False))
+        found = ipaddress.ip_address(text.strip().partition("%")[0])
     except ValueError:
-        return address
+        return None
+    return found.ipv4_mapped or found if isinstance(found, IPv6Address) else found
+
+
+class Proxies:
+    """Proxies in front, whose word about the sender's address is taken.
+
+    Each proxy adds whom it heard from at the right of X-Forwarded-For. So the rightmost address that is not one of the
+    proxies themselves is the sender's; whatever stands left of it, the sender may have made up.
+
+    >>> Proxies(["10.0.0.0/8"]).sender("10.0.0.1", "198.51.100.1, 192.0.2.7, 10.0.0.2")
+    '192.0.2.7'
+    >>> Proxies(["10.0.0.1"]).sender("192.0.2.9", "198.51.100.1")
+    '192.0.2.9'
+    """
+
+    def __init__(self, trusted: Sequence[str]) -> None:
+        self._networks = [_network(each) for each in trusted]
+
+    def sender(self, peer: str, forwarded: str | None) -> str:
+        """Who sent a request that came from `peer`."""
+        if not self._networks or forwarded is None or not self._trusts(peer):
+            return peer
+        heard = [each.strip() for each in forwarded.split(",")]
+        for each in reversed(heard):
+            if _address(each) is None:
+                return peer
+            if not self._trusts(each):
+                return each
+        return heard[0]
+
+    def _trusts(self, address: str) -> bool:
+        found = _address(address)
+        return found is not None and any(found in network for network in self._networks)
+
+
+def _network(text: str) -> IPv4Network | IPv6Network:
+    try:
+        return ipaddress.ip_network(text.strip())
+    except ValueError as error:
+        raise ValueError(
+            f"A proxy must be an address, such as 127.0.0.1, or a network, such as 10.0.0.0/8. Got {text!r}."
+        ) from error
+
+
+def from_another_site(headers: Mapping[bytes, bytes]) -> bool:
+    """Whether a browser says that a page of another site sends this.
+
+    Programs say nothing. Browsers of today state the relation, which survives every proxy; older ones state the page's
+    origin, whose host must be the one that they asked.
+    """
+    relation = headers.get(b"sec-fetch-site")
+    if relation is not None:
+        return relation not in (b"same-origin", b"none")
+    origin = headers.get(b"origin")
+    if origin is None:
+        return False
+    host = origin.partition(b"://")[2].lower()
+    asked = (headers.get(b"host", b""), headers.get(b"x-forwarded-host", b""))
+    return host not in [each.strip().lower() for each in asked] or not host

@@ -1,20 +1,21 @@
 """What is let in: requests that arrive in time and are not too large; and what is added on the way out.
 
 Uvicorn leaves both limits to others. Heads are bounded where they are parsed (`PatientProtocol`), bodies before any
-route sees them (`Intake`). Strangers may send little; whoever holds the administrator's token may send batches.
+route sees them (`Intake`). Strangers may send little; whoever holds a token that manages surveys may send batches.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from tacit.server.guard import Administrator
-from tacit.server.problems import problem
+from tacit.server.guard import Proxies, RateLimit, from_another_site
+from tacit.server.problems import UNAVAILABLE, problem, unavailable
+from tacit.server.tokens import Grant
 
 #: Bytes and seconds for a request's head, for a stranger's body and for the administrator's.
 HEAD_BYTES, HEAD_SECONDS = 2**15, 10.0
@@ -37,10 +38,18 @@ _HEADERS = [
 
 
 class Intake:
-    """Reads each body whole, bounded in size and time, before the app sees the request."""
+    """Knows who sends, and reads each body whole, bounded in size and time, before the app sees the request."""
 
-    def __init__(self, app: ASGIApp, administrator: Administrator, answered: Callable[[int], Any]) -> None:
-        self._app, self._administrator, self._answered = app, administrator, answered
+    def __init__(
+        self,
+        app: ASGIApp,
+        grant_of: Callable[[str], Awaitable[Grant | None]],
+        answered: Callable[[int], Any],
+        proxies: Proxies,
+        guesses: RateLimit,
+    ) -> None:
+        self._app, self._grant_of, self._answered = app, grant_of, answered
+        self._proxies, self._guesses = proxies, guesses
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -48,7 +57,10 @@ class Intake:
             return
         path = scope["path"].removeprefix(scope.get("root_path", ""))
         caching = (b"cache-control", b"no-store" if path.startswith("/api/") else b"no-cache")
-        started = False
+        started, only_head = False, scope["method"] == "HEAD"
+        if only_head:
+            # Whoever answers GET answers HEAD, with the same head.
+            scope = {**scope, "method": "GET"}
 
         async def sending(message: Message) -> None:
             nonlocal started
@@ -58,6 +70,8 @@ class Intake:
                 headers = message.get("headers", ())
                 own = any(name == b"cache-control" for name, _ in headers)
                 message["headers"] = [*headers, *_HEADERS, *(() if own else (caching,))]
+            elif only_head:
+                message = {**message, "body": b""}
             await send(message)
 
         try:
@@ -66,7 +80,9 @@ class Intake:
         except _GoneError:
             pass
         except _RefusedError as refused:
-            await problem(refused.status, str(refused), {"Connection": "close"})(scope, receive, sending)
+            await problem(refused.status, str(refused), refused.headers)(scope, receive, sending)
+        except UNAVAILABLE as error:
+            await unavailable(error)(scope, receive, sending)
         except Exception:
             if not started:
                 await problem(500, "This is a fault of the service.")(scope, receive, sending)
@@ -75,17 +91,45 @@ class Intake:
     async def _body(self, scope: Scope, receive: Receive) -> bytes:
         """The body, after a look at who sends it."""
         headers = dict(scope["headers"])
-        authorization = headers.get(b"authorization")
-        allowed = authorization is not None and self._administrator.allows(authorization.decode("latin-1"))
-        scope["tacit.administrator"] = allowed
-        most, seconds = (BATCH_BYTES, BATCH_SECONDS) if allowed else (BODY_BYTES, BODY_SECONDS)
+        if scope["client"] is not None:
+            forwarded = headers.get(b"x-forwarded-for")
+            peer, port = scope["client"]
+            scope["client"] = self._proxies.sender(peer, forwarded and forwarded.decode("latin-1")), port
+        grant = scope["tacit.grant"] = await self._grant(scope, headers.get(b"authorization"))
+        scope["tacit.administrator"] = grant is not None and grant.everything
+        if scope["method"] not in ("GET", "OPTIONS") and scope["path"].startswith("/api/"):
+            _check_kind(scope["path"], headers)
+        large = grant is not None and grant.role != "results"
+        most, seconds = (BATCH_BYTES, BATCH_SECONDS) if large else (BODY_BYTES, BODY_SECONDS)
         return await _body(headers, receive, most, seconds)
+
+    async def _grant(self, scope: Scope, authorization: bytes | None) -> Grant | None:
+        """What the token allows, if there is one; wrong ones are counted."""
+        if authorization is None:
+            return None
+        sender = scope["client"][0] if scope["client"] else ""
+        if self._guesses.left(sender) < 1:
+            raise _RefusedError(429, "Too many wrong tokens from this address. Try later.", {"Retry-After": "60"})
+        grant = await self._grant_of(authorization.decode("latin-1"))
+        if grant is None:
+            self._guesses.wait(sender)
+        return grant
+
+
+def _check_kind(path: str, headers: dict[bytes, bytes]) -> None:
+    """Refuse what a page of another site can make a browser send: anything that is not JSON, and what says so."""
+    if from_another_site(headers):
+        raise _RefusedError(403, "This was sent by a page of another site.")
+    kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
+    has_body = headers.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in headers
+    if kind != b"application/json" and not path.endswith("/batches") and has_body:
+        raise _RefusedError(415, "The body must be JSON, with the Content-Type application/json.")
 
 
 class _RefusedError(Exception):
-    def __init__(self, status: int, detail: str) -> None:
+    def __init__(self, status: int, detail: str, headers: dict[str, str] | None = None) -> None:
         super().__init__(detail)
-        self.status = status
+        self.status, self.headers = status, {"Connection": "close"} | (headers or {})
 
 
 class _GoneError(Exception):

@@ -14,6 +14,7 @@ import base64
 import binascii
 import hmac
 from functools import cached_property
+from typing import Any
 
 import gmpy2
 from cryptography.exceptions import InvalidSignature
@@ -27,7 +28,7 @@ _KEY_BITS = 2048
 _PSS = padding.PSS(mgf=padding.MGF1(hashes.SHA384()), salt_length=48)
 
 
-def new_secrets(invited: bool) -> dict[str, bytes | None]:
+def new_secrets(invited: bool) -> dict[str, Any]:
     """What a new survey keeps to sign with; nothing if everybody may take part."""
     return {
         "invitation_secret": secret_bytes(32) if invited else None,

@@ -8,12 +8,24 @@ from typing import Annotated, Any, Literal
 
 from fastapi import Path
 from fastapi.exceptions import RequestValidationError
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    model_validator,
+)
 
 #: Any JSON integer that JavaScript can hold; a plan's own range is checked after that.
 _LARGEST_REPORT = 2**53 - 1
 
-SURVEY_ID = {"type": "string", "pattern": "^[0-9a-f]{16}$", "description": "The first 16 digits of the plan's hash."}
+SURVEY_ID = {
+    "type": "string",
+    "pattern": "^[0-9a-f]{16}(-[1-9][0-9]{0,3})?$",
+    "description": "The first 16 digits of the plan's hash; behind a dash, which run of it.",
+}
 SurveyId = Annotated[str, Path(pattern=SURVEY_ID["pattern"], description=SURVEY_ID["description"])]
 Base64 = Annotated[str, Field(pattern="^[A-Za-z0-9_-]*$", max_length=1024)]
 Key = Annotated[
@@ -37,12 +49,19 @@ def _only_false(value: object) -> object:
 
 def _calendar_day(value: object) -> object:
     # A number would be read as seconds since 1970.
-    if isinstance(value, str) and not re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", value):
+    if not isinstance(value, str):
+        return value
+    if not re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", value):
         raise ValueError("A day is written as 2026-11-15.")
-    return value
+    return date.fromisoformat(value)
 
 
 Day = Annotated[date, BeforeValidator(_calendar_day)]
+
+
+PublishEvery = Annotated[
+    int, Field(ge=2, le=1_000_000_000, description="Public results change by so many reports of a group or more.")
+]
 
 
 class _Message(BaseModel):
@@ -56,6 +75,9 @@ class Report(_Message):
     group: Annotated[str, Field(max_length=1000)] | None = None
     report: Annotated[int, Field(ge=0, le=_LARGEST_REPORT)]
     credential: Base64 | None = Field(None, description="The signature of the key, in surveys by invitation.")
+    plan: Annotated[str, Field(pattern="^[0-9a-f]{64}$")] | None = Field(
+        None, description="The hash of the plan that made it; a report of another plan is refused."
+    )
 
     @classmethod
     def read(cls, body: bytes) -> Report:
@@ -88,6 +110,8 @@ class NewSurvey(_Message):
     group_question: Annotated[str, Field(max_length=500), AfterValidator(_no_nul)] | None = Field(
         None, description="What the page asks for the group."
     )
+    ends: Day | None = Field(None, description="The last day on which reports are taken; it closes after that.")
+    publish_every: PublishEvery | None = None
 
 
 class Change(_Message):
@@ -96,7 +120,9 @@ class Change(_Message):
     open: Annotated[Literal[False], BeforeValidator(_only_false)] | None = Field(
         None, description="false closes the survey, for good."
     )
-    public_results: bool | None = None
+    public_results: bool = Field(False, description="Whether everybody sees the results.")
+    publish_every: PublishEvery = 20
+    ends: Day | None = Field(None, description="The last day on which reports are taken; null for none.")
 
 
 class PublicKey(_Message):
@@ -117,8 +143,10 @@ class SurveyFacts(_Message):
     group_question: str | None
     open: bool
     public_results: bool
+    publish_every: int = Field(description="Public results change by so many reports of a group or more.")
     invited: bool
     opened: date
+    ends: date | None = Field(description="The last day on which reports are taken.")
     closed: date | None
     credential_key: PublicKey | None
 
@@ -140,6 +168,61 @@ class Invitations(_Message):
 
     invitations: list[str]
     links: list[str] = Field(description="The survey page with the invitation behind #, which browsers do not send.")
+
+
+class InvitationCounts(_Message):
+    """How many invitations there are."""
+
+    made: int
+    used: int
+
+
+class Revocation(_Message):
+    """Invitations to revoke."""
+
+    invitations: Annotated[list[Base64], Field(min_length=1)]
+
+
+class Revoked(_Message):
+    """What became of them."""
+
+    revoked: int = Field(description="So many count for nothing from now on.")
+    used: int = Field(description="So many had been used before; what they counted stays.")
+
+
+class Deleted(_Message):
+    """That it is gone."""
+
+    status: Literal["deleted"]
+
+
+class NewToken(_Message):
+    """What a token shall allow."""
+
+    role: Literal["all", "survey", "results"] = Field(
+        description="Everything; managing one survey; or reading results, of one survey or of all."
+    )
+    survey: Annotated[str, Field(pattern=SURVEY_ID["pattern"])] | None = None
+
+    @model_validator(mode="after")
+    def _of_one_survey(self) -> NewToken:
+        if (self.role == "survey" and self.survey is None) or (self.role == "all" and self.survey is not None):
+            raise ValueError("The role 'survey' needs a survey, and 'all' has none.")
+        return self
+
+
+class TokenFacts(_Message):
+    """A token, without itself."""
+
+    name: str
+    role: Literal["all", "survey", "results"]
+    survey: str | None
+
+
+class MadeToken(TokenFacts):
+    """A fresh token, told once."""
+
+    token: str
 
 
 class Exchange(_Message):
@@ -213,6 +296,7 @@ class ResultFacts(_Message):
     opened: date
     task: str
     n_reports: int
+    published_every: int | None = Field(description="Null if these are all reports; else they change by such steps.")
     refused: int
     estimator: str
     estimators: list[str]

@@ -14,6 +14,10 @@ from pydantic import BaseModel
 from sqlalchemy.exc import SQLAlchemyError
 from starlette.exceptions import HTTPException
 
+from tacit.server.engines import GoneError
+from tacit.server.vault import VaultError
+
+_log = logging.getLogger("tacit.server")
 MEDIA_TYPE = "application/problem+json"
 #: As RFC 9110 says them; older Pythons say them otherwise.
 _TITLES = {413: "Content Too Large", 422: "Unprocessable Content"}
@@ -60,11 +64,27 @@ def answer_with_problems(app: FastAPI) -> None:
     async def _invalid(_: Request, error: RequestValidationError) -> JSONResponse:
         return problem(422, "The request does not have the expected form.", errors=[_where(e) for e in error.errors()])
 
-    @app.exception_handler(SQLAlchemyError)
-    async def _no_database(_: Request, error: SQLAlchemyError) -> JSONResponse:
-        # The statement's parameters hold keys: they stay out of the log.
-        logging.getLogger("tacit.server").error("The database failed: %s", type(error).__name__)
-        return problem(503, "The database does not answer. Send the same again later.", {"Retry-After": "5"})
+    async def _no_database(_: Request, error: Exception) -> JSONResponse:
+        return unavailable(error)
+
+    for kind in UNAVAILABLE:
+        app.exception_handler(kind)(_no_database)
+
+
+class BusyError(Exception):
+    """The database did not answer in time."""
+
+
+#: What means that the same request may succeed later.
+UNAVAILABLE = (SQLAlchemyError, VaultError, GoneError, BusyError)
+
+
+def unavailable(error: Exception) -> JSONResponse:
+    """Say so, here and in the log."""
+    # A statement's parameters hold tags: only the database's own words are written down, or the kind of the failure.
+    cause = getattr(error, "orig", None) or (type(error).__name__ if isinstance(error, SQLAlchemyError) else error)
+    _log.error("The database failed.", extra={"cause": " ".join(str(cause).split())[:300] or type(error).__name__})
+    return problem(503, "The database does not answer. Send the same again later.", {"Retry-After": "5"})
 
 
 def _where(error: Mapping[str, Any]) -> dict[str, str]:

@@ -1,14 +1,16 @@
 """What the dashboard shows: estimates, their history by day, the prior check, and what LDP would have given.
 
-Only days whose totals changed are read and estimated again, so a large tally costs nothing while nobody answers.
+Whoever holds a token sees the results as they are, everybody else what was published (`publishing.py`). Only days whose
+totals changed are read and estimated again, so a large tally costs nothing while nobody answers.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,21 +18,22 @@ import numpy as np
 from tacit.estimates import Estimate, Estimator, estimate
 from tacit.plan import Group, Plan
 from tacit.plan.contract import task_to_dict
+from tacit.server.publishing import published
 from tacit.server.store import Store, Survey
 from tacit.show.sentences import alarm, counts_people, json_ready, ldp_people, prior_part, promise, row_name, selects
 from tacit.tally import Tally
 
 LEVEL = 0.95
-Totals = Mapping[date, Mapping[int, int]]
 
 
 @dataclass(frozen=True)
-class _Day:
-    """A day's end: the totals it was computed from, all reports so far, and what they say."""
+class Stand:
+    """Where a survey stood at the end of a day: how many reports of each group, and the tally of all until then."""
 
+    day: date
     version: tuple[Any, ...]
-    tally: Tally
-    estimate: Estimate
+    per_group: list[int]
+    tally: Callable[[], Tally]
 
 
 class Results:
@@ -39,23 +42,30 @@ class Results:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._tallies: dict[tuple[str, date], tuple[tuple[Any, ...], Tally]] = {}
-        self._days: dict[tuple[str, Estimator, date], _Day] = {}
+        self._sums: dict[tuple[str, date], tuple[tuple[Any, ...], Tally]] = {}
+        self._days: dict[tuple[str, bool, Estimator, date], tuple[tuple[Any, ...], Estimate]] = {}
 
-    def facts(self, survey: Survey, plan: Plan, estimator: Estimator, limit: int | None) -> dict[str, Any]:
-        """Everything about a survey's results, for JSON. Raises `NotEstimableError` where the plan allows no such."""
-        totals = self._store.totals(survey.id)
-        days = self._estimates(survey.id, plan, estimator, totals)
-        result = days[-1][1] if days else _estimate(plan, Tally(plan.hash, {}), estimator)
-        per_group = [sum(day.get(k, 0) for day in totals.values()) for k in range(len(plan.groups))]
+    def facts(
+        self, survey: Survey, plan: Plan, estimator: Estimator, limit: int | None, everything: bool
+    ) -> dict[str, Any]:
+        """All about a survey's results, for JSON: as they are now if `everything` may be seen, else as published.
+
+        Raises `NotEstimableError` where the plan allows no such.
+        """
+        stands = self._live(survey.id, plan) if everything else self._published(survey, plan)
+        days = [self._estimate(survey.id, everything, plan, estimator, stand) for stand in stands]
+        result = days[-1] if days else _estimate(plan, Tally(plan.hash, {}), estimator)
+        per_group = stands[-1].per_group if stands else [0] * len(plan.groups)
         people = ldp_people(plan, per_group, result.estimator)
         return {
             "survey": survey.id,
             "question": plan.question,
-            "open": survey.is_open,
+            "open": survey.is_open(self._store.today()),
             "opened": survey.opened,
             "task": task_to_dict(plan.task, plan.groups[0].prior)["kind"],
             "n_reports": result.n_reports,
-            "refused": self._store.refused(survey.id),
+            "refused": self._store.refused(survey.id) if everything else 0,
+            "published_every": None if everything else survey.publish_every,
             "estimator": result.estimator,
             "level": LEVEL,
             "counts_people": counts_people(plan),
@@ -73,27 +83,49 @@ class Results:
                 for check in result.prior_check
             ],
             "ldp": None if people is None else {"people": people},
-            "history": _history(plan, totals, days),
+            "history": _history(plan, stands, days),
             "prior_part": prior_part(result),
             "influence": result.influence if math.isfinite(result.influence) else 0.0,
             "influence_added": result.influence_added if math.isfinite(result.influence_added) else 0.0,
         }
 
-    def _estimates(self, name: str, plan: Plan, estimator: Estimator, totals: Totals) -> list[tuple[date, Estimate]]:
-        """The estimate at the end of each day, from all reports until then."""
-        found: list[tuple[date, Estimate]] = []
-        version: tuple[Any, ...] = ()
-        tally = Tally(plan.hash, {})
-        for day, counts in totals.items():
-            version = (*version, day, tuple(counts.items()))
-            known = self._days.get((name, estimator, day))
-            if known is None or known.version != version:
-                tally = tally.merge(self._tally(name, plan, day, counts))
-                known = _Day(version, tally, _estimate(plan, tally, estimator))
-                self._days[name, estimator, day] = known
-            tally = known.tally
-            found.append((day, known.estimate))
-        return found
+    def _estimate(self, name: str, everything: bool, plan: Plan, estimator: Estimator, stand: Stand) -> Estimate:
+        """What the reports until the end of a day say; computed once for each stand."""
+        place = name, everything, estimator, stand.day
+        known = self._days.get(place)
+        if known is None or known[0] != stand.version:
+            known = self._days[place] = stand.version, _estimate(plan, stand.tally(), estimator)
+        return known[1]
+
+    def _published(self, survey: Survey, plan: Plan) -> list[Stand]:
+        stands = []
+        for day, tally in published(self._store, survey, plan):
+            per_group = [tally.groups[g.name].total if g.name in tally.groups else 0 for g in plan.groups]
+            stands.append(Stand(day, tuple(per_group), per_group, partial(_given, tally)))
+        return stands
+
+    def _live(self, name: str, plan: Plan) -> list[Stand]:
+        """The tallies that are read are those of days whose totals changed, and only if an estimate needs them."""
+        stands: list[Stand] = []
+        for day, counts in self._store.totals(name).items():
+            before = stands[-1] if stands else None
+            version = (*(before.version if before else ()), day, tuple(counts.items()))
+            sums = before.per_group if before else [0] * len(plan.groups)
+            per_group = [n + counts.get(k, 0) for k, n in enumerate(sums)]
+            load = partial(self._until, name, plan, version, before, counts)
+            stands.append(Stand(day, version, per_group, load))
+        return stands
+
+    def _until(
+        self, name: str, plan: Plan, version: tuple[Any, ...], before: Stand | None, counts: Mapping[int, int]
+    ) -> Tally:
+        """All reports until the end of a day: those until the day before, and that day's."""
+        day = version[-2]
+        known = self._sums.get((name, day))
+        if known is None or known[0] != version:
+            mine = self._tally(name, plan, day, counts)
+            known = self._sums[name, day] = version, mine if before is None else before.tally().merge(mine)
+        return known[1]
 
     def _tally(self, name: str, plan: Plan, day: date, counts: Mapping[int, int]) -> Tally:
         version = tuple(counts.items())
@@ -102,6 +134,10 @@ class Results:
             known = version, self._store.tally(name, plan, day, day)
             self._tallies[name, day] = known
         return known[1]
+
+
+def _given(tally: Tally) -> Tally:
+    return tally
 
 
 def _estimate(plan: Plan, tally: Tally, estimator: Estimator) -> Estimate:
@@ -121,17 +157,15 @@ def rows(plan: Plan, result: Estimate, limit: int | None = None) -> list[dict[st
     return cleaned
 
 
-def _history(plan: Plan, totals: Totals, days: Sequence[tuple[date, Estimate]]) -> list[dict[str, Any]]:
+def _history(plan: Plan, stands: Sequence[Stand], days: Sequence[Estimate]) -> list[dict[str, Any]]:
     """Half the interval per respondent at the end of each day, beside that of LDP."""
-    per_group, history = [0] * len(plan.groups), []
-    for day, result in days:
-        for k, n in totals[day].items():
-            per_group[k] += n
+    history = []
+    for stand, result in zip(stands, days, strict=True):
         margins = np.array([row.margin for row in result.rows])
         reach = math.sqrt(float(np.nanmean(margins**2))) / result.n_reports if np.isfinite(margins).any() else 0.0
-        people = ldp_people(plan, per_group, result.estimator)
+        people = ldp_people(plan, stand.per_group, result.estimator)
         ldp_reach = None if people is None else math.sqrt(people) * reach
-        history.append({"day": day, "n_reports": result.n_reports, "reach": reach, "ldp_reach": ldp_reach})
+        history.append({"day": stand.day, "n_reports": result.n_reports, "reach": reach, "ldp_reach": ldp_reach})
     return history
 
 

@@ -5,12 +5,16 @@ from __future__ import annotations
 import gc
 import ipaddress
 import json
+import logging
+import os
 import signal
 import socket
+import ssl
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -18,9 +22,14 @@ import uvicorn
 
 from tacit.plan.contract import Plan
 from tacit.server.app import make_app
+from tacit.server.guard import Proxies
 from tacit.server.intake import PatientProtocol
 from tacit.server.invitations import new_secrets
+from tacit.server.logs import write_logs
 from tacit.server.store import Store, survey_id
+
+#: Seconds for requests that are being answered when the service stops, and after them for all the rest.
+_GRACE_SECONDS, _LEAVE_SECONDS = 4, 5.0
 
 
 @dataclass(frozen=True)
@@ -31,10 +40,20 @@ class Address:
     port: int = 8000
     certificate: str | None = None
     private_key: str | None = None
-    #: A proxy whose word about the sender's address is taken.
-    proxy: str | None = None
+    #: Proxies whose word about the sender's address is taken: addresses or networks.
+    proxies: tuple[str, ...] = ()
     #: Where people find the service, if a proxy is in front; may end in a path of its own.
     public_url: str = ""
+
+    def check(self) -> None:
+        """Refuse what cannot be, before anything is started or told."""
+        if not 0 <= self.port <= 65535:
+            raise ValueError(f"The port must be between 0 and 65535. Got {self.port}.")
+        Proxies(self.proxies)
+        if (self.certificate is None) != (self.private_key is None):
+            raise ValueError("Give --certificate and --private-key together.")
+        if self.certificate is not None and self.private_key is not None:
+            _check_certificate(self.certificate, self.private_key)
 
 
 @dataclass(frozen=True)
@@ -51,13 +70,24 @@ def today() -> date:
     return datetime.now(UTC).date()
 
 
-def open_surveys(
-    store: Store, plans: list[Plan], *, public_results: bool, invited: bool, group_question: str | None
-) -> None:
-    """Open a survey for each plan that has none."""
+def open_surveys(store: Store, plans: list[Plan], *, public_results: bool, invited: bool, **given: Any) -> None:
+    """Open a survey for each plan that has none; a survey that is there gets what is `given`, or says why not."""
+    settings = {name: value for name, value in given.items() if value is not None}
     for plan in plans:
-        if store.survey(survey_id(plan)) is None:
-            store.create(plan, public_results=public_results, group_question=group_question, **new_secrets(invited))
+        known = store.survey(survey_id(plan))
+        if known is None:
+            store.create(plan, public_results=public_results, **settings, **new_secrets(invited))
+            continue
+        if invited and not known.invited:
+            raise ValueError(
+                f"Survey {known.id} is open to everybody and stays so: what was counted needed no invitation. "
+                "Leave out --invited, or make a plan of its own for invited people."
+            )
+        if known.closed is not None and settings.get("ends") is not None:
+            raise ValueError(f"Survey {known.id} was closed on {known.closed} and cannot end again. Leave out --ends.")
+        changed = settings | ({"public_results": True} if public_results else {})
+        if changed:
+            store.change(known.id, **changed)
 
 
 def check_public_url(url: str) -> str:
@@ -77,11 +107,26 @@ def serve(store: Store, address: Address, rate: int, token: str | None, started:
     # At SIGTERM Uvicorn ends in order and raises it again: as an interrupt, so that the store is closed, too.
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, signal.default_int_handler)
+    write_logs()
+    app = make_app(store, rate=rate, proxies=address.proxies, stopping=_leave_in_time, public_url=address.public_url)
     with listen(address) as listening:
         surveys = {survey.id: json.loads(survey.plan)["question"] for survey, _ in store.surveys()}
         url = address.public_url.rstrip("/") or _url(address, listening.getsockname()[1])
         started(Started(url, token, surveys))
-        server(make_app(store, rate=rate, public_url=address.public_url), address).run(sockets=[listening])
+        server(app, address).run(sockets=[listening])
+
+
+def _leave_in_time() -> None:
+    """End the process soon, whatever it still waits for: every acknowledged report is on disk."""
+    if threading.current_thread() is threading.main_thread():
+        leaving = threading.Timer(_LEAVE_SECONDS, _leave)
+        leaving.daemon = True
+        leaving.start()
+
+
+def _leave() -> None:
+    logging.getLogger("tacit.server").error("The service did not stop in time, and ends as it is.")
+    os._exit(1)
 
 
 def server(app: Any, address: Address) -> uvicorn.Server:
@@ -99,10 +144,10 @@ def server(app: Any, address: Address) -> uvicorn.Server:
             log_level="warning",
             server_header=False,
             timeout_keep_alive=15,
-            timeout_graceful_shutdown=10,
+            timeout_graceful_shutdown=_GRACE_SECONDS,
             limit_concurrency=4000,
-            proxy_headers=address.proxy is not None,
-            forwarded_allow_ips=address.proxy,
+            proxy_headers=False,
+            log_config=None,
             ssl_certfile=address.certificate,
             ssl_keyfile=address.private_key,
         )
@@ -114,6 +159,9 @@ def listen(address: Address) -> socket.socket:
     family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
     listening = socket.socket(family)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    if address.host == "::":
+        # All addresses, those of IPv4 too.
+        listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
     try:
         listening.bind((address.host, address.port))
     except OSError as error:
@@ -121,6 +169,18 @@ def listen(address: Address) -> socket.socket:
         raise OSError(f"Cannot listen on {address.host} port {address.port}: {error.strerror}.") from error
     listening.listen(2048)
     return listening
+
+
+def _check_certificate(certificate: str, private_key: str) -> None:
+    for name in (certificate, private_key):
+        with Path(name).open("rb"):
+            pass
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, private_key)
+    except ssl.SSLError as error:
+        raise ValueError(
+            f"{certificate} and {private_key} are not a certificate and its private key, in PEM: {error.reason}."
+        ) from error
 
 
 def _url(address: Address, port: int) -> str:

@@ -1,8 +1,8 @@
-"""Everything that a collector keeps, and nothing else: docs/service-data.md says the same in words.
+"""Everything that a collector keeps in its database, and nothing else: docs/service-data.md says the same in words.
 
-There is no table of reports. A submission leaves a key (random, made by its sender, so that a retry counts nothing
-twice) and adds one to a count; the two are in different tables that share no column but the survey. The key tables have
-no row numbers in SQLite, so that not even the order in which keys came is kept. No time is finer than a day.
+There is no table of reports, and no key as it was sent. A submission leaves a tag, a keyed hash of its key, so that a
+retry counts nothing twice; and adds to a count, but only together with others: until there is a crowd, the newest
+reports are one sealed row (`pending.py`), whose seal is in the vault and not here. No time is finer than a day.
 """
 
 from __future__ import annotations
@@ -10,10 +10,14 @@ from __future__ import annotations
 from sqlalchemy import BigInteger, Boolean, Column, Date, Integer, LargeBinary, MetaData, String, Table, Text
 
 metadata = MetaData()
+#: The revision of these tables; `migrations/versions` leads to it from every one before.
+REVISION = "0002"
+#: Hexadecimal digits of a tag.
+TAG_DIGITS = 32
 
 
 def _survey() -> Column[str]:
-    return Column("survey", String(16), primary_key=True)
+    return Column("survey", String(21), primary_key=True)
 
 
 def _day() -> Column[object]:
@@ -23,14 +27,19 @@ def _day() -> Column[object]:
 surveys = Table(
     "surveys",
     metadata,
-    Column("id", String(16), primary_key=True),  # the first digits of the plan's hash: one survey per plan
+    # The first digits of the plan's hash; behind a dash, which run of it.
+    Column("id", String(21), primary_key=True),
     Column("plan", Text, nullable=False),  # JSON
     Column("group_question", Text),
     Column("public_results", Boolean, nullable=False),
+    Column("publish_every", Integer, nullable=False),  # so many reports more before public results change
     Column("opened", Date, nullable=False),
+    Column("ends", Date),  # the last day on which reports are taken
     Column("closed", Date),
     Column("invitation_secret", LargeBinary),  # signs invitations; null in an open survey
     Column("credential_key", LargeBinary),  # signs what invitations are exchanged for; null in an open survey
+    Column("invitations", Integer, nullable=False),  # how many were made
+    Column("vault_check", String(TAG_DIGITS)),  # which secret in the vault is this survey's; null when it is closed
 )
 
 #: The tally: how often each report came, per group (its position in the plan) and day.
@@ -74,20 +83,59 @@ refusals = Table(
     "refusals", metadata, _survey(), _day(), Column("count", BigInteger, nullable=False), sqlite_with_rowid=False
 )
 
-#: Keys of what was counted, erased when the survey closes.
-keys = Table("keys", metadata, _survey(), Column("key", String(32), primary_key=True), sqlite_with_rowid=False)
+#: The newest reports of a survey, not yet in its counts, with the tags that came with them: two sets, sealed.
+sealed = Table(
+    "sealed",
+    metadata,
+    _survey(),
+    Column("version", BigInteger, nullable=False),  # which of the vault's seals opens it
+    Column("content", LargeBinary, nullable=False),
+    sqlite_with_rowid=False,
+)
 
-#: Invitations that were exchanged, each with a hash of the blinded message it was exchanged for; erased at closing.
+#: What anybody may see of public results: the tally as it was when it was last published on a day.
+published = Table(
+    "published",
+    metadata,
+    _survey(),
+    _day(),
+    Column("n_reports", BigInteger, nullable=False),
+    Column("tally", LargeBinary, nullable=False),  # compressed JSON
+    sqlite_with_rowid=False,
+)
+
+#: Tags of the keys of what was counted, erased when the survey closes.
+keys = Table("keys", metadata, _survey(), Column("tag", String(TAG_DIGITS), primary_key=True), sqlite_with_rowid=False)
+
+#: Tags of exchanged invitations, each with one of the blinded message it was exchanged for; erased at closing.
 redemptions = Table(
     "redemptions",
     metadata,
     _survey(),
-    Column("invitation", LargeBinary(16), primary_key=True),
-    Column("blinded", LargeBinary(32), nullable=False),
+    Column("tag", String(TAG_DIGITS), primary_key=True),
+    Column("blinded", String(TAG_DIGITS), nullable=False),
     sqlite_with_rowid=False,
 )
 
-#: The hash of the administrator's token.
+#: Tags of invitations that were revoked; erased at closing.
+revocations = Table(
+    "revocations", metadata, _survey(), Column("tag", String(TAG_DIGITS), primary_key=True), sqlite_with_rowid=False
+)
+
+#: Who may do what: the hash of each token with its role, and the survey if the role is for one.
+tokens = Table(
+    "tokens",
+    metadata,
+    Column("name", String(40), primary_key=True),  # as its maker calls it
+    Column("hash", LargeBinary(32), nullable=False),
+    Column("role", String(10), nullable=False),
+    Column("survey", String(21)),
+)
+
+#: The database's own random name, under which its secrets are kept in the vault, and when it last proved to be written.
 settings = Table(
     "settings", metadata, Column("name", String(40), primary_key=True), Column("value", LargeBinary, nullable=False)
 )
+
+#: Where Alembic looks for the revision.
+alembic_version = Table("alembic_version", metadata, Column("version_num", String(32), primary_key=True))

@@ -1,47 +1,38 @@
-"""The database: SQLite in a folder or PostgreSQL by its URL, through one code path.
+"""The store: surveys and their tallies in a database and a vault, through one code path for SQLite and PostgreSQL.
 
-Every change is one transaction that is on disk when the call returns: SQLite with a write-ahead log and a sync per
-commit, PostgreSQL with its defaults. What is written is sorted first, so that processes that share a PostgreSQL take
-locks in the same order and none waits for another in a circle.
+Every change is on disk when the call returns: SQLite with a write-ahead log and a sync per commit, PostgreSQL with its
+defaults. What is kept, and what it cannot tell, is in docs/service-data.md.
 """
 
 from __future__ import annotations
 
 import json
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
+from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
 import sqlalchemy as sa
-from sqlalchemy.dialects import postgresql, sqlite
 
-from tacit.exact import Integers
-from tacit.mechanism import Mechanism
 from tacit.plan import Plan
-from tacit.server import schema
-from tacit.tally import Counts, Coverage, GroupTally, Tally
+from tacit.randomize.randomness import secret_bytes
+from tacit.server import opening, schema
+from tacit.server.counting import Counting, Folds, Outcome, Submission, fold_groups
+from tacit.server.engines import open_database
+from tacit.server.pending import tag
+from tacit.server.tallies import Tallies
+from tacit.server.vault import Held, Vault, VaultError
+from tacit.tally import Tally
 
-Outcome = Literal["counted", "already counted", "closed"]
-#: Processes that start at once create the tables one after the other, under this PostgreSQL lock.
-_CREATE_LOCK = 7_236_548
+__all__ = ["Outcome", "Store", "Submission", "Survey", "survey_id"]
 
-
-@dataclass(frozen=True, slots=True)
-class Submission:
-    """Reports that are counted together or not at all: (group, report, how often), under one key.
-
-    `folds` are the groups whose reports are kept as sums, with the mechanism that folds them.
-    """
-
-    survey: str
-    key: str
-    reports: Sequence[tuple[int, int, int]]
-    refused: int = 0
-    folds: Mapping[int, Mechanism] = field(default_factory=dict)
+#: So many reports more, unless told otherwise, before public results change.
+PUBLISH_EVERY = 20
+#: Tables that are erased when a survey closes, and how many rows of other surveys are written anew for that.
+_TAGGED = (schema.sealed, schema.keys, schema.redemptions, schema.revocations)
+_FEW_ROWS = 100_000
 
 
 @dataclass(frozen=True)
@@ -52,75 +43,50 @@ class Survey:
     plan: str
     group_question: str | None
     public_results: bool
+    publish_every: int
     opened: date
+    ends: date | None
     closed: date | None
     invitation_secret: bytes | None
     credential_key: bytes | None
+    invitations: int
+    vault_check: str | None
 
-    @property
-    def is_open(self) -> bool:
-        return self.closed is None
+    def is_open(self, today: date) -> bool:
+        """Whether it takes reports."""
+        return self.closed is None and (self.ends is None or today <= self.ends)
 
     @property
     def invited(self) -> bool:
         return self.invitation_secret is not None
 
 
-class _RepeatedError(Exception):
-    """A key was there before."""
-
-
-class _Statements:
-    """What every commit executes, built once. A group's keys travel as one JSON array, so that the statements, and how
-    often the database is entered, do not depend on the size of the group.
-    """
-
-    def __init__(self, dialect: str) -> None:
-        of_dialect: Any = postgresql if dialect == "postgresql" else sqlite
-        self.insert = of_dialect.insert
-        surveys, keys = schema.surveys, schema.keys
-        among = surveys.c.id.in_(sa.bindparam("names", expanding=True))
-        self.open = sa.select(surveys.c.id).where(among, surveys.c.closed.is_(None)).with_for_update(read=True)
-        array = sa.bindparam("keys", type_=sa.Text)
-        elements = (
-            sa.func.json_array_elements_text(sa.cast(array, postgresql.JSON))
-            if dialect == "postgresql"
-            else sa.func.json_each(array)
-        ).table_valued("value")
-        name = sa.bindparam("name", type_=sa.String)
-        self.known = sa.select(keys.c.key).where(keys.c.survey == name, keys.c.key.in_(sa.select(elements.c.value)))
-        # SQLite needs a WHERE to tell the conflict clause from a join.
-        rows = sa.select(name, elements.c.value).where(sa.true())
-        keep = self.insert(keys).from_select(["survey", "key"], rows).on_conflict_do_nothing()
-        self.keep = keep.execution_options(preserve_rowcount=True)
-        self.increase = {table.name: self._increase(table) for table in (schema.counts, schema.totals, schema.refusals)}
-
-    def _increase(self, table: sa.Table) -> Any:
-        statement = self.insert(table)
-        names = [column.name for column in table.primary_key]
-        return statement.on_conflict_do_update(
-            index_elements=names, set_={"count": table.c.count + statement.excluded.count}
-        )
-
-
 class Store:
     """All reads and writes. Not for the event loop: every method waits for the database."""
 
-    def __init__(self, where: str | Path, today: Callable[[], date]) -> None:
-        self._today = today
-        self._writing, self._reading = _engines(str(where))
-        self._statements = _Statements(self._writing.dialect.name)
-        self._insert = self._statements.insert
+    def __init__(
+        self, where: str | Path, today: Callable[[], date], *, vault: Path | None = None, allow_wide: bool = False
+    ) -> None:
+        self.today = today
+        self.database = open_database(str(where), vault, allow_wide)
         try:
-            self._create_tables()
-        except sa.exc.OperationalError as error:
-            raise OSError(f"The database cannot be used: {str(error.orig).strip()}") from error
+            self.vault = Vault(self.database.vault / opening.prepare(self.database))
+            self._forget_closed()
+        except BaseException:
+            self.close()
+            raise
+        self.tallies = Tallies(self.database, self.vault)
+        self._counting = Counting(self.database, self.vault, today)
+        self._insert = self._counting.statements.insert
+        self._tidied, self._erased = True, False
 
-    def _create_tables(self) -> None:
-        with self._writing.begin() as connection:
-            if self._writing.dialect.name == "postgresql":
-                connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_CREATE_LOCK)))
-            schema.metadata.create_all(connection)
+    @property
+    def _writing(self) -> sa.Engine:
+        return self.database.writing
+
+    @property
+    def _reading(self) -> sa.Engine:
+        return self.database.reading
 
     def close(self) -> None:
         """Give the connections back; SQLite folds its log into the database."""
@@ -128,124 +94,90 @@ class Store:
         self._writing.dispose()
 
     def check(self) -> None:
-        """Raise unless the database answers."""
-        with self._reading.connect() as connection:
-            connection.execute(sa.select(sa.literal(1)))
+        """Raise unless the database can be written, and what was written can be read."""
+        self.database.check_there()
+        proof = secret_bytes(8)
+        self.set_setting("checked", proof)
+        if self.setting("checked") is None:
+            raise OSError("The database does not give back what was written.")
+
+    def tidy(self) -> None:
+        """Take out of the database's files what was erased or replaced; nothing to do if nothing was written.
+
+        Whoever reads a SQLite at this moment keeps its log; the next time takes it. PostgreSQL gives space free, and
+        writes tables anew where a survey was erased from them, unless that would stop others for long.
+        """
+        if self._tidied:
+            return
+        if self.database.kind == "sqlite":
+            with self._writing.connect() as connection:
+                raw: Any = connection.connection.driver_connection
+                self._tidied = raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0] == 0
+            return
+        with self._writing.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+            for table in _TAGGED:
+                few = connection.scalar(sa.select(sa.func.count()).select_from(table)) if self._erased else None
+                full = "" if few is None or few > _FEW_ROWS else "(FULL) "
+                connection.exec_driver_sql(f"VACUUM {full}{table.name}")
+        self._tidied, self._erased = True, False
+
+    def _erased_from_files(self) -> None:
+        self._tidied, self._erased = False, True
+        # Another process may hold a table; then it is done when nobody writes.
+        with suppress(sa.exc.SQLAlchemyError):
+            self.tidy()
 
     # -- counting ---------------------------------------------------------------------------------------------------
 
     def count(self, submissions: Sequence[Submission]) -> list[Outcome]:
-        """Count submissions whose key is new, all in one transaction; what happened to each."""
-        look = False
-        while True:
-            try:
-                return self._count(submissions, look)
-            except _RepeatedError:
-                look = True
+        """Count submissions whose key is new; what happened to each. All of it is on disk when this returns."""
+        self._tidied = False
+        return self._counting.count(submissions)
 
-    def _count(self, submissions: Sequence[Submission], look: bool) -> list[Outcome]:
-        with self._writing.begin() as connection:
-            opened = self._lock_open(connection, {each.survey for each in submissions})
-            first: dict[str, dict[str, int]] = {name: {} for name in sorted(opened)}
-            for nth, each in enumerate(submissions):
-                if each.survey in opened:
-                    first[each.survey].setdefault(each.key, nth)
-            fresh = {
-                named[key]
-                for name, named in first.items()
-                for key in self._remember(connection, name, sorted(named), look)
-            }
-            self._add(connection, [submissions[nth] for nth in fresh])
-        return [
-            "closed" if each.survey not in opened else "counted" if nth in fresh else "already counted"
-            for nth, each in enumerate(submissions)
-        ]
+    def redeem(self, name: str, invitation: bytes, blinded: bytes) -> Literal["redeemed", "spent", "revoked", "closed"]:
+        """Exchange an invitation, once: again only for the same blinded message (given by its hash)."""
+        self._tidied = False
+        return self._counting.redeem(name, invitation, blinded)
 
-    def _lock_open(self, connection: sa.Connection, names: set[str]) -> set[str]:
-        """The open ones of these surveys; none of them can close before this transaction ends."""
-        return set(connection.scalars(self._statements.open, {"names": sorted(names)}))
+    def totals(self, name: str) -> dict[date, dict[int, int]]:
+        """How many reports of each group came on each day."""
+        return self.tallies.totals(name)
 
-    def _remember(self, connection: sa.Connection, survey: str, keys: list[str], look: bool) -> list[str]:
-        """Keep the keys; returns those that were not there before.
+    def refused(self, name: str) -> int:
+        """How many reports of batches were refused."""
+        return self.tallies.refused(name)
 
-        Most are new, so they are kept without a look. Where one was there, everything is done again, with a look first;
-        and again if another process keeps one of them between the look and the keeping.
-        """
-        if look:
-            known = set(connection.scalars(self._statements.known, {"name": survey, "keys": json.dumps(keys)}))
-            keys = [key for key in keys if key not in known]
-        if keys:
-            kept = connection.execute(self._statements.keep, {"name": survey, "keys": json.dumps(keys)})
-            if kept.rowcount != len(keys):
-                raise _RepeatedError
-        return keys
-
-    def _add(self, connection: sa.Connection, submissions: Iterable[Submission]) -> None:
-        day = self._today()
-        counts: dict[tuple[Any, ...], int] = defaultdict(int)
-        totals: dict[tuple[Any, ...], int] = defaultdict(int)
-        refusals: dict[tuple[Any, ...], int] = defaultdict(int)
-        folded: dict[tuple[str, int], list[tuple[int, int]]] = defaultdict(list)
-        mechanisms: dict[tuple[str, int], Mechanism] = {}
-        for each in submissions:
-            for group, report, times in each.reports:
-                totals[each.survey, day, group] += times
-                if group in each.folds:
-                    folded[each.survey, group].append((report, times))
-                    mechanisms[each.survey, group] = each.folds[group]
-                else:
-                    counts[each.survey, day, group, report] += times
-            if each.refused:
-                refusals[each.survey, day] += each.refused
-        for table, sums in ((schema.counts, counts), (schema.totals, totals), (schema.refusals, refusals)):
-            self._increase(connection, table, sums)
-        for (survey, group), rows in sorted(folded.items()):
-            reports, times = np.array(rows, dtype=np.int64).T
-            covered = mechanisms[survey, group].fold(np.ascontiguousarray(reports), np.ascontiguousarray(times))
-            assert covered is not None
-            self._cover(connection, {"survey": survey, "day": day, "group": group}, covered)
-
-    def _cover(self, connection: sa.Connection, row: dict[str, Any], sums: Integers) -> None:
-        """Add to the sums of coverage of a group and a day, which nobody else changes before this transaction ends."""
-        table = schema.coverage
-        nothing = np.zeros_like(sums).astype("<i8").tobytes()
-        connection.execute(self._insert(table).on_conflict_do_nothing(), row | {"sums": nothing})
-        here = sa.and_(*(table.c[name] == value for name, value in row.items()))
-        before = connection.scalar(sa.select(table.c.sums).where(here).with_for_update())
-        after = np.frombuffer(before or nothing, dtype="<i8") + sums
-        connection.execute(sa.update(table).where(here), {"sums": after.astype("<i8").tobytes()})
-
-    def _increase(self, connection: sa.Connection, table: sa.Table, sums: dict[tuple[Any, ...], int]) -> None:
-        """Add to the counts of a table, by its primary key."""
-        if sums:
-            names = [column.name for column in table.primary_key]
-            rows = [dict(zip(names, key, strict=True)) | {"count": n} for key, n in sorted(sums.items())]
-            connection.execute(self._statements.increase[table.name], rows)
+    def tally(self, name: str, plan: Plan, since: date | None = None, until: date | None = None) -> Tally:
+        """The tally of the days from `since` to `until`, both included."""
+        return self.tallies.tally(name, plan, since, until)
 
     # -- surveys ----------------------------------------------------------------------------------------------------
 
-    def create(
-        self,
-        plan: Plan,
-        *,
-        public_results: bool = False,
-        group_question: str | None = None,
-        invitation_secret: bytes | None = None,
-        credential_key: bytes | None = None,
-    ) -> bool:
-        """Open a survey for a plan. Returns False, and changes nothing, if the plan has one already."""
-        row = {
-            "id": survey_id(plan),
-            "plan": json.dumps(plan.to_dict()),
-            "group_question": group_question,
-            "public_results": public_results,
-            "opened": self._today(),
-            "invitation_secret": invitation_secret,
-            "credential_key": credential_key,
-        }
+    def create(self, plan: Plan, *, run: int = 1, **given: Any) -> bool:
+        """Open a survey for a plan. Returns False, and changes nothing, if the plan has one already.
+
+        `given` are columns of `schema.surveys`: what the page asks, who may take part, who sees the results.
+        """
+        name = survey_id(plan, run)
+        defaults = {"public_results": False, "publish_every": PUBLISH_EVERY, "invitations": 0}
+        row = defaults | given | {"id": name, "plan": json.dumps(plan.to_dict()), "opened": self.today()}
         statement = self._insert(schema.surveys).on_conflict_do_nothing().returning(schema.surveys.c.id)
+        if self.survey(name) is not None:
+            return False
         with self._writing.begin() as connection:
-            return connection.execute(statement, row).first() is not None
+            opening.be_alone(connection)
+            if connection.execute(statement, row).first() is None:
+                return False
+            # Its secrets are on disk before anybody can count.
+            self._update(connection, name, vault_check=self.vault.create(name))
+        return True
+
+    def run_again(self, plan: Plan, **given: Any) -> str:
+        """Open the next run of a plan; its id."""
+        run = 2
+        while not self.create(plan, run=run, **given):
+            run += 1
+        return survey_id(plan, run)
 
     def survey(self, name: str) -> Survey | None:
         """The survey of that id."""
@@ -255,93 +187,112 @@ class Store:
 
     def surveys(self) -> list[tuple[Survey, int]]:
         """All surveys with their numbers of reports, the newest first."""
-        total = sa.select(sa.func.coalesce(sa.func.sum(schema.totals.c.count), 0)).where(
-            schema.totals.c.survey == schema.surveys.c.id
-        )
-        query = sa.select(schema.surveys, total.scalar_subquery().label("n_reports"))
-        with self._reading.connect() as connection:
-            rows = connection.execute(query.order_by(schema.surveys.c.opened.desc(), schema.surveys.c.id)).all()
-        facts = [row._asdict() for row in rows]
-        return [(Survey(**row), int(n)) for row in facts for n in [row.pop("n_reports")]]
-
-    def change(self, name: str, *, public_results: bool | None = None, close: bool = False) -> None:
-        """Change who sees the results; close, which is final and erases every key of the survey."""
         surveys = schema.surveys
-        with self._writing.begin() as connection:
-            if public_results is not None:
-                connection.execute(sa.update(surveys).where(surveys.c.id == name), {"public_results": public_results})
-            if close:
-                still_open = (surveys.c.id == name) & surveys.c.closed.is_(None)
-                connection.execute(sa.update(surveys).where(still_open), {"closed": self._today()})
-                for table in (schema.keys, schema.redemptions):
-                    connection.execute(sa.delete(table).where(table.c.survey == name))
-
-    def redeem(self, name: str, invitation: bytes, blinded: bytes) -> Literal["redeemed", "spent", "closed"]:
-        """Exchange an invitation, once: again only for the same blinded message (given by its hash)."""
-        table = schema.redemptions
-        row = {"survey": name, "invitation": invitation, "blinded": blinded}
-        with self._writing.begin() as connection:
-            if not self._lock_open(connection, {name}):
-                return "closed"
-            connection.execute(self._insert(table).on_conflict_do_nothing(), row)
-            kept = connection.scalar(
-                sa.select(table.c.blinded).where(table.c.survey == name, table.c.invitation == invitation)
-            )
-        return "redeemed" if kept is not None and bytes(kept) == blinded else "spent"
-
-    # -- tallies ----------------------------------------------------------------------------------------------------
-
-    def totals(self, name: str) -> dict[date, dict[int, int]]:
-        """How many reports of each group came on each day."""
-        table = schema.totals
-        query = sa.select(table.c.day, table.c.group, table.c.count).where(table.c.survey == name)
-        found: dict[date, dict[int, int]] = defaultdict(dict)
         with self._reading.connect() as connection:
-            for day, group, count in connection.execute(query.order_by(table.c.day, table.c.group)):
-                found[day][group] = count
-        return dict(found)
+            rows = connection.execute(sa.select(surveys).order_by(surveys.c.opened.desc(), surveys.c.id)).all()
+        return [(Survey(**row._asdict()), self.n_reports(row.id)) for row in rows]
 
-    def refused(self, name: str) -> int:
-        """How many reports of batches were refused."""
-        table = schema.refusals
-        query = sa.select(sa.func.coalesce(sa.func.sum(table.c.count), 0)).where(table.c.survey == name)
+    def n_reports(self, name: str) -> int:
+        """How many reports a survey has."""
+        return sum(sum(day.values()) for day in self.totals(name).values())
+
+    def change(self, name: str, *, close: bool = False, **given: Any) -> None:
+        """Change columns of a survey; close it, which is final and erases every tag of it."""
+        if given:
+            with self._writing.begin() as connection:
+                self._update(connection, name, **given)
+        if close:
+            self._close(name)
+
+    def _update(self, connection: sa.Connection, name: str, **given: Any) -> None:
+        connection.execute(sa.update(schema.surveys).where(schema.surveys.c.id == name), given)
+
+    def _close(self, name: str) -> None:
+        surveys = schema.surveys
+        with self._held(name) as held, self._writing.begin() as connection:
+            still_open = (surveys.c.id == name) & surveys.c.closed.is_(None)
+            row = connection.execute(sa.select(surveys).where(still_open).with_for_update()).one_or_none()
+            if row is None:
+                return
+            if held is not None:
+                _, pending = Counting.pending(connection, held, name)
+                self._counting.increase(connection, name, pending.reports, self._folds(row.plan, pending.reports))
+            self._update(connection, name, closed=self.today(), vault_check=None)
+            self._erase_tags(connection, name)
+        self.vault.erase(name)
+        self._erased_from_files()
+
+    def delete(self, name: str) -> None:
+        """Delete a survey with everything that is kept of it."""
+        with self._held(name), self._writing.begin() as connection:
+            connection.execute(sa.select(schema.surveys.c.id).where(schema.surveys.c.id == name).with_for_update())
+            self._erase_tags(connection, name)
+            kept = (schema.counts, schema.coverage, schema.totals, schema.refusals, schema.published, schema.tokens)
+            for table in kept:
+                connection.execute(sa.delete(table).where(table.c.survey == name))
+            # What pages keep about a survey is a setting that ends with its name.
+            connection.execute(sa.delete(schema.settings).where(schema.settings.c.name.like(f"%{name}")))
+            connection.execute(sa.delete(schema.surveys).where(schema.surveys.c.id == name))
+        self.vault.erase(name)
+        self._erased_from_files()
+
+    @staticmethod
+    def _erase_tags(connection: sa.Connection, name: str) -> None:
+        for table in _TAGGED:
+            connection.execute(sa.delete(table).where(table.c.survey == name))
+
+    def _held(self, name: str) -> AbstractContextManager[Held | None]:
+        """The survey's file in the vault; None if it is closed and has none."""
+        return self.vault.locked(name) if self.vault.has(name) else nullcontext()
+
+    @staticmethod
+    def _folds(plan: str, reports: Any) -> Folds:
+        """Which groups keep sums: read from the plan, which takes long, only if there is something to add."""
+        return fold_groups(Plan.from_dict(json.loads(plan))) if reports else {}
+
+    def _forget_closed(self) -> None:
+        """Erase the secrets of surveys that closed, or never opened, when a process ended in the middle of it."""
+        with self._writing.begin() as connection:
+            opening.be_alone(connection)
+            query = sa.select(schema.surveys.c.id).where(schema.surveys.c.vault_check.is_not(None))
+            kept = set(connection.scalars(query))
+            for name in sorted(kept - self.vault.names()):
+                raise VaultError(
+                    f"The secrets of survey {name} are not in {self.vault.folder}, where this database's are expected. "
+                    "Name the folder that they are in with --secrets."
+                )
+            for name in self.vault.names() - kept:
+                self.vault.erase(name)
+
+    # -- invitations ------------------------------------------------------------------------------------------------
+
+    def add_invitations(self, name: str, count: int) -> None:
+        """Remember how many invitations were made; not which."""
+        table = schema.surveys
+        with self._writing.begin() as connection:
+            more = sa.update(table).where(table.c.id == name).values(invitations=table.c.invitations + count)
+            connection.execute(more)
+
+    def used_invitations(self, name: str) -> int:
+        """How many invitations were exchanged."""
+        table = schema.redemptions
+        query = sa.select(sa.func.count()).select_from(table).where(table.c.survey == name)
         with self._reading.connect() as connection:
             return int(connection.scalar(query) or 0)
 
-    def tally(self, name: str, plan: Plan, since: date | None = None, until: date | None = None) -> Tally:
-        """The tally of the days from `since` to `until`, both included."""
-        groups: dict[int, GroupTally] = {
-            **self._group_counts(name, since, until),
-            **self._group_coverage(name, since, until),
-        }
-        refused = schema.refusals
-        query = sa.select(sa.func.coalesce(sa.func.sum(refused.c.count), 0)).where(*_days(refused, name, since, until))
-        with self._reading.connect() as connection:
-            n_refused = int(connection.scalar(query) or 0)
-        return Tally(plan.hash, {plan.groups[k].name: counts for k, counts in groups.items()}, n_refused)
-
-    def _group_counts(self, name: str, since: date | None, until: date | None) -> dict[int, Counts]:
-        table = schema.counts
-        query = (
-            sa.select(table.c.group, table.c.report, sa.func.sum(table.c.count))
-            .where(*_days(table, name, since, until))
-            .group_by(table.c.group, table.c.report)
-            .order_by(table.c.group, table.c.report)
-        )
-        with self._reading.connect() as connection:
-            rows = np.array([tuple(row) for row in connection.execute(query)], dtype=np.int64).reshape(-1, 3)
-        return {int(k): Counts(*rows[rows[:, 0] == k, 1:].T) for k in np.unique(rows[:, 0])}
-
-    def _group_coverage(self, name: str, since: date | None, until: date | None) -> dict[int, Coverage]:
-        table, totals = schema.coverage, schema.totals
-        same = [table.c[column] == totals.c[column] for column in ("survey", "day", "group")]
-        query = sa.select(table.c.group, table.c.sums, totals.c.count).join(totals, sa.and_(*same))
-        found: dict[int, Coverage] = {}
-        with self._reading.connect() as connection:
-            for group, sums, count in connection.execute(query.where(*_days(table, name, since, until))):
-                one = Coverage(np.frombuffer(sums, dtype="<i8").astype(np.int64), int(count))
-                found[group] = found[group].merge(one) if group in found else one
-        return found
+    def revoke(self, name: str, invitations: Sequence[bytes]) -> int:
+        """Let invitations that were not used yet count for nothing; how many of them were used before."""
+        survey = self.survey(name)
+        if survey is None or survey.vault_check is None:
+            return 0
+        secret = self.vault.secret(name, survey.vault_check)
+        tags = sorted({tag(secret, "invitation", each) for each in invitations})
+        used = sa.select(sa.func.count()).select_from(schema.redemptions)
+        with self._writing.begin() as connection:
+            statement = self._insert(schema.revocations).on_conflict_do_nothing()
+            connection.execute(statement, [{"survey": name, "tag": each} for each in tags])
+            of_these = (schema.redemptions.c.survey == name) & schema.redemptions.c.tag.in_(tags)
+            return int(connection.scalar(used.where(of_these)) or 0)
 
     # -- settings ---------------------------------------------------------------------------------------------------
 
@@ -359,48 +310,6 @@ class Store:
             connection.execute(statement, {"name": name, "value": value})
 
 
-def survey_id(plan: Plan) -> str:
-    """A survey is named by its plan."""
-    return plan.hash[:16]
-
-
-def _days(table: sa.Table, name: str, since: date | None, until: date | None) -> list[sa.ColumnElement[bool]]:
-    wanted = [table.c.survey == name]
-    if since is not None:
-        wanted.append(table.c.day >= since)
-    if until is not None:
-        wanted.append(table.c.day <= until)
-    return wanted
-
-
-def _engines(where: str) -> tuple[sa.Engine, sa.Engine]:
-    """One engine that writes and one that reads; the same for PostgreSQL."""
-    if where.startswith(("postgresql:", "postgres:", "postgresql+psycopg:")):
-        url = sa.make_url(where).set(drivername="postgresql+psycopg")
-        engine = sa.create_engine(url, pool_pre_ping=True, connect_args={"connect_timeout": 10})
-        return engine, engine
-    if "://" in where:
-        raise ValueError(f"The data must be a folder or the URL of a PostgreSQL. Got {where.partition('://')[0]}://….")
-    folder = Path(where)
-    folder.mkdir(parents=True, exist_ok=True)
-    url = sa.URL.create("sqlite", database=str(folder / "tacit.sqlite"))
-    # One writer: a second one, even of another process, waits for it.
-    writing = sa.create_engine(url, pool_size=1, max_overflow=0, connect_args={"timeout": 30})
-    reading = sa.create_engine(url, connect_args={"timeout": 30})
-    _prepare(writing, "BEGIN IMMEDIATE")
-    _prepare(reading, "BEGIN")
-    return writing, reading
-
-
-def _prepare(engine: sa.Engine, begin: str) -> None:
-    """Take transactions out of the driver's hands, and make commits durable and erased rows really gone."""
-
-    @sa.event.listens_for(engine, "connect")
-    def _connected(connection: Any, _: Any) -> None:
-        connection.isolation_level = None
-        for pragma in ("journal_mode=WAL", "synchronous=FULL", "secure_delete=ON"):
-            connection.execute(f"PRAGMA {pragma}").close()
-
-    @sa.event.listens_for(engine, "begin")
-    def _begin(connection: sa.Connection) -> None:
-        connection.exec_driver_sql(begin)
+def survey_id(plan: Plan, run: int = 1) -> str:
+    """A survey is named by the first 16 digits of its plan's hash, and from the second run on by which run it is."""
+    return plan.hash[:16] if run == 1 else f"{plan.hash[:16]}-{run}"

@@ -5,15 +5,14 @@ It is no part of the plan, so it can be mended while people answer; no promise d
 
 from __future__ import annotations
 
-import asyncio
 from typing import Annotated, Literal, get_args
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Depends
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
-from tacit.server.collector import Collector
+from tacit.server.access import Service, managing
+from tacit.server.described import ADMIN, BEARER, COMMON
 from tacit.server.messages import SurveyId
-from tacit.server.problems import Refusal
 from tacit.server.store import Store
 
 #: What the respondent's page speaks: one file each in pages/languages.
@@ -79,29 +78,23 @@ def _name(survey: str) -> str:
     return f"texts:{survey}"
 
 
-#: For everybody, and for the administrator.
-reading, writing = APIRouter(prefix="/api/surveys"), APIRouter(prefix="/api/surveys")
-
-
-async def _collector(request: Request) -> Collector:
-    return request.app.state.collector  # type: ignore[no-any-return]
-
-
-Service = Annotated[Collector, Depends(_collector)]
+#: For everybody, and for whoever manages the survey.
+reading = APIRouter(prefix="/api/surveys", tags=["respondents"], responses=COMMON)
+writing = APIRouter(
+    prefix="/api/surveys", tags=["management"], responses=COMMON | ADMIN, dependencies=[BEARER, Depends(managing)]
+)
 
 
 @reading.get("/{survey}/texts")
 async def show_texts(survey: SurveyId, service: Service) -> Texts:
     """What the team says on the survey's page, and in which language."""
     await service.survey(survey)
-    return await asyncio.to_thread(read_texts, service.store, survey)
+    return await service.ask(read_texts, service.store, survey)
 
 
 @writing.put("/{survey}/texts")
-async def change_texts(survey: SurveyId, texts: Texts, service: Service, request: Request) -> Texts:
+async def change_texts(survey: SurveyId, texts: Texts, service: Service) -> Texts:
     """Say something else from now on: all texts are replaced."""
-    if not request.scope["tacit.administrator"]:
-        raise Refusal(401, "This needs the administrator's token.", {"WWW-Authenticate": "Bearer"})
     await service.survey(survey)
     await service.writer.run(lambda: write_texts(service.store, survey, texts))
     return texts

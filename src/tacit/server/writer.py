@@ -1,22 +1,34 @@
 """Group commit: one thread writes, and whatever arrives while it commits goes into the next transaction together.
 
 A submission is answered only after the commit that holds it, so acknowledged means durable; under load many share one
-sync to disk, which is what makes durability affordable.
+sync to disk, which is what makes durability affordable. Whoever waits too long for a database that does not answer is
+told to come back; what was handed in may still be counted, once, whatever is sent again.
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from queue import Empty, SimpleQueue
+from time import perf_counter
 from typing import Any, TypeVar
 
+from tacit.server.pending import CROWD
+from tacit.server.problems import BusyError
 from tacit.server.store import Outcome, Store, Submission
 
 T = TypeVar("T")
 #: More than this many submissions are not committed together, so that nobody waits long.
 _LARGEST_GROUP = 4096
+#: Seconds until a database that does not answer is said not to; more jobs than this do not wait for it.
+PATIENCE, _LONGEST_QUEUE = 8.0, 50_000
+#: After so many at once, the next group waits for a crowd, for so many seconds at most.
+_BUSY, _LINGER = 4, 0.01
+#: Seconds of quiet before the database's log is tidied, and for the last jobs when the service stops.
+_QUIET, _LAST = 1.0, 3.0
 
 _Job = tuple[Submission | Callable[[], Any], "asyncio.Future[Any]"]
 
@@ -27,15 +39,16 @@ class Writer:
     def __init__(self, store: Store, committed: Callable[[int], Any] = lambda size: None) -> None:
         self._store, self._committed = store, committed
         self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
+        self._last_size = 0
         self._thread = threading.Thread(target=self._work, name="tacit-writer", daemon=True)
 
     def start(self) -> None:
         self._thread.start()
 
     def stop(self) -> None:
-        """Finish what was handed in, then stop."""
+        """Finish what was handed in, unless the database does not answer, then stop."""
         self._jobs.put(None)
-        self._thread.join()
+        self._thread.join(_LAST)
 
     async def submit(self, submission: Submission) -> Outcome:
         """Count a submission; returns when it is on disk."""
@@ -45,10 +58,16 @@ class Writer:
         """Do another piece of writing, alone, in its turn."""
         return await self._hand_in(work)  # type: ignore[no-any-return]
 
-    def _hand_in(self, job: Submission | Callable[[], Any]) -> asyncio.Future[Any]:
+    async def _hand_in(self, job: Submission | Callable[[], Any]) -> Any:
+        if self._jobs.qsize() > _LONGEST_QUEUE:
+            raise BusyError("Too many wait for the database.")
         future = asyncio.get_running_loop().create_future()
         self._jobs.put((job, future))
-        return future
+        try:
+            async with asyncio.timeout(PATIENCE):
+                return await future
+        except TimeoutError as error:
+            raise BusyError(f"The database took longer than {PATIENCE:g} seconds.") from error
 
     def _work(self) -> None:
         last = False
@@ -64,16 +83,34 @@ class Writer:
     def _next(self) -> tuple[list[_Job], bool]:
         """Everything that is waiting, at least one job; and whether it was the last."""
         jobs: list[_Job] = []
-        job = self._jobs.get()
+        until = math.inf if self._last_size < _BUSY else perf_counter() + _LINGER
+        job = self._first()
         while job is not None:
             jobs.append(job)
             if len(jobs) >= _LARGEST_GROUP:
                 break
             try:
-                job = self._jobs.get_nowait()
+                job = self._jobs.get_nowait() if len(jobs) >= CROWD else self._another(until)
             except Empty:
                 break
+        self._last_size = len(jobs)
         return jobs, job is None
+
+    def _another(self, until: float) -> _Job | None:
+        """One that is waiting, or, while many come, one that comes soon: a crowd is counted at less cost than few."""
+        if until is math.inf:
+            return self._jobs.get_nowait()
+        return self._jobs.get(timeout=max(0.0, until - perf_counter()))
+
+    def _first(self) -> _Job | None:
+        """The next job. When none comes for a while, the database's log is tidied."""
+        try:
+            return self._jobs.get(timeout=_QUIET)
+        except Empty:
+            # Whatever fails here will fail for somebody who can be told.
+            with suppress(Exception):
+                self._store.tidy()
+            return self._jobs.get()
 
     def _count(self, group: Sequence[tuple[Submission, Any]]) -> list[Outcome]:
         outcomes = self._store.count([submission for submission, _ in group])
@@ -93,7 +130,7 @@ class Writer:
 def _resolve(futures: Sequence[asyncio.Future[Any]], results: Sequence[Any], error: Exception | None) -> None:
     for future, result in zip(futures, results, strict=True):
         if future.cancelled():
-            continue
+            continue  # nobody waits for it any more
         if error is None:
             future.set_result(result)
         else:

@@ -1,0 +1,117 @@
+"""Where the database is: SQLite in a folder that only its owner reads, or PostgreSQL by its URL."""
+
+from __future__ import annotations
+
+import os
+import stat
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+
+#: Seconds to wait for a database that does not answer or is locked, before whoever asks is told to come back.
+PATIENCE = 5
+_FILE = "tacit.sqlite"
+
+
+class GoneError(OSError):
+    """The database's file was deleted or replaced while it was in use."""
+
+
+@dataclass(frozen=True)
+class Database:
+    """One engine that writes and one that reads, the same for PostgreSQL, and the folder of the vault."""
+
+    writing: sa.Engine
+    reading: sa.Engine
+    vault: Path
+    #: SQLite's file, and what it was when it was opened.
+    file: Path | None = None
+    opened: tuple[int, int] | None = None
+
+    @property
+    def kind(self) -> str:
+        return self.writing.dialect.name
+
+    def check_there(self) -> None:
+        """Raise if the file is not the one that was opened: what is written would be lost."""
+        if self.file is not None and _identity(self.file) != self.opened:
+            raise GoneError(f"The database {self.file} was deleted or replaced while it was in use.")
+
+
+def open_database(where: str, vault: Path | None, allow_wide: bool) -> Database:
+    """The database in a folder or at a URL."""
+    if where.startswith(("postgresql:", "postgres:", "postgresql+psycopg:")):
+        return _postgresql(where, vault)
+    if "://" in where:
+        raise ValueError(f"The data must be a folder or the URL of a PostgreSQL. Got {where.partition('://')[0]}://….")
+    return _sqlite(Path(where), vault, allow_wide)
+
+
+def _postgresql(where: str, vault: Path | None) -> Database:
+    try:
+        url = sa.make_url(where).set(drivername="postgresql+psycopg")
+    except (sa.exc.ArgumentError, ValueError) as error:
+        raise ValueError("The URL of the PostgreSQL is not one. Expected postgresql://user@host/database.") from error
+    timeouts = f"-c lock_timeout={PATIENCE}s -c statement_timeout={12 * PATIENCE}s"
+    engine = sa.create_engine(
+        url, pool_pre_ping=True, pool_timeout=PATIENCE, connect_args={"connect_timeout": PATIENCE, "options": timeouts}
+    )
+    return Database(engine, engine, vault or Path(os.environ.get("TACIT_SECRETS", "tacit-secrets")))
+
+
+def _sqlite(folder: Path, vault: Path | None, allow_wide: bool) -> Database:
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"The data must be a folder or the URL of a PostgreSQL. Got the file {folder}.")
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    _keep_private(folder, allow_wide)
+    file = folder / _FILE
+    # Files that SQLite puts beside it get the same mode.
+    with suppress(FileExistsError):
+        os.close(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+    url = sa.URL.create("sqlite", database=str(file))
+    # One writer: a second one, even of another process, waits for it.
+    writing = sa.create_engine(url, pool_size=1, max_overflow=0, connect_args={"timeout": PATIENCE})
+    reading = sa.create_engine(url, connect_args={"timeout": PATIENCE})
+    _prepare(writing, "BEGIN IMMEDIATE")
+    _prepare(reading, "BEGIN")
+    return Database(writing, reading, vault or folder / "secrets", file, _identity(file))
+
+
+def _keep_private(folder: Path, allow_wide: bool) -> None:
+    """Refuse a folder that others can look into; its files are made private in any case."""
+    if not any(folder.iterdir()):
+        folder.chmod(0o700)
+    for path in folder.glob(f"{_FILE}*"):
+        with suppress(FileNotFoundError):
+            path.chmod(0o600)
+    mode = stat.S_IMODE(folder.stat().st_mode)
+    if mode & 0o077 and not allow_wide:
+        raise ValueError(
+            f"Others on this machine can look into the data folder {folder} (mode {mode:04o}). Make it private, "
+            f"chmod 700 {folder}, or give --allow-wide-folder."
+        )
+
+
+def _identity(file: Path) -> tuple[int, int] | None:
+    try:
+        found = file.stat()
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _prepare(engine: sa.Engine, begin: str) -> None:
+    """Take transactions out of the driver's hands, and make commits durable and erased rows really gone."""
+
+    @sa.event.listens_for(engine, "connect")
+    def _connected(connection: Any, _: Any) -> None:
+        connection.isolation_level = None
+        for pragma in ("journal_mode=WAL", "synchronous=FULL", "secure_delete=ON"):
+            connection.execute(f"PRAGMA {pragma}").close()
+
+    @sa.event.listens_for(engine, "begin")
+    def _begin(connection: sa.Connection) -> None:
+        connection.exec_driver_sql(begin)

@@ -1,0 +1,99 @@
+"""What everybody may see of public results: they change by steps, so that nobody can watch single reports come in.
+
+Each group's part of the tally is published when it has `publish_every` reports more than when it was last published,
+first at as many. Whoever looks all the time sees differences of that many reports of one group or more, and never a
+smaller one, also not across processes: what was published is in the database, and all of it is one chain.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import zlib
+from datetime import date
+
+import sqlalchemy as sa
+
+from tacit.plan import Plan
+from tacit.server import schema
+from tacit.server.store import Store, Survey
+from tacit.tally import Tally
+
+
+def published(store: Store, survey: Survey, plan: Plan) -> list[tuple[date, Tally]]:
+    """What was last published on each day; publishes now what is due."""
+    days = _read(store, survey.id)
+    last = days[-1][1] if days else Tally(plan.hash, {})
+    if _due(survey, plan, _n_reports(store, survey.id, plan), last):
+        _publish(store, survey, plan)
+        days = _read(store, survey.id)
+    return days
+
+
+def _publish(store: Store, survey: Survey, plan: Plan) -> None:
+    live, table = store.tally(survey.id, plan), schema.published
+    with store.database.writing.begin() as connection:
+        # One after the other, so that each step starts at the one before.
+        connection.execute(sa.select(schema.surveys.c.id).where(schema.surveys.c.id == survey.id).with_for_update())
+        rows = connection.execute(sa.select(table.c.tally).where(table.c.survey == survey.id).order_by(table.c.day))
+        kept = [_unpacked(bytes(row.tally)) for row in rows]
+        last = kept[-1] if kept else Tally(plan.hash, {})
+        counts = {name: tally.total for name, tally in live.groups.items()}
+        due = _due(survey, plan, counts, last)
+        if not due:
+            return
+        groups = dict(last.groups) | {name: live.groups[name] for name in due}
+        tally = Tally(plan.hash, groups, live.refused)
+        here = (table.c.survey == survey.id) & (table.c.day == store.today())
+        connection.execute(sa.delete(table).where(here))
+        row = {"survey": survey.id, "day": store.today(), "n_reports": tally.n_reports, "tally": _packed(tally)}
+        connection.execute(sa.insert(table), row)
+
+
+def _due(survey: Survey, plan: Plan, counts: dict[str | None, int], last: Tally) -> list[str | None]:
+    """The groups with enough new reports."""
+    before = {name: tally.total for name, tally in last.groups.items()}
+    names = [group.name for group in plan.groups]
+    return [name for name in names if counts.get(name, 0) - before.get(name, 0) >= survey.publish_every]
+
+
+def _n_reports(store: Store, name: str, plan: Plan) -> dict[str | None, int]:
+    sums: dict[str | None, int] = {}
+    for day in store.totals(name).values():
+        for k, n in day.items():
+            sums[plan.groups[k].name] = sums.get(plan.groups[k].name, 0) + n
+    return sums
+
+
+def _read(store: Store, name: str) -> list[tuple[date, Tally]]:
+    table = schema.published
+    query = sa.select(table.c.day, table.c.tally).where(table.c.survey == name).order_by(table.c.day)
+    with store.database.reading.connect() as connection:
+        return [(row.day, _unpacked(bytes(row.tally))) for row in connection.execute(query)]
+
+
+def _packed(tally: Tally) -> bytes:
+    return zlib.compress(json.dumps(tally.to_dict()).encode())
+
+
+def _unpacked(data: bytes) -> Tally:
+    return Tally.from_dict(json.loads(zlib.decompress(data)))
+
+
+def central_epsilon(epsilon: float, step: int, delta: float) -> float:
+    """The ε of differential privacy, with δ, that steps of `step` reports give each of them in a group whose mechanism
+    is ε-LDP: amplification by shuffling (Feldman, McMillan and Talwar, FOCS 2021, Theorem 3.1),
+
+        ln(1 + (e^ε − 1)/(e^ε + 1) · (8 √(e^ε ln(4/δ)) / √n + 8 e^ε / n)),   for ε ≤ ln(n / (16 ln(2/δ))),
+
+    with n = `step`, for somebody who sees published results and no single report. Below that n it claims nothing more
+    than the ε of the device.
+
+    >>> round(central_epsilon(1.0, 20, 1e-6), 2), round(central_epsilon(1.0, 10_000, 1e-6), 2)
+    (1.0, 0.21)
+    """
+    if step < 16 * math.log(2 / delta) * math.exp(epsilon):
+        return epsilon
+    growth = math.exp(epsilon)
+    spread = 8 * math.sqrt(growth * math.log(4 / delta) / step) + 8 * growth / step
+    return min(epsilon, math.log1p((growth - 1) / (growth + 1) * spread))

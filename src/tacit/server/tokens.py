@@ -1,0 +1,108 @@
+"""Tokens: who may do what. Kept as hashes in the database, so that all processes know the same ones at once."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+import sqlalchemy as sa
+
+from tacit.randomize.randomness import secret_bytes
+from tacit.server import schema
+from tacit.server.invitations import to_text
+from tacit.server.store import Store
+
+#: Everything; one survey with its reports; or just the results of one survey, or of all.
+Role = Literal["all", "survey", "results"]
+#: The name of the token that `tacit serve` makes.
+ADMINISTRATOR = "administrator"
+_SHORTEST = 16
+
+
+@dataclass(frozen=True)
+class Grant:
+    """What the holder of a token may do."""
+
+    role: Role
+    survey: str | None = None
+
+    @property
+    def everything(self) -> bool:
+        return self.role == "all"
+
+    def manages(self, survey: str) -> bool:
+        """Whether it may change a survey, send batches to it and take its tally."""
+        return self.everything or (self.role == "survey" and self.survey == survey)
+
+    def reads(self, survey: str) -> bool:
+        """Whether it may see a survey's results."""
+        return self.manages(survey) or (self.role == "results" and self.survey in (None, survey))
+
+
+@dataclass(frozen=True)
+class Token:
+    """A token as it can be listed: never the token itself."""
+
+    name: str
+    role: Role
+    survey: str | None
+
+
+def make_token(store: Store, name: str = ADMINISTRATOR, role: Role = "all", survey: str | None = None) -> str:
+    """A new token in place of any of that name. It is not kept: whoever loses it makes another."""
+    token = "tacit_" + to_text(secret_bytes(32))
+    set_token(store, token, name, role, survey)
+    return token
+
+
+def set_token(
+    store: Store, token: str, name: str = ADMINISTRATOR, role: Role = "all", survey: str | None = None
+) -> None:
+    """Let a token of your own choice in. Refuses what an empty variable or a short password would be."""
+    if not re.fullmatch(rf"[!-~]{{{_SHORTEST},}}", token):
+        raise ValueError(
+            f"The administrator's token must have at least {_SHORTEST} characters of ASCII, without spaces. "
+            f"Got {len(token)} characters."
+        )
+    table = schema.tokens
+    with store.database.writing.begin() as connection:
+        connection.execute(sa.delete(table).where(table.c.name == name))
+        row = {"name": name, "hash": _hashed(token), "role": role, "survey": survey}
+        connection.execute(sa.insert(table), row)
+
+
+def revoke_token(store: Store, name: str) -> bool:
+    """Let a token in no more, in any process; whether there was one."""
+    table = schema.tokens
+    with store.database.writing.begin() as connection:
+        return connection.execute(sa.delete(table).where(table.c.name == name)).rowcount > 0
+
+
+def tokens(store: Store) -> list[Token]:
+    """All tokens, by name."""
+    table = schema.tokens
+    query = sa.select(table.c.name, table.c.role, table.c.survey).order_by(table.c.name)
+    with store.database.reading.connect() as connection:
+        return [Token(*row) for row in connection.execute(query)]
+
+
+def grant_of(store: Store, authorization: str) -> Grant | None:
+    """What an Authorization header allows now; takes the same time however much of a token is right."""
+    scheme, _, token = authorization.partition(" ")
+    if scheme.lower() != "bearer":
+        return None
+    given, found = _hashed(token.strip()), None
+    table = schema.tokens
+    with store.database.reading.connect() as connection:
+        for kept, role, survey in connection.execute(sa.select(table.c.hash, table.c.role, table.c.survey)):
+            if hmac.compare_digest(given, bytes(kept)):
+                found = Grant(role, survey)
+    return found
+
+
+def _hashed(token: str) -> bytes:
+    # A token is 256 random bits, so a plain hash hides it.
+    return hashlib.sha256(token.encode("utf-8", "surrogateescape")).digest()

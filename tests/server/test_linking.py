@@ -1,0 +1,223 @@
+"""Attacks on what is stored: whoever has the database must not learn which key or invitation came with which report.
+
+Each attack is also made on the obvious layout, in which one transaction keeps a key and counts its report: there it
+finds everything.
+"""
+
+from __future__ import annotations
+
+import random
+import sqlite3
+from collections import Counter
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from tacit.server.counting import Counting
+from tacit.server.pending import CROWD, tag
+from tacit.server.store import Store, Submission, survey_id
+from tacit.server.vault import VaultError
+
+from support.crash import wide_plan
+from support.service import Days, key
+
+WIDE = survey_id(wide_plan())
+N = 3 * CROWD
+#: A guess at random within its batch is right once per batch on average; so many, in 3 batches, with less than 1e-9.
+MANY_RIGHT = 20
+
+
+def number(nth: int) -> bytes:
+    return nth.to_bytes(16, "big")
+
+
+def tags(store: Store, kind: str, contents: list[bytes]) -> list[str]:
+    """What the store keeps of keys or invitations, for the judge: an attacker without the vault cannot know."""
+    survey = store.survey(WIDE)
+    assert survey is not None
+    secret = store.vault.secret(WIDE, survey.vault_check)
+    return [tag(secret, kind, content) for content in contents]
+
+
+def collect(store: Store, reports: list[int]) -> None:
+    """Invited people come one after the other, each with a report that nobody else has."""
+    store.create(wide_plan())
+    for nth, report in enumerate(reports):
+        assert store.redeem(WIDE, number(nth), b"blinded %d" % nth) == "redeemed"
+        assert store.count([Submission(WIDE, key(nth), ((0, report, 1),))]) == ["counted"]
+
+
+def random_reports(seed: int) -> list[int]:
+    return random.Random(seed).sample(range(10**6), N)
+
+
+OBVIOUS = {
+    "obvious_keys": "survey VARCHAR(16), tag VARCHAR(32), PRIMARY KEY (survey, tag)",
+    "obvious_redemptions": "survey VARCHAR(16), tag VARCHAR(32), PRIMARY KEY (survey, tag)",
+    "obvious_counts": "survey VARCHAR(16), report BIGINT, count BIGINT, PRIMARY KEY (survey, report)",
+}
+
+
+def collect_obviously(store: Store, reports: list[int]) -> tuple[list[str], list[str]]:
+    """The same in the layout that this one replaces; what it keeps of keys and invitations."""
+    rowless = " WITHOUT ROWID" if store.database.kind == "sqlite" else ""
+    with store.database.writing.begin() as connection:
+        for name, columns in OBVIOUS.items():
+            connection.exec_driver_sql(f"CREATE TABLE {name} ({columns}){rowless}")
+    seeded = random.Random(1)
+    kept: tuple[list[str], list[str]] = [], []
+    for report in reports:
+        invitation, mine = (seeded.randbytes(16).hex() for _ in range(2))
+        with store.database.writing.begin() as connection:
+            connection.exec_driver_sql(f"INSERT INTO obvious_redemptions VALUES ('{WIDE}', '{invitation}')")
+        with store.database.writing.begin() as connection:
+            connection.exec_driver_sql(f"INSERT INTO obvious_keys VALUES ('{WIDE}', '{mine}')")
+            connection.exec_driver_sql(f"INSERT INTO obvious_counts VALUES ('{WIDE}', {report}, 1)")
+        kept[0].append(mine)
+        kept[1].append(invitation)
+    return kept
+
+
+def right(guessed: list[object], true: list[object]) -> int:
+    return sum(a == b for a, b in zip(guessed, true, strict=True))
+
+
+# -- PostgreSQL: transactions and places of rows ---------------------------------------------------------------------
+
+
+def by_transaction(store: Store, keys: str, counts: str) -> dict[str, set[int]]:
+    """For each tag the reports whose counts were written by the same transaction."""
+    found: dict[str, set[int]] = {}
+    query = f"SELECT k.tag, c.report FROM {keys} k JOIN {counts} c ON k.xmin = c.xmin"
+    with store.database.reading.connect() as connection:
+        for one, report in connection.exec_driver_sql(query):
+            found.setdefault(one, set()).add(report)
+    return found
+
+
+def in_order(store: Store, table: str, column: str) -> list[object]:
+    """Rows in the order in which they were written: by transaction, then by place."""
+    query = f"SELECT {column} FROM {table} ORDER BY age(xmin) DESC, ctid"
+    with store.database.reading.connect() as connection:
+        return list(connection.exec_driver_sql(query).scalars())
+
+
+def test_transactions_and_places_tell_nothing(on_postgres: str, days: Days):
+    store, reports = Store(on_postgres, days), random_reports(1)
+    keys, invitations = collect_obviously(store, reports)
+    assert by_transaction(store, "obvious_keys", "obvious_counts") == {
+        k: {r} for k, r in zip(keys, reports, strict=True)
+    }
+    assert in_order(store, "obvious_keys", "tag") == keys
+    assert in_order(store, "obvious_redemptions", "tag") == invitations
+    assert in_order(store, "obvious_counts", "report") == reports
+
+    collect(store, reports)
+    linked = by_transaction(store, "keys", "counts")
+    assert min(map(len, linked.values())) >= CROWD, "crowds are linked to crowds"
+    assert by_transaction(store, "redemptions", "counts") == {}
+    assert right(in_order(store, "counts", "report"), reports) < MANY_RIGHT
+    for table, kind, contents in (
+        ("keys", "key", [key(nth).encode() for nth in range(N)]),
+        ("redemptions", "invitation", [number(nth) for nth in range(N)]),
+    ):
+        true = tags(store, kind, contents)
+        assert sorted(true) == sorted(map(str, in_order(store, table, "tag"))), "the attack sees all of them"
+        assert right(in_order(store, table, "tag"), list(true)) < MANY_RIGHT
+        with store.database.reading.connect() as connection:
+            sizes = connection.exec_driver_sql(f"SELECT count(*) FROM {table} GROUP BY xmin::text").scalars().all()
+        assert min(sizes) >= CROWD - 1, "a transaction wrote so many that none is alone"
+    store.close()
+
+
+def test_a_crowd_is_linked_to_a_crowd_only(on_postgres: str, days: Days):
+    store, reports = Store(on_postgres, days), random_reports(2)
+    store.create(wide_plan())
+    store.count([Submission(WIDE, key(nth), ((0, report, 1),)) for nth, report in enumerate(reports)])
+    linked = by_transaction(store, "keys", "counts")
+    assert len(linked) == N
+    assert min(map(len, linked.values())) >= CROWD
+    # Retries make a group look like a crowd, with one new report in it.
+    group = [Submission(WIDE, key(nth), ((0, report, 1),)) for nth, report in enumerate([*reports, 10**6])]
+    assert store.count(group)[-1] == "counted"
+    assert by_transaction(store, "keys", "counts") == linked
+    store.close()
+
+
+# -- SQLite: where cells lie in a file -------------------------------------------------------------------------------
+
+
+def written_order(folder: Path, contents: list[str]) -> list[str]:
+    """Cells fill a page from its end: what lies last was written first."""
+    data = (folder / "tacit.sqlite").read_bytes()
+    places = {each: data.rfind(each.encode()) for each in contents}
+    assert min(places.values()) > 0, "the attack sees all of them"
+    return sorted(contents, key=lambda each: -places[each])
+
+
+def test_places_in_a_file_tell_nothing(tmp_path: Path, days: Days):
+    few = 55 - 55 % CROWD + 15
+    store, reports = Store(tmp_path, days), random_reports(3)[:few]
+    keys, _ = collect_obviously(store, reports)
+    store.close()
+    assert written_order(tmp_path, keys) == keys
+
+    store = Store(tmp_path, days)
+    collect(store, reports)
+    true = tags(store, "key", [key(nth).encode() for nth in range(few)])
+    store.tidy()
+    assert (tmp_path / "tacit.sqlite-wal").stat().st_size == 0, "nothing of the order is in the log"
+    assert right(written_order(tmp_path, true), list(true)) < MANY_RIGHT
+    redeemed = tags(store, "invitation", [number(nth) for nth in range(few)])
+    assert right(written_order(tmp_path, redeemed), list(redeemed)) < MANY_RIGHT
+    counted = sqlite3.connect(tmp_path / "tacit.sqlite").execute("SELECT sum(count) FROM counts").fetchone()[0]
+    assert counted == few - few % CROWD, "the newest are not in the counts"
+    store.close()
+
+
+# -- the sealed row --------------------------------------------------------------------------------------------------
+
+
+def test_what_is_sealed_is_two_sets_and_older_versions_stay_shut(store: Store):
+    store.create(wide_plan())
+    contents = []
+    for nth in range(5):
+        store.count([Submission(WIDE, key(nth), ((0, nth, 1),))])
+        with store.database.reading.connect() as connection:
+            contents.append(connection.exec_driver_sql("SELECT version, content FROM sealed").one())
+    assert {len(bytes(content)) for _, content in contents} == {4096 + 16}, "its length does not tell what came"
+    with store.vault.locked(WIDE) as held, store.database.reading.connect() as connection:
+        _, pending = Counting.pending(connection, held, WIDE)
+        assert pending.reports == Counter({(store.today(), 0, nth): 1 for nth in range(5)})
+        assert list(pending.keys) == sorted(pending.keys)
+        for version, _ in contents[:-1]:
+            with pytest.raises(VaultError, match="no seal"):
+                held.seal(version)
+
+
+def test_counts_change_by_batches_while_a_survey_is_open(store: Store):
+    store.create(wide_plan())
+    seen = set()
+    for nth in range(N + 7):
+        store.count([Submission(WIDE, key(nth), ((0, nth, 1),))])
+        with store.database.reading.connect() as connection:
+            seen.add(connection.scalar(sa.text("SELECT coalesce(sum(count), 0) FROM totals")))
+        assert store.n_reports(WIDE) == nth + 1, "whoever may look sees all of them"
+    assert seen == {0, CROWD, 2 * CROWD, 3 * CROWD}
+    store.change(WIDE, close=True)
+    assert store.n_reports(WIDE) == N + 7
+
+
+def test_a_vault_of_another_database_is_refused(tmp_path: Path, days: Days):
+    store = Store(tmp_path / "one", days)
+    store.create(wide_plan())
+    store.close()
+    (tmp_path / "one" / "secrets").rename(tmp_path / "elsewhere")
+    with pytest.raises(OSError, match="are not in"):
+        Store(tmp_path / "one", days)
+    again = Store(tmp_path / "one", days, vault=tmp_path / "elsewhere")
+    again.vault.create(WIDE)
+    with pytest.raises(OSError, match="those of another database"):
+        again.count([Submission(WIDE, key(1), ((0, 1, 1),))])
+    again.close()

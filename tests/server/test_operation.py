@@ -1,0 +1,324 @@
+"""What an operator meets: health, databases that are locked, frozen or deleted, tokens, end dates, logs."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tacit.server import collector, engines, vault, writer
+from tacit.server.invitations import to_text
+from tacit.server.logs import PAUSE, JsonLines, Seldom
+from tacit.server.store import Store, survey_id
+
+from support import postgres as pg
+from support.crash import ROUTES, started
+from support.service import TOKEN, Client, Days, grouped_plan, key, plain_plan, serving, stored
+
+PLAIN = f"/api/surveys/{survey_id(plain_plan())}"
+REPORT = {"key": key(1), "report": 1}
+
+
+@pytest.fixture
+def hasty(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, days: Days) -> Iterator[Client]:
+    """A service that loses its patience with the database soon."""
+    for module in (writer, collector):
+        monkeypatch.setattr(module, "PATIENCE", 1.0)
+    monkeypatch.setattr(engines, "PATIENCE", 0.5)
+    monkeypatch.setattr(vault, "PATIENCE", 0.5)
+    store = Store(tmp_path / "data", days)
+    with serving(store, clock=iter(range(10**6)).__next__) as client:
+        client.open(plain_plan())
+        yield client
+    store.close()
+
+
+def test_a_locked_database_is_said_to_be_and_comes_back(hasty: Client, tmp_path: Path):
+    locking = sqlite3.connect(tmp_path / "data" / "tacit.sqlite", isolation_level=None)
+    locking.execute("BEGIN IMMEDIATE")
+    for method, path, body in (("POST", f"{PLAIN}/reports", REPORT), ("GET", "/healthz", None)):
+        answer = hasty.request(method, path, json=body)
+        assert (answer.status_code, answer.headers.get("retry-after")) == (503, "5"), answer.text
+    locking.execute("ROLLBACK")
+    locking.close()
+    assert hasty.get("/healthz").status_code == 200
+    assert hasty.report(PLAIN, 1, 1) in ("counted", "already counted")
+    assert sum(stored(hasty.store).values()) == 1
+
+
+def test_a_process_that_holds_the_vault_makes_nobody_wait_for_ever(hasty: Client):
+    with hasty.store.vault.locked(survey_id(plain_plan())):
+        assert hasty.post(f"{PLAIN}/reports", REPORT).status_code == 503
+    assert hasty.report(PLAIN, 1, 1) in ("counted", "already counted")
+
+
+def test_a_deleted_database_is_noticed(hasty: Client, tmp_path: Path):
+    assert hasty.report(PLAIN, 1, 1) == "counted"
+    for path in (tmp_path / "data").glob("tacit.sqlite*"):
+        path.rename(path.with_name("moved-" + path.name))
+    assert hasty.get("/healthz").status_code == 503
+    assert hasty.post(f"{PLAIN}/reports", {"key": key(2), "report": 1}).status_code == 503, "it would be lost"
+    for path in (tmp_path / "data").glob("moved-*"):
+        path.rename(path.with_name(path.name.removeprefix("moved-")))
+    assert hasty.get("/healthz").status_code == 200
+    assert hasty.report(PLAIN, 2, 1) == "counted"
+
+
+def test_a_full_database_is_not_healthy(hasty: Client):
+    """SQLite says the same when a page more is not allowed as when the disk has none."""
+    connection = hasty.store.database.writing.raw_connection()
+    driver: Any = connection.driver_connection
+    pages = driver.execute("PRAGMA page_count").fetchone()[0]
+    driver.execute(f"PRAGMA max_page_count={pages}")
+    connection.close()
+    hasty.store.check = lambda: hasty.store.set_setting("filler", bytes(100_000))  # type: ignore[method-assign]
+    assert hasty.get("/healthz").status_code == 503
+    driver.execute("PRAGMA max_page_count=1000000")
+    assert hasty.get("/healthz").status_code == 200
+
+
+def test_head_is_answered_like_get_without_a_body(client: Client):
+    for path in ("/healthz", "/", "/openapi.json", client.open(plain_plan())):
+        head, full = client.request("HEAD", path), client.get(path)
+        assert (head.status_code, head.content) == (200, b"")
+        assert head.headers["content-length"] == full.headers["content-length"]
+
+
+# -- stopping -------------------------------------------------------------------------------------------------------
+
+
+def test_a_frozen_postgresql_gives_503_and_does_not_keep_the_service_from_stopping(tmp_path: Path):
+    if pg.binaries() is None:
+        pytest.skip("PostgreSQL is missing; the fixture of the other tests says it louder.")
+    with pg.running() as postgres, started(postgres.new_database(), tmp_path) as service:
+        body = {"key": key(1), "report": 1}
+        assert httpx.post(f"{service.url}{ROUTES}/reports", json=body).status_code == 200
+        frozen = postgres.pids()
+        for pid in frozen:
+            os.kill(pid, signal.SIGSTOP)
+        try:
+            answers: list[int] = []
+            asking = threading.Thread(
+                target=lambda: answers.append(
+                    httpx.post(f"{service.url}{ROUTES}/reports", json=body, timeout=30).status_code
+                )
+            )
+            asking.start()
+            asking.join(20)
+            assert answers == [503]
+            service.process.send_signal(signal.SIGTERM)
+            began = time.monotonic()
+            service.process.wait(30)
+            assert time.monotonic() - began < 25, "it says 10 s; machines under load get more"
+        finally:
+            for pid in frozen:
+                os.kill(pid, signal.SIGCONT)
+        said = [json.loads(line) for line in service.output.read_text().splitlines() if line.startswith("{")]
+        assert {"time", "level", "event", "cause"} <= set(said[0])
+
+
+# -- tokens and surveys ----------------------------------------------------------------------------------------------
+
+
+def with_token(client: Client, token: str, method: str, path: str, **options: Any) -> int:
+    return client.request(method, path, headers={"Authorization": f"Bearer {token}"}, **options).status_code
+
+
+def test_roles(client: Client):
+    mine, other = client.open(plain_plan()), client.open(grouped_plan())
+    name = mine.rpartition("/")[2]
+
+    def made(role: str, survey: str | None = None) -> str:
+        body = {"role": role, "survey": survey}
+        answer = client.request("PUT", f"/api/tokens/{role}{'-one' if survey else ''}", json=body, admin=True)
+        assert answer.status_code == 200, answer.text
+        return str(answer.json()["token"])
+
+    tokens = [made("results"), made("results", name), made("survey", name), made("all")]
+    asked = [
+        ("GET", f"{mine}/results", [200, 200, 200, 200]),
+        ("GET", f"{other}/results", [200, 403, 403, 200]),
+        ("GET", f"{mine}/tally", [403, 403, 200, 200]),
+        ("GET", f"{other}/tally", [403, 403, 403, 200]),
+        ("PATCH", mine, [403, 403, 200, 200]),
+        ("GET", "/api/surveys", [403, 403, 403, 200]),
+        ("GET", "/api/tokens", [403, 403, 403, 200]),
+        ("DELETE", other, [403, 403, 403, 200]),
+        ("GET", "/metrics", [200, 200, 200, 200]),
+    ]
+    for method, path, expected in asked:
+        bodies = {"json": {}} if method == "PATCH" else {}
+        assert [with_token(client, each, method, path, **bodies) for each in tokens] == expected, (method, path)
+    listed = client.get("/api/tokens", admin=True).json()
+    assert {"name": "results-one", "role": "results", "survey": name} in listed
+    assert not [each for each in tokens if each in json.dumps(listed)]
+    assert client.request("PUT", "/api/tokens/x", json={"role": "survey"}, admin=True).status_code == 422
+    assert client.request("DELETE", "/api/tokens/results", admin=True).status_code == 200
+    assert with_token(client, tokens[0], "GET", f"{mine}/results") == 401
+    assert client.request("DELETE", "/api/tokens/results", admin=True).status_code == 404
+
+
+def test_a_token_is_revoked_in_all_processes_at_once(where: str, days: Days):
+    first, second = Store(where, days), Store(where, days)
+    with serving(first) as one, serving(second) as two:
+        token = one.request("PUT", "/api/tokens/x", json={"role": "all"}, admin=True).json()["token"]
+        assert with_token(two, token, "GET", "/api/surveys") == 200
+        one.request("DELETE", "/api/tokens/x", admin=True)
+        assert with_token(two, token, "GET", "/api/surveys") == 401
+    first.close()
+    second.close()
+
+
+def test_guesses_are_limited_also_for_who_guesses_right(tmp_path: Path, days: Days):
+    store, now = Store(tmp_path / "data", days), [0.0]
+    with serving(store, guesses=3, clock=lambda: now[0]) as client:
+        assert [with_token(client, "wrong", "GET", "/api/surveys") for _ in range(5)] == [401, 401, 401, 429, 429]
+        assert with_token(client, TOKEN, "GET", "/api/surveys") == 429
+        assert client.get("/").status_code == 200
+        now[0] += 60
+        assert with_token(client, TOKEN, "GET", "/api/surveys") == 200
+    store.close()
+
+
+def test_a_survey_ends_after_its_last_day_and_is_then_closed(client: Client, days: Days):
+    last = days.day + timedelta(days=1)
+    survey = client.open(plain_plan(), ends=last.isoformat())
+    assert client.get(survey).json()["ends"] == last.isoformat()
+    days.next()
+    assert client.report(survey, 1, 1) == "counted"
+    days.next()
+    assert client.post(f"{survey}/reports", {"key": key(2), "report": 1}).status_code == 409
+    assert client.get(survey).json()["open"] is False
+    client.portal.call(client.app.state.collector.close_ended)
+    assert client.get(survey).json()["closed"] == days.day.isoformat()
+    assert client.patch(survey, {"ends": None}, admin=True).status_code == 409
+    assert sum(stored(client.store).values()) == 1
+
+
+def test_a_survey_is_copied_and_deleted(client: Client, tmp_path: Path):
+    survey = client.open(plain_plan(), invited=True, public_results=True, publish_every=30)
+    invitation = client.post(f"{survey}/invitations", {"count": 2}, admin=True).json()["invitations"][0]
+    again = client.post(f"{survey}/copies", admin=True)
+    assert (again.status_code, again.json()["id"]) == (201, f"{plain_plan().hash[:16]}-2")
+    second = f"/api/surveys/{again.json()['id']}"
+    assert {**again.json(), "id": "", "credential_key": ""} == {
+        **client.get(survey).json(),
+        "id": "",
+        "credential_key": "",
+    }
+    assert client.post(f"{second}/credentials", {"invitation": invitation, "blinded": "AAAA"}).status_code == 403
+    assert client.post(f"{survey}/copies", admin=True).json()["id"].endswith("-3")
+    assert client.get(f"{second}/plan").json() == client.get(f"{survey}/plan").json()
+    assert client.request("DELETE", survey, admin=True).status_code == 200
+    assert client.get(survey).status_code == 404
+    assert len(list((tmp_path / "data" / "secrets").rglob("*.vault"))) == 2
+    assert client.get(second).status_code == 200
+    assert client.open(plain_plan()) == survey
+
+
+def test_invitations_are_counted_and_revoked(client: Client):
+    survey = client.open(plain_plan(), invited=True)
+    used, lost, kept = client.post(f"{survey}/invitations", {"count": 3}, admin=True).json()["invitations"]
+    blinded = to_text((12345).to_bytes(256, "big"))
+    exchange = {"invitation": used, "blinded": blinded}
+    assert client.post(f"{survey}/credentials", exchange).status_code == 200
+    assert client.get(f"{survey}/invitations", admin=True).json() == {"made": 3, "used": 1}
+    revoked = client.post(f"{survey}/revocations", {"invitations": [used, lost]}, admin=True)
+    assert revoked.json() == {"revoked": 1, "used": 1}
+    answer = client.post(f"{survey}/credentials", {"invitation": lost, "blinded": blinded})
+    assert (answer.status_code, answer.json()["detail"]) == (409, "This invitation was revoked.")
+    assert client.post(f"{survey}/credentials", {"invitation": kept, "blinded": blinded}).status_code == 200
+    assert client.post(f"{survey}/revocations", {"invitations": ["AAAA"]}, admin=True).status_code == 422
+
+
+def test_a_report_of_another_plan_is_refused_where_it_says_so(client: Client):
+    survey = client.open(plain_plan())
+    wrong = client.post(f"{survey}/reports", REPORT | {"plan": grouped_plan().hash})
+    assert (wrong.status_code, wrong.json()["detail"]) == (422, "This report was made with another plan.")
+    assert client.report(survey, 1, 1, plan=plain_plan().hash) == "counted"
+    headers = {"Content-Type": "application/x-ndjson", "Idempotency-Key": key(9)}
+    path = f"{survey}/batches?plan={grouped_plan().hash}"
+    assert client.request("POST", path, content=b'{"report": 1}\n', headers=headers, admin=True).status_code == 422
+
+
+# -- reading once, logging seldom ------------------------------------------------------------------------------------
+
+
+def test_a_plan_that_many_ask_for_at_once_is_read_once(client: Client, monkeypatch: pytest.MonkeyPatch):
+    survey = client.open(plain_plan())
+    service, made = client.app.state.collector, []
+    service._ready.clear()
+
+    class Slow(collector.ReadySurvey):
+        def __init__(self, *words: Any) -> None:
+            made.append(1)
+            time.sleep(0.1)
+            super().__init__(*words)
+
+    monkeypatch.setattr(collector, "ReadySurvey", Slow)
+
+    async def many() -> list[Any]:
+        import asyncio
+
+        return await asyncio.gather(*(service.ready(survey.rpartition("/")[2]) for _ in range(40)))
+
+    assert len({id(each) for each in client.portal.call(many)}) == 1
+    assert len(made) == 1
+
+
+def test_the_log_says_when_and_why_and_not_too_often():
+    now = [0.0]
+    seldom, lines = Seldom(lambda: now[0]), []
+    for _ in range(100):
+        now[0] += PAUSE / 40
+        record = logging.LogRecord("tacit.server", logging.ERROR, "", 0, "The database failed.", (), None)
+        record.cause = "disk full"
+        if seldom.filter(record):
+            lines.append(json.loads(JsonLines().format(record)))
+    assert [line.get("skipped", 0) for line in lines] == [0, 39, 39]
+    assert {line["cause"] for line in lines} == {"disk full"}
+    assert lines[0]["time"].endswith("+00:00")
+
+
+def test_the_files_are_private(tmp_path: Path, days: Days):
+    store = Store(tmp_path / "data", days)
+    store.create(plain_plan())
+    modes = {path.name: path.stat().st_mode & 0o777 for path in (tmp_path / "data").rglob("*")}
+    assert {mode for name, mode in modes.items() if "." in name} == {0o600}
+    assert {mode for name, mode in modes.items() if "." not in name} == {0o700}
+    store.close()
+    (tmp_path / "data").chmod(0o750)
+    with pytest.raises(ValueError, match="chmod 700"):
+        Store(tmp_path / "data", days)
+    Store(tmp_path / "data", days, allow_wide=True).close()
+
+
+def test_a_read_only_database_is_said_to_be(tmp_path: Path):
+    """In a process of its own: root may write what is read-only, so it is SQLite that is told to say no."""
+    folder = tmp_path / "data"
+    Store(folder, Days()).close()
+    code = (
+        "import sys, sqlalchemy as sa; from tacit.server import engines; prepare = engines._prepare\n"
+        "def shut(engine, begin):\n"
+        "    prepare(engine, begin)\n"
+        "    sa.event.listen(engine, 'connect', lambda c, _: c.execute('PRAGMA query_only=ON').close())\n"
+        "engines._prepare = shut\n"
+        f"sys.argv = ['tacit', 'serve', '--data', {str(folder)!r}, '--port', '0']\n"
+        "from tacit.__main__ import main; main()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 2
+    assert "cannot be used: attempt to write a readonly database" in " ".join(done.stderr.split())

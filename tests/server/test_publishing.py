@@ -1,0 +1,95 @@
+"""Public results change by steps: whoever polls them learns tallies of many, and never one report."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tacit.server.publishing import central_epsilon, published
+from tacit.server.store import Store, survey_id
+
+from support.service import Client, Days, grouped_plan, plain_plan, serving
+
+NAME = survey_id(plain_plan())
+
+
+def poll(client: Client, survey: str, admin: bool) -> dict[str, Any]:
+    answer = client.get(f"{survey}/results", admin=admin, params={"estimator": "unbiased"})
+    assert answer.status_code == 200, answer.text
+    return dict(answer.json())
+
+
+def recovered(polls: list[dict[str, Any]]) -> list[int]:
+    """The attack: a poll with one report more than the one before tells which it was, by how the estimates moved."""
+    moves: dict[tuple[float, ...], int] = {}
+    mechanism = plain_plan().groups[0].mechanism
+    found = []
+    for before, after in itertools.pairwise(polls):
+        if after["n_reports"] - before["n_reports"] == 1:
+            moved = [b["estimate"] - a["estimate"] for a, b in zip(before["rows"], after["rows"], strict=True)]
+            found.append(moves.setdefault(tuple(np.round(moved, 6)), len(moves)))
+    assert len(moves) <= (mechanism.n_possible_reports or 0)
+    return found
+
+
+def test_a_poller_recovers_reports_from_live_results_and_none_from_public_ones(client: Client):
+    survey = client.open(plain_plan(), public_results=True)
+    reports = np.random.default_rng(1).integers(0, 3, 45).tolist()
+    polls: dict[bool, list[dict[str, Any]]] = {True: [poll(client, survey, True)], False: [poll(client, survey, False)]}
+    for number, report in enumerate(reports):
+        client.report(survey, number, report)
+        for admin, seen in polls.items():
+            seen.append(poll(client, survey, admin))
+    first = {report: nth for nth, report in reversed(list(enumerate(reports)))}
+    names = sorted(first, key=lambda report: first[report])
+    assert recovered(polls[True]) == [names.index(report) for report in reports], "the attack works on live results"
+    assert recovered(polls[False]) == []
+    assert sorted({seen["n_reports"] for seen in polls[False]}) == [0, 20, 40]
+    assert {seen["published_every"] for seen in polls[False]} == {20}
+    assert polls[True][-1]["published_every"] is None
+    assert [day["n_reports"] for day in polls[False][-1]["history"]] == [40]
+    client.patch(survey, {"open": False}, admin=True)
+    assert poll(client, survey, False)["n_reports"] == 40, "closing does not tell the last few"
+    rows = client.get(f"{survey}/results.csv").text
+    assert rows != client.get(f"{survey}/results.csv", admin=True).text
+
+
+def test_a_small_group_is_not_told_by_a_large_one(client: Client):
+    survey = client.open(grouped_plan(), public_results=True, publish_every=5)
+    client.report(survey, 99, 1, "old")
+    for number in range(12):
+        client.report(survey, number, number % 2, "young")
+        seen = {group["group"]: group["n_reports"] for group in poll(client, survey, False)["groups"]}
+        assert seen == {"young": (number + 1) // 5 * 5, "old": 0}
+
+
+def test_two_processes_and_the_next_day_publish_one_chain(where: str, days: Days):
+    stores = [Store(where, days), Store(where, days)]
+    stores[0].create(plain_plan(), public_results=True, publish_every=10)
+    told = []
+    with serving(stores[0]) as first, serving(stores[1]) as second:
+        for number in range(34):
+            client = (first, second)[number % 2]
+            client.report(f"/api/surveys/{NAME}", number, 1)
+            told += [poll(each, f"/api/surveys/{NAME}", False)["n_reports"] for each in (first, second)]
+            if number == 14:
+                days.next()
+        assert sorted(set(told)) == [0, 10, 20, 30]
+        history = poll(first, f"/api/surveys/{NAME}", False)["history"]
+    assert [day["n_reports"] for day in history] == [10, 30]
+    survey = stores[0].survey(NAME)
+    assert survey is not None
+    assert [tally.n_reports for _, tally in published(stores[1], survey, plain_plan())] == [10, 30]
+    for store in stores:
+        store.close()
+
+
+def test_what_shuffling_promises():
+    """Never more than the device's own ε, less with larger steps; the theorem's condition is checked."""
+    assert central_epsilon(1.0, 20, 1e-6) == 1.0
+    values = [central_epsilon(1.0, step, 1e-6) for step in (1_000, 10_000, 100_000)]
+    assert values == sorted(values, reverse=True)
+    assert values[2] == pytest.approx(0.0726, abs=1e-4)
