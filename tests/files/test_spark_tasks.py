@@ -13,8 +13,8 @@ from scipy.stats import binom
 from tacit import Plan, Prior, Survey, make_plan
 from tacit.files import BadRowsError, perturb_table, spark, tally_table
 from tacit.files.answers import AnswerColumns
+from tacit.files.piles import ROW_COUNT, ReportColumns
 from tacit.files.spark import _Perturb
-from tacit.files.tallies import ROW_COUNT, ReportColumns
 from tacit.randomize.randomness import SeededWords
 from tacit.tally import Tally
 

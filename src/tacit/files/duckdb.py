@@ -12,8 +12,9 @@ from duckdb.sqltypes import BIGINT, DOUBLE, VARCHAR
 
 from tacit.files.answers import AnswerColumns, OnUnknown, Perturber, bad_rows, check_on_unknown
 from tacit.files.columns import STAMP, check_columns, check_stamp
+from tacit.files.piles import ROW_COUNT, Piles, ReportColumns
 from tacit.files.reading import BATCH_ROWS, REPORT, careful, group_column_of, quoted
-from tacit.files.tallies import ROW_COUNT, Piles, ReportColumns, columns_of, in_cells
+from tacit.files.tallies import columns_of, in_cells
 from tacit.plan import Plan
 
 

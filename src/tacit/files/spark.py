@@ -34,8 +34,9 @@ from tacit.files.answers import (
     check_on_unknown,
 )
 from tacit.files.columns import STAMP, check_columns, check_stamp, stamped, with_stamp_column
+from tacit.files.piles import ROW_COUNT, Piles, ReportColumns
 from tacit.files.reading import REPORT, InputError, Source, group_column_of
-from tacit.files.tallies import ROW_COUNT, Piles, ReportColumns, columns_of, in_cells
+from tacit.files.tallies import columns_of, in_cells
 from tacit.plan import Plan
 from tacit.randomize.randomness import DerivedWords, secret_bytes
 from tacit.tally import Tally

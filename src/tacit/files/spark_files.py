@@ -11,9 +11,10 @@ from typing import Any
 
 from tacit.files.answers import OnUnknown, PerturbSummary
 from tacit.files.columns import STAMP, check_columns
+from tacit.files.piles import ReportColumns
 from tacit.files.reading import REPORT, STANDARD, InputError, Progress, format_of, group_column_of
 from tacit.files.spark import perturb, plain_errors, tally
-from tacit.files.tallies import ReportColumns, columns_of, with_source
+from tacit.files.tallies import columns_of, with_source
 from tacit.plan import Plan
 
 #: Where Spark puts rows with too few or too many cells. Not a name that a file would use.
