@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from tacit.files.cells import Matcher, as_numpy, numbers_of, reports_of, texts_of
 from tacit.files.reading import InputError, group_names
 from tacit.plan import Plan
-from tacit.tally import LARGEST_WEIGHT, Counts, GroupTally, Tally, keep
+from tacit.tally import LARGEST_WEIGHT, Counts, Coverage, GroupTally, Tally, keep
 from tacit.task import WeightedSum
 
 #: The column that says how many rows a row stands for. Not a name that a file would use.
