@@ -18,7 +18,7 @@ pytest.register_assert_rewrite("support")
 
 #: Whole folders and files that take long or need a browser, a database, node or a wheel.
 SLOW = (
-    "e2e", "evaluation", "packaging", "server", "cli", "docs/test_readme.py", "literature/test_centralized.py",
+    "e2e", "evaluation", "packaging", "server", "cli", "docs/test_readme.py", "docs/test_f", "deploy", "literature/test_centralized.py",
     "designs/program", "designs/test_knots.py", "designs/test_design.py", "designs/test_core_tail_design.py",
     "mechanism/test_core_tail", "mechanism/test_shuffled_circle", "personal", "estimates", "prior/test_sets.py",
     "files/test_spark.py",
@@ -27,7 +27,7 @@ SLOW = (
 
 #: The files that take longest come first, so that two workers end together (`--no-loadscope-reorder` keeps this order).
 FIRST = (
-    "e2e/test_two", "files/test_spark.py", "server/test_crash.py", "cli/test_commands.py", "evaluation",
+    "files/test_spark.py", "e2e/test_eighty", "server/test_crash.py", "cli/test_commands.py", "evaluation",
     "server/client", "packaging", "cli", "docs/test_readme.py", "e2e", "estimates", "designs/program/test_solver.py",
     "mechanism", "designs", "server",
 )  # fmt: skip
