@@ -18,10 +18,10 @@ pytest.register_assert_rewrite("support")
 
 #: Whole folders and files that take long or need a browser, a database, node or a wheel.
 SLOW = (
-    "e2e", "evaluation", "packaging", "server", "cli", "docs/test_readme.py", "docs/test_f", "deploy", "literature/test_centralized.py",
-    "designs/program", "designs/test_knots.py", "designs/test_design.py", "designs/test_core_tail_design.py",
-    "mechanism/test_core_tail", "mechanism/test_shuffled_circle", "personal", "estimates", "prior/test_sets.py",
-    "files/test_spark.py",
+    "e2e", "evaluation", "packaging", "server", "deploy", "cli", "docs/test_readme.py", "docs/test_f",
+    "literature/test_centralized.py", "designs/program", "designs/test_knots.py", "designs/test_design.py",
+    "designs/test_core_tail_design.py", "mechanism/test_core_tail", "mechanism/test_shuffled_circle", "personal",
+    "estimates", "prior/test_sets.py", "files/test_spark.py",
 )  # fmt: skip
 
 

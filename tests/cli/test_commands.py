@@ -22,6 +22,9 @@ from support.places import ROOT
 COMMANDS = {
     name: command for name, command in typer.main.get_command(app).commands.items() if not hasattr(command, "commands")
 }
+# What `tacit serve` does without another word; its other commands are told of there.
+SERVE = typer.main.get_command(app).commands["serve"].commands
+COMMANDS["serve"] = SERVE["run"]
 SCRIPT = [sys.executable, "-m", "tacit"]
 
 PRIOR = "value,probability\nyes,0.2\nno,0.8\n"
@@ -401,7 +404,7 @@ def test_the_reference_invents_no_command_and_no_option():
     assert set(re.findall(r"^### `tacit ([\w-]+)", text, re.MULTILINE)) == set(COMMANDS)
     known = {
         option
-        for command in COMMANDS.values()
+        for command in (*COMMANDS.values(), *SERVE.values())
         for param in command.params
         for option in (*param.opts, *param.secondary_opts)
     }

@@ -233,7 +233,6 @@ def test_only_the_pages_own_files_are_served(shared: Client, path: str):
 def test_all_that_the_pages_load_is_served(shared: Client):
     folder = ROOT / "src" / "tacit" / "server"
     kinds = {
-        ".html": "text/html; charset=utf-8",
         ".js": "text/javascript; charset=utf-8",
         ".css": "text/css; charset=utf-8",
     }

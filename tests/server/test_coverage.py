@@ -114,4 +114,4 @@ def test_a_plan_without_a_prior_is_collected_as_any_other(client: Client):
     assert [client.report(survey, n, report) for n, report in enumerate(reports)] == ["counted"] * 30
     assert client.tally(survey)["groups"] == Tally.of(plan, reports).to_dict()["groups"]
     facts = client.get(f"{survey}/results", admin=True).json()
-    assert (facts["estimator"], facts["estimators"], facts["prior_check"]) == ("unbiased", ["unbiased", "mmse"], [])
+    assert (facts["estimator"], facts["estimators"], facts["prior_check"]) == ("unbiased", ["unbiased"], [])
