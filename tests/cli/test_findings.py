@@ -170,6 +170,18 @@ def test_a_difference_in_words():
     assert "Chance alone could make such a difference" in nothing or "It is" in nothing
 
 
+def test_nothing_that_is_read_is_written_over():
+    for words in (
+        ["estimate", "plan.json", "now.json", "--html", "plan.json"],
+        ["estimate", "plan.json", "now.json", "--csv", "now.json"],
+        ["difference", "plan.json", "now.csv", "--by", "age", "--html", "plan.json"],
+        ["difference", "plan.json", "now.csv", "--before", "before.csv", "--csv", "before.csv"],
+        ["regress", "plan.json", "now.csv", "x", "--csv", "plan.json"],
+        ["export", "plan.json", "now.csv", "-o", "now.csv"],
+    ):
+        assert "is read by this command" in refused(*words)
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -258,6 +270,8 @@ def test_rows_without_a_cell_are_left_out_and_counted():
         (["now.csv", "x +* y"], "cannot be read"),
         (["now.csv", "nothing"], "column 'nothing'"),
         (["now.csv", "value ~ x"], "always the answer"),
+        (["now.csv", "C(x).foo()"], "cannot be"),
+        (["now.csv", ""], "is empty"),
         (["now.json", "x"], "is a tally"),
         (["now.csv", "x", "--model", "multinomial", "--reference", "maybe"], "reference"),
     ],

@@ -10,6 +10,7 @@ import pytest
 from tacit import Channel, Histogram, Prior, Survey, WeightedSum, make_plan
 from tacit.estimates import Collected, Margin, cells_of, estimate, weighted
 from tacit.plan import Group, Plan
+from tacit.randomize import Randomizer, SeededWords
 from tacit.tally import Counts, Tally
 
 from support.answering import reports_of, tally_of
@@ -67,6 +68,26 @@ def test_intervals_for_participants_do_not_cover_the_population():
         held += [covers(Collected.plain(plan, cells, scope).part(), 0.3) for scope in ("population", "participants")]
     assert held[0] > 178
     assert held[1] < 120
+
+
+@pytest.mark.parametrize(("n", "share"), [(12, 0.05), (30, 0.1)])
+@pytest.mark.parametrize("method", ["auto", "subset-selection"])
+def test_few_people_and_a_weak_randomizer_are_covered_too(method, n, share):
+    """Nobody among twelve holds it, most of the time, and equal reports show no spread."""
+    ldp = {"notion": "ldp", "method": method} if method != "auto" else {}
+    plan = make_plan(Prior.uniform(5), Histogram(), epsilon=5, **ldp)
+    rng, randomizer = np.random.default_rng(3), Randomizer(plan)
+    held = wald = 0
+    for _ in range(150):
+        answers = rng.choice(5, n, p=[share, *[(1 - share) / 4] * 4])
+        reports = randomizer.reports(np.zeros(n, dtype=np.int64), answers, SeededWords(int(rng.integers(2**62))))
+        part = Collected.plain(plan, cells_of(plan, Tally.of(plan, reports))).part()
+        row = part.estimate(0.95).rows[0]
+        held += row.low <= n * share <= row.high
+        seen = min(max(row.estimate / n, 0.0), 1.0)
+        wald += abs(seen - share) <= 1.96 * np.sqrt(seen * (1 - seen) / n)
+    assert held >= 135
+    assert wald < 135
 
 
 def test_design_weights_cover_where_people_are_not_equally_likely_to_be_asked():

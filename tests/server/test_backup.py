@@ -108,6 +108,9 @@ def test_the_commands(tmp_path: Path, on_postgres: str, monkeypatch: pytest.Monk
     assert run("token", "board", "--revoke", "--data", data) == {"name": "board", "token": None}
     assert grant_of(original, f"Bearer {token}") is None
     assert "There is no survey" in str(run("token", "x", "--survey", "0" * 16, "--data", data))
+    for words in (["backup", str(tmp_path / "tuesday")], ["token", "x"]):
+        assert "There is no service in" in str(run(*words, "--data", str(tmp_path / "typo")))
+    assert not (tmp_path / "typo").exists()
     assert "There is no backup in" in str(run("restore", str(tmp_path), "--data", str(tmp_path / "new")))
     original.close()
     restored.close()

@@ -22,7 +22,7 @@ from tacit.server.verify_page import verify_page
 
 from support.listening import listening
 from support.places import PAGES
-from support.service import Client, Days, plain_plan, serving
+from support.service import Client, Days, key, plain_plan, serving
 
 
 @pytest.fixture
@@ -97,6 +97,11 @@ def test_below_a_path_everything_answers_with_it_and_without(tmp_path: Path):
             assert client.get(prefix + survey).headers["cache-control"] == "no-store"
             made = client.post(f"{prefix}{survey}/invitations", {"count": 1}, admin=True).json()
             assert made["links"] == [f"https://host.example/our/surveys{page}#invitation={made['invitations'][0]}"]
+            body, plain = b'{"key": "%s", "report": 1}' % key(1).encode(), {"Content-Type": "text/plain"}
+            other = {"Content-Type": "application/json", "Sec-Fetch-Site": "cross-site"}
+            for headers, status in ((plain, 415), (other, 403)):
+                sent = client.request("POST", f"{prefix}{survey}/reports", content=body, headers=headers)
+                assert sent.status_code == status, "a path in front changes nothing about who may post"
         assert client.get("/other/surveys" + survey).status_code == 404
     store.close()
 

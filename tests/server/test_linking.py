@@ -17,7 +17,7 @@ import sqlalchemy as sa
 from tacit.server.counting import Counting
 from tacit.server.pending import CROWD, tag
 from tacit.server.store import Store, Submission, survey_id
-from tacit.server.vault import VaultError
+from tacit.server.vault import Held, VaultError
 
 from support.crash import wide_plan
 from support.service import Days, key
@@ -194,6 +194,28 @@ def test_what_is_sealed_is_two_sets_and_older_versions_stay_shut(store: Store):
         for version, _ in contents[:-1]:
             with pytest.raises(VaultError, match="no seal"):
                 held.seal(version)
+
+
+def test_a_seal_that_a_killed_process_left_is_forgotten_at_the_next_start(
+    tmp_path: Path, days: Days, monkeypatch: pytest.MonkeyPatch
+):
+    """Else log and vault together would show two versions, whose difference is one tag and one report."""
+    killed = Store(tmp_path, days)
+    killed.create(wide_plan())
+    killed.count([Submission(WIDE, key(0), ((0, 0, 1),))])
+    monkeypatch.setattr(Held, "forget", lambda held, version: None)
+    killed.count([Submission(WIDE, key(1), ((0, 1, 1),))])
+    monkeypatch.undo()
+    with killed.vault.locked(WIDE) as held:
+        assert held.seal(1) != held.seal(2)
+    again = Store(tmp_path, days)
+    with again.vault.locked(WIDE) as held, again.database.reading.connect() as connection:
+        with pytest.raises(VaultError, match="no seal"):
+            held.seal(1)
+        assert Counting.pending(connection, held, WIDE)[1].n_reports == 2
+    assert not (log := tmp_path / "tacit.sqlite-wal").exists() or not log.stat().st_size
+    again.close()
+    killed.close()
 
 
 def test_counts_change_by_batches_while_a_survey_is_open(store: Store):

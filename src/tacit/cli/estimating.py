@@ -79,7 +79,7 @@ def estimate_command(
     loaded = Plan.load(plan)
     for target in (html, csv):
         if target is not None:
-            check_target(target)
+            check_target(target, plan, reports, *(population or ()))
     options: dict[str, Any] = {
         "report_column": report_column, "group_column": group_column, "weight_column": weight_column,
         "offset_column": offset_column, "format": input_format,

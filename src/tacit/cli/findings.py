@@ -105,7 +105,8 @@ def difference_command(
 
     for target in (html, csv):
         if target is not None:
-            check_target(target)
+            read = (before, before_plan, before_shares, *(population or ()), *(before_population or ()))
+            check_target(target, plan, reports, *(each for each in read if each is not None))
     if sum(each is not None for each in (against, before, before_shares)) > 1:
         raise ValueError("Compare with one thing at a time: --against, --before or --before-shares.")
     loaded = Plan.load(plan)
@@ -225,7 +226,7 @@ def export_command(
     from tacit.plan.contract import Plan
 
     loaded = Plan.load(plan)
-    check_target(output)
+    check_target(output, plan, reports)
     with progress_bar("writing") as watch:
         done = export_file(
             loaded, reports, output, keep=tuple(keep or ()), report_column=report_column, group_column=group_column,
@@ -271,7 +272,7 @@ def regress_command(
     if is_tally(reports):
         raise ValueError(f"{reports} is a tally, which has no public columns. A regression needs the reports.")
     if csv is not None:
-        check_target(csv)
+        check_target(csv, plan, reports)
     loaded = Plan.load(plan)
     named = next((value for value in loaded.values if str(value) == reference), reference)
     done = regress_file(

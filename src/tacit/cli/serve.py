@@ -72,7 +72,7 @@ def serve_command(
     Also: tacit serve backup, tacit serve restore, tacit serve token (each with --help).
     """
     from tacit.plan.contract import Plan
-    from tacit.server.run import Address, check_public_url, open_surveys, serve
+    from tacit.server.run import Address, check_public_url, open_surveys, serve, today
     from tacit.server.store import survey_id
     from tacit.server.texts import change_texts_of
 
@@ -83,6 +83,8 @@ def serve_command(
         raise ValueError(f"Public results change by 2 reports at least. Got --publish-every {publish_every}.")
     said = None if texts is None else texts.read_text(encoding="utf-8")
     found_at = check_public_url(public_url) if public_url else ""
+    if ends is not None and ends.date() < today():
+        raise ValueError(f"The survey cannot end before today. Got --ends {ends:%Y-%m-%d}.")
     address = Address(host, port, certificate, private_key, tuple(proxy or ()), found_at)
     address.check()
     with _store(data, secrets, allow_wide_folder) as store:
@@ -167,8 +169,15 @@ def backup_command(
     from tacit.server.backup import check_new
 
     check_new(folder)
+    _must_be_there(data)
     with _store(data, secrets, allow_wide_folder) as source, _store(str(folder), None, False) as target:
         _copy(source, target, str(folder), as_json)
+
+
+def _must_be_there(data: str) -> None:
+    """Refuse a folder that no service has used, which would be made."""
+    if "://" not in data and not (Path(data) / "tacit.sqlite").exists():
+        raise ValueError(f"There is no service in {data}: it has no tacit.sqlite. Name its folder with --data.")
 
 
 @serve_app.command("restore", epilog="Example: tacit serve restore monday --data collected-again")
@@ -216,6 +225,7 @@ def token_command(
     """Make a token that allows less than everything, or revoke one. Running services know it at once."""
     from tacit.server.tokens import make_token, revoke_token
 
+    _must_be_there(data)
     with _store(data, secrets, allow_wide_folder) as store:
         if survey is not None and store.survey(survey) is None:
             raise ValueError(f"There is no survey {survey}.")

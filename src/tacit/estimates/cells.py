@@ -50,10 +50,11 @@ class Cell:
             # Nobody has a weight; of counts t has the mean of its own square but for what randomizing adds.
             mean = read.estimate / max(kept.total, 1)
             inside = np.clip(mean, 0.0, 1.0)
-            second = read.variance + kept.total * inside * (1 - inside)
+            second = read.variance + kept.total * inside * (1 - inside) + read.changed**2
             return Moments(
-                float(kept.total), float(kept.total), mean, 0 * mean, second, read.variance, read.changed, read.added
-            )
+                float(kept.total), float(kept.total), mean, 0 * mean, second, read.variance + (read.changed / 2) ** 2,
+                read.changed, read.added,
+            )  # fmt: skip
         weights, squares, heaviest = kept.weighted()
         t = group.mechanism.pseudo_values(group.prior, read_task(plan), kept.reports)
         if isinstance(plan.task, WeightedSum):
@@ -62,10 +63,10 @@ class Cell:
         away = t - mean
         # One more report, anywhere: few that are equal show no spread.
         step = read.changed / heaviest if heaviest else 0.0
-        more = float(squares.sum()) / max(kept.total, 1) * (step / 2) ** 2
+        more = float(squares.sum()) / max(kept.total, 1) * step**2
         return Moments(
             float(weights.sum()), float(squares.sum()), mean, squares @ away, squares @ away**2 + more,
-            np.maximum(read.variance, 0.0) + more, read.changed, read.added,
+            np.maximum(read.variance, 0.0) + more / 4, read.changed, read.added,
         )  # fmt: skip
 
 

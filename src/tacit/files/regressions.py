@@ -97,9 +97,11 @@ def _parsed(formula: str) -> Any:
     left, tilde, right = formula.rpartition("~")
     if tilde and left.strip() not in ("", "answer"):
         raise InputError(f"The left side of a formula is always the answer. Write '{right.strip()}' alone.")
+    if not right.strip():
+        raise InputError("The formula is empty. Name public columns, such as 'age + C(region)', or 1 for none.")
     try:
-        return Formula(right.strip() or "1")
-    except FormulaicError as error:
+        return Formula(right.strip())
+    except (FormulaicError, SyntaxError) as error:
         raise InputError(f"The formula '{right.strip()}' cannot be read: {str(error).splitlines()[0]}") from error
 
 
@@ -134,7 +136,7 @@ def _model_matrix(parsed: Any, table: pa.Table, columns: Sequence[str], size: in
     frame = pd.DataFrame({name: _column(table[name]) for name in columns}, index=np.arange(size))
     try:
         return parsed.get_model_matrix(frame, na_action="drop")
-    except (FormulaicError, ValueError, TypeError, NameError) as error:
+    except (FormulaicError, ValueError, TypeError, NameError, SyntaxError, AttributeError) as error:
         raise InputError(f"The formula cannot be worked out on these columns: {type(error).__name__}.") from error
 
 

@@ -97,7 +97,8 @@ class Intake:
             scope["client"] = self._proxies.sender(peer, forwarded and forwarded.decode("latin-1")), port
         grant = scope["tacit.grant"] = await self._grant(scope, headers.get(b"authorization"))
         scope["tacit.administrator"] = grant is not None and grant.everything
-        if scope["method"] not in ("GET", "OPTIONS") and scope["path"].startswith("/api/"):
+        if scope["method"] not in ("GET", "OPTIONS"):
+            # Wherever it is sent to: the service may be found below a path of its own.
             _check_kind(scope["path"], headers)
         large = grant is not None and grant.role != "results"
         most, seconds = (BATCH_BYTES, BATCH_SECONDS) if large else (BODY_BYTES, BODY_SECONDS)

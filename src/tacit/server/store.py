@@ -78,7 +78,9 @@ class Store:
         self.tallies = Tallies(self.database, self.vault)
         self._counting = Counting(self.database, self.vault, today)
         self._insert = self._counting.statements.insert
-        self._tidied, self._erased = True, False
+        # A process that was killed may have left a log that nobody emptied.
+        self._tidied, self._erased = False, False
+        self._forget_old_seals()
 
     @property
     def _writing(self) -> sa.Engine:
@@ -263,6 +265,16 @@ class Store:
                 )
             for name in self.vault.names() - kept:
                 self.vault.erase(name)
+
+    def _forget_old_seals(self) -> None:
+        """Leave one seal of each survey, and an empty log, if a process ended between committing and forgetting."""
+        for name in sorted(self.vault.names()):
+            with suppress(VaultError), self.vault.locked(name) as held, self._reading.connect() as connection:
+                query = sa.select(schema.sealed.c.version).where(schema.sealed.c.survey == name)
+                held.forget_all_but(connection.scalar(query) or 0)
+        if self.database.kind == "sqlite":
+            with suppress(sa.exc.SQLAlchemyError):
+                self.tidy()
 
     # -- invitations ------------------------------------------------------------------------------------------------
 

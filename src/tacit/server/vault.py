@@ -128,6 +128,12 @@ class Held:
         os.fdatasync(self._descriptor)
         return seal
 
+    def forget_all_but(self, version: int) -> None:
+        """Overwrite, on disk, a seal that a process left behind when it ended before it could forget it."""
+        if int.from_bytes(os.pread(self._descriptor, _VERSION_BYTES, _start(version + 1)), "big"):
+            self.forget(version + 1)
+            os.fdatasync(self._descriptor)
+
     def forget(self, version: int) -> None:
         """Overwrite the seal of a version that was replaced. It reaches the disk with the next seal, or by itself."""
         os.pwrite(self._descriptor, bytes(_PLACE_BYTES), _start(version))

@@ -22,6 +22,7 @@ from tacit.show.sentences import (
     counts_people,
     estimate_cells,
     estimate_headers,
+    few_parts,
     forged,
     group_label,
     how_estimated,
@@ -213,6 +214,9 @@ def _breakdown(plan: Plan, parts: Mapping[str, Estimate], by: str | None) -> str
     if not parts:
         return ""
     title = f"<h2>By {escape(by or 'part')}</h2>"
+    first = next(iter(parts.values()))
+    title += f'<p class="soft">Estimator {escape(how_estimated(first))}. Parts are estimated on their own and need not '
+    title += f"add up. {escape(few_parts(parts) or '')}</p>"
     unit = "<p>Shares, in percent of each part.</p>" if counts_people(plan) else "<p>Means of each part.</p>"
     if isinstance(plan.task, Histogram):
         return title + (_side_by_side if len(parts) <= MAX_COLUMNS else _one_by_one)(plan, parts)
@@ -221,7 +225,7 @@ def _breakdown(plan: Plan, parts: Mapping[str, Estimate], by: str | None) -> str
         for name, part in parts.items()
     ]
     marks = [_share_mark(name or "(empty)", plan, part) for name, part in parts.items() if part.n_reports]
-    headers = (by or "part", "reports", *estimate_headers(plan, next(iter(parts.values()))))
+    headers = (by or "part", "reports", *estimate_headers(plan, first))
     return title + unit + figure(marks, from_zero=True) + _table(headers, cells)
 
 
@@ -319,7 +323,8 @@ def _promises(plan: Plan) -> str:
         sentence = promise(plan, groups[0])
         return f"{title}<p>{escape(sentence[0].upper() + sentence[1:])}</p>{note}"
     headers = ("group", "answer", "believed before", "at most", "at least", "odds, any belief")
-    lead = "<p>A report changes the belief in somebody's answer at most so far:</p>"
+    which = "the rarest answer" if isinstance(plan.task, Histogram) else "the answer that is asked for"
+    lead = f"<p>How far a report can move the belief in {which}:</p>"
     cells = [promise_cells(plan, group) for group in groups[:MAX_TABLE]]
     return title + lead + _folded(_table(headers, cells, left=2), len(cells)) + note
 

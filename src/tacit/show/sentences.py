@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import Any
 
 from tacit.estimates import Estimate, Estimator, PriorCheck, Row, estimators
+from tacit.estimates.collected import FEW
 from tacit.estimates.rows import Scope
 from tacit.mechanism import Belief
 from tacit.mechanism.levels import percent
@@ -160,6 +161,15 @@ def whom(scope: Scope, simultaneous: bool = False) -> str:
     if scope == "population":
         about, together = "the population that the reports stand for, sampling included", together and f",{together}"
     return f"Intervals are about {about}{together}."
+
+
+def few_parts(parts: Mapping[str, Estimate]) -> str | None:
+    """Which parts are too small to take their intervals for a population at their word; None if none is."""
+    few = [name or "(empty)" for name, part in parts.items() if part.scope == "population" and part.n_reports < FEW]
+    if not few:
+        return None
+    names = ", ".join(few[:5]) + (", …" if len(few) > 5 else "")
+    return f"Fewer than {FEW} reports, so take the intervals with care: {names}."
 
 
 def weights_sentence(result: Estimate) -> str | None:

@@ -21,6 +21,7 @@ from tacit.show.sentences import (
     counts_people,
     estimate_cells,
     estimate_headers,
+    few_parts,
     forged,
     group_label,
     how_estimated,
@@ -357,7 +358,8 @@ def print_breakdown(console: Console, plan: Plan, column: str, parts: Mapping[st
     if parts:
         how = escape(how_estimated(next(iter(parts.values()))))
         said = f"{how}. Parts are estimated on their own and need not add up. {whom(next(iter(parts.values())).scope)}"
-        console.print(f"[dim]{said}[/dim]", soft_wrap=True)
+        few = few_parts(parts)
+        console.print(f"[dim]{said}{'' if few is None else ' ' + escape(few)}[/dim]", soft_wrap=True)
     for name, part in parts.items():
         for check in part.prior_check:
             if check.contradicted:
