@@ -30,7 +30,10 @@ def verify_page_command(
         for each in found.wrong:
             out.print(f"[red]✗[/red] {escape(each.what)}: {escape(each.wrong)}", soft_wrap=True)
         as_published = len(found.findings) - len(found.wrong)
-        out.print(f"{as_published} of {len(found.findings)} checks hold: as Tacit {tacit.__version__} publishes it.")
+        verdict = "not as" if found.wrong else "as"
+        out.print(
+            f"{as_published} of {len(found.findings)} checks hold: {verdict} Tacit {tacit.__version__} publishes it."
+        )
         out.print("[dim]This is what was served to this machine just now.[/dim]")
     if found.wrong:
         raise typer.Exit(1)

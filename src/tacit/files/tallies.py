@@ -168,7 +168,10 @@ def read_tallies(
     if is_tally(source):
         tally = checked_tally(plan, source, **options)
         if by is not None:
-            raise InputError(f"{source} is a tally, which has no column '{by}'. Break the reports down instead.")
+            raise InputError(
+                f"{source} is a tally, which has no column '{by}'. Break the reports down instead, or, "
+                "where it is a part of crossed groups, say what their parts are, as in --group-parts region,age."
+            )
         return tally, {}
     if by is None:
         return count(plan, source, **options), {}

@@ -290,6 +290,8 @@ class Plan:
     def from_dict(cls, data: Mapping[str, Any]) -> Plan:
         """Read, check the hash and audit a plan."""
         if data.get("tacit_plan") != FORMAT:
+            if "tacit_tally" in data:
+                raise PlanError("This is a tally. A plan is what `tacit plan` writes; commands take it first.")
             raise PlanError(f"Not a plan of format {FORMAT}. Got {data.get('tacit_plan')!r} instead.")
         try:
             if contract_hash(data) != data["hash"]:

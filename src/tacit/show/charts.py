@@ -37,7 +37,7 @@ def figure(marks: Sequence[Mark], from_zero: bool, what: str = "estimate") -> st
     ticks = ticks_between(min([*ends, 0.0] if from_zero else ends), max(ends))
     margin = 26 + min(230, 9 * max(len(_short(mark.name)) for mark in shown))
     width, top, step = 800, 34, 28
-    scale = (width - margin - 30) / (ticks[-1] - ticks[0])
+    scale = (width - margin - 48) / (ticks[-1] - ticks[0])
 
     def place(number: float) -> float:
         return round(margin + (number - ticks[0]) * scale, 1)

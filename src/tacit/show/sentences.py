@@ -142,7 +142,8 @@ def outside_values(group: Group) -> list[Value]:
 
 def alarm(plan: Plan, result: Estimate, check: PriorCheck) -> str:
     """What a contradicted prior means for this estimate."""
-    said = f"{check.whose} contradict the prior (p = {check.p_value:.1g})"
+    chance = f"p = {check.p_value:.1g}" if check.p_value > 1e-300 else "p < 1e-300"
+    said = f"{check.whose} contradict the prior ({chance})"
     if result.estimator == "mmse":
         remedy = (
             "prefer the estimator 'unbiased'" if estimators(plan)[0] != "mmse" else "plan again, for what is true now"

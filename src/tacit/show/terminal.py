@@ -40,6 +40,8 @@ from tacit.show.sentences import (
 )
 from tacit.task import Histogram, Survey
 
+#: More groups than this that contradict the prior are named in one sentence.
+MAX_ALARMS = 4
 #: A printed channel shows this many reports.
 MAX_REPORTS = 6
 #: What a certificate says of a group in JSON.
@@ -127,7 +129,7 @@ def print_plan(console: Console, plan: Plan, summary: dict[str, Any], path: str)
         shown.add_row(
             escape(group_label(facts["group"])),
             f"{facts['epsilon']:g}",
-            "on a circle" if facts["n_possible_reports"] is None else str(facts["n_possible_reports"]),
+            "too many to list" if facts["n_possible_reports"] is None else str(facts["n_possible_reports"]),
             *(_error(facts[key]) for key in _errors_of(facts["aim"])[: None if trusting else 3]),
         )
     console.print(shown)
@@ -371,6 +373,10 @@ def prior_sentences(plan: Plan, result: Estimate) -> list[str]:
     """The prior check in words, as markup: what is contradicted, or one sentence if nothing is."""
     checks = result.prior_check
     alarms = [f"[yellow]{escape(alarm(plan, result, check))}[/yellow]" for check in checks if check.contradicted]
+    if len(alarms) > MAX_ALARMS:
+        wrong = [group_label(check.group) for check in checks if check.contradicted and not check.pooled]
+        names = escape(", ".join(wrong[:MAX_ROWS])) + (", …" if len(wrong) > MAX_ROWS else "")
+        return [alarms[0], f"[yellow]{len(wrong)} of {len(checks) - 1} groups contradict it: {names}.[/yellow]"]
     return alarms or [escape(str(check)) for check in checks[:1]]
 
 
