@@ -30,9 +30,11 @@ check: $(READY)  ## after every edit, in less than a minute: style and the quick
 	$(BIN)/ruff check --quiet .
 	$(BIN)/pytest -n 2 --dist worksteal -m "not slow" tests
 
+# Some tests wait for browsers, databases and clusters most of the time: three workers for two cores.
+WORKERS ?= 3
 test: $(READY) $(CLIENT)/node_modules  ## everything that must hold
 	tools/system-packages.sh chromium firefox-esr postgresql nginx caddy java
-	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
+	$(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 MINUTES ?= 10
 attack: $(READY)  ## for a night: nasty priors at random against the planner, for MINUTES; prints its seed, SEED=… repeats it

@@ -15,7 +15,7 @@ from support import postgres as pg
 from support import wrong_servers
 from support.crash import BATCH_EVERY, BATCH_SIZE, Ledger, Service, load_and, reports_of, send_again, started
 
-ROUNDS = 5
+ROUNDS = 4
 WRONG = wrong_servers.__file__
 
 
