@@ -146,7 +146,9 @@ def test_a_nonsensical_length_is_refused(client: Client, stated: bytes):
 
 
 def ask(client: Client, headers: Headers, messages: list[dict[str, Any] | float], path: str = "/healthz") -> list[Any]:
-    """What the app answers to ASGI messages that come after the given pauses."""
+    """What the app answers to ASGI messages that come after the given pauses; they say that they are JSON."""
+    if all(name != b"content-type" for name, _ in headers):
+        headers = [*headers, (b"content-type", b"application/json")]
     answered: list[Any] = []
     waiting = iter(messages)
 
