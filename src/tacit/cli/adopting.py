@@ -27,6 +27,7 @@ from tacit.cli.app import (
     out,
     print_json,
     progress_bar,
+    write_plan,
 )
 
 if TYPE_CHECKING:
@@ -137,7 +138,7 @@ def adopt_command(
                 made, names, data, reports, column=column, group_column=group_column, on_unknown=on_unknown,
                 progress=watch, source_format=input_format, target_format=output_format,
             )  # fmt: skip
-    _write(made, output)
+    write_plan(made, output)
     told = err if output == "-" else out
     if as_json:
         facts: dict[str, Any] = {"plan": made.hash, "file": output} | adopted_summary(made, names)
@@ -149,13 +150,6 @@ def adopt_command(
     if done is not None:
         skipped = sum(done.skipped.values())
         told.print(f"{done.reports:,} reports of {done.rows:,} rows, {skipped:,} skipped.", soft_wrap=True)
-
-
-def _write(plan: Any, output: str) -> None:
-    if output == "-":
-        print_json(plan.to_dict())
-    else:
-        plan.save(output)
 
 
 def _alike(rules: Mapping[str | None, Rule]) -> Any:

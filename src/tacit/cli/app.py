@@ -24,6 +24,8 @@ import tacit
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from tacit.plan import Plan
+
 _EXTRAS = {
     "randomize": ("cryptography", "numba"),
     "files": ("pyarrow", "duckdb"),
@@ -246,6 +248,14 @@ def keep_reports(path: str, overwrite: bool) -> None:
             f"{path} exists. Reports are not drawn again by accident: a second report about the same answer tells more "
             "than one. Name another file, or give --overwrite."
         )
+
+
+def write_plan(plan: Plan, output: str) -> None:
+    """To a file, or to standard output."""
+    if output == "-":
+        print_json(plan.to_dict())
+    else:
+        plan.save(output)
 
 
 def keep_plan(path: str, new: str, overwrite: bool) -> None:

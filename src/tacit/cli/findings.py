@@ -27,6 +27,7 @@ from tacit.cli.app import (
     app,
     check_target,
     err,
+    escape,
     names_of,
     option,
     out,
@@ -220,8 +221,6 @@ def export_command(
 
     Shares, means, weights and linear models of them are right as they are. A single one says no more than its report.
     """
-    from rich.markup import escape
-
     from tacit.files.pseudo_values import export_file
     from tacit.plan.contract import Plan
 

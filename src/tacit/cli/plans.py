@@ -27,6 +27,7 @@ from tacit.cli.app import (
     out,
     print_json,
     progress_bar,
+    write_plan,
 )
 
 _DESIGNS = "auto, or how to search: see the reference."
@@ -127,11 +128,8 @@ def plan_command(
         summary |= {"detect": None if found is None else found.to_dict(), "reaches_90": sure is not None}
         if arms is not None:
             summary |= _compliance_errors(made, shares, people)
-    if output == "-":
-        print_json(made.to_dict())
-    else:
-        keep_plan(output, made.hash, overwrite)
-        made.save(output)
+    keep_plan(output, made.hash, overwrite)
+    write_plan(made, output)
     told = err if output == "-" else out
     if as_json:
         print_json({"plan": made.hash, "file": output, **summary}, told)
