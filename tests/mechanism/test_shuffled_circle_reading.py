@@ -46,6 +46,7 @@ def test_folding_adds_up_coverage_and_any_split_merges(kind: str, d: int) -> Non
     assert (np.abs(folded - np.array(units).sum(axis=0)) <= 300 * pieces).all()
     assert (np.abs(circle.fold(reports, weights) - weights @ np.array(units)) <= weights.sum() * pieces).all()
     assert folded.dtype == np.int64
+    assert (np.rint(circle.coverage(reports) * COVERAGE_UNIT).sum(axis=0) == folded).all()
     cut = [0, 1, 17, 17, 250, 300]
     assert (sum(circle.fold(reports[a:b]) for a, b in itertools.pairwise(cut)) == folded).all()
     assert (circle.fold(reports, np.ones(300, np.int64)) == folded).all()

@@ -32,7 +32,7 @@ so that J P̃ = 1, hence J⁻¹1 = P̃, holds to rounding.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -81,10 +81,15 @@ class CircleInformation:
         if numbers.ndim == 1:
             counted: Floats = np.bincount(self.which, weights=numbers, minlength=len(self.sizes)).astype(np.float64)
             return counted
-        order = np.argsort(self.which, kind="stable")
-        starts = np.searchsorted(self.which[order], np.arange(len(self.sizes)))
+        order, starts = self._by_class
         sums: Floats = np.add.reduceat(numbers[:, order], starts, axis=1)
         return sums
+
+    @cached_property
+    def _by_class(self) -> tuple[_Places, _Places]:
+        """The values in the order of their classes, and where each class begins."""
+        order = np.argsort(self.which, kind="stable")
+        return order, np.searchsorted(self.which[order], np.arange(len(self.sizes)))
 
     def multiply(self, right: Floats) -> Floats:
         """J·right, O(d)."""

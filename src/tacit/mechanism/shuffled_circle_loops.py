@@ -87,8 +87,8 @@ def fold(
     covered whole, going around: those with key − key_a − 1 < key_b − key_a − 1 (mod 2^32).
     """
     size, last_cell = len(cells), (1 << cell_bits) - 1
-    bits = 3
-    while bits < 12 and size >> (bits + 2):
+    bits = 3  # About 8√size slots: as long to walk along them as to sort the pieces of two.
+    while bits < 12 and size >> (2 * bits - 6):
         bits += 1
     keys, masses, near = np.empty(size, np.uint32), np.empty(1 << bits, np.uint32), np.empty(size + 1, np.int64)
     every, nothing = len(weights) == 1, weights[0] * 0
@@ -192,3 +192,12 @@ def fold_reports(reports: Any, weights: Any, cells: Any, units: Any, arc: int, c
 
     in_threads(len(reports), work, len(cells))
     return whole.sum(axis=0).astype(parts.dtype) * units + parts.sum(axis=0)
+
+
+def cover_reports(reports: Any, cells: Any, units: Any, arc: int, circle: int, cell_bits: int) -> Any:
+    """What each report covers of every piece, in its `units`: a row for each report."""
+    once = np.ones(1, np.int64)
+    whole, parts = np.zeros((2, len(reports), len(cells)), np.int64)
+    for k in range(len(reports)):
+        fold(reports, once, k, k + 1, cells, units, arc, circle, cell_bits, whole[k], parts[k])
+    return whole * units + parts

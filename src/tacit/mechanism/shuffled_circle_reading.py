@@ -10,6 +10,7 @@ are alike.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -37,6 +38,8 @@ _SEARCHED = 8
 _SAMPLED_COVERAGES = 2**24
 #: And up to so many are kept for the next estimate: 32 MiB with their squares.
 _KEPT_COVERAGES = 2**21
+#: Beyond that, so many are made at once: few enough to stay in a core's cache.
+_COVERAGES_AT_ONCE = 2**17
 #: A circle follows the prior if its cells are within this total variation of it.
 _CLOSE = Fraction(1, 100)
 
@@ -52,12 +55,22 @@ class ShuffledCircleReading(ShuffledCircleRule):
         """
         from tacit.mechanism import shuffled_circle_loops as loops
 
-        of_pieces = loops.fold_reports(
-            np.ascontiguousarray(reports, dtype=np.int64), times, self.piece_cells.astype(np.uint32), self._units,
-            self.arc, self.circle, self.cell_bits,
-        )  # fmt: skip
+        of_pieces = loops.fold_reports(np.ascontiguousarray(reports, dtype=np.int64), times, *self._arcs)
         sums: Integers = np.add.reduceat(of_pieces, self.first_pieces)
         return sums
+
+    def coverage(self, reports: Integers) -> Floats:
+        """c_x of every value of the support, a row for each report, as `fold` adds it up."""
+        from tacit.mechanism import shuffled_circle_loops as loops
+
+        of_pieces = loops.cover_reports(np.ascontiguousarray(reports, dtype=np.int64), *self._arcs)
+        covered: Floats = np.add.reduceat(of_pieces, self.first_pieces, axis=1) / COVERAGE_UNIT
+        return covered
+
+    @cached_property
+    def _arcs(self) -> tuple[Any, ...]:
+        """What the compiled loops ask of a circle."""
+        return self.piece_cells.astype(np.uint32), self._units, self.arc, self.circle, self.cell_bits
 
     @cached_property
     def _units(self) -> Integers:
@@ -102,8 +115,7 @@ class ShuffledCircleReading(ShuffledCircleRule):
         skew = third_central_moment(self.cell_array, self.arc, self.circle)
         cut = np.flatnonzero(np.array(self.pieces) > 1)
         if len(cut):
-            reports = self._sample
-            covered = np.array([self.covered_cells(report)[cut] for report in reports]) / self.cell_array[cut]
+            covered = self.coverage(self._sample)[:, cut]
             skew[cut] = ((covered - float(self.share)) ** 3).mean(axis=0)
         return skew
 
@@ -188,8 +200,7 @@ class ShuffledCircleReading(ShuffledCircleRule):
         _check_task(task)
         self._check_prior(prior)
         rows = np.full((len(reports), len(prior)), np.nan)
-        covered = np.array([self.covered_cells(report) for report in reports.tolist()]).reshape(len(reports), -1)
-        rows[:, list(prior.support)] = self.unbiased_sums(covered / self.cell_array * COVERAGE_UNIT, 1.0)
+        rows[:, list(prior.support)] = self.unbiased_sums(self.coverage(reports) * COVERAGE_UNIT, 1.0)
         return rows
 
     def _away(self, folded: NDArray[Any], weight: float, mean: Floats | float) -> Floats:
@@ -239,12 +250,12 @@ class ShuffledCircleReading(ShuffledCircleRule):
         return own, (inverse - p * own) / (1 - p)
 
     @cached_property
-    def _sample(self) -> list[int]:
+    def _sample(self) -> Integers:
         """A fixed sample of reports, each seed and position as likely as any other."""
         size = int(np.clip(_SAMPLED_COVERAGES // len(self.weights), 256, 2048))
         rng = np.random.default_rng(0)
         seeds, positions = rng.integers(0, 1 << self.seed_bits, size), rng.integers(0, self.circle, size)
-        reports: list[int] = (seeds << self.cell_bits | positions).tolist()
+        reports: Integers = seeds << self.cell_bits | positions
         return reports
 
     def _sampled_moments(self, truth: Floats) -> tuple[Floats, Floats]:
@@ -254,11 +265,9 @@ class ShuffledCircleReading(ShuffledCircleRule):
         first is scaled by the known E z_x² = (J⁻¹)_xx, and the second is 1 if truth and prior are equal. The relative
         error is a few hundredths; where arcs are so short that no sampled one covers x, both err towards the prior's.
         """
-        p, size = self._shares, len(self._sample)
-        kept = size * len(p) <= _KEPT_COVERAGES
-        parts = [self._sampled_lifts] if kept else (self._lifts_of(self._sample[k : k + 1]) for k in range(size))
+        p = self._shares
         means, own, all_squares = np.zeros((2, len(p))), np.zeros(len(p)), np.zeros(len(p))
-        for lifts, squares in parts:
+        for lifts, squares in self._sampled_lifts():
             # Of every report: what the others' lifts sum to under the truth, times the square of x.
             means += np.array([(lifts @ at) @ squares for at in (truth, p)])
             own, all_squares = own + (lifts * squares).sum(axis=0), all_squares + squares.sum(axis=0)
@@ -267,17 +276,22 @@ class ShuffledCircleReading(ShuffledCircleRule):
         drift: Floats = means[0] / np.maximum(means[1], 1e-300)
         return for_holders, drift
 
+    def _sampled_lifts(self) -> Iterable[tuple[Floats, Floats]]:
+        """v and z² of all sampled reports, asked for by every estimate: kept, or some at a time."""
+        size, values = len(self._sample), len(self.weights)
+        if size * values <= _KEPT_COVERAGES:
+            return [self._kept_lifts]
+        some = max(1, _COVERAGES_AT_ONCE // values)
+        return (self._lifts_of(self._sample[start : start + some]) for start in range(0, size, some))
+
     @cached_property
-    def _sampled_lifts(self) -> tuple[Floats, Floats]:
-        """v and z² of all sampled reports, which every estimate with this mechanism asks for."""
+    def _kept_lifts(self) -> tuple[Floats, Floats]:
         return self._lifts_of(self._sample)
 
-    def _lifts_of(self, reports: list[int]) -> tuple[Floats, Floats]:
+    def _lifts_of(self, reports: Integers) -> tuple[Floats, Floats]:
         """v and z² = (J⁻¹v)², a row for each report."""
-        covered = np.array([self.covered_cells(report) for report in reports]) / self.cell_array
-        lifts = 1 + float(self.amplitude) * (covered - float(self.share))
-        squares = np.array([(self._shares + self.information.solve(row - 1)) ** 2 for row in lifts])
-        return lifts, squares
+        lifts = 1 + float(self.amplitude) * (self.coverage(reports) - float(self.share))
+        return lifts, (self._shares + self.information.solve(lifts - 1)) ** 2
 
     @cached_property
     def _influence(self) -> tuple[float, float]:
