@@ -140,8 +140,8 @@ def main() -> None:
         console.print(f"{name} of {MANY:,} rows: {hours:,.1f} core-hours, {minutes:,.1f} minutes on {CORES:,} cores.")
         if len(asked.workers) > 1:
             last = found[f"{asked.workers[-1]}"]
-            times = first[name][0] / last[name][0]
-            console.print(f"{name}, from {asked.workers[0]} to {asked.workers[-1]} workers: {times:.2f} times as fast.")
+            ratio = first[name][0] / last[name][0]
+            console.print(f"{name}, from {asked.workers[0]} to {asked.workers[-1]} workers: {ratio:.2f} times as fast.")
 
 
 if __name__ == "__main__":
