@@ -38,8 +38,7 @@ from tacit.files.reading import (
 )
 from tacit.plan import Plan
 from tacit.plan.saving import atomic, write_text
-from tacit.sources import Sources
-from tacit.tally import SUMS, Tally, merge_all
+from tacit.tally import SUMS, Sources, Tally, merge_all
 
 #: Where chance would need so many bits to send the same reports again, two equal files are one.
 _SAME_BITS = 64

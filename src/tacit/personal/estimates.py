@@ -23,8 +23,7 @@ from tacit.estimates.rows import Estimate, Row, possible_totals, row_values
 from tacit.exact import Floats, Integers
 from tacit.mechanism.pearson import MIN_EXPECTED
 from tacit.personal.contract import PersonalPlan, as_rows, channels, prior_rows, valid_rows
-from tacit.sources import Sources
-from tacit.tally import Counts
+from tacit.tally import Counts, Sources
 from tacit.task import WeightedSum
 
 #: Weights t(k) worked on at a time: priors × reports × components.

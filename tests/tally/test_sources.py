@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from tacit import Prior, Survey, Tally, make_plan
 from tacit.files import load_tally, save_tally, tally_file
 from tacit.mechanism.shuffled_circle_reading import COVERAGE_UNIT
-from tacit.sources import MOST, Sources
-from tacit.tally import Counts, Coverage, merge_all
+from tacit.tally import Counts, Coverage, Sources, merge_all
+from tacit.tally.sources import MOST
 
 PLAN = make_plan(Prior.of({"yes": 0.3, "no": 0.7}), Survey("yes"), epsilon=1)
 

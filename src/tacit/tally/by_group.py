@@ -1,0 +1,175 @@
+"""What a collector keeps: each group's reports, and what was counted. Tallies of any split merge to the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from tacit.exact import Integers
+from tacit.mechanism import Mechanism
+from tacit.mechanism.protocol import COVERAGE_UNIT
+from tacit.plan import Plan
+from tacit.tally.counts import Counts, sums_of, whole
+from tacit.tally.coverage import Coverage
+from tacit.tally.sources import Sources
+
+#: The fields of a tally and of its groups, see files/tally.schema.json.
+_FIELDS = ("tacit_tally", "plan", "refused", "groups")
+#: Earlier tallies do not say what they counted.
+_SOURCES = "sources"
+
+#: What is kept of one group's reports.
+GroupTally = Counts | Coverage
+
+
+def keep(mechanism: Mechanism, reports: Integers, times: Integers | None = None) -> GroupTally:
+    """What is kept of reports that the mechanism can send, each of which came once or `times` times."""
+    folded = mechanism.fold(reports, times)
+    if folded is None:
+        return Counts.of(reports) if times is None else Counts.of_repeated(reports, times)
+    return Coverage(folded, len(reports) if times is None else int(times.sum()))
+
+
+@dataclass(frozen=True)
+class Tally:
+    """Counts per group for one plan, and how many reports were refused because the plan does not know them.
+
+    `sources` say what was counted, as far as that is known; tallies that differ in them only are equal.
+    """
+
+    plan: str
+    groups: Mapping[str | None, GroupTally]
+    refused: int = 0
+    sources: Sources = field(default=Sources(), compare=False)
+
+    @classmethod
+    def of(cls, plan: Plan, reports: Any, groups: Any = None) -> Tally:
+        """Count an array of reports, with the names of their groups where the plan names groups.
+
+        A report that its group cannot have sent, or of a group that the plan does not have, is refused and counted.
+
+        >>> from tacit import Prior, Survey, make_plan
+        >>> plan = make_plan(Prior.of({"yes": 0.3, "no": 0.7}), Survey("yes"), epsilon=1)
+        >>> Tally.of(plan, [0, 1, 1, 7]).refused
+        1
+        """
+        sent = np.asarray(reports)
+        if sent.size and not np.issubdtype(sent.dtype, np.integer):
+            raise ValueError(f"Reports must be integers. Got {sent.dtype} instead.")
+        sent = sent.astype(np.int64)
+        named = any(group.name is not None for group in plan.groups)
+        if named == (groups is None):
+            raise ValueError("Groups must be given where the plan names groups, and only there.")
+        names = None if groups is None else np.asarray(groups, dtype=object)
+        if names is not None and names.shape != sent.shape:
+            raise ValueError(f"There must be one group for each report. Got {len(names)} for {len(sent)}.")
+        counts: dict[str | None, GroupTally] = {}
+        for group in plan.groups:
+            mine = sent if names is None else sent[names == group.name]
+            counts[group.name] = keep(group.mechanism, mine[group.mechanism.can_send_many(mine)])
+        kept = sum(each.total for each in counts.values())
+        return cls(plan.hash, {name: each for name, each in counts.items() if each.total}, len(sent) - kept)
+
+    @property
+    def n_reports(self) -> int:
+        return sum(counts.total for counts in self.groups.values())
+
+    @property
+    def collision_bits(self) -> float:
+        """How many bits it would take chance to send these reports again: −log₂ of the probability that it does."""
+        return sum(counts.collision_bits for counts in self.groups.values())
+
+    def merge(self, other: Tally) -> Tally:
+        """Both together. Refuses the tally of another plan, and one that has counted the same.
+
+        >>> one = Tally("plan", {None: Counts.of([0, 1])})
+        >>> one.merge(Tally("plan", {None: Counts.of([1])}, refused=2)).to_dict()["groups"]
+        [{'group': None, 'reports': [0, 1], 'counts': [1, 2]}]
+        """
+        if self.plan != other.plan:
+            raise ValueError(f"These tallies belong to different plans: {self.plan[:12]}… and {other.plan[:12]}….")
+        sources = self.sources.merge(other.sources)
+        groups = dict(self.groups)
+        for name, counts in other.groups.items():
+            groups[name] = _merged(groups[name], counts) if name in groups else counts
+        return Tally(self.plan, groups, self.refused + other.refused, sources)
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON, groups in a fixed order."""
+        names = sorted(self.groups, key=lambda name: (name is not None, name or ""))
+        groups = [{"group": name} | self.groups[name].to_dict() for name in names if self.groups[name].total]
+        known = {_SOURCES: self.sources.to_dict()} if self.sources.ids else {}
+        return {"tacit_tally": 1, "plan": self.plan, "refused": self.refused, **known, "groups": groups}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Tally:
+        """The inverse of `to_dict`; refuses what no tally can hold."""
+        if not isinstance(data, Mapping) or data.get("tacit_tally") != 1 or data["tacit_tally"] is True:
+            raise ValueError("Not a tally of format 1.")
+        _check_fields(data, "A tally", (*_FIELDS, _SOURCES) if _SOURCES in data else _FIELDS)
+        if not isinstance(data["plan"], str) or not isinstance(data["groups"], list):
+            raise ValueError("A tally needs the hash of its plan and a list of groups.")
+        groups = {}
+        for group in data["groups"]:
+            name, counts = _read_group(group)
+            if name in groups:
+                raise ValueError(f"The group {name!r} stands twice in this tally.")
+            groups[name] = counts
+        (refused,) = whole([data["refused"]], "refused")
+        return cls(data["plan"], groups, refused, Sources.from_dict(data.get(_SOURCES)))
+
+    def check(self, plan: Plan) -> None:
+        """Raise `ValueError` unless it is a tally that reports of this plan can add up to."""
+        if self.plan != plan.hash:
+            raise ValueError(f"This is a tally of another plan: {self.plan[:12]}…, not {plan.hash[:12]}….")
+        mechanisms = {group.name: group.mechanism for group in plan.groups}
+        for name, kept in self.groups.items():
+            if name not in mechanisms:
+                raise ValueError(f"This tally has a group {name!r}, which the plan does not have.")
+            folded = mechanisms[name].fold(np.zeros(0, dtype=np.int64))
+            whose = "the plan" if name is None else f"group {name!r}"
+            if isinstance(kept, Coverage):
+                most = kept.total * COVERAGE_UNIT
+                if folded is None or len(folded) != len(kept.coverage) or int(kept.coverage.max(initial=0)) > most:
+                    raise ValueError(f"This tally has sums of coverage that reports of {whose} cannot add up to.")
+            elif folded is not None or not mechanisms[name].can_send_many(kept.reports).all():
+                raise ValueError(f"This tally has a report that {whose} cannot have sent.")
+
+
+def merge_all(tallies: Iterable[Tally]) -> Tally:
+    """All of them together."""
+    remaining = iter(tallies)
+    try:
+        merged = next(remaining)
+    except StopIteration:
+        raise ValueError("There is no tally to merge.") from None
+    for tally in remaining:
+        merged = merged.merge(tally)
+    return merged
+
+
+def _merged(first: GroupTally, second: GroupTally) -> GroupTally:
+    if isinstance(first, Coverage):
+        return first.merge(second)
+    if isinstance(second, Coverage):
+        raise ValueError("Counts and sums of coverage cannot be merged.")
+    return first.merge(second)
+
+
+def _read_group(data: Any) -> tuple[str | None, GroupTally]:
+    """A group's name and what is kept of its reports."""
+    if not isinstance(data, Mapping) or not isinstance(data.get("group", ""), str | None):
+        raise ValueError("A group of a tally must be an object with a name, a text or null.")
+    if "coverage" in data:
+        _check_fields(data, "A group of sums", ("group", "total", "coverage"))
+        return data["group"], Coverage.from_dict(data)
+    _check_fields(data, "A group of a tally", ("group", "reports", "counts", *sums_of(data)))
+    return data["group"], Counts.from_dict(data)
+
+
+def _check_fields(data: Mapping[str, Any], what: str, names: Sequence[str]) -> None:
+    if set(data) != set(names):
+        raise ValueError(f"{what} must have the fields {', '.join(names)}, and no other.")
