@@ -12,18 +12,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-import typer.main
 from typer.testing import CliRunner
 
-from tacit.cli.everything import app
+from tacit.cli.everything import FILES, app, command_of
 
 from support.places import ROOT
 
-COMMANDS = {
-    name: command for name, command in typer.main.get_command(app).commands.items() if not hasattr(command, "commands")
-}
+ALL = {name: command_of(name) for name in FILES}
+COMMANDS = {name: command for name, command in ALL.items() if not hasattr(command, "commands")}
 # What `tacit serve` does without another word; its other commands are told of there.
-SERVE = typer.main.get_command(app).commands["serve"].commands
+SERVE = ALL["serve"].commands
 COMMANDS["serve"] = SERVE["run"]
 SCRIPT = [sys.executable, "-m", "tacit"]
 

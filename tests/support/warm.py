@@ -53,9 +53,12 @@ def _serve(address: str) -> None:
     import scipy.stats  # noqa: F401
 
     import tacit.cli.demo
-    import tacit.cli.everything
     import tacit.estimates
     import tacit.randomize  # noqa: F401
+    from tacit.cli.everything import FILES, command_of
+
+    for name in FILES:
+        command_of(name)
 
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     with socket.socket(socket.AF_UNIX) as listener:

@@ -18,8 +18,8 @@ from tacit.cli.app import (
     ReportColumn,
     TaskName,
     ValueOption,
-    app,
     check_target,
+    command,
     err,
     keep_plan,
     keep_reports,
@@ -68,7 +68,7 @@ _SAYS = "The report, by its number, that people send who do not follow; else any
 Texts = list[str] | None
 
 
-@app.command(
+@command(
     "adopt",
     epilog="Example: tacit adopt warner --truth 0.75 --values yes,no --data survey.csv --column answer "
     "--reports reports.csv",
@@ -103,7 +103,7 @@ def adopt_command(
     overwrite: Overwrite = False,
     as_json: JsonFlag = False,
 ) -> None:
-    """Make a plan of somebody else's design, audit it exactly, and turn their data into its reports.
+    """Make a plan of somebody else's design, to read their data. It is audited exactly; their data become its reports.
 
     Give an option as NAME:P, once for each group, where groups were asked in different ways.
     """
@@ -259,7 +259,7 @@ _BUILD: dict[str, Callable[[Sequence[Value], Mapping[str, Sequence[str]]], Rule]
 }
 
 
-@app.command("compliance", epilog="Example: tacit compliance plan.json reports.csv --says 1")
+@command("compliance", epilog="Example: tacit compliance plan.json reports.csv --says 1")
 def compliance_command(
     plan: PlanFile,
     reports: Annotated[str, typer.Argument(metavar="REPORTS", help="Reports or a tally; - for standard input.")],
@@ -270,7 +270,7 @@ def compliance_command(
     input_format: FileFormat = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Estimate from two arms how many people did not follow the rule, and what that means for each answer."""
+    """Estimate from two arms how many did not follow the rule. Also what that means for each answer."""
     from tacit.estimates import compliance
     from tacit.files import read_tallies
     from tacit.plan.contract import Plan

@@ -1,4 +1,4 @@
-"""The `tacit` command: what all of its commands share.
+"""What all commands share: options, the two consoles, how they fail, what they may write.
 
 Every command prints for people, or JSON with --json. Exit codes: 0 done, 1 check failed, 2 bad input, 130 interrupted.
 """
@@ -7,19 +7,15 @@ from __future__ import annotations
 
 import json
 import re
-import shlex
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import typer
-from typer.core import TyperGroup
-
-import tacit
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -37,8 +33,6 @@ _EXTRAS = {
 }
 #: Loaded where it is asked for, and only then.
 SPARK = "tacit.files.spark_files"
-#: What commands raise where an input is wrong or cannot be worked with; anything else is a fault of ours.
-_SAID = (ValueError, TypeError, LookupError, ArithmeticError, RecursionError, OSError, ModuleNotFoundError)
 
 
 class _LateConsole:
@@ -67,41 +61,19 @@ def escape(text: str) -> str:
     return escape(text)
 
 
-class _Commands(TyperGroup):
-    """All commands fail in the same way: one clear line on standard error and an exit code."""
+#: What commands raise where an input is wrong or cannot be worked with; anything else is a fault of ours.
+_SAID = (ValueError, TypeError, LookupError, ArithmeticError, RecursionError, OSError, ModuleNotFoundError)
 
-    def format_help(self, ctx: Any, formatter: Any) -> None:
-        """The list of commands comes at once, as plain text; the help of each is rich."""
-        mode, self.rich_markup_mode = self.rich_markup_mode, None
-        super().format_help(ctx, formatter)
-        self.rich_markup_mode = mode
 
-    #: The words after `tacit`, for pages that say how they were made.
-    words: ClassVar[list[str]] = []
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        _Commands.words = list(args)
-        return super().parse_args(ctx, args)
-
-    def invoke(self, ctx: Any) -> Any:
-        try:
-            return super().invoke(ctx)
-        except KeyboardInterrupt as stop:
-            err.print("interrupted; nothing was written")
-            raise typer.Exit(130) from stop
-        except BrokenPipeError:
-            raise
-        except (
-            ValueError,
-            TypeError,
-            LookupError,
-            ArithmeticError,
-            RecursionError,
-            OSError,
-            ModuleNotFoundError,
-        ) as error:
-            err.print(f"[red]error:[/red] {escape(message_of(error))}", soft_wrap=True)
-            raise typer.Exit(2) from error
+def tell_failure(error: BaseException) -> int | None:
+    """One line on standard error, and the exit code; None where it is a fault of ours."""
+    if isinstance(error, KeyboardInterrupt):
+        err.print("interrupted; nothing was written")
+        return 130
+    if isinstance(error, _SAID):
+        err.print(f"[red]error:[/red] {escape(message_of(error))}", soft_wrap=True)
+        return 2
+    return None
 
 
 def message_of(error: Exception) -> str:
@@ -117,16 +89,9 @@ def message_of(error: Exception) -> str:
     return " ".join(told.split()) or type(error).__name__
 
 
-app = typer.Typer(
-    cls=_Commands,
-    help="Ask a crowd, learn the total, never the person.\n\n"
-    "Four steps: plan (once), perturb (on each device), tally (where reports arrive), estimate.",
-    epilog="Start with: tacit demo",
-    no_args_is_help=True,
-    context_settings={"help_option_names": ["-h", "--help"]},
-    rich_markup_mode="rich",
-    pretty_exceptions_enable=False,
-)
+#: The commands of the files that were imported so far; `everything.py` lists all.
+registered = typer.Typer(rich_markup_mode="rich")
+command = registered.command
 
 TaskName = Literal["histogram", "sum", "survey", "weighted-sum"]
 DesignName = Literal[
@@ -182,19 +147,6 @@ def names_of(listed: str | None) -> tuple[str, ...]:
     return tuple(name.strip() for name in listed.split(",")) if listed else ()
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
-        typer.echo(f"tacit {tacit.__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def _options(
-    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print it.")] = False,
-) -> None:
-    pass
-
-
 @contextmanager
 def progress_bar(title: str) -> Iterator[Callable[[int, int | None], None]]:
     """A progress bar on standard error, where a person can see it; none beside Spark's own."""
@@ -216,11 +168,6 @@ def files_on(engine: EngineName, master: str | None) -> Iterator[Any]:
     if master is not None:
         raise ValueError("A master is for --engine spark. Leave --master out, or name the engine.")
     yield import_module("tacit.files")
-
-
-def typed() -> str:
-    """The command as it was typed."""
-    return shlex.join(["tacit", *_Commands.words])
 
 
 def print_json(data: Any, to: Console = out) -> None:

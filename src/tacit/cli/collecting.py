@@ -22,8 +22,8 @@ from tacit.cli.app import (
     ReportColumn,
     ReportFile,
     WeightColumn,
-    app,
     check_target,
+    command,
     err,
     escape,
     files_on,
@@ -38,7 +38,7 @@ _ARMS = "Draw the arm of each row, for a plan with arms; no group column is need
 _UNKNOWN = "What to do about rows that the plan cannot randomize: stop or skip."
 
 
-@app.command("perturb", epilog="Example: tacit perturb plan.json answers.parquet -o reports.parquet --keep region")
+@command("perturb", epilog="Example: tacit perturb plan.json answers.parquet -o reports.parquet --keep region")
 def perturb_command(
     plan: PlanFile,
     answers: Annotated[str, typer.Argument(metavar="ANSWERS", help=FILES)],
@@ -101,7 +101,7 @@ def _save_tally(tally: Any, output: str, text: str, as_json: bool) -> None:
         told.print(f"{tally.n_reports:,} reports {text}, {tally.refused:,} refused{wrote}.", soft_wrap=True)
 
 
-@app.command("tally", epilog="Example: tacit tally plan.json reports.parquet -o monday.json")
+@command("tally", epilog="Example: tacit tally plan.json reports.parquet -o monday.json")
 def tally_command(
     plan: PlanFile,
     reports: ReportFile,
@@ -131,7 +131,7 @@ def tally_command(
     _save_tally(counted, output, "counted", as_json)
 
 
-@app.command("merge", epilog="Example: tacit merge monday.json tuesday.json -o week.json")
+@command("merge", epilog="Example: tacit merge monday.json tuesday.json -o week.json")
 def merge_command(
     tallies: Annotated[list[Path], typer.Argument(metavar="TALLIES...", help="Tallies of one plan.")],
     output: Output = "tally.json",

@@ -23,16 +23,16 @@ from tacit.cli.app import (
     ReportColumn,
     ScopeOption,
     WeightColumn,
-    app,
     check_target,
+    command,
     files_on,
     names_of,
     option,
     out,
     print_json,
     progress_bar,
-    typed,
 )
+from tacit.cli.everything import typed
 
 if TYPE_CHECKING:
     from tacit.estimates import Estimate, Estimator
@@ -46,7 +46,7 @@ _ESTIMATORS = "assisted (default): the prior as far as it is worth. unbiased, ml
 _BY = "Also break down by this public column, by the groups, or by a part of crossed groups."
 
 
-@app.command("estimate", epilog="Example: tacit estimate plan.json reports.parquet --by region --html estimate.html")
+@command("estimate", epilog="Example: tacit estimate plan.json reports.parquet --by region --html estimate.html")
 def estimate_command(
     plan: PlanFile,
     reports: Annotated[str, typer.Argument(metavar="REPORTS", help="Reports or a tally; - for standard input.")],
@@ -71,7 +71,7 @@ def estimate_command(
     csv: CsvFile = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Estimate the total with intervals, and check the reports against the prior."""
+    """Estimate the total, with intervals, and check the prior. Reports that it cannot explain raise the alarm."""
     from tacit.plan.contract import Plan
     from tacit.show import terminal
     from tacit.show.sentences import selects

@@ -1,11 +1,142 @@
-"""The whole command: importing the files of all groups of commands adds theirs."""
+"""The whole command: the list of all commands, each imported from its file when it is asked for, and only then.
 
-from tacit.cli import adopting, collecting, estimating, findings, plans, priors, serve, studies, verifying
-from tacit.cli.app import app
-from tacit.cli.personal import app as personal
+`tacit --help` is written from the list alone, so it waits for typer and nothing else. A test compares the list with
+what the files register.
+"""
 
-app.add_typer(personal, name="personal")
+from __future__ import annotations
 
-__all__ = [
-    "adopting", "app", "collecting", "estimating", "findings", "plans", "priors", "serve", "studies", "verifying",
-]  # fmt: skip
+import shlex
+from functools import cache
+from importlib import import_module
+from typing import Annotated, Any, ClassVar
+
+import typer
+import typer.main
+from typer.core import TyperCommand, TyperGroup
+
+import tacit
+
+#: By section, in the order of work: a command's name, the file of this room that it is in, and what it does.
+SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
+    "The four steps": {
+        "plan": ("plans", "Design the randomizer, prove its promise, write the plan."),
+        "perturb": ("collecting", "Randomize answers with secure random bits."),
+        "tally": ("collecting", "Count reports per group, into a .json or .parquet file."),
+        "estimate": ("estimating", "Estimate the total, with intervals, and check the prior."),
+    },
+    "Before asking": {
+        "priors": ("priors", "Count answers of the past, group by group, into a prior file."),
+        "compare": ("studies", "Compare the error of LIP, LDP and the published form, by ε."),
+        "audit": ("plans", "Verify a plan again, in exact integers, and explain it."),
+        "channel": ("plans", "Print the numbers that devices use: Pr(report | answer)."),
+    },
+    "More from reports": {
+        "merge": ("collecting", "Merge tallies of the same plan."),
+        "difference": ("findings", "Compare shares or means: groups, rounds, or with the prior."),
+        "regress": ("findings", "Regress the answer on public columns, with robust errors."),
+        "export": ("findings", "Write pseudo-values of reports, for R, Stata or statsmodels."),
+        "compliance": ("adopting", "Estimate from two arms how many did not follow the rule."),
+    },
+    "Asking in browsers": {
+        "serve": ("serve", "Run the collection service; back it up; give out tokens."),
+        "verify-page": ("verifying", "Check that a service serves what Tacit publishes."),
+    },
+    "Other data, other priors": {
+        "adopt": ("adopting", "Make a plan of somebody else's design, to read their data."),
+        "personal": ("personal", "Individual priors: each record brings its own."),
+    },
+    "To learn": {
+        "demo": ("studies", "See all of it once: a survey of simulated people."),
+        "reproduce": ("studies", "Draw the paper's figures, as published and as corrected."),
+    },
+}
+FILES = {name: file for section in SECTIONS.values() for name, (file, _) in section.items()}
+
+
+@cache
+def command_of(name: str) -> TyperCommand | TyperGroup:
+    """A command as its file registers it."""
+    from tacit.cli.app import registered
+
+    import_module(f"tacit.cli.{FILES[name]}")
+    return typer.main.get_group(registered).commands[name]  # type: ignore[return-value]
+
+
+class _Everything(TyperGroup):
+    """Lists commands without their files, and lets all fail in the same way: one clear line and an exit code."""
+
+    #: The words after `tacit`, for pages that say how they were made.
+    words: ClassVar[list[str]] = []
+
+    def __init__(self, **settings: Any) -> None:
+        listed = {
+            name: TyperCommand(name, short_help=line)
+            for section in SECTIONS.values()
+            for name, (_, line) in section.items()
+        }
+        super().__init__(**settings | {"commands": listed})
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        """The listed command gives way to the one of its file."""
+        name, listed, rest = super().resolve_command(ctx, args)
+        return name, None if listed is None or name is None else command_of(name), rest
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """The list of commands comes at once, as plain text; the help of each is rich."""
+        mode, self.rich_markup_mode = self.rich_markup_mode, None
+        super().format_help(ctx, formatter)
+        self.rich_markup_mode = mode
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        for title, section in SECTIONS.items():
+            with formatter.section(title):
+                # All sections have the same columns.
+                formatter.write_dl([(f"{name:11}", line) for name, (_, line) in section.items()])
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        _Everything.words = list(args)
+        # Typer's own way for no words at all leaves help to rich, which this one is not written with.
+        return super().parse_args(ctx, args if args or ctx.resilient_parsing else ["--help"])
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            raise
+        except (Exception, KeyboardInterrupt) as error:
+            from tacit.cli.app import tell_failure
+
+            code = tell_failure(error)
+            if code is None:
+                raise
+            raise typer.Exit(code) from error
+
+
+def typed() -> str:
+    """The command as it was typed."""
+    return shlex.join(["tacit", *_Everything.words])
+
+
+app = typer.Typer(
+    cls=_Everything,
+    help="Ask a crowd, learn the total, never the person.\n\n"
+    "Four steps: plan (once), perturb (on each device), tally (where reports arrive), estimate.",
+    epilog="Start with: tacit demo",
+    context_settings={"help_option_names": ["-h", "--help"]},
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"tacit {tacit.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print it.")] = False,
+) -> None:
+    pass

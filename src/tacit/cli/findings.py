@@ -24,8 +24,8 @@ from tacit.cli.app import (
     ReportColumn,
     ReportFile,
     ScopeOption,
-    app,
     check_target,
+    command,
     err,
     escape,
     names_of,
@@ -33,8 +33,8 @@ from tacit.cli.app import (
     out,
     print_json,
     progress_bar,
-    typed,
 )
+from tacit.cli.everything import typed
 
 if TYPE_CHECKING:
     from tacit.estimates.collected import Collected, Part
@@ -70,7 +70,7 @@ def collect(
     return whole, weighted(plan, cells, sizes, about) if sizes else Collected.plain(plan, cells, about)
 
 
-@app.command("difference", epilog="Example: tacit difference plan.json 2026.parquet --before 2025.parquet --by region")
+@command("difference", epilog="Example: tacit difference plan.json 2026.parquet --before 2025.parquet --by region")
 def difference_command(
     plan: PlanFile,
     reports: Reports,
@@ -96,7 +96,7 @@ def difference_command(
     csv: CsvFile = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Compare shares or means: between groups, between rounds, with last year's numbers or with the prior."""
+    """Compare shares or means: groups, rounds, or with the prior. Also with last year's numbers."""
     from dataclasses import asdict
 
     from tacit.estimates.differences import differences
@@ -205,7 +205,7 @@ def _with_known(collected: Collected, by: str | None, shares: Path | None) -> li
     return [(part, known_before(part, known, "before")) for part in parts]
 
 
-@app.command("export", epilog="Example: tacit export plan.json reports.parquet -o pseudo.csv --keep region")
+@command("export", epilog="Example: tacit export plan.json reports.parquet -o pseudo.csv --keep region")
 def export_command(
     plan: PlanFile,
     reports: ReportFile,
@@ -217,7 +217,7 @@ def export_command(
     output_format: FileFormat = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Write pseudo-values: for each report numbers whose mean is the answer's, for R, Stata or statsmodels.
+    """Write pseudo-values of reports, for R, Stata or statsmodels. The mean of such a number is the answer's.
 
     Shares, means, weights and linear models of them are right as they are. A single one says no more than its report.
     """
@@ -243,7 +243,7 @@ def export_command(
     told.print(f"{done.rows:,} rows, {done.refused:,} refused. Pseudo-values: {escape(about)}{more}.", soft_wrap=True)
 
 
-@app.command("regress", epilog="Example: tacit regress plan.json reports.parquet 'C(region) + age'")
+@command("regress", epilog="Example: tacit regress plan.json reports.parquet 'C(region) + age'")
 def regress_command(
     plan: PlanFile,
     reports: ReportFile,
@@ -259,7 +259,7 @@ def regress_command(
     csv: CsvFile = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Regress the randomized answer on public columns, with robust errors. It needs reports, not a tally."""
+    """Regress the answer on public columns, with robust errors. It needs reports, not a tally."""
     from dataclasses import asdict
 
     from tacit.files.regressions import regress_file

@@ -24,9 +24,11 @@ from tacit.cli.app import (
     out,
     print_json,
     progress_bar,
+    registered,
 )
 
 app = typer.Typer(help="Individual priors: each record brings its own.", no_args_is_help=True)
+registered.add_typer(app, name="personal")
 
 
 @app.command("plan")

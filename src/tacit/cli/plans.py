@@ -17,8 +17,8 @@ from tacit.cli.app import (
     PriorFile,
     TaskOption,
     ValueOption,
-    app,
     check_target,
+    command,
     err,
     escape,
     keep_plan,
@@ -49,7 +49,7 @@ _ARMS = "Instead of --epsilon: two budgets, each for a random half; see tacit co
 _TARGET = "Instead of --epsilon: find the smallest ε with at most this error of the total."
 
 
-@app.command("plan", epilog="Example: tacit plan priors.csv --task survey --value yes --epsilon 1 -o plan.json")
+@command("plan", epilog="Example: tacit plan priors.csv --task survey --value yes --epsilon 1 -o plan.json")
 def plan_command(
     priors: PriorFile,
     task: TaskOption,
@@ -81,7 +81,10 @@ def plan_command(
     overwrite: Overwrite = False,
     as_json: JsonFlag = False,
 ) -> None:
-    """Design a mechanism for each group, check its promise exactly, and write the plan."""
+    """Design the randomizer, prove its promise, write the plan. Each group of people gets its own mechanism.
+
+    What is promised is checked in exact integers before anything is written.
+    """
     from tacit.designs import guidance, planning, read_priors, read_values
     from tacit.show import terminal
     from tacit.show.guidance import print_advice
@@ -218,13 +221,13 @@ def _check_budget(epsilon: str | None, target_rmse: float | None, respondents: i
         )
 
 
-@app.command("audit", epilog="Example: tacit audit plan.json")
+@command("audit", epilog="Example: tacit audit plan.json")
 def audit_command(
     plan: PlanFile,
     belief: Annotated[Path | None, option(metavar="FILE", help=_BELIEF)] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Verify a plan again, in exact integers, and explain what it promises. Exit code 1 if it does not hold."""
+    """Verify a plan again, in exact integers, and explain it. Exit code 1 if it does not hold."""
     from tacit.plan.contract import Plan, read_json
     from tacit.show import sentences, terminal
 
@@ -296,9 +299,9 @@ def _check_certificates(plan: Any, watch: Callable[[int, int], None]) -> None:
             raise PlanError(f"The certificate of group {group.name!r} states {stated:.6g} for LDP; it reaches {best}.")
 
 
-@app.command("channel", epilog="Example: tacit channel plan.json --json")
+@command("channel", epilog="Example: tacit channel plan.json --json")
 def channel_command(plan: PlanFile, as_json: JsonFlag = False) -> None:
-    """Print the numbers that devices use: Pr(report | answer), as exact integers with --json."""
+    """Print the numbers that devices use: Pr(report | answer). With --json they are exact integers."""
     from tacit.plan.contract import Plan
     from tacit.show import terminal
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tacit.cli.app import JsonFlag, Output, Overwrite, app, check_target, err, escape, option, out, print_json
+from tacit.cli.app import JsonFlag, Output, Overwrite, check_target, command, err, escape, option, out, print_json
 
 _DATA = "Microdata: csv with any separator, parquet, xlsx, jsonl or arrow."
 _GROUP = "Column with groups; several are crossed."
@@ -25,7 +25,7 @@ _LEAST = "Groups of fewer records take the shares of a larger one."
 _SHOWN_VALUES, _SHOWN_GROUPS = 4, 20
 
 
-@app.command(
+@command(
     "priors",
     epilog="Example: tacit priors survey2025.xlsx --column smokes --group region --map Y=yes --map N=no -o priors.csv",
 )
@@ -49,7 +49,7 @@ def priors_command(
     overwrite: Overwrite = False,
     as_json: JsonFlag = False,
 ) -> None:
-    """Count answers of the past, group by group, into a file of priors for `tacit plan`."""
+    """Count answers of the past, group by group, into a prior file. It is what `tacit plan` reads."""
     from tacit.microdata import priors_from
 
     check_target(output, data)

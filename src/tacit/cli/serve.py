@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 import typer
 from typer.core import TyperGroup
 
-from tacit.cli.app import JsonFlag, app, err, escape, option, out, print_json, progress_bar
+from tacit.cli.app import JsonFlag, err, escape, option, out, print_json, progress_bar, registered
 
 _PLANS = "Plans to open a survey for; those that have one keep it."
 _DATA = "A folder for SQLite, made if it is not there, or the URL of a PostgreSQL database."
@@ -37,8 +37,8 @@ class _Serve(TyperGroup):
         return super().parse_args(ctx, args if args and args[0] in self.commands else ["run", *args])
 
 
-serve_app = typer.Typer(cls=_Serve, help="Run the collection service; back it up, restore it, and give out tokens.")
-app.add_typer(serve_app, name="serve")
+serve_app = typer.Typer(cls=_Serve, help="Run the collection service; back it up; give out tokens.")
+registered.add_typer(serve_app, name="serve")
 
 
 @serve_app.command("run", epilog="Example: tacit serve plan.json --data collected --public")

@@ -12,8 +12,8 @@ from tacit.cli.app import (
     PriorFile,
     TaskOption,
     ValueOption,
-    app,
     check_target,
+    command,
     err,
     option,
     out,
@@ -24,7 +24,7 @@ from tacit.cli.app import (
 _AIM = "Of estimates that do not use the prior (unbiased), or do, if it is right (mmse)."
 
 
-@app.command("compare", epilog="Example: tacit compare priors.csv --task survey --value yes --plot errors.png")
+@command("compare", epilog="Example: tacit compare priors.csv --task survey --value yes --plot errors.png")
 def compare_command(
     priors: PriorFile,
     task: TaskOption,
@@ -34,7 +34,7 @@ def compare_command(
     plot: Annotated[Path | None, option(metavar="FILE", help="Also draw it, as PNG, SVG or PDF.")] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Error against ε: LIP, LDP and the published form, with the level that it really reaches."""
+    """Compare the error of LIP, LDP and the published form, by ε. Also the level that the latter really reaches."""
     from tacit.designs import read_priors
     from tacit.designs.planning import make_task
     from tacit.evaluation import comparison
@@ -53,7 +53,7 @@ def compare_command(
         comparison.show_rows(out, rows, aim)
 
 
-@app.command("reproduce", epilog="Example: tacit reproduce 2 5 8 --out figures --data ../shared/data")
+@command("reproduce", epilog="Example: tacit reproduce 2 5 8 --out figures --data ../shared/data")
 def reproduce_command(
     figures: Annotated[
         list[str] | None, typer.Argument(metavar="[FIGURE]...", help="Such as 2, 6a, 8; else all.")
@@ -65,7 +65,7 @@ def reproduce_command(
     force: Annotated[bool, option("--force", help="Compute also what an earlier call kept.")] = False,
     as_json: JsonFlag = False,
 ) -> None:
-    """Draw the paper's figures, as published and corrected, with a page that explains what changed."""
+    """Draw the paper's figures, as published and as corrected. A page explains what changed."""
     from tacit.evaluation.figure import Options
     from tacit.evaluation.reproduce import reproduce
     from tacit.show import terminal
@@ -84,9 +84,9 @@ def reproduce_command(
         raise typer.Exit(1)
 
 
-@app.command("demo", epilog="Example: tacit demo")
+@command("demo", epilog="Example: tacit demo")
 def demo_command(as_json: JsonFlag = False) -> None:
-    """A rare-disease survey from the plan to the estimate, on simulated people. Writes to out/demo."""
+    """See all of it once: a survey of simulated people. From the plan to the estimate, in the folder out/demo."""
     from tacit.cli import demo
 
     if as_json:

@@ -6,18 +6,18 @@ from typing import Annotated
 
 import typer
 
-from tacit.cli.app import JsonFlag, app, escape, out, print_json
+from tacit.cli.app import JsonFlag, command, escape, out, print_json
 
 
-@app.command("verify-page", epilog="Example: tacit verify-page https://survey.example/s/0123456789abcdef")
+@command("verify-page", epilog="Example: tacit verify-page https://survey.example/s/0123456789abcdef")
 def verify_page_command(
     url: Annotated[str, typer.Argument(metavar="URL", help="A survey's page, or a service's address.")],
     as_json: JsonFlag = False,
 ) -> None:
-    """Compare what a service serves with what this version of Tacit publishes, without a browser.
+    """Check that a service serves what Tacit publishes. No browser is needed.
 
-    Every page, script and style is fetched and its hash compared with that of this installation; of a survey's page
-    also the plan, which is audited. Exit code 1 if anything differs. It tells what was served here and now.
+    Every page, script and style is fetched and its hash compared with that of this installed version; of a survey's
+    page also the plan, which is audited. Exit code 1 if anything differs. It tells what was served here and now.
     """
     import tacit
     from tacit.server.verify_page import verify_page
