@@ -57,12 +57,12 @@ def test_numbers_match_by_what_they_are_worth(tmp_path):
 def test_other_words_stop_the_run_or_are_counted_and_never_shown(tmp_path):
     source = write(tmp_path / "data.csv", [*ROWS, ("4", "secret", "n"), ("5", "", "s")])
     target = tmp_path / "reports.csv"
-    with pytest.raises(BadRowsError, match=r"missing answer: 1 \(row 5\); unknown answer: 1 \(row 4\)") as raised:
+    with pytest.raises(BadRowsError, match=r"missing label: 1 \(row 5\); unknown label: 1 \(row 4\)") as raised:
         label_file(PLAN, LABELS, source, target, column="said")
     assert "secret" not in str(raised.value)
     assert not target.exists()
     done = label_file(PLAN, LABELS, source, target, column="said", on_unknown="skip")
-    assert (done.rows, done.reports, done.skipped) == (5, 3, {"unknown answer": 1, "missing answer": 1})
+    assert (done.rows, done.reports, done.skipped) == (5, 3, {"unknown label": 1, "missing label": 1})
 
 
 def test_groups_are_those_of_the_plan(tmp_path):

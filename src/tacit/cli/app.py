@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import typer
 
+from tacit.opening import no_file
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -81,6 +83,8 @@ def message_of(error: Exception) -> str:
         name = str(error.name).partition(".")[0]
         extra = next((extra for extra, packages in _EXTRAS.items() if name in packages), None)
         return f"{error}. Install it: pip install 'tacit-privacy[{extra}]'" if extra else str(error)
+    if isinstance(error, FileNotFoundError | IsADirectoryError) and error.filename:
+        return no_file(error.filename) or str(error)
     if isinstance(error, OSError) and error.strerror:
         return f"{error.strerror}: {error.filename}" if error.filename else error.strerror
     text = str(error.args[0] if isinstance(error, KeyError) and error.args else error)

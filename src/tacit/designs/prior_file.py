@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from tacit.exact import Number, rational
+from tacit.opening import csv_records
 from tacit.prior import Prior, Value, clean_name, has_unseen, numbers_if_all
 from tacit.prior.names import nearest
 
@@ -141,7 +142,7 @@ class _Table:
         given, path = path, path if isinstance(path, str | Path) else "The prior table"
         try:
             with _open(given) as file:
-                reader = csv.DictReader(file)
+                reader = csv_records(file, ["value"])
                 columns = [_clean(name) for name in reader.fieldnames or []]
                 reader.fieldnames = columns
                 twice = next((name for name in columns if name and columns.count(name) > 1), None)
@@ -198,7 +199,7 @@ class _Table:
         try:
             number = rational(row[column].removesuffix("%"), column) / (100 if row[column].endswith("%") else 1)
         except ValueError:
-            got = f"Got {row[column][:40]!r}."
+            got = f"Got {row[column][:40]!r}." + (" Write a decimal point." if "," in row[column] else "")
             raise ValueError(f"{where}: '{column}' must be a number with an exponent of at most 999. {got}") from None
         if column == "count" and number >= 2**63:
             raise ValueError(f"{where}: 'count' must be below 2^63. Got {row[column][:40]!r}.")

@@ -5,7 +5,6 @@ Every function states a design as its paper does and gives a `Rule`, which `taci
 
 from __future__ import annotations
 
-import csv
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,6 +13,7 @@ from itertools import product
 from pathlib import Path
 
 from tacit.exact import Number, budget, exp_below, rational
+from tacit.opening import csv_records
 from tacit.prior import Value, clean_name, numbers_if_all
 
 #: e^ε is taken to so many digits, from below: what rounding to a plan's integers adds keeps the level at ε then.
@@ -208,7 +208,7 @@ def read_matrix(path: str | Path) -> dict[str | None, Rule]:
     Probabilities may be decimals or fractions. Rows that were printed with few digits are made to sum to 1.
     """
     with open(path, newline="", encoding="utf-8-sig") as file:
-        rows = [{clean_name(str(name)): cell for name, cell in row.items()} for row in csv.DictReader(file)]
+        rows = [{clean_name(str(name)): cell for name, cell in row.items()} for row in csv_records(file, ["value"])]
     if not rows or "value" not in rows[0]:
         raise ValueError(f"{path} needs a column 'value', a column for each report and a row for each value.")
     reports = [name for name in rows[0] if name not in ("value", "group")]

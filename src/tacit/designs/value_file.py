@@ -6,6 +6,7 @@ import csv
 from pathlib import Path
 
 from tacit.designs.prior_file import GroupPrior
+from tacit.opening import separator_of
 from tacit.prior import Prior, clean_name, has_unseen, numbers_if_all
 
 
@@ -16,8 +17,8 @@ def read_values(path: str | Path) -> list[GroupPrior]:
     """
     try:
         with open(path, newline="", encoding="utf-8-sig") as file:
-            lines = file.read().splitlines()
-            rows = list(csv.reader(lines))
+            lines = file.read().splitlines() or [""]
+            rows = list(csv.reader(lines, delimiter=separator_of(lines[0], ["value"])))
     except (csv.Error, UnicodeDecodeError) as error:
         raise ValueError(f"{path} is not a text in UTF-8: {error}.") from error
     header = [clean_name(cell) for cell in rows[0]] if rows else []

@@ -163,18 +163,33 @@ def without_prior(request: Request, name: str | None = None) -> Design:
     if not request.is_histogram or request.invertible or request.max_reports is not None:
         raise ArithmeticError("the mechanisms that need no prior serve histograms, without further wishes")
     size, epsilon = len(request.prior), min(request.promise.levels.values())
-    try:
-        if name is None:
+    mechanism: Mechanism
+    if name is None:
+        try:
             name, mechanism = best_without_prior(request.prior, epsilon)
-        else:
-            mechanism = MECHANISMS[name](size, epsilon)
-    except ValueError as failure:
-        raise ArithmeticError(str(failure)) from failure
+        except ValueError as failure:
+            raise ArithmeticError(str(failure)) from failure
+    else:
+        mechanism = _named(name, size, epsilon)
     bound = without_prior_bound(request.prior, request.promise)
     return designed(
         request, mechanism, prior_variance(request.prior, request.task), variance_bound=bound, duals=None,
         method=name.replace("-", " "), status="within gap",
     )  # fmt: skip
+
+
+def _named(name: str, size: int, epsilon: Fraction) -> PureProtocol:
+    """The mechanism that was asked for, or which others have room for so many values."""
+    made, limits = dict[str, PureProtocol](), dict[str, str]()
+    for each in (name, *(other for other in MECHANISMS if other != name)):
+        try:
+            made[each] = MECHANISMS[each](size, epsilon)
+        except ValueError as failure:
+            limits[each] = str(failure)
+        if name in made:
+            return made[name]
+    serving = f"{', '.join(made)} do; without-prior takes the best" if made else "No other does either"
+    raise ValueError(f"The design {name} does not serve {size:,} values. {limits[name]} {serving}.")
 
 
 def without_prior_bound(prior: Prior, promise: Promise) -> float:

@@ -48,6 +48,7 @@ from tacit.randomize import Randomizer
 Write = Callable[[pa.Table], None]
 OnUnknown = Literal["stop", "skip"]
 _SHOWN_ROWS, _SHOWN_NAMES = 5, 12
+CANNOT_RANDOMIZE = "that the plan cannot randomize"
 #: Why a row cannot be randomized.
 REASONS = ("missing value", "unknown value", "missing group", "unknown group")
 
@@ -163,11 +164,11 @@ class AnswerColumns:
 class BadRows:
     """Bad rows by reason: how many, and where the first ones are; never what is in them.
 
-    `hints` say what else there is to say about a reason, from the plan's side.
+    `hints` say what else there is to say about a reason, from the plan's side; `problem` is what is wrong with all.
     """
 
-    def __init__(self, source: Source) -> None:
-        self._source = source
+    def __init__(self, source: Source, problem: str = CANNOT_RANDOMIZE) -> None:
+        self._source, self._problem = source, problem
         self.hints: dict[str, str] = {}
         self.counts: dict[str, int] = defaultdict(int)
         self._first: dict[str, list[int]] = defaultdict(list)
@@ -189,12 +190,16 @@ class BadRows:
             self.counts["wrong number of cells"] = len(self._source.malformed)
             self._first["wrong number of cells"] = self._source.malformed[:_SHOWN_ROWS].tolist()
         if self.counts and on_unknown == "stop":
-            raise bad_rows(self._source.name, self.counts, self.hints, self._first)
+            raise bad_rows(self._source.name, self.counts, self.hints, self._first, self._problem)
         return dict(self.counts)
 
 
 def bad_rows(
-    name: str, counts: Mapping[str, int], hints: Mapping[str, str], first: Mapping[str, Sequence[int]] | None = None
+    name: str,
+    counts: Mapping[str, int],
+    hints: Mapping[str, str],
+    first: Mapping[str, Sequence[int]] | None = None,
+    problem: str = CANNOT_RANDOMIZE,
 ) -> BadRowsError:
     """The error that says how many bad rows there are, why, and where the `first` are if rows have numbers."""
     parts = []
@@ -204,7 +209,7 @@ def bad_rows(
     total = sum(counts.values())
     more = "".join(f" {hint}" for reason, hint in hints.items() if reason in counts)
     return BadRowsError(
-        f"{name} has {total} {'row' if total == 1 else 'rows'} that the plan cannot randomize. "
+        f"{name} has {total} {'row' if total == 1 else 'rows'} {problem}. "
         f"{'; '.join(parts)}.{more} Correct them, or pass on_unknown='skip' to leave them out."
     )
 
@@ -251,7 +256,7 @@ class Perturber:
         """What there is to say about bad rows, from the plan's side."""
         hints = {"unknown value": known_values(self._plan.values, self._plan.between)}
         if self._match_group is not None:
-            hints["unknown group"] = _known_groups(group_names(self._plan), self._match_group.near)
+            hints["unknown group"] = known_groups(group_names(self._plan), self._match_group.near)
         return hints
 
     def match(self, table: pa.Table) -> Matched:
@@ -309,15 +314,16 @@ def known_values(values: Sequence[Value], between: bool = False) -> str:
     """What a plan takes for an answer. An answer that is nearly a value is not told: it would say who holds it."""
     if between:
         return f"The plan takes numbers from {values[0]} to {values[-1]}."
-    return f"The plan's values are {_listed(values)}, as they are written here."
+    return f"The plan's values are {listed(values)}, as they are written here."
 
 
-def _known_groups(names: Sequence[str], near: Collection[str]) -> str:
-    meant = f"Did you mean {_listed(sorted(near))}? " if near else ""
-    return f"{meant}The plan's groups are {_listed(names)}."
+def known_groups(names: Sequence[str], near: Collection[str]) -> str:
+    meant = f"Did you mean {listed(sorted(near))}? " if near else ""
+    return f"{meant}The plan's groups are {listed(names)}."
 
 
-def _listed(names: Sequence[Value]) -> str:
+def listed(names: Sequence[Value]) -> str:
+    """Names for a sentence, not too many of them."""
     shown = ", ".join(f"'{name}'" if isinstance(name, str) else str(name) for name in names[:_SHOWN_NAMES])
     return shown + (f" and {len(names) - _SHOWN_NAMES} more" if len(names) > _SHOWN_NAMES else "")
 

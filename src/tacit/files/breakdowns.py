@@ -9,8 +9,9 @@ from typing import Any
 
 from tacit.estimates.cells import Cell, cells_of
 from tacit.estimates.weighting import Margin
-from tacit.files.reading import InputError, group_names
+from tacit.files.reading import InputError, check_file, group_names
 from tacit.files.tallies import checked_tally, is_tally, tally_file
+from tacit.opening import csv_records
 from tacit.plan import Plan
 from tacit.plan.crossing import CROSSED
 from tacit.prior import clean_name
@@ -58,11 +59,10 @@ def _no_column(plan: Plan, source: Any, column: str) -> str:
 
 def read_population(path: str | Path) -> Margin:
     """A CSV with a column `size` and one or more columns of the reports: how many people are in each category."""
-    if not Path(path).is_file():
-        raise InputError(f"There is no file {path}.")
+    check_file(path)
     try:
         with open(path, encoding="utf-8-sig", newline="") as file:
-            header, *rows = [row for row in csv.reader(file) if row] or [[]]
+            header, *rows = [row for row in csv_records(file, [SIZE]).reader if row] or [[]]
     except (UnicodeDecodeError, csv.Error) as error:
         raise InputError(f"{path} cannot be read as CSV in UTF-8.") from error
     names = [name.strip() for name in header]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,10 +11,21 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tacit.files.answers import BadRows, OnUnknown, PerturbSummary, check_on_unknown, writing
+from tacit.files.answers import BadRows, OnUnknown, PerturbSummary, check_on_unknown, known_groups, listed, writing
 from tacit.files.cells import MISSING, UNKNOWN, Matcher
 from tacit.files.columns import stamped
-from tacit.files.reading import REPORT, STANDARD, InputError, Progress, format_of, group_column_of, group_names, reading
+from tacit.files.reading import (
+    REPORT,
+    STANDARD,
+    InputError,
+    Progress,
+    check_file,
+    format_of,
+    group_column_of,
+    group_names,
+    reading,
+)
+from tacit.opening import names_in, separator_of
 from tacit.plan import Plan
 from tacit.prior import numbers_if_all
 
@@ -42,7 +52,7 @@ def label_file(
     if str(source) == STANDARD:
         raise InputError("The data must be a file: its columns are looked at before its rows.")
     groups, format_ = group_column_of(plan, group_column), format_of(source, source_format)
-    kept = [name for name in column_names(source, format_) if name not in (column, groups)]
+    kept = [name for name in column_names(source, format_, column) if name not in (column, groups)]
     if REPORT in kept:
         raise InputError(f"{source} has a column '{REPORT}' already, which is not '{column}'. Rename it.")
     matched = [column] if groups is None else [column, groups]
@@ -53,12 +63,14 @@ def label_file(
         named = [] if groups is None else [(groups, pa.string())]
         schema = stamped(pa.schema([*named, *zip(kept, plain, strict=True), (REPORT, pa.int64())]), plan.hash)
         match_label = Matcher(numbers_if_all(list(labels)), column)
-        match_group = None if groups is None else Matcher(group_names(plan), groups)
-        bad, rows, written = BadRows(opened), 0, 0
+        match_group = None if groups is None else Matcher(group_names(plan), groups, suggest=True)
+        seen = np.zeros(len(labels), dtype=bool)
+        bad, rows, written = BadRows(opened, "that are no report of the plan"), 0, 0
         with writing(target, schema, target_format) as write:
             for table in opened.tables():
                 reports = match_label(table[column]).astype(np.int64)
                 places = np.zeros_like(reports) if match_group is None else match_group(table[groups])
+                seen[reports[reports >= 0]] = True
                 good = (reports >= 0) & (places >= 0)
                 if not good.all():
                     bad.note(rows, _reasons(reports, places))
@@ -68,14 +80,16 @@ def label_file(
                     written += int(good.sum())
                 if progress is not None:
                     progress(rows, opened.total)
+            bad.hints["unknown label"] = _known_labels(labels, seen)
+            if match_group is not None:
+                bad.hints["unknown group"] = known_groups(group_names(plan), match_group.near)
             skipped = bad.finish(on_unknown)
     return PerturbSummary(rows + len(opened.malformed), written, skipped)
 
 
-def column_names(path: str | Path, kind: str) -> list[str]:
-    """What the columns of a file are called."""
-    if not Path(path).is_file():
-        raise InputError(f"There is no file {path}.")
+def column_names(path: str | Path, kind: str, needed: str) -> list[str]:
+    """What the columns of a file are called; one is `needed`."""
+    check_file(path)
     if kind == "parquet":
         return list(pq.read_schema(path).names)
     if kind == "arrow":
@@ -87,7 +101,8 @@ def column_names(path: str | Path, kind: str) -> list[str]:
                 return list(pa.ipc.open_stream(file).schema.names)
     with open(path, newline="", encoding="utf-8-sig") as text:
         if kind == "csv":
-            return next(csv.reader(text), [])
+            header = text.readline()
+            return names_in(header, separator_of(header, [needed]))
         first = json.loads(text.readline() or "{}")
         return list(first) if isinstance(first, dict) else []
 
@@ -95,9 +110,16 @@ def column_names(path: str | Path, kind: str) -> list[str]:
 def _reasons(reports: Any, places: Any) -> dict[str, Any]:
     return {
         f"{how} {what}": found == marker
-        for what, found in (("answer", reports), ("group", places))
+        for what, found in (("label", reports), ("group", places))
         for how, marker in (("missing", MISSING), ("unknown", UNKNOWN))
     }
+
+
+def _known_labels(labels: Sequence[str], seen: Any) -> str:
+    """The labels that were expected, and which of them came; others are not told, for they may be answers."""
+    came = [label for label, has in zip(labels, seen, strict=True) if has]
+    found = "all came" if all(seen) else f"only {listed(came)} came" if came else "none of them came"
+    return f"The labels are {listed(labels)}, as they are written here; {found}. To read others, pass labels='NAMES'."
 
 
 def _result(table: pa.Table, schema: pa.Schema, plan: Plan, places: Any, reports: Any) -> pa.Table:

@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 
 from tacit.files.columns import InputError as InputError
 from tacit.files.columns import check_columns, is_header
+from tacit.opening import names_in, no_file, separator_of
 from tacit.plan import Plan
 
 Format = Literal["csv", "parquet", "jsonl", "arrow"]
@@ -136,12 +137,18 @@ def reading(
         return
     kind, is_standard = format_of(source, format), str(source) == STANDARD
     name = "standard input" if is_standard else str(source)
-    if not is_standard and not Path(source).is_file():
-        raise InputError(f"There is no file {source}." if not Path(source).exists() else f"{source} is not a file.")
+    if not is_standard:
+        check_file(source)
     with ExitStack() as stack:
         with no_raw_values(name, kind):
             opened = _file_source(str(source), name, wanted, kind, encoded, stack)
         yield opened
+
+
+def check_file(path: str | Path) -> None:
+    """Raise unless it is a file."""
+    if (said := no_file(path)) is not None:
+        raise InputError(said)
 
 
 def _file_source(
@@ -180,9 +187,12 @@ def _csv_source(file: BinaryIO, name: str, wanted: Wanted) -> Source:
         raise InputError(f"{name} cannot be read as csv: its first line is not UTF-8.") from None
     if not header:
         raise InputError(f"{name} is empty. Expected a first line that names the columns.")
-    names = next(csv.reader([header]))
+    separator = separator_of(header, wanted.needed)
+    names = names_in(header, separator)
     following = file.peek().decode("utf-8", errors="replace").splitlines()[:-1]  # type: ignore[attr-defined]
-    columns = wanted.found(names, name, is_header(names, wanted.needed, list(csv.reader(following))))
+    columns = wanted.found(
+        names, name, is_header(names, wanted.needed, list(csv.reader(following, delimiter=separator)))
+    )
     # What is optional is the same in all rows.
     repeated = pa.dictionary(pa.int32(), pa.string())
     schema = pa.schema([(column, pa.string() if column in wanted.needed else repeated) for column in columns])
@@ -199,7 +209,7 @@ def _csv_source(file: BinaryIO, name: str, wanted: Wanted) -> Source:
         yield from pa_csv.open_csv(
             file,
             read_options=pa_csv.ReadOptions(column_names=names, use_threads=False, block_size=_BLOCK_BYTES),
-            parse_options=pa_csv.ParseOptions(newlines_in_values=True, invalid_row_handler=note),
+            parse_options=pa_csv.ParseOptions(delimiter=separator, newlines_in_values=True, invalid_row_handler=note),
             convert_options=pa_csv.ConvertOptions(column_types=schema, include_columns=columns),
         )
 

@@ -29,6 +29,7 @@ from tacit.files.reading import (
     Progress,
     Source,
     careful,
+    check_file,
     format_of,
     group_column_of,
     literal_path,
@@ -252,8 +253,7 @@ def save_tally(tally: Tally, path: str | Path) -> None:
 def load_tally(path: str | Path) -> Tally:
     """Read what `save_tally` wrote, and refuse what no tally can hold."""
     kind = _tally_format(path)
-    if not Path(path).is_file():
-        raise InputError(f"There is no file {path}.")
+    check_file(path)
     try:
         if kind == ".json":
             return Tally.from_dict(json.loads(Path(path).read_text(encoding="utf-8")))

@@ -17,7 +17,8 @@ from typing import Any
 import pyarrow as pa
 
 from tacit.files.columns import check_columns, is_header
-from tacit.files.reading import InputError, literal_path, no_raw_values, quoted, reading
+from tacit.files.reading import InputError, check_file, literal_path, no_raw_values, quoted, reading
+from tacit.opening import separator_of
 
 #: What is taken for text with separators; the last of several extensions that is not a compression.
 _TEXT = (".csv", ".tsv", ".txt", ".tab", ".dat")
@@ -102,8 +103,8 @@ def _opened(
     is_path = isinstance(data, str | Path)
     suffixes = [each.lower() for each in Path(data).suffixes] if is_path else []
     kind = next((each for each in reversed(suffixes) if each not in _COMPRESSED), "")
-    if is_path and not Path(data).is_file():
-        raise InputError(f"There is no file {data}." if not Path(data).exists() else f"{data} is not a file.")
+    if is_path:
+        check_file(data)
     if sheet is not None and kind not in _WORKBOOKS:
         raise InputError("A sheet is for xlsx files. Leave it out.")
     if separator is not None and kind not in _TEXT:
@@ -150,7 +151,7 @@ def _explain(path: str, names: list[str], wanted: dict[str, str]) -> None:
     """Say why a file has not the wanted columns; its first line is quoted only if it is no row of data."""
     with open(path, "rb") as file:
         first, *lines = file.read(_FIRST_BYTES).decode("utf-8-sig", errors="replace").splitlines() or [""]
-    separator = max(",;\t|", key=first.count)
+    separator = separator_of(first)
     if set(wanted) <= set(next(csv.reader([first], delimiter=separator), ())):
         raise InputError(f"{path} has rows with more or fewer cells than its first line. Correct them.")
     rows = [row for row in csv.reader(lines[:-1], delimiter=separator) if len(row) == len(names)]

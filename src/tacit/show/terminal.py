@@ -124,23 +124,21 @@ def _levels_off(plan: Plan) -> dict[str, float] | None:
 def print_plan(console: Console, plan: Plan, summary: dict[str, Any], path: str) -> None:
     """A plan for people: the cost, what LDP and no reports would have cost, and the promise in words."""
     trusting = any(facts["aim"] == "mmse" for facts in summary["groups"])
-    shown = table("group", "ε", "reports", "error", "proven best", "LDP", *(["no data"] if trusting else []))
+    # A plan that promises LDP has nothing to be compared with LDP for.
+    compared = any(group.notion != "ldp" for group in plan.groups)
+    places = [0, 1, *([2] if compared else []), *([3] if trusting else [])]
+    titles = ("error", "proven best", "LDP", "no data")
+    shown = table("group", "ε", "reports", *(titles[place] for place in places))
     for facts in summary["groups"][:MAX_ROWS]:
         shown.add_row(
             escape(group_label(facts["group"])),
             f"{facts['epsilon']:g}",
             "too many to list" if facts["n_possible_reports"] is None else str(facts["n_possible_reports"]),
-            *(_error(facts[key]) for key in _errors_of(facts["aim"])[: None if trusting else 3]),
+            *(_error(facts[_errors_of(facts["aim"])[place]]) for place in places),
         )
     console.print(shown)
     _more(console, len(plan.groups), "groups")
-    console.print(
-        "[dim]error: "
-        + ("root mean square from one respondent, if the prior is exactly right" if trusting else "standard error")
-        + (".  no data: the prior alone" if trusting else " from one respondent, whatever the prior is worth")
-        + ".\nproven best: no channel can do better.  LDP: the best LDP channel found for this ε.[/dim]",
-        soft_wrap=True,
-    )
+    console.print(f"[dim]{_what_errors_are(plan, trusting)}[/dim]", soft_wrap=True)
     methods = sorted({facts["method"] for facts in summary["groups"] if facts["method"]})
     console.print(f"[dim]method: {escape('; '.join(methods[:4]))}[/dim]\n")
     what = "counts together are" if isinstance(plan.task, Histogram) else "total is"
@@ -156,6 +154,19 @@ def print_plan(console: Console, plan: Plan, summary: dict[str, Any], path: str)
     print_promises(console, plan)
     _print_price(console, summary)
     console.print(f"\nWrote [bold]{escape(path)}[/bold], plan {plan.hash[:12]}.", soft_wrap=True)
+
+
+def _what_errors_are(plan: Plan, trusting: bool) -> str:
+    """What the columns of a plan's table are."""
+    if all(group.without_prior for group in plan.groups):
+        said = "error: standard error from one respondent, where all answers are equally frequent."
+    elif trusting:
+        said = "error: root mean square from one respondent, if the prior is exactly right.  no data: the prior alone."
+    else:
+        said = "error: standard error from one respondent, whatever the prior is worth."
+    if all(group.notion == "ldp" for group in plan.groups):
+        return said + "\nproven best: no LDP channel can do better."
+    return said + "\nproven best: no channel can do better.  LDP: the best LDP channel found for this ε."
 
 
 def _print_price(console: Console, summary: dict[str, Any]) -> None:
