@@ -31,7 +31,7 @@ def difference_cells(plan: Plan, row: Difference) -> tuple[str, str, str, str]:
     if not math.isfinite(row.difference):
         return "–", "–", "–", "–"
     margin = scale * (row.high - row.low) / 2
-    while row.told and margin > 0 and not all(digits(scale * end, margin).strip("-0.,") for end in (row.low, row.high)):
+    while row.told and margin > 0 and not all(digits(scale * end, margin).strip("−0.,") for end in (row.low, row.high)):
         # An end that decides must not be shown as zero.
         margin /= 10
     first, second = (digits(scale * side, margin) + unit for side in (row.first, row.second))
@@ -101,8 +101,8 @@ def signed(number: float, error: float) -> str:
 
 
 def interval(low: float, high: float, error: float) -> str:
-    """Both ends, with a proper minus."""
-    return " … ".join(digits(end, error).replace("-", "−") for end in (low, high))
+    """Both ends."""
+    return " … ".join(digits(end, error) for end in (low, high))
 
 
 # -- regressions ----------------------------------------------------------------------------------------------------
@@ -111,7 +111,7 @@ def interval(low: float, high: float, error: float) -> str:
 def coefficient_cells(fit: Regression, row: Coefficient) -> tuple[str, ...]:
     """β with its interval, e^β with its interval where it is one of odds, and the p-value."""
     margin = (row.high - row.low) / 2
-    cells = [digits(row.estimate, margin).replace("-", "−"), interval(row.low, row.high, margin)]
+    cells = [digits(row.estimate, margin), interval(row.low, row.high, margin)]
     if fit.model != "linear":
         ratio, low, high = row.odds_ratio
         cells += [f"{ratio:.3g}", f"{low:.3g} … {high:.3g}"]

@@ -316,14 +316,14 @@ def json_ready(data: Any) -> Any:
 
 
 def digits(number: float, error: float) -> str:
-    """A number with two significant digits of its standard error.
+    """A number for people, with two significant digits of its standard error, and a minus sign, no hyphen.
 
-    >>> digits(8655.43, 77.2), digits(12.3456, 0.0123)
-    ('8,655', '12.346')
+    >>> digits(8655.43, 77.2), digits(-12.3456, 0.0123), digits(-0.001, 1)
+    ('8,655', '−12.346', '0.0')
     """
     places = 1 if not 0 < error < math.inf else min(9, max(0, 1 - math.floor(math.log10(error))))
     text = f"{number:,.{places}f}"
-    return text.lstrip("-") if not text.strip("-0.,") else text
+    return text.lstrip("-") if not text.strip("-0.,") else text.replace("-", "−")
 
 
 def significant(number: float) -> str:
