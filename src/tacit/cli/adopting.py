@@ -272,6 +272,7 @@ def compliance_command(
 ) -> None:
     """Estimate from two arms how many did not follow the rule. Also what that means for each answer."""
     from tacit.estimates import compliance
+    from tacit.estimates.compliance import pooled_compliance
     from tacit.files import read_tallies
     from tacit.plan.contract import Plan
     from tacit.show.compliance import print_compliance
@@ -282,10 +283,12 @@ def compliance_command(
             loaded, reports, report_column=report_column, group_column=group_column, progress=watch, format=input_format
         )
         found = compliance(loaded, whole, says, level)
+        pooled = pooled_compliance(found) if len(found) > 1 else None
     if as_json:
         groups = [each.to_dict() for each in found]
-        print_json({"plan": loaded.hash, "says": says, "groups": groups, "refused": whole.refused})
+        together = None if pooled is None else pooled.to_dict()
+        print_json({"plan": loaded.hash, "says": says, "pooled": together, "groups": groups, "refused": whole.refused})
         return
-    print_compliance(out, loaded, found, says)
+    print_compliance(out, loaded, found, pooled, says)
     if whole.refused:
         out.print(f"[yellow]{whole.refused:,} rows were refused: the plan cannot have sent such reports.[/yellow]")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from importlib import import_module
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from tacit.plan import Plan
+    from tacit.tally import Tally
 
 _EXTRAS = {
     "randomize": ("cryptography", "numba"),
@@ -134,6 +135,11 @@ Master = Annotated[str | None, option("--master", metavar="URL", help=_MASTER)]
 FileFormat = Annotated[FormatName | None, option(metavar="FORMAT", help=_FORMATS)]
 
 
+_KEEP = (
+    "Public column to keep; repeatable. You are warned if it tells the answers: in the first 100,000 rows, by labels "
+    "that stand in at least 10."
+)
+KeptColumns = Annotated[list[str] | None, option("--keep", metavar="NAME", help=_KEEP)]
 _PARTS = "What was crossed to make the groups, in order: region,age for 'north / 18-24'."
 _POPULATION = "CSV: size, and the public columns it is by; repeat it to rake over several."
 _SCOPE = "Whom intervals are about: participants, or the population they stand for."
@@ -192,12 +198,29 @@ def check_target(path: str | Path, *inputs: str | Path) -> None:
         raise ValueError(f"There is no folder {Path(path).parent} to write {Path(path).name} to.")
 
 
+def would_replace(path: str, overwrite: bool) -> bool:
+    """Whether there is a file with content that nobody asked to replace."""
+    return path != "-" and not overwrite and Path(path).is_file() and Path(path).stat().st_size > 0
+
+
 def keep_reports(path: str, overwrite: bool) -> None:
     """Refuse to replace reports, or anything else with content, that nobody asked to replace."""
-    if path != "-" and not overwrite and Path(path).is_file() and Path(path).stat().st_size:
+    if would_replace(path, overwrite):
         raise ValueError(
             f"{path} exists. Reports are not drawn again by accident: a second report about the same answer tells more "
             "than one. Name another file, or give --overwrite."
+        )
+
+
+def warn_of_kept(gives_away: Sequence[Sequence[str]], on_err: bool) -> None:
+    """Say loudly which kept columns give answers away, unless JSON that says so is `on_err` already."""
+    for columns in () if on_err else gives_away:
+        named, it = " and ".join(f"'{name}'" for name in columns), "it" if len(columns) == 1 else "them together"
+        err.print(
+            f"[bold red]warning:[/bold red] {escape(named)} beside the reports gives answers away: who knows {it} "
+            "guesses nearly every answer right, so that randomizing protects nearly nobody. Remove the column from "
+            "the reports before anybody sees them, and leave it out of --keep.",
+            soft_wrap=True,
         )
 
 
@@ -211,7 +234,7 @@ def write_plan(plan: Plan, output: str) -> None:
 
 def keep_plan(path: str, new: str, overwrite: bool) -> None:
     """Refuse to replace another plan than the new one, of this hash: reports may depend on it."""
-    if path == "-" or overwrite or not Path(path).is_file() or not Path(path).stat().st_size:
+    if not would_replace(path, overwrite):
         return
     try:
         old = json.loads(Path(path).read_text(encoding="utf-8"))["hash"]
@@ -221,4 +244,21 @@ def keep_plan(path: str, new: str, overwrite: bool) -> None:
         raise ValueError(
             f"{path} holds another plan, {str(old)[:12]}, and reports may depend on it. Name another file, or give "
             "--overwrite."
+        )
+
+
+def keep_tally(path: str, new: Tally, overwrite: bool) -> None:
+    """Refuse to replace another tally than the new one: what it counted may be nowhere else."""
+    from tacit.files import load_tally
+
+    if not would_replace(path, overwrite):
+        return
+    try:
+        old = load_tally(path)
+    except ValueError:
+        raise ValueError(f"{path} exists and is not a tally. Name another file, or give --overwrite.") from None
+    if old != new:
+        raise ValueError(
+            f"{path} holds another tally, of {old.n_reports:,} reports, which may be nowhere else. Name another file, "
+            "or give --overwrite."
         )

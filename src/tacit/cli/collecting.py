@@ -14,6 +14,7 @@ from tacit.cli.app import (
     FileFormat,
     GroupColumn,
     JsonFlag,
+    KeptColumns,
     Master,
     OffsetColumn,
     Output,
@@ -28,10 +29,12 @@ from tacit.cli.app import (
     escape,
     files_on,
     keep_reports,
+    keep_tally,
     option,
     out,
     print_json,
     progress_bar,
+    warn_of_kept,
 )
 
 _ARMS = "Draw the arm of each row, for a plan with arms; no group column is needed then."
@@ -45,7 +48,7 @@ def perturb_command(
     output: Output = "-",
     column: Annotated[str, option(metavar="NAME", help="Column with the answers.")] = "value",
     group_column: GroupColumn = None,
-    keep: Annotated[list[str] | None, option(metavar="NAME", help="Public column to keep; repeatable.")] = None,
+    keep: KeptColumns = None,
     on_unknown: Annotated[Literal["stop", "skip"], option(metavar="ACTION", help=_UNKNOWN)] = "stop",
     draw_arms: Annotated[bool, option("--draw-arms", help=_ARMS)] = False,
     input_format: FileFormat = None,
@@ -79,9 +82,10 @@ def perturb_command(
     told = err if output == "-" else out
     if as_json:
         facts = {"rows": done.rows, "reports": done.reports, "skipped": dict(done.skipped)}
-        print_json({"file": output} | facts, told)
+        print_json({"file": output} | facts | {"gives_away": done.gives_away}, told)
     else:
         told.print(f"{done.reports:,} reports of {done.rows:,} rows, {sum(done.skipped.values()):,} skipped.")
+    warn_of_kept(done.gives_away, on_err=as_json and output == "-")
 
 
 def _save_tally(tally: Any, output: str, text: str, as_json: bool) -> None:
@@ -135,19 +139,21 @@ def tally_command(
 def merge_command(
     tallies: Annotated[list[Path], typer.Argument(metavar="TALLIES...", help="Tallies of one plan.")],
     output: Output = "tally.json",
+    overwrite: Overwrite = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Merge tallies of the same plan. The order does not matter. The same reports are not counted twice."""
     from tacit.files import load_tally
     from tacit.tally import merge_all
 
-    check_target(output)
+    check_target(output, *tallies)
     twice = [
         path for place, path in enumerate(tallies) if path.resolve() in {each.resolve() for each in tallies[:place]}
     ]
     if twice:
         raise ValueError(f"{twice[0]} is named twice, and would count twice.")
     merged = merge_all(load_tally(path) for path in tallies)
+    keep_tally(output, merged, overwrite)
     _save_tally(merged, output, f"in {len(tallies)} tallies", as_json)
     if not merged.sources.complete:
         err.print(

@@ -9,6 +9,7 @@ import typer
 
 from tacit.cli.app import (
     JsonFlag,
+    KeptColumns,
     OffsetColumn,
     Output,
     Overwrite,
@@ -25,6 +26,7 @@ from tacit.cli.app import (
     print_json,
     progress_bar,
     registered,
+    warn_of_kept,
 )
 
 app = typer.Typer(help="Individual priors: each record brings its own.", no_args_is_help=True)
@@ -69,7 +71,7 @@ def perturb_command(
     output: Annotated[str, option("-o", "--output", help="Reports; - for standard output.")] = "-",
     column: Annotated[str, option(help="Column with the answers.")] = "value",
     prior_column: Annotated[str, option(help="Column, or start of the columns, with the priors.")] = "prior",
-    keep: Annotated[list[str] | None, option(help="Public column to carry along; repeatable.")] = None,
+    keep: KeptColumns = None,
     on_unknown: Annotated[Literal["stop", "skip"], option(help="What to do with bad rows.")] = "stop",
     overwrite: Overwrite = False,
     as_json: JsonFlag = False,
@@ -86,9 +88,10 @@ def perturb_command(
     if as_json:
         # Standard output may hold the reports.
         facts = {"rows": done.rows, "reports": done.reports, "skipped": dict(done.skipped)}
-        print_json(facts, err if output == "-" else out)
+        print_json(facts | {"gives_away": done.gives_away}, err if output == "-" else out)
     else:
         err.print(f"{done.reports:,} reports of {done.rows:,} rows, {sum(done.skipped.values()):,} skipped.")
+    warn_of_kept(done.gives_away, on_err=as_json and output == "-")
 
 
 @app.command("tally")

@@ -8,7 +8,19 @@ from typing import Annotated, Any
 
 import typer
 
-from tacit.cli.app import JsonFlag, Output, Overwrite, check_target, command, err, escape, option, out, print_json
+from tacit.cli.app import (
+    JsonFlag,
+    Output,
+    Overwrite,
+    check_target,
+    command,
+    err,
+    escape,
+    option,
+    out,
+    print_json,
+    would_replace,
+)
 
 _DATA = "Microdata: csv with any separator, parquet, xlsx, jsonl or arrow."
 _GROUP = "Column with groups; several are crossed."
@@ -53,7 +65,7 @@ def priors_command(
     from tacit.microdata import priors_from
 
     check_target(output, data)
-    if output != "-" and not overwrite and Path(output).is_file() and Path(output).stat().st_size:
+    if would_replace(output, overwrite):
         raise ValueError(f"{output} exists. Name another file, or give --overwrite.")
     groups = group or []
     table = priors_from(

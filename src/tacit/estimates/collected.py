@@ -79,10 +79,18 @@ class Collected:
         return np.array([self.factors * weights, self.factors**2 * squares])
 
     def categories(self, margin: str) -> list[str]:
-        """The categories of a margin among the reports, sorted; numbers by their size."""
+        """The categories of a margin among the reports: in the order of the plan's groups where each group is in one
+        of them, else sorted; numbers by their size.
+        """
         if self.cells and margin not in self.cells[0].labels:
             known = ", ".join(f"'{name}'" for name in self.cells[0].labels) or "none"
             raise ValueError(f"The reports have no margin '{margin}'. Known are {known}.")
+        if len(self.plan.groups) > 1:
+            of_group: dict[str | None, dict[str, None]] = {group.name: {} for group in self.plan.groups}
+            for cell in self.cells:
+                of_group[cell.group.name][cell.labels[margin]] = None
+            if all(len(found) <= 1 for found in of_group.values()):
+                return list(dict.fromkeys(name for found in of_group.values() for name in found))
         names = sorted({cell.labels[margin] for cell in self.cells})
         sizes = dict(zip(names, numbers_if_all(names), strict=True))
         return sorted(names, key=lambda name: sizes[name])

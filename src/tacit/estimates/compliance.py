@@ -14,6 +14,9 @@ Estimates are the most likely ones, intervals hold what a likelihood-ratio test 
 where the reports do, and are for the population that the respondents stand for. Where all follow, γ lies at its end:
 its interval then covers a little more often than stated, those of the answers a little less. The test of γ = 0 is
 one-sided: half the weight of its chi-square is at 0. Whether priors are right plays no part, they are not used.
+
+Several groups are pooled by estimates that may lie below 0, each without bias: shares that end at 0 are too large on
+average, and where groups are many and small their mean would show people who do not follow where all do.
 """
 
 from __future__ import annotations
@@ -70,7 +73,8 @@ class Compliance:
     """What the arms of one group say: the share that did not follow the rule, and the answers of the others.
 
     `p_value` is of the test that all followed, `fit` of the test that the model holds; None where the arms give no more
-    numbers than there are unknowns. `covariance` is of the shares of the values and of γ, in this order.
+    numbers than there are unknowns. `covariance` is of the shares of the values and of γ, in this order; `unbounded`
+    is γ if it may lie below 0 and above 1.
     """
 
     group: str | None
@@ -81,12 +85,30 @@ class Compliance:
     fit: float | None
     rows: tuple[ComplianceRow, ...]
     covariance: Floats
+    unbounded: float
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
         facts = asdict(self)
-        del facts["covariance"]
+        del facts["covariance"], facts["unbounded"]
         return facts
+
+
+@dataclass(frozen=True)
+class PooledCompliance:
+    """The share of all people who did not follow the rule, groups counting as many people as they have reports.
+
+    `p_value` is of the test that all followed.
+    """
+
+    n_reports: int
+    level: float
+    not_following: Span
+    p_value: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return asdict(self)
 
 
 def compliance(plan: Plan, tally: Tally, says: int | None = None, level: float = 0.95) -> list[Compliance]:
@@ -107,6 +129,26 @@ def compliance(plan: Plan, tally: Tally, says: int | None = None, level: float =
         raise ValueError(f"The 'level' must lie between 0 and 1. Got {level} instead.")
     tally.check(plan)
     return [_compliance(plan, name, arms, tally, says, level) for name, arms in arms_of(plan).items()]
+
+
+def pooled_compliance(found: Sequence[Compliance]) -> PooledCompliance:
+    """All groups together: γ = Σ_g (n_g/N) γ_g, with the variance Σ_g (n_g/N)² Var γ_g, as groups are independent.
+
+    Each γ_g is its unbounded estimate, so γ is normal for many groups and for large ones; its interval is cut to what
+    shares can be.
+    """
+    from scipy.special import ndtr, ndtri
+
+    weights = np.array([each.n_reports for each in found], dtype=float)
+    weights /= weights.sum()
+    share = float(weights @ [each.unbounded for each in found])
+    error = math.sqrt(float(weights**2 @ [each.covariance[-1, -1] for each in found]))
+    level = found[0].level
+    reach = float(ndtri((1 + level) / 2)) * error
+    estimate, low, high = (min(max(end, 0.0), 1.0) for end in (share, share - reach, share + reach))
+    return PooledCompliance(
+        sum(each.n_reports for each in found), level, Span(estimate, low, high), float(ndtr(-share / error))
+    )
 
 
 def expected_errors(plan: Plan, shares: Sequence[Fraction], respondents: int) -> dict[str | None, float | None]:
@@ -156,6 +198,7 @@ def _compliance(
     return Compliance(
         group=name, n_reports=int(model.counts.sum()), level=level, not_following=model.span(gamma, level),
         p_value=model.p_value(gamma), fit=model.fit(), rows=tuple(rows), covariance=model.covariance,
+        unbounded=float(model.unbounded[-1]),
     )  # fmt: skip
 
 
@@ -260,6 +303,16 @@ class ArmsModel:
         came = self.counts > 0
         deviance = 2 * float(self.counts[came] @ np.log(self.counts[came] / expected[came]))
         return float(chdtrc(degrees, max(0.0, deviance)))
+
+    @property
+    def unbounded(self) -> Floats:
+        """θ = I⁻¹ Σ_y (n_y/λ_y) Q(y|·), weighted least squares with the weights of the most likely shares: these where
+        none of them is 0, and without bias, up to what the weights owe to chance, where one is.
+        """
+        chances = np.maximum(self.best[0] @ self.rows, 1e-300)
+        information = (self.rows * (self.sizes / chances)) @ self.rows.T
+        found: Floats = np.linalg.solve(information, self.rows @ (self.counts / chances))
+        return found
 
     @property
     def covariance(self) -> Floats:

@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 from tacit.files.cells import MISSING, UNKNOWN, Matcher, Range
 from tacit.files.columns import stamped, with_stamp_column
+from tacit.files.giveaway import answers_given_away
 from tacit.files.reading import (
     REPORT,
     STANDARD,
@@ -59,11 +60,12 @@ class BadRowsError(InputError):
 
 @dataclass(frozen=True)
 class PerturbSummary:
-    """What a run did: rows read, reports written, and rows skipped by reason."""
+    """What a run did: rows read, reports written, rows skipped by reason, and kept columns that give answers away."""
 
     rows: int
     reports: int
     skipped: Mapping[str, int] = field(default_factory=dict)
+    gives_away: tuple[tuple[str, ...], ...] = ()
 
 
 # -- perturb ------------------------------------------------------------------------------------------------------
@@ -294,8 +296,11 @@ def _perturb(
     check_on_unknown(on_unknown)
     perturber, bad = Perturber(plan, columns), BadRows(source)
     rows = reports = 0
+    gives_away: tuple[tuple[str, ...], ...] = ()
     for table in source.tables():
         matched = perturber.match(table)
+        if not rows:
+            gives_away = answers_given_away(matched.rows, matched.held, columns.keep)
         bad.note(rows, matched.reasons)
         rows += len(matched.good)
         # After a bad row there will be no result: the rest is read only to say how many there are.
@@ -307,7 +312,7 @@ def _perturb(
             progress(rows, source.total)
     bad.hints |= perturber.hints
     skipped = bad.finish(on_unknown)
-    return PerturbSummary(rows + len(source.malformed), reports, skipped)
+    return PerturbSummary(rows + len(source.malformed), reports, skipped, gives_away)
 
 
 def known_values(values: Sequence[Value], between: bool = False) -> str:

@@ -20,6 +20,7 @@ from tacit.exact import Floats, Integers
 from tacit.files.answers import BadRows, OnUnknown, PerturbSummary, Write, check_on_unknown, known_values, writing
 from tacit.files.cells import MISSING, UNKNOWN, Matcher, numbers_of, reports_of
 from tacit.files.columns import STAMP, check_stamp, stamped
+from tacit.files.giveaway import answers_given_away
 from tacit.files.reading import REPORT, InputError, Progress, Source, format_of, reading
 from tacit.files.tallies import sources_of
 from tacit.mechanism.protocol import RandomWords
@@ -136,11 +137,14 @@ def _perturb(
 ) -> PerturbSummary:
     match, bad = Matcher(plan.values, columns[0]), BadRows(source)
     rows = reports = 0
+    gives_away: tuple[tuple[str, ...], ...] = ()
     for table in source.tables():
         values = match(table[columns[0]])
         beliefs = _two_columns(plan, _numbers(table, columns[1:]))
         believed = _is_distribution(beliefs)
         good = believed & (values >= 0)
+        if not rows:
+            gives_away = answers_given_away(table.filter(pa.array(good)), values[good], schema.names[: -len(columns)])
         reasons = {"missing value": values == MISSING, "unknown value": values == UNKNOWN}
         bad.note(rows, reasons | {"no probabilities that sum to one": ~believed})
         rows += len(good)
@@ -157,7 +161,7 @@ def _perturb(
             progress(rows, source.total)
     bad.hints["unknown value"] = known_values(plan.values)
     skipped = bad.finish(on_unknown)
-    return PerturbSummary(rows + len(source.malformed), reports, skipped)
+    return PerturbSummary(rows + len(source.malformed), reports, skipped, gives_away)
 
 
 def tally_file(

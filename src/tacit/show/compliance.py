@@ -8,17 +8,27 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 
-from tacit.estimates.compliance import Compliance, Span
+from tacit.estimates.compliance import Compliance, PooledCompliance, Span
 from tacit.plan import Plan
 from tacit.show.sentences import row_name
 from tacit.show.terminal import table
 
 #: Tests speak below this.
 _LEVEL = 0.05
+_POOLED = (
+    "Groups count as many people as they have reports. It is not the mean of the shares below: these cannot lie below 0, "
+    "so they are too large on average."
+)
 
 
-def print_compliance(console: Console, plan: Plan, found: Sequence[Compliance], says: int | None) -> None:
+def print_compliance(
+    console: Console, plan: Plan, found: Sequence[Compliance], pooled: PooledCompliance | None, says: int | None
+) -> None:
     """The share that did not follow, the test of it, and what that means for each answer."""
+    if pooled is not None:
+        console.print("[bold]All groups together[/bold]")
+        console.print(_verdict(pooled), soft_wrap=True)
+        console.print(f"[dim]{_POOLED}[/dim]\n", soft_wrap=True)
     for each in found:
         if each.group is not None:
             console.print(f"[bold]{escape(each.group)}[/bold]")
@@ -49,7 +59,7 @@ def expected_sentence(errors: Sequence[Mapping[str, Any]], respondents: int) -> 
     )
 
 
-def _verdict(each: Compliance) -> str:
+def _verdict(each: Compliance | PooledCompliance) -> str:
     gone = each.not_following
     share = f"[bold]{_percent(gone.estimate)}[/bold] ({each.level * 100:g}% interval {_interval(gone)})"
     if each.p_value < _LEVEL:
