@@ -71,7 +71,11 @@ def estimate_command(
     csv: CsvFile = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Estimate the total, with intervals, and check the prior. Reports that it cannot explain raise the alarm."""
+    """Estimate the total, with intervals, and check the prior. Reports that it cannot explain raise the alarm.
+
+    The alarm may be looked at at any time, so it is blunt: `tacit difference --against prior`, looked at once, tells
+    differences half as large.
+    """
     from tacit.plan.contract import Plan
     from tacit.show import terminal
     from tacit.show.sentences import selects

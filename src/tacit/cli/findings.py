@@ -41,9 +41,7 @@ if TYPE_CHECKING:
     from tacit.estimates.differences import Known, Side
     from tacit.plan import Plan
 
-_AGAINST = (
-    "rest (default), pairs (each with all after it, in the plan's order of groups), prior, or a category of --by."
-)
+_AGAINST = "rest (default), pairs (each with all after it, groups in the plan's order), prior, or a category of --by."
 _BEFORE = "Reports or a tally of an earlier round."
 _SHARES = "Last year's numbers, a file like the priors; counts bring their sampling error."
 _WEIGHT = "Column with design weights of the respondents."

@@ -311,7 +311,7 @@ class ArmsModel:
         """
         chances = np.maximum(self.best[0] @ self.rows, 1e-300)
         information = (self.rows * (self.sizes / chances)) @ self.rows.T
-        found: Floats = np.linalg.solve(information, self.rows @ (self.counts / chances))
+        found: Floats = np.linalg.inv(information) @ self.rows @ (self.counts / chances)
         return found
 
     @property

@@ -16,8 +16,8 @@ from tacit.show.terminal import table
 #: Tests speak below this.
 _LEVEL = 0.05
 _POOLED = (
-    "Groups count as many people as they have reports. It is not the mean of the shares below: these cannot lie below 0, "
-    "so they are too large on average."
+    "Groups count as many people as they have reports. It is not the mean of the shares below: these cannot lie below "
+    "0, so they are too large on average."
 )
 
 
