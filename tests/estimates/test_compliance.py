@@ -12,7 +12,7 @@ from tacit.designs import Rule, adopt, rules
 from tacit.designs.arms import in_arms
 from tacit.designs.prior_file import GroupPrior
 from tacit.estimates import compliance
-from tacit.estimates.compliance import ArmsModel, expected_errors
+from tacit.estimates.compliance import ArmsModel, expected_errors, pooled_compliance
 from tacit.estimates.mixture import GAP, most_likely_mixture
 from tacit.tally import Counts
 
@@ -216,3 +216,26 @@ def test_a_mixture_that_explains_nothing_is_told():
     assert most_likely_mixture(rows, np.array([5.0, 5.0]), np.array([0.0, 1.0]), 1.0)[0].tolist() == [0.0, 1.0]
     with pytest.raises(ValueError, match="No shares have the value 2"):
         most_likely_mixture(rows, np.array([5.0, 5.0]), np.array([0.0, 1.0]), 2.0)
+
+
+def test_groups_are_pooled_by_estimates_that_may_lie_below_zero():
+    """Two groups in which all follow, off by chance to either side: together nobody did not follow. The mean of their
+    own shares, which end at zero, would say that some did.
+    """
+    names = [f"{group} / {arm}" for group in "ab" for arm in (1, 2)]
+    designs = [rules.warner(YES_NO, truth) for truth in ("1/6", "5/6") * 2]
+    plan = adopt(dict(zip(names, designs, strict=True)), Survey("yes"))
+    # 30% hold it. Of 600 people so many are expected to say no; in group a 12 more do, in b 12 less.
+    expected = [round(600 * (0.3 * (1 - truth) + 0.7 * truth)) for truth in (1 / 6, 5 / 6)]
+    counts = [np.array([600 - no - off, no + off]) for off in (12, -12) for no in expected]
+    found = compliance(plan, tally_of(plan, counts), says=1)
+    together = pooled_compliance(found)
+    assert found[0].unbounded == pytest.approx(-found[1].unbounded, abs=1e-6)
+    assert np.mean([each.not_following.estimate for each in found]) > 0.01
+    assert together.not_following.estimate < 1e-6
+    assert together.n_reports == 2400
+    assert together.p_value == pytest.approx(0.5, abs=1e-3)
+    # With two values and two arms γ is a sum of the two shares of "no", λ₁ + λ₂ − 1, each from 600 people.
+    variances = [no / 600 * (1 - no / 600) / 600 for no in (count[1] for count in counts)]
+    reach = 1.959964 * np.sqrt(sum(variances)) / 2
+    assert together.not_following.high == pytest.approx(reach, rel=0.02)

@@ -1,0 +1,220 @@
+"""What newcomers stumbled over: each message says what, where, and what to do; no file is lost; no answer is told."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from tacit.cli.everything import app
+
+SECRET = "secret-thing"
+
+
+def run(*words: object) -> tuple[int, str, str]:
+    ran = CliRunner().invoke(app, [str(word) for word in words])
+    assert ran.exception is None or isinstance(ran.exception, SystemExit), repr(ran.exception)
+    return ran.exit_code, " ".join(ran.stdout.split()), " ".join(ran.stderr.split())
+
+
+def done(*words: object) -> str:
+    code, out, err = run(*words)
+    assert code == 0, err
+    return out
+
+
+def refused(*words: object) -> str:
+    code, _, err = run(*words)
+    assert code == 2, err
+    return err.removeprefix("error: ")
+
+
+@pytest.fixture(autouse=True)
+def _planned(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("priors.csv").write_text("value,count\nyes,20\nno,80\n")
+    Path("values.txt").write_text("yes\nno\n")
+    done("plan", "priors.csv", "--task", "survey", "--value", "yes", "--epsilon", 1, "-o", "plan.json")
+
+
+# -- plans without a prior ------------------------------------------------------------------------------------------
+
+
+def test_a_plan_without_a_prior_speaks_of_none():
+    text = done(
+        "plan", "values.txt", "--no-prior", "--task", "survey", "--value", "yes", "--epsilon", 1, "-o", "n.json"
+    )
+    assert "error proven best " in text
+    assert "best LDP" not in text
+    assert "the prior is worth" not in text
+    assert "where all answers are equally frequent. proven best: no LDP channel can do better." in text
+    known = done("plan", "priors.csv", "--task", "survey", "--value", "yes", "--epsilon", 1, "-o", "plan.json")
+    assert "error proven best LDP" in known
+    assert "whatever the prior is worth. proven best: no channel can do better. LDP: the best LDP" in known
+
+
+def test_a_design_that_is_too_small_says_its_limit_and_who_serves():
+    Path("many.txt").write_text("".join(f"v{x}\n" for x in range(60)))
+    words = ("plan", "many.txt", "--no-prior", "--task", "histogram", "--epsilon", 1, "-o", "many.json", "--design")
+    said = refused(*words, "oue")
+    assert "The design oue does not serve 60 values" in said
+    assert "2 to 52 values" in said
+    assert "subset-selection, projective, hadamard, olh do" in said
+    for design in ("subset-selection", "projective", "hadamard", "olh"):
+        done(*words, design, "--overwrite")
+
+
+# -- files ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "plan nowhere --task sum --epsilon 1",
+        "plan priors.csv --task histogram --epsilon 1 --candidates nowhere",
+        "audit nowhere",
+        "channel nowhere",
+        "perturb nowhere priors.csv",
+        "perturb plan.json nowhere --input-format csv",
+        "tally plan.json nowhere --input-format csv",
+        "estimate plan.json nowhere --input-format csv",
+        "estimate plan.json priors.csv --population nowhere",
+        "difference plan.json nowhere --by x --input-format csv",
+        "compare nowhere --task histogram",
+        "adopt matrix --matrix nowhere",
+        "personal perturb nowhere priors.csv",
+        "serve nowhere",
+    ],
+)
+def test_a_missing_file_is_missing_in_the_same_words(words: str):
+    assert refused(*words.split()) == "There is no file nowhere."
+
+
+def test_a_folder_is_not_a_file():
+    assert refused("plan", ".", "--task", "sum", "--epsilon", 1) == ". is not a file."
+
+
+@pytest.mark.parametrize("separator", [";", "\t", "|"])
+def test_cells_may_be_separated_as_spreadsheets_do(separator: str):
+    def write(name: str, *lines: str) -> None:
+        Path(name).write_text("".join(line.replace(",", separator) + "\n" for line in lines))
+
+    write("semi.csv", "group,value,count", "a,yes,20", "a,no,80", "b,yes,30", "b,no,70")
+    done("plan", "semi.csv", "--task", "survey", "--value", "yes", "--epsilon", 1, "-o", "semi.json")
+    write("answers.csv", "region,group,value", *["north,a,yes", "south,b,no"] * 50)
+    done("perturb", "semi.json", "answers.csv", "-o", "reports.csv", "--keep", "region")
+    write("separated.csv", *Path("reports.csv").read_text().splitlines())
+    write("sizes.csv", "region,size", "north,100", "south,300")
+    commas = done("estimate", "semi.json", "reports.csv", "--by", "region", "--json")
+    assert json.loads(commas)["n_reports"] == 100
+    assert done("estimate", "semi.json", "separated.csv", "--by", "region", "--json") == commas
+    done("estimate", "semi.json", "separated.csv", "--population", "sizes.csv")
+    write("values.csv", "note,value", "x,yes", "y,no")
+    done("plan", "values.csv", "--no-prior", "--task", "survey", "--value", "yes", "--epsilon", 1, "-o", "v.json")
+    write("matrix.csv", "value,yes,no", "yes,0.75,0.25", "no,0.25,0.75")
+    write("data.csv", "said,region", "yes,north", "no,south")
+    words = ("--data", "data.csv", "--column", "said", "--reports", "said.csv")
+    done("adopt", "matrix", "--matrix", "matrix.csv", *words, "-o", "m.json")
+    assert Path("said.csv").read_text().splitlines()[1:] == [
+        '"north",0,"p' + _plan("m.json"),
+        '"south",1,"p' + _plan("m.json"),
+    ]
+
+
+def _plan(name: str) -> str:
+    return f'{json.loads(Path(name).read_text())["hash"][:8]}"'
+
+
+def test_decimal_commas_are_named():
+    Path("comma.csv").write_text("value;probability\nyes;0,2\nno;0,8\n")
+    assert "Write a decimal point" in refused("plan", "comma.csv", "--task", "histogram", "--epsilon", 1)
+
+
+def test_labels_that_a_design_does_not_have_are_answered_with_those_it_has():
+    Path("data.csv").write_text(f"answer\nYes\nno\n{SECRET}\n")
+    words = ("adopt", "warner", "--truth", "0.75", "--values", "yes,no", "--data", "data.csv", "--column", "answer")
+    said = refused(*words, "--reports", "r.csv", "-o", "adopted.json")
+    assert "2 rows that are no report of the plan. unknown label: 2 (rows 1, 3)" in said
+    assert "The labels are 'yes', 'no', as they are written here; only 'no' came" in said
+    assert "give --labels NAMES" in said
+    assert "randomize" not in said
+    assert SECRET not in said
+    assert "Yes" not in said
+    assert not Path("adopted.json").exists()
+
+
+def test_merging_replaces_no_other_tally():
+    for name, reports in (("monday", "0\n1\n"), ("tuesday", "1\n1\n1\n")):
+        Path(f"{name}.csv").write_text(f"report\n{reports}")
+        done("tally", "plan.json", f"{name}.csv", "-o", f"{name}.json")
+    done("merge", "monday.json", "tuesday.json", "-o", "week.json")
+    before = Path("week.json").read_bytes()
+    done("merge", "tuesday.json", "monday.json", "-o", "week.json")
+    assert "holds another tally, of 5 reports" in refused("merge", "monday.json", "-o", "week.json")
+    assert "exists and is not a tally" in refused("merge", "monday.json", "-o", "plan.json")
+    assert "is read by this command" in refused(
+        "merge", "monday.json", "tuesday.json", "-o", "monday.json", "--overwrite"
+    )
+    assert json.loads(Path("week.json").read_bytes())["groups"] == json.loads(before)["groups"]
+    done("merge", "monday.json", "-o", "week.json", "--overwrite")
+    assert json.loads(Path("week.json").read_text())["groups"][0]["counts"] == [1, 1]
+
+
+# -- what is printed ------------------------------------------------------------------------------------------------
+
+
+def test_numbers_below_zero_have_a_minus_sign_for_people_and_a_hyphen_for_machines():
+    Path("r.csv").write_text("report\n" + "1\n" * 500)
+    text = done("estimate", "plan.json", "r.csv", "--estimator", "unbiased", "--csv", "e.csv")
+    assert "−" in text
+    assert not any(word.startswith("-") for word in text.split())
+    data = done("estimate", "plan.json", "r.csv", "--estimator", "unbiased", "--json")
+    assert json.loads(data)["estimates"][0]["estimate"] < 0
+    assert "−" not in data + Path("e.csv").read_text(encoding="utf-8")
+
+
+def test_pairs_come_in_the_order_of_the_plan_and_others_by_name():
+    groups = ["young", "middle", "old"]
+    Path("g.csv").write_text("group,value,count\n" + "".join(f"{name},yes,20\n{name},no,80\n" for name in groups))
+    done("plan", "g.csv", "--task", "survey", "--value", "yes", "--epsilon", 1, "-o", "g.json")
+    Path("r.csv").write_text("group,region,report\n" + "old,w,0\nmiddle,n,1\nyoung,w,0\nyoung,n,1\nold,n,1\n" * 20)
+
+    def compared(*words: str) -> list[tuple[str, str]]:
+        rows = json.loads(done("difference", "g.json", "r.csv", "--against", "pairs", "--json", *words))["differences"]
+        return [(row["part"], row["other"]) for row in rows]
+
+    assert compared("--by", "group") == [("young", "middle"), ("young", "old"), ("middle", "old")]
+    assert compared("--by", "region") == [("n", "w")]
+
+
+def test_compliance_of_several_groups_says_the_share_of_all():
+    words = [f"--truth={group} / {arm}:{truth}" for group in "ab" for arm, truth in ((1, "1/6"), (2, "5/6"))]
+    done("adopt", "warner", "--values", "yes,no", *words, "--task", "survey", "--value", "yes", "-o", "arms.json")
+    said = {"a / 1": 400, "a / 2": 650, "b / 1": 350, "b / 2": 750}
+    rows = [f"{name},{int(k < no)}\n" for name, no in said.items() for k in range(1000)]
+    Path("arms.csv").write_text("group,report\n" + "".join(rows))
+    data = json.loads(done("compliance", "arms.json", "arms.csv", "--says", 1, "--json"))
+    # Of a 5% did not follow, of b 10%: the shares that say no are over 1 by that much.
+    assert [round(each["not_following"]["estimate"], 3) for each in data["groups"]] == [0.05, 0.1]
+    assert data["pooled"]["not_following"]["estimate"] == pytest.approx(0.075, abs=1e-4)
+    assert data["pooled"]["n_reports"] == 4000
+    text = done("compliance", "arms.json", "arms.csv", "--says", 1)
+    assert text.startswith("All groups together Of 4,000 people, did not follow the rule: 7.5%")
+
+
+def test_a_kept_column_that_tells_the_answer_is_warned_of_and_no_answer_told():
+    Path("a.csv").write_text("value,ward,sex\n" + "yes,x1,f\nno,x2,m\nno,x2,f\nyes,x1,m\n" * 300)
+    words = ("perturb", "plan.json", "a.csv", "--overwrite", "--keep", "sex")
+    assert run(*words, "-o", "r.csv")[2] == ""
+    code, out, err = run(*words, "--keep", "ward", "-o", "r.csv", "--json")
+    assert (code, json.loads(out)["gives_away"]) == (0, [["ward"]])
+    assert err.startswith("warning: 'ward' beside the reports gives answers away")
+    assert not {"x1", "x2", "yes", "no"} & set(err.replace(",", " ").split())
+    # Nothing but JSON beside reports on standard output.
+    assert json.loads(run(*words, "--keep", "ward", "-o", "-", "--json")[2])["gives_away"] == [["ward"]]
+
+
+def test_the_alarm_says_that_it_is_blunt():
+    assert "tacit difference --against prior" in done("estimate", "--help").replace("│", "")
