@@ -305,8 +305,8 @@ def test_a_plan_that_does_not_hold_fails_the_audit_with_code_1(plan):
 @pytest.mark.parametrize(
     ("words", "hint"),
     [
-        (["plan", "nowhere.csv", "--task", "sum", "--epsilon", "1"], "No such file"),
-        (["plan", ".", "--task", "sum", "--epsilon", "1"], "directory"),
+        (["plan", "nowhere.csv", "--task", "sum", "--epsilon", "1"], "no file"),
+        (["plan", ".", "--task", "sum", "--epsilon", "1"], "not a file"),
         (["plan", "priors.csv", "--task", "histogram"], "--epsilon"),
         (["plan", "priors.csv", "--task", "histogram", "--epsilon", "1", "--target-rmse", "3"], "not both"),
         (["plan", "priors.csv", "--task", "histogram", "--target-rmse", "3"], "--respondents"),
@@ -323,7 +323,7 @@ def test_a_plan_that_does_not_hold_fails_the_audit_with_code_1(plan):
          "out of reach"),
         (["audit", "priors.csv"], "not JSON"),
         (["audit", "empty.json"], "not a plan"),
-        (["audit", "nowhere.json"], "No such file"),
+        (["audit", "nowhere.json"], "no file"),
         (["channel", "empty.json"], "Not a plan"),
         (["perturb", "plan.json", "nowhere.csv", "-o", "r.csv"], "no file"),
         (["perturb", "plan.json", "priors.csv", "--column", "other", "-o", "r.csv"], "other"),

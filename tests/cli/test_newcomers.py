@@ -43,14 +43,13 @@ def _planned(tmp_path, monkeypatch):
 
 
 def test_a_plan_without_a_prior_speaks_of_none():
-    text = done(
-        "plan", "values.txt", "--no-prior", "--task", "survey", "--value", "yes", "--epsilon", 1, "-o", "n.json"
-    )
+    asked = ("--task", "survey", "--value", "yes", "--epsilon", 1)
+    text = done("plan", "values.txt", "--no-prior", *asked, "-o", "n.json")
     assert "error proven best " in text
     assert "best LDP" not in text
     assert "the prior is worth" not in text
     assert "where all answers are equally frequent. proven best: no LDP channel can do better." in text
-    known = done("plan", "priors.csv", "--task", "survey", "--value", "yes", "--epsilon", 1, "-o", "plan.json")
+    known = done("plan", "priors.csv", *asked, "-o", "plan.json")
     assert "error proven best LDP" in known
     assert "whatever the prior is worth. proven best: no channel can do better. LDP: the best LDP" in known
 
@@ -117,14 +116,8 @@ def test_cells_may_be_separated_as_spreadsheets_do(separator: str):
     write("data.csv", "said,region", "yes,north", "no,south")
     words = ("--data", "data.csv", "--column", "said", "--reports", "said.csv")
     done("adopt", "matrix", "--matrix", "matrix.csv", *words, "-o", "m.json")
-    assert Path("said.csv").read_text().splitlines()[1:] == [
-        '"north",0,"p' + _plan("m.json"),
-        '"south",1,"p' + _plan("m.json"),
-    ]
-
-
-def _plan(name: str) -> str:
-    return f'{json.loads(Path(name).read_text())["hash"][:8]}"'
+    plan = json.loads(Path("m.json").read_text())["hash"][:8]
+    assert Path("said.csv").read_text().splitlines()[1:] == [f'"north",0,"p{plan}"', f'"south",1,"p{plan}"']
 
 
 def test_decimal_commas_are_named():
@@ -154,9 +147,7 @@ def test_merging_replaces_no_other_tally():
     done("merge", "tuesday.json", "monday.json", "-o", "week.json")
     assert "holds another tally, of 5 reports" in refused("merge", "monday.json", "-o", "week.json")
     assert "exists and is not a tally" in refused("merge", "monday.json", "-o", "plan.json")
-    assert "is read by this command" in refused(
-        "merge", "monday.json", "tuesday.json", "-o", "monday.json", "--overwrite"
-    )
+    assert "is read by this command" in refused("merge", "monday.json", "-o", "monday.json", "--overwrite")
     assert json.loads(Path("week.json").read_bytes())["groups"] == json.loads(before)["groups"]
     done("merge", "monday.json", "-o", "week.json", "--overwrite")
     assert json.loads(Path("week.json").read_text())["groups"][0]["counts"] == [1, 1]
@@ -166,7 +157,7 @@ def test_merging_replaces_no_other_tally():
 
 
 def test_numbers_below_zero_have_a_minus_sign_for_people_and_a_hyphen_for_machines():
-    Path("r.csv").write_text("report\n" + "1\n" * 500)
+    Path("r.csv").write_text("report\n" + "0\n" * 500)
     text = done("estimate", "plan.json", "r.csv", "--estimator", "unbiased", "--csv", "e.csv")
     assert "−" in text
     assert not any(word.startswith("-") for word in text.split())

@@ -162,7 +162,7 @@ def make_bad_places(folder: Path) -> None:
         (["--host", "192.0.2.1"], "Cannot listen on 192.0.2.1 port 0"),
         (["--port", "99999"], "The port must be between 0 and 65535. Got 99999."),
         (["--proxy", "nonsense"], "A proxy must be an address, such as 127.0.0.1"),
-        (["--certificate", "no.pem", "--private-key", "no.key"], "No such file or directory: no.pem"),
+        (["--certificate", "no.pem", "--private-key", "no.key"], "There is no file no.pem."),
         (["--certificate", "text", "--private-key", "text"], "text and text are not a certificate and its private key"),
         (["--publish-every", "1"], "Public results change by 2 reports at least"),
         (["--data", "foreign"], "foreign/tacit.sqlite cannot be used: file is not a database"),

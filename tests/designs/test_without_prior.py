@@ -107,7 +107,7 @@ def test_few_values_and_other_tasks_get_the_best_table():
 
 
 def test_what_a_name_cannot_do_is_said():
-    with pytest.raises(PrivacyError, match="52 values"):
+    with pytest.raises(ValueError, match="52 values"):
         design(Prior.uniform(53), Histogram(), 1, notion="ldp", method="oue")
     with pytest.raises(PrivacyError, match="histograms"):
         design(Prior.uniform(20), Survey(3), 1, notion="ldp", method="projective")
