@@ -89,10 +89,10 @@ class _Everything(TyperGroup):
         self.rich_markup_mode = mode
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
+        width = max(map(len, FILES))
         for title, section in SECTIONS.items():
             with formatter.section(title):
-                # All sections have the same columns.
-                formatter.write_dl([(f"{name:11}", line) for name, (_, line) in section.items()])
+                formatter.write_dl([(name.ljust(width), line) for name, (_, line) in section.items()])
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         _Everything.words = list(args)

@@ -68,12 +68,10 @@ def check_stamp(rows: pa.Table | pa.Schema, plan: str, name: str) -> None:
         )
 
 
-def check_columns(
-    wanted: Mapping[str, str], got: Sequence[str], name: str, show: bool = True, how: str = ", separated by commas"
-) -> None:
+def check_columns(wanted: Mapping[str, str], got: Sequence[str], name: str, show: bool = True) -> None:
     """Every wanted column must be there once; each comes with the parameter that names it.
 
-    Names are shown only where they cannot be a row of data; where not, `how` they are written is told.
+    Names are shown only where they cannot be a row of data.
     """
     for column, parameter in wanted.items():
         if got.count(column) == 1:
@@ -82,7 +80,7 @@ def check_columns(
             raise InputError(f"{name} must have one column '{column}'. Got it more than once.")
         choose = f" To choose another, pass {parameter}='NAME'." if parameter else ""
         if not show:
-            hint = f"{len(got)} others; the first line must name the columns{how}"
+            hint = f"{len(got)} others; the first line must name the columns"
             raise InputError(f"{name} must have one column '{column}'. Got {hint}.{choose}")
         names = ", ".join(got[:_SHOWN]) + (f" and {len(got) - _SHOWN} more" if len(got) > _SHOWN else "")
         raise InputError(

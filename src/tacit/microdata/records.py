@@ -156,7 +156,7 @@ def _explain(path: str, names: list[str], wanted: dict[str, str]) -> None:
         raise InputError(f"{path} has rows with more or fewer cells than its first line. Correct them.")
     rows = [row for row in csv.reader(lines[:-1], delimiter=separator) if len(row) == len(names)]
     is_plain = not path.lower().endswith(_COMPRESSED)
-    check_columns(wanted, names, path, is_plain and is_header(names, wanted, rows), how="")
+    check_columns(wanted, names, path, is_plain and is_header(names, wanted, rows))
 
 
 def _sheet(path: Any, sheet: str | None, wanted: dict[str, str]) -> pa.Table:
@@ -177,7 +177,7 @@ def _sheet(path: Any, sheet: str | None, wanted: dict[str, str]) -> pa.Table:
         header = ["" if cell is None else str(cell).strip() for cell in next(rows, ())]
         first = [[_written(cell) for cell in row] for row in islice(rows, _FIRST_ROWS)]
         is_named = is_header(header, wanted, [[cell or "" for cell in row] for row in first])
-        check_columns(wanted, header, f"{path}, sheet '{page.title}',", is_named, how="")
+        check_columns(wanted, header, f"{path}, sheet '{page.title}',", is_named)
         places = {name: header.index(name) for name in wanted}
         later: Iterator[list[str | None]] = ([_written(cell) for cell in row] for row in rows)
         texts = chain[list[str | None]](first, later)
