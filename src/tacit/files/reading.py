@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 
 from tacit.files.columns import InputError as InputError
 from tacit.files.columns import check_columns, is_header
+from tacit.files.lines import CountedLines, one_line_each
 from tacit.opening import names_in, no_file, separator_of
 from tacit.plan import Plan
 
@@ -187,6 +188,8 @@ def _csv_source(file: BinaryIO, name: str, wanted: Wanted) -> Source:
         raise InputError(f"{name} cannot be read as csv: its first line is not UTF-8.") from None
     if not header:
         raise InputError(f"{name} is empty. Expected a first line that names the columns.")
+    if "\r" in header.rstrip("\r\n"):
+        raise InputError(f"{name} has lines that end with carriage returns alone. Write it with ordinary line ends.")
     separator = separator_of(header, wanted.needed)
     names = names_in(header, separator)
     following = file.peek().decode("utf-8", errors="replace").splitlines()[:-1]  # type: ignore[attr-defined]
@@ -205,13 +208,15 @@ def _csv_source(file: BinaryIO, name: str, wanted: Wanted) -> Source:
     def batches() -> Iterator[pa.RecordBatch]:
         if not file.peek(1):  # type: ignore[attr-defined]
             return
+        lines = CountedLines(file)
         # One thread: only then does Arrow know the numbers of malformed rows, and it is as fast.
-        yield from pa_csv.open_csv(
-            file,
+        read = pa_csv.open_csv(
+            lines,
             read_options=pa_csv.ReadOptions(column_names=names, use_threads=False, block_size=_BLOCK_BYTES),
             parse_options=pa_csv.ParseOptions(delimiter=separator, newlines_in_values=True, invalid_row_handler=note),
             convert_options=pa_csv.ConvertOptions(column_types=schema, include_columns=columns),
         )
+        yield from one_line_each(read, lines, source.malformed, name)
 
     source.batches = careful(batches(), name, "csv")
     return source
