@@ -146,7 +146,8 @@ def test_another_policy_a_redirect_and_another_plan_are_found(survey: str, monke
         change.setattr(module, "tacit", SimpleNamespace(__version__="0.0.1"))
         assert "integrity" in {finding.what for finding in verify_page(survey).wrong}
     other = survey[:-4] + "0000"
-    assert {finding.what for finding in verify_page(other).wrong} == {f"plan {other.rpartition('/')[2]}"}
+    named = other.rpartition("/")[2]
+    assert {finding.what for finding in verify_page(other).wrong} == {f"plan {named}", f"s/{named}", f"d/{named}"}
 
 
 def test_what_is_no_service_is_said_in_a_sentence():
