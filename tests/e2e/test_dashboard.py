@@ -252,7 +252,8 @@ def test_a_large_domain_shows_its_largest_answers_and_downloads_all(browser: Bro
 
 def test_an_unknown_survey_is_said_to_be_unknown(browser: Browser, service: Service):
     with profile(browser, service, expected=["status of 404"]) as page:
-        page.goto("/d/0123456789abcdef")
-        expect(page.get_by_role("heading", name="The results cannot be shown")).to_be_visible()
-        page.goto("/s/0123456789abcdef")
-        expect(page.get_by_test_id("unavailable")).to_contain_text("no survey here")
+        for path in ("/d/0123456789abcdef", "/s/deadbeef"):
+            page.goto(path)
+            expect(page.get_by_role("heading", name="There is no survey here")).to_be_visible()
+            expect(page.get_by_role("heading", name="Hier ist keine Umfrage")).to_be_visible()
+            expect(page.locator("body")).not_to_contain_text("[0-9a-f]")

@@ -103,7 +103,7 @@ def test_two_invited_people_share_a_browser_and_a_spent_invitation_offers_nothin
         choose(page, 1)
         page.get_by_test_id("send").click()
         for _ in range(2):
-            expect(page.get_by_role("alert").filter(has_text="This invitation was used before.")).to_be_visible()
+            expect(page.get_by_role("alert").filter(has_text="This invitation was used before")).to_be_visible()
             expect(page.get_by_test_id("send")).to_be_hidden()
             page.reload()
 
