@@ -90,6 +90,12 @@ def put_in_place(page: Page, service: Service, survey: str, data: dict[str, Any]
     answer_with(page, "/plan$", data)
     answer_with(page, "/texts$", {"language": "en"})
     answer_with(page, f"/api/surveys/{address}$", facts)
+    shown = service.client.get(f"/s/{survey}")
+    headers = {"Content-Security-Policy": shown.headers["content-security-policy"]}
+    page.route(
+        re.compile(f"/s/{address}$"),
+        lambda route: route.fulfill(status=200, content_type="text/html", headers=headers, body=shown.text),
+    )
 
 
 def expect_refusal(page: Page, service: Service, survey: str, address: str, reason: str) -> None:

@@ -69,8 +69,9 @@ h3 { font-size: 1rem; margin: 1.4rem 0 .3rem; } p { margin: .5rem 0; }
   linear-gradient(to right, var(--shade), transparent) left / .8rem 100% no-repeat scroll,
   linear-gradient(to left, var(--shade), transparent) right / .8rem 100% no-repeat scroll; }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; font-size: .94rem; }
-th { font-weight: 600; color: var(--soft); } tr:last-child td { border-bottom: 0; }
-th, td { padding: .34rem .7rem; border-bottom: 1px solid var(--line); text-align: right; white-space: nowrap; }
+th { font-weight: 600; color: var(--soft); vertical-align: bottom; } tr:last-child td { border-bottom: 0; }
+th, td { padding: .34rem .7rem; border-bottom: 1px solid var(--line); text-align: right; }
+td { white-space: nowrap; }
 th.name, td.name { text-align: left; white-space: normal; overflow-wrap: break-word; min-width: 5rem; }
 th:first-child, td:first-child { padding-left: 0; } th:last-child, td:last-child { padding-right: 0; }
 figure { margin: 1.2rem 0; } svg { display: block; width: 100%; min-width: 30rem; height: auto;
