@@ -92,6 +92,6 @@ export default {
   "unavailable_text": "Nothing was sent.",
   "about": "About this survey",
   "privacy_notice": "Privacy notice",
-  "contact": "Contact",
+  "contact": "Contact:",
   "footer": "No cookies, no trackers, no requests to anybody else."
 };
