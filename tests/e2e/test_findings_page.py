@@ -51,8 +51,10 @@ def test_on_a_phone_every_number_is_in_sight_and_says_what_it_is(tab: Page):
     assert all(shown == f'"{label}"' for label, shown in labels)
     assert not tab.locator("thead").first.is_visible()
     # The named wrong answer: without the rule for phones the numbers are out of sight.
-    tab.add_style_tag(content="table { display: table !important } tr { display: table-row !important } "
-                      "td { display: table-cell !important; white-space: nowrap !important }")
+    tab.add_style_tag(
+        content="table { display: table !important } tr { display: table-row !important } "
+        "td { display: table-cell !important; white-space: nowrap !important }"
+    )
     assert tab.evaluate(CUT) > 0
 
 

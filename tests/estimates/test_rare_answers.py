@@ -100,7 +100,7 @@ def test_the_variance_at_the_estimate_alone_does_not(monkeypatch: pytest.MonkeyP
 def test_frequent_answers_keep_their_intervals():
     """A quarter of the people: an interval of its own variance is as wide as ever, to a hundredth."""
     plan = plan_of("oue", 1)
-    mechanism, p, q = chances(plan)
+    _, p, q = chances(plan)
     row = estimated(plan, tally_with(plan, round(PEOPLE * (q + (p - q) / 4))))
     variance = PEOPLE * (p * (1 - p) / 4 + q * (1 - q) * 3 / 4) / (p - q) ** 2
     assert row.high - row.low == pytest.approx(2 * (1.96 * variance**0.5 + 0.5 / (p - q)), rel=0.015)

@@ -52,7 +52,9 @@ def test_the_check_for_addresses_can_fail():
 BROWSER = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
 
 
-@pytest.mark.parametrize("path", ["/s/deadbeef", "/d/0123456789abcdef", "/s/%00", "/our/surveys/s/deadbeef", "/nothing"])
+@pytest.mark.parametrize(
+    "path", ["/s/deadbeef", "/d/0123456789abcdef", "/s/%00", "/our/surveys/s/deadbeef", "/nothing"]
+)
 def test_a_browser_is_told_in_words_where_nothing_is_and_a_program_in_json(tmp_path: Path, path: str):
     store = Store(tmp_path / "data", Days())
     with serving(store, public_url="https://host.example/our/surveys/") as client:

@@ -157,9 +157,7 @@ class GroupReports:
         )
         return low, high
 
-    def _assisted(
-        self, readings: Sequence[Reading], found: Found, ends: tuple[Floats, Floats], level: float
-    ) -> Found:
+    def _assisted(self, readings: Sequence[Reading], found: Found, ends: tuple[Floats, Floats], level: float) -> Found:
         """Moved towards the prior as far as it is worth it. A row that no report speaks of stays as it is."""
         known = np.isfinite(found.estimate)
         groups, variance = self._excess(readings, known)
