@@ -181,3 +181,11 @@ def test_what_cannot_be_is_refused_with_the_reason(served, tmp_path: Path, monke
     assert told in " ".join(said.split())
     assert "Traceback" not in said
     assert served == [] or "--host" in words
+
+
+def test_all_addresses_are_none_that_people_can_open(served, tmp_path: Path, monkeypatch, capfd):
+    data = ["--data", str(tmp_path / "data"), "--host", "0.0.0.0"]
+    assert serve(monkeypatch, *data) == 0
+    assert "--public-url" in " ".join(capfd.readouterr().err.split())
+    assert serve(monkeypatch, *data, "--public-url", "https://survey.example/") == 0
+    assert "--public-url" not in capfd.readouterr().err

@@ -14,13 +14,14 @@ import pyarrow as pa
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tacit import Histogram
+from tacit import Histogram, Survey
 from tacit.plan.contract import Plan
 from tacit.randomize import Randomizer
 
 from support.browsing import (
     DESKTOP,
     GUILTY,
+    INNOCENT,
     PHONE,
     UNAUTHORIZED,
     Service,
@@ -88,7 +89,7 @@ def test_without_reports_it_says_so_and_shows_the_link(browser: Browser, service
 
 
 def test_it_follows_the_reports_as_they_come(browser: Browser, service: Service):
-    """From the empty page to eleven reports, without a reload, by steps of two; one comes from a survey page."""
+    """From the empty page to two hundred reports, without a reload, by steps of two; one comes from a survey page."""
     plan = yes_no_plan("Is it live?")
     survey = service.open(plan, public_results=True, publish_every=2)
     with profile(browser, service, viewport=DESKTOP) as page:
@@ -103,9 +104,9 @@ def test_it_follows_the_reports_as_they_come(browser: Browser, service: Service)
         respondent.get_by_test_id("randomize").click()
         shown_report(respondent)
         send(respondent)
-        service.send_batch(survey, 2, b'{"report": 0}\n')
+        service.send_batch(survey, 2, b'{"report": 0}\n' * 190)
         page.bring_to_front()
-        expect(page.get_by_test_id("reports")).to_have_text("11")
+        expect(page.get_by_test_id("reports")).to_have_text("200")
         assert painted(page, "interval-chart") > 4
         assert painted(page, "history-chart") > 4
 
@@ -252,7 +253,31 @@ def test_a_large_domain_shows_its_largest_answers_and_downloads_all(browser: Bro
 
 def test_an_unknown_survey_is_said_to_be_unknown(browser: Browser, service: Service):
     with profile(browser, service, expected=["status of 404"]) as page:
-        page.goto("/d/0123456789abcdef")
-        expect(page.get_by_role("heading", name="The results cannot be shown")).to_be_visible()
-        page.goto("/s/0123456789abcdef")
-        expect(page.get_by_test_id("unavailable")).to_contain_text("no survey here")
+        for path in ("/d/0123456789abcdef", "/s/deadbeef"):
+            page.goto(path)
+            expect(page.get_by_role("heading", name="There is no survey here")).to_be_visible()
+            expect(page.get_by_role("heading", name="Hier ist keine Umfrage")).to_be_visible()
+            expect(page.locator("body")).not_to_contain_text("[0-9a-f]")
+
+
+def test_two_reports_say_too_few_and_the_switch_is_what_is_shown(browser: Browser, service: Service):
+    """No share beyond what is possible, no interval that shrank; assisted is not claimed before two groups answered."""
+    priors = {"a": {GUILTY: 0.1, INNOCENT: 0.9}, "b": {GUILTY: 0.3, INNOCENT: 0.7}}
+    survey = service.open(planned("Are two enough?", priors, Survey(GUILTY), 1), public_results=True, publish_every=2)
+    service.send_batch(survey, 1, b'{"report": 1, "group": "a"}\n' * 2)
+    assert abs(service.get(survey, "results")["rows"][0]["estimate"] / 2 - 0.5) > 0.5, "a share that cannot be"
+    with profile(browser, service, viewport=DESKTOP) as page:
+        page.goto(f"/d/{survey}")
+        row = page.locator("#estimate-rows tr")
+        expect(row).to_contain_text("too few reports")
+        expect(row).to_contain_text("0% … 100%")
+        for name in ("history", "ldp"):
+            expect(page.locator(f"#{name}")).to_be_hidden()
+        page.locator("label", has=page.get_by_test_id("estimator-assisted")).click()
+        expect(page.get_by_test_id("estimator-unbiased")).to_be_checked()
+        expect(page.locator("#estimator-meaning")).to_contain_text("Until they are there")
+        service.send_batch(survey, 2, b'{"report": 1, "group": "b"}\n' * 200 + b'{"report": 0, "group": "b"}\n' * 200)
+        expect(page.get_by_test_id("estimator-assisted")).to_be_checked()
+        expect(page.locator("#estimator-meaning")).not_to_contain_text("Until they are there")
+        expect(row).not_to_contain_text("too few reports")
+        expect(page.locator("#history")).to_be_visible()

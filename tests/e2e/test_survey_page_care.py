@@ -103,9 +103,30 @@ def test_two_invited_people_share_a_browser_and_a_spent_invitation_offers_nothin
         choose(page, 1)
         page.get_by_test_id("send").click()
         for _ in range(2):
-            expect(page.get_by_role("alert").filter(has_text="This invitation was used before.")).to_be_visible()
+            expect(page.get_by_role("alert").filter(has_text="This invitation was used before")).to_be_visible()
             expect(page.get_by_test_id("send")).to_be_hidden()
-            page.reload()
+            # Another visit from the link says so before anything is asked.
+            page.goto("about:blank")
+            page.goto(first)
+
+
+def test_a_link_that_was_cut_off_is_noticed_at_once_and_nothing_is_asked_about_a_whole_one(
+    browser: Browser, service: Service
+):
+    """The invitation is sent with a report and at no other time: opening a link tells nobody that it was opened."""
+    survey = service.open(yes_no_plan("Is it all there?"), invited=True)
+    (made,) = service.client.post(f"/api/surveys/{survey}/invitations", json={"count": 1}).json()["invitations"]
+    before = service.wire.mark()
+    with profile(browser, service) as page:
+        page.goto(f"/s/{survey}#invitation={made[:-1]}")
+        expect(page.get_by_test_id("invitation")).to_contain_text("This invitation is not complete")
+        page.goto("about:blank")
+        page.goto(f"/s/{survey}#invitation={made}")
+        choose(page, 0)
+        shown_report(page)
+    sent = service.wire.requests(since=before)
+    assert sent
+    assert not [request.target for request in sent if made[:-1].encode() in request.head + request.body]
 
 
 def test_the_question_comes_first_and_a_long_word_fits_a_phone(browser: Browser, service: Service):

@@ -118,7 +118,7 @@ def test_raking_covers_where_one_margin_is_not_enough():
         for place, margins in enumerate(([region, age], [region])):
             held[place] += covers(weighted(PLAN, cells, margins).part(), float(TRUTH @ POPULATION))
     assert held[0] > 0.90 * 250
-    assert held[1] < 0.8 * 250
+    assert held[1] < 0.85 * 250
 
 
 # -- R ----------------------------------------------------------------------------------------------------------------

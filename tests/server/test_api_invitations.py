@@ -192,7 +192,7 @@ def test_invitations_are_made_with_links(invited: Invited):
     answer = invited.client.post(f"{invited.survey}/invitations", {"count": 50}, admin=True).json()
     name = invited.survey.rpartition("/")[2]
     assert len(set(answer["invitations"])) == 50
-    assert answer["links"] == [f"/s/{name}#invitation={each}" for each in answer["invitations"]]
+    assert answer["links"] == [f"http://test/s/{name}#invitation={each}" for each in answer["invitations"]]
 
 
 def test_an_open_survey_has_no_invitations(client: Client):

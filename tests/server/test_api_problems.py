@@ -9,12 +9,14 @@ import httpx
 import pytest
 from sqlalchemy.exc import OperationalError
 
+from tacit.server.batches import NDJSON
 from tacit.server.problems import MEDIA_TYPE
 from tacit.server.store import Store
 
 from support.places import ROOT
 from support.service import Client, Days, key, plain_plan, serving
 
+DIGITS = "Should be 32 hexadecimal digits in lower case: 16 random bytes, as 'openssl rand -hex 16' writes them"
 UNKNOWN = "/api/surveys/0123456789abcdef"
 
 
@@ -96,6 +98,20 @@ PROBLEMS: dict[str, tuple[str, str, dict[str, Any], dict[str, Any]]] = {
         "POST", f"{SURVEY}/reports", {"json": {"key": key(1), "report": 7}},
         {"title": "Unprocessable Content", "status": 422, "detail": "The plan cannot have sent this report."},
     ),
+    "no key of a report": (
+        "POST", f"{SURVEY}/reports", {"json": {"key": "again", "report": 0}},
+        {
+            "title": "Unprocessable Content", "status": 422, "detail": "The request does not have the expected form.",
+            "errors": [{"where": "key", "message": DIGITS}],
+        },
+    ),
+    "no key of a batch": (
+        "POST", f"{SURVEY}/batches", {"content": b"", "headers": {"Content-Type": NDJSON}, "admin": True},
+        {
+            "title": "Unprocessable Content", "status": 422, "detail": "The request does not have the expected form.",
+            "errors": [{"where": "header.idempotency-key", "message": f"Field required. {DIGITS}"}],
+        },
+    ),
     "open to everybody": (
         "POST", f"{SURVEY}/invitations", {"json": {"count": 1}, "admin": True},
         {"title": "Conflict", "status": 409, "detail": "This survey is open to everybody; it has no invitations."},
@@ -169,8 +185,8 @@ POLICY = (
 )
 EVERYWHERE = [
     "/",
-    "/s/x",
-    "/d/x",
+    SURVEY.replace("/api/surveys", "/s"),
+    SURVEY.replace("/api/surveys", "/d"),
     "/client/index.js",
     "/healthz",
     "/openapi.json",

@@ -141,7 +141,7 @@ def test_a_comparison_is_drawn_told_and_judged():
     found = differences([(old, young)])
     text = html.unescape(page(plan, estimate(plan, tally), {}, None, tally, comparison=found, command="tacit <&> x"))
     assert "differences with intervals" in text
-    assert f"<td>{'lower' if found.rows[0].difference < 0 else 'higher'}</td>" in text
+    assert f">{'lower' if found.rows[0].difference < 0 else 'higher'}</td>" in text
     assert "chance alone would rarely make such a difference" in text
     assert "by <code>tacit <&> x</code>" in text
 
@@ -176,3 +176,16 @@ def test_ticks_enclose_their_range_and_are_few(low, high):
     assert ticks[-1] >= high
     assert 2 <= len(ticks) <= 9
     assert ticks == sorted(set(ticks))
+
+
+def test_too_few_reports_are_not_a_finding():
+    """Two reports of a rare answer: no share of 141%, no chart of what cannot be."""
+    plan = one(Prior.of({"yes": 0.1, "no": 0.9}), Survey("yes"), aim="unbiased")
+    tally = Tally(plan.hash, {None: Counts.of([1, 1])})
+    shown = page(plan, estimate(plan, tally, "unbiased"), {}, None, tally)
+    assert "Too few reports yet" in shown
+    assert "%</div>" not in shown
+    assert "<figure>" not in shown
+    enough = page(plan, estimate(plan, tally_of(plan), "unbiased"), {}, None, tally_of(plan))
+    assert "Too few" not in enough
+    assert "<figure>" in enough

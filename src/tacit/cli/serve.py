@@ -148,6 +148,12 @@ def _tell(started: Any, as_json: bool) -> None:
             "a proxy in front.[/yellow]",
             soft_wrap=True,
         )
+    if started.everywhere:
+        err.print(
+            f"[yellow]It listens on all addresses of this machine, of which {url} names none. Say where people find it "
+            "with --public-url, so that links are right.[/yellow]",
+            soft_wrap=True,
+        )
     out.print("[dim]Ctrl-C stops it.[/dim]")
 
 

@@ -53,7 +53,7 @@ class Cell:
             second = read.variance + kept.total * inside * (1 - inside) + read.changed**2
             return Moments(
                 float(kept.total), float(kept.total), mean, 0 * mean, second, read.variance + (read.changed / 2) ** 2,
-                read.changed, read.added,
+                read.changed, read.added, read.slope,
             )  # fmt: skip
         weights, squares, heaviest = kept.weighted()
         t = group.mechanism.pseudo_values(group.prior, read_task(plan), kept.reports)
@@ -75,7 +75,8 @@ class Moments:
     """Sums over the reports of a cell: `weight` Σ w, `squares` Σ w², `mean` Σ w t / Σ w, `first` Σ w² (t − mean),
     `second` Σ w² (t − mean)² and `randomized` Σ w² Var(t | answer), which is what randomizing alone adds.
 
-    One report that is changed to another moves Σ w t by at most `changed`, one more by `added`.
+    One report that is changed to another moves Σ w t by at most `changed`, one more by `added`. Each person who holds
+    a component adds `slope` to its part of `randomized`.
     """
 
     weight: float
@@ -86,6 +87,7 @@ class Moments:
     randomized: Floats
     changed: float
     added: float
+    slope: float = 0.0
 
 
 def cells_of(

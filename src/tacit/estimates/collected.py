@@ -22,11 +22,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.estimates.cells import Cell
+from tacit.estimates.own_variance import reach
 from tacit.estimates.prior_check import PriorCheck
 from tacit.estimates.rows import Estimate, Row, Scope, row_values
 from tacit.exact import Floats
 from tacit.plan import Plan
 from tacit.prior import Value, numbers_if_all
+from tacit.task import Histogram, Survey
 
 #: A part of fewer reports than this is said to be small.
 FEW = 30
@@ -211,9 +213,10 @@ class Part:
         """As totals of the W people that the reports stand for, and per person."""
         values, size = self.collected.values, self.size
         wanted = 1 - (1 - level) / len(values) if simultaneous else level
-        error = np.sqrt(self.variance)
-        reach = student(wanted, self.degrees) * error
-        columns = self.mean, error, self.mean - reach, self.mean + reach, self.prior_mean
+        z, (least, most) = student(wanted, self.degrees), self._slopes
+        low = self.mean - reach(self.variance, least, z, -1)
+        high = self.mean + reach(self.variance, most, z, 1)
+        columns = self.mean, np.sqrt(self.variance), low, high, self.prior_mean
         rows = tuple(
             Row(
                 value=value,
@@ -226,6 +229,20 @@ class Part:
             prior_check=tuple(prior_check), moves=self._influence, simultaneous=simultaneous,
             scope=self.collected.scope, design_effect=self.design_effect,
         )  # fmt: skip
+
+    @property
+    def _slopes(self) -> tuple[Floats, Floats]:
+        """By how much the variance of a share grows with it, at least and at most; of the mean of a sum, not at all.
+
+        Randomizing: in a cell with factor g, Σ w t grows by W for each unit of the share, and its variance by g·slope
+        for each unit of itself. Sampling: θ(1−θ) over the effective number of reports.
+        """
+        cells = zip(self.collected.factors, self.collected.cells, self.chosen, strict=True)
+        slopes = [float(factor) * cell.moments.slope / self.size for factor, cell, mine in cells if mine]
+        sampled = np.zeros(len(self.mean))
+        if self.collected.scope == "population" and isinstance(self.collected.plan.task, Histogram | Survey):
+            sampled = (1 - 2 * np.clip(self.mean, 0.0, 1.0)) / self.n_effective
+        return min(slopes) + sampled, max(slopes) + sampled
 
     def _influence(self) -> tuple[float, float]:
         """How far one forged report moves a total: changed to another, or added."""

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from tacit.estimates.assisted import pratt_interval, shifted
 from tacit.estimates.drift import Groups, expectation, records_worth
+from tacit.estimates.own_variance import reach
 from tacit.estimates.prior_check import ALARM_LEVEL, PriorCheck, check_prior, check_together
 from tacit.estimates.rows import Estimator, prior_totals
 from tacit.exact import Floats
@@ -42,12 +43,10 @@ class Found:
     records_worth: float | None = None
 
     @classmethod
-    def plain(cls, total: Floats, variance: Floats, level: float) -> Found:
-        from scipy.special import ndtri
-
-        error = np.sqrt(variance)
-        reach = float(ndtri(0.5 + level / 2)) * error
-        return cls(total, error, total - reach, total + reach, np.zeros(len(total)))
+    def plain(cls, total: Floats, variance: Floats, ends: tuple[Floats, Floats], level: float) -> Found:
+        """A normal interval, with the variance at the estimate and that at each of its ends."""
+        below, above = (_z(level) * np.sqrt(end) for end in ends)
+        return cls(total, np.sqrt(variance), total - below, total + above, np.zeros(len(total)))
 
 
 @dataclass(frozen=True)
@@ -120,15 +119,18 @@ class GroupReports:
         """The total asked for, with intervals of this level."""
         mine = _at(readings, self.target)
         total, variance = (np.sum([getattr(each, part) for each in mine], axis=0) for part in ("estimate", "variance"))
-        found = Found.plain(total, variance, level)
+        people = isinstance(self.plan.task, Histogram | Survey) and self.n_reports > 0
+        counted = people and estimator in ("assisted", "unbiased")
+        # Counts of reports move in steps: half a step more keeps the level where they are few.
+        step = max(each.changed for each in mine) / 2 if counted else 0.0
+        ends = self._at_ends(mine, total, variance, step, level)
+        found = Found.plain(total, variance, ends, level)
         if estimator == "assisted":
-            found = self._assisted(readings, found, level)
+            found = self._assisted(readings, found, ends, level)
         elif estimator == "mmse":
             found = replace(found, prior_share=np.ones(len(total)))
         low, high = found.low, found.high
-        if estimator in ("assisted", "unbiased") and isinstance(self.plan.task, Histogram | Survey) and self.n_reports:
-            # Counts of reports move in steps: half a step more keeps the level where they are few.
-            step = max(each.changed for each in mine) / 2
+        if counted:
             low, high = low - step, high + step
             if self.total_weight == self.n_reports and self.design_effect == 1.0:
                 low, high = np.floor(low), np.ceil(high)
@@ -137,7 +139,25 @@ class GroupReports:
                 low, high = np.where(each.told, low, np.nan), np.where(each.told, high, np.nan)
         return replace(found, low=low, high=high)
 
-    def _assisted(self, readings: Sequence[Reading], found: Found, level: float) -> Found:
+    def _at_ends(
+        self, mine: Sequence[Reading], total: Floats, variance: Floats, step: float, level: float
+    ) -> tuple[Floats, Floats]:
+        """The variance at the lower and at the upper end of the interval, which a step still goes beyond; of several
+        groups the slope that makes it wider.
+        """
+        slopes = [each.slope for each in mine]
+        if not any(slopes):
+            return variance, variance
+        counts = _at(self.groups, self.target)
+        seen = sum(np.clip(each.estimate, 0.0, kept.total) for each, (_, kept) in zip(mine, counts, strict=True))
+        z = _z(level)
+        low, high = (
+            (reach(variance + slope * (total + side * step - seen), slope, z, side) / z) ** 2
+            for side, slope in ((-1, min(slopes)), (1, max(slopes)))
+        )
+        return low, high
+
+    def _assisted(self, readings: Sequence[Reading], found: Found, ends: tuple[Floats, Floats], level: float) -> Found:
         """Moved towards the prior as far as it is worth it. A row that no report speaks of stays as it is."""
         known = np.isfinite(found.estimate)
         groups, variance = self._excess(readings, known)
@@ -145,6 +165,9 @@ class GroupReports:
         expected, x = expectation(groups, target), groups.excess[target].sum(axis=0)
         moved, share = shifted(expected, x, variance, self._room(len(x)), groups.free)
         low, high = pratt_interval(expected, x, variance, level)
+        if ends[0] is not ends[1]:
+            at_ends = (pratt_interval(expected, x, np.maximum(end[known], 1e-12), level) for end in ends)
+            low, high = next(at_ends)[0], next(at_ends)[1]
         prior = found.estimate[known] - x
         parts = prior + moved, prior + np.minimum(low, moved), prior + np.maximum(high, moved), share
         whole = np.array([found.estimate, found.low, found.high, found.prior_share])
@@ -253,6 +276,13 @@ class GroupReports:
         spread = variance + groups.sampled[target].sum(axis=0)
         scores: Floats = groups.excess[target].sum(axis=0) ** 2 / np.maximum(spread, 1e-300)
         return scores
+
+
+def _z(level: float) -> float:
+    """Half the width of a normal interval, in standard errors."""
+    from scipy.special import ndtri
+
+    return float(ndtri(0.5 + level / 2))
 
 
 def _at(items: Sequence[_Item], wanted: NDArray[np.bool_]) -> list[_Item]:

@@ -93,7 +93,8 @@ def counted(kept: Kept) -> Received:
 class Reading:
     """What the reports of one group say: the estimated total per component, its variance, and how far one forged report
     can move a component: one that is `changed` to another, or one more that is `added`. Components that the reports do
-    not tell from others are not `told`; None if all are.
+    not tell from others are not `told`; None if all are. One more person who holds a component adds `slope` to its
+    variance, in place of one who does not: 0 where that makes no difference worth a thought.
     """
 
     estimate: Floats
@@ -101,6 +102,7 @@ class Reading:
     changed: float
     added: float
     told: NDArray[np.bool_] | None = None
+    slope: float = 0.0
 
 
 class Mechanism(Protocol):

@@ -199,7 +199,8 @@ class PureProtocol(ABC):
     def read(self, estimator: PlainEstimator, prior: Prior, task: Task, kept: Kept) -> Reading:
         """The histogram from the sums C of N reports.
 
-        unbiased:  (C_x − Nq)/(p − q), with its exact variance at the estimated counts.
+        unbiased:  (C_x − Nq)/(p − q), with its exact variance at the estimated counts. It grows with n_x by
+                   (p(1−p) − q(1−q))/(p−q)² = (1−p−q)/(p−q), the slope.
         mmse:      Σ Pr(x | whether the report covers x), the mean under the prior given that alone.
         """
         _check_task(task)
@@ -212,14 +213,15 @@ class PureProtocol(ABC):
             estimate = (counts - n * q) / (p - q)
             share = np.clip(estimate / n, 0.0, 1.0) if n else np.zeros(self.size)
             spread = (share * p * (1 - p) + (1 - share) * q * (1 - q)) / (p - q) ** 2
-            return Reading(estimate, n * spread, 1 / (p - q), max(1 - q, q) / (p - q))
+            changed, added = 1 / (p - q), max(1 - q, q) / (p - q)
+            return Reading(estimate, n * spread, changed, added, slope=(1 - p - q) / (p - q))
         share = prior.probabilities
         covered = share * p + (1 - share) * q
         slope = share * (1 - share) * (p - q) / (covered * (1 - covered))
         estimate = share * n + slope * (counts - n * covered)
         spread = np.maximum(share * (1 - share) - self.gains(prior), 0.0)
-        added = np.abs([share - slope * covered, share + slope * (1 - covered)]).max()
-        return Reading(estimate, n * spread, float(slope.max()), float(added))
+        most = np.abs([share - slope * covered, share + slope * (1 - covered)]).max()
+        return Reading(estimate, n * spread, float(slope.max()), float(most))
 
     def pseudo_values(self, prior: Prior, task: Task, reports: Integers) -> Floats:
         """(1 − q)/(p − q) for the values that a report covers, −q/(p − q) for the others."""

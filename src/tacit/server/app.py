@@ -76,7 +76,7 @@ def make_app(
     app.state.health = Health(collector, clock)
     app.state.public_url = public_url.rstrip("/")
     app.root_path = urlsplit(public_url).path.rstrip("/")
-    answer_with_problems(app)
+    answer_with_problems(app, site.missing)
     for router in (
         _respondents, administration, management, access, texts.reading, texts.writing, _results, breakdown.router,
         _operation,

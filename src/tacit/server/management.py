@@ -14,6 +14,7 @@ from tacit.server.access import Service, everything, managing
 from tacit.server.batches import ARROW, NDJSON
 from tacit.server.collector import Collector, ReadySurvey
 from tacit.server.described import ADMIN, BEARER, CLOSED, COMMON, PROBLEM
+from tacit.server.forms import HASH, KEY
 from tacit.server.problems import Refusal
 from tacit.server.store import Survey
 
@@ -101,7 +102,9 @@ async def make_invitations(
 ) -> m.Invitations:
     """Make invitations. They are not kept, and cannot be listed later."""
     made = await service.invite(survey, order.count)
-    page = f"{request.app.state.public_url}/s/{survey}"
+    # Where people find the service, or where this request found it.
+    home = request.app.state.public_url or str(request.base_url).rstrip("/")
+    page = f"{home}/s/{survey}"
     return m.Invitations(invitations=made, links=[f"{page}#invitation={each}" for each in made])
 
 
@@ -136,8 +139,8 @@ async def send_batch(
     survey: m.SurveyId,
     service: Service,
     request: Request,
-    idempotency_key: Annotated[str, Header(pattern="^[0-9a-f]{32}$", description="16 random bytes.")],
-    plan: Annotated[str | None, Query(pattern="^[0-9a-f]{64}$", description="Hash of the plan they are of.")] = None,
+    idempotency_key: Annotated[str, Header(pattern=KEY, description="16 random bytes: 32 digits.")],
+    plan: Annotated[str | None, Query(pattern=HASH, description="Hash of the plan they are of.")] = None,
 ) -> m.BatchCounted:
     """Count many reports, with the columns `report` and, if the plan has groups, `group`: all of them or none."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()

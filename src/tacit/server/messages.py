@@ -18,19 +18,24 @@ from pydantic import (
     model_validator,
 )
 
+from tacit.server import forms
+
 #: Any JSON integer that JavaScript can hold; a plan's own range is checked after that.
 _LARGEST_REPORT = 2**53 - 1
 
 SURVEY_ID = {
     "type": "string",
-    "pattern": "^[0-9a-f]{16}(-[1-9][0-9]{0,3})?$",
+    "pattern": forms.SURVEY,
     "description": "The first 16 digits of the plan's hash; behind a dash, which run of it.",
 }
 SurveyId = Annotated[str, Path(pattern=SURVEY_ID["pattern"], description=SURVEY_ID["description"])]
 Base64 = Annotated[str, Field(pattern="^[A-Za-z0-9_-]*$", max_length=1024)]
 Key = Annotated[
     str,
-    Field(pattern="^[0-9a-f]{32}$", description="16 random bytes of the sender's own. Sent again, they count nothing."),
+    Field(
+        pattern=forms.KEY,
+        description="16 random bytes of the sender's own, in hexadecimal. Sent again, they count nothing.",
+    ),
 ]
 
 
@@ -75,7 +80,7 @@ class Report(_Message):
     group: Annotated[str, Field(max_length=1000)] | None = None
     report: Annotated[int, Field(ge=0, le=_LARGEST_REPORT)]
     credential: Base64 | None = Field(None, description="The signature of the key, in surveys by invitation.")
-    plan: Annotated[str, Field(pattern="^[0-9a-f]{64}$")] | None = Field(
+    plan: Annotated[str, Field(pattern=forms.HASH)] | None = Field(
         None, description="The hash of the plan that made it; a report of another plan is refused."
     )
 

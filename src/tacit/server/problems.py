@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from typing import Any
 
-from fastapi import FastAPI, Request
+from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel
@@ -15,6 +15,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from starlette.exceptions import HTTPException
 
 from tacit.server.engines import GoneError
+from tacit.server.forms import complaint
 from tacit.server.vault import VaultError
 
 _log = logging.getLogger("tacit.server")
@@ -52,11 +53,14 @@ def problem(
     return JSONResponse(body.model_dump(exclude_none=True), status, headers, MEDIA_TYPE)
 
 
-def answer_with_problems(app: FastAPI) -> None:
-    """Give every error of the app that shape."""
+def answer_with_problems(app: FastAPI, missing: Callable[[Request], Response | None]) -> None:
+    """Give every error of the app that shape, but for what is `missing` where a person looks for it."""
 
     @app.exception_handler(HTTPException)
-    async def _refused(_: Request, error: HTTPException) -> JSONResponse:
+    async def _refused(request: Request, error: HTTPException) -> Response:
+        page = missing(request) if error.status_code == 404 else None
+        if page is not None:
+            return page
         detail = None if error.detail == HTTPStatus(error.status_code).phrase else str(error.detail)
         return problem(error.status_code, detail, error.headers)
 
@@ -90,4 +94,4 @@ def unavailable(error: Exception) -> JSONResponse:
 def _where(error: Mapping[str, Any]) -> dict[str, str]:
     """Where and what, without the offending input; an unknown field's name may be any text, so it is made harmless."""
     where = ".".join(map(str, error["loc"])).encode("unicode_escape").decode()
-    return {"where": where[:100], "message": str(error["msg"])[:300]}
+    return {"where": where[:100], "message": complaint(error)[:300]}

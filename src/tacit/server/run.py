@@ -63,6 +63,8 @@ class Started:
     url: str
     token: str | None
     surveys: dict[str, str | None]
+    #: Whether it listens on all addresses, and nobody said which of them people use.
+    everywhere: bool = False
 
 
 def today() -> date:
@@ -112,7 +114,7 @@ def serve(store: Store, address: Address, rate: int, token: str | None, started:
     with listen(address) as listening:
         surveys = {survey.id: json.loads(survey.plan)["question"] for survey, _ in store.surveys()}
         url = address.public_url.rstrip("/") or _url(address, listening.getsockname()[1])
-        started(Started(url, token, surveys))
+        started(Started(url, token, surveys, not address.public_url and address.host in ("0.0.0.0", "::")))
         server(app, address).run(sockets=[listening])
 
 

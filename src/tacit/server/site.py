@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import gzip
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib.resources import files
 from pathlib import Path
 
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
 import tacit
 from tacit.server.integrity import digest, edition, with_integrity
-from tacit.server.problems import Refusal
+from tacit.server.problems import UNAVAILABLE, Refusal
 
 _TYPES = {
     ".html": "text/html; charset=utf-8",
@@ -27,6 +28,8 @@ _TYPES = {
 PAGES = {"": "home.html", "s/SURVEY": "survey.html", "d/SURVEY": "dashboard.html"}
 #: What they load, by folder of the package.
 _FOLDERS = {"static": "pages", "client": "client"}
+#: Pages are at most so deep; a mistyped address may be a little deeper.
+_DEEPEST = 3
 
 
 @dataclass(frozen=True)
@@ -82,11 +85,32 @@ def published() -> dict[str, Page]:
     return found
 
 
+@cache
+def _missing(depth: int) -> str:
+    """The page for an address with so many slashes before its last part."""
+    text = files("tacit.server").joinpath("pages", "missing.html").read_text(encoding="utf-8")
+    loaded = {path: page.content for path, page in published().items() if path not in PAGES}
+    return with_integrity(text.replace('"static/', f'"{"../" * depth}static/'), "-/" * depth, loaded)
+
+
+def missing(request: Request) -> Response | None:
+    """What a browser shows where nothing is; None for programs, which ask for the API or do not ask for HTML."""
+    path = request.scope["path"].removeprefix(request.scope.get("root_path", "")).lstrip("/")
+    if path.startswith("api/") or "text/html" not in request.headers.get("accept", ""):
+        return None
+    depth = path.count("/")
+    return HTMLResponse(_missing(depth), 404) if depth <= _DEEPEST else None
+
+
 def routes() -> list[Route]:
     """Home, the survey page, the dashboard, what they load, and the hashes of all that."""
 
     def page(path: str) -> Callable[[Request], Awaitable[Response]]:
         async def show(request: Request) -> Response:
+            # A database that does not answer says so to the page's own requests.
+            with suppress(*UNAVAILABLE):
+                if "survey" in request.path_params:
+                    await request.app.state.collector.survey(request.path_params["survey"])
             return published()[path].respond(request)
 
         return show

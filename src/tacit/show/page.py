@@ -52,9 +52,9 @@ MAX_COLUMNS = 6
 
 _STYLE = """
 :root { color-scheme: light dark; --text: #1f2328; --line: #d8dce1; --soft: #626a73; --good: #1b7f5c; --warn: #a63c28;
-  --paper: #fff; --wash: #f5f7f6; --alarm: #fdf1ee; }
+  --paper: #fff; --wash: #f5f7f6; --alarm: #fdf1ee; --shade: #0003; }
 @media (prefers-color-scheme: dark) { :root { --text: #e6e8ea; --line: #3b4147; --soft: #9aa3ac; --good: #4cbf94;
-  --warn: #f08a73; --paper: #16191c; --wash: #1f2427; --alarm: #33201c; } }
+  --warn: #f08a73; --paper: #16191c; --wash: #1f2427; --alarm: #33201c; --shade: #fff4; } }
 * { box-sizing: border-box; }
 body { font: 16px/1.55 system-ui, sans-serif; max-width: 54rem; margin: 2.5rem auto 4rem; padding: 0 1.2rem;
   color: var(--text); background: var(--paper); }
@@ -63,23 +63,36 @@ h3 { font-size: 1rem; margin: 1.4rem 0 .3rem; } p { margin: .5rem 0; }
 .soft { color: var(--soft); } .big { font-size: 2.6rem; font-weight: 650; color: var(--good); line-height: 1.1; }
 .headline { background: var(--wash); border-radius: 10px; padding: 1.1rem 1.3rem; margin: 1.3rem 0; }
 .warn { background: var(--alarm); border-left: 4px solid var(--warn); border-radius: 4px; padding: .6rem 1rem; }
-.scroll { overflow-x: auto; }
+.scroll, figure { overflow-x: auto; background:
+  linear-gradient(to right, var(--paper) 35%, transparent) left / 3rem 100% no-repeat local,
+  linear-gradient(to left, var(--paper) 35%, transparent) right / 3rem 100% no-repeat local,
+  linear-gradient(to right, var(--shade), transparent) left / .8rem 100% no-repeat scroll,
+  linear-gradient(to left, var(--shade), transparent) right / .8rem 100% no-repeat scroll; }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; font-size: .94rem; }
-th { font-weight: 600; color: var(--soft); } tr:last-child td { border-bottom: 0; }
-th, td { padding: .34rem .7rem; border-bottom: 1px solid var(--line); text-align: right; white-space: nowrap; }
+th { font-weight: 600; color: var(--soft); vertical-align: bottom; } tr:last-child td { border-bottom: 0; }
+th, td { padding: .34rem .7rem; border-bottom: 1px solid var(--line); text-align: right; }
+td { white-space: nowrap; }
 th.name, td.name { text-align: left; white-space: normal; overflow-wrap: break-word; min-width: 5rem; }
 th:first-child, td:first-child { padding-left: 0; } th:last-child, td:last-child { padding-right: 0; }
-figure { margin: 1.2rem 0; overflow-x: auto; } svg { display: block; width: 100%; min-width: 30rem; height: auto;
+figure { margin: 1.2rem 0; } svg { display: block; width: 100%; min-width: 30rem; height: auto;
   font: 13px system-ui, sans-serif; }
 svg text { fill: var(--text); } svg .tick { fill: var(--soft); font-size: 12px; } svg .grid { stroke: var(--line); }
 svg .bar { stroke: var(--good); stroke-width: 5; stroke-linecap: round; opacity: .45; } svg .dot { fill: var(--good); }
 svg .prior, svg .zero { stroke: var(--soft); stroke-width: 1.6; } code { font-size: .85em; overflow-wrap: anywhere; }
 td small, th small { display: block; color: var(--soft); font-weight: 400; }
 footer { margin-top: 3rem; border-top: 1px solid var(--line); }
+@media (max-width: 40rem) { table, tbody, tr, td { display: block; } thead { display: none; }
+  tr { padding: .45rem 0; border-bottom: 1px solid var(--line); } tr:last-child { border-bottom: 0; }
+  td, td:first-child, td:last-child { display: flex; gap: 1rem; align-items: baseline; padding: .08rem 0;
+    border: 0; white-space: normal; }
+  td[data-label]::before { content: attr(data-label); color: var(--soft); margin-right: auto; text-align: left; }
+  td.name { font-weight: 600; } td.name[data-label]::before { font-weight: 400; } td small { min-width: 7rem; } }
 @media print { :root { color-scheme: light; --text: #000; --line: #bbb; --soft: #444; --good: #0b5d41; --warn: #8c2f1c;
   --paper: #fff; --wash: #fff; --alarm: #fff; } body { font-size: 10.5pt; max-width: none; margin: 0; padding: 0; }
   .headline, .warn { border: 1px solid var(--line); } h2, h3 { break-after: avoid; }
-  figure, tr, .headline { break-inside: avoid; } .scroll, figure { overflow: visible; } svg { min-width: 0; } }
+  figure, tr, .headline { break-inside: avoid; } .scroll, figure { overflow: visible; background: none; }
+  th, td { white-space: normal; padding: .25rem .4rem; } td small { white-space: nowrap; font-size: 7.5pt; }
+  svg { min-width: 0; } details::details-content { content-visibility: visible; } }
 """
 
 
@@ -122,7 +135,7 @@ def page(
             if check.contradicted
         ),
         _headline(plan, result),
-        figure(marks, from_zero=len(marks) > 1),
+        figure(marks, from_zero=True) if len(marks) > 1 else "" if too_few(plan, result) else figure(marks, False),
         _values(plan, result) if len(result.rows) > 1 else "",
         _breakdown(plan, parts, by),
         _comparison(plan, comparison),
@@ -144,6 +157,9 @@ def _headline(plan: Plan, result: Estimate) -> str:
     rows = sorted((row for row in result.rows if math.isfinite(row.margin)), key=lambda row: -row.estimate)
     if not rows or (len(result.rows) > 1 and (too_few(plan, result) or len(rows) < 2)):
         return ""
+    if too_few(plan, result):
+        told = "An interval is as wide as what is possible, so no number is worth being shown large."
+        return f'<div class="headline"><div class="big">Too few reports yet</div><div>{told}</div></div>'
     row, level = rows[0], f"{result.level * 100:g}% interval"
     total, interval, share, of_share = estimate_cells(plan, result, row)
     name = escape(row_name(plan, row.value))
@@ -335,12 +351,21 @@ def _folded(table: str, rows: int) -> str:
 
 
 def _table(headers: Sequence[Cell], rows: Iterable[Sequence[Cell]], left: int = 1) -> str:
-    def line(tag: str, cells: Sequence[Cell]) -> str:
-        named = [' class="name"' if place < left else "" for place in range(len(cells))]
-        return "".join(f"<{tag}{name}>{_cell(cell)}</{tag}>" for name, cell in zip(named, cells, strict=True))
+    # On a phone rows become blocks, whose cells are labelled; the roles tell readers of the screen that it is a table.
+    names = [header if isinstance(header, str) else header[0] for header in headers]
 
-    body = "".join(f"<tr>{line('td', row)}</tr>" for row in rows)
-    return f'<div class="scroll"><table><tr>{line("th", headers)}</tr>{body}</table></div>'
+    def line(tag: str, cells: Sequence[Cell]) -> str:
+        named = ['class="name" ' if place < left else "" for place in range(len(cells))]
+        roles = ['role="columnheader"'] * len(cells)
+        if tag == "td":
+            roles = [f'role="cell" data-label="{escape(name)}"' if name else 'role="cell"' for name in names]
+            roles[0] = 'role="rowheader"'
+        parts = zip(named, roles, cells, strict=True)
+        return "".join(f"<{tag} {name}{role}>{_cell(cell)}</{tag}>" for name, role, cell in parts)
+
+    body = "".join(f'<tr role="row">{line("td", row)}</tr>' for row in rows)
+    head = f'<thead><tr role="row">{line("th", headers)}</tr></thead>'
+    return f'<div class="scroll" tabindex="0"><table role="table">{head}<tbody>{body}</tbody></table></div>'
 
 
 def _cell(cell: Cell) -> str:

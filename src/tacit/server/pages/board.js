@@ -6,11 +6,14 @@ import {
   capital,
   dayName,
   digits,
+  estimateText,
   groupLabel,
+  halfWidth,
   intervalText,
   make,
-  perReport,
   questionOf,
+  saysNothing,
+  shrank,
   significant,
   spread,
   tableRow,
@@ -38,10 +41,10 @@ const ESTIMATORS = {
   mmse: ["If the prior is right", "Trusts the prior (mmse): estimates and intervals hold only if it is exactly right."],
 };
 
-/** Fill the whole board; of one `part` of the reports, only the estimates. */
-export function fillBoard(results, survey, { part = false } = {}) {
+/** Fill the whole board; of one `part` of the reports, only the estimates. `asked` names the estimator that is wanted. */
+export function fillBoard(results, survey, { part = false, asked = "" } = {}) {
   if (part) {
-    fillEstimates(results);
+    fillEstimates(results, asked);
     return fillCharts(results);
   }
   const some = results.n_reports > 0;
@@ -51,13 +54,16 @@ export function fillBoard(results, survey, { part = false } = {}) {
   fillPrivacy(results);
   byId("empty").hidden = some;
   byId("estimates").hidden = !some;
-  byId("history").hidden = !results.history.length;
+  byId("history").hidden = !shrank(results);
   byId("picture").hidden = !some;
   if (!some) return fillEmpty(survey);
-  fillEstimates(results);
-  if (results.history.length) fillHistory(results);
+  fillEstimates(results, asked);
+  if (shrank(results)) fillHistory(results);
   fillCharts(results);
 }
+
+/** Whether the reports are too few for the number that the page leads with. */
+const tooFew = (row, results) => results.n_reports < FEW || saysNothing(row, results);
 
 /** Draw the charts again, for example in other colours. */
 export const fillCharts = (results) => drawCharts(results, byId("interval-chart"), byId("history-chart"));
@@ -79,8 +85,9 @@ function fillNumbers(results) {
     : "";
   const known = results.rows.filter((row) => row.estimate !== null);
   byId("headline").hidden = !results.n_reports || !known.length;
-  if (!byId("headline").hidden) fillHeadline(results, known);
-  byId("ldp").hidden = results.ldp === null;
+  const leading = known.reduce((most, other) => (other.estimate > most.estimate ? other : most), known[0]);
+  if (!byId("headline").hidden) fillHeadline(results, leading);
+  byId("ldp").hidden = results.ldp === null || !leading || saysNothing(leading, results);
   if (results.ldp) {
     const times = digits(results.ldp.people, 1);
     byId("ldp-ratio").textContent = `× ${times}`;
@@ -92,19 +99,20 @@ function fillNumbers(results) {
 }
 
 /** The estimate that the page leads with: the only one, or the largest. */
-function fillHeadline(results, rows) {
-  const row = rows.reduce((most, other) => (other.estimate > most.estimate ? other : most));
+function fillHeadline(results, row) {
   const middle = spread(row.estimate, row.margin, results);
-  const few = results.n_reports < FEW || (results.counts_people && row.margin > results.n_reports / 2);
+  const few = tooFew(row, results);
   const below = results.counts_people && row.estimate < 0;
+  const above = results.counts_people && row.estimate > results.n_reports;
+  const beyond = below ? `, around ${middle}: chance goes below zero` : above ? `, around ${middle}: chance goes beyond` : "";
   const counted = results.n_rows === 1 ? `estimated “${row.name}”` : few ? "most frequent" : `most frequent: ${row.name}`;
   byId("headline-name").textContent = results.counts_people ? counted : "mean per person";
-  byId("headline-number").textContent = few ? "too early" : below ? "0%" : middle;
+  byId("headline-number").textContent = few ? "too early" : below ? "0%" : above ? "100%" : middle;
   byId("headline-interval").textContent = few
     ? "too few reports to say anything yet"
     : row.low === null
       ? "the reports do not tell this answer from others"
-      : `${results.level * 100}% interval ${intervalText(row, results)}` + (below ? `, around ${middle}: chance goes below zero` : "");
+      : `${results.level * 100}% interval ${intervalText(row, results)}${beyond}`;
 }
 
 /** What to do while there are no reports. */
@@ -118,8 +126,12 @@ function fillEmpty(survey) {
     : "This survey was closed before anybody answered.";
 }
 
+/** What is said where another estimator is shown than the one that was asked for. */
+const INSTEAD =
+  "Leaning on the prior (assisted) takes reports of two groups that show what it is worth. Until they are there, this is shown: ";
+
 /** The switch of estimators, and estimates as a table. */
-function fillEstimates(results) {
+function fillEstimates(results, asked) {
   const switches = results.estimators.map((name) => {
     const input = make("input", {
       type: "radio",
@@ -132,8 +144,10 @@ function fillEstimates(results) {
   });
   const shown = byId("estimators").querySelector(".segments");
   if (shown.children.length !== switches.length) shown.replaceChildren(...switches);
+  for (const input of shown.querySelectorAll("input")) input.checked = input.value === results.estimator;
   byId("estimators").hidden = switches.length < 2;
-  byId("estimator-meaning").textContent = ESTIMATORS[results.estimator][1];
+  const other = (asked || results.estimators[0]) !== results.estimator;
+  byId("estimator-meaning").textContent = (other ? INSTEAD : "") + ESTIMATORS[results.estimator][1];
   const level = `${results.level * 100}% interval`;
   byId("interval-key").textContent = level;
   const people = results.counts_people;
@@ -155,22 +169,22 @@ function fillEstimates(results) {
 function estimateRow(row, results) {
   const { estimate, prior } = row;
   const error = row.margin ?? row.standard_error;
-  const [middle, expected] = [estimate, prior].map((number) => spread(number, error, results));
-  const cells = [middle, intervalText(row, results), digits(estimate, error), expected];
+  const people = saysNothing(row, results) ? "–" : digits(estimate, error);
+  const cells = [estimateText(row, results), intervalText(row, results), people, spread(prior, error, results)];
   return tableRow(row.name, cells, [{}, {}, { "data-testid": `estimate-${row.name}`, "data-value": estimate ?? "" }]);
 }
 
 /** How the interval shrank, in words and as a table. */
 function fillHistory(results) {
-  const { scale } = perReport(results);
-  const half = (number) => (number === null ? "–" : `± ${significant(number * scale)}`);
+  const nothing = (reach) => halfWidth(reach, results) === null;
+  const half = (reach) => (nothing(reach) ? "–" : `± ${significant(halfWidth(reach, results))}`);
   const several = results.n_rows > 1 ? ", root mean square over the answers" : "";
   const what = results.counts_people ? `percentage points${several}` : "per person";
   const [first, last] = [results.history[0], results.history.at(-1)];
-  const ldp = last.ldp_reach === null ? "" : `; LDP would have had ${half(last.ldp_reach)}`;
+  const ldp = nothing(last.ldp_reach) ? "" : `; LDP would have had ${half(last.ldp_reach)}`;
   byId("history-sentence").textContent =
-    first === last
-      ? `One day so far: ${half(last.reach)} ${what}${ldp}.`
+    first === last || nothing(first.reach)
+      ? `${first === last ? "One day so far" : `On ${dayName(last.day)}`}: ${half(last.reach)} ${what}${ldp}.`
       : `From ${half(first.reach)} on ${dayName(first.day)} to ${half(last.reach)} on ${dayName(last.day)}, in ${what}.`;
   byId("history-keys").hidden = results.history.length === 1;
   byId("ldp-key").hidden = results.history.every((day) => day.ldp_reach === null);

@@ -2,7 +2,7 @@
 
 import { FEW } from "./board.js";
 import { drawIntervals, drawTrend } from "./charts.js";
-import { byId, dayName, intervalText, make, spread, tableRow, whole } from "./common.js";
+import { byId, dayName, estimateText, intervalText, make, spread, tableRow, whole } from "./common.js";
 
 /** What is on the page, to be drawn again in other colours. */
 const drawn = { groups: null, trend: null };
@@ -86,8 +86,7 @@ function fillParts(id, breakdown, first) {
     const { estimate, prior, n_reports: reports } = part;
     const error = part.margin ?? part.standard_error;
     const results = { ...breakdown, n_reports: reports };
-    const [middle, expected] = [estimate, prior].map((number) => spread(number, error, results));
-    const cells = [whole(reports), middle, intervalText(part, results), expected];
+    const cells = [whole(reports), estimateText(part, results), intervalText(part, results), spread(prior, error, results)];
     return tableRow(part.name, cells, [{}, { "data-testid": `${id}-${part.name}`, "data-value": estimate ?? "" }]);
   });
   byId(`${id}-rows`).replaceChildren(...rows);

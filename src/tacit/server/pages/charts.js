@@ -1,6 +1,6 @@
 /** The charts: an interval per answer or group, the trend, and how the interval shrank. Chart.js is loaded by the page. */
 
-import { dayName, intervalText, make, perReport, spread, whole } from "./common.js";
+import { dayName, estimateText, halfWidth, intervalText, make, perReport, saysNothing, shrank, spread, whole } from "./common.js";
 
 const { Chart } = globalThis;
 Chart.defaults.font.family = getComputedStyle(document.body).fontFamily;
@@ -80,7 +80,7 @@ function perPerson(row, results) {
   const within = (number) => (results.counts_people ? Math.min(100, Math.max(0, number)) : number);
   const per = (number) => (number === null ? null : within((number / reports) * scale));
   return {
-    estimate: per(row.estimate),
+    estimate: saysNothing(row, { ...results, n_reports: reports }) ? null : per(row.estimate),
     prior: per(row.prior),
     interval: row.low === null ? null : [per(row.low), per(row.high)],
   };
@@ -109,8 +109,8 @@ function intervalConfig(results, width) {
 /** What a row says when it is pointed at. */
 function tooltip(row, results) {
   const own = { ...results, n_reports: row.n_reports ?? results.n_reports };
-  const [middle, expected] = [row.estimate, row.prior].map((it) => spread(it, row.margin ?? row.standard_error, own));
-  return [`${middle} (${intervalText(row, own)})`, `expected from the prior: ${expected}`];
+  const expected = spread(row.prior, row.margin ?? row.standard_error, own);
+  return [`${estimateText(row, own)} (${intervalText(row, own)})`, `expected from the prior: ${expected}`];
 }
 
 /** Axes and tooltips of the intervals; `rows` are in the units of the chart. */
@@ -192,10 +192,10 @@ const historyConfig = (results, width) => (results.history.length > 1 ? manyDays
 /** Half the interval on the only day, this survey beside LDP. */
 function oneDay(results) {
   const colours = palette();
-  const { scale, halfUnit } = perReport(results);
+  const { halfUnit } = perReport(results);
   const [{ reach, ldp_reach: ldp }] = results.history;
   const bars = {
-    data: [reach, ldp].filter((half) => half !== null).map((half) => half * scale),
+    data: [reach, ldp].map((each) => halfWidth(each, results)).filter((half) => half !== null),
     backgroundColor: [colours.accent, colours.ldp],
     borderRadius: 4,
     barThickness: 22,
@@ -214,12 +214,12 @@ function oneDay(results) {
 /** Half the interval by day, this survey and LDP; days without reports leave their room. */
 function manyDays(results, width) {
   const colours = palette();
-  const { scale, halfUnit } = perReport(results);
+  const { halfUnit } = perReport(results);
   const line = (label, key, colour, more) => ({
     label,
     data: results.history.map((day) => ({
       x: Date.parse(day.day) / DAY,
-      y: day[key] === null ? null : day[key] * scale,
+      y: halfWidth(day[key], results),
     })),
     borderColor: colour,
     backgroundColor: colour,
@@ -289,7 +289,7 @@ export function drawTrend(canvas, results) {
 export function drawCharts(results, intervals, history) {
   const what = results.rows.length === 1 ? results.rows[0].name : `${results.rows.length} answers`;
   drawIntervals(intervals, results, `Estimate with interval for ${what}`);
-  if (!results.history.length) return;
+  if (!shrank(results)) return;
   const label = "Half-width of the interval by day, beside LDP; the table has the same numbers.";
   draw(history, historyConfig(results, history.parentElement.clientWidth), historyHeight(results), label);
 }
@@ -329,8 +329,8 @@ function pictureParts(results) {
   const { n_reports: reports, estimator, level, history } = results;
   const caption = `${whole(reports)} reports: estimate (${estimator}), ${level * 100}% interval, prior expectation`;
   const estimates = { config: intervalConfig(results, PNG.width), height: intervalHeight(results), caption };
-  if (!history.length) return [estimates];
-  const shrank = history.length > 1 ? "Half the interval by day; dashed: LDP at the same ε" : "Half the interval";
+  if (!shrank(results)) return [estimates];
+  const told = history.length > 1 ? "Half the interval by day; dashed: LDP at the same ε" : "Half the interval";
   const config = historyConfig(results, PNG.width);
-  return [estimates, { config, height: historyHeight(results), caption: shrank }];
+  return [estimates, { config, height: historyHeight(results), caption: told }];
 }

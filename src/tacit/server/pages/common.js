@@ -147,6 +147,21 @@ export function intervalText({ low, high, margin }, results) {
   return [low, high].map((end) => spread(possible(end), margin, results)).join(" … ");
 }
 
+/** Whether a row says nothing: its interval is as wide as what is possible. */
+export const saysNothing = ({ margin }, { counts_people: people, n_reports: reports }) =>
+  people && margin !== null && margin >= reports / 2;
+
+/** A row's estimate per report, unless it would only be noise. */
+export const estimateText = (row, results) =>
+  saysNothing(row, results) ? "too few reports" : spread(row.estimate, row.margin ?? row.standard_error, results);
+
+/** Half an interval per report in the units of the page; null if there is none, or it is as wide as what is possible. */
+export const halfWidth = (reach, results) =>
+  reach === null || (results.counts_people && reach >= 0.5) ? null : reach * perReport(results).scale;
+
+/** Whether the interval is narrower than what is possible by now. */
+export const shrank = (results) => results.history.length > 0 && halfWidth(results.history.at(-1).reach, results) !== null;
+
 /** A day as people write it, unbroken: 15 Nov 2026, or 15 Nov. */
 export const dayName = (day, { year = true } = {}) =>
   new Date(`${day}T00:00:00Z`)

@@ -74,7 +74,7 @@ async function show(text) {
     shown = text;
     results = JSON.parse(text);
     survey.open = results.open;
-    fillBoard(results, survey);
+    fillBoard(results, survey, { asked: estimator });
     if (token.get()) await details();
   }
   if (signedIn) byId("question").focus();
@@ -85,7 +85,7 @@ async function details() {
   try {
     await fillBreakdown(results, askTeam);
     const part = await oneGroup(results, askTeam, LIMIT);
-    if (part) fillBoard({ ...results, ...part }, survey, { part: true });
+    if (part) fillBoard({ ...results, ...part }, survey, { part: true, asked: estimator });
   } catch (error) {
     byId("trouble").textContent = error.message;
   }
@@ -140,6 +140,7 @@ byId("signin").addEventListener("submit", (event) => {
 });
 byId("estimators").addEventListener("change", (event) => {
   estimator = event.target.value;
+  shown = "";
   refresh();
 });
 for (const select of ["group", "value", "step"])

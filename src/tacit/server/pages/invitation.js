@@ -7,11 +7,16 @@ export function takeInvitation() {
   return found ?? history.state?.invitation ?? null;
 }
 
-/** Whether the collector said before, in this tab, that the invitation was used. */
-export const isSpent = () => Boolean(history.state?.spent);
+/** Whether nothing of an invitation was cut off on its way: it has 48 bytes, as 64 letters and digits. */
+export const isWhole = (invitation) => /^[\w-]{64}$/.test(invitation);
 
-/** Remember that for a reload. */
-export const markSpent = () => history.replaceState({ ...history.state, spent: true }, "");
+const SPENT = "tacit:spent";
+
+/** Whether the collector said before, to this browser, that the invitation was used. */
+export const isSpent = ({ storage }) => Boolean(storage?.getItem(SPENT));
+
+/** Remember that for another visit. */
+export const markSpent = ({ storage }) => storage?.setItem(SPENT, "yes");
 
 /**
  * Where the report of this invitation is remembered: under its hash, so that whoever was invited as well and uses the

@@ -6,12 +6,22 @@ import { make } from "./common.js";
 let words = english;
 let code = "en";
 
+const LANGUAGES = ["en", "de", "es", "fr"];
+let chosen = false;
+
 /** Speak this language from now on, and fill in everything on the page that only waits for words. */
 export async function speak(language) {
   if (language !== "en") words = (await import(`./languages/${language}.js`)).default;
+  chosen = true;
   code = language;
   document.documentElement.lang = code;
   for (const element of document.querySelectorAll("[data-say]")) write(element, say(element.dataset.say));
+}
+
+/** Speak what the visitor's browser prefers, where the survey did not come to say what it speaks. */
+export async function speakSomething() {
+  const wanted = navigator.languages.map((each) => each.slice(0, 2)).find((each) => LANGUAGES.includes(each));
+  if (!chosen) await speak(wanted ?? "en").catch(() => speak("en"));
 }
 
 /** A sentence of this language; what stands in braces is replaced by `values`. */

@@ -18,7 +18,7 @@ export function showReport(visit, { fresh, ...report }) {
   const button = byId("send");
   button.textContent = say(report.sent ? "send_again" : "send");
   button.hidden = !survey.open;
-  if (survey.open && isSpent() && !report.sent) giveUp("spent");
+  if (survey.open && isSpent(visit.memory) && !report.sent) giveUp("spent");
   button.onclick = (event) => event.detail <= SINGLE_CLICK && deliver(visit, button);
 }
 
@@ -80,12 +80,12 @@ async function deliver(visit, button) {
 }
 
 /** Why the report was not taken, and whether trying again makes sense. */
-async function explain({ id, invitation }, error) {
+async function explain({ id, invitation, memory }, error) {
   const status = error instanceof SendError ? error.status : -1;
   if (status === 403 && invitation) return giveUp("not_invited");
   if (status === 409) {
     const { open } = await requestJson(surveyUrl(id)).catch(() => ({ open: true }));
-    if (open) markSpent();
+    if (open) markSpent(memory);
     return giveUp(open ? "spent" : "closed_meanwhile");
   }
   const reason = { 0: "unreachable", 429: "busy", 503: "busy" }[status];

@@ -4,8 +4,8 @@ import { openPlan, PlanError, remembered, respond, StorageError } from "../clien
 import { showTexts } from "./about.js";
 import { choices } from "./choices.js";
 import { ApiError, byId, request, requestJson, showOnly, surveyId, surveyUrl, tableRow } from "./common.js";
-import { answerName, list, local, numberName, quotedAnswer, say, speak, write } from "./language.js";
-import { memoryOf, takeInvitation } from "./invitation.js";
+import { answerName, list, local, numberName, quotedAnswer, say, speak, speakSomething, write } from "./language.js";
+import { isWhole, memoryOf, takeInvitation } from "./invitation.js";
 import { numberField } from "./number.js";
 import { showReport } from "./report.js";
 
@@ -55,6 +55,7 @@ function begin(visit) {
   if (before) show(visit, { ...before, fresh: null });
   else if (!survey.open) stop("closed", "closed", "closed_text");
   else if (survey.invited && !invitation) stop("invitation", "invitation", "invitation_text");
+  else if (survey.invited && !isWhole(invitation)) stop("invitation", "cut", "invitation_text");
   else ask(visit);
 }
 
@@ -66,7 +67,7 @@ function show(visit, report) {
 
 /** Say why there is nothing to answer. */
 async function fail(error) {
-  await speak(document.documentElement.lang);
+  await speakSomething();
   if (error instanceof PlanError) return stop("refusal", "refused", "refused_plan", error.message);
   if (error instanceof StorageError) return stop("refusal", "no_storage", "no_storage_text", error.message);
   if (error instanceof ApiError && error.status === 404) return stop("unavailable", "no_survey", "no_survey_text");
@@ -81,6 +82,7 @@ function ask(visit) {
   const names = plan.groups.map((group) => group.name);
   const grouped = names[0] !== null;
   write(byId("checked"), say("checked", { plan: plan.hash.slice(0, 12) }));
+  byId("once").hidden = !survey.invited;
   byId("question").textContent = document.title;
   byId("consent").hidden = !texts.consent;
   byId("consent-text").textContent = texts.consent ?? "";

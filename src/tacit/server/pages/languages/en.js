@@ -5,6 +5,7 @@ export default {
   "loading": "Checking the plan of this survey …",
   "untitled": "A survey without a written question",
   "lead": "Your answer stays on this device. The device draws a report at random, and only the report is sent.",
+  "once": "This link counts once. Whether it was used is looked up only when you send, so that nobody can find out with it who took part.",
   "group_default": "Which of these describes you?",
   "group_public": "This is sent as it is, not randomized.",
   "promise_heading": "What is promised",
@@ -71,7 +72,7 @@ export default {
   "not_taken": "The report was not taken. It is kept on this device.",
   "unreachable": "The collector could not be reached. Is this device online?",
   "busy": "The collector is busy. Try again in a while.",
-  "spent": "This invitation was used before. Each counts one report, so this one cannot be sent.",
+  "spent": "This invitation was used before, or was taken back. Each counts one report, so this one cannot be sent.",
   "not_invited": "This is not an invitation to this survey, so the report cannot be sent.",
   "closed_meanwhile": "The survey is closed and takes no more reports.",
   "detail": "Said by the program: {detail}",
@@ -81,6 +82,7 @@ export default {
   "closed": "This survey is closed",
   "closed_text": "It takes no more reports. Nothing was sent.",
   "invitation": "This survey needs an invitation",
+  "cut": "This invitation is not complete",
   "invitation_text": "Please open the link that you were given, with everything after the # sign.",
   "no_storage": "This browser cannot take part",
   "no_storage_text": "The page cannot remember its report here (a private window, or blocked site data), so none is drawn: a second visit would draw a second one. Nothing was sent.",
@@ -90,6 +92,6 @@ export default {
   "unavailable_text": "Nothing was sent.",
   "about": "About this survey",
   "privacy_notice": "Privacy notice",
-  "contact": "Contact",
+  "contact": "Contact:",
   "footer": "No cookies, no trackers, no requests to anybody else."
 };
