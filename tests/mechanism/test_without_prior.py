@@ -27,6 +27,9 @@ SMALL = {
     "plane": BlockDesign(size=7, arc=3, step=6, word_bits=6, **PLANE),
     "complement": BlockDesign(size=6, arc=4, step=6, word_bits=5, **PLANE),
     "k-ary": BlockDesign(size=4, circle=4, orders=1, arc=1, step=9, word_bits=5),
+    "four elements": BlockDesign(
+        size=8, circle=21, orders=1, arc=5, step=6, field=4, recurrence=(1, 1, 0, 0, 0, 0), word_bits=6
+    ),
     "bits": UnaryEncoding(size=3, chance=1, digits=2),
 }
 EPSILONS = [Fraction(1, 10), Fraction(1, 2), Fraction(1), Fraction(2), Fraction(4)]
@@ -44,10 +47,11 @@ def differences_of(mechanism: BlockDesign) -> set[int]:
     """D, from the definition: the recurrence one term after the other."""
     if not mechanism.field:
         return set(range(mechanism.arc))
+    prime, power = next((p, k) for p in (2, 3, 5, 7, 11, 13, 19, 53) for k in range(1, 9) if p**k == mechanism.field)
     t, terms = len(mechanism.recurrence), [0] * (len(mechanism.recurrence) - 1) + [1]
-    while len(terms) < mechanism.circle:
-        terms.append(sum(c * u for c, u in zip(mechanism.recurrence, terms[-t:], strict=True)) % mechanism.field)
-    zeros = {n for n, term in enumerate(terms) if term == 0}
+    while len(terms) < power * mechanism.circle:
+        terms.append(sum(c * u for c, u in zip(mechanism.recurrence, terms[-t:], strict=True)) % prime)
+    zeros = {n for n in range(mechanism.circle) if not any(terms[n :: mechanism.circle])}
     return zeros if len(zeros) == mechanism.arc else set(range(mechanism.circle)) - zeros
 
 
@@ -225,9 +229,12 @@ def test_any_two_values_share_equally_many_reports(name: str, epsilon: Fraction)
     assert shared == {made.orders * made.arc * (made.arc - 1) // (made.circle - 1)}
 
 
-@pytest.mark.parametrize(("field", "dimension"), [(2, 3), (2, 5), (3, 3), (3, 4), (5, 3), (7, 3)])
+@pytest.mark.parametrize(
+    ("field", "dimension"), [(2, 3), (2, 5), (3, 3), (3, 4), (5, 3), (7, 3), (4, 3), (4, 4), (8, 3), (9, 3), (16, 3)]
+)
 def test_difference_sets_are_hyperplanes(field: int, dimension: int) -> None:
-    found, points = difference_set(field, first_recurrence(field, dimension)), n_points(field, dimension)
+    prime, power = {4: (2, 2), 8: (2, 3), 9: (3, 2), 16: (2, 4)}.get(field, (field, 1))
+    found, points = difference_set(field, first_recurrence(prime, power * dimension)), n_points(field, dimension)
     assert len(found) == n_points(field, dimension - 1)
     apart = Counter((a - b) % points for a in found.tolist() for b in found.tolist() if a != b)
     assert apart == dict.fromkeys(range(1, points), n_points(field, dimension - 2))
@@ -255,6 +262,12 @@ def test_a_recurrence_that_returns_early_is_refused() -> None:
     assert not meets_all_points(2, (1, 1, 1, 1))  # It returns after 5 of 15 points.
     with pytest.raises(ValueError, match="meet all points"):
         BlockDesign(size=9, circle=15, orders=1, arc=7, step=1, field=2, recurrence=(1, 1, 1, 1))
+
+
+@pytest.mark.parametrize("field", [1, 6, 12, 8, 8192])
+def test_a_field_that_the_recurrence_is_not_of_is_refused(field: int) -> None:
+    with pytest.raises(ValueError, match="difference set"):
+        BlockDesign(size=9, circle=21, orders=1, arc=5, step=1, field=field, recurrence=(1, 1, 0, 0, 0, 0))
 
 
 @pytest.mark.parametrize(

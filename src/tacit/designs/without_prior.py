@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from fractions import Fraction
+from itertools import count
 
 from tacit.designs.methods import Design, Request, designed
 from tacit.designs.promise import Promise
@@ -19,7 +20,7 @@ from tacit.exact import exp_below, exp_enclosure, float_above
 from tacit.mechanism import BlockDesign, Mechanism, UnaryEncoding
 from tacit.mechanism.block_design import MOST_POINTS
 from tacit.mechanism.pure_protocol import PureProtocol
-from tacit.mechanism.singer import first_recurrence, is_prime, n_points, next_prime
+from tacit.mechanism.singer import first_recurrence, n_points, next_prime, prime_power
 from tacit.mechanism.unary_encoding import DIGITS
 from tacit.prior import Prior
 from tacit.task import Histogram, prior_variance
@@ -68,17 +69,19 @@ def hadamard_response(size: int, epsilon: Fraction) -> BlockDesign:
 
 
 def projective_response(size: int, epsilon: Fraction) -> PureProtocol:
-    """Projective geometry response: the points of a hyperplane for every value, over a prime field near E + 1.
+    """Projective geometry response: the points of a hyperplane for every value, over a field of about E + 1
+    elements.
 
     >>> found = projective_response(100, Fraction(1))
     >>> found.field, found.circle, found.arc
-    (3, 121, 40)
+    (4, 341, 85)
     """
     ratio = exp_below(epsilon)
     # Beyond the number of values a larger field has more points than it is of use for.
     middle = min(int(ratio) + 1, size, _LARGEST_FIELD)
-    below = next(q for q in range(middle, 1, -1) if is_prime(q))
-    fields = [q for q in {below, next_prime(below + 1)} if q <= _LARGEST_FIELD]
+    below = next(q for q in range(middle, 1, -1) if prime_power(q))
+    above = next(q for q in count(below + 1) if prime_power(q))
+    fields = [q for q in (below, above) if q <= _LARGEST_FIELD]
     spaces = [(q, next(t for t in range(3, 64) if n_points(q, t) >= size)) for q in fields]
     fitting = [space for space in spaces if n_points(*space) <= MOST_POINTS]
     if not fitting:
@@ -204,7 +207,8 @@ def _geometry(size: int, ratio: Fraction, field: int, dimension: int, complement
     circle, hyperplane = n_points(field, dimension), n_points(field, dimension - 1)
     if circle > MOST_POINTS:
         raise ValueError(f"A difference set has at most {MOST_POINTS} points. Got {circle}.")
-    recurrence = first_recurrence(field, dimension)
+    prime, power = prime_power(field) or (field, 1)
+    recurrence = first_recurrence(prime, power * dimension)
     arc = circle - hyperplane if complement else hyperplane
     return _design(size, ratio, circle=circle, orders=1, arc=arc, field=field, recurrence=recurrence)
 

@@ -43,7 +43,7 @@ from numpy.typing import NDArray
 
 from tacit.exact import Integers, exact_integers
 from tacit.mechanism.pure_protocol import PureProtocol
-from tacit.mechanism.singer import difference_set, is_prime, meets_all_points, n_points
+from tacit.mechanism.singer import difference_set, is_prime, meets_all_points, n_points, prime_power
 from tacit.prior import Prior
 
 #: Reports stay below 2^52, which JSON and JavaScript hold, and a difference set is written out on every device.
@@ -57,7 +57,7 @@ class BlockDesign(PureProtocol):
     """A block design for `size` values; see the module's docstring.
 
     where: `circle` = M, `orders` = A, `arc` = s, `step` and `word_bits` = w as there. `field` = q and `recurrence` are
-    those of the difference set; 0 and () where D is the arc {0, …, s−1}.
+    those of the difference set (`singer`); 0 and () where D is the arc {0, …, s−1}.
 
     >>> fano = BlockDesign(size=7, circle=7, orders=1, arc=3, step=6, field=2, recurrence=(1, 1, 0), word_bits=6)
     >>> fano.differences.tolist(), str(fano.odds), fano.draw(4, (63, 0))
@@ -95,13 +95,18 @@ class BlockDesign(PureProtocol):
 
     def _check_field(self) -> None:
         """Raise unless field, recurrence and arc are those of a difference set."""
-        q, t = self.field, len(self.recurrence)
-        if not (2 <= q < 1 << 13 and is_prime(q) and 3 <= t <= 26 and all(0 <= c < q for c in self.recurrence)):
-            raise ValueError("A difference set needs a prime 'field' and at least 3 numbers of it as its 'recurrence'.")
+        q, field = self.field, prime_power(self.field) if self.field < 1 << 13 else None
+        prime, power = field or (0, 1)
+        t, rest = divmod(len(self.recurrence), power)
+        if field is None or rest or not 3 <= t <= 26 or not all(0 <= c < prime for c in self.recurrence):
+            raise ValueError(
+                "A difference set needs a 'field' of p^k elements, p a prime, and at least 3k numbers below p as its "
+                "'recurrence'."
+            )
         hyperplane = n_points(q, t - 1)
         if self.orders != 1 or self.circle != n_points(q, t) or self.circle > MOST_POINTS:
             raise ValueError(f"The points of this geometry are {n_points(q, t)}. Got {self.circle} places instead.")
-        if self.arc not in (hyperplane, self.circle - hyperplane) or not meets_all_points(q, self.recurrence):
+        if self.arc not in (hyperplane, self.circle - hyperplane) or not meets_all_points(prime, self.recurrence):
             raise ValueError("The 'arc' must be a hyperplane or its complement, and the 'recurrence' meet all points.")
 
     # -- the design ----------------------------------------------------------------------------------------------

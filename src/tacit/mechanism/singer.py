@@ -8,6 +8,16 @@ M = (q^t − 1)/(q − 1). If it meets all of them before it returns, then
 
 is a hyperplane, its shifts D + x are all the hyperplanes, and any two of these share (q^{t−2} − 1)/(q − 1) points:
 every difference other than 0 occurs equally often in D (Singer 1938). The complement of D has the same property.
+
+A field of q = p^k elements, p prime, has the same D, from a recurrence of length k·t over the integers mod p:
+
+    D = {n < M : u_n = u_{n+M} = … = u_{n+(k−1)M} = 0}.
+
+Proof.  If the recurrence meets all points of PG(kt−1, p), x in the ring modulo its polynomial f generates the field of
+p^{kt} = q^t elements up to factors of the smaller one; so it does up to factors in the field of q, whose classes are
+the points of PG(t−1, q), and β = x^M lies in that field and in none below it: 1, β, …, β^{k−1} are a basis. u_n = L(x^n)
+for some linear L, which is Tr_p(c·) for some c, and Tr_p(cβ^j z) = 0 for all j < k iff the trace of cz to the field of
+q is 0, which is a hyperplane. ∎
 """
 
 from __future__ import annotations
@@ -49,8 +59,21 @@ def next_prime(number: int) -> int:
     return number
 
 
+def prime_power(number: int) -> tuple[int, int] | None:
+    """(p, k) if the number is p^k, p a prime; None if it is no such power.
+
+    >>> [q for q in range(20) if prime_power(q)], prime_power(8)
+    ([2, 3, 4, 5, 7, 8, 9, 11, 13, 16, 17, 19], (2, 3))
+    """
+    divisors = _prime_divisors(number)
+    if len(divisors) != 1:
+        return None
+    (prime,) = divisors
+    return prime, next(k for k in range(1, number.bit_length()) if prime**k == number)
+
+
 def meets_all_points(field: int, recurrence: Sequence[int]) -> bool:
-    """Whether the recurrence c_0, …, c_{t−1} runs through all points before it returns.
+    """Whether the recurrence c_0, …, c_{t−1} over a prime `field` runs through all points before it returns.
 
     The state moves as multiplication by x does modulo f = x^t − Σ c_i x^i. So it is asked whether x^n is a constant for
     n = M and for no M/r, r a prime divisor of M. (Then the powers of x are all points, each of them has an inverse, and
@@ -66,7 +89,7 @@ def meets_all_points(field: int, recurrence: Sequence[int]) -> bool:
 
 
 def first_recurrence(field: int, dimension: int) -> tuple[int, ...]:
-    """The first recurrence, in the order of (c_{t−1}, …, c_0), that meets all points.
+    """The first recurrence over a prime `field`, in the order of (c_{t−1}, …, c_0), that meets all points.
 
     >>> first_recurrence(2, 3), first_recurrence(3, 4)
     ((1, 1, 0), (1, 1, 0, 0))
@@ -77,23 +100,31 @@ def first_recurrence(field: int, dimension: int) -> tuple[int, ...]:
 
 
 def difference_set(field: int, recurrence: Sequence[int]) -> Integers:
-    """D in ascending order, for a recurrence that meets all points; u starts with 0, …, 0, 1.
+    """D in ascending order, for a field of p^k elements and a recurrence over the integers mod p that meets all points;
+    u starts with 0, …, 0, 1.
 
-    >>> difference_set(2, (1, 1, 0)).tolist()
-    [0, 1, 3]
+    >>> difference_set(2, (1, 1, 0)).tolist(), difference_set(4, first_recurrence(2, 6)).tolist()
+    ([0, 1, 3], [3, 6, 7, 12, 14])
     """
+    prime, power = prime_power(field) or (field, 1)
+    points = n_points(field, len(recurrence) // power)
+    zero = _terms(prime, recurrence, power * points).reshape(power, points) == 0
+    return np.flatnonzero(zero.all(axis=0))
+
+
+def _terms(field: int, recurrence: Sequence[int], count: int) -> Integers:
+    """u_0, …, u_{count−1}."""
     t = len(recurrence)
-    points = n_points(field, t)
     start = [0] * (t - 1) + [1]
-    while len(start) < min(points, 4 * t):
+    while len(start) < min(count, 4 * t):
         start.append(sum(c * u for c, u in zip(recurrence, start[-t:], strict=True)) % field)
     terms: Integers = np.array(start, dtype=np.int64)
-    while len(terms) < points:
+    while len(terms) < count:
         # With r = x^m mod f, u_{m+i} = Σ_j r_j u_{i+j}: known terms give nearly as many new ones.
         m = len(terms) - t + 1
         new = sum(r * terms[j : j + m] for j, r in enumerate(_power(field, recurrence, m)))
         terms = np.concatenate([terms[:m], new % field])
-    return np.flatnonzero(terms[:points] == 0)
+    return terms[:count]
 
 
 def _power(field: int, recurrence: Sequence[int], exponent: int) -> list[int]:

@@ -571,10 +571,12 @@ MALFORMED_BLOCKS: list[tuple[str, tuple[Any, ...], Any, str]] = [
     ("another number of points", (*TABLE, "circle"), 32, "circle"),
     ("orders of a difference set", (*TABLE, "orders"), 30, "orders"),
     ("no differences", (*TABLE, "arc"), 0, "arc"),
-    ("differences too few for a hyperplane", (*TABLE, "arc"), 5, "arc"),
-    ("a recurrence that is no geometry's", (*TABLE, "recurrence"), [0, 0, 0, 0], "arc"),
-    ("a recurrence beyond its field", (*TABLE, "recurrence"), [1, 5, 0], "recurrence"),
+    ("differences too few for a hyperplane", (*TABLE, "arc"), 4, "arc"),
+    ("a recurrence that is no geometry's", (*TABLE, "recurrence"), [0, 0, 0, 0, 0, 0], "arc"),
+    ("a recurrence beyond its field", (*TABLE, "recurrence"), [1, 2, 0, 0, 0, 0], "recurrence"),
     ("an arc that is no design", (*TABLE, "field"), 0, "recurrence"),
+    ("a field of no power of a prime", (*TABLE, "field"), 6, "field"),
+    ("a recurrence too short for its field", (*TABLE, "field"), 8, "recurrence"),
     ("a step that is a number", (*TABLE, "step"), 5, "step"),
     ("no step for a difference", (*TABLE, "step"), "0", "step"),
     ("a step for a difference that leaves no base", (*TABLE, "step"), str(2**63), "step"),
@@ -788,7 +790,7 @@ def small_shuffled_circles() -> list[dict[str, Any]]:
 
 def small_block_designs() -> list[dict[str, Any]]:
     """Plans with words so short that all pairs can be tried, and Pr(report|value)·2^2w: an arc in all orders, a plane
-    and its complement, places of their own.
+    and its complement, places of their own, a plane over four elements.
     """
     plane = {"circle": 7, "orders": 1, "field": 2, "recurrence": (1, 1, 0)}
     rules = [
@@ -796,6 +798,9 @@ def small_block_designs() -> list[dict[str, Any]]:
         BlockDesign(size=7, arc=3, step=6, word_bits=6, **plane),
         BlockDesign(size=5, arc=4, step=6, word_bits=6, **plane),
         BlockDesign(size=4, circle=4, orders=1, arc=1, step=9, word_bits=5),
+        BlockDesign(
+            size=9, circle=21, orders=1, arc=5, step=7, field=4, recurrence=(1, 1, 0, 0, 0, 0), word_bits=6
+        ),
     ]
     found = []
     for small in rules:

@@ -16,7 +16,7 @@ const MAX_WORD_BITS = 64;
 /** Reports stay below 2^52. */
 const MAX_REPORTS = 2 ** 52;
 const MAX_FIELD = 8191;
-const MAX_DIMENSION = 26;
+const MAX_RECURRENCE = 30;
 const FIELDS = ["kind", "circle", "orders", "arc", "field", "recurrence", "step", "word_bits"];
 
 /** A block design for the values of one prior. @implements {Mechanism} */
@@ -67,8 +67,11 @@ export class BlockDesign extends PureProtocol {
     expect(size > 1 && orders * circle <= MAX_REPORTS, `${where}.orders`, "few enough for reports below 2^52");
     const arc = integer(data.arc, `${where}.arc`, 1, circle - 1);
     const field = integer(data.field, `${where}.field`, 0, MAX_FIELD);
-    const coefficient = (/** @type {unknown} */ c, /** @type {string} */ at) => integer(c, at, 0, field - 1);
-    const recurrence = each(data.recurrence, `${where}.recurrence`, coefficient, field ? 3 : 0);
+    const [prime, power] = primePower(field);
+    expect(!field || power > 0, `${where}.field`, "0, or a power of a prime");
+    const coefficient = (/** @type {unknown} */ c, /** @type {string} */ at) => integer(c, at, 0, prime - 1);
+    const recurrence = each(data.recurrence, `${where}.recurrence`, coefficient, 3 * power);
+    expect(field || !recurrence.length, `${where}.recurrence`, "empty without a field");
     const ownPlaces = orders === 1 && arc === 1 && circle === size;
     const whole = field ? orders === 1 : orders === circle - 1 || ownPlaces;
     expect(whole, `${where}.orders`, "1 for a difference set or a place for each value, and else one less than the circle");
@@ -80,10 +83,12 @@ export class BlockDesign extends PureProtocol {
     spend(size);
     let differences = null;
     if (field) {
-      expect(field > 1 && recurrence.length <= MAX_DIMENSION, `${where}.recurrence`, "that of a prime field");
-      expect(circle === nPoints(field, recurrence.length), `${where}.circle`, "the number of points of the geometry");
-      spend(circle);
-      differences = hyperplane(field, recurrence, circle, arc);
+      const dimension = recurrence.length / power;
+      const whole = Number.isInteger(dimension) && recurrence.length <= MAX_RECURRENCE;
+      expect(whole, `${where}.recurrence`, "as long as a whole dimension of the field");
+      expect(circle === nPoints(field, dimension), `${where}.circle`, "the number of points of the geometry");
+      spend(power * circle);
+      differences = hyperplane(prime, recurrence, circle, arc, power);
       expect(differences.length === arc, `${where}.arc`, "the size of a hyperplane, or of its complement");
     }
     return new BlockDesign(prior, { circle, orders, arc, step, differences, wordBits });
@@ -132,26 +137,44 @@ function nPoints(field, dimension) {
 }
 
 /**
- * The places below `points` at which the recurrence u_{n+t} = Σ c_i u_{n+i} (mod q) is zero, from 0, …, 0, 1 on; or the
- * others, if they are `size`.
+ * [p, k] if q = p^k, p a prime; k is 0 for every other number.
  *
- * @param {number} field
+ * @param {number} q
+ * @returns {[number, number]}
+ */
+function primePower(q) {
+  let prime = 2;
+  while (prime * prime <= q && q % prime) prime++;
+  if (q % prime) prime = q;
+  let power = 0;
+  for (let rest = q; rest > 1; rest /= prime, power++) if (rest % prime) return [prime, 0];
+  return [prime, power];
+}
+
+/**
+ * The places n below `points` at which the recurrence u_{n+t} = Σ c_i u_{n+i} (mod p), from 0, …, 0, 1 on, is zero, and is
+ * so at n + points, … as well if the field has a `power` of p elements; or the others, if they are `size`.
+ *
+ * @param {number} prime
  * @param {readonly number[]} recurrence
  * @param {number} points
  * @param {number} size
+ * @param {number} power
  */
-export function hyperplane(field, recurrence, points, size) {
+function hyperplane(prime, recurrence, points, size, power) {
   /** @type {number[]} */
   const terms = recurrence.map((_, i) => (i === recurrence.length - 1 ? 1 : 0));
-  while (terms.length < points) {
+  while (terms.length < power * points) {
     const start = terms.length - recurrence.length;
     let next = 0;
     for (let i = 0; i < recurrence.length; i++) next += recurrence[i] * terms[start + i];
-    terms.push(next % field);
+    terms.push(next % prime);
   }
-  const places = [...terms.keys()];
-  const zeros = places.filter((n) => terms[n] === 0);
-  return zeros.length === size ? zeros : places.filter((n) => terms[n] !== 0);
+  const zero = Array.from({ length: points }, () => true);
+  for (let n = 0; n < power * points; n++) if (terms[n]) zero[n % points] = false;
+  const places = [...zero.keys()];
+  const zeros = places.filter((n) => zero[n]);
+  return zeros.length === size ? zeros : places.filter((n) => !zero[n]);
 }
 
 /** n mod m, not negative. @param {bigint} n @param {bigint} m */
