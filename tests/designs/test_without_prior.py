@@ -10,11 +10,13 @@ import numpy as np
 import pytest
 
 from tacit import Histogram, Plan, Prior, PrivacyError, Randomizer, Survey, Tally, design, estimate, make_plan, verify
-from tacit.designs import read_values
+from tacit.designs import Design, read_values
 from tacit.designs.choosing import Method
-from tacit.designs.without_prior import MECHANISMS, ldp_variance_bound
+from tacit.designs.planning import ldp_comparison
+from tacit.designs.without_prior import FEW_LOOKS, MECHANISMS, TOLERANCE, ldp_variance_bound
 from tacit.estimates import estimators
 from tacit.mechanism import BlockDesign
+from tacit.prior import Ball
 from tacit.randomize import SeededWords
 from tacit.show.sentences import promise
 
@@ -72,7 +74,7 @@ def test_the_best_is_proven_to_be_near_the_best_there_is():
     found = design(Prior.uniform(3000), Histogram(), 1, notion="ldp", method="without-prior")
     assert isinstance(found.mechanism, BlockDesign)
     assert found.certificate.status == "within gap"
-    assert found.certificate.gap < 1e-4
+    assert found.certificate.gap < 3e-3
     assert found.certificate.unbiased_variance_lower_bound == pytest.approx(ldp_variance_bound(3000, Fraction(1)))
     assert verify(found).holds
 
@@ -120,10 +122,105 @@ def test_ldp_mechanisms_keep_other_promises_as_well():
     assert verify(found).promise_kept
 
 
-def test_with_a_prior_nothing_changes():
-    """By default LDP under a prior is what it was."""
-    assert design(Prior.uniform(40), Histogram(), 1, notion="ldp").mechanism.kind == "shuffled-circle"
+# -- the rule of "auto" -----------------------------------------------------------------------------------------------
+
+SIZES = [13, 14, 16, 17, 24, 52, 100, 115, 257, 300, 1000, 10_000]
+BUDGETS = [Fraction(1, 10), Fraction(2, 5), Fraction(1, 2), Fraction(1), Fraction(2), Fraction(4), Fraction(8)]
+
+
+def worse_than_allowed(found: Design) -> str | None:
+    """Why this is not what the rule takes, against the shuffled circle, which was taken for all of them before."""
+    radius = found.promise.radius
+    circle = design(
+        found.prior, found.task, found.promise.main[1], notion=found.promise.main[0],
+        prior_set=None if not radius else Ball(found.prior, radius), method="shuffled-circle",
+    )  # fmt: skip
+    ours, theirs = (each.certificate.unbiased_variance for each in (found, circle))
+    if ours > (1 + TOLERANCE) * theirs:
+        return "variance"
+    near = [
+        other
+        for name in MECHANISMS
+        if len(found.prior) > FEW_LOOKS and name != "oue"
+        for other in [_named(found, name)]
+        if other is not None
+        and other.mechanism.counts_at_once
+        and other.certificate.unbiased_variance <= (1 + TOLERANCE) * theirs
+    ]
+    if near and not getattr(found.mechanism, "counts_at_once", False):
+        return "counting"
+    return None
+
+
+def _named(found: Design, name: str) -> Design | None:
+    try:
+        return design(found.prior, found.task, found.promise.main[1], notion="ldp", method=name)
+    except PrivacyError:  # More points than a difference set has.
+        return None
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_auto_is_nowhere_worse_than_the_shuffled_circle_by_more_than_stated(size: int):
+    prior = Prior.uniform(size)
+    for epsilon in BUDGETS:
+        found = design(prior, Histogram(), epsilon, notion="ldp")
+        assert worse_than_allowed(found) is None, epsilon
+        assert found.mechanism.audit(prior).ldp.holds(epsilon)
+        assert not found.mechanism.audit(prior).ldp.holds(epsilon * Fraction(999, 1000))
+        assert verify(found).holds
+    kinds = {design(prior, Histogram(), epsilon, notion="ldp").mechanism.kind for epsilon in (Fraction(1), Fraction(2))}
+    assert (kinds == {"block-design"}) == (size not in (14, 24))  # Fourteen and 24 have no prime near.
+
+
+def test_the_rule_rejects_worse_choices():
+    """Hadamard response at ε = 2 has 2.4 times the variance; arcs of a thousand values are counted slowly."""
+    worse = design(Prior.uniform(300), Histogram(), 2, notion="ldp", method="hadamard")
+    assert worse_than_allowed(worse) == "variance"
+    slower = design(Prior.uniform(1000), Histogram(), 1, notion="ldp", method="subset-selection")
+    assert worse_than_allowed(slower) == "counting"
+
+
+@pytest.mark.parametrize("epsilon", [Fraction(1, 2), Fraction(1), Fraction(2), Fraction(4)])
+def test_under_a_prior_ldp_takes_values_as_alike_if_that_costs_next_to_nothing(epsilon: Fraction):
+    prior = Prior.of({f"v{x}": 1 + 1000 // (x + 1) for x in range(300)})
+    found = design(prior, Histogram(), epsilon, notion="ldp")
+    assert found.mechanism.kind == "block-design"
+    assert worse_than_allowed(found) is None
+    assert verify(found).holds
+    gone = Prior(range(300), [x % 2 for x in range(300)])
+    kept = design(gone, Histogram(), epsilon, notion="ldp")
+    assert kept.mechanism.kind == "shuffled-circle"  # Values that nobody holds cost nothing there.
+
+
+def test_wide_balls_take_values_as_alike_and_narrow_ones_follow_the_prior():
+    prior = Prior.of({f"v{x}": 1 + 1000 // (x + 1) for x in range(300)})
+    kinds = {}
+    for radius in (0, "0.03", "0.3", "0.7", 1):
+        found = design(prior, Histogram(), 1, prior_set=Ball(prior, radius) if radius else None)
+        kinds[radius] = found.mechanism.kind
+        assert worse_than_allowed(found) is None
+        assert verify(found).holds
+    assert kinds == {0: "shuffled-circle", "0.03": "shuffled-circle", "0.3": "shuffled-circle", "0.7": "block-design",
+                     1: "block-design"}  # fmt: skip
+
+
+def test_beyond_the_largest_budget_for_arcs_that_follow_the_prior_values_are_alike():
+    prior = Prior.of({f"v{x}": 1 + 1000 // (x + 1) for x in range(300)})
+    found = design(prior, Histogram(), 4)
+    assert found.mechanism.kind == "block-design"
+    assert any("beyond ε = 2" in note for note in found.certificate.notes)
+    assert worse_than_allowed(found) is None
+
+
+def test_plain_lip_follows_the_prior():
     assert design(Prior.uniform(40), Histogram(), 1).mechanism.kind == "shuffled-circle"
+
+
+def test_comparisons_with_ldp_pay_nothing_for_speed():
+    prior = Prior.uniform(300)
+    least = ldp_comparison(prior, Histogram(), Fraction(1), "unbiased").certificate.unbiased_variance
+    assert least == pytest.approx(ldp_variance_bound(300, Fraction(1)), rel=1e-9)
+    assert design(prior, Histogram(), 1, notion="ldp").certificate.unbiased_variance > least * (1 + 1e-4)
 
 
 # -- the way to an estimate ------------------------------------------------------------------------------------------

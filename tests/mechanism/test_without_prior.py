@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from tacit import Histogram, NotEstimableError, Prior, Survey, audit, satisfies
-from tacit.designs.without_prior import MECHANISMS, best_without_prior, ldp_variance_bound
+from tacit.designs.without_prior import MECHANISMS, TOLERANCE, best_without_prior, ldp_variance_bound
 from tacit.exact import at_most_exp
 from tacit.mechanism import BlockDesign, Covered, Received, UnaryEncoding
 from tacit.mechanism.protocol import COVERAGE_UNIT
@@ -449,7 +449,8 @@ def test_no_variance_is_below_the_bound_and_the_best_is_near_it(size: int, epsil
         if make is not MECHANISMS["oue"] or size <= 52:
             assert make(size, epsilon).unbiased_variance(prior, Histogram()) >= bound * (1 - 1e-9)
     _, best = best_without_prior(prior, epsilon)
-    near = 1.05 if size == 4 else 1.001  # Four places are no prime's.
+    # Beyond 256 values a little is paid for counting fast.
+    near = 1.001 if size <= 256 else 1 + TOLERANCE
     assert best.unbiased_variance(prior, Histogram()) <= near * bound
 
 

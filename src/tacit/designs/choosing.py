@@ -3,7 +3,8 @@
     maximise Σ_y λ_y gain(v_y)   subject to   Σ_y λ_y v_y = 1,  λ ≥ 0,  v_y in the lift set of the promise
 
 Closed forms serve two values (and any survey of one value or a set) and uniform priors; column generation serves
-everything else, sums at any size; the mechanism core-tail serves large histograms. Whatever the method, the finished
+everything else, sums at any size; `large_histogram` chooses for histograms of many values, and the mechanism core-tail
+serves those that trust the prior. Whatever the method, the finished
 integers pass the exact audit here, and the certificate's errors are computed from them.
 """
 
@@ -20,6 +21,7 @@ from numpy.linalg import LinAlgError
 from threadpoolctl import threadpool_limits
 
 from tacit.designs import methods
+from tacit.designs.large_histogram import large_histogram
 from tacit.designs.methods import Design, Request, closed_kind
 from tacit.designs.promise import make_promise
 from tacit.designs.without_prior import MECHANISMS, without_prior
@@ -52,6 +54,8 @@ _BUILD: dict[str, Callable[[Request], Design]] = {
     "without-prior": without_prior,
     **{name: partial(without_prior, name=name) for name in MECHANISMS},
 }
+#: What only "auto" takes.
+_AUTOMATIC = {"large histogram": large_histogram}
 
 
 def design(
@@ -115,7 +119,7 @@ def design(
             # Many small systems: threads of the linear algebra would wait for each other most of the time. What
             # floats cannot hold shows below, in the audit.
             with threadpool_limits(1, user_api="blas"), errstate(all="ignore"):
-                found = _BUILD[name](request)
+                found = (_BUILD | _AUTOMATIC)[name](request)
         except (PrivacyError, ArithmeticError, LinAlgError) as failure:
             why = "floats cannot solve its equations" if isinstance(failure, LinAlgError) else failure
             notes.append(f"{name} failed: {why}")
@@ -173,7 +177,7 @@ def _methods(request: Request, method: Method) -> list[str]:
         if request.is_sum:
             return ["knots", "repaired"]
         if request.is_histogram:
-            return ["shuffled-circle", "repaired"]
+            return ["large histogram", "repaired"]
     if request.promise.prior_set is not None:
         return ["robust", "repaired"]
     if request.is_histogram and len(request.inside) > TABLE_LIMIT:

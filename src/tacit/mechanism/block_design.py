@@ -129,6 +129,11 @@ class BlockDesign(PureProtocol):
         """A report covers s of the M places, of which values hold all but M − d."""
         return max(0, self.arc - (self.circle - self.size)), min(self.arc, self.size)
 
+    @property
+    def counts_at_once(self) -> bool:
+        """In one order all reports are counted by one convolution."""
+        return self.orders == 1
+
     # -- the promise ---------------------------------------------------------------------------------------------
 
     @property

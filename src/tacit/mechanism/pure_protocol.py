@@ -68,6 +68,11 @@ class PureProtocol(ABC):
         """Reports are the integers below this."""
 
     @property
+    def counts_at_once(self) -> bool:
+        """Whether counting reports takes a time for each that does not grow with the values."""
+        return False
+
+    @property
     @abstractmethod
     def word_bits(self) -> int:
         """The bits of a random word."""
