@@ -209,10 +209,11 @@ class BlockDesign(PureProtocol):
     def _differences(self) -> frozenset[int]:
         return frozenset(self.differences.tolist())
 
-    def covers(self, reports: Integers) -> NDArray[np.bool_]:
+    def covers(self, reports: Integers, values: Integers | None = None) -> NDArray[np.bool_]:
         """Whether (a·x − y) mod M ∈ D, for each report and value."""
         orders, positions = np.divmod(reports, self.circle)
-        away = (np.outer(orders + 1, np.arange(self.size)) - positions[:, None]) % self.circle
+        asked = np.arange(self.size) if values is None else values
+        away = (np.outer(orders + 1, asked) - positions[:, None]) % self.circle
         covered: NDArray[np.bool_] = np.isin(away, self.differences) if self.field else away < self.arc
         return covered
 

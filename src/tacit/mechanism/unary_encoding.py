@@ -112,9 +112,10 @@ class UnaryEncoding(PureProtocol):
         others = (report & ~(1 << value)).bit_count()
         return self.other**others * (1 - self.other) ** (self.size - 1 - others) / 2
 
-    def covers(self, reports: Integers) -> NDArray[np.bool_]:
+    def covers(self, reports: Integers, values: Integers | None = None) -> NDArray[np.bool_]:
         """Whether each bit is set."""
-        covered: NDArray[np.bool_] = (reports[:, None] >> np.arange(self.size) & 1).astype(bool)
+        asked = np.arange(self.size) if values is None else values
+        covered: NDArray[np.bool_] = (reports[:, None] >> asked & 1).astype(bool)
         return covered
 
     def cover_counts(self, reports: Integers, times: Integers | None) -> Integers:
