@@ -6,7 +6,7 @@ Variances are per value and respondent, all values equally frequent, and exact; 
 `error` is the mean squared error of the run's own estimates over what they state, 1 if all is right. Speeds are medians
 of five runs over all cores, reports from answers and an estimate from reports; baselines in the same run are k-ary
 response by vectorised numpy with its insecure generator, and OpenDP's, one value at a time (where opendp is installed).
-OUE has reports for up to 52 values only. Writes out/bench/ldp.csv.
+OUE has reports for up to 52 values only; `auto` is what `design` takes by itself. Writes out/bench/ldp.csv.
 """
 
 from __future__ import annotations
@@ -69,6 +69,8 @@ def measured(d: int, epsilon: Fraction, name: str, rows: int) -> tuple[object, .
     prior, held = Prior.uniform(d), answers(d, rows)
     plan = make_plan(prior, Histogram(), epsilon, notion="ldp", method=name)  # type: ignore[arg-type]
     mechanism, randomizer = plan.groups[0].mechanism, Randomizer(plan)
+    certificate = plan.groups[0].certificate
+    label = f"auto: {certificate.method}" if name == "auto" and certificate is not None else name
     everybody = np.zeros(rows, dtype=np.int64)
     perturbing = median_seconds(lambda: randomizer.reports(everybody, held))
     counted = min(rows, MOST_LOOKS // d)
@@ -76,7 +78,7 @@ def measured(d: int, epsilon: Fraction, name: str, rows: int) -> tuple[object, .
     reading = median_seconds(lambda: estimate(plan, Tally.of(plan, reports)))
     variance = mechanism.unbiased_variance(prior, Histogram()) / d
     return (
-        d, float(epsilon), name, mechanism.audit(prior).ldp.epsilon, variance,
+        d, float(epsilon), label, mechanism.audit(prior).ldp.epsilon, variance,
         variance * d / ldp_variance_bound(d, epsilon), squared_error(plan, reports, held[:counted]),
         rows / perturbing, counted / reading, report_bytes(reports),
     )  # fmt: skip
@@ -113,7 +115,7 @@ def baselines(d: int, epsilon: Fraction, rows: int) -> Iterator[tuple[object, ..
 def measurements(sizes: list[int], epsilons: list[Fraction], rows: int) -> Iterator[tuple[object, ...]]:
     for d in sizes:
         for epsilon in epsilons:
-            for name in (*MECHANISMS, "shuffled-circle"):
+            for name in ("auto", *MECHANISMS, "shuffled-circle"):
                 if name != "oue" or d <= MOST_VALUES:
                     few = rows // 10 if name == "shuffled-circle" and d >= 1000 else rows
                     yield measured(d, epsilon, name, few)

@@ -4,8 +4,8 @@
 
 Closed forms serve two values (and any survey of one value or a set) and uniform priors; column generation serves
 everything else, sums at any size; `large_histogram` chooses for histograms of many values, and the mechanism core-tail
-serves those that trust the prior. Whatever the method, the finished
-integers pass the exact audit here, and the certificate's errors are computed from them.
+serves those that trust the prior. Whatever the method, the finished integers pass the exact audit here, and the
+certificate's errors are computed from them.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """The automatic choice for unbiased histograms of more than twelve values: follow the prior, or take values as alike?
 
-The shuffled circle follows the prior and wins by it, up to three quarters of LDP's variance. Under LDP, in wide balls of
-priors and beyond ε = 2 nothing or next to nothing is won: there its best form has one cell for each value, which is
+The shuffled circle follows the prior and wins by it, up to three quarters of LDP's variance. Under LDP, in wide balls
+of priors and beyond ε = 2 nothing or next to nothing is won: there its best form has one cell for each value, which is
 subset selection. A block design (`without_prior`) is the same mechanism up to its tolerance of 2% of the variance, with
 a hundredth of the work for drawing and counting a report, and its promise, LDP, implies LIP for every prior there is.
 
-The rule.  The block design is taken if its variance, if the prior is true, is at most 2% (`TOLERANCE`) above the shuffled
-circle's, and else the circle. Variances are those of the finished integers, and whatever is taken is audited.
+The rule.  The block design is taken if its variance under the prior is at most 2% (`TOLERANCE`) above that of the
+shuffled circle, and else the circle. Variances are those of the finished integers; whatever is taken is audited.
 """
 
 from __future__ import annotations

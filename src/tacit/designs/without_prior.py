@@ -35,7 +35,7 @@ from tacit.mechanism.pure_protocol import PureProtocol
 from tacit.mechanism.singer import first_recurrence, n_points, next_prime, prime_power
 from tacit.mechanism.unary_encoding import DIGITS
 from tacit.prior import Prior
-from tacit.task import Histogram, prior_variance
+from tacit.task import prior_variance
 
 _WORD_BITS = 64
 #: Fields of difference sets stay below this.

@@ -14,10 +14,10 @@ A field of q = p^k elements, p prime, has the same D, from a recurrence of lengt
     D = {n < M : u_n = u_{n+M} = … = u_{n+(k−1)M} = 0}.
 
 Proof.  If the recurrence meets all points of PG(kt−1, p), x in the ring modulo its polynomial f generates the field of
-p^{kt} = q^t elements up to factors of the smaller one; so it does up to factors in the field of q, whose classes are
-the points of PG(t−1, q), and β = x^M lies in that field and in none below it: 1, β, …, β^{k−1} are a basis. u_n = L(x^n)
-for some linear L, which is Tr_p(c·) for some c, and Tr_p(cβ^j z) = 0 for all j < k iff the trace of cz to the field of
-q is 0, which is a hyperplane. ∎
+p^{kt} = q^t elements up to factors of the smallest one; so it does up to factors in the field of q, whose classes are
+the points of PG(t−1, q), and β = x^M lies in that field and in none below it: 1, β, …, β^{k−1} are a basis. u_n is
+L(x^n) for some linear L, which is Tr_p(c·) for some c, and Tr_p(cβ^j z) = 0 for all j < k iff the trace of cz to the
+field of q is 0, which is a hyperplane. ∎
 """
 
 from __future__ import annotations
