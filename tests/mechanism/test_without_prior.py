@@ -394,6 +394,19 @@ def test_more_reports_than_there_are_give_the_same_sums(name: str) -> None:
     assert (made.cover_counts(reports, None) == np.sum(parts, axis=0)).all()
 
 
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_no_reports_add_nothing_but_ready_the_loop_that_counts(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The service folds none before it opens, so that nobody waits for a compiler within a transaction."""
+    from tacit.mechanism import pure_loops
+
+    called, none = [], np.zeros(0, dtype=np.int64)
+    for loop in ("arc_covers", "unary_covers"):
+        monkeypatch.setattr(pure_loops, loop, lambda *args, kept=getattr(pure_loops, loop): called.append(kept(*args)))
+    made = MECHANISMS[name](40, Fraction(1))
+    assert not made.fold(none, none).any()
+    assert len(called) == (made.counts_at_once is False)
+
+
 def test_sums_of_something_else_are_refused() -> None:
     made, prior = MECHANISMS["subset-selection"](13, Fraction(1)), Prior.uniform(13)
     right = made.fold(drawn(made, np.arange(50) % 13, 1))

@@ -221,8 +221,6 @@ class BlockDesign(PureProtocol):
         """C_x: O(d) for each different report in all orders, and a convolution for all together in one order."""
         if self.orders == 1:
             return self._convolved(_sums(reports, times, self.circle))[: self.size]
-        if not len(reports):
-            return np.zeros(self.size, dtype=np.int64)
         from tacit.mechanism.pure_loops import count_arcs
 
         if self.n_reports < len(reports):

@@ -49,7 +49,7 @@ def block_draw(
 @numba.njit(nogil=True, cache=True)
 def arc_covers(reports: Any, times: Any, circle: Any, arc: Any, sums: Any) -> None:
     """Add to `sums` how often each value is covered: a·x − y mod M < s. `times` has an entry for each, or one."""
-    lanes, nothing = np.empty(_LANES, np.uint32), times[0] * 0
+    lanes, nothing = np.empty(_LANES, np.uint32), sums[0] * 0
     size, end = np.uint32(circle), np.uint32(arc)
     for i in range(len(reports)):
         weight = times[i if len(times) > 1 else 0]

@@ -798,9 +798,7 @@ def small_block_designs() -> list[dict[str, Any]]:
         BlockDesign(size=7, arc=3, step=6, word_bits=6, **plane),
         BlockDesign(size=5, arc=4, step=6, word_bits=6, **plane),
         BlockDesign(size=4, circle=4, orders=1, arc=1, step=9, word_bits=5),
-        BlockDesign(
-            size=9, circle=21, orders=1, arc=5, step=7, field=4, recurrence=(1, 1, 0, 0, 0, 0), word_bits=6
-        ),
+        BlockDesign(size=9, circle=21, orders=1, arc=5, step=7, field=4, recurrence=(1, 1, 0, 0, 0, 0), word_bits=6),
     ]
     found = []
     for small in rules:
