@@ -238,14 +238,14 @@ def ldp_comparison(prior: Prior, task: Task, epsilon: Fraction, aim: Aim) -> Des
     """The best LDP channel found under the same prior, None for large domains with the aim "mmse"."""
     if aim == "mmse" and len(prior) > (HISTOGRAM_LIMIT if isinstance(task, Histogram) else COMPARISON_LIMIT):
         return None
-    method = least_ldp_method(prior, task) if aim == "unbiased" else "auto"
+    method = least_variance_method(prior, task) if aim == "unbiased" else "auto"
     return uninterrupted_design(
         prior, task, epsilon, notion="ldp", aim=aim, method=method, time_limit=COMPARISON_SECONDS
     )
 
 
-def least_ldp_method(prior: Prior, task: Task) -> Method:
-    """The method of least unbiased variance under LDP: a baseline pays nothing for speed, which "auto" may."""
+def least_variance_method(prior: Prior, task: Task) -> Method:
+    """The method of least unbiased variance: baselines and studies pay nothing for speed, which "auto" may."""
     large = isinstance(task, Histogram) and len(prior.support) > FEW_VALUES
     return "shuffled-circle" if large else "auto"
 

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tacit.designs.planning import least_ldp_method, make_plan, with_ldp
+from tacit.designs.planning import least_variance_method, make_plan, with_ldp
 from tacit.estimates import Estimator, estimate
 from tacit.evaluation.figure import Figure, Options, Point
 from tacit.evaluation.gowalla import NEW_YORK
@@ -91,7 +91,7 @@ def _cells(change: Change, epsilon: float, options: Options) -> list[Point]:
     """All points of one change at one budget."""
     default = with_ldp(make_plan(change.priors, change.task, epsilon))
     trusting = make_plan(change.priors, change.task, epsilon, aim="mmse")
-    method = least_ldp_method(next(iter(change.priors.values())), change.task)
+    method = least_variance_method(next(iter(change.priors.values())), change.task)
     ldp = make_plan(change.priors, change.task, epsilon, notion="ldp", method=method)
     ways: Sequence[tuple[Plan, dict[str, Estimator]]] = (
         (default, {ASSISTED: "assisted", UNBIASED: "unbiased"}),

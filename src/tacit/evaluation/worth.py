@@ -28,6 +28,7 @@ from pathlib import Path
 
 from tacit.designs import design
 from tacit.designs.choosing import FEW_VALUES
+from tacit.designs.planning import least_variance_method
 from tacit.evaluation.drift import robust_level
 from tacit.evaluation.figure import Figure, Options, Point
 from tacit.exact import Number
@@ -134,8 +135,9 @@ def best_ldp_variance(prior: Prior, task: Task, epsilon: float) -> float:
     2.3413
     """
     known = linear_ldp_variance(prior, epsilon) if isinstance(task, Sum) else subset_variance(prior, epsilon)
+    method = least_variance_method(prior, task)
     # A promise for every prior is LDP.
-    found = design(prior, task, epsilon, prior_set=Ball(prior, 1), gap=_gap(prior, task)).certificate
+    found = design(prior, task, epsilon, prior_set=Ball(prior, 1), gap=_gap(prior, task), method=method).certificate
     return min(found.unbiased_variance, known)
 
 
@@ -180,9 +182,9 @@ def _gap(prior: Prior, task: Task) -> float | None:
 def _curve(
     panel: str, name: str, prior: Prior, task: Task, epsilon: float, radii: Sequence[Number], ldp: float
 ) -> list[Point]:
-    points = []
+    points, gap, method = [], _gap(prior, task), least_variance_method(prior, task)
     for radius in radii:
-        found = design(prior, task, epsilon, prior_set=Ball(prior, radius), gap=_gap(prior, task)).certificate
+        found = design(prior, task, epsilon, prior_set=Ball(prior, radius), gap=gap, method=method).certificate
         points.append(Point(panel, name, "corrected", float(radius), found.unbiased_variance / ldp))
     return points
 
