@@ -155,7 +155,7 @@ def worse_than_allowed(found: Design) -> str | None:
 def _named(found: Design, name: str) -> Design | None:
     try:
         return design(found.prior, found.task, found.promise.main[1], notion="ldp", method=name)
-    except PrivacyError:  # More points than a difference set has.
+    except ValueError:  # More points than a difference set has.
         return None
 
 

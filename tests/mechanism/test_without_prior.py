@@ -400,8 +400,8 @@ def test_no_reports_add_nothing_but_ready_the_loop_that_counts(name: str, monkey
     from tacit.mechanism import pure_loops
 
     called, none = [], np.zeros(0, dtype=np.int64)
-    for loop in ("arc_covers", "unary_covers"):
-        monkeypatch.setattr(pure_loops, loop, lambda *args, kept=getattr(pure_loops, loop): called.append(kept(*args)))
+    for loop, kept in (("arc_covers", pure_loops.arc_covers), ("unary_covers", pure_loops.unary_covers)):
+        monkeypatch.setattr(pure_loops, loop, lambda *args, kept=kept: called.append(kept(*args)))
     made = MECHANISMS[name](40, Fraction(1))
     assert not made.fold(none, none).any()
     assert len(called) == (made.counts_at_once is False)
