@@ -47,7 +47,7 @@ def peers(truth: Prior, epsilon: float) -> Iterator[Peer]:
     nobody_knows = Prior.uniform(len(truth))
     for method, name in LDP_METHODS.items():
         if method in get_args(Method):
-            with suppress(PrivacyError):
+            with suppress(PrivacyError, ValueError):
                 found = design(nobody_knows, task, budget, notion="ldp", method=method)
                 yield _peer(name, found, "unbiased")
 

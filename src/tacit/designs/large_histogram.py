@@ -1,9 +1,10 @@
 """The automatic choice for unbiased histograms of more than twelve values: follow the prior, or take values as alike?
 
-The shuffled circle follows the prior and wins by it, up to three quarters of LDP's variance. Under LDP, in wide balls
-of priors and beyond ε = 2 nothing or next to nothing is won: there its best form has one cell for each value, which is
-subset selection. A block design (`without_prior`) is the same mechanism up to its tolerance of 2% of the variance, with
-a hundredth of the work for drawing and counting a report, and its promise, LDP, implies LIP for every prior there is.
+The shuffled circle follows the prior and wins by it, up to three quarters of LDP's variance. Under LDP and in wide
+balls of priors nothing is won: its best form has one cell for each value, which is subset selection. At a large ε,
+where sampling is nearly all of the variance, next to nothing is. A block design (`without_prior`) is the same
+mechanism up to its tolerance of 2% of the variance, with a hundredth of the work for drawing and counting a report,
+and its promise, LDP, implies LIP for every prior there is.
 
 The rule.  The block design is taken if its variance under the prior is at most 2% (`TOLERANCE`) above that of the
 shuffled circle, and else the circle. Variances are those of the finished integers; whatever is taken is audited.
