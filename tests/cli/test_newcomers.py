@@ -153,6 +153,37 @@ def test_merging_replaces_no_other_tally():
     assert json.loads(Path("week.json").read_text())["groups"][0]["counts"] == [1, 1]
 
 
+def test_a_tally_replaces_a_tally_and_nothing_else():
+    Path("r.csv").write_text("report\n0\n1\n")
+    done("tally", "plan.json", "r.csv", "-o", "t.json")
+    done("tally", "plan.json", "r.csv", "-o", "t.json")
+    done("tally", "plan.json", "r.csv", "-o", "t.parquet")
+    done("tally", "plan.json", "r.csv", "-o", "t.parquet")
+    Path("empty.json").touch()
+    done("tally", "plan.json", "r.csv", "-o", "empty.json")
+    Path("other.json").write_text(Path("plan.json").read_text())
+    done("perturb", "plan.json", "--column", "value", "priors.csv", "-o", "r.parquet")
+    Path("rows.json").write_text('{"report": 0}\n{"report": 1}\n')
+    for name in ("other.json", "r.parquet", "rows.json"):
+        before = Path(name).read_bytes()
+        # Refused before anything is read: there is no such file of reports.
+        assert "exists and is not a tally" in refused("tally", "plan.json", "nowhere.csv", "-o", name)
+        assert Path(name).read_bytes() == before
+    done("tally", "plan.json", "r.csv", "-o", "other.json", "--overwrite")
+    assert json.loads(Path("other.json").read_text())["tacit_tally"] == 1
+
+
+def test_negative_design_weights_are_refused_also_in_a_tally():
+    Path("r.csv").write_text("report,w\n" + "0,1\n1,1\n" * 200 + "0,-1\n" * 100)
+    assert "must be 0 or more" in refused("estimate", "plan.json", "r.csv", "--weight-column", "w")
+    Path("r.csv").write_text("report,w\n0,1\n1,1\n")
+    done("tally", "plan.json", "r.csv", "--weight-column", "w", "-o", "t.json")
+    data = json.loads(Path("t.json").read_text())
+    data["groups"][0]["weight_sums"][0] = "-" + data["groups"][0]["weight_sums"][0]
+    Path("t.json").write_text(json.dumps(data))
+    assert "design weights below 0" in refused("estimate", "plan.json", "t.json")
+
+
 # -- what is printed ------------------------------------------------------------------------------------------------
 
 

@@ -76,3 +76,15 @@ def test_numbers_are_answers_too(connection: Any):
         assert tally(plan, table, **options) == tally_table(plan, table.to_arrow_table(), **options)
     with pytest.raises(InputError, match="must have one column 'report'"):
         tally(pages, table)
+
+
+def test_reports_that_name_their_plan_are_not_read_with_another(connection: Any):
+    drawn, other = (make_plan(Prior.of({"yes": 1, "no": 9}), Survey("yes"), epsilon=epsilon) for epsilon in (1, 2))
+    add_perturb(connection, drawn)
+    columns = f"tacit_perturb('no') AS report, 'p{drawn.hash[:8]}' AS tacit_plan"
+    connection.execute(f"CREATE TABLE reports AS SELECT {columns} FROM range(100)")
+    assert tally(drawn, connection.table("reports")).n_reports == 100
+    with pytest.raises(InputError, match="reports of another plan"):
+        tally(other, connection.table("reports"))
+    with pytest.raises(InputError, match=r"such as connection.table\('reports'\). Got a str"):
+        tally(drawn, "reports")

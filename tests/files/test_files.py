@@ -629,8 +629,12 @@ def test_weights_and_offsets_are_summed_and_bad_ones_refused(tmp_path, extension
     assert tally.groups["old"] == Counts.of(reports, weights, offsets)
     assert tally.refused == 2
     assert tally_file(plan, source, offset_column="b").groups["old"].sums[0].tolist() == [2 * 2**160, 4 * 2**160]
-    # A survey has weights, but nothing that offsets could be added to.
-    assert tally_file(grouped_plan(), source, weight_column="a").groups["old"] == Counts.of(reports, weights)
+    # A survey has design weights, but nothing that offsets could be added to.
+    with pytest.raises(InputError, match=r"must be 0 or more\. The column 'a' has 1 below 0"):
+        tally_file(grouped_plan(), source, weight_column="a")
+    positive = write(tmp_path / f"design.{extension}", columns | {"a": [0.5, 2.25, 0.0, 3.0, None, 2.0**54]})
+    counted = tally_file(grouped_plan(), positive, weight_column="a").groups["old"]
+    assert counted == Counts.of(reports, [0.5, 2.25, 0.0, 3.0])
     with pytest.raises(InputError, match="Offsets are for a weighted sum"):
         tally_file(grouped_plan(), source, offset_column="b")
 

@@ -108,7 +108,7 @@ def test_the_four_commands_lead_to_an_estimate(tmp_path):
     assert (done["rows"], done["reports"]) == (3000, 3000)
     assert "yes" not in (tmp_path / "reports.csv").read_text()
     counted = json.loads(tacit("tally", "plan.json", "reports.csv", "-o", "tally.json", "--json"))
-    assert counted == {"file": "tally.json", "n_reports": 3000, "refused": 0}
+    assert (counted["file"], counted["n_reports"], counted["refused"]) == ("tally.json", 3000, 0)
     (row,) = json.loads(tacit("estimate", "plan.json", "tally.json", "--json"))["estimates"]
     # Five standard errors; guessing from nothing (half of all) is far outside.
     assert abs(row["estimate"] - (answers == "yes").sum()) < 5 * row["standard_error"]
@@ -127,3 +127,17 @@ def test_reports_are_counted_once_and_for_their_own_plan(tmp_path):
     save_tally(first, tmp_path / "tally.json")
     with pytest.raises(ValueError, match="counted the same reports"):
         first.merge(second).merge(load_tally(plan, tmp_path / "tally.json"))
+
+
+@pytest.mark.parametrize(
+    ("columns", "said"),
+    [
+        (([100, 200], [1]), "one report for each prior. Got 1 for 2"),
+        (([100, 200], [1, 0], [1.0]), "one weight for each prior. Got 1 for 2"),
+        (([100, 200], [1, 0], [1.0, 1.0], 3.0), "one offset for each prior. Got 1 for 2"),
+        (([100, 200], [0.7, 1.0]), "Reports must be integers"),
+    ],
+)
+def test_columns_of_unequal_length_are_named(columns, said):
+    with pytest.raises(ValueError, match=said):
+        PersonalTally.of(BINARY, *columns)

@@ -22,6 +22,7 @@ from tacit.opening import no_file
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from tacit.personal import PersonalPlan
     from tacit.plan import Plan
     from tacit.tally import Tally
 
@@ -186,6 +187,14 @@ def print_json(data: Any, to: Console = out) -> None:
     to.file.write(json.dumps(json_ready(data), ensure_ascii=False, indent=1, allow_nan=False) + "\n")
 
 
+def does_not_hold(error: ValueError, as_json: bool) -> typer.Exit:
+    """Say why a plan is refused by an audit; the exit to raise."""
+    if as_json:
+        print_json({"holds": False, "reason": str(error)})
+    err.print(f"[red]refused:[/red] {escape(message_of(error))}", soft_wrap=True)
+    return typer.Exit(1)
+
+
 def check_target(path: str | Path, *inputs: str | Path) -> None:
     """Refuse what cannot be written, or would replace what is read, before the work begins."""
     if str(path) == "-":
@@ -224,7 +233,7 @@ def warn_of_kept(gives_away: Sequence[Sequence[str]], on_err: bool) -> None:
         )
 
 
-def write_plan(plan: Plan, output: str) -> None:
+def write_plan(plan: Plan | PersonalPlan, output: str) -> None:
     """To a file, or to standard output."""
     if output == "-":
         print_json(plan.to_dict())
@@ -247,18 +256,60 @@ def keep_plan(path: str, new: str, overwrite: bool) -> None:
         )
 
 
-def keep_tally(path: str, new: Tally, overwrite: bool) -> None:
-    """Refuse to replace another tally than the new one: what it counted may be nowhere else."""
+def keep_tally(path: str, overwrite: bool, merged: Tally | None = None) -> None:
+    """Refuse to replace anything but a tally: counting again is ordinary, and this may be asked before it.
+
+    What was merged does not replace another tally either, whose reports may be nowhere else.
+    """
     from tacit.files import load_tally
 
     if not would_replace(path, overwrite):
         return
-    try:
-        old = load_tally(path)
-    except ValueError:
-        raise ValueError(f"{path} exists and is not a tally. Name another file, or give --overwrite.") from None
-    if old != new:
+    if not _is_any_tally(Path(path)):
+        raise ValueError(f"{path} exists and is not a tally. Name another file, or give --overwrite.")
+    if merged is None:
+        return
+    old = load_tally(path)
+    if old != merged:
         raise ValueError(
             f"{path} holds another tally, of {old.n_reports:,} reports, which may be nowhere else. Name another file, "
             "or give --overwrite."
         )
+
+
+def _is_any_tally(path: Path) -> bool:
+    """Whether a file says that it is a tally, of groups or of individual priors."""
+    from tacit.files.tallies import is_tally
+
+    try:
+        if path.suffix.lower() == ".parquet":
+            return is_tally(path)
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(data, dict) and not {"tacit_tally", "tacit_personal_tally"}.isdisjoint(data)
+
+
+def write_tally(tally: Any, save: Callable[[Any, str], None], output: str, text: str, as_json: bool) -> None:
+    """Write a tally, of groups or of individual priors, to a file or to standard output, and say so."""
+    if output == "-":
+        typer.echo(json.dumps(tally.to_dict(), ensure_ascii=False))
+    else:
+        save(tally, output)
+    told = err if output == "-" else out
+    if as_json:
+        facts = {"file": output, "plan": tally.plan, "n_reports": tally.n_reports, "refused": tally.refused}
+        print_json(facts | {"told_apart": tally.sources.complete}, told)
+    else:
+        wrote = "" if output == "-" else f"; wrote {escape(output)}"
+        told.print(f"{tally.n_reports:,} reports {text}, {tally.refused:,} refused{wrote}.", soft_wrap=True)
+
+
+def tell_refused(refused: int, why: str = "", *, weighted: bool) -> None:
+    """Say how many rows an estimate leaves out, and why there are such."""
+    if refused:
+        reasons = f"the plan cannot have sent such reports{why}"
+        if weighted:
+            reasons += ", or their weight or offset is missing or no number of at most 2^53"
+        rows = "1 row was" if refused == 1 else f"{refused:,} rows were"
+        out.print(f"[yellow]{rows} refused: {reasons}.[/yellow]", soft_wrap=True)

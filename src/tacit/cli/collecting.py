@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -26,7 +25,6 @@ from tacit.cli.app import (
     check_target,
     command,
     err,
-    escape,
     files_on,
     keep_reports,
     keep_tally,
@@ -35,6 +33,7 @@ from tacit.cli.app import (
     print_json,
     progress_bar,
     warn_of_kept,
+    write_tally,
 )
 
 _ARMS = "Draw the arm of each row, for a plan with arms; no group column is needed then."
@@ -88,23 +87,6 @@ def perturb_command(
     warn_of_kept(done.gives_away, on_err=as_json and output == "-")
 
 
-def _save_tally(tally: Any, output: str, text: str, as_json: bool) -> None:
-    """Write a tally, and say so."""
-    from tacit.files import save_tally
-
-    if output == "-":
-        typer.echo(json.dumps(tally.to_dict(), ensure_ascii=False))
-    else:
-        save_tally(tally, output)
-    told = err if output == "-" else out
-    if as_json:
-        facts = {"file": output, "plan": tally.plan, "n_reports": tally.n_reports, "refused": tally.refused}
-        print_json(facts | {"told_apart": tally.sources.complete}, told)
-    else:
-        wrote = "" if output == "-" else f"; wrote {escape(output)}"
-        told.print(f"{tally.n_reports:,} reports {text}, {tally.refused:,} refused{wrote}.", soft_wrap=True)
-
-
 @command("tally", epilog="Example: tacit tally plan.json reports.parquet -o monday.json")
 def tally_command(
     plan: PlanFile,
@@ -115,24 +97,27 @@ def tally_command(
     weight_column: WeightColumn = None,
     offset_column: OffsetColumn = None,
     input_format: FileFormat = None,
+    overwrite: Overwrite = False,
     engine: Engine = "embedded",
     master: Master = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Count reports per group, into a .json or .parquet file. Tallies merge, so each batch can be counted where it is.
 
-    Reports that the plan cannot have sent are refused and counted.
+    Reports that the plan cannot have sent are refused and counted. A tally that is there is replaced, nothing else.
     """
+    from tacit.files import save_tally
     from tacit.plan.contract import Plan
 
     check_target(output, plan, reports)
+    keep_tally(output, overwrite)
     loaded = Plan.load(plan)
     with files_on(engine, master) as files, progress_bar("counting") as watch:
         counted = files.tally_file(
             loaded, reports, report_column=report_column, group_column=group_column, weight_column=weight_column,
             offset_column=offset_column, progress=watch, format=input_format,
         )  # fmt: skip
-    _save_tally(counted, output, "counted", as_json)
+    write_tally(counted, save_tally, output, "counted", as_json)
 
 
 @command("merge", epilog="Example: tacit merge monday.json tuesday.json -o week.json")
@@ -143,7 +128,7 @@ def merge_command(
     as_json: JsonFlag = False,
 ) -> None:
     """Merge tallies of the same plan. The order does not matter. The same reports are not counted twice."""
-    from tacit.files import load_tally
+    from tacit.files import load_tally, save_tally
     from tacit.tally import merge_all
 
     check_target(output, *tallies)
@@ -153,8 +138,8 @@ def merge_command(
     if twice:
         raise ValueError(f"{twice[0]} is named twice, and would count twice.")
     merged = merge_all(load_tally(path) for path in tallies)
-    keep_tally(output, merged, overwrite)
-    _save_tally(merged, output, f"in {len(tallies)} tallies", as_json)
+    keep_tally(output, overwrite, merged)
+    write_tally(merged, save_tally, output, f"in {len(tallies)} tallies", as_json)
     if not merged.sources.complete:
         err.print(
             "[yellow]note:[/yellow] some tallies do not name all that they counted (small files, pipes, the service, "

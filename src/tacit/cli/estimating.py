@@ -31,6 +31,7 @@ from tacit.cli.app import (
     out,
     print_json,
     progress_bar,
+    tell_refused,
 )
 from tacit.cli.everything import typed
 
@@ -120,11 +121,7 @@ def estimate_command(
         return
     counted = [whole.groups[group.name].total if group.name in whole.groups else 0 for group in loaded.groups]
     terminal.print_estimate(out, loaded, result, counted)
-    if whole.refused:
-        why = "the plan cannot have sent such reports"
-        if weight_column is not None or offset_column is not None:
-            why += ", or their weight or offset is missing or no number of at most 2^53"
-        out.print(f"[yellow]{whole.refused:,} rows were refused: {why}.[/yellow]", soft_wrap=True)
+    tell_refused(whole.refused, weighted=weight_column is not None or offset_column is not None)
     if by is not None:
         terminal.print_breakdown(out, loaded, by, broken_down)
 

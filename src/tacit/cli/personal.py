@@ -1,4 +1,4 @@
-"""`tacit personal …`: the four steps for individual priors. Argument parsing and printing only."""
+"""`tacit personal …`: the four steps for individual priors, and their audit. Argument parsing and printing only."""
 
 from __future__ import annotations
 
@@ -14,19 +14,26 @@ from tacit.cli.app import (
     Output,
     Overwrite,
     PlanFile,
+    ReportColumn,
     TaskOption,
     ValueOption,
     WeightColumn,
     check_target,
+    does_not_hold,
     err,
+    escape,
     keep_plan,
     keep_reports,
+    keep_tally,
     option,
     out,
     print_json,
     progress_bar,
     registered,
+    tell_refused,
     warn_of_kept,
+    write_plan,
+    write_tally,
 )
 
 app = typer.Typer(help="Individual priors: each record brings its own.", no_args_is_help=True)
@@ -57,11 +64,12 @@ def plan_command(
     wanted = make_task(task, value or [], [everybody])
     made = PersonalPlan.of(wanted, domain, epsilon, resolution, question=question)
     keep_plan(output, made.hash, overwrite)
-    made.save(output)
+    write_plan(made, output)
+    told = err if output == "-" else out
     if as_json:
-        print_json({"plan": made.hash, "file": str(output)})
-    else:
-        out.print(f"wrote {output}")
+        print_json({"plan": made.hash, "file": output}, told)
+    elif output != "-":
+        told.print(f"wrote {escape(output)}")
 
 
 @app.command("perturb")
@@ -85,12 +93,13 @@ def perturb_command(
     with progress_bar("randomizing") as watch:
         options: dict[str, Any] = {"column": column, "prior_column": prior_column, "keep": tuple(keep or ())}
         done = perturb_file(PersonalPlan.load(plan), answers, output, on_unknown=on_unknown, progress=watch, **options)
+    # Standard output may hold the reports.
+    told = err if output == "-" else out
     if as_json:
-        # Standard output may hold the reports.
         facts = {"rows": done.rows, "reports": done.reports, "skipped": dict(done.skipped)}
-        print_json(facts | {"gives_away": done.gives_away}, err if output == "-" else out)
+        print_json(facts | {"gives_away": done.gives_away}, told)
     else:
-        err.print(f"{done.reports:,} reports of {done.rows:,} rows, {sum(done.skipped.values()):,} skipped.")
+        told.print(f"{done.reports:,} reports of {done.rows:,} rows, {sum(done.skipped.values()):,} skipped.")
     warn_of_kept(done.gives_away, on_err=as_json and output == "-")
 
 
@@ -99,12 +108,14 @@ def tally_command(
     plan: PlanFile,
     reports: Annotated[list[str], typer.Argument(help="Files of reports with their priors, or tallies (.json).")],
     output: Output = "tally.json",
+    report_column: ReportColumn = "report",
     prior_column: Annotated[str, option(help="Column, or start of the columns, with the priors.")] = "prior",
     weight_column: WeightColumn = None,
     offset_column: OffsetColumn = None,
+    overwrite: Overwrite = False,
     as_json: JsonFlag = False,
 ) -> None:
-    """Count reports per prior, and merge tallies."""
+    """Count reports per prior, and merge tallies. A tally that is there is replaced, nothing else."""
     from functools import reduce
 
     from tacit.personal import PersonalPlan
@@ -112,23 +123,19 @@ def tally_command(
     from tacit.personal.files import load_tally, save_tally, tally_file
 
     loaded = PersonalPlan.load(plan)
-    check_target(output, plan)
+    check_target(output, plan, *reports)
+    keep_tally(output, overwrite)
     if len({Path(path).resolve() for path in reports}) < len(reports):
         raise ValueError("A file is named twice, and would count twice.")
     options: dict[str, Any] = {
-        "prior_column": prior_column,
-        "weight_column": weight_column,
+        "report_column": report_column, "prior_column": prior_column, "weight_column": weight_column,
         "offset_column": offset_column,
-    }
+    }  # fmt: skip
     parts = [
         load_tally(loaded, path) if path.endswith(".json") else tally_file(loaded, path, **options) for path in reports
     ]
     tally = reduce(PersonalTally.merge, parts)
-    save_tally(tally, output)
-    if as_json:
-        print_json({"file": str(output), "n_reports": tally.n_reports, "refused": tally.refused})
-    else:
-        out.print(f"{tally.n_reports:,} reports counted, {tally.refused:,} refused; wrote {output}.")
+    write_tally(tally, save_tally, output, "counted", as_json)
 
 
 @app.command("estimate")
@@ -148,9 +155,35 @@ def estimate_command(
     from tacit.show import terminal
 
     loaded = PersonalPlan.load(plan)
-    result = estimate(loaded, load_tally(loaded, tally), estimator, level, project=project)
+    counted = load_tally(loaded, tally)
+    result = estimate(loaded, counted, estimator, level, project=project)
     if as_json:
-        print_json(result.to_dict())
+        print_json({"plan": loaded.hash} | result.to_dict() | {"refused": counted.refused})
+        return
+    # It reads the plan's question, task and values only.
+    terminal.print_estimate(out, cast(Plan, loaded), result)
+    tell_refused(counted.refused, " with their priors", weighted=counted.counts.sums is not None)
+
+
+def audit_personal(data: dict[str, Any], as_json: bool) -> None:
+    """`tacit audit` of a plan for individual priors: its bound, and the channel of every prior where these are few."""
+    from tacit.personal.contract import PersonalPlan, check_every_prior
+
+    try:
+        plan = PersonalPlan.from_dict(data)
+        checked = check_every_prior(plan)
+    except ValueError as error:
+        raise does_not_hold(error, as_json) from error
+    if as_json:
+        facts = {"epsilon": str(plan.epsilon), "bound": str(plan.bound), "priors_checked": checked}
+        print_json({"holds": True, "plan": plan.hash} | facts)
+        return
+    if checked is None:
+        found = "So it is for every prior: the rule proves it, and each prior is checked when it is used."
     else:
-        # It reads the plan's question, task and values only.
-        terminal.print_estimate(out, cast(Plan, loaded), result)
+        found = f"The channels of all {checked:,} priors that a record can bring keep to it."
+    out.print(
+        f"A plan for individual priors, {plan.hash[:12]}. ε = {float(plan.epsilon):g}: a report changes any belief by "
+        f"at most a factor {float(plan.bound):.4g}, up or down; it is at most e^ε, checked in exact integers. {found}",
+        soft_wrap=True,
+    )

@@ -6,8 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import typer
-
 from tacit.cli.app import (
     DesignName,
     JsonFlag,
@@ -19,10 +17,10 @@ from tacit.cli.app import (
     ValueOption,
     check_target,
     command,
+    does_not_hold,
     err,
     escape,
     keep_plan,
-    message_of,
     option,
     out,
     print_json,
@@ -232,6 +230,13 @@ def audit_command(
     from tacit.show import sentences, terminal
 
     data = read_json(plan)
+    if "tacit_personal_plan" in data:
+        from tacit.cli.personal import audit_personal
+
+        if belief is not None:
+            raise ValueError("Everybody brings a prior to a plan for individual priors: leave --belief out.")
+        audit_personal(data, as_json)
+        return
     if "tacit_plan" not in data:
         raise ValueError(f"{plan} is not a plan: it has no field 'tacit_plan'.")
     try:
@@ -240,10 +245,7 @@ def audit_command(
             _check_certificates(loaded, watch)
         others = None if belief is None else sentences.other_beliefs(loaded, _beliefs(loaded, belief))
     except ValueError as error:
-        if as_json:
-            print_json({"holds": False, "reason": str(error)})
-        err.print(f"[red]refused:[/red] {escape(message_of(error))}", soft_wrap=True)
-        raise typer.Exit(1) from error
+        raise does_not_hold(error, as_json) from error
     if as_json:
         groups = [
             terminal.group_summary(group) | {"outside": sentences.outside_values(group)} for group in loaded.groups

@@ -61,7 +61,11 @@ def check_stamp(rows: pa.Table | pa.Schema, plan: str, name: str) -> None:
         chunks = rows[STAMP].chunks if STAMP in rows.column_names else ()
         found = [chunk.dictionary if pa.types.is_dictionary(chunk.type) else chunk.unique() for chunk in chunks]
         cells = {str(cell) for part in found for cell in part.to_pylist() if cell}
-        other = not cells <= {_short(plan)}
+        strange = cells - {_short(plan)}
+        # The last line of a CSV file ends with this cell.
+        if strange and all(_short(plan).startswith(cell) for cell in strange):
+            raise InputError(f"{name} is cut short: a row ends in the middle of its '{STAMP}'. Copy the file again.")
+        other = bool(strange)
     if other:
         raise InputError(
             f"{name} has reports of another plan than {plan[:12]}…. Read them with the plan that made them."

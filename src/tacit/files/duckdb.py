@@ -13,7 +13,7 @@ from duckdb.sqltypes import BIGINT, DOUBLE, VARCHAR
 from tacit.files.answers import AnswerColumns, OnUnknown, Perturber, bad_rows, check_on_unknown
 from tacit.files.columns import STAMP, check_columns, check_stamp
 from tacit.files.piles import ROW_COUNT, Piles, ReportColumns
-from tacit.files.reading import BATCH_ROWS, REPORT, careful, group_column_of, quoted
+from tacit.files.reading import BATCH_ROWS, REPORT, InputError, careful, group_column_of, quoted
 from tacit.files.tallies import columns_of, in_cells
 from tacit.plan import Plan
 
@@ -25,10 +25,15 @@ def add_perturb(connection: Any, plan: Plan, name: str = "tacit_perturb", on_unk
     query, or its report is NULL. The function is volatile: DuckDB draws for each row, and again wherever the query
     mentions it again. Write its reports to a table, once, and go on from there.
 
+    A report is a number, which does not say whose plan it is of. Name the plan in a column `tacit_plan` beside it, and
+    `tally` refuses another.
+
     >>> from tacit import Prior, Survey, make_plan
     >>> connection = duckdb.connect()
-    >>> add_perturb(connection, make_plan(Prior.of({"yes": 0.1, "no": 0.9}), Survey("yes"), epsilon=1))
-    >>> made = connection.execute("CREATE TABLE reports AS SELECT tacit_perturb('no') AS report FROM range(1000)")
+    >>> plan = make_plan(Prior.of({"yes": 0.1, "no": 0.9}), Survey("yes"), epsilon=1)
+    >>> add_perturb(connection, plan)
+    >>> columns = f"tacit_perturb('no') AS report, 'p{plan.hash[:8]}' AS tacit_plan"
+    >>> made = connection.execute(f"CREATE TABLE reports AS SELECT {columns} FROM range(1000)")
     >>> len(connection.sql("SELECT DISTINCT report FROM reports").fetchall())
     2
     """
@@ -71,7 +76,13 @@ def tally(
     offset_column: str | None = None,
     by: str | tuple[str, ...] | None = None,
 ) -> Any:
-    """`tacit.files.tally_table` for a relation, such as `connection.table("reports")`: DuckDB counts where it can."""
+    """`tacit.files.tally_table` for a relation, such as `connection.table("reports")`: DuckDB counts where it can.
+
+    A column `tacit_plan` (p and the first eight digits of the plan's hash) must name this plan where there is one.
+    """
+    if not isinstance(relation, duckdb.DuckDBPyRelation):
+        got = type(relation).__name__
+        raise InputError(f"A relation of DuckDB is needed, such as connection.table('reports'). Got a {got} instead.")
     columns = ReportColumns(
         report_column, group_column_of(plan, group_column), columns_of(by), weight_column, offset_column
     )

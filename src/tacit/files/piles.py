@@ -82,6 +82,7 @@ class Piles:
         groups = self._groups(table, len(reports))
         times = as_numpy(table[ROW_COUNT]) if ROW_COUNT in table.column_names else None
         extra = [self._numbers(table, name) for name in (self._columns.weight, self._columns.offset)]
+        self._check_design(extra[0])
         names, keys = self._keys(table, len(reports))
         good = self._in_range(groups, reports)
         for numbers in extra:
@@ -138,6 +139,15 @@ class Piles:
 
     def _numbers(self, table: pa.Table, column: str | None) -> NDArray[np.float64] | None:
         return None if column is None else numbers_of(table[column], column)
+
+    def _check_design(self, weights: NDArray[np.float64] | None) -> None:
+        """The a of a·x + b is any number; a design weight says how many people somebody stands for."""
+        if weights is not None and not isinstance(self._plan.task, WeightedSum) and (weights < 0).any():
+            raise InputError(
+                f"Design weights say how many people a report stands for, so they must be 0 or more. The column "
+                f"'{self._columns.weight}' has {int((weights < 0).sum()):,} below 0 among {len(weights):,} rows. "
+                "Weights of any sign are for a plan of the task weighted-sum."
+            )
 
     def _keys(self, table: pa.Table, size: int) -> tuple[list[tuple[str, ...]], NDArray[np.int64]]:
         """The combinations of cells of the `by` columns, each once, and which of them each row has."""

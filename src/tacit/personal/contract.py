@@ -158,6 +158,10 @@ class PersonalPlan:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> PersonalPlan:
         """Read a plan, and refuse one that was altered or whose bound exceeds e^ε."""
+        if "tacit_plan" in data:
+            raise PlanError("This is a plan for groups that share a prior: leave the word `personal` out.")
+        if "tacit_tally" in data or "tacit_personal_tally" in data:
+            raise PlanError("This is a tally. A plan is what `tacit personal plan` writes; commands take it first.")
         if data.get("tacit_personal_plan") != FORMAT or data.get("rule") != RULE:
             raise PlanError(f"Not a personal plan of format {FORMAT} with the rule '{RULE}'.")
         try:
@@ -268,6 +272,24 @@ def channels(plan: PersonalPlan, columns: Integers) -> tuple[Integers, Integers]
     if not (kept | ~possible).all() or (truth < 1).any():
         raise PlanError("A rounded channel does not keep the promise. This cannot happen; please report it.")
     return common, truth
+
+
+def check_every_prior(plan: PersonalPlan) -> int | None:
+    """Check the channel of every prior of a plan for two values, and return how many; raise if one breaks the promise.
+
+    For more values they are too many; the module's proof covers all, and each one that is used is checked.
+
+    >>> from tacit import Survey
+    >>> check_every_prior(PersonalPlan.of(Survey("yes"), ["no", "yes"], 1, 1000))
+    1001
+    """
+    if len(plan.values) > 2:
+        return None
+    second = np.arange(plan.resolution + 1)
+    for start in range(0, len(second), _CHUNK):
+        part = second[start : start + _CHUNK]
+        channels(plan, np.stack([plan.resolution - part, part]))
+    return len(second)
 
 
 def reports_for(plan: PersonalPlan, priors: Any, answers: Any, words: Any) -> Integers:

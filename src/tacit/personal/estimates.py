@@ -58,7 +58,13 @@ class PersonalTally:
         >>> PersonalTally.of(plan, [100, 250, 100], [1, 0, 1]).to_dict()["priors"]
         [[750, 250], [900, 100]]
         """
-        rows, sent, d = as_rows(plan, priors), np.asarray(reports, dtype=np.int64), len(plan.values)
+        rows, sent, d = as_rows(plan, priors), np.asarray(reports), len(plan.values)
+        if sent.size and sent.dtype.kind not in "iu":
+            raise ValueError(f"Reports must be integers. Got {sent.dtype} instead.")
+        for name, column in (("report", sent), ("weight", weights), ("offset", offsets)):
+            if column is not None and np.shape(column) != (len(rows),):
+                raise ValueError(f"There must be one {name} for each prior. Got {np.size(column)} for {len(rows)}.")
+        sent = sent.astype(np.int64)
         good = valid_rows(plan, rows) & (sent >= 0) & (sent < d)
         good &= rows[np.arange(len(rows)), np.where(good, sent, 0)] > 0
         distinct, inverse = _distinct(rows[good], plan.resolution)
@@ -99,8 +105,11 @@ class PersonalTally:
     @classmethod
     def from_dict(cls, plan: PersonalPlan, data: Mapping[str, Any]) -> PersonalTally:
         """The inverse of `to_dict`; refuses what no tally of the plan can hold."""
-        if data.get("tacit_personal_tally") != 1 or data["plan"] != plan.hash:
-            raise ValueError(f"Not a tally of the personal plan {plan.hash[:12]}….")
+        if data.get("tacit_personal_tally") != 1:
+            other = " It is one for groups: leave the word `personal` out." if "tacit_tally" in data else ""
+            raise ValueError(f"Not a personal tally of format 1.{other}")
+        if data["plan"] != plan.hash:
+            raise ValueError(f"It is of another plan: {str(data['plan'])[:12]}…, not {plan.hash[:12]}….")
         d, counts = len(plan.values), Counts.from_dict(data)
         priors = prior_rows(plan, np.array(data["priors"], dtype=np.int64).reshape(-1, d))
         distinct, inverse = _distinct(priors, plan.resolution)

@@ -21,13 +21,14 @@ from tacit.files.answers import BadRows, OnUnknown, PerturbSummary, Write, check
 from tacit.files.cells import MISSING, UNKNOWN, Matcher, numbers_of, reports_of
 from tacit.files.columns import STAMP, check_stamp, stamped
 from tacit.files.giveaway import answers_given_away
-from tacit.files.reading import REPORT, InputError, Progress, Source, format_of, reading
+from tacit.files.reading import REPORT, InputError, Progress, Source, check_file, format_of, reading
 from tacit.files.tallies import sources_of
 from tacit.mechanism.protocol import RandomWords
 from tacit.personal.contract import PersonalPlan, perturb
 from tacit.personal.estimates import PersonalTally
 from tacit.plan.saving import write_text
 from tacit.tally import LARGEST_WEIGHT
+from tacit.task import WeightedSum
 
 #: Probabilities are read to 12 decimals; from there on everything is integers.
 _DECIMALS = 10**12
@@ -181,6 +182,8 @@ def tally_file(
     weight or offset is not a number of at most 2^53.
     """
     priors, public = prior_columns(plan, prior_column), (weight_column, offset_column)
+    if public != (None, None) and not isinstance(plan.task, WeightedSum):
+        raise InputError("Weights and offsets are for a weighted sum, and this personal plan asks for something else.")
     named = {report_column: "report_column"} | dict.fromkeys(priors, "prior_column")
     named |= {weight_column: "weight_column"} if weight_column is not None else {}
     named |= {offset_column: "offset_column"} if offset_column is not None else {}
@@ -215,10 +218,13 @@ def save_tally(tally: PersonalTally, path: str | Path) -> None:
 
 def load_tally(plan: PersonalPlan, path: str | Path) -> PersonalTally:
     """Read what `save_tally` wrote, and refuse what no tally of the plan can hold."""
+    check_file(path)
     try:
         return PersonalTally.from_dict(plan, json.loads(Path(path).read_text(encoding="utf-8")))
-    except (OSError, KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
-        raise InputError(f"{path} is not a tally of this plan: {type(error).__name__} {error}") from error
+    except (OSError, LookupError, TypeError, AttributeError, ValueError, ArithmeticError, RecursionError) as error:
+        known = type(error) is ValueError
+        said = error if known else "It is damaged or another file."
+        raise InputError(f"{path} is not a tally of this plan. {said}") from error
 
 
 def _numbers(table: pa.Table, names: Sequence[str]) -> Floats:

@@ -292,6 +292,10 @@ class Plan:
         if data.get("tacit_plan") != FORMAT:
             if "tacit_tally" in data:
                 raise PlanError("This is a tally. A plan is what `tacit plan` writes; commands take it first.")
+            if "tacit_personal_plan" in data:
+                raise PlanError(
+                    "This is a plan for individual priors: use `tacit personal perturb`, `tally`, `estimate`."
+                )
             raise PlanError(f"Not a plan of format {FORMAT}. Got {data.get('tacit_plan')!r} instead.")
         try:
             if contract_hash(data) != data["hash"]:

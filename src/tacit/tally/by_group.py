@@ -15,6 +15,7 @@ from tacit.plan import Plan
 from tacit.tally.counts import Counts, sums_of, whole
 from tacit.tally.coverage import Coverage
 from tacit.tally.sources import Sources
+from tacit.task import WeightedSum
 
 #: The fields of a tally and of its groups, see files/tally.schema.json.
 _FIELDS = ("tacit_tally", "plan", "refused", "groups")
@@ -108,6 +109,8 @@ class Tally:
     def from_dict(cls, data: Mapping[str, Any]) -> Tally:
         """The inverse of `to_dict`; refuses what no tally can hold."""
         if not isinstance(data, Mapping) or data.get("tacit_tally") != 1 or data["tacit_tally"] is True:
+            if isinstance(data, Mapping) and "tacit_personal_tally" in data:
+                raise ValueError("This is a tally for individual priors: use `tacit personal …`.")
             raise ValueError("Not a tally of format 1.")
         _check_fields(data, "A tally", (*_FIELDS, _SOURCES) if _SOURCES in data else _FIELDS)
         if not isinstance(data["plan"], str) or not isinstance(data["groups"], list):
@@ -137,6 +140,8 @@ class Tally:
                     raise ValueError(f"This tally has sums of coverage that reports of {whose} cannot add up to.")
             elif folded is not None or not mechanisms[name].can_send_many(kept.reports).all():
                 raise ValueError(f"This tally has a report that {whose} cannot have sent.")
+            elif not isinstance(plan.task, WeightedSum) and (kept.weighted()[0] < 0).any():
+                raise ValueError("This tally has design weights below 0, and nobody stands for fewer than nobody.")
 
 
 def merge_all(tallies: Iterable[Tally]) -> Tally:
