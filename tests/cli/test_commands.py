@@ -367,7 +367,7 @@ def test_markup_in_names_is_printed_as_it_is(plan):
 
 
 def test_refused_reports_are_mentioned(plan):
-    assert "1 rows were refused" in tacit("estimate", plan, "-", stdin="report\n0\n1\n9\n")
+    assert "1 row was refused" in tacit("estimate", plan, "-", stdin="report\n0\n1\n9\n")
 
 
 def test_an_interrupt_exits_with_130_without_a_traceback(plan, monkeypatch):

@@ -140,7 +140,7 @@ class Tally:
                     raise ValueError(f"This tally has sums of coverage that reports of {whose} cannot add up to.")
             elif folded is not None or not mechanisms[name].can_send_many(kept.reports).all():
                 raise ValueError(f"This tally has a report that {whose} cannot have sent.")
-            elif not isinstance(plan.task, WeightedSum) and (kept.weighted()[0] < 0).any():
+            elif not isinstance(plan.task, WeightedSum) and kept.sums is not None and (kept.sums[0] < 0).any():
                 raise ValueError("This tally has design weights below 0, and nobody stands for fewer than nobody.")
 
 
