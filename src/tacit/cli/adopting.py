@@ -27,6 +27,7 @@ from tacit.cli.app import (
     out,
     print_json,
     progress_bar,
+    tell_refused,
     write_plan,
 )
 
@@ -290,5 +291,4 @@ def compliance_command(
         print_json({"plan": loaded.hash, "says": says, "pooled": together, "groups": groups, "refused": whole.refused})
         return
     print_compliance(out, loaded, found, pooled, says)
-    if whole.refused:
-        out.print(f"[yellow]{whole.refused:,} rows were refused: the plan cannot have sent such reports.[/yellow]")
+    tell_refused(whole.refused, weighted=False)
