@@ -272,6 +272,42 @@ def test_files_mean_what_they_mean_on_one_machine(running: Running, plan: Plan, 
             here.perturb_file(plan, source, target, on_unknown="skip")
     with pytest.raises(InputError, match="must have one column 'age'"):
         here.perturb_file(plan, csv, tmp_path / "new", column="age")
+    latin = tmp_path / "latin.csv"
+    latin.write_bytes("group,value\nyoung,yés\n".encode("latin-1"))
+    with pytest.raises(InputError, match="not in UTF-8"):
+        here.perturb_file(plan, latin, tmp_path / "new")
+    assert not (tmp_path / "new").exists()
+
+
+def test_folders_are_counted_once_whole_and_by_the_names_of_their_partitions(
+    running: Running, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    here, yes = spark_files.SparkFiles(running.session), Survey("yes")
+    plan = make_plan({"1": Prior.of({"yes": 0.2, "no": 0.8}), "01": Prior.of({"yes": 0.4, "no": 0.6})}, yes, epsilon=1)
+    drawn = perturb_table(plan, {"group": ["1", "01", "01"], "value": ["yes", "no", "no"]})
+    for group in ("1", "01"):
+        (tmp_path / f"reports/group={group}").mkdir(parents=True)
+        mine = drawn.filter(pa.compute.equal(drawn["group"], group)).drop(["group"])
+        name = "part-00000-0123abcd-0123-0123-0123-0123456789ab.c000.parquet"
+        pq.write_table(mine.replace_schema_metadata(), tmp_path / f"reports/group={group}/{name}")
+    counted = here.tally_file(plan, tmp_path / "reports")
+    assert {name: counts.total for name, counts in counted.groups.items()} == {"1": 1, "01": 2}
+    assert "no file '_SUCCESS': is it complete?" in capsys.readouterr().err
+    assert running.session.conf.get(spark_files._INFERENCE) == "true"
+    with pytest.raises(ValueError, match="counted the same reports"):
+        counted.merge(here.tally_file(plan, tmp_path / "reports"))
+    ours = tmp_path / "ours"
+    ours.mkdir()
+    pq.write_table(drawn.append_column("tacit_plan", pa.array([f"p{plan.hash[:8]}"] * 3)), ours / "part.parquet")
+    with pytest.raises(InputError, match="ours has no file '_SUCCESS'"):
+        here.tally_file(plan, ours)
+    for whole in (ours / "part.parquet", ours / "*.parquet"):
+        assert here.tally_file(plan, whole).n_reports == 3
+    (ours / "_SUCCESS").touch()
+    assert here.tally_file(plan, ours).n_reports == 3
+    (ours / "_temporary").mkdir()
+    with pytest.raises(InputError, match="has a folder '_temporary'"):
+        here.tally_file(plan, ours)
 
 
 def test_the_commands_and_the_program_of_the_how_to_work(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import pickle
+import socket
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -11,7 +13,16 @@ import pytest
 from scipy.stats import binom
 
 from tacit import Plan, Prior, Survey, make_plan
-from tacit.files import BadRowsError, perturb_table, spark, tally_table
+from tacit.files import (
+    BadRowsError,
+    InputError,
+    perturb_table,
+    spark,
+    spark_files,
+    spark_folders,
+    spark_master,
+    tally_table,
+)
 from tacit.files.answers import AnswerColumns
 from tacit.files.piles import ROW_COUNT, ReportColumns
 from tacit.files.spark import _Perturb
@@ -132,6 +143,7 @@ def test_partial_tallies_merge_to_the_tally_of_all(plan: Plan):
         ("[JAVA_GATEWAY_EXITED] Java gateway process exited", "needs Java"),
         ("[CAST_INVALID_INPUT] The value 'a-very-private-answer' of", r"failed \(CAST_INVALID_INPUT\)"),
         ("a-very-private-answer", "A job of Spark failed. Its logs"),
+        (f"[USER_RAISED_EXCEPTION] {spark.NOT_UTF8} SQLSTATE: P0001 a-very-private-answer", "is not in UTF-8"),
     ],
 )
 def test_errors_of_spark_become_sentences_without_the_data(said: str, told: str):
@@ -139,3 +151,73 @@ def test_errors_of_spark_become_sentences_without_the_data(said: str, told: str)
     with pytest.raises(type(error), match=told):
         raise error
     assert "private" not in str(error)
+
+
+@pytest.mark.parametrize(
+    ("master", "told"),
+    [
+        ("http://a-secret-host:8080", "must be spark://HOST:PORT, .* Got 'http://…'"),
+        ("mesos://a-secret-host:5050", "Got 'mesos://…'"),
+        ("a-secret-host", "Got another word"),
+        ("spark://a-secret-host", "must be spark://HOST:PORT. Got no host and port"),
+        ("sc://a-secret-host:port", "must be sc://HOST:PORT. Got no host and port"),
+    ],
+)
+def test_a_master_is_checked_before_anything_waits_for_it(master: str, told: str, monkeypatch: pytest.MonkeyPatch):
+    for name in spark_master._PROXIES:
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(InputError, match=told) as refused:
+        spark_master.check_master(master)
+    assert "secret" not in str(refused.value)
+
+
+def test_a_port_must_answer(monkeypatch: pytest.MonkeyPatch):
+    for name in spark_master._PROXIES:
+        monkeypatch.delenv(name, raising=False)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        for master in (f"spark://127.0.0.1:1,127.0.0.1:{port}", f"sc://127.0.0.1:{port}/;token=t", "local[2]", "yarn"):
+            spark_master.check_master(master)
+    for scheme in ("spark", "sc"):
+        with pytest.raises(InputError, match=f"Nothing answers at 127.0.0.1:{port}"):
+            spark_master.check_master(f"{scheme}://127.0.0.1:{port}")
+    monkeypatch.setenv("https_proxy", "http://proxy:3128")
+    spark_master.check_master(f"sc://127.0.0.1:{port}")
+
+
+def test_parts_that_spark_named_are_recognised_again():
+    """By their names, which no other job gives; a part in each folder of a partition has the same."""
+    name = "part-00000-0123abcd-0123-0123-0123-0123456789ab.c000.snappy.parquet"
+    here = spark_folders.sources_of_parts([f"file:/a/group=%3D/{name}", f"file:/a/group=y/{name}"])
+    again = spark_folders.sources_of_parts([f"hdfs://name/copy/group=y/{name}"])
+    other = spark_folders.sources_of_parts([f"hdfs://name/copy/{name.replace('00000', '00001')}"])
+    assert len(here.ids) == 2
+    assert not here.complete
+    with pytest.raises(ValueError, match="counted the same reports"):
+        here.merge(again)
+    assert len(here.merge(other).ids) == 3
+    drawn = [spark_folders.sources_of_parts(["file:/a/part-0.parquet"]) for _ in range(2)]
+    assert drawn[0] != drawn[1]
+
+
+@pytest.mark.parametrize("name", ["reports.csv", "hdfs:///survey/reports.JSON", "reports.arrow", "-"])
+def test_a_folder_is_not_named_as_another_file(name: str):
+    with pytest.raises(InputError, match="a new folder of Parquet files"):
+        spark_files.check_target(name)
+    spark_files.check_target("survey.2026/reports.parquet")
+
+
+def test_an_interrupted_run_leaves_no_empty_folder_and_touches_no_other(tmp_path: Path):
+    made, found = tmp_path / "made", tmp_path / "found"
+    found.mkdir()
+
+    def interrupted(folder: Path) -> None:
+        with spark_folders.nothing_left(None, str(folder)):
+            folder.mkdir(exist_ok=True)
+            raise KeyboardInterrupt
+
+    for folder in (made, found):
+        with pytest.raises(KeyboardInterrupt):
+            interrupted(folder)
+    assert not made.exists()
+    assert found.exists()

@@ -142,7 +142,7 @@ def merge_command(
     write_tally(merged, save_tally, output, f"in {len(tallies)} tallies", as_json)
     if not merged.sources.complete:
         err.print(
-            "[yellow]note:[/yellow] some tallies do not name all that they counted (small files, pipes, the service, "
-            "earlier versions), so reports that were counted twice may not be noticed.",
+            "[yellow]note:[/yellow] some tallies do not name all that they counted (small files, pipes, folders "
+            "of a cluster, the service, earlier versions), so reports that were counted twice may not be noticed.",
             soft_wrap=True,
         )

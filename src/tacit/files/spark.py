@@ -15,7 +15,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -36,6 +36,7 @@ from tacit.files.answers import (
 from tacit.files.columns import STAMP, check_columns, check_stamp, stamped, with_stamp_column
 from tacit.files.piles import ROW_COUNT, Piles, ReportColumns
 from tacit.files.reading import REPORT, InputError, Source, group_column_of
+from tacit.files.spark_folders import nothing_left
 from tacit.files.tallies import columns_of, in_cells
 from tacit.plan import Plan
 from tacit.randomize.randomness import DerivedWords, secret_bytes
@@ -48,6 +49,9 @@ _REASON, _ROWS = "tacit: reason", "tacit: rows"
 _PART, _TALLY = "part", "tally"
 #: At most so many tasks merge the partial tallies of all others, so that the driver need not.
 _MERGERS = 32
+
+#: Said where text was read that is not in UTF-8: Spark puts this character in place of what it cannot read.
+NOT_UTF8, UNREADABLE = "A cell of the file is not in UTF-8, or has the character U+FFFD.", "\ufffd"
 
 Batches = Iterator[pa.RecordBatch]
 
@@ -73,7 +77,7 @@ def perturb(
     columns = AnswerColumns.of(plan, column, group_column, keep)
     with plain_errors():
         check_columns(columns.read, answers.columns, "The data frame")
-        read = answers.select(*map(_column, dict.fromkeys(columns.read)))
+        read = answers.select(*map(sql_column, dict.fromkeys(columns.read)))
         task = _Perturb(plan, columns, on_unknown, secret_bytes(32))
         return _write_once(read.mapInArrow(task, _report_schema(columns, read)), target)
 
@@ -158,32 +162,16 @@ def _write_once(drawn: Any, target: str | Path) -> PerturbSummary:
 
     seen, reason = Observation("tacit"), sql.col(f"`{_REASON}`")
     counts = [sql.sum(sql.when(reason == each, sql.col(f"`{_ROWS}`"))).alias(each) for each in REASONS]
-    reports = drawn.observe(seen, sql.count(_column(REPORT)).alias(REPORT), *counts)
+    reports = drawn.observe(seen, sql.count(sql_column(REPORT)).alias(REPORT), *counts)
     writer = reports.where(reason.isNull()).drop(_REASON, _ROWS).write.mode("error")
-    # Version 2 would show the files of a task before the others are done.
+    # Version 2 would show the files of a task before the others are done; the mark says that all are.
     writer = writer.option("mapreduce.fileoutputcommitter.algorithm.version", "1")
-    with _nothing_left(drawn.sparkSession, str(target)):
+    writer = writer.option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "true")
+    with nothing_left(drawn.sparkSession, str(target)):
         writer.parquet(str(target))
     skipped = {each: int(seen.get[each]) for each in REASONS if seen.get[each]}
     n_reports = int(seen.get[REPORT])
     return PerturbSummary(n_reports + sum(skipped.values()), n_reports, skipped)
-
-
-@contextmanager
-def _nothing_left(session: Any, target: str) -> Iterator[None]:
-    """Remove the empty folder that Spark leaves of a job that failed, where the session is not behind Spark Connect."""
-    from pyspark.errors import AnalysisException
-
-    try:
-        yield
-    except AnalysisException:  # Not begun: what is there is somebody else's.
-        raise
-    except BaseException:
-        if getattr(session, "_jsparkSession", None) is not None:
-            with suppress(Exception):
-                path = session._jvm.org.apache.hadoop.fs.Path(target)
-                path.getFileSystem(session._jsparkSession.sessionState().newHadoopConf()).delete(path, False)
-        raise
 
 
 def _report_schema(columns: AnswerColumns, answers: Any) -> Any:
@@ -222,7 +210,7 @@ def tally(
     )
     with plain_errors():
         check_columns(columns.named, reports.columns, "The data frame")
-        names = [_column(name) for name in [*columns.named, *({STAMP} & set(reports.columns))]]
+        names = [sql_column(name) for name in [*columns.named, *({STAMP} & set(reports.columns))]]
         rows, count, schema = reports.select(*names), _Count(plan, columns), f"{_PART} string, {_TALLY} string"
         if Piles(plan, columns).countable and not columns.weighted:
             partial = rows.groupBy(*names).agg(sql.count(sql.lit(1)).alias(ROW_COUNT)).mapInArrow(count, schema)
@@ -276,20 +264,23 @@ def _blocks(batches: Batches) -> Iterator[pa.Table]:
     return Source("the data frame", pa.schema([]), batches).tables(BLOCK_ROWS)
 
 
-def _column(name: str) -> Any:
+def sql_column(name: str) -> Any:
     from pyspark.sql import functions as sql
 
     return sql.col("`" + name.replace("`", "``") + "`")
 
 
 @contextmanager
-def plain_errors() -> Iterator[None]:
+def plain_errors(starting: bool = False) -> Iterator[None]:
     """Spark's errors as ours: in a sentence where it is known to hold none of the data, else without details."""
+    from py4j.protocol import Py4JError
     from pyspark.errors import AnalysisException, PySparkException
 
     try:
         yield
-    except PySparkException as error:
+    except (PySparkException, Py4JError) as error:
+        if starting and "JAVA_GATEWAY_EXITED" not in str(error):
+            raise InputError("Spark did not start. Look at the master's URL and at the logs there.") from None
         raise _plain_error(str(error), isinstance(error, AnalysisException)) from None
 
 
@@ -304,6 +295,8 @@ def _plain_error(text: str, before_reading: bool) -> InputError:
         return InputError("Spark did not start. It needs Java 17 or newer; what it said itself is above.")
     if there := re.search(r"\[PATH_ALREADY_EXISTS\] Path (.*?) already exists", text):
         return InputError(f"{there[1]} is there already. Name a new folder.")
+    if NOT_UTF8 in text:
+        return InputError(NOT_UTF8)
     if before_reading:
         return InputError(f"Spark refuses: {re.sub(' SQLSTATE: .*', '', text.splitlines()[0])}")
     kind = re.match(r"\[([A-Z_.]+)\]", text)

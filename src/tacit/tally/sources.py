@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -36,6 +36,12 @@ class Sources:
         """The file with these bytes."""
         with open(path, "rb") as file:
             return cls((hashlib.file_digest(file, "sha256").hexdigest()[:_DIGITS],), True)
+
+    @classmethod
+    def of_names(cls, names: Iterable[str]) -> Sources:
+        """Things whose names nobody else has. Renamed, they would not be recognised."""
+        ids = sorted({hashlib.sha256(name.encode()).hexdigest()[:_DIGITS] for name in names})
+        return cls(tuple(ids[:MOST]), False)
 
     @classmethod
     def drawn(cls) -> Sources:
