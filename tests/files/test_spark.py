@@ -333,9 +333,27 @@ def test_the_commands_and_the_program_of_the_how_to_work(
         assert said.items() <= json.loads(ran.stdout).items()
     connected = [running.connect if word == running.master else word for word in perturb]
     connected[connected.index("-o") + 1] = str(tmp_path / "connected")
+    for name in ("undone/_temporary", "unmarked"):
+        (tmp_path / name).mkdir(parents=True)
+        pq.write_table(
+            pa.table({"group": ["old"], "region": ["x"], "report": [0], "tacit_plan": [""]}),
+            tmp_path / name / "a.parquet",
+        )
     remote = f"""
+from tacit import Plan
 from tacit.cli.everything import app
-from tacit.files import spark
+from tacit.files import InputError, spark, spark_master
+with spark_master.connected("{running.connect}") as files:
+    plan = Plan.load("plan.json")
+    for work, *names in (
+        (files.tally_file, "undone"),
+        (files.tally_file, "unmarked"),
+        (files.perturb_file, "unmarked/a.parquet", "failed"),
+    ):
+        try:
+            work(plan, *("{tmp_path}/" + name for name in names), **({{"column": "region"}} if names[1:] else {{}}))
+        except InputError as error:
+            print(error)
 spark.secret_bytes = lambda count: {KEY}
 app({connected}, standalone_mode=False)
 app({estimate} + ["--json"])
@@ -343,7 +361,14 @@ app({estimate} + ["--json"])
     bare = {"PATH": "/nowhere", "HOME": str(tmp_path), "PYTHONWARNINGS": "ignore"}
     ran = subprocess.run([sys.executable, "-c", remote], capture_output=True, text=True, env=bare, check=False)
     assert ran.returncode == 0, ran.stderr
-    assert "1,000 reports of 1,000 rows" in ran.stdout
+    for told in (
+        "undone has a folder '_temporary'",
+        "unmarked has no file '_SUCCESS'",
+        "of the answers has 1 row",
+        "1,000 reports of",
+    ):
+        assert told in ran.stdout
+    assert not (tmp_path / "failed").exists()
     assert pq.read_table(next((tmp_path / "connected").glob("*.parquet"))).num_rows == 1000
     assert not key_in(running.logs)
     (part,) = (tmp_path / "reports").glob("*.parquet")

@@ -98,7 +98,7 @@ def _name(path: str) -> str:
     'region=x/part-0.parquet'
     """
     *folders, name = path.split("/")
-    cells = []
+    cells: list[str] = []
     while folders and "=" in folders[-1]:
         cells.insert(0, folders.pop())
     return "/".join([*cells, name])

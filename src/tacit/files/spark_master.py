@@ -56,8 +56,8 @@ def connected(master: str | None) -> Iterator[SparkFiles]:
 
 @contextmanager
 def _quietly_interrupted() -> Iterator[None]:
-    """An interrupt is an exception, and nothing else: PySpark's own handler asks Spark in the middle of another question,
-    and Py4J logs the stack.
+    """An interrupt is an exception, no more. PySpark's own handler asks Spark in the middle of another question, and
+    Py4J logs the stack.
     """
 
     def is_ours(record: logging.LogRecord) -> bool:
