@@ -1,7 +1,9 @@
 """Small dense algebra is fastest on one thread; the limit has to be set before numpy loads."""
 
+import gc
 import os
 from collections.abc import Iterator
+from functools import cache
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
@@ -25,25 +27,37 @@ SLOW = (
 )  # fmt: skip
 
 
-#: The files that take longest come first, so that two workers end together (`--no-loadscope-reorder` keeps this order).
+#: The files that take longest come first, so that all workers end together (`--no-loadscope-reorder` keeps this order).
 FIRST = (
-    "files/test_spark.py", "e2e/test_eighty", "server/test_crash.py", "cli/test_commands.py", "evaluation",
-    "server/client", "packaging", "cli", "docs/test_readme.py", "e2e", "estimates", "designs/program/test_solver.py",
-    "mechanism", "designs", "server",
+    "files/test_spark.py", "e2e/test_eighty", "server/test_crash.py", "server/test_hostile_openapi.py", "evaluation",
+    "packaging", "cli/test_commands.py", "server/client", "cli", "docs/test_readme.py", "e2e", "estimates",
+    "designs/program/test_solver.py", "mechanism", "designs", "server",
 )  # fmt: skip
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what `make check` leaves out, and put the longest first."""
-
-    def place(item: pytest.Item) -> str:
-        root = Path(__file__).parent
-        return item.path.relative_to(root).as_posix() if item.path.is_relative_to(root) else ""
-
     for item in items:
-        if place(item).startswith(SLOW):
+        if _place(item.path).startswith(SLOW):
             item.add_marker(pytest.mark.slow)
-    items.sort(key=lambda item: next((k for k, name in enumerate(FIRST) if place(item).startswith(name)), len(FIRST)))
+    items.sort(key=lambda item: _rank(item.path))
+
+
+@cache
+def _place(path: Path) -> str:
+    """Where a file is in this folder; nowhere, if it is in another one."""
+    root = Path(__file__).parent
+    return path.relative_to(root).as_posix() if path.is_relative_to(root) else ""
+
+
+@cache
+def _rank(path: Path) -> int:
+    return next((k for k, name in enumerate(FIRST) if _place(path).startswith(name)), len(FIRST))
+
+
+def pytest_collection_finish() -> None:
+    """What thousands of tests are made of stays until the end: the search for garbage need not go through it again."""
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

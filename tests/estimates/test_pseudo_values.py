@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import statsmodels.api as sm
 
 from tacit import Histogram, Prior, Randomizer, Sum, Survey, Tally, WeightedSum, estimate, make_plan
 from tacit.designs.prior_file import GroupPrior
@@ -88,6 +87,8 @@ def test_statsmodels_finds_the_same_mean_and_covers_the_truth():
     """OLS of the pseudo-values on a constant, with White's errors: the share and its error. What the reports' labels
     say, taken as answers, is found wrong by the same software.
     """
+    import statsmodels.api as sm
+
     plan = make_plan(Prior.of({"yes": 0.2, "no": 0.8}), Survey("yes"), epsilon=1)
     rng, covered, naive = np.random.default_rng(5), 0, 0
     (channel,) = (group.mechanism for group in plan.groups)

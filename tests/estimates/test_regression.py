@@ -6,7 +6,6 @@ import math
 
 import numpy as np
 import pytest
-import statsmodels.api as sm
 
 from tacit import Histogram, NotEstimableError, Prior, Sum, Survey, make_plan
 from tacit.estimates import covariate_levels, pseudo_values, regress
@@ -75,6 +74,8 @@ def fitted():
 
 @pytest.mark.parametrize("clustered", [False, True])
 def test_a_linear_regression_is_that_of_statsmodels(fitted, clustered):
+    import statsmodels.api as sm
+
     z, _, r, weights, schools = fitted
     clusters = schools if clustered else None
     ours = regress(r, z, COLUMNS, model="linear", weights=weights, clusters=clusters)
@@ -87,6 +88,8 @@ def test_a_linear_regression_is_that_of_statsmodels(fitted, clustered):
 
 
 def test_logistic_and_multinomial_are_those_of_statsmodels_where_answers_are_not_randomized(fitted):
+    import statsmodels.api as sm
+
     z, answers, _, _, _ = fitted
     ours = regress(1.0 - answers, z, COLUMNS, model="logistic")
     theirs = sm.Logit(1 - answers, z).fit(disp=0, cov_type="HC0")

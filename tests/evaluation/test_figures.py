@@ -247,6 +247,13 @@ def test_the_optimum_of_figure_10_is_a_corner_of_its_region_and_the_published_po
 # The whole ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.fixture
+def plain_pictures(monkeypatch):
+    """Pictures of nothing: drawing takes longer than all else, and others look at what is drawn."""
+    monkeypatch.setattr(draw, "draw", lambda figure, paths: [path.write_bytes(b"<svg/>") for path in paths])
+
+
+@pytest.mark.usefixtures("plain_pictures")
 def test_a_second_run_reads_what_the_first_one_computed(tmp_path):
     first = reproduce.reproduce(["5", "10"], tmp_path, SMALL, workers=1)
     assert all(outcome.computed for outcome in first.outcomes)
@@ -327,6 +334,7 @@ def test_no_published_curve_is_drawn_without_the_level_it_reaches():
     assert draw._label(figure, "optimal ε-LIP", points) == "optimal ε-LIP"
 
 
+@pytest.mark.usefixtures("plain_pictures")
 def test_the_page_keeps_figures_of_earlier_calls(tmp_path):
     reproduce.reproduce(["10"], tmp_path, SMALL, workers=1)
     again = reproduce.reproduce(["5"], tmp_path, replace(SMALL, seed=7), workers=1)

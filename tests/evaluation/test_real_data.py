@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from fractions import Fraction
-from functools import partial
+from functools import cache, partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from itertools import product
 from pathlib import Path
@@ -368,15 +368,20 @@ def test_facts_of_the_data() -> None:
     assert len(loaders.load_adult(DATA / "uci_adult.parquet").hours) == 48_842
 
 
+@cache
+def on_real_data(name: str) -> Figure:
+    return FIGURES[name](REAL)
+
+
 @needs_data
 @pytest.mark.parametrize("name", [name for name in FIGURES if name != "drift"])
 def test_every_figure_runs_on_the_real_data(name: str) -> None:
-    check(FIGURES[name](REAL))
+    check(on_real_data(name))
 
 
 @needs_data
 def test_for_rare_pages_lip_is_hardly_better_than_ldp_and_half_the_budget_is_worse() -> None:
-    figure = kosarak.figure_9a(REAL)
+    figure = on_real_data("9a")
     found = {(p.curve, p.x): p for p in figure.points if p.panel == kosarak.WITH}
     for epsilon in (1.0, 2.0, 4.0):
         lip, half, ldp = (found[name, epsilon].y for name in (kosarak.OPTIMAL, kosarak.HALF, kosarak.BEST_LDP))
@@ -389,7 +394,7 @@ def test_for_rare_pages_lip_is_hardly_better_than_ldp_and_half_the_budget_is_wor
 
 @needs_data
 def test_priors_by_group_beat_one_common_prior_and_ldp_where_the_answer_is_rare() -> None:
-    figure = groups.brfss(REAL)
+    figure = on_real_data("brfss")
     at = {(p.panel, p.curve, p.x): p for p in figure.points}
     for panel in ("heart disease, expected", groups.OVER_SPLITS):
         lip, common, ldp = (at[panel, name, 1.0].y for name in (groups.GROUP_LIP, groups.COMMON_LIP, groups.GROUP_LDP))

@@ -150,14 +150,28 @@ def test_the_extra_cli_leads_from_a_file_of_priors_to_an_estimate(wheel: Path, t
     assert json.loads(said)["n_reports"] == 100
     assert "<svg" in (tmp_path / "page.html").read_text(encoding="utf-8")
     # What other extras bring is named where it is missed.
-    assert "pip install 'tacit-privacy[serve]'" in command.run("tacit", "serve", "plan.json", cwd=tmp_path, code=2)
     (tmp_path / "survey.xlsx").write_bytes(b"")
-    counted = command.run("tacit", "priors", "survey.xlsx", "--column", "x", "-o", "p.csv", cwd=tmp_path, code=2)
-    assert "pip install 'tacit-privacy[xlsx]'" in counted
-    drawn = ("compare", "priors.csv", "--task", "survey", "--value", "yes", "--epsilon", "1", "--plot", "errors.svg")
-    assert "pip install 'tacit-privacy[plot]'" in command.run("tacit", *drawn, cwd=tmp_path, code=2)
-    fitted = ("regress", "plan.json", "reports.parquet", "1")
-    assert "pip install 'tacit-privacy[analysis]'" in command.run("tacit", *fitted, cwd=tmp_path, code=2)
+    missed = {
+        "serve": "serve plan.json",
+        "xlsx": "priors survey.xlsx --column x -o p.csv",
+        "plot": "compare priors.csv --task survey --value yes --epsilon 1 --plot errors.svg",
+        "analysis": "regress plan.json reports.parquet 1",
+    }
+    code = f"""
+import sys
+from tacit.__main__ import main
+for words in {list(missed.values())}:
+    sys.argv = ["tacit", *words.split()]
+    try:
+        main()
+    except SystemExit as stop:
+        print(stop.code, file=sys.stderr)
+sys.exit(2)
+"""
+    told = command.run("python", "-c", code, cwd=tmp_path, code=2).splitlines()
+    assert told[1::2] == ["2"] * len(missed)
+    for extra, line in zip(missed, told[::2], strict=True):
+        assert f"pip install 'tacit-privacy[{extra}]'" in line
 
 
 def test_the_extra_analysis_fits_regressions(wheel: Path, tmp_path: Path):

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 
 import numpy as np
 import pyarrow as pa
@@ -92,7 +91,7 @@ def test_reports_that_cannot_have_been_sent_are_refused():
     assert (weighted.n_reports, weighted.refused) == (1, 6)
 
 
-def test_the_four_commands_lead_to_an_estimate(tmp_path):
+def test_the_four_commands_lead_to_an_estimate(tmp_path, tacit_on_path):
     rng = np.random.default_rng(3)
     priors = rng.uniform(0.05, 0.6, 3000)
     answers = np.where(rng.random(3000) < priors, "yes", "no")
@@ -100,7 +99,7 @@ def test_the_four_commands_lead_to_an_estimate(tmp_path):
     (tmp_path / "answers.csv").write_text("\n".join(["value,prior", *lines]) + "\n")
 
     def tacit(*words: str) -> str:
-        command = [sys.executable, "-m", "tacit", "personal", *words]
+        command = [tacit_on_path / "tacit", "personal", *words]
         return subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path).stdout
 
     tacit("plan", "no", "yes", "--task", "survey", "--value", "yes", "--epsilon", "1", "-o", "plan.json")

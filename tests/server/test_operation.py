@@ -119,9 +119,9 @@ def test_a_frozen_postgresql_gives_503_and_does_not_keep_the_service_from_stoppi
             asking.start()
             asking.join(20)
             assert answers == [503]
-            service.process.send_signal(signal.SIGTERM)
+            service.process.terminate()
             began = time.monotonic()
-            service.process.wait(30)
+            service.process.join(30)
             assert time.monotonic() - began < 25, "it says 10 s; machines under load get more"
         finally:
             for pid in frozen:

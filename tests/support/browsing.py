@@ -17,8 +17,10 @@ from typing import Any
 
 import httpx
 from playwright.sync_api import Browser, BrowserContext, Page, expect
+from typer.testing import CliRunner
 
 from tacit import Prior
+from tacit.cli.everything import app
 from tacit.designs.planning import GroupPrior, make_plan
 from tacit.plan.contract import Plan
 from tacit.server.store import survey_id
@@ -120,8 +122,9 @@ def serving(folder: Path) -> Iterator[Service]:
 
 def tacit(*words: str) -> Any:
     """What a command of the command line says in JSON."""
-    command = [sys.executable, "-m", "tacit", *words, "--json"]
-    return json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    ran = CliRunner().invoke(app, [*words, "--json"])
+    assert ran.exit_code == 0, ran.stderr
+    return json.loads(ran.stdout)
 
 
 # -- browsers -------------------------------------------------------------------------------------------------------

@@ -10,15 +10,14 @@ import asyncio
 import json
 import os
 import random
-import signal
-import subprocess
-import sys
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cache
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import httpx
@@ -29,6 +28,7 @@ from tacit.mechanism.core_tail_rule import CoreState
 from tacit.plan.contract import Group, Plan
 from tacit.server.store import survey_id
 
+from support import warm
 from support.service import TOKEN, key
 
 _ADMIN = {"Authorization": f"Bearer {TOKEN}"}
@@ -93,13 +93,13 @@ class Service:
     """A running service that can be killed."""
 
     url: str
-    process: subprocess.Popen[str]
+    process: BaseProcess
     output: Path
 
     def kill(self) -> None:
         """End it in the middle of whatever it does."""
-        self.process.send_signal(signal.SIGKILL)
-        self.process.wait(20)
+        self.process.kill()
+        self.process.join(20)
 
     def counts(self) -> Counter[int]:
         """The exported tally: how often each report was counted."""
@@ -115,34 +115,24 @@ def started(where: str, folder: Path, program: Sequence[str] = ("-m", "tacit"), 
     plan = folder / "plan.json"
     wide_plan().save(plan)
     words = ["serve", str(plan), "--data", where, "--port", "0", "--rate", "0", "--json", *options]
-    output = folder / f"output-{random.randbytes(4).hex()}"
-    with output.open("w") as errors:
-        process = subprocess.Popen(
-            [sys.executable, *program, *words],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=errors,
-            text=True,
-            env=os.environ | {"TACIT_TOKEN": TOKEN, "OPENBLAS_NUM_THREADS": "1"},
-        )
+    told, output = (folder / f"{name}-{random.randbytes(4).hex()}" for name in ("told", "output"))
+    environment = os.environ | {"TACIT_TOKEN": TOKEN, "OPENBLAS_NUM_THREADS": "1"}
+    process = warm.started([*program, *words], told, output, environment)
+    text = ""
     try:
-        assert process.stdout is not None
-        text = ""
-        for line in process.stdout:
-            text += line
-            if line.startswith("}"):
-                break
-        assert text, output.read_text()
+        while not (told.exists() and (text := told.read_text()).endswith("\n}\n")):
+            assert process.is_alive(), output.read_text()
+            time.sleep(0.01)
         service = Service(json.loads(text)["url"], process, output)
         # It takes connections from now on, and answers once it has started.
         assert httpx.get(f"{service.url}/healthz", timeout=30).status_code == 200
         yield service
     finally:
-        if process.poll() is None:
-            process.kill()
-        rest, _ = process.communicate(timeout=20)
+        process.kill()
+        process.join(20)
+        # What it printed after that belongs to what it said.
         with output.open("a") as file:
-            file.write(rest)
+            file.write(told.read_text()[len(text) :])
 
 
 # -- the clients ----------------------------------------------------------------------------------------------------

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 import venv
 from collections.abc import Iterable, Iterator
 from functools import cache
 from importlib.metadata import Distribution, distribution, distributions, packages_distributions
 from pathlib import Path
 
+import pip as pip_itself
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
@@ -37,8 +37,10 @@ class Environment:
         for name in self.needed:
             _link(distribution(name), packages)
         wanted = f"tacit-privacy{f'[{extra}]' if extra else ''} @ {wheel.as_uri()}"
-        pip = [sys.executable, "-m", "pip", "--python", str(self._commands / "python"), "--disable-pip-version-check"]
-        subprocess.run([*pip, "install", "--quiet", "--no-index", "--no-compile", wanted], check=True, env=_CLEAN)
+        # What `pip --python` does after having started once for itself.
+        pip = [self._commands / "python", Path(pip_itself.__file__).with_name("__pip-runner__.py")]
+        quietly = ["--disable-pip-version-check", "install", "--quiet", "--no-index", "--no-compile", wanted]
+        subprocess.run([*pip, *quietly], check=True, env=_CLEAN)
         # Without a network, pip has added nothing but the wheel.
         assert {*self.needed, "tacit-privacy"} == {
             canonicalize_name(each.name) for each in distributions(path=[str(packages)])

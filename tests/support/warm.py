@@ -1,18 +1,22 @@
-"""A `tacit` command that starts at once: a process that has imported everything forks for each call.
+"""Commands and services that start at once: a process that has imported everything forks for each.
 
-Documentation has a hundred commands, and each would spend most of its time importing.
+Documentation has a hundred commands, and a service is killed twenty times: each start would spend most of its time
+importing.
 """
 
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
+import runpy
 import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 from support.places import ROOT
@@ -45,6 +49,31 @@ def warm_command(folder: Path) -> Iterator[Path]:
             yield folder
         finally:
             server.terminate()
+
+
+_FORKS = multiprocessing.get_context("forkserver")
+_FORKS.set_forkserver_preload(["tacit.cli.everything", "tacit.server.run", "tacit.server.migrations", "psycopg"])
+
+
+def started(words: Sequence[str], stdout: Path, stderr: Path, environment: Mapping[str, str]) -> BaseProcess:
+    """A process of its own that does what `python` with these words does, its output in files."""
+    process = _FORKS.Process(target=_become, args=(list(words), str(stdout), str(stderr), dict(environment)))
+    process.start()
+    return process
+
+
+def _become(words: list[str], stdout: str, stderr: str, environment: dict[str, str]) -> None:
+    for place, path in ((1, stdout), (2, stderr)):
+        with open(path, "ab") as file:
+            os.dup2(file.fileno(), place)
+    os.environ.clear()
+    os.environ.update(environment)
+    if words[0] == "-m":
+        sys.argv = words[1:]
+        runpy.run_module(words[1], run_name="__main__", alter_sys=True)
+    else:
+        sys.argv = words
+        runpy.run_path(words[0], run_name="__main__")
 
 
 def _serve(address: str) -> None:
