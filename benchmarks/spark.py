@@ -2,8 +2,9 @@
 
     python benchmarks/spark.py [--rows N] [--workers 1 2]
 
-A cluster of workers with one core each is started on this machine for each number of workers. CPU time is that of the
-executors and their Python processes, read from /proc: unlike wall time it hardly depends on who else uses the machine.
+A cluster is started on this machine for each number of workers, and each worker, with its executor and the Python
+processes of that, is held to a core of its own. CPU time is theirs, read from /proc: unlike wall time it hardly depends
+on who else uses the machine.
 Baselines in the same run: Spark copying the same file without Python; Arrow batches to Python and back, untouched; the
 embedded engine.
 """
@@ -54,6 +55,12 @@ def cpu_seconds(roots: list[int]) -> float:
     return sum(stats[pid][1] for pid in inside if pid in stats) / os.sysconf("SC_CLK_TCK")
 
 
+def hold(process: int, core: int) -> None:
+    """Let all threads of a process, and what they start from now on, use one core."""
+    for thread in Path(f"/proc/{process}/task").iterdir():
+        os.sched_setaffinity(int(thread.name), {core})
+
+
 class Measured:
     """Jobs on a cluster: wall and CPU seconds of each."""
 
@@ -74,6 +81,8 @@ class Measured:
 def on_cluster(workers: int, rows: int, folder: Path) -> dict[str, tuple[float, float]]:
     plan = make_plan()
     with tempfile.TemporaryDirectory() as made, spark_cluster.running(workers, memory="1400m") as cluster:
+        for core, worker in enumerate(cluster.workers):
+            hold(worker, core)
         # Without the tests' settings for a quick start, which compile less well.
         quick = {f"spark.{who}.extraJavaOptions": "-XX:+UseSerialGC" for who in ("driver", "executor")}
         # A task for each file.
@@ -109,7 +118,7 @@ def embedded(answers: Path, folder: Path) -> dict[str, tuple[float, float]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rows", type=int, default=4_000_000)
+    parser.add_argument("--rows", type=int, default=8_000_000)
     parser.add_argument("--workers", type=int, nargs="+", default=[1, 2])
     asked = parser.parse_args()
     console = Console(highlight=False, width=110)

@@ -1,6 +1,6 @@
 """Tacit beside its peers: speed, size, error, coverage and the audited level, on the same people in the same run.
 
-    make bench-peers                       about forty minutes on two cores
+    make bench-peers                       a quarter of an hour on two idle cores
     make bench-peers ARGS=--quick          a few minutes
 
 Every system makes reports of the values of the same people and reads shares from them. Errors are about these people,

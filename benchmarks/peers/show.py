@@ -62,13 +62,13 @@ def cells_of(row: Row, best: float) -> list[str]:
 def rate(per_second: float) -> str:
     """Two digits and a unit.
 
-    >>> rate(123_456_789), rate(4_321), rate(9.87)
-    ('120 M', '4.3 k', '9.9')
+    >>> rate(123_456_789), rate(4_321), rate(196), rate(9.87)
+    ('120 M', '4.3 k', '200', '9.9')
     """
     for unit, size in (("M", 1e6), ("k", 1e3)):
         if per_second >= size:
             return f"{float(f'{per_second / size:.2g}'):g} {unit}"
-    return f"{per_second:.2g}"
+    return f"{float(f'{per_second:.2g}'):g}"
 
 
 def goal_table(goals: Sequence[Goal]) -> Table:
