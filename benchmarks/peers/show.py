@@ -100,6 +100,8 @@ COLOURS = {
     "Tacit": "#1b7f5c", "pure-ldp": "#c77c11", "multi-freq-ldpy": "#3b5b92", "OpenDP": "#b3412e",
     "diffprivlib": "#8a5a9e", "qif": "#777777",
 }  # fmt: skip
+#: Tacit's rows without a prior.
+TACIT_LDP = "#7cc4a4"
 MARKS = "osD^vPX*"
 DASHES = {of_tacit.EXACT: "-", of_tacit.off_by(of_tacit.RADII[0]): "--", of_tacit.off_by(of_tacit.RADII[1]): "-."}
 
@@ -149,7 +151,8 @@ def _line(panel: Any, rows: Sequence[Row], name: str, y: Any, **style: Any) -> N
 def _style(row: Row, protocols: Sequence[str]) -> dict[str, Any]:
     """A colour for each system, a mark for each of its protocols; what is not secure is dotted."""
     mark = MARKS[list(protocols).index(row.peer.protocol) % len(MARKS)]
-    return {"color": COLOURS[row.peer.system], "marker": mark, "ls": "-" if row.peer.secure else ":"}
+    colour = TACIT_LDP if row.is_tacit and row.peer.notion == "LDP" else COLOURS[row.peer.system]
+    return {"color": colour, "marker": mark, "ls": "-" if row.peer.secure else ":"}
 
 
 def _by_name(rows: Sequence[Row]) -> dict[str, tuple[list[Row], dict[str, Any]]]:
