@@ -10,7 +10,6 @@ from tacit.__main__ import main
 from tacit.randomize.randomness import secret_bytes
 from tacit.server import counting, writer
 
-
 _pauses = itertools.count()
 
 
