@@ -66,8 +66,8 @@ h3 { font-size: 1rem; margin: 1.4rem 0 .3rem; } p { margin: .5rem 0; }
 .scroll, figure { overflow-x: auto; background:
   linear-gradient(to right, var(--paper) 35%, transparent) left / 3rem 100% no-repeat local,
   linear-gradient(to left, var(--paper) 35%, transparent) right / 3rem 100% no-repeat local,
-  linear-gradient(to right, var(--shade), transparent) left / .8rem 100% no-repeat scroll,
-  linear-gradient(to left, var(--shade), transparent) right / .8rem 100% no-repeat scroll; }
+  linear-gradient(to right, var(--shade), transparent) left 2px top 2px / .8rem calc(100% - 4px) no-repeat scroll,
+  linear-gradient(to left, var(--shade), transparent) right 2px top 2px / .8rem calc(100% - 4px) no-repeat scroll; }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; font-size: .94rem; }
 th { font-weight: 600; color: var(--soft); vertical-align: bottom; } tr:last-child td { border-bottom: 0; }
 th, td { padding: .34rem .7rem; border-bottom: 1px solid var(--line); text-align: right; }
