@@ -6,29 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from tacit.cli.everything import app
+from support.commanding import done, refused, run
 
 SECRET = "secret-thing"
-
-
-def run(*words: object) -> tuple[int, str, str]:
-    ran = CliRunner().invoke(app, [str(word) for word in words])
-    assert ran.exception is None or isinstance(ran.exception, SystemExit), repr(ran.exception)
-    return ran.exit_code, " ".join(ran.stdout.split()), " ".join(ran.stderr.split())
-
-
-def done(*words: object) -> str:
-    code, out, err = run(*words)
-    assert code == 0, err
-    return out
-
-
-def refused(*words: object) -> str:
-    code, _, err = run(*words)
-    assert code == 2, err
-    return err.removeprefix("error: ")
 
 
 @pytest.fixture(autouse=True)
