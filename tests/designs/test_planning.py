@@ -182,5 +182,5 @@ def test_the_documentation_states_the_limits():
     assert f"up to {HISTOGRAM_LIMIT} values of a histogram and {COMPARISON_LIMIT:,} of any other task" in reference
     assert f"computed up to {PUBLISHED_LIMIT}" in reference
     how_to = (ROOT / "docs/how-to.md").read_text(encoding="utf-8")
-    assert f"more than {FEW_VALUES} values gets the mechanism shuffled-circle" in how_to
+    assert f"more than {FEW_VALUES} values gets the mechanism plane-circle" in how_to
     assert f"With `--aim mmse` more than {TABLE_LIMIT:,} values get" in how_to

@@ -37,7 +37,7 @@ def test_pseudo_values_add_up_to_the_unbiased_estimate_of_a_circle():
     prior = Prior.of({f"value {x}": float(p) for x, p in enumerate(weights / weights.sum())})
     plan = make_plan(prior, Histogram(), epsilon=1)
     mechanism = plan.groups[0].mechanism
-    assert mechanism.kind == "shuffled-circle"
+    assert mechanism.kind == "plane-circle"
     answers = np.random.default_rng(1).choice(40, 3000, p=prior.probabilities)
     reports = Randomizer(plan).reports(np.zeros(3000, np.int32), answers.astype(np.int32), SeededWords(3))
     r = pseudo_values(plan, reports)

@@ -11,13 +11,15 @@ import numpy as np
 import pytest
 
 from tacit import Histogram, Prior, Survey
-from tacit.designs.shuffled_circle import best_share, design_shuffled_circle, unbiased_variance_bound
+from tacit.designs.circles import best_share, design_shuffled_circle, unbiased_variance_bound
 from tacit.exact import at_most_exp, exp_below
+from tacit.mechanism.circle_rule import lay_out
 from tacit.mechanism.protocol import NotEstimableError, Received
 from tacit.mechanism.shuffled_circle import ShuffledCircle
-from tacit.mechanism.shuffled_circle_rule import keys_of, lay_out
+from tacit.mechanism.shuffled_circle_rule import keys_of
 from tacit.randomize.randomness import SeededWords
 
+from support.circles import all_words, brute_range, reports_of, stated
 from support.priors import named_prior
 
 SMALL = {
@@ -71,18 +73,6 @@ class Finest(ShuffledCircle):
         return tuple(-(-200 * n // self.circle) for n in self.cells)
 
 
-def reports_of(circle: ShuffledCircle) -> list[int]:
-    return [report for report in range(1 << circle.seed_bits + circle.cell_bits) if circle.can_send(report)]
-
-
-def all_words(circle: ShuffledCircle) -> itertools.product:
-    return itertools.product(range(1 << circle.word_bits), repeat=2)
-
-
-def stated(circle: ShuffledCircle, value: int) -> Counter[int]:
-    return Counter({report: circle.word_pairs(value, report) for report in reports_of(circle)})
-
-
 def keeps(circle: ShuffledCircle, epsilon: Fraction, radius: Fraction) -> bool:
     """Whether the exact bounds stay within ε for the whole ball."""
     highest, lowest = circle.lift_range(radius)
@@ -132,31 +122,6 @@ def test_scalar_and_compiled_sampler_agree_at_full_length() -> None:
 
 
 # -- the promise -----------------------------------------------------------------------------------------------------
-
-
-def worst_means(prior: list[Fraction], column: list[int], radius: Fraction) -> tuple[Fraction, Fraction]:
-    """The least and the largest mean of a column over the ball: mass moves from one end of the order to the other."""
-    means = []
-    for sign in (1, -1):
-        order = sorted(range(len(column)), key=lambda x: sign * column[x])
-        moved, left = list(prior), radius
-        for x in reversed(order):
-            taken = min(left, moved[x])
-            moved[x] -= taken
-            moved[order[0]] += taken
-            left -= taken
-        means.append(sum(p * n for p, n in zip(moved, column, strict=True)))
-    return means[0], means[1]
-
-
-def brute_range(circle: ShuffledCircle, radius: Fraction) -> tuple[Fraction, Fraction]:
-    prior = [Fraction(w, sum(circle.weights)) for w in circle.weights]
-    highest, lowest = Fraction(0), Fraction(1)
-    for report in reports_of(circle):
-        column = [circle.word_pairs(x, report) for x in range(len(prior))]
-        least, most = worst_means(prior, column, radius)
-        highest, lowest = max(highest, max(column) / least), min(lowest, min(column) / most)
-    return highest, lowest
 
 
 @pytest.mark.parametrize("radius", [Fraction(0), Fraction(1, 20), Fraction(1, 3), Fraction(1)])
@@ -293,7 +258,8 @@ def test_pieces_are_nearly_equal_and_no_longer_than_the_arc(name: str) -> None:
         starts = circle.starts(seed)
         taken = [cell for start, n in zip(starts, circle.piece_cells, strict=True) for cell in range(start, start + n)]
         assert sorted(taken) == list(range(circle.circle))
-        assert starts.tolist() == [circle.start(seed, piece) for piece in range(len(starts))]
+        values = range(len(circle.weights))
+        assert starts.tolist() == [start for x in values for start, _, _ in circle.stretches(x, seed)]
 
 
 def test_keys_are_a_permutation_that_no_progression_survives() -> None:

@@ -7,22 +7,18 @@ import numpy as np
 import pytest
 
 from tacit import Histogram, Prior
-from tacit.designs.shuffled_circle import design_shuffled_circle
+from tacit.designs.circles import design_shuffled_circle
+from tacit.mechanism.circle_rule import lay_out
 from tacit.mechanism.protocol import COVERAGE_UNIT, Covered, PlainEstimator, Reading, Received
 from tacit.mechanism.shuffled_circle import ShuffledCircle
 from tacit.mechanism.shuffled_circle_information import circle_information
-from tacit.mechanism.shuffled_circle_rule import lay_out
 
+from support.circles import random_reports, simulated
 from support.priors import named_prior
 
 
 def read(circle: ShuffledCircle, estimator: PlainEstimator, prior: Prior, folded: np.ndarray, n: int) -> Reading:
     return circle.read(estimator, prior, Histogram(), Covered(folded, n))
-
-
-def random_reports(circle: ShuffledCircle, n: int, rng: np.random.Generator) -> np.ndarray:
-    seeds = rng.integers(0, 1 << circle.seed_bits, n)
-    return seeds << circle.cell_bits | rng.integers(0, circle.circle, n)
 
 
 # -- sums of coverage ------------------------------------------------------------------------------------------------
@@ -143,14 +139,6 @@ def test_one_fixed_order_tells_too_little() -> None:
     assert fixed > 4 * shuffled
 
 
-def simulated(circle: ShuffledCircle, truth: np.ndarray, n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Sums of coverage of `n` respondents who hold each value as often as `truth` says, and how often that is."""
-    counts = np.floor(truth * n).astype(np.int64)
-    counts[0] += n - counts.sum()
-    words = np.random.default_rng(seed).integers(0, 2**64 - 1, (n, 2), dtype=np.uint64, endpoint=True)
-    return circle.fold(circle.draw_many(np.repeat(np.arange(len(truth)), counts), words)), counts
-
-
 @pytest.mark.parametrize("kind", ["zipf", "dominated"])
 def test_the_variance_is_the_stated_one_and_not_ldps(kind: str) -> None:
     prior = named_prior(kind, 40)
@@ -204,7 +192,7 @@ def test_the_unbiased_estimate_holds_under_another_truth_and_mmse_does_not(kind:
     assert np.abs((posterior.estimate - counts) / np.sqrt(posterior.variance)).max() > 100
     # The named wrong way: coverage as if values were covered independently.
     q, m = float(circle.amplitude), float(circle.share)
-    spread = circle.information.spread[circle.information.which]
+    spread = circle.information.spreads
     naive = n * circle.cell_array / circle.circle + (folded / COVERAGE_UNIT - m * n) / (q * spread)
     assert np.abs((naive - counts) / np.sqrt(reading.variance)).max() > 15
     statistic, freedom = circle.prior_statistic(prior, Covered(folded, n))

@@ -101,8 +101,8 @@ command = registered.command
 
 TaskName = Literal["histogram", "sum", "survey", "weighted-sum"]
 DesignName = Literal[
-    "auto", "closed-form", "columns", "robust", "knots", "shuffled-circle", "core-tail", "coreless", "repaired",
-    "without-prior", "subset-selection", "projective", "hadamard", "olh", "oue",
+    "auto", "closed-form", "columns", "robust", "knots", "plane-circle", "shuffled-circle", "core-tail", "coreless",
+    "repaired", "without-prior", "subset-selection", "projective", "hadamard", "olh", "oue",
 ]  # fmt: skip
 EngineName = Literal["embedded", "spark"]
 FormatName = Literal["csv", "parquet", "jsonl", "arrow"]

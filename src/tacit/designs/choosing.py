@@ -32,8 +32,8 @@ from tacit.prior import Prior, PriorSet
 from tacit.task import Task
 
 Method = Literal[
-    "auto", "closed-form", "columns", "robust", "knots", "shuffled-circle", "core-tail", "coreless", "repaired",
-    "without-prior", "subset-selection", "projective", "hadamard", "olh", "oue",
+    "auto", "closed-form", "columns", "robust", "knots", "plane-circle", "shuffled-circle", "core-tail", "coreless",
+    "repaired", "without-prior", "subset-selection", "projective", "hadamard", "olh", "oue",
 ]  # fmt: skip
 #: Up to so many values the linear program finds the best unbiased channel; beyond there are rules that need no search.
 FEW_VALUES = 12
@@ -47,6 +47,7 @@ _BUILD: dict[str, Callable[[Request], Design]] = {
     "columns": methods.columns,
     "robust": methods.robust,
     "knots": methods.knots,
+    "plane-circle": methods.plane_circle,
     "shuffled-circle": methods.shuffled_circle,
     "core-tail": methods.core_tail,
     "coreless": methods.coreless,

@@ -320,7 +320,7 @@ def robust(request: Request) -> Design:
 
 def shuffled_circle(request: Request) -> Design:
     """The mechanism `shuffled-circle`, for unbiased histograms of any size, LIP for a ball of priors or LDP."""
-    from tacit.designs.shuffled_circle import design_shuffled_circle, unbiased_variance_bound
+    from tacit.designs.circles import design_shuffled_circle, unbiased_variance_bound
 
     if request.aim != "unbiased" or not request.is_histogram or request.promise.others:
         raise ArithmeticError("the mechanism shuffled-circle serves unbiased histograms under LIP or LDP only")
@@ -339,6 +339,20 @@ def shuffled_circle(request: Request) -> Design:
     return designed(
         request, mechanism, gain_bound, variance_bound=bound, duals=None, method="shuffled circle", status="feasible",
         notes=notes,
+    )  # fmt: skip
+
+
+def plane_circle(request: Request, shuffled: Design | None = None) -> Design:
+    """The mechanism `plane-circle`: the integers of the shuffled circle, in the orders of a plane."""
+    from tacit.designs.circles import in_plane
+
+    found = shuffled or shuffled_circle(request)
+    mechanism: Any = found.mechanism
+    certificate = found.certificate
+    return designed(
+        request, in_plane(mechanism), prior_variance(request.prior, request.task),
+        variance_bound=certificate.unbiased_variance_lower_bound, duals=None, method="plane circle", status="feasible",
+        notes=certificate.notes,
     )  # fmt: skip
 
 

@@ -142,6 +142,7 @@ _BOUNDS: dict[str, Callable[[Design], float]] = {
     "table": _table_bound,
     "core-tail": _core_tail_bound,
     "shuffled-circle": _unsearched_bound,
+    "plane-circle": _unsearched_bound,
     "block-design": _unsearched_bound,
     "unary-encoding": _unsearched_bound,
 }

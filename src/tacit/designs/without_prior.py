@@ -25,9 +25,9 @@ from collections.abc import Callable, Iterable
 from fractions import Fraction
 from itertools import count
 
+from tacit.designs.circles import design_shuffled_circle, unbiased_variance_bound
 from tacit.designs.methods import Design, Request, designed
 from tacit.designs.promise import Promise
-from tacit.designs.shuffled_circle import design_shuffled_circle, unbiased_variance_bound
 from tacit.exact import exp_below, exp_enclosure, float_above
 from tacit.mechanism import BlockDesign, Mechanism, UnaryEncoding
 from tacit.mechanism.block_design import MOST_POINTS

@@ -194,7 +194,8 @@ def _scalar_curve(panel: str, d: int, epsilon: float, radii: Sequence[Number], l
     for radius in radii:
         # Four decimals, rounded down, keep the design a short exact number.
         level = math.floor(robust_level(epsilon, float(radius)) * 10_000) / 10_000
-        found = design(prior, Histogram(), level, gap=_gap(prior, Histogram())).certificate
+        method = least_variance_method(prior, Histogram())
+        found = design(prior, Histogram(), level, gap=_gap(prior, Histogram()), method=method).certificate
         points.append(Point(panel, curve_of(d, scalar=True), "corrected", float(radius), found.unbiased_variance / ldp))
     return points
 

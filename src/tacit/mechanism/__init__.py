@@ -5,6 +5,7 @@ from tacit.mechanism.block_design import BlockDesign
 from tacit.mechanism.core_tail import CoreTail
 from tacit.mechanism.errors import gain, mse, total_mse, unbiased_variance
 from tacit.mechanism.levels import Audit, Belief, Level, Notion
+from tacit.mechanism.plane_circle import PlaneCircle
 from tacit.mechanism.protocol import Covered, Kept, Mechanism, NotEstimableError, PlainEstimator, Reading, Received
 from tacit.mechanism.rounding import PrivacyError, round_channel
 from tacit.mechanism.set_levels import SetLevel
@@ -17,6 +18,7 @@ KINDS: dict[str, type[Mechanism]] = {
     Channel.kind: Channel,
     CoreTail.kind: CoreTail,
     ShuffledCircle.kind: ShuffledCircle,
+    PlaneCircle.kind: PlaneCircle,
     BlockDesign.kind: BlockDesign,
     UnaryEncoding.kind: UnaryEncoding,
 }
@@ -35,6 +37,7 @@ __all__ = [
     "NotEstimableError",
     "Notion",
     "PlainEstimator",
+    "PlaneCircle",
     "PrivacyError",
     "Reading",
     "Received",

@@ -1,81 +1,33 @@
-"""The mechanism `shuffled-circle`: histograms of any size, private for a prior or a ball of priors, read without one.
+"""The mechanism `shuffled-circle`: every report carries a seed, which puts the values in an order of its own.
 
-`shuffled_circle_rule` has its integers and the proof of its privacy, `shuffled_circle_reading` what its reports tell. A
-report is seed · 2^B + position: nobody outside these rooms takes it apart.
+Any number of values, and nothing is made in advance; drawing and counting a report looks at every value, which
+`plane_circle` does not.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from fractions import Fraction
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.exact import Integers
-from tacit.mechanism.levels import Audit, Belief, Level, Notion, bounded_audit, bounded_belief
-from tacit.mechanism.set_levels import SetLevel
-from tacit.mechanism.shuffled_circle_reading import ShuffledCircleReading
-from tacit.mechanism.shuffled_circle_rule import WORDS_PER_SAMPLE
-from tacit.mechanism.stand_in import RuleSampler
-from tacit.prior import Prior, PriorSet, Value
+from tacit.exact import Floats, Integers
+from tacit.mechanism.circle import Circle
+from tacit.mechanism.protocol import COVERAGE_UNIT, NotEstimableError
+from tacit.mechanism.shuffled_circle_information import CircleInformation, circle_information
+from tacit.mechanism.shuffled_circle_rule import ShuffledCircleRule
 
 
 @dataclass(frozen=True, kw_only=True)
-class ShuffledCircle(ShuffledCircleReading):
-    """A shuffled circle as a mechanism: it serves histograms, with or without the prior."""
+class ShuffledCircle(ShuffledCircleRule, Circle):
+    """A shuffled circle as a mechanism."""
 
     kind: ClassVar[str] = "shuffled-circle"
-    words_per_report: ClassVar[int] = WORDS_PER_SAMPLE
-
-    @property
-    def n_possible_reports(self) -> None:
-        """Seeds and positions are too many to be listed."""
-        return None
-
-    # -- the promise ---------------------------------------------------------------------------------------------
-
-    def audit(self, prior: Prior) -> Audit:
-        """Bounds of the levels; the LDP level is reached if an arc can cover one value whole and nothing of another."""
-        self._check_prior(prior)
-        return replace(bounded_audit(prior, *self.lift_range()), ldp=Level(self.odds))
-
-    def set_levels(self, prior_set: PriorSet) -> tuple[SetLevel, SetLevel]:
-        """Bounds of the levels under every prior as far from the nominal one as the set reaches."""
-        self._check_prior(prior_set.prior)
-        highest, lowest = self.lift_range(prior_set.radius)
-        return SetLevel(highest), SetLevel(1 / lowest if lowest else None)
-
-    def keeps(self, prior: Prior, notion: Notion, epsilon: Fraction) -> bool:
-        """Whether the bounds keep a promise, decided exactly; MIP by the upper level, a bound of it."""
-        return self.audit(prior).bounds(notion, epsilon)
-
-    def belief(self, prior: Prior, value: Value) -> Belief:
-        """A range in which a report can put the belief that someone holds `value`."""
-        self._check_prior(prior)
-        return bounded_belief(prior, value, *self.lift_range())
-
-    # -- reports -------------------------------------------------------------------------------------------------
-
-    @classmethod
-    def sampler(cls, mechanisms: Sequence[ShuffledCircle], priors: Sequence[Prior]) -> RuleSampler:
-        """The randomizer of several shuffled circles."""
-        return RuleSampler(mechanisms, priors)
-
-    def can_send(self, report: int) -> bool:
-        """Whether there are such a seed and such a position; everybody can send all of them."""
-        return 0 <= report < 1 << self.seed_bits + self.cell_bits and report % (1 << self.cell_bits) < self.circle
-
-    def can_send_many(self, reports: Integers) -> NDArray[np.bool_]:
-        """The same for an array."""
-        seeds, positions = reports >> self.cell_bits, reports & (1 << self.cell_bits) - 1
-        good: NDArray[np.bool_] = (seeds >= 0) & (seeds < 1 << self.seed_bits) & (positions < self.circle)
-        return good
 
     def draw_many(self, values: Integers, words: NDArray[np.uint64]) -> Integers:
-        """`draw` for arrays: a pure function of two words of `word_bits` bits for each value, shape (n, 2)."""
+        """`draw` for arrays, O(d) for each."""
         from tacit.mechanism import shuffled_circle_loops as loops
         from tacit.mechanism.kernels import in_threads
 
@@ -92,24 +44,31 @@ class ShuffledCircle(ShuffledCircleReading):
         in_threads(len(values), work, len(self.piece_cells))
         return reports
 
-    # -- the contract --------------------------------------------------------------------------------------------
+    def fold(self, reports: Integers, times: Integers | None = None) -> Integers:
+        """T_x, O(d) for each report."""
+        from tacit.mechanism import shuffled_circle_loops as loops
 
-    def to_dict(self) -> dict[str, Any]:
-        """What a plan holds beside the prior: five integers below 2^53."""
-        return {
-            "kind": self.kind,
-            "arc": self.arc,
-            "step": self.step,
-            "cell_bits": self.cell_bits,
-            "seed_bits": self.seed_bits,
-            "word_bits": self.word_bits,
-        }
+        of_pieces = loops.fold_reports(np.ascontiguousarray(reports, dtype=np.int64), times, *self._arcs)
+        sums: Integers = np.add.reduceat(of_pieces, self.first_pieces)
+        return sums
 
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any], prior: Prior) -> ShuffledCircle:
-        """Read what `to_dict` wrote; the cells are laid out again, by integers only."""
-        numbers = {name: data[name] for name in ("arc", "step", "cell_bits", "seed_bits", "word_bits")}
-        for name, number in numbers.items():
-            if type(number) is not int or not 0 <= number < 2**53:
-                raise ValueError(f"The {name!r} of a shuffled circle must be an integer from 0 to 2^53 - 1.")
-        return cls(weights=prior.on_support().weights, **numbers)
+    def coverage(self, reports: Integers) -> Floats:
+        """c_x, O(d) for each report."""
+        from tacit.mechanism import shuffled_circle_loops as loops
+
+        of_pieces = loops.cover_reports(np.ascontiguousarray(reports, dtype=np.int64), *self._arcs)
+        covered: Floats = np.add.reduceat(of_pieces, self.first_pieces, axis=1) / COVERAGE_UNIT
+        return covered
+
+    @cached_property
+    def _arcs(self) -> tuple[Any, ...]:
+        """What the compiled loops ask of a circle."""
+        return self.piece_cells.astype(np.uint32), self._units, self.arc, self.circle, self.cell_bits
+
+    @cached_property
+    def information(self) -> CircleInformation:
+        """J, averaged over all orders."""
+        if len(self.weights) == 1:
+            raise NotEstimableError("A circle of one value tells nothing: everybody holds it.")
+        pieces = np.array(self.pieces)
+        return circle_information(self.cell_array, pieces, self.arc, self.circle, float(self.amplitude))

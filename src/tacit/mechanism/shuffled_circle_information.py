@@ -69,6 +69,15 @@ class CircleInformation:
     middle: Floats
     residual: float
 
+    @property
+    def spreads(self) -> Floats:
+        """A_xx for every value."""
+        return self.spread[self.which]
+
+    def nearly_solve(self, rows: Floats) -> Floats:
+        """`solve`, which takes no longer."""
+        return self.solve(rows)
+
     def solve(self, right: Floats) -> Floats:
         """J⁻¹·right, O(d); for each row of a matrix."""
         scaled = right / self.own[self.which]
@@ -150,24 +159,6 @@ def circle_information(cells: Integers, pieces: Integers, arc: int, circle: int,
     return CircleInformation(
         which, sizes, lengths / circle, amplitude, own + at_itself[piece], square * own, factors, core, middle, residual
     )
-
-
-def third_central_moment(cells: Integers, arc: int, circle: int) -> Floats:
-    """E(c − m)³ of the coverage of `cells` = n cells in one piece by an arc of L = `arc` out of M = `circle` cells.
-
-    While the arc turns, c rises and falls evenly, by 1/n, between lo = max(0, n+L−M)/n and hi = min(n, L)/n; it stays
-    at hi for |n − L| + 1 positions and at lo for |M − n − L| + 1. With both less m, by Euler and Maclaurin,
-
-        M E(c − m)³ = |n − L| hi³ + |M − n − L| lo³ + n(hi⁴ − lo⁴)/2 + (hi² − lo²)/2n.
-
-    >>> third_central_moment(np.array([1, 2]), 1, 4).tolist()
-    [0.09375, 0.0]
-    """
-    n, m = cells.astype(np.float64), arc / circle
-    low, high = np.maximum(0.0, n + arc - circle) / n - m, np.minimum(n, arc) / n - m
-    stays = np.abs(n - arc) * high**3 + np.abs(circle - n - arc) * low**3
-    moment: Floats = (stays + n * (high**4 - low**4) / 2 + (high**2 - low**2) / (2 * n)) / circle
-    return moment
 
 
 @lru_cache(maxsize=32)

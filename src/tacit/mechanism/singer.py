@@ -88,6 +88,18 @@ def meets_all_points(field: int, recurrence: Sequence[int]) -> bool:
     return all(any(_power(field, recurrence, points // r)[1:]) for r in _prime_divisors(points))
 
 
+def meets_all_states(field: int, recurrence: Sequence[int]) -> bool:
+    """Whether the recurrence over a prime `field` runs through all states but 0 before it returns, q^t − 1 of them.
+
+    >>> meets_all_states(5, (3, 1)), meets_all_states(5, (2, 1))
+    (True, False)
+    """
+    states, one = field ** len(recurrence) - 1, [1] + [0] * (len(recurrence) - 1)
+    if _power(field, recurrence, states) != one:
+        return False
+    return all(_power(field, recurrence, states // r) != one for r in _prime_divisors(states))
+
+
 def first_recurrence(field: int, dimension: int) -> tuple[int, ...]:
     """The first recurrence over a prime `field`, in the order of (c_{t−1}, …, c_0), that meets all points.
 
@@ -99,6 +111,19 @@ def first_recurrence(field: int, dimension: int) -> tuple[int, ...]:
     return next(each for each in found if any(each[1:]) and meets_all_points(field, each))
 
 
+def first_full_recurrence(field: int) -> tuple[int, int]:
+    """The first (c_0, c_1) over a prime `field` that meets all states, in the order of (c_1, c_0).
+
+    >>> first_full_recurrence(5), first_full_recurrence(61)
+    ((3, 1), (7, 1))
+    """
+    return next(
+        (first, second)
+        for second, first in product(range(1, field), repeat=2)
+        if meets_all_states(field, (first, second))
+    )
+
+
 def difference_set(field: int, recurrence: Sequence[int]) -> Integers:
     """D in ascending order, for a field of p^k elements and a recurrence over the integers mod p that meets all points;
     u starts with 0, …, 0, 1.
@@ -108,12 +133,16 @@ def difference_set(field: int, recurrence: Sequence[int]) -> Integers:
     """
     prime, power = prime_power(field) or (field, 1)
     points = n_points(field, len(recurrence) // power)
-    zero = _terms(prime, recurrence, power * points).reshape(power, points) == 0
+    zero = terms_of(prime, recurrence, power * points).reshape(power, points) == 0
     return np.flatnonzero(zero.all(axis=0))
 
 
-def _terms(field: int, recurrence: Sequence[int], count: int) -> Integers:
-    """u_0, …, u_{count−1}."""
+def terms_of(field: int, recurrence: Sequence[int], count: int) -> Integers:
+    """u_0, …, u_{count−1}, from 0, …, 0, 1 on.
+
+    >>> terms_of(5, (3, 1), 12).tolist()
+    [0, 1, 1, 4, 2, 4, 0, 2, 2, 3, 4, 3]
+    """
     t = len(recurrence)
     start = [0] * (t - 1) + [1]
     while len(start) < min(count, 4 * t):

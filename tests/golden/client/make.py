@@ -24,14 +24,16 @@ import numpy as np
 
 from tacit import Channel, GroupPrior, Histogram, Prior, Sum, Survey, audit, belief, design, make_plan, round_channel
 from tacit.designs import optimal_binary
-from tacit.designs.shuffled_circle import design_shuffled_circle
+from tacit.designs.circles import design_shuffled_circle, in_plane
 from tacit.designs.without_prior import MECHANISMS
 from tacit.exact import at_most_exp, exp_enclosure
 from tacit.mechanism import KINDS
 from tacit.mechanism.block_design import BlockDesign
+from tacit.mechanism.circle import Circle
 from tacit.mechanism.core_tail import CoreTail
 from tacit.mechanism.core_tail_rule import CoreState
 from tacit.mechanism.levels import Audit, percent
+from tacit.mechanism.plane_circle import PlaneCircle
 from tacit.mechanism.pure_protocol import PureProtocol
 from tacit.mechanism.shuffled_circle import ShuffledCircle
 from tacit.mechanism.unary_encoding import UnaryEncoding
@@ -77,6 +79,7 @@ def plans() -> Iterator[tuple[str, Callable[[], Plan]]]:
     yield "large core tail", _large_core_tail
     yield "shuffled circle", _shuffled_circle
     yield "large shuffled circle", _large_shuffled_circle
+    yield "plane circle", _plane_circle
     yield "no prior", _no_prior
     yield "many values and no prior", _many_values
     yield "sets", _sets
@@ -149,6 +152,21 @@ def _large_shuffled_circle() -> Plan:
     """Weights beyond 2^53, and values of less than a cell."""
     prior = Prior.of({x: 10**22 // (x + 1) ** 3 for x in range(3000)})
     return Plan(Histogram(), (_circle(None, prior, Fraction(1), Ball(prior, Fraction(1, 50))),))
+
+
+def _plane_circle() -> Plan:
+    """Few values, each on its own, and many, most of them on lines, one in two pieces."""
+    heavy = Prior.of({x: 10**22 if x == 5 else 10**20 // (x + 1) for x in range(300)})
+    few = Prior.of({x: 0 if x in (3, 299) else x + 1 for x in range(300)})
+    groups = (_in_plane("lines", heavy), _in_plane("on their own", few))
+    return Plan(Histogram(), groups)
+
+
+def _in_plane(name: str, prior: Prior) -> Group:
+    circle = in_plane(design_shuffled_circle(prior, 1, Fraction(1, 50)))
+    small = replace(circle, light=0) if name == "on their own" else circle
+    prior_set = Ball(prior, Fraction(1, 50))
+    return Group(name=name, prior=prior, epsilon=Fraction(1), mechanism=small, prior_set=prior_set)
 
 
 def _no_prior() -> Plan:
@@ -399,7 +417,7 @@ def edge_words(group: Group, x: int, plan: Plan) -> list[list[int]]:
     if isinstance(channel, PureProtocol):
         last = 2**channel.word_bits - 1
         return [[word] * channel.words_per_report for word in (0, last, last // 3)]
-    if isinstance(channel, ShuffledCircle):
+    if isinstance(channel, Circle):
         if not group.prior.weights[x]:
             return [[0], [2**64 - 1]]
         base, last = channel.base << channel.seed_bits // 2, 2**64 - 1
@@ -471,6 +489,16 @@ def refused_circles_and_sets() -> list[dict[str, Any]]:
     for why, path, value, says in MALFORMED_CIRCLES:
         found.append({"why": why, "plan": _changed(circle, path, value), "says": says})
     step = circle["groups"][0]["mechanism"]["step"]
+    plane = _refused_plane()
+    known = plane["groups"][0]["mechanism"]
+    for why, path, value, says in MALFORMED_PLANES:
+        found.append({"why": why, "plan": _changed(plane, path, value), "says": says})
+    for why, other, says in (
+        ("a plane too small for the values", {"slots": 3, "first": 1}, "slots"),
+        ("places too many to be known in advance", {"slots": 1021, "first": 34, "light": 0}, "slots"),
+        ("a step too many in a plane", {"step": known["step"] + 1}, "not kept"),
+    ):
+        found.append({"why": why, "plan": _changed(plane, TABLE, known | other), "says": says})
     found.append({"why": "a step too many", "plan": _changed(circle, (*TABLE, "step"), step + 1), "says": "not kept"})
     sets = _small_sets()
     ball = _slim(Plan(Histogram(), (_for_set(sets["ball"], sets["ball"]),)).to_dict())
@@ -492,6 +520,19 @@ def refused_circles_and_sets() -> list[dict[str, Any]]:
     for why, path, value, says in MALFORMED_RANGES:
         found.append({"why": why, "plan": _changed(between, path, value), "says": says})
     return found
+
+
+def _refused_plane() -> dict[str, Any]:
+    """Twenty values in a plane of 120 points, which is fine."""
+    prior = Prior.of({f"v{x}": x + 1 for x in range(20)})
+    numbers = design_shuffled_circle(prior, 1, cell_bits=28).to_dict() | {
+        "slots": 11,
+        "first": 3,
+        "second": 1,
+        "light": 7,
+    }
+    circle = PlaneCircle.from_dict(numbers, prior)
+    return _slim(Plan(Histogram(), (Group(name=None, prior=prior, epsilon=Fraction(1), mechanism=circle),)).to_dict())
 
 
 def _for_set(around: PriorSet, designed: PriorSet | None) -> Group:
@@ -605,6 +646,17 @@ MALFORMED_CIRCLES: list[tuple[str, tuple[Any, ...], Any, str]] = [
     ("words too short for the cells", (*TABLE, "word_bits"), 39, "word_bits"),
     ("words too long", (*TABLE, "word_bits"), 65, "word_bits"),
     ("an unknown field of a mechanism", (*TABLE, "pool"), 7, "pool"),
+]
+MALFORMED_PLANES: list[tuple[str, tuple[Any, ...], Any, str]] = [
+    ("slots of no prime", (*TABLE, "slots"), 9, "slots"),
+    ("slots too many", (*TABLE, "slots"), 1031, "slots"),
+    ("slots that are a text", (*TABLE, "slots"), "11", "slots"),
+    ("a recurrence that returns too early", (*TABLE, "first"), 1, "first"),
+    ("no recurrence", (*TABLE, "first"), 0, "first"),
+    ("a coefficient beyond the slots", (*TABLE, "second"), 11, "second"),
+    ("light values longer than the arc", (*TABLE, "light"), 2**28, "light"),
+    ("an odd seed of a plane", (*TABLE, "seed_bits"), 23, "seed_bits"),
+    ("an unknown field of a plane", (*TABLE, "turns"), 7, "turns"),
 ]
 PRIOR_SET = ("groups", 0, "prior_set")
 MALFORMED_SETS: list[tuple[str, tuple[Any, ...], Any, str]] = [
@@ -788,6 +840,31 @@ def small_shuffled_circles() -> list[dict[str, Any]]:
     return found
 
 
+def small_plane_circles() -> list[dict[str, Any]]:
+    """The same in a plane: values on their own, one of them in three pieces; all on lines; some; a cell for each value.
+
+    There are as many seeds as orders or more, so that every report can come.
+    """
+    plane: dict[str, Any] = {"slots": 3, "first": 1, "second": 1, "seed_bits": 4}
+    rules = [
+        PlaneCircle(weights=(9, 1, 4, 2), arc=4, step=3, cell_bits=4, word_bits=7, **plane),
+        PlaneCircle(weights=(3, 1, 2, 2, 2, 2, 1), arc=4, step=3, cell_bits=4, word_bits=7, **plane | {"light": 4}),
+        PlaneCircle(weights=(7, 1, 2, 2, 2, 2), arc=5, step=3, cell_bits=4, word_bits=7, **plane | {"light": 3}),
+        PlaneCircle(weights=(5, 1, 1, 2, 1), arc=2, step=7, cell_bits=3, word_bits=6, **plane),
+    ]
+    found = []
+    for small in rules:
+        prior = Prior([f"v{x}" for x in range(len(small.weights))], small.weights)
+        plan = Plan(Histogram(), (Group(name=None, prior=prior, epsilon=Fraction(20), mechanism=small),))
+        all_pairs = 4**small.word_bits
+        pairs = [
+            [int(small.likelihood(x, report) * all_pairs) for report in range(small.orders << small.cell_bits)]
+            for x in range(len(small.weights))
+        ]
+        found.append({"plan": _slim(plan.to_dict()), "pairs": pairs})
+    return found
+
+
 def small_block_designs() -> list[dict[str, Any]]:
     """Plans with words so short that all pairs can be tried, and Pr(report|value)·2^2w: an arc in all orders, a plane
     and its complement, places of their own, a plane over four elements.
@@ -818,6 +895,7 @@ def levels() -> dict[str, Any]:
         "table": [_table_levels(np.random.default_rng(seed)) for seed in range(40)],
         "core-tail": [_core_tail_levels(np.random.default_rng(seed)) for seed in range(60)],
         "shuffled-circle": [_circle_levels(np.random.default_rng(seed)) for seed in range(60)],
+        "plane-circle": [_plane_levels(np.random.default_rng(seed)) for seed in range(40)],
         "block-design": [_pure_levels(np.random.default_rng(seed), BlockDesign.kind) for seed in range(60)],
         "unary-encoding": [_pure_levels(np.random.default_rng(seed), UnaryEncoding.kind) for seed in range(40)],
     }
@@ -849,6 +927,17 @@ def _circle_levels(rng: np.random.Generator) -> dict[str, Any]:
         "mechanism": found.to_dict(),
         **_ratios(found.audit(prior)),
     }
+
+
+def _plane_levels(rng: np.random.Generator) -> dict[str, Any]:
+    """A random circle, in one of two planes, with a random limit for light values."""
+    known = _circle_levels(rng)
+    first, second, slots = ((3, 1, 11), (7, 1, 61))[int(rng.integers(2))]
+    prior, rule = Prior(range(len(known["prior"])), map(int, known["prior"])), dict(known["mechanism"])
+    light = int(rng.integers(0, rule["arc"] + 1))
+    plane = {"slots": slots, "first": first, "second": second, "light": light}
+    found = PlaneCircle.from_dict({**rule, **plane}, prior)
+    return {"prior": known["prior"], "mechanism": found.to_dict(), **_ratios(found.audit(prior))}
 
 
 def set_levels() -> list[dict[str, Any]]:
@@ -945,7 +1034,16 @@ def files() -> dict[str, Callable[[], Any]]:
         f"plan_{name.replace(' ', '_')}": lambda make=make: golden_plan(make())  # type: ignore[misc]
         for name, make in plans()
     }
-    others = (refused, numbers, small_core_tails, small_shuffled_circles, small_block_designs, levels, set_levels)
+    others = (
+        refused,
+        numbers,
+        small_core_tails,
+        small_shuffled_circles,
+        small_plane_circles,
+        small_block_designs,
+        levels,
+        set_levels,
+    )
     return made | {make.__name__: make for make in others}
 
 

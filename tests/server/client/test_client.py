@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
 from tacit import Prior
 from tacit.exact import at_most_exp
-from tacit.mechanism import KINDS, CoreTail, ShuffledCircle
+from tacit.mechanism import KINDS, CoreTail, PlaneCircle, ShuffledCircle
 from tacit.mechanism.levels import percent
 from tacit.plan.contract import Plan, contract_hash
 from tacit.prior import read_set
@@ -135,6 +135,12 @@ def test_golden_numbers_are_pythons():
     for small in golden("small_core_tails"):
         (group,) = Plan.from_dict(small["plan"]).groups
         assert group.mechanism.to_rows() == small["triples"]
+    for small in golden("small_plane_circles"):
+        (group,) = Plan.from_dict(small["plan"]).groups
+        plane = group.mechanism
+        assert isinstance(plane, PlaneCircle)
+        for value, row in enumerate(small["pairs"]):
+            assert [plane.likelihood(value, y) * 4**plane.word_bits for y in range(len(row))] == row
     for small in golden("small_shuffled_circles"):
         (group,) = Plan.from_dict(small["plan"]).groups
         circle = group.mechanism

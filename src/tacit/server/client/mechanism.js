@@ -7,6 +7,7 @@
 
 import { BlockDesign } from "./block_design.js";
 import { CoreTail } from "./core_tail.js";
+import { PlaneCircle } from "./plane_circle.js";
 import { object, oneOf } from "./read.js";
 import { ShuffledCircle } from "./shuffled_circle.js";
 import { Channel } from "./table.js";
@@ -53,6 +54,7 @@ export const KINDS = Object.freeze({
   [Channel.kind]: Channel,
   [CoreTail.kind]: CoreTail,
   [ShuffledCircle.kind]: ShuffledCircle,
+  [PlaneCircle.kind]: PlaneCircle,
   [BlockDesign.kind]: BlockDesign,
   [UnaryEncoding.kind]: UnaryEncoding,
 });

@@ -1,85 +1,22 @@
 /**
- * The mechanism `shuffled-circle`: an arc of a circle on which a public seed puts the values in a random order.
+ * The mechanism `shuffled-circle`: a public seed puts the pieces of the values in the order of their hashed keys.
  *
- * Its formulas: docs/plan.md; the proof: shuffled_circle_rule.py. A report is seed · 2^B + position, with M cells on the
- * circle; the arc of L cells that starts there covers a part of the cells of each value, which lie in one or more pieces.
- * `inside` and `cells` count the values with positive prior only.
+ * Its formulas: docs/plan.md; shuffled_circle_rule.py.
  */
 
-import { fraction, larger, largest, least, minus, order, over, plus, smaller, sum } from "./exact.js";
-import { Audit, boundedAudit, boundedBelief, inverse } from "./levels.js";
-import { expect, integer, onlyFields } from "./read.js";
-import { SetLevels } from "./set_levels.js";
+import { Circle, RULE_FIELDS, readRule } from "./circle.js";
+import { onlyFields } from "./read.js";
 import { RuleSampler } from "./stand_in.js";
 
-/** @typedef {import("./exact.js").Fraction} Fraction */
-/** @typedef {import("./levels.js").Notion} Notion */
 /** @typedef {import("./mechanism.js").Mechanism} Mechanism */
 /** @typedef {import("./prior.js").Prior} Prior */
 
-/** A report holds a seed and a position, in so many bits. */
-const REPORT_BITS = 52;
-const MAX_CELL_BITS = 30;
-const MAX_SEED_BITS = 32;
-const MAX_WORD_BITS = 64;
 const MULTIPLIER = 0x846ca68b;
 
 /** A shuffled circle for one prior. @implements {Mechanism} */
-export class ShuffledCircle {
+export class ShuffledCircle extends Circle {
   static kind = "shuffled-circle";
-  wordsPerReport = 2;
   kind = ShuffledCircle.kind;
-  /** Seeds and positions are too many to be listed. */
-  nPossibleReports = null;
-  #prior;
-
-  /**
-   * @param {Prior} prior
-   * @param {object} rule
-   * @param {number} rule.arc L, the cells that a report covers
-   * @param {number} rule.step how many α lead to each cell of the arc
-   * @param {number} rule.cellBits
-   * @param {number} rule.seedBits
-   * @param {number} rule.wordBits
-   */
-  constructor(prior, { arc, step, cellBits, seedBits, wordBits }) {
-    this.#prior = prior;
-    this.arc = BigInt(arc);
-    this.step = BigInt(step);
-    this.cellBits = cellBits;
-    this.seedBits = seedBits;
-    this.wordBits = wordBits;
-    /** W, the bits of a word beside the seed's. */
-    this.choiceBits = wordBits - seedBits / 2;
-    /** M, the cells of the circle: one for each value, or else at least twice as many. */
-    this.circle = BigInt(circleOf(prior.support.length, cellBits));
-    /** How many α of 2^W ignore the value. */
-    this.base = (1n << BigInt(this.choiceBits)) - this.arc * this.step;
-    const weights = prior.support.map((x) => prior.weights[x]);
-    /** n_x, the cells of every value, each below 2^31. */
-    this.cells = layOut(weights, this.circle);
-    const more = sum(this.cells.map((n, x) => largest([0n, BigInt(n) * prior.total - weights[x] * this.circle])));
-    /** δ = ½ Σ |n_x/M − P_x|. */
-    this.cellError = fraction(more, this.circle * prior.total);
-    const limit = Math.max(arc, Math.floor(Number(this.circle) / (2 * rootAbove(this.cells.length))));
-    /** k_x, into how many pieces the cells of every value are cut: none is longer than the limit. */
-    this.pieces = this.cells.map((n) => Math.ceil(n / limit));
-    /** The number of every value's first piece. */
-    this.firstPieces = runningCounts(this.pieces);
-    /** The cells of every piece. */
-    this.pieceCells = this.cells.flatMap((n, x) => Array.from({ length: this.pieces[x] }, (_, i) => this.#size(x, i, n)));
-  }
-
-  /** The first cell of piece i among those of a value: ⌊i n/k⌋. @param {number} inside @param {number} i */
-  #offset(inside, i) {
-    // Cells are below 2^31 and pieces at most 4⌈√d⌉, so that the product is below 2^53.
-    return Math.floor((i * this.cells[inside]) / this.pieces[inside]);
-  }
-
-  /** @param {number} inside @param {number} i @param {number} n */
-  #size(inside, i, n) {
-    return (i + 1 < this.pieces[inside] ? this.#offset(inside, i + 1) : n) - this.#offset(inside, i);
-  }
 
   /**
    * The circle that a plan holds.
@@ -90,21 +27,8 @@ export class ShuffledCircle {
    * @param {import("./read.js").Meter} spend
    */
   static fromDict(data, prior, where, spend) {
-    onlyFields(data, where, ["kind", "arc", "step", "cell_bits", "seed_bits", "word_bits"]);
-    const cellBits = integer(data.cell_bits, `${where}.cell_bits`, 1, MAX_CELL_BITS);
-    const seedBits = integer(data.seed_bits, `${where}.seed_bits`, 0, MAX_SEED_BITS);
-    const wordBits = integer(data.word_bits, `${where}.word_bits`, 1, MAX_WORD_BITS);
-    const choiceBits = wordBits - seedBits / 2;
-    const circle = circleOf(prior.support.length, cellBits);
-    const seedFits = seedBits % 2 === 0 && cellBits + seedBits <= REPORT_BITS;
-    expect(seedFits, `${where}.seed_bits`, "even, and leave a position");
-    expect(cellBits <= choiceBits && choiceBits <= REPORT_BITS, `${where}.word_bits`, "long enough, and not too long");
-    expect(prior.support.length <= 2 ** cellBits, `${where}.cell_bits`, "enough to give every value a cell");
-    const arc = integer(data.arc, `${where}.arc`, 1, circle - 1);
-    const step = integer(data.step, `${where}.step`, 1, Number.MAX_SAFE_INTEGER);
-    expect(BigInt(arc) * BigInt(step) < 1n << BigInt(choiceBits), `${where}.step`, "small enough to leave a base");
-    spend(prior.support.length);
-    return new ShuffledCircle(prior, { arc, step, cellBits, seedBits, wordBits });
+    onlyFields(data, where, RULE_FIELDS);
+    return new ShuffledCircle(prior, readRule(data, prior, where, spend, (seedBits) => 2 ** seedBits));
   }
 
   /**
@@ -117,196 +41,24 @@ export class ShuffledCircle {
     return new RuleSampler(mechanisms, priors);
   }
 
-  /** ⌊2^W/M⌋: so many β, or one more, give each position to those who ignore the value. */
-  get uniformWords() {
-    return (1n << BigInt(this.choiceBits)) / this.circle;
-  }
-
-  /** A bound of the ratio of the likelihoods of two values. */
-  get odds() {
-    const ignored = this.base * this.uniformWords;
-    return fraction(ignored + (this.step << BigInt(this.choiceBits)), ignored);
-  }
-
-  /** δ + 2^−W max k_x: how far the covered mass can be from m. */
-  get slack() {
-    const most = this.pieces.reduce((found, count) => Math.max(found, count));
-    return plus(this.cellError, fraction(BigInt(most), 1n << BigInt(this.choiceBits)));
-  }
-
   /**
-   * Bounds of the lifts under every prior within total variation `radius`; `ShuffledCircleRule.lift_range` proves them.
+   * The pieces of a value, each after the cells of all pieces with smaller keys.
    *
-   * @param {Fraction} [radius]
-   */
-  liftRange(radius = fraction(0n)) {
-    const off = plus(radius, this.slack);
-    const share = fraction(this.arc, this.circle);
-    const fewest = larger(fraction(0n), minus(share, off));
-    const most = smaller(fraction(1n), plus(share, off));
-    // A likelihood, of which a value has the share `covered` of its words on the arc, or the mean of all has.
-    const all = this.step << BigInt(this.choiceBits);
-    const mean = (/** @type {Fraction} */ covered) =>
-      fraction(this.base * this.uniformWords * covered.d + all * covered.n, covered.d);
-    const highest = /** @type {Fraction} */ (over(mean(fraction(1n)), mean(fewest)));
-    const lowest = /** @type {Fraction} */ (over(mean(fraction(0n)), mean(most)));
-    return { highest, lowest };
-  }
-
-  /** Bounds of the levels. @param {Prior} prior */
-  audit(prior) {
-    this.#checkPrior(prior);
-    const { highest, lowest } = this.liftRange();
-    return new Audit({ ...boundedAudit(prior, highest, lowest), ldp: this.odds });
-  }
-
-  /** Whether the bounds keep a promise. @param {Prior} prior @param {Notion} notion @param {Fraction} epsilon */
-  keeps(prior, notion, epsilon) {
-    return this.audit(prior).holds(notion, epsilon);
-  }
-
-  /**
-   * Bounds of the levels under every prior as far from the nominal one as the set reaches.
-   *
-   * @param {import("./prior_set.js").PriorSet} priorSet
-   */
-  setLevels(priorSet) {
-    this.#checkPrior(priorSet.prior);
-    const { highest, lowest } = this.liftRange(priorSet.radius);
-    return new SetLevels(highest, inverse(lowest));
-  }
-
-  /** A range in which a report can put the belief in value x. @param {Prior} prior @param {number} x */
-  belief(prior, x) {
-    this.#checkPrior(prior);
-    const { highest, lowest } = this.liftRange();
-    return boundedBelief(prior, x, highest, lowest);
-  }
-
-  /** @param {Prior} prior */
-  #checkPrior(prior) {
-    if (prior !== this.#prior) throw new RangeError("This mechanism was made for another prior.");
-  }
-
-  /** Whether there are such a seed and such a position. @param {number} report */
-  canSend(report) {
-    return report < 2 ** (this.seedBits + this.cellBits) && report % 2 ** this.cellBits < Number(this.circle);
-  }
-
-  /** No report is the best guess of one value: it says how beliefs in all of them move. */
-  label() {
-    return null;
-  }
-
-  /** Pr(report | x), exactly; null for a value with prior zero. @param {number} x @param {number} report */
-  likelihood(x, report) {
-    const inside = this.#prior.support.indexOf(x);
-    if (inside < 0) return null;
-    return fraction(this.wordPairs(inside, report), 1n << BigInt(2 * this.choiceBits + this.seedBits));
-  }
-
-  /**
-   * How many pairs (α, β) of 2^2W make a value send a report once its seed is drawn.
-   *
+   * @override
    * @param {number} inside
-   * @param {number} report
+   * @param {number} order
+   * @returns {readonly import("./circle.js").Stretch[]}
    */
-  wordPairs(inside, report) {
-    const size = 2 ** this.cellBits;
-    const [seed, position] = [Math.floor(report / size), BigInt(report % size)];
-    if (position >= this.circle) return 0n;
-    const bits = BigInt(this.choiceBits);
-    const below = (/** @type {bigint} */ cells, /** @type {bigint} */ length) => ((cells << bits) + length - 1n) / length;
-    const length = BigInt(this.cells[inside]);
-    let onArc = 0n;
-    for (let i = 0; i < this.pieces[inside]; i++) {
+  stretches(inside, order) {
+    const key = keyOf(order);
+    return Array.from({ length: this.pieces[inside] }, (_, i) => {
       const piece = this.firstPieces[inside] + i;
-      const offset = BigInt(this.#offset(inside, i));
-      const first = BigInt(this.start(seed, piece)) - position;
-      for (const turn of [0n, this.circle]) {
-        const begin = largest([0n, -first - turn]);
-        const end = least([BigInt(this.pieceCells[piece]), this.arc - first - turn]);
-        if (begin < end) onArc += below(offset + end, length) - below(offset + begin, length);
-      }
-    }
-    const uniform = below(position + 1n, this.circle) - below(position, this.circle);
-    return this.base * uniform + this.step * onArc;
+      const mine = key(piece);
+      let start = 0;
+      for (const [j, n] of this.pieceCells.entries()) if (key(j) < mine) start += n;
+      return /** @type {const} */ ([start, this.pieceCells[piece], this.offset(inside, i)]);
+    });
   }
-
-  /** The cells before the first one of a piece: those of smaller keys. @param {number} seed @param {number} piece */
-  start(seed, piece) {
-    const key = keyOf(seed);
-    const mine = key(piece);
-    let start = 0;
-    for (const [j, n] of this.pieceCells.entries()) if (key(j) < mine) start += n;
-    return start;
-  }
-
-  /**
-   * The report of a value inside the support: a pure function of two words.
-   *
-   * @param {number} inside
-   * @param {readonly bigint[]} words
-   */
-  draw(inside, [first, second]) {
-    const half = BigInt(this.seedBits / 2);
-    const bits = BigInt(this.choiceBits);
-    const low = (1n << half) - 1n;
-    const seed = ((first & low) << half) | (second & low);
-    const [alpha, beta] = [first >> half, second >> half];
-    let position = (beta * this.circle) >> bits;
-    if (alpha >= this.base) {
-      const cell = (beta * BigInt(this.cells[inside])) >> bits;
-      const i = Number(((cell + 1n) * BigInt(this.pieces[inside]) - 1n) / BigInt(this.cells[inside]));
-      const start = BigInt(this.start(Number(seed), this.firstPieces[inside] + i));
-      const place = start + cell - BigInt(this.#offset(inside, i));
-      position = (place - (alpha - this.base) / this.step + this.circle) % this.circle;
-    }
-    return Number((seed << BigInt(this.cellBits)) | position);
-  }
-}
-
-/**
- * Cells in proportion to the weights, at least one each, by largest remainders; earlier values win ties.
- *
- * A value whose share is less than a cell gets one; the others divide what is left, until every share is a cell.
- *
- * @param {readonly bigint[]} weights
- * @param {bigint} cells
- */
-export function layOut(weights, cells) {
-  const rising = [...weights.keys()].sort((a, b) => order(weights[a], weights[b]));
-  let [total, room, small] = [sum(weights), cells, 0];
-  // Without a small value the share of a cell only grows, so that one pass from the least on finds all of them.
-  for (; weights[rising[small]] * room < total; small++) {
-    total -= weights[rising[small]];
-    room -= 1n;
-  }
-  const layout = weights.map(() => 1);
-  const large = rising.slice(small).sort((a, b) => a - b);
-  for (const x of large) layout[x] = Number((weights[x] * room) / total);
-  const remainders = new Map(large.map((x) => [x, (weights[x] * room) % total]));
-  const left = Number(cells) - layout.reduce((count, n) => count + n, 0);
-  const remainder = (/** @type {number} */ x) => remainders.get(x) ?? 0n;
-  for (const x of large.sort((a, b) => order(remainder(b), remainder(a))).slice(0, left)) layout[x] += 1;
-  return layout;
-}
-
-/** M: where 2^B cells leave no room to follow the prior, one for each value. @param {number} size @param {number} bits */
-const circleOf = (size, bits) => (2 ** bits < 2 * size ? size : 2 ** bits);
-
-/** ⌈√size⌉, for a size of at least one. @param {number} size */
-function rootAbove(size) {
-  let root = Math.floor(Math.sqrt(size - 1));
-  while (root * root > size - 1) root--;
-  while ((root + 1) * (root + 1) <= size - 1) root++;
-  return root + 1;
-}
-
-/** For each count the sum of those before it. @param {readonly number[]} counts */
-function runningCounts(counts) {
-  let before = 0;
-  return counts.map((count) => (before += count) - count);
 }
 
 /** The keys under a seed: on the circle the pieces lie in increasing order of keys. @param {number} seed */

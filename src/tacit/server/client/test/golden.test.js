@@ -12,7 +12,9 @@ import { percent, quoted } from "../promise.js";
 import { Prior } from "../prior.js";
 import { readSet } from "../prior_set.js";
 import { rational } from "../read.js";
-import { ShuffledCircle, keyOf, layOut } from "../shuffled_circle.js";
+import { layOut } from "../circle.js";
+import { PlaneCircle } from "../plane_circle.js";
+import { ShuffledCircle, keyOf } from "../shuffled_circle.js";
 import { Channel } from "../table.js";
 import { UnaryEncoding } from "../unary_encoding.js";
 import { golden, goldenPlans, replay } from "./helpers.js";
@@ -191,6 +193,22 @@ test("every pair of short words gives the stated counts on a shuffled circle", a
         assert.equal(small.wordPairs(x, report), BigInt(count));
         equalRatio(small.likelihood(x, report), `${count}/${words.length ** 2}`);
       }
+    }
+  }
+});
+
+test("every pair of short words gives the stated counts on a plane circle", async () => {
+  for (const { plan, pairs } of golden("small_plane_circles")) {
+    await openPlan(plan);
+    const [group] = plan.groups;
+    const small = PlaneCircle.fromDict(group.mechanism, readPrior(group.prior), "mechanism", () => {});
+    const words = Array.from({ length: 2 ** small.wordBits }, (_, word) => BigInt(word));
+    for (const [x, row] of pairs.entries()) {
+      const counts = row.map(() => 0);
+      for (const first of words) for (const second of words) counts[small.draw(x, [first, second])] += 1;
+      assert.deepEqual(counts, row);
+      for (const [report, count] of row.entries())
+        equalRatio(small.likelihood(x, report), `${count}/${words.length ** 2}`);
     }
   }
 });

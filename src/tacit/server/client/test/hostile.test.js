@@ -37,6 +37,7 @@ const HOSTILE = [
   "table",
   "core-tail",
   "shuffled-circle",
+  "plane-circle",
   "ball",
   "hull",
 ];

@@ -1,7 +1,7 @@
-"""What the reports of a shuffled circle tell: sums of coverage, and histograms read from them.
+"""What the reports of a circle tell: sums of coverage, and histograms read from them.
 
 Reports are kept as sums of coverage: T_x = Σ c_x over the reports, d integers in units of 2^-20 that can be added
-(`fold`). All is read from those. `shuffled_circle_information` has what they determine.
+(`fold`). All is read from those. Every mechanism has its own `information`: what they determine.
 
 Where the circle follows the prior, P̃ and P differ by less than matters here, and all is said for P̃. A circle with one
 cell for each value, made for LDP or a wide ball, does not; there the moments under P are exact too, because all values
@@ -10,23 +10,19 @@ are alike.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tacit.exact import Floats, Integers
+from tacit.mechanism.circle_rule import CircleRule
 from tacit.mechanism.protocol import COVERAGE_UNIT, Covered, Kept, NotEstimableError, PlainEstimator, Reading
-from tacit.mechanism.shuffled_circle_information import (
-    CircleInformation,
-    circle_information,
-    third_central_moment,
-)
-from tacit.mechanism.shuffled_circle_rule import ShuffledCircleRule
 from tacit.prior import Prior
 from tacit.task import Histogram, Task
 
@@ -34,43 +30,69 @@ from tacit.task import Histogram, Task
 _CHECKED = 16
 #: The influence of a report is searched among this many values, those of the largest variance.
 _SEARCHED = 8
-#: The variance under a truth far from the prior is taken over about this many coverages of single values.
-_SAMPLED_COVERAGES = 2**24
-#: And up to so many are kept for the next estimate: 32 MiB with their squares.
-_KEPT_COVERAGES = 2**21
+#: Up to so many sampled coverages are kept for the next estimate: 64 MiB with their squares.
+_KEPT_COVERAGES = 2**22
 #: Beyond that, so many are made at once: few enough to stay in a core's cache.
 _COVERAGES_AT_ONCE = 2**17
 #: A circle follows the prior if its cells are within this total variation of it.
 _CLOSE = Fraction(1, 100)
 
 
-@dataclass(frozen=True, kw_only=True)
-class ShuffledCircleReading(ShuffledCircleRule):
-    """A shuffled circle and what its reports tell."""
+class Information(Protocol):
+    """J = E[v vᵀ] = 11ᵀ + q²A of the lifts v = 1 + q(c − m), A the covariance of the coverage c; and its inverse."""
 
+    @property
+    def spreads(self) -> Floats:
+        """A_xx for every value."""
+        ...
+
+    def multiply(self, right: Floats) -> Floats:
+        """J·right."""
+        ...
+
+    def solve(self, right: Floats) -> Floats:
+        """J⁻¹·right; for each row of a matrix."""
+        ...
+
+    def nearly_solve(self, rows: Floats) -> Floats:
+        """The same for many rows, up to some hundredths."""
+        ...
+
+    def inverse_diagonal(self) -> Floats:
+        """(J⁻¹)_xx for every value."""
+        ...
+
+    def inverse_row(self, value: int) -> Floats:
+        """(J⁻¹)_xx' of one value x, for every x'."""
+        ...
+
+    def coverage_covariance(self, values: NDArray[np.intp]) -> Floats:
+        """A for some values."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class CircleReading(CircleRule):
+    """A circle and what its reports tell."""
+
+    #: The variance under a truth far from the prior is taken over about this many coverages of single values.
+    _sampled_coverages: ClassVar[int] = 2**24
+
+    @abstractmethod
     def fold(self, reports: Integers, times: Integers | None = None) -> Integers:
         """T_x = Σ times·c_x over the reports for every value of the support, in units of 2^-20.
 
-        The sums are integers: any split of the reports adds up to the same. Below 2^43 reports in all, O(d) for each.
+        The sums are integers: any split of the reports adds up to the same. Below 2^43 reports in all.
         """
-        from tacit.mechanism import shuffled_circle_loops as loops
 
-        of_pieces = loops.fold_reports(np.ascontiguousarray(reports, dtype=np.int64), times, *self._arcs)
-        sums: Integers = np.add.reduceat(of_pieces, self.first_pieces)
-        return sums
-
+    @abstractmethod
     def coverage(self, reports: Integers) -> Floats:
         """c_x of every value of the support, a row for each report, as `fold` adds it up."""
-        from tacit.mechanism import shuffled_circle_loops as loops
 
-        of_pieces = loops.cover_reports(np.ascontiguousarray(reports, dtype=np.int64), *self._arcs)
-        covered: Floats = np.add.reduceat(of_pieces, self.first_pieces, axis=1) / COVERAGE_UNIT
-        return covered
-
-    @cached_property
-    def _arcs(self) -> tuple[Any, ...]:
-        """What the compiled loops ask of a circle."""
-        return self.piece_cells.astype(np.uint32), self._units, self.arc, self.circle, self.cell_bits
+    @property
+    @abstractmethod
+    def information(self) -> Information:
+        """J of this circle and its inverse; raises `NotEstimableError` for a circle of one value."""
 
     @cached_property
     def _units(self) -> Integers:
@@ -81,14 +103,6 @@ class ShuffledCircleReading(ShuffledCircleRule):
         ends, sizes = self.offsets + self.piece_cells, self.cell_array[self.owners]
         units: Integers = ends * COVERAGE_UNIT // sizes - self.offsets * COVERAGE_UNIT // sizes
         return units
-
-    @cached_property
-    def information(self) -> CircleInformation:
-        """J of this circle and its inverse."""
-        if len(self.weights) == 1:
-            raise NotEstimableError("A circle of one value tells nothing: everybody holds it.")
-        pieces = np.array(self.pieces)
-        return circle_information(self.cell_array, pieces, self.arc, self.circle, float(self.amplitude))
 
     @cached_property
     def _shares(self) -> Floats:
@@ -107,17 +121,20 @@ class ShuffledCircleReading(ShuffledCircleRule):
     @cached_property
     def _spread(self) -> Floats:
         """D_x = A_xx, the variance of the coverage of every value under P̃."""
-        return np.zeros(1) if len(self.weights) == 1 else self.information.spread[self.information.which]
+        return np.zeros(1) if len(self.weights) == 1 else self.information.spreads
 
     @cached_property
     def _skew(self) -> Floats:
         """E(c_x − m)³ under P̃: exactly for a value in one piece, by a fixed sample of reports for the others."""
-        skew = third_central_moment(self.cell_array, self.arc, self.circle)
+        skew = self._skew_in_one_piece()
         cut = np.flatnonzero(np.array(self.pieces) > 1)
         if len(cut):
             covered = self.coverage(self._sample)[:, cut]
             skew[cut] = ((covered - float(self.share)) ** 3).mean(axis=0)
         return skew
+
+    def _skew_in_one_piece(self) -> Floats:
+        return third_central_moment(self.cell_array, self.arc, self.circle)
 
     @cached_property
     def _under_prior(self) -> tuple[Floats, Floats, Floats]:
@@ -251,11 +268,11 @@ class ShuffledCircleReading(ShuffledCircleRule):
 
     @cached_property
     def _sample(self) -> Integers:
-        """A fixed sample of reports, each seed and position as likely as any other."""
-        size = int(np.clip(_SAMPLED_COVERAGES // len(self.weights), 256, 2048))
+        """A fixed sample of reports, each order and position as likely as any other."""
+        size = int(np.clip(self._sampled_coverages // len(self.weights), 256, 2048))
         rng = np.random.default_rng(0)
-        seeds, positions = rng.integers(0, 1 << self.seed_bits, size), rng.integers(0, self.circle, size)
-        reports: Integers = seeds << self.cell_bits | positions
+        orders, positions = rng.integers(0, self.orders, size), rng.integers(0, self.circle, size)
+        reports: Integers = orders << self.cell_bits | positions
         return reports
 
     def _sampled_moments(self, truth: Floats) -> tuple[Floats, Floats]:
@@ -291,7 +308,7 @@ class ShuffledCircleReading(ShuffledCircleRule):
     def _lifts_of(self, reports: Integers) -> tuple[Floats, Floats]:
         """v and z² = (J⁻¹v)², a row for each report."""
         lifts = 1 + float(self.amplitude) * (self.coverage(reports) - float(self.share))
-        return lifts, (self._shares + self.information.solve(lifts - 1)) ** 2
+        return lifts, (self._shares + self.information.nearly_solve(lifts - 1)) ** 2
 
     @cached_property
     def _influence(self) -> tuple[float, float]:
@@ -343,6 +360,24 @@ class ShuffledCircleReading(ShuffledCircleRule):
     def _check_prior(self, prior: Prior) -> None:
         if self.weights != prior.on_support().weights:
             raise ValueError("This mechanism was made for another prior.")
+
+
+def third_central_moment(cells: Integers, arc: int, circle: int) -> Floats:
+    """E(c − m)³ of the coverage of `cells` = n cells in one piece by an arc of L = `arc` out of M = `circle` cells.
+
+    While the arc turns, c rises and falls evenly, by 1/n, between lo = max(0, n+L−M)/n and hi = min(n, L)/n; it stays
+    at hi for |n − L| + 1 positions and at lo for |M − n − L| + 1. With both less m, by Euler and Maclaurin,
+
+        M E(c − m)³ = |n − L| hi³ + |M − n − L| lo³ + n(hi⁴ − lo⁴)/2 + (hi² − lo²)/2n.
+
+    >>> third_central_moment(np.array([1, 2]), 1, 4).tolist()
+    [0.09375, 0.0]
+    """
+    n, m = cells.astype(np.float64), arc / circle
+    low, high = np.maximum(0.0, n + arc - circle) / n - m, np.minimum(n, arc) / n - m
+    stays = np.abs(n - arc) * high**3 + np.abs(circle - n - arc) * low**3
+    moment: Floats = (stays + n * (high**4 - low**4) / 2 + (high**2 - low**2) / (2 * n)) / circle
+    return moment
 
 
 def nearest_distribution(shares: Floats) -> Floats:

@@ -1,11 +1,11 @@
-"""Design of a shuffled circle: the arc and the amplitude in closed form, exactly within the promise, and a lower bound.
+"""Design of circles, shuffled or in a plane: arc and amplitude in closed form, exactly within the promise; a bound.
 
 With E = e^ε, covered mass m and every prior within total variation τ of the circle's own, lifts stay in [1/E, E] iff
 the amplitude q (likelihoods are proportional to 1 − mq + qc) keeps
 
     q ≤ (E−1) / ((E−1)m + max(1 − E·max(m−τ, 0), min(m+τ, 1))),
 
-the two arguments of the maximum being the upper and the lower side (`ShuffledCircleRule.lift_range`, solved for q). A
+the two arguments of the maximum being the upper and the lower side (`CircleRule.lift_range`, solved for q). A
 value of little mass has an unbiased variance of 1/(q² m(1−m)) per respondent. On every piece where the denominator is a
 line αm + β that is least at m = β/(α+2β), so the best m is one of those three, or where two pieces meet:
 
@@ -20,6 +20,7 @@ channel for histograms: no design is ever worse than that.
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from fractions import Fraction
 from typing import Literal
@@ -27,13 +28,19 @@ from typing import Literal
 import numpy as np
 
 from tacit.exact import Floats, Number, budget, exp_below, rational
+from tacit.mechanism.plane_circle import PlaneCircle
 from tacit.mechanism.rounding import PrivacyError
 from tacit.mechanism.shuffled_circle import ShuffledCircle
 from tacit.mechanism.shuffled_circle_rule import ShuffledCircleRule
+from tacit.mechanism.singer import first_full_recurrence, next_prime
 from tacit.prior import Prior
 
 #: Arcs are chosen on a grid of this many, finer than any circle needs.
 _GRID = 1 << 52
+#: Up to so many values all lie on their own in a plane, in so many slots.
+_ALONE, _FEW_SLOTS = 256, 61
+#: Beyond, lines cost at most so much of the information, unless that took more slots than so many.
+_LOST, _MOST_SLOTS = 0.015, 167
 
 
 def design_shuffled_circle(
@@ -82,6 +89,30 @@ def _circle(weights: tuple[int, ...], ratio: Fraction, within: Fraction, bits: d
     if step == 0:
         raise ValueError(f"Words of {rule.word_bits} bits are too short for so small an epsilon.")
     return ShuffledCircle(weights=weights, arc=arc, step=step, **bits)
+
+
+def in_plane(circle: ShuffledCircle) -> PlaneCircle:
+    """The same circle in the orders of a plane; raises `ArithmeticError` where no plane of bounded size holds it.
+
+    Up to `_ALONE` values all lie on their own, of more the light ones on lines. A line takes its length/3 of the
+    variance m(1−m) of the coverage of its values; with p slots, about 1/3p. So many are taken that this is at most
+    `_LOST` of it, and orders are so many that heavy values are balanced; light are those of less than half a line.
+
+    >>> in_plane(design_shuffled_circle(Prior.uniform(40), 1)).slots
+    61
+    """
+    share, needed = float(circle.share), math.isqrt(len(circle.owners)) + 1
+    slots, light = _FEW_SLOTS, 0
+    if len(circle.weights) > _ALONE:
+        wanted = max(4 * needed // 3, math.ceil(1 / (3 * _LOST * share * (1 - share))))
+        slots = next_prime(max(needed, min(wanted, _MOST_SLOTS)))
+        light = min(circle.circle // (2 * slots) + 1, circle.arc)
+    if max(slots, needed) > _MOST_SLOTS:
+        raise ArithmeticError(f"no plane of up to {_MOST_SLOTS} slots holds {len(circle.weights)} values")
+    first, second = first_full_recurrence(slots)
+    fields = ("weights", "arc", "step", "cell_bits", "seed_bits", "word_bits")
+    numbers = {name: getattr(circle, name) for name in fields}
+    return PlaneCircle(**numbers, slots=slots, first=first, second=second, light=light)
 
 
 def best_share(ratio: Fraction, off: Fraction) -> Fraction:

@@ -1,0 +1,183 @@
+"""What the reports of a plane circle determine: J = E[v vᵀ] = 11ᵀ + q²A and its inverse, without a d × d table.
+
+v = 1 + q(c − m) are the lifts, A is the covariance of the coverage c over orders and positions. The orders are few
+enough to go through all of them, so A is exact but for the rounding of floats: an arc covers a cell of one stretch and
+one of another with a probability that depends on their distance only, and its mean over both has a closed form
+(`plane_circle_loops`). Orders of one slope, o mod (p+1), have the same lines, in other places. So A is kept as the
+covariance between lines, for each slope; between lines and pieces of their own; and between these.
+
+Solving.  J is nearly Ĵ, in which all light values are alike: Ĵ has J's diagonal, J's block of the other values, and
+elsewhere its mean over the light values. Ĵ is solved in O(d); conjugate gradients with it as preconditioner solve J in
+about ten steps of O(p(d + p²)). Where no value is light, J is Ĵ.
+
+The diagonal of J⁻¹ is Ĵ's, which is up to a few hundredths too small because a real order is not all orders at once,
+times what it lacks at `_PROBES` values, for which it is solved; in between by interpolation along the shares.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.exact import Floats, Integers
+
+#: Residuals of solutions relative to the right side: of estimates, and where three digits are enough.
+_RESIDUAL, _ROUGHLY = 1e-12, 1e-3
+_MOST_STEPS = 200
+#: Where the diagonal of the inverse is solved for.
+_PROBES = 12
+#: For at least so many rows of at most so many values the inverse is written out.
+_MANY_ROWS, _FEW_VALUES = 64, 2048
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlaneInformation:
+    """A of a plane circle, taken apart; made by `PlaneCircle.information`.
+
+    where: `shares` is P̃ and `amplitude` q. `light` are the values on lines, and `lines` their lines, a row for each
+    slope; `owners` are the values of the pieces of their own, and `parts` the share of its value that each has.
+    `line_line`, `line_own` and `own_own` are A between them, the first two for each slope. `spreads` is A's diagonal.
+    """
+
+    shares: Floats
+    amplitude: float
+    light: Integers
+    lines: NDArray[Any]
+    owners: Integers
+    parts: Floats
+    line_line: Floats
+    line_own: Floats
+    own_own: Floats
+    spreads: Floats
+
+    # -- A and J -------------------------------------------------------------------------------------------------
+
+    def _covariance(self, right: Floats) -> Floats:
+        """A·right."""
+        result, of_own = np.zeros(len(right)), self.parts * right[self.owners]
+        product = self.own_own @ of_own
+        if len(self.light):
+            from tacit.mechanism.plane_circle_loops import line_means, line_sums
+
+            of_lines = line_sums(self.lines, right[self.light], self.line_line.shape[1])
+            product = product + of_lines.ravel() @ self.line_own.reshape(of_lines.size, -1) / len(self.lines)
+            seen = np.matmul(self.line_line, of_lines[:, :, None])[:, :, 0] + self.line_own @ of_own
+            result[self.light] = line_means(self.lines, seen)
+        np.add.at(result, self.owners, self.parts * product)
+        return result
+
+    def multiply(self, right: Floats) -> Floats:
+        """J·right."""
+        product: Floats = right.sum() + self.amplitude**2 * self._covariance(right)
+        return product
+
+    def coverage_covariance(self, values: NDArray[np.intp]) -> Floats:
+        """A for some values."""
+        return np.array([self._covariance(self._unit(value))[values] for value in values])
+
+    def _unit(self, value: int) -> Floats:
+        unit = np.zeros(len(self.shares))
+        unit[value] = 1.0
+        return unit
+
+    # -- the inverse ---------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _others(self) -> Integers:
+        """The values that are not light."""
+        return np.setdiff1d(np.arange(len(self.shares)), self.light, assume_unique=True)
+
+    @cached_property
+    def _near(self) -> tuple[Floats, Floats, Floats]:
+        """Ĵ: δ of its light values, (κ, k), and the inverse of the system for their sum s and the other values f.
+
+        With κ the mean of J between light values and k_o that between them and the value o, a light value solves
+        δ_x f_x + κs + k·f = r_x, so that (1 + Sκ)s + S k·f = Σ r_x/δ_x, S = Σ 1/δ_x, and k s + G f = r for the others.
+        """
+        light, others, square = self.light, self._others, self.amplitude**2
+        place = np.searchsorted(others, self.owners)
+        among = np.zeros((len(others), len(others)))
+        np.add.at(among, (place[:, None], place[None, :]), self.parts[:, None] * self.own_own * self.parts)
+        ones = np.zeros(len(self.shares))
+        ones[light] = 1.0
+        seen, n = self._covariance(ones), len(light)
+        kappa = 1 + square * (float(seen[light].sum()) - float(self.spreads[light].sum())) / max(n * (n - 1), 1)
+        delta = 1 + square * self.spreads[light] - kappa
+        coupled: Floats = np.concatenate([[kappa], 1 + square * seen[others] / max(n, 1)])
+        matrix = np.empty((1 + len(others),) * 2)
+        matrix[0], matrix[1:, 0], matrix[1:, 1:] = float((1 / delta).sum()) * coupled, coupled[1:], 1 + square * among
+        matrix[0, 0] += 1
+        inverse: Floats = np.linalg.inv(matrix).astype(np.float64)
+        return delta, coupled, inverse
+
+    def nearly_solve(self, rows: Floats) -> Floats:
+        """Ĵ⁻¹·right for each row."""
+        delta, coupled, inverse = self._near
+        inside = rows[..., self.light] / delta
+        solved = np.concatenate([inside.sum(axis=-1)[..., None], rows[..., self._others]], axis=-1) @ inverse.T
+        result = np.empty(rows.shape)
+        result[..., self.light] = inside - (solved @ coupled)[..., None] / delta
+        result[..., self._others] = solved[..., 1:]
+        return result
+
+    def solve(self, right: Floats) -> Floats:
+        """J⁻¹·right; for each row of a matrix."""
+        if not len(self.light):
+            return self.nearly_solve(right)
+        if right.ndim == 1:
+            return self._by_gradients(right, _RESIDUAL)
+        if len(right) >= _MANY_ROWS and len(self.shares) <= _FEW_VALUES:
+            product: Floats = right @ self._inverse
+            return product
+        return np.array([self._by_gradients(row, _RESIDUAL) for row in right]).reshape(right.shape)
+
+    def _by_gradients(self, right: Floats, residual: float) -> Floats:
+        """Conjugate gradients, until the residual is so small."""
+        found = self.nearly_solve(right)
+        rest = right - self.multiply(found)
+        goal = residual * float(np.sqrt(right @ right))
+        near = self.nearly_solve(rest)
+        along, worth = near, float(rest @ near)
+        for _ in range(_MOST_STEPS):
+            if float(np.sqrt(rest @ rest)) <= goal:
+                break
+            image = self.multiply(along)
+            length = worth / float(along @ image)
+            found, rest = found + length * along, rest - length * image
+            near = self.nearly_solve(rest)
+            before, worth = worth, float(rest @ near)
+            along = near + worth / before * along
+        return found
+
+    @cached_property
+    def _inverse(self) -> Floats:
+        """J⁻¹ written out."""
+        everything = np.array([self.multiply(self._unit(value)) for value in range(len(self.shares))])
+        inverse: Floats = np.linalg.inv(everything)
+        return inverse
+
+    @cached_property
+    def _diagonal(self) -> Floats:
+        delta, coupled, inverse = self._near
+        diagonal = np.empty(len(self.shares))
+        diagonal[self.light] = (1 - float(coupled @ inverse[:, 0]) / delta) / delta
+        diagonal[self._others] = np.diag(inverse)[1:]
+        if len(self.light):
+            falling = np.argsort(-self.shares, kind="stable")
+            probed = np.unique(np.geomspace(1, len(falling), _PROBES).astype(np.int64)) - 1
+            exact = [self._by_gradients(self._unit(value), _ROUGHLY)[value] for value in falling[probed]]
+            lacks = exact / diagonal[falling[probed]]
+            diagonal[falling] *= np.interp(np.log1p(np.arange(len(falling))), np.log1p(probed), lacks)
+        return diagonal
+
+    def inverse_diagonal(self) -> Floats:
+        """(J⁻¹)_xx for every value."""
+        return self._diagonal
+
+    def inverse_row(self, value: int) -> Floats:
+        """(J⁻¹)_xx' of one value x, for every x'."""
+        return self.solve(self._unit(value))

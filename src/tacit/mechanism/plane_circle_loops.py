@@ -1,0 +1,283 @@
+"""The compiled loops of the plane circle: places known in advance, drawing, adding up coverage, and its covariance.
+
+Importing this module imports numba, so it is imported where it is used. Symbols as in `plane_circle_rule`. Orders of
+one *slope*, o mod (p+1), have the same lines, each in another slot: with ω = u_{p+2}, u_{n+p+1} = ω u_n. So a line has
+a number, its slot under the first order of the slope. After the lines, if there are any, the pieces of their own are
+numbered.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numba
+import numpy as np
+
+from tacit.exact import Integers
+from tacit.mechanism.kernels import in_threads, n_threads
+
+
+class Places(NamedTuple):
+    """The circle under every order.
+
+    `spans`: start·2^32 + size of the line in each slot, then of the pieces of their own, as drawing asks for them;
+    `edges`: where the stretch at each place along the circle begins, with M after the last; `numbers`: which it is.
+    """
+
+    spans: Any
+    edges: Any
+    numbers: Any
+
+
+def places_of(terms: Integers, orders: int, slots: int, piece_cells: Integers, own: Integers) -> Places:
+    """All places; `own` are the pieces on stretches of their own, the others, if there are others, lie on lines."""
+    n_lines = slots if len(own) < len(piece_cells) else 0
+    size = n_lines + len(own)
+    spans, edges = np.empty((orders, size), np.uint64), np.empty((orders, size + 1), np.uint32)
+    numbers = np.empty((orders, size), np.uint16)
+    alone = np.zeros(len(piece_cells), np.bool_)
+    alone[own] = True
+    back = pow(int(terms[slots + 2]), -1, slots)
+
+    def work(_: int, part: slice) -> None:
+        _lay_out(terms, part.start, part.stop, slots, back, n_lines, piece_cells, alone, own, spans, edges, numbers)
+
+    in_threads(orders, work, len(piece_cells) + size)
+    return Places(spans, edges, numbers)
+
+
+@numba.njit(nogil=True, cache=True)
+def _lay_out(
+    terms: Any, first: int, last: int, slots: int, back: int, n_lines: int, cells: Any, alone: Any, own: Any,
+    spans: Any, edges: Any, numbers: Any,
+) -> None:  # fmt: skip
+    """`PlaneCircleRule.layout` for the orders `first` to `last`."""
+    lines, after = np.empty(slots, np.int64), np.empty(slots + 1, np.int64)
+    at = np.empty(n_lines + len(own), np.int64)  # The stretch at each place, lines by their slots.
+    for o in range(first, last):
+        lines[:] = 0
+        after[:] = 0
+        for j in range(len(cells)):
+            slot = terms[o + j]
+            if alone[j]:
+                after[slot + 1] += 1
+            else:
+                lines[slot] += cells[j]
+        for slot in range(slots):  # A line, then the pieces of its slot.
+            after[slot + 1] += after[slot] + (1 if n_lines else 0)
+        for slot in range(n_lines):
+            at[after[slot]] = slot
+            after[slot] += 1
+        for k in range(len(own)):
+            slot = terms[o + own[k]]
+            at[after[slot]] = n_lines + k
+            after[slot] += 1
+        factor, place = 1, 0
+        for _ in range(o // (slots + 1)):
+            factor = factor * back % slots
+        for rank in range(len(at)):
+            stretch = at[rank]
+            line = stretch < n_lines
+            size = lines[stretch] if line else cells[own[stretch - n_lines]]
+            spans[o, stretch] = place << 32 | size
+            edges[o, rank], numbers[o, rank] = place, stretch * factor % slots if line else stretch
+            place += size
+        edges[o, len(at)] = place
+
+
+@numba.njit(inline="always", cache=True)
+def _part(word: Any, size: Any, fine: Any, coarse: Any, below: Any) -> Any:
+    """⌊word·size/2^W⌋ in two halves of the word, so that no product leaves 64 bits."""
+    return ((word >> fine) * size + (((word & below) * size) >> fine)) >> coarse
+
+
+@numba.njit(nogil=True, cache=True)
+def draw(
+    values: Any, words: Any, terms: Any, spans: Any, of_values: Any, of_pieces: Any, base: Any, step: Any, circle: Any,
+    cell_bits: int, seed_bits: int, choice_bits: int, reports: Any,
+) -> None:  # fmt: skip
+    """`CircleRule.draw` for arrays. Everything is computed, then chosen: no branch on an answer or a word.
+
+    `of_values` has n, or 0 if it is light, k and the first piece of every value; `of_pieces` the offset and the number
+    of every piece.
+    """
+    half, low, one = np.uint64(seed_bits // 2), np.uint64((1 << (seed_bits // 2)) - 1), np.uint64(1)
+    fine, low_32 = np.uint64(choice_bits // 2), np.uint64(0xFFFFFFFF)
+    coarse, below = np.uint64(choice_bits - choice_bits // 2), np.uint64((1 << (choice_bits // 2)) - 1)
+    orders = np.uint64(len(spans))
+    for i in range(len(values)):
+        x = values[i]
+        size, count, first = of_values[x, 0], of_values[x, 1], of_values[x, 2]
+        alpha, beta = words[i, 0] >> half, words[i, 1] >> half
+        seed = ((words[i, 0] & low) << half) | (words[i, 1] & low)
+        order = (seed * orders) >> np.uint64(seed_bits)
+        alone = size > 0
+        cell = _part(beta, size, fine, coarse, below)
+        piece = first + ((cell + one) * count - one) // max(size, one)
+        span = spans[order, of_pieces[piece, 1] if alone else np.uint64(terms[order + first])]
+        cell = cell if alone else _part(beta, span & low_32, fine, coarse, below)
+        ignored = alpha < base
+        back = (np.uint64(0) if ignored else alpha - base) // step
+        place = (span >> np.uint64(32)) + cell - of_pieces[piece, 0] + (circle - back)
+        place = place - (circle if place >= circle else np.uint64(0))
+        position = _part(beta, circle, fine, coarse, below) if ignored else place
+        reports[i] = np.int64((order << np.uint64(cell_bits)) | position)
+
+
+@numba.njit(inline="always", cache=True)
+def _rank_at(edges: Any, order: int, cell: Any) -> Any:
+    """The place along the circle of the stretch on which a cell lies: the last that begins at it or before."""
+    low, left = 0, edges.shape[1] - 1
+    while left > 1:
+        half = left // 2
+        low += half if edges[order, low + half] <= cell else 0
+        left -= half
+    return low
+
+
+@numba.njit(inline="always", cache=True)
+def _units(covered: Any, size: Any, units: Any) -> Any:
+    """covered/size of a stretch's units, rounded to the nearest."""
+    return (2 * np.int64(covered) * units + np.int64(size)) // (2 * np.int64(size))
+
+
+@numba.njit(nogil=True, cache=True)
+def _fold(
+    reports: Any, weights: Any, first: int, last: int, edges: Any, numbers: Any, slots: int, units: Any, arc: int,
+    circle: int, cell_bits: int, whole: Any, parts: Any,
+) -> None:  # fmt: skip
+    """Add up what reports `first` to `last` cover of every stretch, a row for each slope: `whole` counts the times,
+    `parts` the cut ones in `units`.
+
+    With a the stretch in which the arc begins and b the one in which it ends, those between them are covered whole.
+    """
+    last_cell, every, size = (1 << cell_bits) - 1, len(weights) == 1, edges.shape[1] - 1
+    for i in range(first, last):
+        weight = weights[0 if every else i]
+        order, begin = reports[i] >> cell_bits, reports[i] & last_cell
+        slope = order % (slots + 1)
+        end = begin + arc
+        end -= circle if end >= circle else 0
+        a, b = _rank_at(edges, order, begin), _rank_at(edges, order, end)
+        from_a, from_b = np.int64(edges[order, a]), np.int64(edges[order, b])
+        in_a, in_b = np.int64(edges[order, a + 1]) - from_a, np.int64(edges[order, b + 1]) - from_b
+        mine, theirs = numbers[order, a], numbers[order, b]
+        inside = a == b and begin < end
+        if inside:
+            parts[slope, mine] += weight * _units(arc, in_a, units[mine])
+        elif a == b:  # It leaves out a part of one stretch only.
+            parts[slope, mine] += weight * _units(in_a - (begin - end), in_a, units[mine])
+        else:
+            parts[slope, mine] += weight * _units(in_a - (begin - from_a), in_a, units[mine])
+            parts[slope, theirs] += weight * _units(end - from_b, in_b, units[theirs])
+        if not inside:
+            for rank in range(a + 1, b if a < b else size):
+                whole[slope, numbers[order, rank]] += weight
+            for rank in range(0, 0 if a < b else b):
+                whole[slope, numbers[order, rank]] += weight
+
+
+def fold_reports(
+    reports: Any, weights: Any, places: Places, slots: int, units: Any, arc: int, circle: int, cell_bits: int
+) -> Any:
+    """Σ weight·coverage of every stretch in its `units`, a row for each slope; without `weights` each counts once."""
+    threads, shape = n_threads(len(reports), len(units)), (slots + 1, len(units))
+    weights = np.ones(1, np.int64) if weights is None else weights
+    whole, parts = np.zeros((2, threads, *shape), np.int64)
+
+    def work(k: int, part: slice) -> None:
+        _fold(
+            reports, weights, part.start, part.stop, places.edges, places.numbers, slots, units, arc, circle,
+            cell_bits, whole[k], parts[k],
+        )  # fmt: skip
+
+    in_threads(len(reports), work, len(units))
+    return whole.sum(axis=0) * units + parts.sum(axis=0)
+
+
+@numba.njit(inline="always", cache=True)
+def _shared(ahead: Any, one: Any, other: Any) -> Any:
+    """The mean of (ahead − Z)+, Z the sum of two independent centered uniform steps on `one` and `other` cells.
+
+    With n₁ ≥ n₂ the two lengths and r = (n₁+n₂)/2 − |ahead| it is the positive part of `ahead` where r ≤ 0; that plus
+    (r³ − r)/6n₁n₂ where r ≤ n₂; and ((n₁/2 + ahead)² + n₂²/12 − 1/3)/2n₁ beyond.
+    """
+    long, short = max(one, other), min(one, other)
+    rest = (one + other) / 2 - abs(ahead)
+    if rest <= 0:
+        return max(ahead, 0.0)
+    if rest <= short:
+        return max(ahead, 0.0) + (rest * rest * rest - rest) / (6 * long * short)
+    return ((long / 2 + ahead) ** 2 + short * short / 12 - 1 / 3) / (2 * long)
+
+
+@numba.njit(nogil=True, cache=True)
+def _cover_together(
+    first: int, last: int, edges: Any, numbers: Any, slots: int, n_lines: int, arc: int, line_line: Any, line_own: Any,
+    own_own: Any,
+) -> None:  # fmt: skip
+    """For the slopes `first` to `last`, Σ over orders of the mean arcs that cover a cell of one stretch and of another.
+
+    From every stretch onwards: an arc covers two cells at distance Δ in its direction L − Δ times.
+    """
+    size = edges.shape[1] - 1
+    for slope in range(first, last):
+        for order in range(slope, len(edges), slots + 1):
+            for i in range(size):
+                here, mine = np.float64(edges[order, i + 1] - edges[order, i]), np.int64(numbers[order, i])
+                gap = 0.0  # The cells between the two.
+                for ahead in range(1, size if here else 0):
+                    k = i + ahead if i + ahead < size else i + ahead - size
+                    there, other = np.float64(edges[order, k + 1] - edges[order, k]), np.int64(numbers[order, k])
+                    if gap >= arc:
+                        break
+                    if there == 0:
+                        continue
+                    both = _shared(arc - gap - (here + there) / 2, here, there)
+                    gap += there
+                    low, high = min(mine, other), max(mine, other)
+                    if high < n_lines:
+                        line_line[slope, low, high] += both
+                    elif low < n_lines:
+                        line_own[slope, low, high - n_lines] += both
+                    else:
+                        own_own[low - n_lines, high - n_lines] += both
+
+
+def cover_together(places: Places, slots: int, n_lines: int, arc: int) -> Any:
+    """The mean number of arcs that cover a cell of one stretch and one of another, each uniform: by slope between lines
+    and from lines to the pieces of their own; between these in all. Not of a stretch and itself.
+    """
+    orders, size = places.numbers.shape
+    own = size - n_lines
+    line_line, line_own = np.zeros((slots + 1, n_lines, n_lines)), np.zeros((slots + 1, n_lines, own))
+    own_own = np.zeros((n_threads(slots + 1, orders * size), own, own))
+
+    def work(k: int, part: slice) -> None:
+        _cover_together(
+            part.start, part.stop, places.edges, places.numbers, slots, n_lines, arc, line_line, line_own, own_own[k]
+        )
+
+    in_threads(slots + 1, work, orders * size)
+    turns, in_all = orders // (slots + 1), own_own.sum(axis=0) / orders
+    return (line_line + line_line.transpose(0, 2, 1)) / turns, line_own / turns, in_all + in_all.T
+
+
+@numba.njit(nogil=True, cache=True)
+def line_sums(lines: Any, numbers: Any, size: int) -> Any:
+    """The sum of `numbers` over every line, a row for each slope."""
+    sums = np.zeros((len(lines), size))
+    for slope in range(len(lines)):
+        for x in range(len(numbers)):
+            sums[slope, lines[slope, x]] += numbers[x]
+    return sums
+
+
+@numba.njit(nogil=True, cache=True)
+def line_means(lines: Any, seen: Any) -> Any:
+    """For every light value the mean over slopes of what its line has."""
+    means = np.zeros(lines.shape[1])
+    for slope in range(len(lines)):
+        for x in range(len(means)):
+            means[x] += seen[slope, lines[slope, x]]
+    return means / len(lines)

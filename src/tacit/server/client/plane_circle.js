@@ -1,0 +1,150 @@
+/**
+ * The mechanism `plane-circle`: values are points of a finite plane, and an order is a direction in it.
+ *
+ * Its formulas: docs/plan.md; plane_circle_rule.py. Under order o piece j stands in the slot u_{o+j} of p slots, u a linear
+ * recurrence mod p. In a slot lie first all light pieces that stand there, as one stretch, a line; then the others.
+ */
+
+import { Circle, RULE_FIELDS, readRule } from "./circle.js";
+import { expect, integer, onlyFields } from "./read.js";
+import { RuleSampler } from "./stand_in.js";
+
+/** @typedef {import("./mechanism.js").Mechanism} Mechanism */
+/** @typedef {import("./prior.js").Prior} Prior */
+
+const MAX_SLOTS = 1023;
+/** Collectors know so many places of stretches in advance. */
+const MOST_PLACES = 2 ** 23;
+
+/** A plane circle for one prior. @implements {Mechanism} */
+export class PlaneCircle extends Circle {
+  static kind = "plane-circle";
+  kind = PlaneCircle.kind;
+
+  /**
+   * @param {Prior} prior
+   * @param {import("./circle.js").Rule} rule
+   * @param {object} plane
+   * @param {number} plane.slots p
+   * @param {Uint16Array} plane.terms u_0, …, as many as one period
+   * @param {number} plane.light values of fewer cells share the stretch of their line
+   */
+  constructor(prior, rule, { slots, terms, light }) {
+    super(prior, rule);
+    this.slots = slots;
+    this.light = light;
+    this.orders = terms.length / 2;
+    this.#terms = terms;
+    /** The value of every piece. */
+    this.owners = this.pieces.flatMap((count, inside) => Array.from({ length: count }, () => inside));
+  }
+
+  #terms;
+
+  /**
+   * The circle that a plan holds.
+   *
+   * @param {Record<string, unknown>} data
+   * @param {Prior} prior
+   * @param {string} where
+   * @param {import("./read.js").Meter} spend
+   */
+  static fromDict(data, prior, where, spend) {
+    onlyFields(data, where, [...RULE_FIELDS, "slots", "first", "second", "light"]);
+    const slots = integer(data.slots, `${where}.slots`, 3, MAX_SLOTS);
+    expect(isPrime(slots), `${where}.slots`, "an odd prime");
+    const rule = readRule(data, prior, where, spend, () => (slots * slots - 1) / 2);
+    const first = integer(data.first, `${where}.first`, 0, slots - 1);
+    const second = integer(data.second, `${where}.second`, 0, slots - 1);
+    const light = integer(data.light, `${where}.light`, 0, rule.arc);
+    spend(slots * slots);
+    const terms = termsOf(slots, first, second);
+    if (terms === null) expect(false, `${where}.first`, "a coefficient with which the recurrence meets all states");
+    const circle = new PlaneCircle(prior, rule, { slots, terms: /** @type {Uint16Array} */ (terms), light });
+    const own = circle.owners.filter((inside) => !circle.isLight(inside)).length;
+    const places = circle.orders * (own + (own < circle.owners.length ? slots : 0));
+    const holds = circle.owners.length < slots * slots && places <= MOST_PLACES;
+    expect(holds, `${where}.slots`, "enough, and not too many");
+    return circle;
+  }
+
+  /**
+   * The randomizer of several plane circles.
+   *
+   * @param {readonly PlaneCircle[]} mechanisms
+   * @param {readonly Prior[]} priors
+   */
+  static sampler(mechanisms, priors) {
+    return new RuleSampler(mechanisms, priors);
+  }
+
+  /** Whether a value shares its stretch; it is in one piece then. @param {number} inside */
+  isLight(inside) {
+    return this.cells[inside] < this.light;
+  }
+
+  /** The slot of a piece under an order. @param {number} order @param {number} piece */
+  slotOf(order, piece) {
+    return this.#terms[(order + piece) % this.#terms.length];
+  }
+
+  /**
+   * The line of a light value, or the value's own pieces.
+   *
+   * @override
+   * @param {number} inside
+   * @param {number} order
+   * @returns {readonly import("./circle.js").Stretch[]}
+   */
+  stretches(inside, order) {
+    const lines = new Array(this.slots).fill(0);
+    const inSlots = new Array(this.slots).fill(0);
+    for (const [j, n] of this.pieceCells.entries()) {
+      const slot = this.slotOf(order, j);
+      inSlots[slot] += n;
+      if (this.isLight(this.owners[j])) lines[slot] += n;
+    }
+    let before = 0;
+    const starts = inSlots.map((n) => (before += n) - n);
+    const first = this.firstPieces[inside];
+    if (this.isLight(inside)) {
+      const slot = this.slotOf(order, first);
+      return [[starts[slot], lines[slot], 0]];
+    }
+    /** @type {import("./circle.js").Stretch[]} */
+    const found = [];
+    const next = starts.map((start, slot) => start + lines[slot]);
+    for (const [j, n] of this.pieceCells.entries()) {
+      if (this.isLight(this.owners[j])) continue;
+      const slot = this.slotOf(order, j);
+      if (this.owners[j] === inside) found.push([next[slot], n, this.offset(inside, j - first)]);
+      next[slot] += n;
+    }
+    return found;
+  }
+}
+
+/** @param {number} number */
+function isPrime(number) {
+  for (let divisor = 2; divisor * divisor <= number; divisor++) if (number % divisor === 0) return false;
+  return number > 1;
+}
+
+/**
+ * One period of the recurrence u_{n+2} = first·u_n + second·u_{n+1} mod p from 0, 1 on; null if it returns too early.
+ *
+ * @param {number} slots
+ * @param {number} first
+ * @param {number} second
+ */
+function termsOf(slots, first, second) {
+  const period = slots * slots - 1;
+  const terms = new Uint16Array(period);
+  let [here, next] = [0, 1];
+  for (let n = 0; n < period; n++) {
+    if (n > 0 && here === 0 && next === 1) return null;
+    terms[n] = here;
+    [here, next] = [next, (first * here + second * next) % slots];
+  }
+  return here === 0 && next === 1 ? terms : null;
+}
