@@ -282,16 +282,24 @@ class CircleReading(CircleRule):
         first is scaled by the known E z_x² = (J⁻¹)_xx, and the second is 1 if truth and prior are equal. The relative
         error is a few hundredths; where arcs are so short that no sampled one covers x, both err towards the prior's.
         """
-        p = self._shares
-        means, own, all_squares = np.zeros((2, len(p))), np.zeros(len(p)), np.zeros(len(p))
-        for lifts, squares in self._sampled_lifts():
-            # Of every report: what the others' lifts sum to under the truth, times the square of x.
-            means += np.array([(lifts @ at) @ squares for at in (truth, p)])
-            own, all_squares = own + (lifts * squares).sum(axis=0), all_squares + squares.sum(axis=0)
-        means = (means - np.array([truth, p]) * own) / np.maximum(1 - np.array([truth, p]), 1e-9)
+        own, all_squares, at_prior = self._sampled_at_prior
+        # Of every report: what the others' lifts sum to under the truth, times the square of x.
+        under_truth = sum((lifts @ truth) @ squares for lifts, squares in self._sampled_lifts())
         for_holders: Floats = self.information.inverse_diagonal() * own / np.maximum(all_squares, 1e-300) - 1
-        drift: Floats = means[0] / np.maximum(means[1], 1e-300)
+        means = (under_truth - truth * own) / np.maximum(1 - truth, 1e-9)
+        drift: Floats = means / np.maximum(at_prior, 1e-300)
         return for_holders, drift
+
+    @cached_property
+    def _sampled_at_prior(self) -> tuple[Floats, Floats, Floats]:
+        """What no truth changes: Σ v_x z_x², Σ z_x², and Σ over the others' lifts under the prior, times z_x²."""
+        p = self._shares
+        own, all_squares, under_prior = np.zeros((3, len(p)))
+        for lifts, squares in self._sampled_lifts():
+            own += (lifts * squares).sum(axis=0)
+            all_squares += squares.sum(axis=0)
+            under_prior += (lifts @ p) @ squares
+        return own, all_squares, (under_prior - p * own) / np.maximum(1 - p, 1e-9)
 
     def _sampled_lifts(self) -> Iterable[tuple[Floats, Floats]]:
         """v and z² of all sampled reports, asked for by every estimate: kept, or some at a time."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,39 +63,56 @@ class PlaneCircle(PlaneCircleRule, Circle):
 
     def fold(self, reports: Integers, times: Integers | None = None) -> Integers:
         """T_x, by the stretches that each report covers."""
-        from tacit.mechanism import plane_circle_loops as loops
+        from tacit.mechanism.plane_circle_loops import fold_reports
 
-        units = np.concatenate([np.full(self.n_lines, COVERAGE_UNIT), self._units[self.own]])
-        of_stretches = loops.fold_reports(
-            np.ascontiguousarray(reports, dtype=np.int64), times, _places(self), self.slots, units, self.arc,
-            self.circle, self.cell_bits,
-        )  # fmt: skip
-        sums = np.zeros(len(self.weights), dtype=np.int64)
-        np.add.at(sums, self.owners[self.own], of_stretches[:, self.n_lines :].sum(axis=0))
-        if self.n_lines:
-            light = np.zeros(self.lines.shape[1], dtype=np.int64)
-            for slope in np.flatnonzero(of_stretches.any(axis=1)):
-                light += of_stretches[slope, self.lines[slope]]
-            sums[self.is_light] = light
+        reports = np.ascontiguousarray(reports, dtype=np.int64)
+        of_stretches = fold_reports(reports, times, _places(self), self.slots, *self._arcs)
+        sums = self._of_own(of_stretches.sum(axis=0))
+        for slope in np.flatnonzero(of_stretches.any(axis=1)) if self.n_lines else ():
+            sums[self._light] += of_stretches[slope, self.lines[slope]]
         return sums
 
     def coverage(self, reports: Integers) -> Floats:
         """c_x, a row for each report."""
-        rows = [self.fold(report) for report in reports.reshape(-1, 1)]
-        covered: Floats = np.array(rows, dtype=np.float64).reshape(len(reports), len(self.weights)) / COVERAGE_UNIT
+        from tacit.mechanism.plane_circle_loops import cover_reports
+
+        reports = np.ascontiguousarray(reports, dtype=np.int64)
+        of_stretches = cover_reports(reports, _places(self), *self._arcs)
+        rows = np.array([self._of_own(row) for row in of_stretches]).reshape(len(reports), len(self.weights))
+        if self.n_lines:
+            slopes = (reports >> self.cell_bits) % (self.slots + 1)
+            rows[:, self._light] = np.take_along_axis(of_stretches, self.lines[slopes].astype(np.int64), axis=1)
+        covered: Floats = rows / COVERAGE_UNIT
         return covered
+
+    def _of_own(self, of_stretches: Integers) -> Integers:
+        """What all values have, of stretches of their own."""
+        sums = np.zeros(len(self.weights), dtype=np.int64)
+        np.add.at(sums, self.owners[self.own], of_stretches[self.n_lines :])
+        return sums
+
+    @cached_property
+    def _arcs(self) -> tuple[Any, ...]:
+        """What the compiled loops ask of a circle."""
+        units = np.concatenate([np.full(self.n_lines, COVERAGE_UNIT), self._units[self.own]])
+        return units, self.arc, self.circle, self.cell_bits
+
+    @cached_property
+    def _light(self) -> Integers:
+        """The light values."""
+        return np.flatnonzero(self.is_light)
 
     @cached_property
     def lines(self) -> NDArray[np.uint16]:
         """The line of every light value, a row for each slope: its slot under the first order of that slope."""
-        points = self.first_pieces[self.is_light]
+        points = self.first_pieces[self._light]
         lines: NDArray[np.uint16] = self.terms[np.arange(self.slots + 1)[:, None] + points].astype(np.uint16)
         return lines
 
     @cached_property
     def _line_cells(self) -> Integers:
         """The cells of every line, a row for each slope."""
-        cells = self.cell_array[self.is_light].astype(np.float64)
+        cells = self.cell_array[self._light].astype(np.float64)
         rows = [np.bincount(row, weights=cells, minlength=self.slots) for row in self.lines]
         return np.rint(rows).astype(np.int64)
 
@@ -106,7 +123,7 @@ class PlaneCircle(PlaneCircleRule, Circle):
             raise NotEstimableError("A circle of one value tells nothing: everybody holds it.")
         from tacit.mechanism.plane_circle_loops import cover_together
 
-        share, light = float(self.share), np.flatnonzero(self.is_light)
+        share, light = float(self.share), self._light
         line_line, line_own, own_own = cover_together(_places(self), self.slots, self.n_lines, self.arc)
         own_cells = self.piece_cells[self.own]
         together = own_own / self.circle - share**2
@@ -142,11 +159,11 @@ class PlaneCircle(PlaneCircleRule, Circle):
         skew = super()._skew_in_one_piece()
         if self.n_lines:
             of_lines = third_central_moment(np.maximum(self._line_cells, 1), self.arc, self.circle)
-            skew[self.is_light] = np.take_along_axis(of_lines, self.lines.astype(np.int64), axis=1).mean(axis=0)
+            skew[self._light] = np.take_along_axis(of_lines, self.lines.astype(np.int64), axis=1).mean(axis=0)
         return skew
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=8)
 def _places(circle: PlaneCircle) -> Places:
     """Where everything lies under every order: some MiB, kept for the circles that were asked for last."""
     from tacit.mechanism.plane_circle_loops import places_of

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from tacit.exact import Floats, Integers
 
 #: Residuals of solutions relative to the right side: of estimates, and where three digits are enough.
-_RESIDUAL, _ROUGHLY = 1e-12, 1e-3
+_RESIDUAL, _ROUGHLY = 1e-10, 1e-3
 _MOST_STEPS = 200
 #: Where the diagonal of the inverse is solved for.
 _PROBES = 12
@@ -61,11 +61,11 @@ class PlaneInformation:
         result, of_own = np.zeros(len(right)), self.parts * right[self.owners]
         product = self.own_own @ of_own
         if len(self.light):
-            from tacit.mechanism.plane_circle_loops import line_means, line_sums
+            from tacit.mechanism.plane_circle_loops import line_means, line_products, line_sums
 
             of_lines = line_sums(self.lines, right[self.light], self.line_line.shape[1])
             product = product + of_lines.ravel() @ self.line_own.reshape(of_lines.size, -1) / len(self.lines)
-            seen = np.matmul(self.line_line, of_lines[:, :, None])[:, :, 0] + self.line_own @ of_own
+            seen = line_products(self.line_line, of_lines) + self.line_own @ of_own
             result[self.light] = line_means(self.lines, seen)
         np.add.at(result, self.owners, self.parts * product)
         return result

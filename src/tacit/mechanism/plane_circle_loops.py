@@ -143,11 +143,11 @@ def _units(covered: Any, size: Any, units: Any) -> Any:
 
 @numba.njit(nogil=True, cache=True)
 def _fold(
-    reports: Any, weights: Any, first: int, last: int, edges: Any, numbers: Any, slots: int, units: Any, arc: int,
+    reports: Any, weights: Any, first: int, last: int, edges: Any, numbers: Any, rows: int, units: Any, arc: int,
     circle: int, cell_bits: int, whole: Any, parts: Any,
 ) -> None:  # fmt: skip
-    """Add up what reports `first` to `last` cover of every stretch, a row for each slope: `whole` counts the times,
-    `parts` the cut ones in `units`.
+    """Add up what reports `first` to `last` cover of every stretch: `whole` counts the times, `parts` the cut ones in
+    `units`. With p + 1 `rows` there is one for each slope; with none, one for each report.
 
     With a the stretch in which the arc begins and b the one in which it ends, those between them are covered whole.
     """
@@ -155,7 +155,7 @@ def _fold(
     for i in range(first, last):
         weight = weights[0 if every else i]
         order, begin = reports[i] >> cell_bits, reports[i] & last_cell
-        slope = order % (slots + 1)
+        row = order % rows if rows else i
         end = begin + arc
         end -= circle if end >= circle else 0
         a, b = _rank_at(edges, order, begin), _rank_at(edges, order, end)
@@ -164,17 +164,17 @@ def _fold(
         mine, theirs = numbers[order, a], numbers[order, b]
         inside = a == b and begin < end
         if inside:
-            parts[slope, mine] += weight * _units(arc, in_a, units[mine])
+            parts[row, mine] += weight * _units(arc, in_a, units[mine])
         elif a == b:  # It leaves out a part of one stretch only.
-            parts[slope, mine] += weight * _units(in_a - (begin - end), in_a, units[mine])
+            parts[row, mine] += weight * _units(in_a - (begin - end), in_a, units[mine])
         else:
-            parts[slope, mine] += weight * _units(in_a - (begin - from_a), in_a, units[mine])
-            parts[slope, theirs] += weight * _units(end - from_b, in_b, units[theirs])
+            parts[row, mine] += weight * _units(in_a - (begin - from_a), in_a, units[mine])
+            parts[row, theirs] += weight * _units(end - from_b, in_b, units[theirs])
         if not inside:
             for rank in range(a + 1, b if a < b else size):
-                whole[slope, numbers[order, rank]] += weight
+                whole[row, numbers[order, rank]] += weight
             for rank in range(0, 0 if a < b else b):
-                whole[slope, numbers[order, rank]] += weight
+                whole[row, numbers[order, rank]] += weight
 
 
 def fold_reports(
@@ -187,12 +187,19 @@ def fold_reports(
 
     def work(k: int, part: slice) -> None:
         _fold(
-            reports, weights, part.start, part.stop, places.edges, places.numbers, slots, units, arc, circle,
+            reports, weights, part.start, part.stop, places.edges, places.numbers, slots + 1, units, arc, circle,
             cell_bits, whole[k], parts[k],
         )  # fmt: skip
 
     in_threads(len(reports), work, len(units))
     return whole.sum(axis=0) * units + parts.sum(axis=0)
+
+
+def cover_reports(reports: Any, places: Places, units: Any, arc: int, circle: int, cell_bits: int) -> Any:
+    """What each report covers of every stretch, in its `units`: a row for each report."""
+    once, (whole, parts) = np.ones(1, np.int64), np.zeros((2, len(reports), len(units)), np.int64)
+    _fold(reports, once, 0, len(reports), places.edges, places.numbers, 0, units, arc, circle, cell_bits, whole, parts)
+    return whole * units + parts
 
 
 @numba.njit(inline="always", cache=True)
@@ -281,3 +288,14 @@ def line_means(lines: Any, seen: Any) -> Any:
         for x in range(len(means)):
             means[x] += seen[slope, lines[slope, x]]
     return means / len(lines)
+
+
+def line_products(line_line: Any, of_lines: Any) -> Any:
+    """The matrix of every slope times what its lines have: as long as it takes to read the matrices, on all cores."""
+    products = np.empty(of_lines.shape)
+
+    def work(_: int, part: slice) -> None:
+        products[part] = np.matmul(line_line[part], of_lines[part, :, None])[:, :, 0]
+
+    in_threads(len(products), work, of_lines.shape[1] ** 2)
+    return products
