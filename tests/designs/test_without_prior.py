@@ -207,10 +207,21 @@ def test_wide_balls_take_values_as_alike_and_narrow_ones_follow_the_prior():
 
 def test_beyond_the_largest_budget_for_arcs_that_follow_the_prior_values_are_alike():
     prior = Prior.of({f"v{x}": 1 + 1000 // (x + 1) for x in range(300)})
-    found = design(prior, Histogram(), 4)
+    found = design(prior, Histogram(), 5)
     assert found.mechanism.kind == "block-design"
-    assert any("beyond ε = 2" in note for note in found.certificate.notes)
+    assert any("beyond ε = 3" in note for note in found.certificate.notes)
     assert worse_than_allowed(found) is None
+
+
+def test_up_to_that_budget_they_are_followed_and_win():
+    """At ε = 3 the circle for ε = 2, the largest sure one of shuffled circles, has more than three times the noise."""
+    prior = Prior.of({f"v{x}": 1 + 1000 // (x + 1) for x in range(300)})
+    sampled = float((prior.probabilities * (1 - prior.probabilities)).sum())
+    noise = {
+        method: design(prior, Histogram(), 3, method=method).certificate.unbiased_variance - sampled
+        for method in ("auto", "shuffled-circle")
+    }
+    assert noise["shuffled-circle"] > 3 * noise["auto"]
 
 
 def test_plain_lip_follows_the_prior():

@@ -12,6 +12,7 @@ import pytest
 from tacit import Histogram, Prior, design
 from tacit.designs.circles import design_shuffled_circle, in_plane
 from tacit.designs.large_histogram import IN_PLANE
+from tacit.designs.methods import SURE_IN_PLANE
 from tacit.mechanism.plane_circle import PlaneCircle
 from tacit.mechanism.protocol import COVERAGE_UNIT, Covered
 from tacit.mechanism.singer import first_full_recurrence, meets_all_states, terms_of
@@ -253,6 +254,26 @@ def test_the_unbiased_estimate_holds_under_another_truth(kind: str, d: int) -> N
     naive = n * shares + (folded / COVERAGE_UNIT - m * n) / (q * circle.information.spreads)
     assert np.abs((naive - counts) / np.sqrt(reading.variance)).max() > 15
     assert circle.prior_statistic(prior, Covered(folded, n))[0] > 1000
+
+
+@pytest.mark.parametrize("d", [20, 100])
+def test_intervals_hold_for_two_values_that_hold_everybody_at_the_largest_sure_budget(d: int) -> None:
+    """Arcs are short at ε = 3; a sample as small as the shuffled circle's would miss who is covered with whom."""
+    prior, rounds, n = named_prior("zipf", d), 60, 10_000
+    circle = in_plane(design_shuffled_circle(prior, SURE_IN_PLANE))
+    truth = np.eye(d)[[5, d - 2]].mean(axis=0)
+    off = []
+    for seed in range(rounds):
+        folded, counts = simulated(circle, truth, n, seed)
+        reading = circle.read("unbiased", prior, Histogram(), Covered(folded, n))
+        off.append((reading.estimate - counts) / np.sqrt(reading.variance))
+    # The mean of 60·d squares of nearly independent values, each with a variance known to about a tenth.
+    assert np.mean(np.square(off)) == pytest.approx(1, abs=0.15)
+    assert np.mean(np.abs(off) > 1.96) < 0.075
+    # The named wrong way: the variance at the prior.
+    at_prior = circle.variances() - prior.probabilities * (1 - prior.probabilities)
+    squares = np.square(off) * reading.variance / (n * at_prior)
+    assert squares.mean(axis=0).max() > 2
 
 
 def test_influence_bounds_what_one_report_moves() -> None:

@@ -47,7 +47,7 @@ def _following(request: Request) -> Design:
     """The shuffled circle, in a plane if that is nearly as good."""
     shuffled = shuffled_circle(request)
     try:
-        found = plane_circle(request, shuffled)
+        found = plane_circle(request)
     except (ValueError, ArithmeticError):  # More values than a plane of bounded size holds.
         return shuffled
     return found if _near(found, shuffled.certificate.unbiased_variance, IN_PLANE) else shuffled

@@ -32,10 +32,13 @@ if TYPE_CHECKING:
     from tacit.designs.program.prior_free import PriorFreeDesign
     from tacit.designs.program.robust import RobustDesign
     from tacit.designs.program.solver import LiftDesign
+    from tacit.mechanism import ShuffledCircle
 
 Found = TypeVar("Found", "LiftDesign", "PriorFreeDesign", "RobustDesign")
 #: Up to this budget estimates from shuffled circles that follow the prior hold for every truth; see the tests.
 SURE_EPSILON = 2
+#: And from plane circles, whose J is exact; beyond, arcs are so short that variances far from the prior are not.
+SURE_IN_PLANE = 3
 #: Rounding to integers may cost an optimal channel this share.
 OPTIMAL_GAP = 1e-5
 #: A table with a report for each value has at most so many.
@@ -320,39 +323,38 @@ def robust(request: Request) -> Design:
 
 def shuffled_circle(request: Request) -> Design:
     """The mechanism `shuffled-circle`, for unbiased histograms of any size, LIP for a ball of priors or LDP."""
+    return _circle(request, "shuffled circle", SURE_EPSILON, lambda circle: circle)
+
+
+def plane_circle(request: Request) -> Design:
+    """The mechanism `plane-circle`: the same integers, in the orders of a plane."""
+    from tacit.designs.circles import in_plane
+
+    return _circle(request, "plane circle", SURE_IN_PLANE, in_plane)
+
+
+def _circle(request: Request, method: str, surely: int, made: Callable[[ShuffledCircle], Any]) -> Design:
+    """A circle that follows the prior, at ε or at the largest budget for which its estimates surely hold."""
     from tacit.designs.circles import design_shuffled_circle, unbiased_variance_bound
 
     if request.aim != "unbiased" or not request.is_histogram or request.promise.others:
-        raise ArithmeticError("the mechanism shuffled-circle serves unbiased histograms under LIP or LDP only")
+        raise ArithmeticError(
+            f"the mechanism {method.replace(' ', '-')} serves unbiased histograms under LIP or LDP only"
+        )
     notion: Any = request.promise.main[0]
     epsilon, radius = request.promise.main[1], request.promise.radius
     bound = unbiased_variance_bound(request.prior, epsilon, radius, notion)
-    gain_bound = prior_variance(request.prior, request.task)
-    sure = min(epsilon, Fraction(SURE_EPSILON))
-    circles, notes = [design_shuffled_circle(request.prior, sure, radius, notion)], tuple[str, ...]()
-    if epsilon > SURE_EPSILON:
-        # Short arcs that follow the prior are read with a kernel that is not sure for every truth; equal cells are.
+    notes = tuple[str, ...]()
+    circles = [design_shuffled_circle(request.prior, min(epsilon, Fraction(surely)), radius, notion)]
+    if epsilon > surely:
+        # Short arcs that follow the prior are not read surely for every truth; those of equal cells are.
         equal = {"cell_bits": max(1, (len(request.inside) - 1).bit_length())}
         circles.append(design_shuffled_circle(request.prior, epsilon, notion="ldp", **equal))
-        notes = (f"arcs that follow the prior are not used beyond ε = {SURE_EPSILON}",)
-    mechanism = min(circles, key=lambda circle: circle.unbiased_variance(request.prior, request.task))
+        notes = (f"arcs that follow the prior are not used beyond ε = {surely}",)
+    mechanism = min(map(made, circles), key=lambda circle: circle.unbiased_variance(request.prior, request.task))
     return designed(
-        request, mechanism, gain_bound, variance_bound=bound, duals=None, method="shuffled circle", status="feasible",
-        notes=notes,
-    )  # fmt: skip
-
-
-def plane_circle(request: Request, shuffled: Design | None = None) -> Design:
-    """The mechanism `plane-circle`: the integers of the shuffled circle, in the orders of a plane."""
-    from tacit.designs.circles import in_plane
-
-    found = shuffled or shuffled_circle(request)
-    mechanism: Any = found.mechanism
-    certificate = found.certificate
-    return designed(
-        request, in_plane(mechanism), prior_variance(request.prior, request.task),
-        variance_bound=certificate.unbiased_variance_lower_bound, duals=None, method="plane circle", status="feasible",
-        notes=certificate.notes,
+        request, mechanism, prior_variance(request.prior, request.task), variance_bound=bound, duals=None,
+        method=method, status="feasible", notes=notes,
     )  # fmt: skip
 
 

@@ -77,6 +77,7 @@ class CircleReading(CircleRule):
 
     #: The variance under a truth far from the prior is taken over about this many coverages of single values.
     _sampled_coverages: ClassVar[int] = 2**24
+    _most_sampled: ClassVar[int] = 2048
 
     @abstractmethod
     def fold(self, reports: Integers, times: Integers | None = None) -> Integers:
@@ -269,7 +270,7 @@ class CircleReading(CircleRule):
     @cached_property
     def _sample(self) -> Integers:
         """A fixed sample of reports, each order and position as likely as any other."""
-        size = int(np.clip(self._sampled_coverages // len(self.weights), 256, 2048))
+        size = int(np.clip(self._sampled_coverages // len(self.weights), 256, self._most_sampled))
         rng = np.random.default_rng(0)
         orders, positions = rng.integers(0, self.orders, size), rng.integers(0, self.circle, size)
         reports: Integers = orders << self.cell_bits | positions

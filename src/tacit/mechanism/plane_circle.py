@@ -32,6 +32,7 @@ class PlaneCircle(PlaneCircleRule, Circle):
     kind: ClassVar[str] = "plane-circle"
     #: Drawing and counting are so fast that an estimate should not take longer: all of these are kept.
     _sampled_coverages: ClassVar[int] = 2**21
+    _most_sampled: ClassVar[int] = 2**13
     _integers: ClassVar[tuple[str, ...]] = (*Circle._integers, "slots", "first", "second", "light")
 
     def draw_many(self, values: Integers, words: NDArray[np.uint64]) -> Integers:
