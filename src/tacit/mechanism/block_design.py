@@ -184,16 +184,11 @@ class BlockDesign(PureProtocol):
         if self.word_bits != 64:
             return np.array([self.draw(x, pair) for x, pair in zip(values.tolist(), words.tolist(), strict=True)])
         from tacit.mechanism import pure_loops as loops
-        from tacit.mechanism.kernels import in_threads
 
         reports = np.empty(len(values), dtype=np.int64)
         differences = self.differences if self.field else np.zeros(0, dtype=np.int64)
         base, step, circle, n_reports = map(np.uint64, (self.base, self.step, self.circle, self.n_reports))
-
-        def work(_: int, part: slice) -> None:
-            loops.block_draw(values[part], words[part], differences, base, step, circle, n_reports, reports[part])
-
-        in_threads(len(values), work)
+        loops.block_draw(values, words, differences, base, step, circle, n_reports, reports)
         return reports
 
     def likelihood(self, value: int, report: int) -> Fraction:

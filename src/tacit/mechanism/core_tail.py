@@ -35,6 +35,7 @@ class CoreTail(CoreTailRule):
 
     kind: ClassVar[str] = "core-tail"
     words_per_report: ClassVar[int] = WORDS_PER_SAMPLE
+    steps_per_report: ClassVar[int] = 2 * WORDS_PER_SAMPLE
 
     @property
     def n_possible_reports(self) -> None:
@@ -89,12 +90,7 @@ class CoreTail(CoreTailRule):
         from tacit.mechanism import kernels
 
         reports = np.empty(len(values), dtype=np.int64)
-        tables, cells, core = self.tables, np.uint64(self.cells), len(self.core)
-
-        def work(_: int, part: slice) -> None:
-            kernels.core_tail(values[part], words[part], *tables, cells, core, reports[part])
-
-        kernels.in_threads(len(values), work)
+        kernels.core_tail(values, words, *self.tables, np.uint64(self.cells), len(self.core), reports)
         return reports
 
     def can_send(self, report: int) -> bool:

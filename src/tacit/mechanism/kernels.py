@@ -7,35 +7,64 @@ runs on one core and lets go of the interpreter; `in_threads` puts several to wo
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from threading import Thread
 from typing import Any
 
 import numba
 import numpy as np
 
+from tacit.mechanism.protocol import RandomWords
+
 _ZERO, _ONE, _LOW, _HALF = np.uint64(0), np.uint64(1), np.uint64(2**32 - 1), np.uint64(32)
 #: Fewer steps of a loop than this are not worth another thread.
-_STEPS_PER_THREAD = 2**15
+_STEPS_PER_THREAD = 2**16
+#: Reports drawn per call of a loop: few enough that their words stay in the cache of the core that made them.
+_CHUNK = 2**16
 
 
 def in_threads(rows: int, work: Callable[[int, slice], None], steps: int = 1) -> None:
     """Call work(k, rows of part k) for parts of `rows` rows that take `steps` each, at most one part for each core.
 
-    The threads end with the call, unlike those of OpenMP and of pools: a process that forks afterwards, as
-    multiprocessing, Dask and gunicorn do, has none that its child would wait for in vain.
+    This thread takes the first part. The others end with the call, unlike those of OpenMP and of pools: a process that
+    forks afterwards, as multiprocessing, Dask and gunicorn do, has none that its child would wait for in vain.
 
-    >>> done = np.zeros(100_000, dtype=bool)
+    >>> done = np.zeros(200_000, dtype=bool)
     >>> in_threads(len(done), lambda k, part: done.__setitem__(part, True))
     >>> bool(done.all())
     True
     """
     count = n_threads(rows, steps)
-    parts = [slice(k * rows // count, (k + 1) * rows // count) for k in range(count)]
-    if count == 1:
-        work(0, parts[0])
-        return
-    with ThreadPoolExecutor(count) as threads:
-        list(threads.map(work, range(count), parts))
+    failures: list[BaseException] = []
+
+    def attempt(k: int) -> None:
+        try:
+            work(k, slice(k * rows // count, (k + 1) * rows // count))
+        except BaseException as failure:
+            failures.append(failure)
+
+    others = [Thread(target=attempt, args=(k,)) for k in range(1, count)]
+    for thread in others:
+        thread.start()
+    attempt(0)
+    for thread in others:
+        thread.join()
+    if failures:
+        raise failures[0]
+
+
+def in_chunks(rows: int, words: RandomWords, draw: Callable[[slice], None], steps: int = 1) -> None:
+    """Call draw(chunk) for chunks of `rows` rows that take `steps` each: in threads where each has a stream of its own;
+    one stream's words are taken in the order of the rows, whatever the number of cores.
+    """
+
+    def work(_: int, part: slice) -> None:
+        for start in range(part.start, part.stop, _CHUNK):
+            draw(slice(start, min(start + _CHUNK, part.stop)))
+
+    if getattr(words, "per_thread", False):
+        in_threads(rows, work, steps)
+    else:
+        work(0, slice(0, rows))
 
 
 def n_threads(rows: int, steps: int = 1) -> int:
@@ -44,19 +73,48 @@ def n_threads(rows: int, steps: int = 1) -> int:
     return max(1, min(cores, rows, rows * steps // _STEPS_PER_THREAD))
 
 
-@numba.njit(nogil=True, cache=True)
-def table(rows: Any, words: Any, last: Any, guide: Any, shift: Any, reports: Any) -> None:
-    """The table's rule for arrays. Which memory is read depends on the answer; its branches barely do.
+@numba.njit(inline="always", cache=True)
+def _report(x: Any, word: Any, last: Any, guide: Any, shift: Any) -> Any:
+    """The table's rule. Which memory is read depends on the answer; branches barely do.
 
     The first step is taken without a branch: words are random, so it would be mispredicted. A second one is rare.
     """
+    y = np.uint64(guide[x, np.uint64(word >> shift)])
+    y += np.uint64(word > last[x, y])
+    while word > last[x, y]:
+        y += _ONE
+    return y
+
+
+@numba.njit(nogil=True, cache=True)
+def table(rows: Any, words: Any, last: Any, guide: Any, shift: Any, reports: Any) -> None:
+    """The table's rule for arrays of whole words."""
     for i in range(len(rows)):
-        x, word = np.uint64(rows[i]), words[i]
-        y = np.uint64(guide[x, np.uint64(word >> shift)])
-        y += np.uint64(word > last[x, y])
-        while word > last[x, y]:
-            y += _ONE
+        reports[i] = _report(np.uint64(rows[i]), words[i], last, guide, shift)
+
+
+@numba.njit(nogil=True, cache=True)
+def table_beginnings(rows: Any, begun: Any, unread: Any, decided: Any, nothing: Any, reports: Any) -> Any:
+    """The reports that beginnings of words decide, and where they decide `nothing`. Without branches."""
+    left_open, n = np.empty(len(rows) + 1, np.uint32), _ZERO
+    for i in range(len(rows)):
+        y = decided[np.uint64(rows[i]), np.uint64(begun[i] >> unread)]
         reports[i] = y
+        left_open[n] = i
+        n += np.uint64(y == nothing)
+    return left_open[:n]
+
+
+@numba.njit(nogil=True, cache=True)
+def table_rest(
+    left_open: Any, rows: Any, begun: Any, rest: Any, bits: int, last: Any, guide: Any, shift: Any, reports: Any
+) -> None:
+    """The table's rule where it was left open: words are the `bits` bits that have begun, then the first ones of `rest`."""
+    kind = rest.dtype.type
+    for j in range(len(left_open)):
+        i = left_open[j]
+        word = kind(kind(begun[i]) << kind(8 * rest.itemsize - bits)) | kind(rest[j] >> kind(bits))
+        reports[i] = _report(np.uint64(rows[i]), word, last, guide, shift)
 
 
 @numba.njit(nogil=True, cache=True)

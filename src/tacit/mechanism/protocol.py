@@ -22,7 +22,7 @@ from tacit.task import Task
 
 #: Estimators for which the reports of one group suffice.
 PlainEstimator = Literal["mmse", "unbiased", "mle"]
-WordBits = Literal[32, 64]
+WordBits = Literal[8, 16, 32, 64]
 #: Coverage is folded in units of 2^-20.
 COVERAGE_UNIT = 1 << 20
 

@@ -85,6 +85,11 @@ class PureProtocol(ABC):
     def words_per_report(self) -> int:
         """How many random words a report takes."""
 
+    @property
+    def steps_per_report(self) -> int:
+        """What drawing a report costs: a step for each word."""
+        return self.words_per_report
+
     @abstractmethod
     def draw(self, value: int, words: tuple[int, ...]) -> int:
         """The report of a value: a pure function of the words."""

@@ -26,10 +26,14 @@ class ShuffledCircle(ShuffledCircleRule, Circle):
 
     kind: ClassVar[str] = "shuffled-circle"
 
+    @property
+    def steps_per_report(self) -> int:
+        """Every piece of the circle is looked at."""
+        return len(self.piece_cells)
+
     def draw_many(self, values: Integers, words: NDArray[np.uint64]) -> Integers:
         """`draw` for arrays, O(d) for each."""
         from tacit.mechanism import shuffled_circle_loops as loops
-        from tacit.mechanism.kernels import in_threads
 
         reports = np.empty(len(values), dtype=np.int64)
         rule = (
@@ -37,11 +41,7 @@ class ShuffledCircle(ShuffledCircleRule, Circle):
             self.offsets.astype(np.uint64), self.piece_cells.astype(np.uint32), np.uint64(self.base),
             np.uint64(self.step), np.uint64(self.circle), self.cell_bits, self.seed_bits, self.choice_bits,
         )  # fmt: skip
-
-        def work(_: int, part: slice) -> None:
-            loops.draw(values[part], words[part], *rule, reports[part])
-
-        in_threads(len(values), work, len(self.piece_cells))
+        loops.draw(values, words, *rule, reports)
         return reports
 
     def fold(self, reports: Integers, times: Integers | None = None) -> Integers:

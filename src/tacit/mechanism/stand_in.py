@@ -16,15 +16,19 @@ from tacit.exact import Integers
 from tacit.mechanism.protocol import RandomWords
 from tacit.prior import Prior
 
-#: Reports drawn per call of a rule: few enough to bound memory, enough to keep the threads busy.
-_CHUNK = 2**20
-
 
 class Rule(Protocol):
-    """What draws a report from a value of the support and some words of `word_bits` bits: a pure function."""
+    """What draws a report from a value of the support and some words of `word_bits` bits: a pure function.
+
+    `draw_many` stays on the core that it is called on; `steps_per_report` says what a report costs there, in steps of a
+    loop, so that others are called where it pays.
+    """
 
     @property
     def words_per_report(self) -> int: ...
+
+    @property
+    def steps_per_report(self) -> int: ...
 
     @property
     def word_bits(self) -> int: ...
@@ -57,13 +61,19 @@ class RuleSampler:
         return reports
 
     def _of(self, member: int, positions: Integers, words: RandomWords) -> Integers:
+        from tacit.mechanism.kernels import in_chunks
+
         rule, stand_in = self._members[member]
         reports = np.empty(len(positions), dtype=np.int64)
-        for start in range(0, len(positions), _CHUNK):
-            part = slice(start, start + _CHUNK)
-            inside = stand_in.many(positions[part], words)
+
+        def draw(few: slice) -> None:
+            inside = stand_in.many(positions[few], words)
             drawn = words.draw(len(inside) * rule.words_per_report, 64).reshape(-1, rule.words_per_report)
-            reports[part] = rule.draw_many(inside, drawn >> np.uint64(64 - rule.word_bits))
+            if rule.word_bits < 64:
+                drawn = drawn >> np.uint64(64 - rule.word_bits)
+            reports[few] = rule.draw_many(inside, drawn)
+
+        in_chunks(len(positions), words, draw, rule.steps_per_report)
         return reports
 
 

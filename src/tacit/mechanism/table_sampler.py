@@ -1,4 +1,4 @@
-"""Drawing reports from tables: one answer by bisection, millions through a compiled loop."""
+"""Drawing reports from tables: one answer by bisection, millions through compiled loops that read words lazily."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from functools import cached_property
 from itertools import accumulate
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,16 +14,38 @@ from numpy.typing import NDArray
 from tacit.exact import BigIntegers, Integers
 from tacit.mechanism.protocol import RandomWords, WordBits
 
-#: Slots per row of the table that a word's leading bits look up before thresholds are compared.
+#: Slots per row of the table that a whole word's leading bits look up before thresholds are compared.
 _GUIDE_BITS = 10
-#: Reports drawn per call of the kernel: few enough that their words stay in the cache of the core that made them.
-CHUNK = 2**16
+#: Words are read on at most this often: one in so many beginnings leaves the report open.
+_BEGINNINGS_PER_OPEN = 16
+#: Bytes of the table of beginnings, so that it stays near the core; larger ones are not made.
+_MOST_BYTES = 2**20
+
+
+class Beginnings(NamedTuple):
+    """What the first bits of a word decide.
+
+    bits: how many bits of a word are drawn first.
+    shift: how many of these are not looked at yet.
+    reports: for each row and beginning the report, or the type's largest number where it is left open.
+    """
+
+    bits: WordBits
+    shift: int
+    reports: NDArray[Any]
 
 
 class TableSampler:
     """One or more tables (integer rows and their denominator), stacked: the answer x of table c is row starts[c] + x.
 
-    All take words of the same length, so that the words of a stream do not depend on whose turn it is.
+    The report is a pure function of one word u of w bits, y(u) = #{thresholds ≤ u}. All tables take words of the same
+    length, so that the words of a stream do not depend on whose turn it is.
+
+    Arrays read words lazily. With u = b·2^(w−k) + r, b the first k bits: y never falls as u grows, so where it is the
+    same for r = 0 and r = 2^(w−k) − 1, b alone decides it, and r need not be drawn. Elsewhere r is drawn, and y(u) is
+    found from the whole word. Uniform independent b and r make u uniform, so every report is sent for exactly as many
+    of the 2^w words as if all had been drawn. Each threshold leaves at most one beginning open, and every value of a
+    table as many as any other (some are read on in vain): how many words are read on tells nothing about the answers.
 
     >>> rows = np.array([[3, 1], [1, 3]], dtype=object)
     >>> [TableSampler([(rows, 4)]).report_for(0, u << 30) for u in range(4)]
@@ -49,38 +71,105 @@ class TableSampler:
 
     def many(self, members: Integers, positions: Integers, words: RandomWords) -> Integers:
         """A report for each respondent."""
-        rows = positions if len(self.starts) == 2 else self.starts[members] + positions
-        reports = np.empty(len(rows), dtype=np.int64)
-        if self.word_bits > 64:
-            reports[:] = [self.report_for(int(row), words.integer(self.word_bits)) for row in rows]
-            return reports
-        bits: WordBits = 32 if self.word_bits == 32 else 64
-        _ = self._tables  # Made once, before the threads that share them.
+        from tacit.mechanism.kernels import in_chunks
 
-        def draw(_: int, part: slice) -> None:
-            for start in range(part.start, part.stop, CHUNK):
-                few = slice(start, min(start + CHUNK, part.stop))
-                self.apply(rows[few], words.draw(few.stop - few.start, bits), reports[few])
+        reports = np.empty(len(positions), dtype=np.int64)
+        # Made once, before the threads that share them.
+        _ = self.beginnings, self.word_bits > 64 or self._tables
 
-        if getattr(words, "per_thread", False):
-            from tacit.mechanism.kernels import in_threads
+        def draw(few: slice) -> None:
+            rows = positions[few] if len(self.starts) == 2 else self.starts[members[few]] + positions[few]
+            self._draw(rows, words, reports[few])
 
-            in_threads(len(rows), draw)
-        else:
-            # One stream, whose words are taken in the order of the respondents.
-            draw(0, slice(0, len(rows)))
+        in_chunks(len(positions), words, draw)
         return reports
 
+    def _draw(self, rows: NDArray[Any], words: RandomWords, reports: Integers) -> None:
+        if self.beginnings is None:
+            if self.word_bits > 64:
+                reports[:] = [self.report_for(int(row), words.integer(self.word_bits)) for row in rows]
+            else:
+                self.apply(rows, words.draw(len(rows), self._drawn_bits), reports)
+            return
+        begun = words.draw(len(rows), self.beginnings.bits)
+        left_open = self.begin(rows, begun, reports)
+        if self.word_bits > 64:
+            left = self.word_bits - self.beginnings.bits
+            for i in left_open.tolist():
+                reports[i] = self.report_for(int(rows[i]), int(begun[i]) << left | words.integer(left))
+        elif len(left_open):
+            self.read_on(left_open, rows, begun, words.draw(len(left_open), self._drawn_bits), reports)
+
+    @property
+    def _drawn_bits(self) -> WordBits:
+        return 32 if self.word_bits == 32 else 64
+
     def apply(self, rows: NDArray[Any], words: NDArray[Any], reports: Integers) -> None:
-        """The rule for arrays, on this core: `reports` is overwritten. Rows must be valid row numbers."""
+        """The rule for arrays of whole words, of at most 64 bits: `reports` is overwritten. Rows must be valid."""
         from tacit.mechanism import kernels
 
-        last, guide = self._tables
-        kernels.table(rows, words, last, guide, words.dtype.type(self.word_bits - _GUIDE_BITS), reports)
+        kernels.table(rows, words, *self._tables, reports)
+
+    def begin(self, rows: NDArray[Any], begun: NDArray[Any], reports: Integers) -> Integers:
+        """The rule for arrays of beginnings: overwrites `reports`, and says where they are left open. Rows must be valid."""
+        from tacit.mechanism import kernels
+
+        if self.beginnings is None:
+            raise ValueError("This table is too large for words to be read lazily.")
+        _, shift, decided = self.beginnings
+        nothing = np.iinfo(decided.dtype).max
+        left_open: Integers = kernels.table_beginnings(rows, begun, begun.dtype.type(shift), decided, nothing, reports)
+        return left_open
+
+    def read_on(
+        self, left_open: Integers, rows: NDArray[Any], begun: NDArray[Any], rest: NDArray[Any], reports: Integers
+    ) -> None:
+        """The rule where `begin` has left it open: the word is what has begun, then the first bits of `rest`."""
+        from tacit.mechanism import kernels
+
+        kernels.table_rest(left_open, rows, begun, rest, 8 * begun.itemsize, *self._tables, reports)
 
     @cached_property
-    def _tables(self) -> tuple[Any, NDArray[Any]]:
-        """The last word of each report, by row; and the report at which each slot of leading bits starts to look.
+    def beginnings(self) -> Beginnings | None:
+        """What the first bits decide; as few as leave few words open, in a table that is small enough, else None."""
+        width = max(len(row) for row in self._thresholds) + 1
+        looked_at = max(8, (_BEGINNINGS_PER_OPEN * (width - 1) - 1).bit_length())
+        kind = np.uint8 if width < 2**8 else np.uint16
+        if looked_at > 16 or len(self._thresholds) * np.dtype(kind).itemsize << looked_at > _MOST_BYTES:
+            return None
+        reports = np.empty((len(self._thresholds), 2**looked_at), dtype=kind)
+        for start, end in zip(self.starts[:-1], self.starts[1:], strict=True):
+            reports[start:end] = self._decided(range(start, end), looked_at, np.iinfo(kind).max)
+        bits: WordBits = 8 if looked_at == 8 else 16
+        return Beginnings(bits, bits - looked_at, reports)
+
+    def _decided(self, rows: range, bits: int, left_open: int) -> Integers:
+        """The report that each beginning of so many bits decides, by row of one table; `left_open` where it does not.
+
+        The same number is left open in every row.
+        """
+        first = np.array([self._reports_at(row, bits) for row in rows])
+        last = np.array([self._reports_at(row, bits, ends=True) for row in rows])
+        found = np.where(first == last, first, left_open)
+        most = (first != last).sum(axis=1).max(initial=0)
+        for row in found:
+            closed = np.flatnonzero(row != left_open)
+            row[closed[: most - (len(row) - len(closed))]] = left_open
+        return found
+
+    def _reports_at(self, row: int, bits: int, ends: bool = False) -> Integers:
+        """y(u) for the first word u of each slot of so many leading bits, or for the last one: a threshold t is at most
+        b·2^s, s = w − bits, if ⌈t/2^s⌉ ≤ b, and at most b·2^s + 2^s − 1 if ⌊t/2^s⌋ ≤ b.
+        """
+        shift = self.word_bits - bits
+        up = 0 if ends else (1 << shift) - 1
+        slots = np.array([threshold + up >> shift for threshold in self._thresholds[row]], dtype=np.int64)
+        return np.searchsorted(slots, np.arange(2**bits), side="right")
+
+    @cached_property
+    def _tables(self) -> tuple[NDArray[Any], NDArray[Any], Any]:
+        """The last word of each report, by row; the report at which each slot of leading bits starts to look; and how
+        many bits a word has beyond those.
 
         A slot starts beyond all reports whose words lie before it, so a report without words is never looked at.
         """
@@ -90,11 +179,10 @@ class TableSampler:
         # The smaller the guide, the nearer to the core it stays.
         places = np.uint16 if width <= 2**16 else np.uint32
         guide = np.zeros((len(self._thresholds), 2**_GUIDE_BITS), dtype=places)
-        slots = [slot << (self.word_bits - _GUIDE_BITS) for slot in range(2**_GUIDE_BITS)]
         for x, row in enumerate(self._thresholds):
             last[x, : len(row)] = [max(threshold - 1, 0) for threshold in row]
-            guide[x] = [bisect_right(row, slot) for slot in slots]
-        return last, guide
+            guide[x] = self._reports_at(x, _GUIDE_BITS)
+        return last, guide, words(self.word_bits - _GUIDE_BITS)
 
 
 def _word_bits(denominator: int) -> int:

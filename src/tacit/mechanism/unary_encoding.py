@@ -97,14 +97,9 @@ class UnaryEncoding(PureProtocol):
     def draw_many(self, values: Integers, words: NDArray[np.uint64]) -> Integers:
         """`draw` for arrays, compiled."""
         from tacit.mechanism import pure_loops as loops
-        from tacit.mechanism.kernels import in_threads
 
         reports = np.empty(len(values), dtype=np.int64)
-
-        def work(_: int, part: slice) -> None:
-            loops.unary_draw(values[part], words[part], np.uint64(self.chance), self.digits, reports[part])
-
-        in_threads(len(values), work, self.digits)
+        loops.unary_draw(values, words, np.uint64(self.chance), self.digits, reports)
         return reports
 
     def likelihood(self, value: int, report: int) -> Fraction:

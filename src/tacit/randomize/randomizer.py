@@ -49,8 +49,10 @@ class Randomizer:
         return self._samplers[which][0].one(member, position, words or secure_words())
 
     def reports(self, groups: Any, positions: Any, words: RandomWords | None = None) -> Integers:
-        """A report for each respondent."""
+        """A report for each respondent. `groups` has a group for each, or is that of all."""
         source, places, owners = words or secure_words(), np.asarray(positions), np.asarray(groups)
+        if not owners.ndim:
+            owners = np.broadcast_to(owners, places.shape)
         if len(self._samplers) == 1:
             # All groups are members of the one sampler, in their order.
             return self._samplers[0][0].many(owners, places, source)

@@ -19,6 +19,8 @@ from tacit.mechanism.protocol import WordBits
 
 Words = NDArray[Any]
 
+_KINDS: dict[WordBits, type[np.unsignedinteger[Any]]] = {8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}
+
 #: A key is used for at most this many bytes, far below ChaCha20's 256 GiB.
 _BYTES_PER_KEY = 2**36
 
@@ -40,9 +42,9 @@ class SecureWords(threading.local):
         self._left = 0
 
     def draw(self, count: int, bits: WordBits) -> Words:
-        buffer = np.zeros(count * bits // 8, dtype=np.uint8)
+        buffer = np.zeros(count * (bits // 8), dtype=np.uint8)
         self._fill(buffer)
-        return buffer.view(np.uint32) if bits == 32 else buffer.view(np.uint64)
+        return buffer.view(_KINDS[bits])
 
     def integer(self, bits: int) -> int:
         return int.from_bytes(os.urandom((bits + 7) // 8), "little") >> (-bits % 8)
@@ -87,9 +89,9 @@ class DerivedWords:
         self._stream = Cipher(algorithms.ChaCha20(digest.digest(), bytes(16)), mode=None).encryptor()
 
     def draw(self, count: int, bits: WordBits) -> Words:
-        buffer = np.zeros(count * bits // 8, dtype=np.uint8)
+        buffer = np.zeros(count * (bits // 8), dtype=np.uint8)
         self._stream.update_into(buffer.data, buffer.data)
-        return buffer.view(np.uint32) if bits == 32 else buffer.view(np.uint64)
+        return buffer.view(_KINDS[bits])
 
     def integer(self, bits: int) -> int:
         return int.from_bytes(self._stream.update(bytes((bits + 7) // 8)), "little") >> (-bits % 8)
