@@ -46,7 +46,7 @@ def machine_goals(quick: bool, tell: Callable[[str], None]) -> list[Goal]:
     tell("starting Python")
     found = [import_time(), help_time()]
     tell("keystream")
-    found.append(keystream())
+    found += keystream()
     rows = (1, 10) if quick else (1, 10, 100)
     tell(f"files of up to {rows[-1]} million rows")
     return [*found, *memory(rows)]
@@ -79,18 +79,23 @@ def help_time() -> Goal:
     return Goal("tacit --help / import typer", "≤ 1.5", said, ratio <= 1.5)
 
 
-def keystream(rows: int = 10_000_000) -> Goal:
-    """Reports of a table of 100 values against the ChaCha20 words that they use; the fastest of nine runs each."""
-    from perturb import best_of, plan_for
+def keystream(rows: int = 10_000_000) -> list[Goal]:
+    """Reports of a table of 100 values against the ChaCha20 keystream, of a whole word for each and of the bytes that
+    they really take; the fastest of nine runs each. The keystream is drawn on one core.
+    """
+    from perturb import best_of, bytes_per_report, plan_for
 
     from tacit.randomize import Randomizer, SecureWords
 
     randomizer, words = Randomizer(plan_for(100)), SecureWords()
     values = np.random.default_rng(0).integers(0, 100, rows)
-    everybody = np.zeros(rows, dtype=np.int64)
     drawn = best_of(9, lambda: words.draw(rows, 32))
-    ratio = best_of(9, lambda: randomizer.reports(everybody, values)) / drawn
-    return Goal("table perturb / its keystream", "≤ 3", f"{ratio:.2f}", ratio <= 3)
+    ratio = best_of(9, lambda: randomizer.reports(0, values)) / drawn
+    used = bytes_per_report(randomizer, values)
+    return [
+        Goal("table perturb / the keystream of a word each", "≤ 3", f"{ratio:.2f}", ratio <= 3),
+        Goal(f"table perturb / the {used:.2f} bytes it draws", "(≤ 3)", f"{4 * ratio / used:.2f}", None),
+    ]
 
 
 def memory(millions: tuple[int, ...]) -> list[Goal]:

@@ -15,6 +15,8 @@ from peers.peer import Floats, Integers, Peer, Shares
 
 #: Errors are told for so many people.
 PEOPLE = 100_000
+#: Speeds are of so many where a system is fast enough for that: with fewer, what a call costs whatever its rows counts.
+MANY = 1_000_000
 #: At least so many runs, and for few values enough squares for their mean to be within about 7%.
 RUNS, SQUARES, QUICK_SQUARES = 5, 400, 60
 #: The first rows of the calibration, and the fewest that an error is scaled from.
@@ -24,9 +26,30 @@ LONG = 0.1
 
 
 @dataclass(frozen=True)
+class Speed:
+    """In how many seconds so many rows are done."""
+
+    rows: int
+    seconds: float
+
+    @property
+    def per_second(self) -> float:
+        return self.rows / self.seconds
+
+    def leaves_time_for_many(self, seconds: float) -> bool:
+        """Whether all people could be done, and RUNS runs of MANY fit into the time.
+
+        >>> Speed(PEOPLE, 0.01).leaves_time_for_many(1), Speed(PEOPLE, 0.03).leaves_time_for_many(1)
+        (True, False)
+        """
+        return self.rows == PEOPLE and RUNS * MANY / self.per_second <= seconds
+
+
+@dataclass(frozen=True)
 class Measured:
-    """Speeds are medians of all runs. Errors are means over values and runs, about the people who took part, and told
-    for `PEOPLE` people; with fewer `rows`, as many as there was time for, they are scaled by rows/PEOPLE.
+    """Speeds are medians of all runs, on `perturbed_rows` and `estimated_rows`. Errors are means over values and runs,
+    about the people who took part, and told for `PEOPLE` people; with fewer `rows`, as many as there was time for, they
+    are scaled by rows/PEOPLE.
     """
 
     rows: int
@@ -36,6 +59,8 @@ class Measured:
     squared_error: float
     clipped_error: float | None
     coverage: float | None
+    perturbed_rows: int = PEOPLE
+    estimated_rows: int = PEOPLE
 
     @property
     def scaled(self) -> bool:
@@ -83,13 +108,39 @@ def measure(peer: Peer, d: int, draw: Callable[[int, int], Integers], wanted: in
         else:
             squares += _squares(peer, reports, held, d, parts)
     found = [share for share in covered if share is not None]
+    making, reading = _speeds(peer, draw, Speed(rows, median(made)), Speed(rows, median(read)), seconds)
     return Measured(
-        rows=rows, runs=len(made), perturbed_per_second=rows / median(made), estimated_per_second=rows / median(read),
+        rows=rows, runs=len(made), perturbed_per_second=making.per_second, estimated_per_second=reading.per_second,
+        perturbed_rows=making.rows, estimated_rows=reading.rows,
         squared_error=float(np.mean(squares)),
         # What is clipped is biased, and a bias does not scale.
         clipped_error=float(np.mean(clipped)) if rows == PEOPLE else None,
         coverage=float(np.mean(found)) if found else None,
     )  # fmt: skip
+
+
+def _speeds(
+    peer: Peer, draw: Callable[[int, int], Integers], made: Speed, read: Speed, seconds: float
+) -> tuple[Speed, Speed]:
+    """Of making reports and of reading them, each on MANY rows where RUNS runs of that fit into the time."""
+    if not made.leaves_time_for_many(seconds):
+        return made, read
+    values = draw(MANY, 0)
+    reports = peer.perturb(values)
+    made = Speed(MANY, _median_seconds(lambda: peer.perturb(values)))
+    if read.leaves_time_for_many(seconds):
+        read = Speed(MANY, _median_seconds(lambda: peer.estimate(reports)))
+    return made, read
+
+
+def _median_seconds(action: Callable[[], object]) -> float:
+    """Of RUNS runs."""
+    times = []
+    for _ in range(RUNS):
+        start = perf_counter()
+        action()
+        times.append(perf_counter() - start)
+    return median(times)
 
 
 def _squares(peer: Peer, reports: Any, held: Integers, d: int, parts: int) -> list[float]:

@@ -84,7 +84,7 @@ def _peer(name: str, found: Design, estimator: Any, note: str = "") -> Peer:
         system=SYSTEM, protocol=name, epsilon=float(found.promise.main[1]), secure=True,
         notion="LDP" if found.promise.main[0] == "ldp" else "LIP",
         bytes_per_report=8 if n_reports is None else bytes_for(n_reports),
-        perturb=lambda values: randomizer.reports(np.zeros(len(values), dtype=np.int64), values),
+        perturb=lambda values: randomizer.reports(0, values),
         estimate=read,
         in_full=True,
         exact=lambda: _level(found),

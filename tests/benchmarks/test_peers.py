@@ -112,6 +112,21 @@ def test_errors_of_fewer_rows_are_scaled_to_all_people(monkeypatch):
     assert found.coverage is None
 
 
+def test_speeds_are_of_many_rows_where_there_is_time_and_errors_never(monkeypatch):
+    monkeypatch.setattr(measure, "MANY", 300_000)
+    monkeypatch.setattr(measure, "_rows", lambda *_: measure.PEOPLE)
+    prior = Prior.uniform(D)
+    hurried, patient = (
+        measure.measure(k_ary(HONEST), D, lambda n, run: truth.people(prior, n, run, 0), measure.RUNS, seconds)
+        for seconds in (0.0, 3600.0)
+    )
+    assert (hurried.rows, hurried.perturbed_rows, hurried.estimated_rows) == (100_000, 100_000, 100_000)
+    assert (patient.rows, patient.perturbed_rows, patient.estimated_rows) == (100_000, 300_000, 300_000)
+    assert hurried.squared_error == patient.squared_error
+    for part in (Fraction(1, 2), 1):
+        assert not measure.Speed(int(measure.PEOPLE * part), 1.0).leaves_time_for_many(1.0)
+
+
 def test_the_stated_prior_is_as_far_off_as_it_says():
     for make in truth.TRUTHS.values():
         for d in (2, 16):

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 from tacit import Histogram, Prior, make_plan
-from tacit.mechanism.kernels import n_threads
+from tacit.mechanism.kernels import in_threads, n_threads
 from tacit.plan import Plan
 from tacit.randomize import Randomizer, SecureWords, SeededWords
 from tacit.tally import keep
 
-PEOPLE = 70_000
+PEOPLE = 140_000
 PLANS = {
     "table": lambda: make_plan(Prior.of({"a": 0.5, "b": 0.3, "c": 0.2}), Histogram(), 1),
     "core-tail": lambda: make_plan(Prior.uniform(30), Histogram(), 1, aim="mmse", method="core-tail"),
@@ -49,18 +49,30 @@ def test_threads_draw_at_once_each_from_its_own_stream():
     assert len(set().union(*drawn)) == 4 * 64
 
 
-def test_one_stream_is_read_in_the_order_of_the_respondents(monkeypatch):
-    """Seeded words repeat themselves whatever the cores; secure words are drawn by several threads at once."""
-    plan, people = PLANS["table"](), np.zeros(PEOPLE, dtype=np.int64)
-    table = plan.groups[0].mechanism.sampler([plan.groups[0].mechanism], [plan.groups[0].prior])
-    words = SeededWords(1).draw(PEOPLE, table.word_bits)
-    expected = [table.report_for(0, int(word)) for word in words]
-    assert Randomizer(plan).reports(people, people, SeededWords(1)).tolist() == expected
-    used = set()
-    draw = SecureWords.draw
-    monkeypatch.setattr(SecureWords, "draw", lambda *a: used.add(get_ident()) or draw(*a))
-    Randomizer(plan).reports(people, people)
-    assert (get_ident() in used) == (n_threads(PEOPLE) == 1)
+@pytest.mark.parametrize("kind", PLANS)
+def test_secure_words_are_drawn_by_several_threads_and_one_stream_by_this_one(kind, monkeypatch):
+    """Seeded words repeat themselves whatever the cores."""
+    randomizer, people = Randomizer(PLANS[kind]()), np.zeros(PEOPLE, dtype=np.int64)
+    for source, threads in ((SecureWords, n_threads(PEOPLE)), (SeededWords, 1)):
+        used, draw = set(), source.draw
+        with monkeypatch.context() as patched:
+            patched.setattr(source, "draw", lambda *a, u=used, d=draw: u.add(get_ident()) or d(*a))
+            randomizer.reports(people, people, source() if source is SecureWords else source(1))
+        assert get_ident() in used
+        assert (len(used) > 1) == (threads > 1)
+
+
+def test_a_failure_in_any_thread_is_raised_after_all_have_ended():
+    ended = []
+
+    def work(k: int, part: slice) -> None:
+        ended.append(part)
+        if part.stop == PEOPLE:
+            raise RuntimeError("the last part")
+
+    with pytest.raises(RuntimeError, match="the last part"):
+        in_threads(PEOPLE, work)
+    assert len(ended) == n_threads(PEOPLE)
 
 
 def main() -> None:

@@ -108,10 +108,12 @@ def test_secure_words_differ_between_draws_and_after_a_fork():
 
 def test_words_are_uniform_and_seeds_repeat():
     for source in (SecureWords(), SeededWords(1)):
-        words = source.draw(2**20, 32)
-        counts = np.bincount(words >> 24, minlength=256)
-        p = chi2.sf(((counts - 4096) ** 2 / 4096).sum(), 255)
-        assert p > 1e-9
+        for bits in (8, 16, 32, 64):
+            words = source.draw(2**20, bits)
+            assert words.dtype == np.dtype(f"u{bits // 8}")
+            counts = np.bincount((words >> words.dtype.type(bits - 8)).astype(np.uint8), minlength=256)
+            p = chi2.sf(((counts - 4096) ** 2 / 4096).sum(), 255)
+            assert p > 1e-9
         # The named wrong source: one byte value slightly favoured.
         counts[0] += 1200
         assert chi2.sf(((counts - 4096) ** 2 / 4096).sum(), 255) < 1e-9

@@ -109,7 +109,7 @@ def table_beginnings(rows: Any, begun: Any, unread: Any, decided: Any, nothing: 
 def table_rest(
     left_open: Any, rows: Any, begun: Any, rest: Any, bits: int, last: Any, guide: Any, shift: Any, reports: Any
 ) -> None:
-    """The table's rule where it was left open: words are the `bits` bits that have begun, then the first ones of `rest`."""
+    """The table's rule where it was left open: a word is the `bits` bits that have begun, then the first of `rest`."""
     kind = rest.dtype.type
     for j in range(len(left_open)):
         i = left_open[j]

@@ -111,7 +111,7 @@ class TableSampler:
         kernels.table(rows, words, *self._tables, reports)
 
     def begin(self, rows: NDArray[Any], begun: NDArray[Any], reports: Integers) -> Integers:
-        """The rule for arrays of beginnings: overwrites `reports`, and says where they are left open. Rows must be valid."""
+        """The rule for arrays of beginnings: overwrites `reports`, says which are left open. Rows must be valid."""
         from tacit.mechanism import kernels
 
         if self.beginnings is None:
