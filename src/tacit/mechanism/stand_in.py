@@ -51,30 +51,28 @@ class RuleSampler:
         return rule.draw(inside, tuple(words.integer(rule.word_bits) for _ in range(rule.words_per_report)))
 
     def many(self, members: Integers, positions: Integers, words: RandomWords) -> Integers:
-        """A report for each respondent, one mechanism after the other."""
-        if len(self._members) == 1:
-            return self._of(0, positions, words)
-        reports = np.empty(len(positions), dtype=np.int64)
-        for member in range(len(self._members)):
-            mine = np.flatnonzero(members == member)
-            reports[mine] = self._of(member, positions[mine], words)
-        return reports
-
-    def _of(self, member: int, positions: Integers, words: RandomWords) -> Integers:
+        """A report for each respondent; of a chunk of them, one mechanism after the other."""
         from tacit.mechanism.kernels import in_chunks
 
-        rule, stand_in = self._members[member]
         reports = np.empty(len(positions), dtype=np.int64)
 
         def draw(few: slice) -> None:
-            inside = stand_in.many(positions[few], words)
-            drawn = words.draw(len(inside) * rule.words_per_report, 64).reshape(-1, rule.words_per_report)
-            if rule.word_bits < 64:
-                drawn = drawn >> np.uint64(64 - rule.word_bits)
-            reports[few] = rule.draw_many(inside, drawn)
+            if len(self._members) == 1:
+                reports[few] = self._of(0, positions[few], words)
+                return
+            for member in range(len(self._members)):
+                mine = few.start + np.flatnonzero(members[few] == member)
+                if len(mine):
+                    reports[mine] = self._of(member, positions[mine], words)
 
-        in_chunks(len(positions), words, draw, rule.steps_per_report)
+        in_chunks(len(positions), words, draw, max(rule.steps_per_report for rule, _ in self._members))
         return reports
+
+    def _of(self, member: int, positions: Integers, words: RandomWords) -> Integers:
+        rule, stand_in = self._members[member]
+        inside = stand_in.many(positions, words)
+        drawn = words.draw(len(inside) * rule.words_per_report, 64).reshape(-1, rule.words_per_report)
+        return rule.draw_many(inside, drawn if rule.word_bits == 64 else drawn >> np.uint64(64 - rule.word_bits))
 
 
 class StandIn:
