@@ -89,6 +89,16 @@ def counted(kept: Kept) -> Received:
     return kept
 
 
+def are_below(reports: Integers, n_reports: int) -> NDArray[np.bool_]:
+    """Whether 0 ≤ report < n_reports, in one look: read without their sign, negative ones are beyond all others.
+
+    >>> are_below(np.array([-1, 0, 4, 5]), 5).tolist()
+    [False, True, True, False]
+    """
+    good: NDArray[np.bool_] = np.asarray(reports, dtype=np.int64).view(np.uint64) < np.uint64(n_reports)
+    return good
+
+
 @dataclass(frozen=True)
 class Reading:
     """What the reports of one group say: the estimated total per component, its variance, and how far one forged report

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from tacit.exact import Floats, Integers
 from tacit.mechanism.levels import Audit, Belief, Level, Notion, bounded_audit, bounded_belief
-from tacit.mechanism.protocol import COVERAGE_UNIT, Covered, Kept, NotEstimableError, PlainEstimator, Reading
+from tacit.mechanism.protocol import COVERAGE_UNIT, Covered, Kept, NotEstimableError, PlainEstimator, Reading, are_below
 from tacit.mechanism.set_levels import SetLevel
 from tacit.mechanism.stand_in import RuleSampler
 from tacit.prior import Prior, PriorSet, Value
@@ -171,8 +171,7 @@ class PureProtocol(ABC):
 
     def can_send_many(self, reports: Integers) -> NDArray[np.bool_]:
         """The same for an array."""
-        good: NDArray[np.bool_] = (reports >= 0) & (reports < self.n_reports)
-        return good
+        return are_below(reports, self.n_reports)
 
     def fold(self, reports: Integers, times: Integers | None = None) -> Integers:
         """C_x for every value, in the units of coverage: a value that is covered is covered whole."""

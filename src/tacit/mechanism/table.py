@@ -24,7 +24,7 @@ from tacit.exact import BigIntegers, Floats, Integers, exact_integers
 from tacit.mechanism.information import Information
 from tacit.mechanism.levels import Audit, Belief, Notion
 from tacit.mechanism.pearson import pearson
-from tacit.mechanism.protocol import Kept, PlainEstimator, Reading, counted
+from tacit.mechanism.protocol import Kept, PlainEstimator, Reading, are_below, counted
 from tacit.mechanism.rows import common_rows, to_words
 from tacit.mechanism.set_levels import SetLevel, set_lift_levels
 from tacit.mechanism.table_audit import audit_table, ldp_level, lift_levels, mip_holds, table_belief
@@ -137,8 +137,7 @@ class Channel:
 
     def can_send_many(self, reports: Integers) -> NDArray[np.bool_]:
         """The same for an array."""
-        good: NDArray[np.bool_] = (reports >= 0) & (reports < self.n_possible_reports)
-        return good
+        return are_below(reports, self.n_possible_reports)
 
     def fold(self, reports: Integers, times: Integers | None = None) -> None:
         """The different reports are few: they are counted."""
