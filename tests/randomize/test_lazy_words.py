@@ -10,6 +10,7 @@ from scipy.stats import chi2
 
 from tacit import Histogram, Prior
 from tacit.designs import optimal_binary, repaired_response
+from tacit.mechanism import table_sampler
 from tacit.mechanism.table_sampler import Beginnings, TableSampler
 from tacit.plan.contract import Group, Plan
 from tacit.randomize import DerivedWords, Randomizer, SecureWords, SeededWords
@@ -106,15 +107,44 @@ def test_one_stream_is_read_chunk_by_chunk_in_the_order_of_the_respondents(epsil
         begun = stream.draw(len(rows), 8)
         reports = np.empty(len(rows), dtype=np.int64)
         left_open = sampler.begin(rows, begun, reports).tolist()
-        if bits > 64:
-            rest = [stream.integer(bits - 8) for _ in left_open]
-        else:
-            rest = [int(word) >> 8 for word in stream.draw(len(left_open), bits)]
-        for i, more in zip(left_open, rest, strict=True):
-            reports[i] = sampler.report_for(int(rows[i]), int(begun[i]) << bits - 8 | more)
+        drawn = min(bits, 64)
+        for i, more in zip(left_open, stream.draw(len(left_open), drawn).tolist(), strict=True):
+            # Of longer words, zeros stand for what is not drawn since it decides nothing.
+            word = (int(begun[i]) << drawn - 8 | more >> 8) << bits - drawn
+            reports[i] = sampler.report_for(int(rows[i]), word)
         expected += reports.tolist()
     assert len(left_open) > 5
     assert sampler.many(np.zeros_like(positions), positions, SeededWords(1)).tolist() == expected
+
+
+class Scripted:
+    """One word of 66 bits, in the pieces in which it is asked for."""
+
+    def __init__(self, word: int) -> None:
+        self._word, self._begun, self.to_the_end = word, 0, False
+
+    def draw(self, count: int, bits: int) -> np.ndarray:
+        piece = (self._word >> 2 << self._begun) % 2**64 >> 64 - bits
+        self._begun = bits
+        return np.full(count, piece, dtype=f"u{bits // 8}")
+
+    def integer(self, bits: int) -> int:
+        self.to_the_end = True
+        return self._word % 2**bits
+
+
+@pytest.mark.parametrize("most_bytes", [2**20, 0])
+def test_words_beyond_64_bits_are_read_to_the_end_where_that_decides(most_bytes, monkeypatch):
+    """The threshold is one word into four that share their first 64 bits: those bits alone would give 0, 0, 0, 0."""
+    monkeypatch.setattr(table_sampler, "_MOST_BYTES", most_bytes)
+    threshold = 2**65 + 1
+    sampler, nobody = sampler_of([[threshold, 2**66 - threshold]]), np.zeros(1, dtype=np.int64)
+    assert sampler.word_bits == 66
+    assert (sampler.beginnings is None) == (most_bytes == 0)
+    for word in [0, *range(threshold - 9, threshold + 9), 2**66 - 5]:
+        words = Scripted(word)
+        assert sampler.many(nobody, nobody, words).tolist() == [int(word >= threshold)]
+        assert words.to_the_end == (word >> 2 == threshold >> 2)
 
 
 def p_value(reports: np.ndarray, chance: float) -> float:

@@ -28,11 +28,13 @@ There is no rejection and no floating point. Of the 2^2w pairs (α, β) value x 
 
 b and c being how many β give a report or an order, the same for every value. So the odds between two values are at
 most r = 1 + step·⌈2^w/A⌉/(base·⌊2^w/AM⌋), whatever D is: privacy does not rest on the design, only the estimate does.
+Where reports are few, these numbers are written out (`pairs`) and reports are drawn from them as from any table, over
+2^2w: the same probabilities from a word of 2w bits that is read lazily (`table_sampler`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -41,9 +43,12 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.exact import Integers, exact_integers
+from tacit.exact import BigIntegers, Integers, exact_integers
+from tacit.mechanism.protocol import RandomWords
 from tacit.mechanism.pure_protocol import PureProtocol
 from tacit.mechanism.singer import difference_set, is_prime, meets_all_points, n_points, prime_power
+from tacit.mechanism.stand_in import RuleSampler
+from tacit.mechanism.table_sampler import TableSampler, beginning
 from tacit.prior import Prior
 
 #: Reports stay below 2^52, which JSON and JavaScript hold, and a difference set is written out on every device.
@@ -169,6 +174,24 @@ class BlockDesign(PureProtocol):
 
     # -- reports -------------------------------------------------------------------------------------------------
 
+    @classmethod
+    def sampler(cls, mechanisms: Sequence[Self], priors: Sequence[Prior]) -> RuleSampler:
+        """The randomizer of several: by the rule, or for arrays from tables where reports are few."""
+        n_rows, n_reports = sum(each.size for each in mechanisms), max(each.n_reports for each in mechanisms)
+        if beginning(n_rows, n_reports) is None:
+            return super().sampler(mechanisms, priors)
+        return FewReports(mechanisms)
+
+    @cached_property
+    def pairs(self) -> BigIntegers:
+        """For how many of the 2^2w pairs of words each value sends each report: base·b + step·c·1{y covers x}."""
+        below = [_words_below(report, self) for report in range(self.n_reports + 1)]
+        words = np.array(below[1:], dtype=object) - np.array(below[:-1], dtype=object)
+        in_order = words.reshape(self.orders, self.circle).sum(axis=1).repeat(self.circle)
+        covered = self.covers(np.arange(self.n_reports)).T
+        found: BigIntegers = self.base * words + self.step * in_order * covered.astype(object)
+        return found
+
     def draw(self, value: int, words: tuple[int, ...]) -> int:
         """The report of `value`: a pure function of two words."""
         uniform = words[1] * self.n_reports >> self.word_bits
@@ -267,6 +290,28 @@ class BlockDesign(PureProtocol):
                 raise ValueError("The numbers of a block design must be integers from 0 to 2^53 - 1.")
         (step,) = exact_integers([data["step"]])
         return cls(size=len(prior), step=step, recurrence=tuple(data["recurrence"]), **numbers)
+
+
+class FewReports(RuleSampler):
+    """Block designs of few reports: one respondent's by the rule, as in a browser, those of many from tables, if there
+    are more respondents than entries to be written out.
+    """
+
+    def __init__(self, designs: Sequence[BlockDesign]) -> None:
+        super().__init__(designs, [Prior.uniform(design.size) for design in designs])
+        self._designs = designs
+
+    def many(self, members: Integers, positions: Integers, words: RandomWords) -> Integers:
+        """A report for each respondent."""
+        entries = sum(design.size * design.n_reports for design in self._designs)
+        if len(positions) > entries:
+            return self.tables.many(members, positions, words)
+        return super().many(members, positions, words)
+
+    @cached_property
+    def tables(self) -> TableSampler:
+        """Of all pairs of words, by design."""
+        return TableSampler([(design.pairs, 1 << 2 * design.word_bits) for design in self._designs])
 
 
 def _words_below(report: int, design: BlockDesign) -> int:

@@ -108,13 +108,21 @@ def table_beginnings(rows: Any, begun: Any, unread: Any, decided: Any, nothing: 
 @numba.njit(nogil=True, cache=True)
 def table_rest(
     left_open: Any, rows: Any, begun: Any, rest: Any, bits: int, last: Any, guide: Any, shift: Any, reports: Any
-) -> None:
-    """The table's rule where it was left open: a word is the `bits` bits that have begun, then the first of `rest`."""
-    kind = rest.dtype.type
+) -> Any:
+    """The table's rule where it was left open: a word is the `bits` bits that have begun, then the first of `rest`.
+
+    Returns which of these words are the last of their reports.
+    """
+    kind, at_end, n = rest.dtype.type, np.empty(len(left_open) + 1, np.uint32), _ZERO
     for j in range(len(left_open)):
         i = left_open[j]
+        x = np.uint64(rows[i])
         word = kind(kind(begun[i]) << kind(8 * rest.itemsize - bits)) | kind(rest[j] >> kind(bits))
-        reports[i] = _report(np.uint64(rows[i]), word, last, guide, shift)
+        y = _report(x, word, last, guide, shift)
+        reports[i] = y
+        at_end[n] = j
+        n += np.uint64(word == last[x, y])
+    return at_end[:n]
 
 
 @numba.njit(nogil=True, cache=True)

@@ -74,8 +74,7 @@ class TableSampler:
         from tacit.mechanism.kernels import in_chunks
 
         reports = np.empty(len(positions), dtype=np.int64)
-        # Made once, before the threads that share them.
-        _ = self.beginnings, self.word_bits > 64 or self._tables
+        _ = self.beginnings, self._tables  # Made once, before the threads that share them.
 
         def draw(few: slice) -> None:
             rows = positions[few] if len(self.starts) == 2 else self.starts[members[few]] + positions[few]
@@ -85,27 +84,37 @@ class TableSampler:
         return reports
 
     def _draw(self, rows: NDArray[Any], words: RandomWords, reports: Integers) -> None:
+        bits: WordBits = 32 if self.word_bits == 32 else 64
         if self.beginnings is None:
+            drawn = words.draw(len(rows), bits)
+            self.apply(rows, drawn, reports)
             if self.word_bits > 64:
-                reports[:] = [self.report_for(int(row), words.integer(self.word_bits)) for row in rows]
-            else:
-                self.apply(rows, words.draw(len(rows), self._drawn_bits), reports)
+                for i in np.flatnonzero(drawn == self._tables[0][rows, reports]).tolist():
+                    reports[i] = self._whole(int(rows[i]), int(drawn[i]), words)
             return
         begun = words.draw(len(rows), self.beginnings.bits)
         left_open = self.begin(rows, begun, reports)
-        if self.word_bits > 64:
-            left = self.word_bits - self.beginnings.bits
-            for i in left_open.tolist():
-                reports[i] = self.report_for(int(rows[i]), int(begun[i]) << left | words.integer(left))
-        elif len(left_open):
-            self.read_on(left_open, rows, begun, words.draw(len(left_open), self._drawn_bits), reports)
+        if len(left_open):
+            drawn = words.draw(len(left_open), bits)
+            last = self.read_on(left_open, rows, begun, drawn, reports)
+            if self.word_bits > 64:
+                first = self.beginnings.bits
+                for j, i in zip(last.tolist(), left_open[last].tolist(), strict=True):
+                    reports[i] = self._whole(int(rows[i]), int(begun[i]) << 64 - first | int(drawn[j]) >> first, words)
 
-    @property
-    def _drawn_bits(self) -> WordBits:
-        return 32 if self.word_bits == 32 else 64
+    def _whole(self, row: int, first: int, words: RandomWords) -> int:
+        """The report of a word beyond 64 bits, for which its first 64 are not enough: they are the last of a report's.
+
+        Hardly anybody comes here.
+        """
+        more = self.word_bits - 64
+        return self.report_for(row, first << more | words.integer(more))
 
     def apply(self, rows: NDArray[Any], words: NDArray[Any], reports: Integers) -> None:
-        """The rule for arrays of whole words, of at most 64 bits: `reports` is overwritten. Rows must be valid."""
+        """The rule for arrays of whole words, or of the first 64 bits of longer ones whose other bits are zero.
+
+        `reports` is overwritten. Rows must be valid.
+        """
         from tacit.mechanism import kernels
 
         kernels.table(rows, words, *self._tables, reports)
@@ -123,20 +132,24 @@ class TableSampler:
 
     def read_on(
         self, left_open: Integers, rows: NDArray[Any], begun: NDArray[Any], rest: NDArray[Any], reports: Integers
-    ) -> None:
-        """The rule where `begin` has left it open: the word is what has begun, then the first bits of `rest`."""
+    ) -> Integers:
+        """The rule where `begin` has left it open: the word is what has begun, then the first bits of `rest`.
+
+        Says which of these words are the last of their reports.
+        """
         from tacit.mechanism import kernels
 
-        kernels.table_rest(left_open, rows, begun, rest, 8 * begun.itemsize, *self._tables, reports)
+        last: Integers = kernels.table_rest(left_open, rows, begun, rest, 8 * begun.itemsize, *self._tables, reports)
+        return last
 
     @cached_property
     def beginnings(self) -> Beginnings | None:
-        """What the first bits decide; as few as leave few words open, in a table that is small enough, else None."""
+        """What the first bits decide, where `beginning` says how many are looked at; else None."""
         width = max(len(row) for row in self._thresholds) + 1
-        looked_at = max(8, (_BEGINNINGS_PER_OPEN * (width - 1) - 1).bit_length())
-        kind = np.uint8 if width < 2**8 else np.uint16
-        if looked_at > 16 or len(self._thresholds) * np.dtype(kind).itemsize << looked_at > _MOST_BYTES:
+        looked_at = beginning(len(self._thresholds), width)
+        if looked_at is None:
             return None
+        kind = _kind_of(width)
         reports = np.empty((len(self._thresholds), 2**looked_at), dtype=kind)
         for start, end in zip(self.starts[:-1], self.starts[1:], strict=True):
             reports[start:end] = self._decided(range(start, end), looked_at, np.iinfo(kind).max)
@@ -169,20 +182,36 @@ class TableSampler:
     @cached_property
     def _tables(self) -> tuple[NDArray[Any], NDArray[Any], Any]:
         """The last word of each report, by row; the report at which each slot of leading bits starts to look; and how
-        many bits a word has beyond those.
+        many bits a word has beyond those. Of words beyond 64 bits, all is about those whose other bits are zero.
 
         A slot starts beyond all reports whose words lie before it, so a report without words is never looked at.
         """
         width = max(len(row) for row in self._thresholds) + 1
-        words = np.uint32 if self.word_bits == 32 else np.uint64
-        last = np.full((len(self._thresholds), width), 2**self.word_bits - 1, dtype=words)
+        words, beyond = np.uint32 if self.word_bits == 32 else np.uint64, max(self.word_bits - 64, 0)
+        last = np.full((len(self._thresholds), width), np.iinfo(words).max, dtype=words)
         # The smaller the guide, the nearer to the core it stays.
         places = np.uint16 if width <= 2**16 else np.uint32
         guide = np.zeros((len(self._thresholds), 2**_GUIDE_BITS), dtype=places)
         for x, row in enumerate(self._thresholds):
-            last[x, : len(row)] = [max(threshold - 1, 0) for threshold in row]
+            last[x, : len(row)] = [max(threshold - 1 >> beyond, 0) for threshold in row]
             guide[x] = self._reports_at(x, _GUIDE_BITS)
-        return last, guide, words(self.word_bits - _GUIDE_BITS)
+        return last, guide, words(self.word_bits - beyond - _GUIDE_BITS)
+
+
+def beginning(n_rows: int, n_reports: int) -> int | None:
+    """How many first bits of a word leave few reports open, in a table that is small enough; None where there is none.
+
+    >>> beginning(2, 2), beginning(12, 144), beginning(1000, 1000)
+    (8, 12, None)
+    """
+    bits = max(8, (_BEGINNINGS_PER_OPEN * (n_reports - 1) - 1).bit_length())
+    size = n_rows * np.dtype(_kind_of(n_reports)).itemsize << bits
+    return bits if bits <= 16 and size <= _MOST_BYTES else None
+
+
+def _kind_of(n_reports: int) -> type[np.uint8 | np.uint16]:
+    """Numbers for all reports and for none."""
+    return np.uint8 if n_reports < 2**8 else np.uint16
 
 
 def _word_bits(denominator: int) -> int:
