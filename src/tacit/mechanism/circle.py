@@ -78,6 +78,11 @@ class Circle(CircleReading):
         good: NDArray[np.bool_] = (orders >= 0) & (orders < self.orders) & (positions < self.circle)
         return good
 
+    @property
+    @abstractmethod
+    def steps_per_report(self) -> int:
+        """What drawing a report costs, in steps of a loop."""
+
     @abstractmethod
     def draw_many(self, values: Integers, words: NDArray[np.uint64]) -> Integers:
         """`draw` for arrays: a pure function of two words of `word_bits` bits for each value, shape (n, 2)."""

@@ -30,6 +30,7 @@ class PlaneCircle(PlaneCircleRule, Circle):
     """A plane circle as a mechanism."""
 
     kind: ClassVar[str] = "plane-circle"
+    steps_per_report: ClassVar[int] = 8
     #: Drawing and counting are so fast that an estimate should not take longer: all of these are kept.
     _sampled_coverages: ClassVar[int] = 2**21
     _most_sampled: ClassVar[int] = 2**13
@@ -38,18 +39,13 @@ class PlaneCircle(PlaneCircleRule, Circle):
     def draw_many(self, values: Integers, words: NDArray[np.uint64]) -> Integers:
         """`draw` for arrays, in constant time for each."""
         from tacit.mechanism import plane_circle_loops as loops
-        from tacit.mechanism.kernels import in_threads
 
         reports = np.empty(len(values), dtype=np.int64)
         rule = (
             self.terms.astype(np.uint16), _places(self).spans, *self._drawn, np.uint64(self.base), np.uint64(self.step),
             np.uint64(self.circle), self.cell_bits, self.seed_bits, self.choice_bits,
         )  # fmt: skip
-
-        def work(_: int, part: slice) -> None:
-            loops.draw(values[part], words[part], *rule, reports[part])
-
-        in_threads(len(values), work)
+        loops.draw(values, words, *rule, reports)
         return reports
 
     @cached_property

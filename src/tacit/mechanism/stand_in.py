@@ -65,6 +65,9 @@ class RuleSampler:
                 if len(mine):
                     reports[mine] = self._of(member, positions[mine], words)
 
+        for rule, stand_in in self._members:
+            # What a rule makes once is made for nobody, before threads share it.
+            rule.draw_many(stand_in.many(positions[:0], words), np.empty((0, rule.words_per_report), dtype=np.uint64))
         in_chunks(len(positions), words, draw, max(rule.steps_per_report for rule, _ in self._members))
         return reports
 
