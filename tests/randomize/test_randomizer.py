@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2
 
-from tacit import Channel, Histogram, Prior
+from tacit import Channel, Histogram, Prior, make_plan
 from tacit.designs import optimal_binary, repaired_response
 from tacit.designs.core_tail import design_core_tail
 from tacit.exact import exp_below
@@ -218,6 +218,19 @@ def test_numbers_are_labels_too():
     for answers in ([2.5, 0, 10, 2.5], [2.5, 0.0, 10.0, 2.5], np.array([2.5, 0, 10, 2.5])):
         assert (randomizer.randomize(answers, words=SeededWords(5)) == expected).all()
     assert randomizer.randomize([]).shape == (0,)
+
+
+@pytest.mark.parametrize(
+    ("groups", "positions"),
+    [(0, [0, 2]), (0, [-1]), (0, [0.0]), (0, [2**40]), (1, [0]), ([0, 1], [0, 0]), ([-1], [0]), (0, [True])],
+)
+def test_positions_and_groups_that_are_none_are_refused(groups, positions):
+    """The compiled loops would read what lies beside the tables, and report something else."""
+    randomizer = Randomizer(make_plan(Prior.of({"yes": 1, "no": 3}), Histogram(), 1))
+    with pytest.raises(ValueError, match="must be"):
+        randomizer.reports(groups, positions)
+    assert len(randomizer.reports(0, np.array([0, 1], dtype=np.int8))) == 2
+    assert len(randomizer.reports([], [])) == 0
 
 
 def test_unknown_labels_are_refused_without_being_named():

@@ -7,6 +7,7 @@ from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tacit.exact import Integers
 from tacit.mechanism import KINDS
@@ -51,6 +52,9 @@ class Randomizer:
     def reports(self, groups: Any, positions: Any, words: RandomWords | None = None) -> Integers:
         """A report for each respondent. `groups` has a group for each, or is that of all."""
         source, places, owners = words or secure_words(), np.asarray(positions), np.asarray(groups)
+        # The loops that draw do not look where they read.
+        _check_below(len(self.plan.values), places, "positions")
+        _check_below(len(self.plan.groups), owners, "groups")
         if not owners.ndim:
             owners = np.broadcast_to(owners, places.shape)
         if len(self._samplers) == 1:
@@ -111,6 +115,16 @@ class Randomizer:
 def secure_words() -> SecureWords:
     """The secure generator of this process."""
     return SecureWords()
+
+
+def _check_below(size: int, numbers: NDArray[Any], what: str) -> None:
+    """Raise unless all numbers are integers from 0 to size − 1."""
+    if numbers.dtype.kind not in "iu" and numbers.size:
+        raise ValueError(f"The {what} must be integers. Got numbers of the type {numbers.dtype} instead.")
+    # Below zero they are large without a sign, which takes one look instead of two.
+    unsigned = numbers.view(f"u{numbers.dtype.itemsize}") if numbers.dtype.kind == "i" else numbers
+    if numbers.size and int(unsigned.max()) >= size:
+        raise ValueError(f"The {what} must be from 0 to {size - 1}. Some are not.")
 
 
 def _plain(label: Any) -> Any:
