@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from tacit.exact import Floats, Integers
 from tacit.mechanism.circle import Circle
-from tacit.mechanism.circle_reading import third_central_moment
+from tacit.mechanism.circle_moments import third_central_moment
 from tacit.mechanism.core_tail_histogram import mean_square_coverage
 from tacit.mechanism.plane_circle_information import PlaneInformation
 from tacit.mechanism.plane_circle_rule import PlaneCircleRule
