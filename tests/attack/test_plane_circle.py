@@ -1,0 +1,118 @@
+"""Plans with the mechanism `plane-circle` against docs/plan.md, read a second time by `attack.plane_circle`."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import random
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from attack.judge import at_most_exp
+from attack.plane_circle import PlaneCircleByTheBook
+from tacit import Histogram, Plan, PlanError, Prior, Randomizer, make_plan
+
+from support.circles import worst_means
+
+NASTY = {
+    "one value of 99.9%": [999 * 299] + [1] * 299,
+    "all magnitudes and zeros": [0] + [10 ** (7 * x % 13) for x in range(60)] + [0],
+    "half of them nearly impossible": [10**30] * 130 + [1] * 130,
+    "equal": [1] * 400,
+    "two heavy ones": [10**5] * 2 + [1] * 11,
+}
+RULE = {"kind": "plane-circle", "cell_bits": 4, "seed_bits": 4, "word_bits": 12, "slots": 5, "first": 3, "second": 1}
+
+
+class Words:
+    """Words from a list."""
+
+    def __init__(self, *words: int) -> None:
+        self.left = list(words)
+
+    def integer(self, bits: int) -> int:
+        return self.left.pop(0) % 2**bits
+
+
+class OwnCells(PlaneCircleByTheBook):
+    """A wrong reading: whoever stands on a line draws among as many of its cells as they have themselves."""
+
+    def runs(self, order: int) -> list[list[tuple[int, int, int, int]]]:
+        found = super().runs(order)
+        for x in filter(self.is_light, range(len(self.weights))):
+            found[x] = [(found[x][0][0], 0, self.cells[x], self.cells[x])]
+        return found
+
+
+def written(weights: list[int], epsilon: str, radius: str | None = None, **rule: int) -> dict[str, Any]:
+    """A plan as somebody else may write it, with the levels left open."""
+    group: dict[str, Any] = {
+        "group": None, "epsilon": epsilon, "notion": "lip", "prior": [str(weight) for weight in weights],
+        "weight": "1", "offset": "0", "mechanism": {**RULE, **rule},
+    }  # fmt: skip
+    levels = dict.fromkeys(("lip", "lip_upper", "lip_lower", "ldp", "mip"), 99.0)
+    if radius:
+        group["prior_set"], levels["lip_set"] = {"kind": "ball", "radius": radius}, 99.0
+    names = [f"v{x}" for x in range(len(weights))]
+    plan: dict[str, Any] = {
+        "tacit_plan": 1, "question": None, "task": {"kind": "histogram"}, "domain": {"numeric": False, "values": names},
+        "groups": [group],
+    }  # fmt: skip
+    text = json.dumps(plan, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+    plan["hash"] = hashlib.sha256(text.encode()).hexdigest()
+    group.update(levels=levels, certificate=None)
+    return plan
+
+
+def reached(book: PlaneCircleByTheBook, radius: Fraction) -> Fraction:
+    """The largest factor by which any report moves any belief under any prior of the ball."""
+    prior, worst = [Fraction(weight, sum(book.weights)) for weight in book.weights], Fraction(1)
+    for order in range(book.orders):
+        for column in book.columns(order):
+            least, most = worst_means(prior, column, radius)
+            worst = max(worst, max(column) / least, most / min(column))
+    return worst
+
+
+@pytest.mark.parametrize("name", NASTY)
+@pytest.mark.parametrize("epsilon", [Fraction(1, 2), Fraction(3, 2)])
+def test_reports_are_those_that_the_page_says(name: str, epsilon: Fraction) -> None:
+    prior = Prior(range(len(NASTY[name])), NASTY[name])
+    plan = make_plan(prior, Histogram(), epsilon=epsilon, method="plane-circle")
+    book, wrong = (kind(plan.to_dict()["groups"][0]) for kind in (PlaneCircleByTheBook, OwnCells))
+    randomizer, rng, differs = Randomizer(plan), random.Random(1), 0
+    for _ in range(60):
+        x, half = rng.randrange(len(book.weights)), book.seed_bits // 2
+        alpha = book.base + rng.choice([-1, 0, book.step - 1, book.step, rng.randrange(book.arc * book.step)])
+        beta = rng.choice([0, 2**book.choice_bits - 1, rng.getrandbits(book.choice_bits)])
+        words = alpha << half | rng.getrandbits(half), beta << half | rng.getrandbits(half)
+        assert randomizer.report(0, book.support[x], Words(*words)) == book.report(x, words)
+        differs += wrong.report(x, words) != book.report(x, words)
+    assert (differs > 0) == any(map(book.is_light, range(len(book.weights))))
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_no_plan_is_read_that_promises_less_than_it_reaches(seed: int) -> None:
+    rng = random.Random(seed)
+    weights = [1] + [rng.choice([1, 2, 3, 5, 10, 50]) for _ in range(rng.randint(1, 6))]
+    arc, radius = rng.randint(1, 12), rng.choice([None, "1/100", "1/10"])
+    rule = {"arc": arc, "step": 2**10 * 3 // 4 // arc, "light": rng.randint(0, arc)}
+    book = PlaneCircleByTheBook(written(weights, "50", radius, **rule)["groups"][0])
+    level = reached(book, Fraction(radius or 0))
+    below = Fraction(math.log(level)).limit_denominator(10**6) - Fraction(1, 10**5)
+    assert not at_most_exp(level, below)
+    assert Plan.from_dict(written(weights, "50", radius, **rule)).hash
+    with pytest.raises(PlanError, match="promise"):
+        Plan.from_dict(written(weights, str(below), radius, **rule))
+
+
+def test_lines_keep_the_promise_and_own_cells_would_break_it() -> None:
+    weights, rule = [1] * 4, {"arc": 6, "step": 129, "light": 5, "slots": 3, "first": 1, "second": 1}
+    epsilon = Fraction("1.412")
+    plan = written(weights, str(epsilon), **rule)
+    assert Plan.from_dict(plan).hash == plan["hash"]
+    assert at_most_exp(reached(PlaneCircleByTheBook(plan["groups"][0]), Fraction(0)), epsilon)
+    assert not at_most_exp(reached(OwnCells(plan["groups"][0]), Fraction(0)), epsilon)
