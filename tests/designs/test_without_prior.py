@@ -243,7 +243,7 @@ def test_from_answers_to_estimates(name: str, tmp_path: Path):
     without(30, 2, method=name).save(tmp_path / "plan.json")
     plan = Plan.load(tmp_path / "plan.json")
     truth = np.minimum(np.random.default_rng(0).geometric(0.4, 40_000) - 1, 29)
-    reports = Randomizer(plan).reports(None, truth, SeededWords(1))
+    reports = Randomizer(plan).reports(0, truth, SeededWords(1))
     tally = Tally.of(plan, reports)
     halves = Tally.of(plan, reports[:11]).merge(Tally.of(plan, reports[11:]))
     assert halves.to_dict() == Tally.from_dict(tally.to_dict()).to_dict() == tally.to_dict()
@@ -259,7 +259,7 @@ def test_from_answers_to_estimates(name: str, tmp_path: Path):
 def test_a_prior_that_somebody_has_is_still_checked():
     prior = Prior([f"v{x}" for x in range(20)], [100, *[1] * 19])
     plan = make_plan(prior, Histogram(), 2, notion="ldp", method="subset-selection")
-    reports = Randomizer(plan).reports(None, np.arange(20_000) % 20, SeededWords(1))
+    reports = Randomizer(plan).reports(0, np.arange(20_000) % 20, SeededWords(1))
     (check,) = estimate(plan, Tally.of(plan, reports)).prior_check
     assert check.contradicted
     assert not plan.groups[0].without_prior

@@ -317,12 +317,18 @@ def test_a_plan_holds_nine_integers_and_no_other() -> None:
     assert all(type(number) is int and 0 <= number < 2**53 for number in data.values())
     assert PlaneCircle.from_dict(data, prior) == circle
     for name, wrong in (
-        ("slots", 4), ("slots", 2), ("slots", 1031), ("slots", "61"), ("first", 0), ("first", data["slots"]),
-        ("second", 10**6), ("light", circle.arc + 1), ("arc", 0), ("seed_bits", 23),
+        ("slots", 4), ("slots", 2), ("slots", 211), ("slots", "61"), ("first", 0), ("first", data["slots"]),
+        ("second", 10**6), ("light", circle.arc + 1), ("arc", 0), ("seed_bits", 23), ("seed_bits", 10),
     ):  # fmt: skip
         with pytest.raises(ValueError, match="must"):
             PlaneCircle.from_dict({**data, name: wrong}, prior)
-    for other in ({"slots": 17, "first": 7}, {"slots": 1021, "first": 34, "light": 0}):
+    # Too small; with too many places to be known in advance; with too many pairs of stretches to be looked at.
+    wide, arc = {"slots": 199, "first": first_full_recurrence(199)[0]}, circle.circle - circle.circle // 50
+    for other in (
+        {"slots": 17, "first": 7},
+        {**wide, "light": 0},
+        {**wide, "arc": arc, "step": 1, "light": circle.arc},
+    ):
         with pytest.raises(ValueError, match="does not hold"):
             PlaneCircle.from_dict({**data, **other}, prior)
     with pytest.raises(ValueError, match="another prior"):

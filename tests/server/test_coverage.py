@@ -110,7 +110,7 @@ def test_reports_and_batches_over_http_lead_to_the_same_sums_and_no_report_is_st
 def test_a_plan_without_a_prior_is_collected_as_any_other(client: Client):
     plan = make_plan(Prior.uniform(PRIOR.values), Histogram(), 1, notion="ldp", method="without-prior")
     survey = client.open(plan)
-    reports = Randomizer(plan).reports(None, np.arange(30), SeededWords(1)).tolist()
+    reports = Randomizer(plan).reports(0, np.arange(30), SeededWords(1)).tolist()
     assert [client.report(survey, n, report) for n, report in enumerate(reports)] == ["counted"] * 30
     assert client.tally(survey)["groups"] == Tally.of(plan, reports).to_dict()["groups"]
     facts = client.get(f"{survey}/results", admin=True).json()

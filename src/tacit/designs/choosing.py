@@ -74,6 +74,7 @@ def design(
     max_reports: int | None = None,
     gap: float | None = None,
     time_limit: float = 30.0,
+    groups: int = 1,
     progress: Callable[[float, float], None] | None = None,
 ) -> Design:
     """The best channel for `task` under `prior` that keeps `notion` at level ε, and a proof of how good it is.
@@ -95,6 +96,7 @@ def design(
         gap: the search stops at this relative gap, by default 0.1% up to 50 values, 0.4% up to 200, 0.8% beyond.
         time_limit: or after so many seconds, or at a keyboard interrupt, with the best channel so far and a valid
             certificate.
+        groups: how many such designs a plan will hold: if many, "auto" prefers those of which each is read quickly.
         progress: is called with gain and bound or, for the aim "unbiased", with variance and bound.
 
     Raises:
@@ -111,7 +113,7 @@ def design(
         gap = 1e-3 if d <= 50 else 4e-3 if d <= 200 else 8e-3
     request = Request(
         prior=prior, task=task, promise=promise, aim=aim, invertible=invertible, max_reports=max_reports, gap=gap,
-        time_limit=time_limit, progress=progress,
+        time_limit=time_limit, groups=groups, progress=progress,
     )  # fmt: skip
     _check(request)
     notes: list[str] = []

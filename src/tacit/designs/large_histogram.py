@@ -8,22 +8,27 @@ LDP, implies LIP for every prior there is. The plane circle does as little work 
 are few, which costs some hundredths of the variance, and it holds some tens of thousands of values.
 
 The rule.  The block design is taken if its variance under the prior is at most 2% (`TOLERANCE`) above that of the
-shuffled circle; else the plane circle if its is at most 5% (`IN_PLANE`) above; and else the shuffled circle. Variances
-are those of the finished integers; whatever is taken is audited.
+shuffled circle; else the plane circle if its is at most 5% (`IN_PLANE`) above, and what reports determine is found in
+a few seconds for all groups of a plan (`MOST_WORK` steps); and else the shuffled circle, for which that takes no time.
+Variances are those of the finished integers; whatever is taken is audited.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from numpy.linalg import LinAlgError
 
+from tacit.designs.circles import in_plane
 from tacit.designs.methods import Design, Request, plane_circle, shuffled_circle
 from tacit.designs.without_prior import TOLERANCE, without_prior
 from tacit.mechanism import PrivacyError
 
 #: So much of the variance may be given for reports that are drawn and counted in no time.
 IN_PLANE = 0.05
+#: And so many steps for reading a plan.
+MOST_WORK = 2**29
 
 
 def large_histogram(request: Request) -> Design:
@@ -46,7 +51,10 @@ def large_histogram(request: Request) -> Design:
 def _following(request: Request) -> Design:
     """The shuffled circle, in a plane if that is nearly as good."""
     shuffled = shuffled_circle(request)
+    circle: Any = shuffled.mechanism
     try:
+        if in_plane(circle).work * request.groups > MOST_WORK:
+            return shuffled
         found = plane_circle(request)
     except (ValueError, ArithmeticError):  # More values than a plane of bounded size holds.
         return shuffled

@@ -76,6 +76,7 @@ class Request:
     gap: float
     time_limit: float
     progress: Callable[[float, float], None] | None
+    groups: int = 1
     started: float = field(default_factory=perf_counter)
 
     @property

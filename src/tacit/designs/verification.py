@@ -59,7 +59,8 @@ def verify(found: Design) -> Verification:
         promise_kept=found.promise.kept_by(found.mechanism, found.prior),
         error=error,
         lower_bound=bound,
-        error_as_stated=abs(error - stated.aimed) <= scale,
+        error_as_stated=abs(error - stated.aimed) <= scale
+        and abs(mse(found.mechanism, found.prior, found.task) - stated.mse) <= scale,
         bound_as_stated=stated.aimed_lower_bound <= bound + scale,
     )
 

@@ -67,7 +67,10 @@ class CircleMoments(CircleRule):
 
     #: The variance under a truth far from the prior is taken over about this many coverages of single values.
     _sampled_coverages: ClassVar[int] = 2**24
-    _most_sampled: ClassVar[int] = 2048
+
+    @property
+    def _most_sampled(self) -> int:
+        return 2**11
 
     @abstractmethod
     def coverage(self, reports: Integers) -> Floats:

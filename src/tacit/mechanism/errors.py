@@ -8,6 +8,9 @@ from tacit.mechanism.protocol import Mechanism
 from tacit.prior import Prior
 from tacit.task import Matrix, Task, WeightedSum, prior_variance
 
+#: Steps of a loop that take some milliseconds.
+_QUICK_WORK = 2**20
+
 
 def gain(mechanism: Mechanism, prior: Prior, task: Task, respondent: int = 0) -> float:
     """Σ_y λ_y |E[g|y] − E g|²: the part of the prior variance that one report removes."""
@@ -66,3 +69,8 @@ def total_mse(respondents: Iterable[tuple[Mechanism, Prior]], task: Task) -> flo
 def _of_respondent(prior: Prior, task: Task, respondent: int) -> Task:
     """The task as one respondent has it, where respondents differ."""
     return Matrix(task.g(prior, respondent).tolist()) if isinstance(task, WeightedSum) else task
+
+
+def takes_long(mechanism: Mechanism) -> bool:
+    """Whether these errors are not found at once: then plans are read as they are stated, and audits look again."""
+    return getattr(mechanism, "work", 0) > _QUICK_WORK

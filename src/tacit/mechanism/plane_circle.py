@@ -7,6 +7,7 @@ counted by its lines: about √d of them. For tens of thousands of values.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -24,6 +25,9 @@ from tacit.mechanism.protocol import COVERAGE_UNIT, NotEstimableError
 if TYPE_CHECKING:
     from tacit.mechanism.plane_circle_loops import Places
 
+#: Arcs of ε up to 2 cover more than this.
+_SHORT = Fraction(1, 10)
+
 
 @dataclass(frozen=True, kw_only=True)
 class PlaneCircle(PlaneCircleRule, Circle):
@@ -33,7 +37,6 @@ class PlaneCircle(PlaneCircleRule, Circle):
     steps_per_report: ClassVar[int] = 8
     #: Drawing and counting are so fast that an estimate should not take longer: all of these are kept.
     _sampled_coverages: ClassVar[int] = 2**21
-    _most_sampled: ClassVar[int] = 2**13
     _integers: ClassVar[tuple[str, ...]] = (*Circle._integers, "slots", "first", "second", "light")
 
     def draw_many(self, values: Integers, words: NDArray[np.uint64]) -> Integers:
@@ -57,6 +60,11 @@ class PlaneCircle(PlaneCircleRule, Circle):
         return of_values.astype(np.uint64), np.column_stack([self.offsets, numbers]).astype(np.uint64)
 
     # -- what reports tell ---------------------------------------------------------------------------------------
+
+    @property
+    def _most_sampled(self) -> int:
+        """The shorter arcs are, the more of them it takes until some cover a value, and another one with it."""
+        return 2**11 if self.share > _SHORT else 2**13
 
     def fold(self, reports: Integers, times: Integers | None = None) -> Integers:
         """T_x, by the stretches that each report covers."""
@@ -160,7 +168,7 @@ class PlaneCircle(PlaneCircleRule, Circle):
         return skew
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=64)
 def _places(circle: PlaneCircle) -> Places:
     """Where everything lies under every order: some MiB, kept for the circles that were asked for last."""
     from tacit.mechanism.plane_circle_loops import places_of

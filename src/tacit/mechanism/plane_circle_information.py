@@ -25,11 +25,10 @@ from numpy.typing import NDArray
 
 from tacit.exact import Floats, Integers
 
-#: Residuals of solutions relative to the right side: of estimates, and where three digits are enough.
-_RESIDUAL, _ROUGHLY = 1e-10, 1e-3
-_MOST_STEPS = 200
-#: Where the diagonal of the inverse is solved for.
-_PROBES = 12
+#: The residual of a solution relative to its right side, and after how many steps at most.
+_RESIDUAL, _MOST_STEPS = 1e-10, 200
+#: At so many values the diagonal of the inverse is solved for, by so many steps: the same on every machine.
+_PROBES, _PROBE_STEPS = 12, 6
 #: For at least so many rows of at most so many values the inverse is written out.
 _MANY_ROWS, _FEW_VALUES = 64, 2048
 
@@ -129,20 +128,20 @@ class PlaneInformation:
         if not len(self.light):
             return self.nearly_solve(right)
         if right.ndim == 1:
-            return self._by_gradients(right, _RESIDUAL)
+            return self._by_gradients(right)
         if len(right) >= _MANY_ROWS and len(self.shares) <= _FEW_VALUES:
             product: Floats = right @ self._inverse
             return product
-        return np.array([self._by_gradients(row, _RESIDUAL) for row in right]).reshape(right.shape)
+        return np.array([self._by_gradients(row) for row in right]).reshape(right.shape)
 
-    def _by_gradients(self, right: Floats, residual: float) -> Floats:
-        """Conjugate gradients, until the residual is so small."""
+    def _by_gradients(self, right: Floats, residual: float = _RESIDUAL, steps: int = _MOST_STEPS) -> Floats:
+        """Conjugate gradients, until the residual is so small, or for so many steps."""
         found = self.nearly_solve(right)
         rest = right - self.multiply(found)
         goal = residual * float(np.sqrt(right @ right))
         near = self.nearly_solve(rest)
         along, worth = near, float(rest @ near)
-        for _ in range(_MOST_STEPS):
+        for _ in range(steps):
             if float(np.sqrt(rest @ rest)) <= goal:
                 break
             image = self.multiply(along)
@@ -169,7 +168,7 @@ class PlaneInformation:
         if len(self.light):
             falling = np.argsort(-self.shares, kind="stable")
             probed = np.unique(np.geomspace(1, len(falling), _PROBES).astype(np.int64)) - 1
-            exact = [self._by_gradients(self._unit(value), _ROUGHLY)[value] for value in falling[probed]]
+            exact = [self._by_gradients(self._unit(value), 0.0, _PROBE_STEPS)[value] for value in falling[probed]]
             lacks = exact / diagonal[falling[probed]]
             diagonal[falling] *= np.interp(np.log1p(np.arange(len(falling))), np.log1p(probed), lacks)
         return diagonal

@@ -30,8 +30,9 @@ from tacit.exact import Integers
 from tacit.mechanism.circle_rule import CircleRule, Stretch
 from tacit.mechanism.singer import is_prime, meets_all_states, terms_of
 
-#: So many places of stretches are known in advance: 64 MiB.
-MOST_PLACES = 1 << 23
+#: So many slots a plane has at most, so many places of stretches are known in advance (64 MiB), and so many steps are
+#: taken to find what reports determine: a second or two.
+MOST_SLOTS, MOST_PLACES, MOST_WORK = 199, 1 << 22, 1 << 28
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,13 +59,16 @@ class PlaneCircleRule(CircleRule):
     def __post_init__(self) -> None:
         super().__post_init__()
         recurrence = (self.first, self.second)
-        if not (2 < self.slots < 1 << 10 and is_prime(self.slots)):
-            raise ValueError(f"The 'slots' must be an odd prime below 1,024. Got {self.slots} instead.")
+        if not (2 < self.slots <= MOST_SLOTS and is_prime(self.slots)):
+            raise ValueError(f"The 'slots' must be an odd prime of at most {MOST_SLOTS}. Got {self.slots} instead.")
         if max(recurrence) >= self.slots or not meets_all_states(self.slots, recurrence):
             raise ValueError("'first' and 'second' must be below 'slots', and their recurrence meet all states.")
         if not 0 <= self.light <= self.arc:
             raise ValueError(f"The cells of a 'light' value must be at most those of the arc. Got {self.light}.")
-        if len(self.owners) >= self.slots**2 or self.orders * self.n_stretches > MOST_PLACES:
+        if self.orders > 1 << self.seed_bits:
+            raise ValueError(f"The 'seed_bits' must reach all {self.orders} orders. Got {self.seed_bits} instead.")
+        places = self.orders * self.n_stretches
+        if len(self.owners) >= self.slots**2 or places > MOST_PLACES or self.work > MOST_WORK:
             raise ValueError(f"A plane of {self.slots} slots does not hold {len(self.owners)} pieces.")
 
     # -- the plane -----------------------------------------------------------------------------------------------
@@ -103,6 +107,11 @@ class PlaneCircleRule(CircleRule):
     def n_stretches(self) -> int:
         """The lines and the pieces of their own."""
         return self.n_lines + len(self.own)
+
+    @property
+    def work(self) -> int:
+        """How many pairs of stretches, over all orders, are so near that an arc covers something of both."""
+        return self.orders * self.n_stretches**2 * self.arc // self.circle
 
     def layout(self, order: int) -> tuple[Integers, Integers]:
         """Start and size of every stretch: of the lines by their slots, then of the pieces in `own`."""

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from tacit.exact import Number, budget, exact_integers, exact_ratio
-from tacit.mechanism import KINDS, Audit, Mechanism, Notion, SetLevel, mse, unbiased_variance
+from tacit.mechanism import KINDS, Audit, Mechanism, Notion, SetLevel, mse, takes_long, unbiased_variance
 from tacit.plan.certificate import Certificate, is_number
 from tacit.plan.saving import write_text
 from tacit.prior import Ball, Prior, PriorSet, Value, has_unseen, read_set
@@ -128,8 +128,8 @@ class Group:
     def check_derived(self, task: Task, levels: Mapping[str, float | None]) -> None:
         """Raise `PlanError` unless what is stated beside the contract follows from it, as far as that is quickly found.
 
-        Levels may not be better than the real ones; the certificate's errors must be those of the mechanism. Bounds and
-        LDP's errors stay as the planner stated them: `tacit audit` looks for them again.
+        Levels may not be better than the real ones; the certificate's errors must be those of the mechanism. Bounds,
+        LDP's errors and the errors of large planes stay as the planner stated them: `tacit audit` finds them again.
         """
         for name, level in levels.items():
             if level is not None and not is_number(level):
@@ -141,9 +141,11 @@ class Group:
             return
         if stated.duals is not None and len(stated.duals) > len(self.prior.support) + 1:
             raise PlanError(f"The certificate of group {self.name!r} has more duals than there are possible values.")
-        found = {"prior_variance": prior_variance(self.prior, task), "mse": mse(self.mechanism, self.prior, task)}
-        if stated.unbiased_variance != math.inf:
-            found["unbiased_variance"] = unbiased_variance(self.mechanism, self.prior, task)
+        found = {"prior_variance": prior_variance(self.prior, task)}
+        if not takes_long(self.mechanism):
+            found["mse"] = mse(self.mechanism, self.prior, task)
+            if stated.unbiased_variance != math.inf:
+                found["unbiased_variance"] = unbiased_variance(self.mechanism, self.prior, task)
         for name, number in found.items():
             claim = getattr(stated, name)
             # An error far below the variance is a difference of nearly equal floats.

@@ -495,7 +495,7 @@ def refused_circles_and_sets() -> list[dict[str, Any]]:
         found.append({"why": why, "plan": _changed(plane, path, value), "says": says})
     for why, other, says in (
         ("a plane too small for the values", {"slots": 3, "first": 1}, "slots"),
-        ("places too many to be known in advance", {"slots": 1021, "first": 34, "light": 0}, "slots"),
+        ("a seed that does not reach all orders", {"seed_bits": 4, "word_bits": 54}, "seed_bits"),
         ("a step too many in a plane", {"step": known["step"] + 1}, "not kept"),
     ):
         found.append({"why": why, "plan": _changed(plane, TABLE, known | other), "says": says})
@@ -649,7 +649,7 @@ MALFORMED_CIRCLES: list[tuple[str, tuple[Any, ...], Any, str]] = [
 ]
 MALFORMED_PLANES: list[tuple[str, tuple[Any, ...], Any, str]] = [
     ("slots of no prime", (*TABLE, "slots"), 9, "slots"),
-    ("slots too many", (*TABLE, "slots"), 1031, "slots"),
+    ("slots too many", (*TABLE, "slots"), 211, "slots"),
     ("slots that are a text", (*TABLE, "slots"), "11", "slots"),
     ("a recurrence that returns too early", (*TABLE, "first"), 1, "first"),
     ("no recurrence", (*TABLE, "first"), 0, "first"),
@@ -934,6 +934,9 @@ def _plane_levels(rng: np.random.Generator) -> dict[str, Any]:
     known = _circle_levels(rng)
     first, second, slots = ((3, 1, 11), (7, 1, 61))[int(rng.integers(2))]
     prior, rule = Prior(range(len(known["prior"])), map(int, known["prior"])), dict(known["mechanism"])
+    # As many bits of a seed as it takes to reach all orders; the others stay as they are.
+    seed_bits = max(rule["seed_bits"], 12)
+    rule |= {"seed_bits": seed_bits, "word_bits": rule["word_bits"] + (seed_bits - rule["seed_bits"]) // 2}
     light = int(rng.integers(0, rule["arc"] + 1))
     plane = {"slots": slots, "first": first, "second": second, "light": light}
     found = PlaneCircle.from_dict({**rule, **plane}, prior)

@@ -12,9 +12,13 @@ import { RuleSampler } from "./stand_in.js";
 /** @typedef {import("./mechanism.js").Mechanism} Mechanism */
 /** @typedef {import("./prior.js").Prior} Prior */
 
-const MAX_SLOTS = 1023;
-/** Collectors know so many places of stretches in advance. */
-const MOST_PLACES = 2 ** 23;
+const MAX_SLOTS = 199;
+/** Collectors know so many places of stretches in advance, and take so many steps to find what reports determine. */
+const MOST_PLACES = 2 ** 22;
+const MOST_WORK = 2 ** 28;
+/** The groups of a plan mostly share one recurrence: the last ones are kept. @type {Map<string, Uint16Array>} */
+const KNOWN = new Map();
+const MOST_KNOWN = 16;
 
 /** A plane circle for one prior. @implements {Mechanism} */
 export class PlaneCircle extends Circle {
@@ -57,13 +61,15 @@ export class PlaneCircle extends Circle {
     const first = integer(data.first, `${where}.first`, 0, slots - 1);
     const second = integer(data.second, `${where}.second`, 0, slots - 1);
     const light = integer(data.light, `${where}.light`, 0, rule.arc);
-    spend(slots * slots);
-    const terms = termsOf(slots, first, second);
+    const terms = knownTerms(slots, first, second, spend);
     if (terms === null) expect(false, `${where}.first`, "a coefficient with which the recurrence meets all states");
     const circle = new PlaneCircle(prior, rule, { slots, terms: /** @type {Uint16Array} */ (terms), light });
+    expect(circle.orders <= 2 ** rule.seedBits, `${where}.seed_bits`, "enough to reach all orders");
     const own = circle.owners.filter((inside) => !circle.isLight(inside)).length;
-    const places = circle.orders * (own + (own < circle.owners.length ? slots : 0));
-    const holds = circle.owners.length < slots * slots && places <= MOST_PLACES;
+    const stretches = own + (own < circle.owners.length ? slots : 0);
+    const places = circle.orders * stretches;
+    const work = (BigInt(places * stretches) * circle.arc) / circle.circle;
+    const holds = circle.owners.length < slots * slots && places <= MOST_PLACES && work <= MOST_WORK;
     expect(holds, `${where}.slots`, "enough, and not too many");
     return circle;
   }
@@ -128,6 +134,27 @@ export class PlaneCircle extends Circle {
 function isPrime(number) {
   for (let divisor = 2; divisor * divisor <= number; divisor++) if (number % divisor === 0) return false;
   return number > 1;
+}
+
+/**
+ * `termsOf`, which spends what it costs, unless they are known.
+ *
+ * @param {number} slots
+ * @param {number} first
+ * @param {number} second
+ * @param {import("./read.js").Meter} spend
+ */
+function knownTerms(slots, first, second, spend) {
+  const name = [slots, first, second].join();
+  const known = KNOWN.get(name);
+  if (known) return known;
+  spend(slots * slots);
+  const terms = termsOf(slots, first, second);
+  if (terms !== null) {
+    if (KNOWN.size === MOST_KNOWN) KNOWN.clear();
+    KNOWN.set(name, terms);
+  }
+  return terms;
 }
 
 /**
