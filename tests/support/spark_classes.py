@@ -1,4 +1,4 @@
-"""Spark's classes in a file, as Java has them in memory: machines of the tests' cluster start in two thirds of the time.
+"""Spark's classes in a file, as Java has them in memory: the tests' cluster starts in two thirds of the time.
 
     python tests/support/spark_classes.py
 
