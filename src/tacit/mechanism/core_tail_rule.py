@@ -30,7 +30,7 @@ from bisect import bisect_left
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from itertools import accumulate, pairwise
+from itertools import accumulate, chain, pairwise
 from math import gcd
 from typing import Any
 
@@ -109,13 +109,13 @@ class CoreTailRule:
     @cached_property
     def tail(self) -> tuple[int, ...]:
         """The values on the circle, in their own order."""
-        core = set(self.core)
-        return tuple(value for value in range(len(self.weights)) if value not in core)
+        ends = (-1, *self.core, len(self.weights))
+        return tuple(chain.from_iterable(range(before + 1, after) for before, after in pairwise(ends)))
 
     @cached_property
     def tail_sums(self) -> tuple[int, ...]:
         """Running sums of the tail's weights, from 0 to its total."""
-        return tuple(accumulate((self.weights[value] for value in self.tail), initial=0))
+        return tuple(accumulate(map(self.weights.__getitem__, self.tail), initial=0))
 
     @cached_property
     def cells(self) -> int:
@@ -127,7 +127,7 @@ class CoreTailRule:
 
     @cached_property
     def _units(self) -> int:
-        return self.tail_sums[-1] // gcd(*(self.weights[value] for value in self.tail))
+        return self.tail_sums[-1] // gcd(*map(self.weights.__getitem__, self.tail))
 
     @cached_property
     def boundaries(self) -> tuple[int, ...]:
