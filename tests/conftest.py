@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from functools import cache
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+# Nothing of what is imported and collected is garbage: see `pytest_collection_finish`.
+gc.disable()
 
 from pathlib import Path
 
@@ -56,8 +58,9 @@ def _rank(path: Path) -> int:
 
 
 def pytest_collection_finish() -> None:
-    """What thousands of tests are made of stays until the end: the search for garbage need not go through it again."""
+    """What thousands of tests are made of stays until the end: the search for garbage need not go through it."""
     gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(scope="session")
