@@ -37,7 +37,7 @@ CHECKS = [
     response_schema_conformance,
     negative_data_rejection,
 ]
-EXAMPLES, FEW = 12, 4
+EXAMPLES, FEW = 8, 4
 ADMINISTRATOR = {"Authorization": f"Bearer {TOKEN}"}
 
 
