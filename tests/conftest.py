@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from functools import cache
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-# Nothing of what is imported and collected is garbage: see `pytest_collection_finish`.
-gc.disable()
 
 from pathlib import Path
 
@@ -19,6 +17,9 @@ settings.register_profile("tacit", deadline=None)
 settings.load_profile("tacit")
 
 pytest.register_assert_rewrite("support")
+
+# Nothing of what is imported and collected is garbage: see `pytest_collection_finish`.
+gc.disable()
 
 #: Whole folders and files that take long or need a browser, a database, node or a wheel.
 SLOW = (
