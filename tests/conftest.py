@@ -18,6 +18,9 @@ settings.load_profile("tacit")
 
 pytest.register_assert_rewrite("support")
 
+# Nothing of what is imported and collected is garbage: see `pytest_collection_finish`.
+gc.disable()
+
 #: Whole folders and files that take long or need a browser, a database, node or a wheel.
 SLOW = (
     "e2e", "evaluation", "packaging", "server", "deploy", "cli", "docs/test_readme.py", "docs/test_f",
@@ -56,8 +59,9 @@ def _rank(path: Path) -> int:
 
 
 def pytest_collection_finish() -> None:
-    """What thousands of tests are made of stays until the end: the search for garbage need not go through it again."""
+    """What thousands of tests are made of stays until the end: the search for garbage need not go through it."""
     gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(scope="session")

@@ -71,8 +71,8 @@ def test_the_command_tells_its_version():
 
 
 def test_the_demo_tells_its_story_and_leaves_a_report(tmp_path):
-    """With a tenth of its people at their browsers; `test_demo.py` looks at what became of each."""
-    few = "from tacit.cli import demo, everything; demo.BROWSERS, demo.AGAIN = 400, 40; everything.app(['demo'])"
+    """With a few of its people at their browsers; `test_demo.py` looks at what became of each."""
+    few = "from tacit.cli import demo, everything; demo.BROWSERS, demo.AGAIN = 60, 6; everything.app(['demo'])"
     story = python("-c", few, where=tmp_path)
     assert "by ours only" in story
     truth = int(re.search(r"simulation knows: ([\d,]+)", story)[1].replace(",", ""))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
@@ -34,6 +35,7 @@ from support.wire import Sent
 GUILTY_PEOPLE, INNOCENT_PEOPLE = 40, 40
 #: So many profiles are open at a time: their waiting overlaps. Opening 80 would take longer than all else.
 AT_ONCE = 5
+COUNTED = "Your report was counted."
 ALPHA = 1e-9
 
 
@@ -76,26 +78,62 @@ def crowd(browser: Browser, service: Service, tmp_path_factory: pytest.TempPathF
         for page in pages:
             page.on("request", lambda request: crowd.urls.append(request.url))
         for start in range(0, len(answers), AT_ONCE):
-            take_part(crowd, pages, answers[start : start + AT_ONCE])
+            # Half of each answer's first ten click with a mouse; it is the driver of the mouse that costs time.
+            how = by_mouse if start % GUILTY_PEOPLE == 0 else by_script
+            take_part(crowd, pages, answers[start : start + AT_ONCE], how)
     crowd.sent = service.wire.requests(since=before)
     return crowd
 
 
-def take_part(crowd: Crowd, pages: list[Page], answers: list[int]) -> None:
-    """Some people answer at the same time, all by clicks, each on a device that remembers nothing.
+def take_part(
+    crowd: Crowd, pages: list[Page], answers: list[int], how: Callable[[list[Page], list[int]], list[dict[str, Any]]]
+) -> None:
+    """Some people answer at the same time, each on a device that remembers nothing.
 
     A profile serves one after the other: what it stored is gone before the next one comes, only the page's files stay.
     """
     for page in pages:
         page.goto(f"/s/{crowd.survey}", wait_until="commit")
+    crowd.shown += zip(answers, how(pages, answers), strict=True)
+
+
+def by_mouse(pages: list[Page], answers: list[int]) -> list[dict[str, Any]]:
+    """Choose, randomize and send; the reports that the pages showed before they were sent."""
     for page, answer in zip(pages, answers, strict=True):
         choose(page, answer)
-    for page, answer in zip(pages, answers, strict=True):
-        crowd.shown.append((answer, shown_report(page)))
+    shown = [shown_report(page) for page in pages]
+    for page in pages:
         page.get_by_test_id("send").click()
     for page in pages:
-        expect(page.get_by_test_id("status")).to_have_text("Your report was counted.")
+        expect(page.get_by_test_id("status")).to_have_text(COUNTED)
         page.evaluate("localStorage.clear()")
+    return shown
+
+
+#: The same clicks by the page's own elements, each once it can be seen.
+_CLICKS = """async ([answer, told]) => {
+  const seen = async (name, text) => {
+    for (;;) {
+      const found = document.querySelector(`[data-testid="${name}"]`);
+      if (found?.checkVisibility() && !found.disabled && found.innerText.includes(text ?? "")) return found;
+      await new Promise((again) => setTimeout(again, 10));
+    }
+  };
+  (await seen(`answer-${answer}`)).click();
+  (await seen("randomize")).click();
+  const shown = JSON.parse((await seen("report-json")).innerText);
+  (await seen("send")).click();
+  await seen("status", told);
+  localStorage.clear();
+  return shown;
+}"""
+
+
+def by_script(pages: list[Page], answers: list[int]) -> list[dict[str, Any]]:
+    """As `by_mouse`, at a third of its cost."""
+    for page, answer in zip(pages, answers, strict=True):
+        page.evaluate(f"(words) => {{ window.shown = ({_CLICKS})(words); }}", [answer, COUNTED])
+    return [page.evaluate("() => window.shown") for page in pages]
 
 
 def test_the_collector_counted_what_was_shown_and_sent_and_nothing_else(crowd: Crowd):

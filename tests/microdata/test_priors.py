@@ -9,7 +9,6 @@ import math
 from fractions import Fraction
 
 import numpy as np
-import openpyxl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -48,7 +47,9 @@ def write(path, columns=COLUMNS, separator=","):
     if kind == ".parquet":
         pq.write_table(pa.table(columns), path)
     elif kind == ".xlsx":
-        book = openpyxl.Workbook()
+        from openpyxl import Workbook
+
+        book = Workbook()
         book.active.append(list(columns))
         for row in rows:
             book.active.append(list(row))

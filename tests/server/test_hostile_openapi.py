@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -37,10 +37,30 @@ CHECKS = [
     response_schema_conformance,
     negative_data_rejection,
 ]
-EXAMPLES = 12
-#: The description does not depend on the data, so it is read before there is any.
-schema = schemathesis.openapi.from_dict(make_app(SimpleNamespace(setting=lambda name: None)).openapi())  # type: ignore[arg-type]
-schema.config.generation.update(modes=list(schemathesis.GenerationMode), with_security_parameters=False)
+EXAMPLES, FEW = 8, 4
+ADMINISTRATOR = {"Authorization": f"Bearer {TOKEN}"}
+
+
+@pytest.fixture(scope="module")
+def described() -> Any:
+    """The description does not depend on the data, so it is read before there is any."""
+    app = make_app(SimpleNamespace(setting=lambda name: None))  # type: ignore[arg-type]
+    schema = schemathesis.openapi.from_dict(app.openapi())
+    schema.config.generation.update(modes=list(schemathesis.GenerationMode), with_security_parameters=False)
+    return schema
+
+
+@pytest.fixture(autouse=True)
+def _named(request: pytest.FixtureRequest) -> None:
+    """Schemathesis 4 looks for a test's name where pytest had it before 9.1."""
+    request.node._nodeid = request.node.nodeid
+
+
+def asks_for_a_token(context: Any) -> bool:
+    return "security" in context.operation.definition.raw
+
+
+schema = schemathesis.pytest.from_fixture("described")
 
 
 @schemathesis.serializer("application/x-ndjson", "application/vnd.apache.arrow.stream")
@@ -56,6 +76,23 @@ class Running:
     store: Store
     session: requests.Session
     credential_key: CredentialKey
+    surveys: dict[object, str] = field(default_factory=dict)
+
+    def survey_for(self, *test: object) -> str:
+        """Its own for each test."""
+        if test not in self.surveys:
+            self.surveys[test] = self.new_survey()
+        return self.surveys[test]
+
+    def check(self, case: Any, headers: dict[str, str], survey: str | None = None) -> None:
+        """The answer must be as described; with a survey, to the same request about one that is there."""
+        checks = CHECKS
+        if survey is not None:
+            if not re.fullmatch(SURVEY_ID["pattern"], str(case.path_parameters["survey"])):
+                # What was wrong with the request is mended now.
+                checks = [check for check in CHECKS if check is not negative_data_rejection]
+            case.path_parameters["survey"] = survey
+        case.call_and_validate(base_url=self.url, session=self.session, headers=headers, checks=checks)
 
     def new_survey(self) -> str:
         plan = replace(grouped_plan(), question=f"Question {len(self.store.surveys())}?")
@@ -83,16 +120,6 @@ def plans(store: Store) -> list[Any]:
     return [Plan.from_dict(json.loads(survey.plan)) for survey, _ in store.surveys()]
 
 
-@pytest.fixture(params=["stranger", "administrator"])
-def headers(request: pytest.FixtureRequest) -> dict[str, str]:
-    return {} if request.param == "stranger" else {"Authorization": f"Bearer {TOKEN}"}
-
-
-@pytest.fixture
-def survey(running: Running) -> str:
-    return running.new_survey()
-
-
 some = settings(
     max_examples=EXAMPLES,
     deadline=None,
@@ -100,22 +127,37 @@ some = settings(
     phases=[Phase.explicit, Phase.generate],
     suppress_health_check=list(HealthCheck),
 )
+#: Where a token is asked for, whoever has none is refused whatever else is said.
+few = settings(some, max_examples=FEW, phases=[Phase.generate])
 
 
 @schema.parametrize()
 @some
-def test_answers_are_as_described(case: Any, running: Running, headers: dict[str, str]):
-    case.call_and_validate(base_url=running.url, session=running.session, headers=headers, checks=CHECKS)
+def test_answers_are_as_described(case: Any, running: Running):
+    running.check(case, ADMINISTRATOR)
 
 
 @schema.include(path_regex=r"\{survey\}").parametrize()
 @some
-def test_answers_about_a_survey_that_is_there_are_as_described(
-    case: Any, running: Running, headers: dict[str, str], survey: str
-):
-    checks = CHECKS
-    if not re.fullmatch(SURVEY_ID["pattern"], str(case.path_parameters["survey"])):
-        # What was wrong with the request is mended now.
-        checks = [check for check in CHECKS if check is not negative_data_rejection]
-    case.path_parameters["survey"] = survey
-    case.call_and_validate(base_url=running.url, session=running.session, headers=headers, checks=checks)
+def test_answers_about_a_survey_that_is_there_are_as_described(case: Any, running: Running):
+    running.check(case, ADMINISTRATOR, running.survey_for("administrator", case.operation.label))
+
+
+@schema.exclude(asks_for_a_token).parametrize()
+@some
+def test_answers_to_strangers_are_as_described(case: Any, running: Running):
+    running.check(case, {})
+
+
+@schema.include(path_regex=r"\{survey\}").exclude(asks_for_a_token).parametrize()
+@some
+def test_answers_to_strangers_about_a_survey_that_is_there_are_as_described(case: Any, running: Running):
+    running.check(case, {}, running.survey_for("stranger", case.operation.label))
+
+
+@schema.include(asks_for_a_token).parametrize()
+@few
+def test_refusals_of_strangers_are_as_described(case: Any, running: Running):
+    running.check(case, {})
+    if "survey" in (case.path_parameters or {}):
+        running.check(case, {}, running.survey_for("refused", case.operation.label))

@@ -21,7 +21,14 @@ from support.ports import free_port
 
 _DEADLINE = 60
 #: For machines that live for seconds: little is compiled, nothing is verified.
-_QUICK = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
+QUICK = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
+#: Spark's classes as Java has them in memory, if `spark_classes.py` has made it: no class is read from its jar again.
+CLASSES = Path(sys.prefix) / "spark-classes.jsa"
+
+
+def java_options() -> str:
+    """For every machine of a cluster."""
+    return f"{QUICK} -XX:SharedArchiveFile={CLASSES}" if CLASSES.exists() else QUICK
 
 
 def missing() -> str | None:
@@ -47,7 +54,7 @@ class Cluster:
             "SPARK_LOCAL_DIRS": str(folder / "scratch"),
             "SPARK_NO_DAEMONIZE": "1",
             "SPARK_DAEMON_MEMORY": "256m",
-            "SPARK_DAEMON_JAVA_OPTS": _QUICK,
+            "SPARK_DAEMON_JAVA_OPTS": java_options(),
             "PYSPARK_PYTHON": sys.executable,
             "OPENBLAS_NUM_THREADS": "1",
         }
@@ -66,8 +73,8 @@ class Cluster:
         chosen = {
             "spark.driver.memory": "512m",
             "spark.executor.memory": "512m",
-            "spark.driver.extraJavaOptions": _QUICK,
-            "spark.executor.extraJavaOptions": _QUICK,
+            "spark.driver.extraJavaOptions": java_options(),
+            "spark.executor.extraJavaOptions": java_options(),
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.log.level": "FATAL",

@@ -27,7 +27,7 @@ from tacit.exact import Floats
 #: so often.
 _PLACES, _FURTHEST, _HALVINGS = 24, 12.0, 40
 #: So many components are worked on at a time.
-_CHUNK = 4096
+_CHUNK = 2048
 
 
 def shifted(
@@ -49,7 +49,9 @@ def pratt_interval(expected: Expectation, x: Floats, variance: Floats, level: fl
     for start in range(0, len(x), _CHUNK):
         part = slice(start, start + _CHUNK)
         scaled, variances = x[part] / error[part], expected.variances[:, part] / error[part] ** 2
-        up, down = (_upper_end(expected.before, -away, variances, 1 - level) for away in (scaled, -scaled))
+        # The lower end is the upper one in the mirror.
+        away, twice = np.concatenate([-scaled, scaled]), np.concatenate([variances, variances], axis=1)
+        up, down = _upper_end(expected.before, away, twice, 1 - level).reshape(2, -1)
         ends[:, part] = x[part] - down * error[part], x[part] + up * error[part]
     return ends[0], ends[1]
 

@@ -10,6 +10,8 @@ from collections.abc import Collection
 from functools import partial
 from typing import get_args
 
+import numpy as np
+
 from tacit.estimates.group_reports import GroupReports
 from tacit.estimates.rows import Estimate, Estimator, Row, possible_totals, row_values
 from tacit.mechanism import NotEstimableError
@@ -62,9 +64,10 @@ def estimate(
     shown = possible_totals(plan.task, found.estimate, reports.total_weight) if project else found.estimate
     columns = shown, found.error, found.low, found.high, reports.prior_totals(), found.prior_share
     names = ("estimate", "standard_error", "low", "high", "prior", "prior_share")
+    # Numbers of numpy, one by one, would take longer than everything above.
+    numbers = np.column_stack(columns).tolist()
     rows = tuple(
-        Row(value=value, **dict(zip(names, map(float, numbers), strict=True)))
-        for value, *numbers in zip(values, *columns, strict=True)
+        Row(value=value, **dict(zip(names, each, strict=True))) for value, each in zip(values, numbers, strict=True)
     )
     return Estimate(
         n_reports=reports.n_reports, total_weight=reports.total_weight, estimator=estimator, level=level, rows=rows,

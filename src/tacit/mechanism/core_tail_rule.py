@@ -26,11 +26,11 @@ There is no rejection and no floating point: Q(report|x) is an exact multiple of
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from itertools import accumulate, pairwise
+from itertools import accumulate, chain, pairwise
 from math import gcd
 from typing import Any
 
@@ -109,13 +109,13 @@ class CoreTailRule:
     @cached_property
     def tail(self) -> tuple[int, ...]:
         """The values on the circle, in their own order."""
-        core = set(self.core)
-        return tuple(value for value in range(len(self.weights)) if value not in core)
+        ends = (-1, *self.core, len(self.weights))
+        return tuple(chain.from_iterable(range(before + 1, after) for before, after in pairwise(ends)))
 
     @cached_property
     def tail_sums(self) -> tuple[int, ...]:
         """Running sums of the tail's weights, from 0 to its total."""
-        return tuple(accumulate((self.weights[value] for value in self.tail), initial=0))
+        return tuple(accumulate(map(self.weights.__getitem__, self.tail), initial=0))
 
     @cached_property
     def cells(self) -> int:
@@ -127,7 +127,7 @@ class CoreTailRule:
 
     @cached_property
     def _units(self) -> int:
-        return self.tail_sums[-1] // gcd(*(self.weights[value] for value in self.tail))
+        return self.tail_sums[-1] // gcd(*map(self.weights.__getitem__, self.tail))
 
     @cached_property
     def boundaries(self) -> tuple[int, ...]:
@@ -191,7 +191,7 @@ class CoreTailRule:
 
         A circle has at most 2^32 cells, so a start and a length less one fit 32 bits, side by side for one look-up.
         """
-        edges = np.array([tuple(accumulate(row[:-1])) for row in self.counts], np.uint64)
+        edges = np.array(self._edges, np.uint64)
         last_base = np.array([base - 1 for base in self.base], np.uint64)
         row = np.full(len(self.weights), len(self.core), np.uint32)
         row[list(self.core)] = np.arange(len(self.core))
@@ -201,6 +201,11 @@ class CoreTailRule:
         # A step beyond 2^w (an arc shorter than one cell) acts as the largest word: every quotient is 0.
         step = np.array([min(step, (1 << 64) - 1) for step in self.step], np.uint64)
         return edges, last_base, step, segments, row
+
+    @cached_property
+    def _edges(self) -> tuple[tuple[int, ...], ...]:
+        """Where the words 1 of the second and every further state begin, a row for each row of `counts`."""
+        return tuple(tuple(accumulate(row[:-1])) for row in self.counts)
 
     def sample(self, values: npt.NDArray[np.integer[Any]], words: Words) -> Integers:
         """Return the reports of many values: `sample_one` for each, with `words` of shape (n, 3)."""
@@ -224,8 +229,7 @@ class CoreTailRule:
         """Return the report state * 2^32 + position of `value`: a pure function of three uniform words."""
         place = bisect_left(self.core, value)
         in_core = place < len(self.core) and self.core[place] == value
-        row = self.counts[place if in_core else -1]
-        state = sum(edge <= words[0] for edge in accumulate(row[:-1]))
+        state = bisect_right(self._edges[place if in_core else -1], words[0])
         position = words[2] * self.cells >> self.word_bits
         if not in_core and words[1] >= self.base[state]:
             at = value - place

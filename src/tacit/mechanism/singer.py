@@ -23,6 +23,7 @@ field of q is 0, which is a hyperplane. ∎
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from itertools import product
 
 import numpy as np
@@ -100,6 +101,7 @@ def meets_all_states(field: int, recurrence: Sequence[int]) -> bool:
     return all(_power(field, recurrence, states // r) != one for r in _prime_divisors(states))
 
 
+@cache
 def first_recurrence(field: int, dimension: int) -> tuple[int, ...]:
     """The first recurrence over a prime `field`, in the order of (c_{t−1}, …, c_0), that meets all points.
 
@@ -111,6 +113,7 @@ def first_recurrence(field: int, dimension: int) -> tuple[int, ...]:
     return next(each for each in found if any(each[1:]) and meets_all_points(field, each))
 
 
+@cache
 def first_full_recurrence(field: int) -> tuple[int, int]:
     """The first (c_0, c_1) over a prime `field` that meets all states, in the order of (c_1, c_0).
 

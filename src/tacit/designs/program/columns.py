@@ -31,13 +31,19 @@ def arc_design(prior: Array, lift_set: LiftSet, order: Order) -> tuple[Array, Ar
     probability = (gap + np.roll(gap, 1)) / 2
     keep = probability > 0
     start, probability = start[keep, None], probability[keep]
-    covered = np.zeros((len(start), len(prior)))
+    # The table may have millions of cells, so as few copies of it are made as possible.
+    share = np.zeros((len(start), len(prior)))
     for turn in (0.0, 1.0):
-        covered += np.clip(np.minimum(edges[1:] + turn, start + length) - np.maximum(edges[:-1] + turn, start), 0, None)
-    share = covered / np.diff(edges)
-    share = np.where(share < 1e-12, 0.0, np.where(share > 1 - 1e-12, 1.0, share))
+        covered = np.minimum(edges[1:] + turn, start + length)
+        covered -= np.maximum(edges[:-1] + turn, start)
+        share += np.maximum(covered, 0.0, out=covered)
+    share /= np.diff(edges)
+    none, all_of_it = share < 1e-12, share > 1 - 1e-12
+    share *= upper - lower
+    share += lower
+    share[none], share[all_of_it] = lower, upper
     lifts = np.empty_like(share)
-    lifts[:, order] = np.where(share == 1, upper, lower + (upper - lower) * share)
+    lifts[:, order] = share
     return lifts, probability / probability.sum()
 
 

@@ -30,6 +30,7 @@ def pattern_bound(prior: Array, weights: Array, lift_set: LiftSet, duals: Array)
     cells = int(np.clip(_GRID_WORK / (n * intervals * 8), 300, 4000))
     edges = np.geomspace(*lift_set.smallest(), intervals + 1)[:, None]
     size: NDArray[np.intp] = np.floor(prior * cells * (1 - 1e-12)).astype(np.intp)
+    smallest = np.argsort(size, kind="stable")
     reach = (1 / edges[:, 0] - 1) / (ratio - 1)
     slack = int((np.cumsum(np.sort(prior)) <= reach.max() + 1e-12).sum()) + 1
     place = np.arange(cells + 1)
@@ -46,9 +47,12 @@ def pattern_bound(prior: Array, weights: Array, lift_set: LiftSet, duals: Array)
             last = min(int(np.ceil(reach[first] * cells)), cells)
             table = np.full((len(rest[rows]), last + 1), -inf)
             table[:, 0] = 0.0
-            for x in np.flatnonzero(size <= last):
-                raised = table[:, : last + 1 - size[x]] + rise[rows, x, None]
-                np.maximum(table[:, size[x] :], raised, out=table[:, size[x] :])
+            filled = 0
+            # The smallest first, so that most of the table stays empty for long.
+            for x in smallest[: np.searchsorted(size[smallest], last, "right")]:
+                filled = min(filled + size[x], last)
+                raised = table[:, : filled + 1 - size[x]] + rise[rows, x, None]
+                np.maximum(table[:, size[x] : filled + 1], raised, out=table[:, size[x] : filled + 1])
             found = np.where(inside[rows, : last + 1], table, -inf).max(axis=1) + rest[rows]
             best = max(best, float(found.max()))
     return best

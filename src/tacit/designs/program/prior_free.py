@@ -298,6 +298,7 @@ def _weights(lifts: Array, weights: Array, g: Array, gap: float) -> tuple[Array,
     n_reports, n = lifts.shape
     tau, mu = inf, np.zeros(n)
     system = np.zeros((n_reports + n, n_reports + n))
+    diagonal = system.reshape(-1)[:: n_reports + n + 1][:n_reports]
     for _ in range(80):
         scaled = lifts * weights[:, None]
         inverse = np.linalg.inv(scaled.T @ lifts)
@@ -306,7 +307,7 @@ def _weights(lifts: Array, weights: Array, g: Array, gap: float) -> tuple[Array,
         tau = min(tau, 0.1 * value / n_reports)
         # Steps in units of λ keep the system well conditioned as weights vanish.
         system[:n_reports, :n_reports] = 2 * (scaled @ inverse @ scaled.T) * (side @ side.T)
-        system[range(n_reports), range(n_reports)] += tau
+        diagonal += tau
         system[:n_reports, n_reports:], system[n_reports:, :n_reports] = scaled, scaled.T
         right = np.concatenate([weights * (side**2).sum(axis=1) + tau, 1 - weights @ lifts])
         solution = np.linalg.solve(system, right)

@@ -150,7 +150,8 @@ class RobustLifts:
         mass = sets @ self.prior
         low, high, branch = self._capacities(sets)
         flat = np.expm1(self.epsilon) / (np.expm1(self.epsilon) * mass + np.maximum(1 - e * low, high))
-        found = [1 + flat[:, None] * (sets - mass[:, None])]
+        centred = sets - mass[:, None]
+        found = [1 + flat[:, None] * centred]
         k = 1 - e * low - high
         inner, outer = np.flatnonzero(k > 0), np.flatnonzero(k < 0)
         # Where the extreme members have one density on all of T∖S, whatever the order there, three equations are tight
@@ -165,10 +166,16 @@ class RobustLifts:
                 + weight_s * (high[s] + np.expm1(self.epsilon) * mass[s])
             )
             a, b = scale * weight_t, scale * weight_s
-            found.append(1 + a[:, None] * (sets[t] - mass[t, None]) + b[:, None] * (sets[s] - mass[s]))
+            three = a[:, None] * centred[t]
+            three += 1
+            three += b[:, None] * centred[s]
+            found.append(three)
         lifts = np.concatenate(found)
         # What rounding left outside by a unit in the last place is brought back.
-        return np.asarray(1 + (lifts - 1) / np.maximum(self.gauge(lifts - 1), 1.0)[:, None])
+        lifts -= 1
+        lifts /= np.maximum(self.gauge(lifts), 1.0)[:, None]
+        lifts += 1
+        return lifts
 
     def _hull_vertices(self) -> Array | None:
         """Vertices from the facets of a hull, 2·d for each candidate, by qhull; None if it gives up."""
