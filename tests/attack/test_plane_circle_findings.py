@@ -1,7 +1,4 @@
-"""What an attack on the mechanism `plane-circle` found: each test fails until its finding is mended.
-
-Strict: a test that passes says so, and its mark is to be taken away.
-"""
+"""What an attack on the mechanism `plane-circle` found, and what was mended."""
 
 from __future__ import annotations
 
@@ -10,7 +7,6 @@ import subprocess
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 from server.client.test_client import CLIENT, node
 from tacit import Histogram, Plan, PlanError, Prior, Randomizer, Tally, estimate, make_plan
@@ -28,7 +24,6 @@ def zipf(d: int) -> Prior:
     return Prior(range(d), [10**6 // (x + 1) for x in range(d)])
 
 
-@pytest.mark.xfail(strict=True, reason="every group pays p² of the browser's budget for the same recurrence")
 def test_the_default_plan_of_many_groups_is_opened_in_a_browser() -> None:
     """600 groups of 20 values; as a shuffled circle it is opened, so that it is not the groups."""
     for method in ("shuffled-circle", "auto"):
@@ -38,7 +33,6 @@ def test_the_default_plan_of_many_groups_is_opened_in_a_browser() -> None:
         assert done.returncode == 0, (method, done.stderr[-300:])
 
 
-@pytest.mark.xfail(strict=True, reason="orders that no seed chooses count as if they were drawn")
 def test_seeds_reach_all_orders_or_the_circle_is_refused_or_reads_only_those_drawn() -> None:
     """With no seed there is one order; J as the mean over all of them gives estimates that are off by up to 0.6."""
     try:
@@ -55,7 +49,6 @@ def test_seeds_reach_all_orders_or_the_circle_is_refused_or_reads_only_those_dra
     assert np.abs(means - np.eye(4)).max() < 1e-5
 
 
-@pytest.mark.xfail(strict=True, reason="the prior check looks at the 16 heaviest values only")
 def test_the_alarm_hears_a_crowd_on_a_light_value() -> None:
     """Half of 50,000 people hold a value that the prior gives a few; its estimate says so, the alarm does not."""
     plan, truth = make_plan(zipf(300), Histogram(), epsilon=1), zipf(300).probabilities.copy()
@@ -67,7 +60,6 @@ def test_the_alarm_hears_a_crowd_on_a_light_value() -> None:
     assert any(check.contradicted for check in found.prior_check)
 
 
-@pytest.mark.xfail(strict=True, reason="a radius beyond the reach of a prior is refused here and read in the browser")
 def test_a_ball_as_wide_as_it_gets_has_one_verdict() -> None:
     from attack.test_plane_circle import written
 

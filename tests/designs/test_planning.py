@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
 import pytest
 
-from tacit import GroupPrior, Histogram, Prior, Sum, Survey, WeightedSum, make_plan, read_priors
+from tacit import GroupPrior, Histogram, Plan, PlanError, Prior, Sum, Survey, WeightedSum, make_plan, read_priors
 from tacit.designs import planning as module
 from tacit.designs.choosing import FEW_VALUES, TABLE_LIMIT
 from tacit.designs.planning import (
@@ -19,6 +20,7 @@ from tacit.designs.planning import (
     make_task,
     smallest_budget,
 )
+from tacit.designs.verification import verify_group
 from tacit.evaluation.comparison import PUBLISHED_LIMIT
 
 from support.places import ROOT
@@ -175,6 +177,30 @@ def test_an_interrupted_design_interrupts_the_plan(monkeypatch):
     monkeypatch.setattr(module, "design", interrupted)
     with pytest.raises(KeyboardInterrupt):
         make_plan(ONE, Survey("yes"), 1)
+
+
+def test_plans_of_many_large_groups_take_circles_that_are_read_at_once():
+    """Each of sixty planes takes a part of a second to read; the same prior in all groups is one circle."""
+    priors = {f"g{k}": Prior(range(300), [10**6 // (x + 1) + k for x in range(300)]) for k in range(60)}
+    few = dict(list(priors.items())[:2])
+    for asked, kind in ((priors, "shuffled-circle"), (few, "plane-circle")):
+        assert {group.mechanism.kind for group in make_plan(asked, Histogram(), 1).groups} == {kind}
+    same = make_plan(dict.fromkeys(priors, priors["g0"]), Histogram(), 1)
+    assert {group.mechanism.kind for group in same.groups} == {"plane-circle"}
+
+
+def test_errors_that_take_long_are_checked_by_audits_only():
+    plan = make_plan(Prior(range(300), [10**6 // (x + 1) for x in range(300)]), Histogram(), 1)
+    (group,) = plan.groups
+    assert verify_group(group, plan.task).holds
+    assert group.certificate is not None
+    for name in ("unbiased_variance", "mse"):
+        wrong = replace(group.certificate, **{name: getattr(group.certificate, name) * 1.01})
+        read = Plan.from_dict(replace(plan, groups=(replace(group, certificate=wrong),)).to_dict())
+        assert not verify_group(read.groups[0], plan.task).error_as_stated
+    lying = replace(group.certificate, prior_variance=0.5)
+    with pytest.raises(PlanError, match="prior_variance"):
+        Plan.from_dict(replace(plan, groups=(replace(group, certificate=lying),)).to_dict())
 
 
 def test_the_documentation_states_the_limits():

@@ -3,7 +3,7 @@
 from tacit.mechanism.auditing import audit, belief, satisfies
 from tacit.mechanism.block_design import BlockDesign
 from tacit.mechanism.core_tail import CoreTail
-from tacit.mechanism.errors import gain, mse, takes_long, total_mse, unbiased_variance
+from tacit.mechanism.errors import gain, mse, total_mse, unbiased_variance
 from tacit.mechanism.levels import Audit, Belief, Level, Notion
 from tacit.mechanism.plane_circle import PlaneCircle
 from tacit.mechanism.protocol import Covered, Kept, Mechanism, NotEstimableError, PlainEstimator, Reading, Received
@@ -51,7 +51,6 @@ __all__ = [
     "mse",
     "round_channel",
     "satisfies",
-    "takes_long",
     "total_mse",
     "unbiased_variance",
 ]

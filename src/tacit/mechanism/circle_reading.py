@@ -20,8 +20,8 @@ from tacit.mechanism.protocol import COVERAGE_UNIT, Covered, Kept, NotEstimableE
 from tacit.prior import Prior
 from tacit.task import Histogram, Task
 
-#: The prior check looks at the coverage of this many values, the heaviest ones.
-_CHECKED = 16
+#: The prior check looks at the coverage of so many values, the heaviest ones, and of the others in so many bins.
+_CHECKED_ALONE, _CHECKED_BINS = 11, 5
 #: The influence of a report is searched among this many values, those of the largest variance.
 _SEARCHED = 8
 
@@ -165,19 +165,36 @@ class CircleReading(CircleMoments):
         return kept.coverage, float(kept.total)
 
     def prior_statistic(self, prior: Prior, kept: Kept) -> tuple[float, int]:
-        """The coverage of the heaviest values against the prior: if that is true, its mean is known and so, up to a
-        scale where the circle does not follow the prior, is its covariance A.
+        """The coverage of the heaviest values and of bins of the others against the prior: if that is true, its mean is
+        known and so, up to a scale where the circle does not follow the prior, is its covariance A.
         """
         self._check_prior(prior)
         folded, weight = self._folded(kept)
-        n_checked = min(_CHECKED, len(self.weights) - 1)
-        if n_checked == 0 or weight == 0:
+        if len(self.weights) == 1 or weight == 0:
             return 0.0, 0
-        mean, variance, _ = self._under_prior
-        heaviest = np.argsort(-self._prior, kind="stable")[:n_checked]
-        off = (self._away(folded, weight, mean) / np.sqrt(variance / self._spread))[heaviest]
-        covariance = weight * self.information.coverage_covariance(heaviest)
-        return float(off @ np.linalg.solve(covariance, off)), n_checked
+        bins, inverse, freedom = self._checked
+        off = bins @ self._away(folded, weight, self._under_prior[0])
+        return float(off @ inverse @ off) / weight, freedom
+
+    @cached_property
+    def _checked(self) -> tuple[Floats, Floats, int]:
+        """What the prior check adds up, a row for each sum; the inverse of its covariance for one report; and its rank.
+
+        Where all values have equally many cells, their coverage adds up to the same for every report.
+        """
+        _, variance, _ = self._under_prior
+        falling = np.argsort(-self._prior, kind="stable")
+        few = len(falling) <= _CHECKED_ALONE + _CHECKED_BINS
+        groups = [*falling[: -1 if few else _CHECKED_ALONE, None]]
+        groups += [] if few else np.array_split(falling[_CHECKED_ALONE:], _CHECKED_BINS)
+        bins = np.zeros((len(groups), len(falling)))
+        for row, values in zip(bins, groups, strict=True):
+            row[values] = 1 / np.sqrt(variance[values] / self._spread[values])
+        images = np.array([self.information.multiply(row) - row.sum() for row in bins])
+        covariance = images @ bins.T / float(self.amplitude) ** 2
+        freedom = int(np.linalg.matrix_rank(covariance, rtol=1e-9, hermitian=True))
+        inverse = np.linalg.pinv(covariance, rtol=1e-9, hermitian=True).astype(np.float64)
+        return bins, inverse, freedom
 
     def _check_prior(self, prior: Prior) -> None:
         if self.weights != prior.on_support().weights:

@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from tacit.exact import Number, budget, exact_integers, exact_ratio
-from tacit.mechanism import KINDS, Audit, Mechanism, Notion, SetLevel, mse, takes_long, unbiased_variance
+from tacit.mechanism import KINDS, Audit, Mechanism, Notion, SetLevel, mse, unbiased_variance
+from tacit.mechanism.errors import takes_long
 from tacit.plan.certificate import Certificate, is_number
 from tacit.plan.saving import write_text
 from tacit.prior import Ball, Prior, PriorSet, Value, has_unseen, read_set

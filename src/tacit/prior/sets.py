@@ -169,7 +169,11 @@ class Ball(_Around):
     def from_dict(cls, data: Mapping[str, Any], prior: Prior) -> Ball:
         """Read what `to_dict` wrote."""
         _check_fields(data, cls.kind, "radius")
-        return cls(prior, _ratios([data["radius"]])[0])
+        radius = _ratios([data["radius"]])[0]
+        ball = cls(prior, radius)
+        if ball.radius < radius:
+            raise ValueError(f"The 'radius' must be at most {ball.radius}: no prior is further away. Got {radius}.")
+        return ball
 
 
 @dataclass(frozen=True)

@@ -103,7 +103,9 @@ export class Ball extends Around {
     onlyFields(data, where, ["kind", "radius"]);
     const radius = rational(data.radius, `${where}.radius`);
     expect(radius.n >= 0n && radius.n <= radius.d, `${where}.radius`, "between 0 and 1");
-    return new Ball(prior, radius);
+    const ball = new Ball(prior, radius);
+    expect(compare(ball.radius, radius) === 0, `${where}.radius`, "as wide as priors reach");
+    return ball;
   }
 }
 
