@@ -13,6 +13,7 @@ from tacit import Histogram, Prior, design
 from tacit.designs.circles import design_shuffled_circle, in_plane
 from tacit.designs.large_histogram import IN_PLANE
 from tacit.designs.methods import SURE_IN_PLANE
+from tacit.mechanism import plane_circle_information
 from tacit.mechanism.plane_circle import PlaneCircle
 from tacit.mechanism.protocol import COVERAGE_UNIT, Covered
 from tacit.mechanism.singer import first_full_recurrence, meets_all_states, terms_of
@@ -200,25 +201,28 @@ def test_folding_adds_up_coverage_and_any_split_merges(kind: str, d: int) -> Non
     assert mass == pytest.approx(np.full(200, float(circle.share)), abs=4e-6)
 
 
-def test_the_inverse_is_the_inverse_with_lines_and_without() -> None:
-    for kind, d in (("zipf", 60), ("zipf", 280)):
-        circle = plane(kind, d)
-        assert circle.n_lines == (0 if d == 60 else circle.slots)
-        information = circle.information
-        j = np.array([information.multiply(unit) for unit in np.eye(d)])
-        assert j @ (circle.cell_array / circle.circle) == pytest.approx(np.ones(d), abs=1e-9)
-        inverse = np.linalg.inv(j)
-        rights = np.random.default_rng(0).normal(size=(70, d))
-        assert information.solve(rights) == pytest.approx(rights @ inverse, rel=1e-7, abs=1e-7)
-        assert information.solve(rights[0]) == pytest.approx(inverse @ rights[0], rel=1e-7, abs=1e-7)
-        assert information.inverse_row(1) == pytest.approx(inverse[1], rel=1e-6, abs=1e-8)
-        off = information.inverse_diagonal() / np.diag(inverse)
-        assert off.mean() == pytest.approx(1, abs=0.01)
-        assert off == pytest.approx(np.ones(d), abs=0.05)
-        if circle.n_lines:
-            # The named wrong way: to take all light values as alike. Estimates would be off by that much.
-            near = information.nearly_solve(rights[0])
-            assert np.abs(near - inverse @ rights[0]).max() > 1e-3
+@pytest.mark.parametrize(("d", "written_out"), [(60, True), (280, True), (280, False)])
+def test_the_inverse_is_the_inverse(d: int, written_out: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Written out, and by gradients as for many values; without lines and with them."""
+    if not written_out:
+        monkeypatch.setattr(plane_circle_information, "_WRITTEN_OUT", 0)
+    circle = plane("zipf", d)
+    assert circle.n_lines == (0 if d == 60 else circle.slots)
+    information = circle.information
+    j = np.array([information.multiply(unit) for unit in np.eye(d)])
+    assert j @ (circle.cell_array / circle.circle) == pytest.approx(np.ones(d), abs=1e-9)
+    inverse = np.linalg.inv(j)
+    rights = np.random.default_rng(0).normal(size=(3, d))
+    assert information.solve(rights) == pytest.approx(rights @ inverse, rel=1e-7, abs=1e-7)
+    assert information.solve(rights[0]) == pytest.approx(inverse @ rights[0], rel=1e-7, abs=1e-7)
+    assert information.inverse_row(1) == pytest.approx(inverse[1], rel=1e-6, abs=1e-8)
+    off = information.inverse_diagonal() / np.diag(inverse)
+    assert off.mean() == pytest.approx(1, abs=1e-9 if written_out else 0.01)
+    assert off == pytest.approx(np.ones(d), abs=1e-9 if written_out else 0.05)
+    if circle.n_lines:
+        # The named wrong way: to take all light values as alike. Estimates would be off by that much.
+        near = information.nearly_solve(rights[0])
+        assert np.abs(near - inverse @ rights[0]).max() > 1e-3
 
 
 def test_the_variance_is_the_stated_one() -> None:

@@ -6,12 +6,11 @@ one of another with a probability that depends on their distance only, and its m
 (`plane_circle_loops`). Orders of one slope, o mod (p+1), have the same lines, in other places. So A is kept as the
 covariance between lines, for each slope; between lines and pieces of their own; and between these.
 
-Solving.  J is nearly Ĵ, in which all light values are alike: Ĵ has J's diagonal, J's block of the other values, and
-elsewhere its mean over the light values. Ĵ is solved in O(d); conjugate gradients with it as preconditioner solve J in
-about ten steps of O(p(d + p²)). Where no value is light, J is Ĵ.
-
-The diagonal of J⁻¹ is Ĵ's, which is up to a few hundredths too small because a real order is not all orders at once,
-times what it lacks at `_PROBES` values, for which it is solved; in between by interpolation along the shares.
+Solving.  Up to `_WRITTEN_OUT` values J is written out and inverted. Of more, J is nearly Ĵ, in which all light values
+are alike: Ĵ has J's diagonal, J's block of the other values, and elsewhere its mean over the light values. Ĵ is solved
+in O(d); conjugate gradients with it as preconditioner solve J in about ten steps of O(p(d + p²)). The diagonal of J⁻¹
+is then Ĵ's, which is up to a few hundredths too small because a real order is not all orders at once, times what it
+lacks at `_PROBES` values, for which it is solved; in between by interpolation along the shares.
 """
 
 from __future__ import annotations
@@ -29,8 +28,8 @@ from tacit.exact import Floats, Integers
 _RESIDUAL, _MOST_STEPS = 1e-10, 200
 #: At so many values the diagonal of the inverse is solved for, by so many steps: the same on every machine.
 _PROBES, _PROBE_STEPS = 12, 6
-#: For at least so many rows of at most so many values the inverse is written out.
-_MANY_ROWS, _FEW_VALUES = 64, 2048
+#: Of at most so many values J is written out: 8 MiB.
+_WRITTEN_OUT = 1024
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,13 +124,11 @@ class PlaneInformation:
 
     def solve(self, right: Floats) -> Floats:
         """J⁻¹·right; for each row of a matrix."""
-        if not len(self.light):
-            return self.nearly_solve(right)
-        if right.ndim == 1:
-            return self._by_gradients(right)
-        if len(right) >= _MANY_ROWS and len(self.shares) <= _FEW_VALUES:
+        if len(self.shares) <= _WRITTEN_OUT:
             product: Floats = right @ self._inverse
             return product
+        if right.ndim == 1:
+            return self._by_gradients(right)
         return np.array([self._by_gradients(row) for row in right]).reshape(right.shape)
 
     def _by_gradients(self, right: Floats, residual: float = _RESIDUAL, steps: int = _MOST_STEPS) -> Floats:
@@ -155,22 +152,33 @@ class PlaneInformation:
     @cached_property
     def _inverse(self) -> Floats:
         """J⁻¹ written out."""
-        everything = np.array([self.multiply(self._unit(value)) for value in range(len(self.shares))])
-        inverse: Floats = np.linalg.inv(everything)
+        covariance, of_pieces = np.zeros((len(self.shares),) * 2), np.zeros((len(self.owners), len(self.shares)))
+        np.add.at(of_pieces.T, self.owners, self.parts[:, None] * self.own_own)
+        if len(self.light):
+            slopes = np.arange(len(self.lines))[:, None]
+            of_pieces[:, self.light] = self.line_own[slopes, self.lines].mean(axis=0).T
+        np.add.at(covariance, self.owners, self.parts[:, None] * of_pieces)
+        if len(self.light):
+            from tacit.mechanism.plane_circle_loops import between_light_values
+
+            covariance[np.ix_(self.light, self._others)] = covariance[np.ix_(self._others, self.light)].T
+            covariance[np.ix_(self.light, self.light)] = between_light_values(self.line_line, self.lines)
+        inverse: Floats = np.linalg.inv(1 + self.amplitude**2 * covariance).astype(np.float64)
         return inverse
 
     @cached_property
     def _diagonal(self) -> Floats:
+        if len(self.shares) <= _WRITTEN_OUT:
+            return np.diag(self._inverse).copy()
         delta, coupled, inverse = self._near
         diagonal = np.empty(len(self.shares))
         diagonal[self.light] = (1 - float(coupled @ inverse[:, 0]) / delta) / delta
         diagonal[self._others] = np.diag(inverse)[1:]
-        if len(self.light):
-            falling = np.argsort(-self.shares, kind="stable")
-            probed = np.unique(np.geomspace(1, len(falling), _PROBES).astype(np.int64)) - 1
-            exact = [self._by_gradients(self._unit(value), 0.0, _PROBE_STEPS)[value] for value in falling[probed]]
-            lacks = exact / diagonal[falling[probed]]
-            diagonal[falling] *= np.interp(np.log1p(np.arange(len(falling))), np.log1p(probed), lacks)
+        falling = np.argsort(-self.shares, kind="stable")
+        probed = np.unique(np.geomspace(1, len(falling), _PROBES).astype(np.int64)) - 1
+        exact = [self._by_gradients(self._unit(value), 0.0, _PROBE_STEPS)[value] for value in falling[probed]]
+        lacks = exact / diagonal[falling[probed]]
+        diagonal[falling] *= np.interp(np.log1p(np.arange(len(falling))), np.log1p(probed), lacks)
         return diagonal
 
     def inverse_diagonal(self) -> Floats:

@@ -299,3 +299,25 @@ def line_products(line_line: Any, of_lines: Any) -> Any:
 
     in_threads(len(products), work, of_lines.shape[1] ** 2)
     return products
+
+
+def between_light_values(line_line: Any, lines: Any) -> Any:
+    """The mean over slopes of what the lines of two values have between them."""
+    size = lines.shape[1]
+    means = np.zeros((size, size))
+
+    def work(_: int, part: slice) -> None:
+        _write_out(line_line, lines, part.start, part.stop, means)
+
+    in_threads(size, work, len(lines) * size)
+    return means / len(lines)
+
+
+@numba.njit(nogil=True, cache=True)
+def _write_out(line_line: Any, lines: Any, first: int, last: int, sums: Any) -> None:
+    """The sums over slopes, of the values `first` to `last`."""
+    for x in range(first, last):
+        for slope in range(len(lines)):
+            of_line = line_line[slope, lines[slope, x]]
+            for other in range(lines.shape[1]):
+                sums[x, other] += of_line[lines[slope, other]]
