@@ -15,7 +15,6 @@ from functools import cached_property
 from typing import ClassVar, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tacit.exact import Floats, Integers
 from tacit.mechanism.circle_rule import CircleRule
@@ -54,10 +53,6 @@ class Information(Protocol):
 
     def inverse_row(self, value: int) -> Floats:
         """(J⁻¹)_xx' of one value x, for every x'."""
-        ...
-
-    def coverage_covariance(self, values: NDArray[np.intp]) -> Floats:
-        """A for some values."""
         ...
 
 

@@ -165,3 +165,15 @@ def divided(number: Any, step: Any) -> Any:
     quotient = np.uint64(np.float64(number) / np.float64(step))
     quotient -= np.uint64(quotient * step > number)
     return quotient + np.uint64(number - quotient * step >= step)
+
+
+@numba.njit(inline="always", cache=True)
+def part_of(word: Any, size: Any, fine: Any, coarse: Any, below: Any) -> Any:
+    """⌊word·size/2^W⌋ in two halves of the word, so that no product leaves 64 bits."""
+    return ((word >> fine) * size + (((word & below) * size) >> fine)) >> coarse
+
+
+@numba.njit(inline="always", cache=True)
+def units_of(covered: Any, size: Any, units: Any) -> Any:
+    """covered/size of the units of a piece or a line, rounded to the nearest."""
+    return (2 * np.int64(covered) * units + np.int64(size)) // (2 * np.int64(size))

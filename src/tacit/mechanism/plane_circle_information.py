@@ -1,7 +1,8 @@
 """What the reports of a plane circle determine: J = E[v vᵀ] = 11ᵀ + q²A and its inverse, without a d × d table.
 
 v = 1 + q(c − m) are the lifts, A is the covariance of the coverage c over orders and positions. The orders are few
-enough to go through all of them, so A is exact but for the rounding of floats: an arc covers a cell of one stretch and
+enough to go through all of them, so A is exact but for the rounding of floats. (Orders are drawn equally often up to
+p²/2^(S+1), below 1/1000, which moves no estimate by more than some millionths.) An arc covers a cell of one stretch and
 one of another with a probability that depends on their distance only, and its mean over both has a closed form
 (`plane_circle_loops`). Orders of one slope, o mod (p+1), have the same lines, in other places. So A is kept as the
 covariance between lines, for each slope; between lines and pieces of their own; and between these.

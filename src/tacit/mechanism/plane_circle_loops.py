@@ -14,7 +14,7 @@ import numba
 import numpy as np
 
 from tacit.exact import Integers
-from tacit.mechanism.kernels import in_threads, n_threads
+from tacit.mechanism.kernels import in_threads, n_threads, part_of, units_of
 
 
 class Places(NamedTuple):
@@ -85,12 +85,6 @@ def _lay_out(
         edges[o, len(at)] = place
 
 
-@numba.njit(inline="always", cache=True)
-def _part(word: Any, size: Any, fine: Any, coarse: Any, below: Any) -> Any:
-    """⌊word·size/2^W⌋ in two halves of the word, so that no product leaves 64 bits."""
-    return ((word >> fine) * size + (((word & below) * size) >> fine)) >> coarse
-
-
 @numba.njit(nogil=True, cache=True)
 def draw(
     values: Any, words: Any, terms: Any, spans: Any, of_values: Any, of_pieces: Any, base: Any, step: Any, circle: Any,
@@ -112,15 +106,15 @@ def draw(
         seed = ((words[i, 0] & low) << half) | (words[i, 1] & low)
         order = (seed * orders) >> np.uint64(seed_bits)
         alone = size > 0
-        cell = _part(beta, size, fine, coarse, below)
+        cell = part_of(beta, size, fine, coarse, below)
         piece = first + ((cell + one) * count - one) // max(size, one)
         span = spans[order, of_pieces[piece, 1] if alone else np.uint64(terms[order + first])]
-        cell = cell if alone else _part(beta, span & low_32, fine, coarse, below)
+        cell = cell if alone else part_of(beta, span & low_32, fine, coarse, below)
         ignored = alpha < base
         back = (np.uint64(0) if ignored else alpha - base) // step
         place = (span >> np.uint64(32)) + cell - of_pieces[piece, 0] + (circle - back)
         place = place - (circle if place >= circle else np.uint64(0))
-        position = _part(beta, circle, fine, coarse, below) if ignored else place
+        position = part_of(beta, circle, fine, coarse, below) if ignored else place
         reports[i] = np.int64((order << np.uint64(cell_bits)) | position)
 
 
@@ -133,12 +127,6 @@ def _rank_at(edges: Any, order: int, cell: Any) -> Any:
         low += half if edges[order, low + half] <= cell else 0
         left -= half
     return low
-
-
-@numba.njit(inline="always", cache=True)
-def _units(covered: Any, size: Any, units: Any) -> Any:
-    """covered/size of a stretch's units, rounded to the nearest."""
-    return (2 * np.int64(covered) * units + np.int64(size)) // (2 * np.int64(size))
 
 
 @numba.njit(nogil=True, cache=True)
@@ -164,12 +152,12 @@ def _fold(
         mine, theirs = numbers[order, a], numbers[order, b]
         inside = a == b and begin < end
         if inside:
-            parts[row, mine] += weight * _units(arc, in_a, units[mine])
+            parts[row, mine] += weight * units_of(arc, in_a, units[mine])
         elif a == b:  # It leaves out a part of one stretch only.
-            parts[row, mine] += weight * _units(in_a - (begin - end), in_a, units[mine])
+            parts[row, mine] += weight * units_of(in_a - (begin - end), in_a, units[mine])
         else:
-            parts[row, mine] += weight * _units(in_a - (begin - from_a), in_a, units[mine])
-            parts[row, theirs] += weight * _units(end - from_b, in_b, units[theirs])
+            parts[row, mine] += weight * units_of(in_a - (begin - from_a), in_a, units[mine])
+            parts[row, theirs] += weight * units_of(end - from_b, in_b, units[theirs])
         if not inside:
             for rank in range(a + 1, b if a < b else size):
                 whole[row, numbers[order, rank]] += weight

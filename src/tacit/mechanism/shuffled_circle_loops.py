@@ -10,7 +10,7 @@ from typing import Any
 import numba
 import numpy as np
 
-from tacit.mechanism.kernels import in_threads, n_threads
+from tacit.mechanism.kernels import in_threads, n_threads, part_of, units_of
 
 #: Pieces are looked through in runs of this many for those near an end of the arc.
 _RUN = 64
@@ -37,12 +37,6 @@ def _seed_numbers(seed: Any) -> Any:
     return _U32(_mix(_U32(seed) ^ _U32(0x9E3779B9)) | _U32(1)), _mix(_U32(_U32(seed) + _U32(0x51ED270B)))
 
 
-@numba.njit(inline="always", cache=True)
-def _part(word: Any, size: Any, fine: Any, coarse: Any, below: Any) -> Any:
-    """⌊word·size/2^W⌋ in two halves of the word, so that no product leaves 64 bits."""
-    return ((word >> fine) * size + (((word & below) * size) >> fine)) >> coarse
-
-
 @numba.njit(nogil=True, cache=True)
 def draw(
     values: Any, words: Any, sizes: Any, counts: Any, first_pieces: Any, offsets: Any, cells: Any, base: Any, step: Any,
@@ -60,7 +54,7 @@ def draw(
         alpha, beta = words[i, 0] >> half, words[i, 1] >> half
         seed = ((words[i, 0] & low) << half) | (words[i, 1] & low)
         multiplier, offset = _seed_numbers(seed)
-        cell = _part(beta, sizes[x], fine, coarse, below)
+        cell = part_of(beta, sizes[x], fine, coarse, below)
         piece = first_pieces[x] + np.int64(((cell + np.uint64(1)) * counts[x] - np.uint64(1)) // sizes[x])
         mine = _key(piece, multiplier, offset)
         start = _U32(0)
@@ -70,7 +64,7 @@ def draw(
         back = (np.uint64(0) if ignored else alpha - base) // step
         place = np.uint64(start) + cell - offsets[piece] + (circle - back)
         place = place - (circle if place >= circle else np.uint64(0))
-        position = _part(beta, circle, fine, coarse, below) if ignored else place
+        position = part_of(beta, circle, fine, coarse, below) if ignored else place
         reports[i] = np.int64((seed << np.uint64(cell_bits)) | position)
 
 
@@ -110,21 +104,15 @@ def fold(
         b, before_b = _walk(end, before_b, slot_b, keys, cells, bits, near[:found])
         low, width = _U32(keys[a] + _U32(1)), _U32(_U32(keys[b] - keys[a]) - _U32(1))
         if a != b:
-            parts[a] += weight * _units(before_a + cells[a] - begin, cells[a], units[a])
-            parts[b] += weight * _units(end - before_b, cells[b], units[b])
+            parts[a] += weight * units_of(before_a + cells[a] - begin, cells[a], units[a])
+            parts[b] += weight * units_of(end - before_b, cells[b], units[b])
         elif begin < end:  # The arc lies inside one piece.
-            parts[a] += weight * _units(arc, cells[a], units[a])
+            parts[a] += weight * units_of(arc, cells[a], units[a])
             width = _U32(0)
         else:  # It leaves out a part of one piece only.
-            parts[a] += weight * _units(cells[a] - (begin - end), cells[a], units[a])
+            parts[a] += weight * units_of(cells[a] - (begin - end), cells[a], units[a])
         for y in range(size):
             whole[y] += weight if _U32(keys[y] - low) < width else nothing
-
-
-@numba.njit(inline="always", cache=True)
-def _units(covered: Any, size: Any, units: Any) -> Any:
-    """covered/size of a piece's units, rounded to the nearest."""
-    return (2 * np.int64(covered) * units + np.int64(size)) // (2 * np.int64(size))
 
 
 @numba.njit(nogil=True, cache=True)

