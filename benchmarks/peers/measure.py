@@ -36,13 +36,17 @@ class Speed:
     def per_second(self) -> float:
         return self.rows / self.seconds
 
-    def leaves_time_for_many(self, seconds: float) -> bool:
-        """Whether all people could be done, and RUNS runs of MANY fit into the time.
+    def leaves_time_for_many(self, half: float, seconds: float) -> bool:
+        """Whether all people could be done, and RUNS runs of MANY fit into the time, by what the second half of the
+        rows costs: the first `half` took so long.
 
-        >>> Speed(PEOPLE, 0.01).leaves_time_for_many(1), Speed(PEOPLE, 0.03).leaves_time_for_many(1)
+        >>> Speed(PEOPLE, 0.01).leaves_time_for_many(0.005, 1), Speed(PEOPLE, 0.03).leaves_time_for_many(0.015, 1)
         (True, False)
+        >>> Speed(PEOPLE, 0.1).leaves_time_for_many(0.096, 1)
+        True
         """
-        return self.rows == PEOPLE and RUNS * MANY / self.per_second <= seconds
+        more = max(self.seconds - half, 0.0) * 2 * (MANY - PEOPLE) / PEOPLE
+        return self.rows == PEOPLE and RUNS * (self.seconds + more) <= seconds
 
 
 @dataclass(frozen=True)
@@ -123,12 +127,13 @@ def _speeds(
     peer: Peer, draw: Callable[[int, int], Integers], made: Speed, read: Speed, seconds: float
 ) -> tuple[Speed, Speed]:
     """Of making reports and of reading them, each on MANY rows where RUNS runs of that fit into the time."""
-    if not made.leaves_time_for_many(seconds):
+    half = draw(PEOPLE // 2, 0)
+    if made.rows < PEOPLE or not made.leaves_time_for_many(_median_seconds(lambda: peer.perturb(half)), seconds):
         return made, read
-    values = draw(MANY, 0)
+    values, half = draw(MANY, 0), peer.perturb(half)
     reports = peer.perturb(values)
     made = Speed(MANY, _median_seconds(lambda: peer.perturb(values)))
-    if read.leaves_time_for_many(seconds):
+    if read.leaves_time_for_many(_median_seconds(lambda: peer.estimate(half)), seconds):
         read = Speed(MANY, _median_seconds(lambda: peer.estimate(reports)))
     return made, read
 

@@ -7,8 +7,6 @@ from contextlib import suppress
 from fractions import Fraction
 from typing import Any, get_args
 
-import numpy as np
-
 from peers.peer import Exact, Integers, Peer, Shares, bytes_for
 from peers.truth import shifted
 from tacit import Design, Group, Histogram, Plan, Prior, PrivacyError, Randomizer, Tally, design, estimate
@@ -76,9 +74,9 @@ def _peer(name: str, found: Design, estimator: Any, note: str = "") -> Peer:
     n_reports = found.mechanism.n_possible_reports or getattr(found.mechanism, "n_reports", None)
 
     def read(reports: Integers) -> Shares:
-        rows = estimate(plan, Tally.of(plan, reports), estimator).rows
-        counts = np.array([(row.estimate, row.low, row.high) for row in rows]) / len(reports)
-        return Shares(counts[:, 0], None, counts[:, 1], counts[:, 2])
+        counts = estimate(plan, Tally.of(plan, reports), estimator).columns
+        estimated, low, high = (counts[name] / len(reports) for name in ("estimate", "low", "high"))
+        return Shares(estimated, None, low, high)
 
     return Peer(
         system=SYSTEM, protocol=name, epsilon=float(found.promise.main[1]), secure=True,

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from tacit.estimates.cells import Cell
 from tacit.estimates.own_variance import reach
 from tacit.estimates.prior_check import PriorCheck
-from tacit.estimates.rows import Estimate, Row, Scope, row_values
+from tacit.estimates.rows import Estimate, Scope, row_values
 from tacit.exact import Floats
 from tacit.plan import Plan
 from tacit.prior import Value, numbers_if_all
@@ -216,18 +216,15 @@ class Part:
         z, (least, most) = student(wanted, self.degrees), self._slopes
         low = self.mean - reach(self.variance, least, z, -1)
         high = self.mean + reach(self.variance, most, z, 1)
-        columns = self.mean, np.sqrt(self.variance), low, high, self.prior_mean
-        rows = tuple(
-            Row(
-                value=value,
-                **dict(zip(("estimate", "standard_error", "low", "high", "prior"), map(float, row), strict=True)),
-            ).divided(1 / size)
-            for value, *row in zip(values, *columns, strict=True)
-        )
+        means = {
+            "estimate": self.mean, "standard_error": np.sqrt(self.variance), "low": low, "high": high,
+            "prior": self.prior_mean,
+        }  # fmt: skip
         return Estimate(
-            n_reports=self.n_reports, total_weight=size, estimator="unbiased", level=level, rows=rows,
-            prior_check=tuple(prior_check), moves=self._influence, simultaneous=simultaneous,
-            scope=self.collected.scope, design_effect=self.design_effect,
+            n_reports=self.n_reports, total_weight=size, estimator="unbiased", level=level, values=values,
+            columns={name: column * size for name, column in means.items()}, prior_check=tuple(prior_check),
+            moves=self._influence, simultaneous=simultaneous, scope=self.collected.scope,
+            design_effect=self.design_effect,
         )  # fmt: skip
 
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
@@ -50,11 +50,12 @@ class Row:
         return Row(value=self.value, **numbers, prior_share=self.prior_share)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Estimate:
     """The result: rows, the check of the prior, and how much one forged report could move a row.
 
-    `moves` finds out how far one that is changed to another, or one more, does. `records_worth` says how many of its
+    `values` are what the rows are about, and `columns` their numbers, an array for each name of a `Row`. `moves` finds
+    out how far one that is changed to another, or one more, does. `records_worth` says how many of its
     people a group's prior is worth, as the reports show it; None where they do not. `scope` says whom the intervals are
     about, and `design_effect` by how much unequal weights raise the variance (Kish).
     """
@@ -63,7 +64,8 @@ class Estimate:
     total_weight: float
     estimator: Estimator
     level: float
-    rows: tuple[Row, ...]
+    values: Sequence[Value | None]
+    columns: Mapping[str, Floats] = field(repr=False)
     prior_check: tuple[PriorCheck, ...]
     moves: Callable[[], tuple[float, float]] = field(repr=False, compare=False)
     projected: bool = False
@@ -71,6 +73,16 @@ class Estimate:
     records_worth: float | None = None
     scope: Scope = "participants"
     design_effect: float = 1.0
+
+    @cached_property
+    def rows(self) -> tuple[Row, ...]:
+        """The columns, row by row: made when they are asked for, as thousands take longer than all of an estimate."""
+        # Numbers of numpy, one by one, would take longer still.
+        numbers = np.column_stack([*self.columns.values()]).tolist()
+        return tuple(
+            Row(value=value, **dict(zip(self.columns, each, strict=True)))
+            for value, each in zip(self.values, numbers, strict=True)
+        )
 
     @cached_property
     def _moved(self) -> tuple[float, float]:
@@ -89,7 +101,7 @@ class Estimate:
     @property
     def mean(self) -> Row:
         """The total divided by the weights of the respondents, 1 each where they have none."""
-        if len(self.rows) != 1 or not self.n_reports:
+        if len(self.values) != 1 or not self.n_reports:
             raise ValueError("A mean needs a single total and at least one report.")
         return self.per_respondent(self.rows[0])
 

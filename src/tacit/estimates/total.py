@@ -10,10 +10,8 @@ from collections.abc import Collection
 from functools import partial
 from typing import get_args
 
-import numpy as np
-
 from tacit.estimates.group_reports import GroupReports
-from tacit.estimates.rows import Estimate, Estimator, Row, possible_totals, row_values
+from tacit.estimates.rows import Estimate, Estimator, possible_totals, row_values
 from tacit.mechanism import NotEstimableError
 from tacit.plan import Plan
 from tacit.tally import Counts, GroupTally, Tally
@@ -62,16 +60,13 @@ def estimate(
     values = row_values(plan.task, plan.values)
     found = reports.found(readings, estimator, 1 - (1 - level) / len(values) if simultaneous else level)
     shown = possible_totals(plan.task, found.estimate, reports.total_weight) if project else found.estimate
-    columns = shown, found.error, found.low, found.high, reports.prior_totals(), found.prior_share
-    names = ("estimate", "standard_error", "low", "high", "prior", "prior_share")
-    # Numbers of numpy, one by one, would take longer than everything above.
-    numbers = np.column_stack(columns).tolist()
-    rows = tuple(
-        Row(value=value, **dict(zip(names, each, strict=True))) for value, each in zip(values, numbers, strict=True)
-    )
+    columns = {
+        "estimate": shown, "standard_error": found.error, "low": found.low, "high": found.high,
+        "prior": reports.prior_totals(), "prior_share": found.prior_share,
+    }  # fmt: skip
     return Estimate(
-        n_reports=reports.n_reports, total_weight=reports.total_weight, estimator=estimator, level=level, rows=rows,
-        prior_check=reports.checks(readings if estimator in ("assisted", "unbiased") else None),
+        n_reports=reports.n_reports, total_weight=reports.total_weight, estimator=estimator, level=level, values=values,
+        columns=columns, prior_check=reports.checks(readings if estimator in ("assisted", "unbiased") else None),
         moves=partial(reports.influence, readings, estimator), projected=project, simultaneous=simultaneous,
         records_worth=found.records_worth, design_effect=reports.design_effect,
     )  # fmt: skip

@@ -60,12 +60,11 @@ class PlaneInformation:
         result, of_own = np.zeros(len(right)), self.parts * right[self.owners]
         product = self.own_own @ of_own
         if len(self.light):
-            from tacit.mechanism.plane_circle_loops import line_means, line_products, line_sums
+            from tacit.mechanism.plane_circle_loops import seen_by_lines
 
-            of_lines = line_sums(self.lines, right[self.light], self.line_line.shape[1])
+            of_lines, seen = seen_by_lines(self.lines, right[self.light], self.line_line, self.line_own, of_own)
             product = product + of_lines.ravel() @ self.line_own.reshape(of_lines.size, -1) / len(self.lines)
-            seen = line_products(self.line_line, of_lines) + self.line_own @ of_own
-            result[self.light] = line_means(self.lines, seen)
+            result[self.light] = seen
         np.add.at(result, self.owners, self.parts * product)
         return result
 

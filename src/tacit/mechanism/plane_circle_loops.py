@@ -16,6 +16,9 @@ import numpy as np
 from tacit.exact import Integers
 from tacit.mechanism.kernels import in_threads, n_threads, part_of, units_of
 
+#: What adding up a report costs, in steps of a loop, and how many are sorted by their orders at once: 8 MiB.
+_STEPS, _SORTED_AT_ONCE = 16, 2**20
+
 
 class Places(NamedTuple):
     """The circle under every order.
@@ -119,75 +122,124 @@ def draw(
 
 
 @numba.njit(inline="always", cache=True)
-def _rank_at(edges: Any, order: int, cell: Any) -> Any:
+def _rank_at(edges: Any, cell: Any) -> Any:
     """The place along the circle of the stretch on which a cell lies: the last that begins at it or before."""
-    low, left = 0, edges.shape[1] - 1
+    low, left = 0, len(edges) - 1
     while left > 1:
         half = left // 2
-        low += half if edges[order, low + half] <= cell else 0
+        low += half if edges[low + half] <= cell else 0
         left -= half
     return low
 
 
 @numba.njit(nogil=True, cache=True)
-def _fold(
-    reports: Any, weights: Any, first: int, last: int, edges: Any, numbers: Any, rows: int, units: Any, arc: int,
-    circle: int, cell_bits: int, whole: Any, parts: Any,
-) -> None:  # fmt: skip
-    """Add up what reports `first` to `last` cover of every stretch: `whole` counts the times, `parts` the cut ones in
-    `units`. With p + 1 `rows` there is one for each slope; with none, one for each report.
+def _by_order(reports: Any, weights: Any, orders: int, cell_bits: int) -> Any:
+    """The reports sorted by their orders, with their weights; first where each order's begin, and all end."""
+    begins = np.zeros(orders + 1, np.int64)
+    for i in range(len(reports)):
+        begins[(reports[i] >> cell_bits) + 1] += 1
+    for order in range(orders):
+        begins[order + 1] += begins[order]
+    every, free = len(weights) == 1, begins.copy()
+    sorted_reports, sorted_weights = np.empty_like(reports), np.empty(1 if every else len(reports), np.int64)
+    sorted_weights[0] = weights[0]
+    for i in range(len(reports)):
+        order = reports[i] >> cell_bits
+        sorted_reports[free[order]] = reports[i]
+        if not every:
+            sorted_weights[free[order]] = weights[i]
+        free[order] += 1
+    return begins, sorted_reports, sorted_weights
 
-    With a the stretch in which the arc begins and b the one in which it ends, those between them are covered whole.
+
+@numba.njit(nogil=True, cache=True)
+def _cover(
+    reports: Any, weights: Any, edges: Any, numbers: Any, units: Any, arc: int, circle: int, cell_bits: int,
+    change: Any, covered: Any,
+) -> None:  # fmt: skip
+    """Add to `covered` what reports of one order cover of every stretch, in its `units`.
+
+    With a the stretch in which an arc begins and b the one in which it ends, those between them are covered whole:
+    `change` has where that begins and ends, along the circle; it is zero before and after.
     """
-    last_cell, every, size = (1 << cell_bits) - 1, len(weights) == 1, edges.shape[1] - 1
-    for i in range(first, last):
-        weight = weights[0 if every else i]
-        order, begin = reports[i] >> cell_bits, reports[i] & last_cell
-        row = order % rows if rows else i
+    last_cell, every, size = (1 << cell_bits) - 1, len(weights) == 1, len(edges) - 1
+    for i in range(len(reports)):
+        weight, begin = weights[0 if every else i], reports[i] & last_cell
         end = begin + arc
         end -= circle if end >= circle else 0
-        a, b = _rank_at(edges, order, begin), _rank_at(edges, order, end)
-        from_a, from_b = np.int64(edges[order, a]), np.int64(edges[order, b])
-        in_a, in_b = np.int64(edges[order, a + 1]) - from_a, np.int64(edges[order, b + 1]) - from_b
-        mine, theirs = numbers[order, a], numbers[order, b]
+        a, b = _rank_at(edges, begin), _rank_at(edges, end)
+        from_a, from_b = np.int64(edges[a]), np.int64(edges[b])
+        in_a, in_b = np.int64(edges[a + 1]) - from_a, np.int64(edges[b + 1]) - from_b
+        mine, theirs = numbers[a], numbers[b]
         inside = a == b and begin < end
         if inside:
-            parts[row, mine] += weight * units_of(arc, in_a, units[mine])
+            covered[mine] += weight * units_of(arc, in_a, units[mine])
         elif a == b:  # It leaves out a part of one stretch only.
-            parts[row, mine] += weight * units_of(in_a - (begin - end), in_a, units[mine])
+            covered[mine] += weight * units_of(in_a - (begin - end), in_a, units[mine])
         else:
-            parts[row, mine] += weight * units_of(in_a - (begin - from_a), in_a, units[mine])
-            parts[row, theirs] += weight * units_of(end - from_b, in_b, units[theirs])
+            covered[mine] += weight * units_of(in_a - (begin - from_a), in_a, units[mine])
+            covered[theirs] += weight * units_of(end - from_b, in_b, units[theirs])
         if not inside:
-            for rank in range(a + 1, b if a < b else size):
-                whole[row, numbers[order, rank]] += weight
-            for rank in range(0, 0 if a < b else b):
-                whole[row, numbers[order, rank]] += weight
+            change[a + 1] += weight
+            change[b] -= weight
+            change[0] += weight if b <= a else 0
+    times = 0
+    for rank in range(size):
+        times += change[rank]
+        covered[numbers[rank]] += times * units[numbers[rank]]
+    change[:] = 0
+
+
+@numba.njit(nogil=True, cache=True)
+def _fold(
+    reports: Any, weights: Any, edges: Any, numbers: Any, units: Any, arc: int, circle: int, cell_bits: int,
+    covered: Any,
+) -> None:  # fmt: skip
+    """Add up what reports cover of every stretch, a row of `covered` for each slope."""
+    begins, reports, weights = _by_order(reports, weights, len(edges), cell_bits)
+    every, change = len(weights) == 1, np.zeros(edges.shape[1], np.int64)
+    for order in range(len(edges)):
+        first, last = begins[order], begins[order + 1]
+        if first < last:
+            _cover(
+                reports[first:last], weights if every else weights[first:last], edges[order], numbers[order],
+                units, arc, circle, cell_bits, change, covered[order % len(covered)],
+            )  # fmt: skip
 
 
 def fold_reports(
     reports: Any, weights: Any, places: Places, slots: int, units: Any, arc: int, circle: int, cell_bits: int
 ) -> Any:
     """Σ weight·coverage of every stretch in its `units`, a row for each slope; without `weights` each counts once."""
-    threads, shape = n_threads(len(reports), len(units)), (slots + 1, len(units))
-    weights = np.ones(1, np.int64) if weights is None else weights
-    whole, parts = np.zeros((2, threads, *shape), np.int64)
+    covered = np.zeros((n_threads(len(reports), _STEPS), slots + 1, len(units)), np.int64)
 
     def work(k: int, part: slice) -> None:
-        _fold(
-            reports, weights, part.start, part.stop, places.edges, places.numbers, slots + 1, units, arc, circle,
-            cell_bits, whole[k], parts[k],
-        )  # fmt: skip
+        for start in range(part.start, part.stop, _SORTED_AT_ONCE):
+            few = slice(start, min(start + _SORTED_AT_ONCE, part.stop))
+            times = np.ones(1, np.int64) if weights is None else weights[few]
+            _fold(reports[few], times, places.edges, places.numbers, units, arc, circle, cell_bits, covered[k])
 
-    in_threads(len(reports), work, len(units))
-    return whole.sum(axis=0) * units + parts.sum(axis=0)
+    in_threads(len(reports), work, _STEPS)
+    return covered.sum(axis=0)
+
+
+@numba.njit(nogil=True, cache=True)
+def _cover_each(
+    reports: Any, edges: Any, numbers: Any, units: Any, arc: int, circle: int, cell_bits: int, covered: Any
+) -> None:
+    once, change = np.ones(1, np.int64), np.zeros(edges.shape[1], np.int64)
+    for i in range(len(reports)):
+        order = reports[i] >> cell_bits
+        _cover(
+            reports[i : i + 1], once, edges[order], numbers[order], units, arc, circle, cell_bits, change, covered[i]
+        )
 
 
 def cover_reports(reports: Any, places: Places, units: Any, arc: int, circle: int, cell_bits: int) -> Any:
     """What each report covers of every stretch, in its `units`: a row for each report."""
-    once, (whole, parts) = np.ones(1, np.int64), np.zeros((2, len(reports), len(units)), np.int64)
-    _fold(reports, once, 0, len(reports), places.edges, places.numbers, 0, units, arc, circle, cell_bits, whole, parts)
-    return whole * units + parts
+    covered = np.zeros((len(reports), len(units)), np.int64)
+    _cover_each(reports, places.edges, places.numbers, units, arc, circle, cell_bits, covered)
+    return covered
 
 
 @numba.njit(inline="always", cache=True)
@@ -259,34 +311,36 @@ def cover_together(places: Places, slots: int, n_lines: int, arc: int) -> Any:
 
 
 @numba.njit(nogil=True, cache=True)
-def line_sums(lines: Any, numbers: Any, size: int) -> Any:
-    """The sum of `numbers` over every line, a row for each slope."""
-    sums = np.zeros((len(lines), size))
+def _add_along(lines: Any, numbers: Any, sums: Any) -> None:
+    """The sum of `numbers` over every line."""
     for slope in range(len(lines)):
         for x in range(len(numbers)):
             sums[slope, lines[slope, x]] += numbers[x]
-    return sums
 
 
 @numba.njit(nogil=True, cache=True)
-def line_means(lines: Any, seen: Any) -> Any:
-    """For every light value the mean over slopes of what its line has."""
-    means = np.zeros(lines.shape[1])
+def _add_across(lines: Any, seen: Any, sums: Any) -> None:
+    """The sum over slopes of what the line of every light value has."""
     for slope in range(len(lines)):
-        for x in range(len(means)):
-            means[x] += seen[slope, lines[slope, x]]
-    return means / len(lines)
+        for x in range(len(sums)):
+            sums[x] += seen[slope, lines[slope, x]]
 
 
-def line_products(line_line: Any, of_lines: Any) -> Any:
-    """The matrix of every slope times what its lines have: as long as it takes to read the matrices, on all cores."""
-    products = np.empty(of_lines.shape)
+def seen_by_lines(lines: Any, numbers: Any, line_line: Any, line_own: Any, of_own: Any) -> Any:
+    """What every line has in `numbers` of light values, a row for each slope; and the mean over slopes of what the line
+    of every light value sees: of other lines by `line_line`, of pieces of their own by `line_own`. On all cores.
+    """
+    slopes, size = len(lines), line_line.shape[1]
+    of_lines, seen, sums = np.zeros((slopes, size)), np.empty((slopes, size)), np.zeros(len(numbers))
 
-    def work(_: int, part: slice) -> None:
-        products[part] = np.matmul(line_line[part], of_lines[part, :, None])[:, :, 0]
+    def look(_: int, part: slice) -> None:
+        _add_along(lines[part], numbers, of_lines[part])
+        seen[part] = np.matmul(line_line[part], of_lines[part, :, None])[:, :, 0] + line_own[part] @ of_own
 
-    in_threads(len(products), work, of_lines.shape[1] ** 2)
-    return products
+    in_threads(slopes, look, size**2)
+    # Every sum by one core, so that it does not depend on how many there are.
+    in_threads(len(sums), lambda _, part: _add_across(lines[:, part], seen, sums[part]), slopes)
+    return of_lines, sums / slopes
 
 
 def between_light_values(line_line: Any, lines: Any) -> Any:

@@ -19,7 +19,7 @@ from typing import Any, Literal
 import numpy as np
 
 from tacit.estimates.prior_check import PriorCheck, check_prior
-from tacit.estimates.rows import Estimate, Row, possible_totals, row_values
+from tacit.estimates.rows import Estimate, possible_totals, row_values
 from tacit.exact import Floats, Integers
 from tacit.mechanism.pearson import MIN_EXPECTED
 from tacit.personal.contract import PersonalPlan, as_rows, channels, prior_rows, valid_rows
@@ -157,15 +157,12 @@ def estimate(
     errors = np.sqrt(np.maximum(variance, 0.0))
     shown = possible_totals(plan.task, total, tally.n_reports) if project else total
     width = float(ndtri(0.5 + level / 2)) * errors
-    values, names = row_values(plan.task, plan.values), ("estimate", "standard_error", "low", "high")
-    columns = zip(shown.tolist(), errors.tolist(), (total - width).tolist(), (total + width).tolist(), strict=True)
-    rows = tuple(
-        Row(value=value, **dict(zip(names, cells, strict=True))) for value, cells in zip(values, columns, strict=True)
-    )
+    columns = {"estimate": shown, "standard_error": errors, "low": total - width, "high": total + width}
     checks = (check_priors(plan, tally.priors, times),) if tally.n_reports else ()
     return Estimate(
-        n_reports=tally.n_reports, total_weight=float(first.sum()), estimator=estimator, level=level, rows=rows,
-        prior_check=checks, moves=lambda: (influence, added), projected=project,
+        n_reports=tally.n_reports, total_weight=float(first.sum()), estimator=estimator, level=level,
+        values=row_values(plan.task, plan.values), columns=columns, prior_check=checks,
+        moves=lambda: (influence, added), projected=project,
     )  # fmt: skip
 
 
