@@ -124,7 +124,7 @@ def test_speeds_are_of_many_rows_where_there_is_time_and_errors_never(monkeypatc
     assert (patient.rows, patient.perturbed_rows, patient.estimated_rows) == (100_000, 300_000, 300_000)
     assert hurried.squared_error == patient.squared_error
     for part in (Fraction(1, 2), 1):
-        assert not measure.Speed(int(measure.PEOPLE * part), 1.0).leaves_time_for_many(1.0)
+        assert not measure.Speed(int(measure.PEOPLE * part), 1.0).leaves_time_for_many(0.5, 1.0)
 
 
 def test_the_stated_prior_is_as_far_off_as_it_says():

@@ -75,6 +75,7 @@ def design(
     gap: float | None = None,
     time_limit: float = 30.0,
     groups: int = 1,
+    different_groups: int = 1,
     progress: Callable[[float, float], None] | None = None,
 ) -> Design:
     """The best channel for `task` under `prior` that keeps `notion` at level ε, and a proof of how good it is.
@@ -96,7 +97,9 @@ def design(
         gap: the search stops at this relative gap, by default 0.1% up to 50 values, 0.4% up to 200, 0.8% beyond.
         time_limit: or after so many seconds, or at a keyboard interrupt, with the best channel so far and a valid
             certificate.
-        groups: how many such designs a plan will hold: if many, "auto" prefers those of which each is read quickly.
+        groups: how many groups a plan will hold: if many, "auto" prefers rules to tables, which make it long.
+        different_groups: how many of them have designs of their own: if many, those are preferred that are found and
+            read quickly.
         progress: is called with gain and bound or, for the aim "unbiased", with variance and bound.
 
     Raises:
@@ -113,7 +116,7 @@ def design(
         gap = 1e-3 if d <= 50 else 4e-3 if d <= 200 else 8e-3
     request = Request(
         prior=prior, task=task, promise=promise, aim=aim, invertible=invertible, max_reports=max_reports, gap=gap,
-        time_limit=time_limit, groups=groups, progress=progress,
+        time_limit=time_limit, groups=groups, different_groups=different_groups, progress=progress,
     )  # fmt: skip
     _check(request)
     notes: list[str] = []
@@ -176,7 +179,7 @@ def _methods(request: Request, method: Method) -> list[str]:
         return [method]
     first = ["closed-form"] if closed_kind(request) else []
     many = request.told_apart > FEW_VALUES
-    if request.aim == "unbiased" and many and not request.promise.others:
+    if request.aim == "unbiased" and many and request.promise.is_lip_or_ldp:
         if request.is_sum:
             return ["knots", "repaired"]
         if request.is_histogram:

@@ -77,6 +77,7 @@ class Request:
     time_limit: float
     progress: Callable[[float, float], None] | None
     groups: int = 1
+    different_groups: int = 1
     started: float = field(default_factory=perf_counter)
 
     @property
@@ -226,7 +227,7 @@ def columns(request: Request) -> Design:
             return solve_invertible(p, g, within, **limits)
         return solve(p, g, within, progress=_watch(request), max_reports=request.max_reports, **limits)
 
-    found, channel = _rounded(request, search)
+    found, channel = rounded(request, search)
     bound = found.gain_bound
     if lifts != request.promise.lifts:
         bound = dual_bound(request.p, g, request.promise.lifts, found.duals)
@@ -252,7 +253,7 @@ def _unbiased(request: Request) -> Design:
         found = solve_prior_free(merged, rows, within, progress=request.progress, **limits)
         return replace(found, lifts=found.lifts[:, group])
 
-    free, channel = _rounded(request, search)
+    free, channel = rounded(request, search)
     bound, duals = 0.0, free.duals[group] * p / merged[group]
     if len(p) > 1:
         finished = channel.lifts(request.prior)[:, request.inside]
@@ -311,7 +312,7 @@ def robust(request: Request) -> Design:
         raise ArithmeticError("there is no set of priors")
     limits: dict[str, Any] = {"gap": request.gap, "time_limit": request.time_limit, "progress": request.progress}
     epsilon = float(request.promise.main[1])
-    found, channel = _rounded(
+    found, channel = rounded(
         request, lambda share: solve_robust(prior_set, request.g, share * epsilon, aim=request.aim, **limits)
     )
     mmse = request.aim == "mmse"
@@ -338,7 +339,7 @@ def _circle(request: Request, method: str, surely: int, made: Callable[[Shuffled
     """A circle that follows the prior, at ε or at the largest budget for which its estimates surely hold."""
     from tacit.designs.circles import design_shuffled_circle, unbiased_variance_bound
 
-    if request.aim != "unbiased" or not request.is_histogram or request.promise.others:
+    if request.aim != "unbiased" or not request.is_histogram or not request.promise.is_lip_or_ldp:
         raise ArithmeticError(
             f"the mechanism {method.replace(' ', '-')} serves unbiased histograms under LIP or LDP only"
         )
@@ -409,7 +410,7 @@ def _watch(request: Request) -> Callable[[Any], None] | None:
     return lambda state: progress(state.gain, state.gain_bound)
 
 
-def _rounded(request: Request, search: Callable[[float], Found]) -> tuple[Found, Channel]:
+def rounded(request: Request, search: Callable[[float], Found]) -> tuple[Found, Channel]:
     """The search at the full budget, and its integers; where floats leave these a hair outside the promise, those of
     a search at a little less.
     """

@@ -82,11 +82,12 @@ def make_plan(
     if between is not None:
         stated = on_knots(stated, task, between, epsilon)
     different = len({(each.prior, _budget_of(each, epsilon)) for each in stated})
+    counts = {"groups": len(stated), "different_groups": different}
     for done, each in enumerate(stated):
         level = _budget_of(each, epsilon)
         prior_set = None if worth is None else worth.around(each, between is not None)
         if (each.prior, level, prior_set) not in known:
-            found = uninterrupted_design(each.prior, task, level, prior_set=prior_set, groups=different, **options)
+            found = uninterrupted_design(each.prior, task, level, prior_set=prior_set, **counts, **options)
             known[each.prior, level, prior_set] = found
         found = known[each.prior, level, prior_set]
         notion: Notion = "ldp" if options.get("notion") == "ldp" else "lip"

@@ -48,6 +48,11 @@ class Promise:
         return Fraction(0) if self.prior_set is None else self.prior_set.radius
 
     @property
+    def is_lip_or_ldp(self) -> bool:
+        """Whether it is one of these, for a prior or a set, and nothing else."""
+        return list(self.levels) in (["lip"], ["ldp"])
+
+    @property
     def is_plain_lip(self) -> bool:
         """Whether it is LIP for one prior with one budget for both sides and nothing else."""
         return list(self.levels) == ["lip"] and self.prior_set is None

@@ -17,7 +17,7 @@ from tacit.designs.without_prior import without_prior_bound
 from tacit.exact import exp_below
 from tacit.mechanism import mse, unbiased_variance
 from tacit.plan import Group
-from tacit.task import Task
+from tacit.task import Histogram, Task
 
 #: Recomputed floats may differ by this share from the stated ones.
 TOLERANCE = 1e-9
@@ -110,7 +110,7 @@ def _check_duals(duals: Sequence[float] | None, size: int) -> None:
 
 
 def _searched_bound(found: Design) -> float:
-    """The bound of a design without duals, found again: for a set of priors, or for a sum by bins."""
+    """The bound of a design without duals, found again: for a set of priors, for a sum by bins, for many values."""
     from tacit.designs.knots import sum_variance_bound
     from tacit.designs.program.robust import MOST_VALUES, solve_robust
 
@@ -121,7 +121,8 @@ def _searched_bound(found: Design) -> float:
         return bound if aim == "unbiased" else found.certificate.prior_variance - bound
     if g.shape[1] == 1:
         return sum_variance_bound(found.prior.probabilities[inside], g[:, 0], found.promise.lifts)
-    return 0.0
+    bounded = found.promise.is_lip_or_ldp and aim == "unbiased"
+    return without_prior_bound(found.prior, found.promise) if bounded and isinstance(found.task, Histogram) else 0.0
 
 
 def _core_tail_bound(found: Design) -> float:

@@ -13,7 +13,7 @@ from scipy.spatial import HalfspaceIntersection
 from tacit.designs.program.lifts import LiftSet, all_vertices
 from tacit.designs.program.prior_free import solve_prior_free
 from tacit.designs.program.robust import solve_robust
-from tacit.designs.program.robust_climb import Climber
+from tacit.designs.program.robust_climb import HullClimber
 from tacit.designs.program.robust_lifts import RobustLifts
 from tacit.designs.program.solver import solve
 from tacit.exact import BigIntegers
@@ -325,7 +325,7 @@ def test_climbing_reaches_what_the_vertices_give_and_its_bound_holds(monkeypatch
 
 def test_the_outer_lifts_of_climbing_contain_the_polytope():
     polytope = RobustLifts(some_sets(6, seed=3)[-1], 1.0)
-    climber, vertices = Climber(polytope), polytope.vertices
+    climber, vertices = HullClimber(polytope), polytope.vertices
     outer = climber._outer
     assert outer.lower <= vertices.min() < outer.lower * (1 + 1e-6)
     assert outer.upper >= vertices.max() > outer.upper * (1 - 1e-6)
@@ -350,7 +350,12 @@ def test_the_outer_lifts_of_climbing_contain_the_polytope():
         (lambda: solve_robust(Ball(HEALTH, 0), np.eye(5), 1.0, aim="best"), "'aim' must be 'unbiased' or 'mmse'"),
         (lambda: solve_robust(Ball(HEALTH, 0), np.eye(5), 0.0), "depend on the value"),
         (lambda: solve_robust(Ball(HEALTH, 0), np.eye(5), np.inf), "'epsilon' must be finite"),
-        (lambda: solve_robust(Ball(Prior.uniform(13), 0), np.eye(13), 1.0), "at most 12 values apart. Got 13"),
+        (lambda: solve_robust(Ball(Prior.uniform(33), 0), np.eye(33), 1.0), "at most 32 values apart. Got 33"),
+        (lambda: solve_robust(Ball(Prior.uniform(13), 0), np.eye(13), 1.0, aim="mmse"), "at most 12 values"),
+        (
+            lambda: solve_robust(Hull(Prior.uniform(13), [Prior.uniform(13)]), np.eye(13), 1.0),
+            "at most 12 values apart. Got 13",
+        ),
     ],
 )
 def test_errors_say_what_is_expected(call, message):

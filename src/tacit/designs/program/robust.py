@@ -12,13 +12,16 @@ largest |F'v|² − μ·v over V(U), a convex function and so largest at a verte
     variance  ≥  2 tr(F'g) − Σ μ − max_v (|F'v|² − μ·v) − |E g|²     with any F; F = J⁻¹g is best at the optimum
 
 For a ball, a box and a hull of few candidates all vertices are listed, so the optimum is found and proved. For a larger
-hull columns are found by climbing, and the bound is proved over a larger set of lifts (see `robust_climb`).
+hull columns are found by climbing, and the bound is proved over a larger set of lifts (see `robust_climb`). For a ball
+or a box of more than twelve values columns are found by climbing as well, and no bound is proved: the search ends
+when it gains next to nothing.
 
 LDP's columns are in V(U) whatever U is, and so no design is worse than the best LDP one; a smaller U has more lifts.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from math import inf
@@ -32,17 +35,21 @@ from tacit.designs.program.gain import equal_rows
 from tacit.designs.program.lifts import Array
 from tacit.designs.program.master import Master, polished
 from tacit.designs.program.prior_free import _trim, _trimmed, _weights, keys, prior_free_variance
-from tacit.designs.program.robust_climb import Climber
+from tacit.designs.program.robust_climb import HullClimber, NestedClimber
 from tacit.designs.program.robust_lifts import RobustLifts
-from tacit.prior.sets import PriorSet
+from tacit.prior.sets import Hull, PriorSet
 
 Aim = Literal["unbiased", "mmse"]
 Progress = Callable[[float, float], None]
 
 #: Vertices are listed for up to this many values that the task tells apart; their number grows as 3^d.
 MOST_VALUES = 12
+#: And climbed to, without a proof, of so many: it takes some seconds, and time grows as d³.
+MOST_CLIMBED = 32
 #: How many columns to look at again before all are, how many to climb from, and how many to add at a time.
 _SHORT, _CLIMBS, _COLUMNS = 2048, 48, 64
+#: Without a bound the search ends when so many steps together gain less than the gap.
+_PATIENCE = 3
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -104,10 +111,9 @@ def solve_robust(
     n = len(merged.prior)
     rows = np.zeros((n, g.shape[1]))
     rows[group] = g
-    if n > MOST_VALUES:
-        raise ValueError(
-            f"A design for a set of priors needs a task that tells at most {MOST_VALUES} values apart. Got {n}."
-        )
+    most = MOST_VALUES if aim == "mmse" or isinstance(merged, Hull) else MOST_CLIMBED
+    if n > most:
+        raise ValueError(f"A design for a set of priors needs a task that tells at most {most} values apart. Got {n}.")
     if n == 1 or epsilon == 0:
         if n > 1 and aim == "unbiased":
             raise ValueError("An unbiased estimate needs reports that depend on the value. Got epsilon = 0.")
@@ -196,12 +202,13 @@ class _Search:
     iterations: int = 0
     pool: Array = field(default_factory=lambda: np.empty((0, 0)))
     short: NDArray[np.intp] = field(default_factory=lambda: np.empty(0, dtype=np.intp))
-    climber: Climber | None = None
+    climber: HullClimber | NestedClimber | None = None
 
     def run(self) -> RobustDesign:
-        vertices = self.polytope.vertices
-        if vertices is None:
-            self.pool, self.climber = self.polytope.candidates(), Climber(self.polytope)
+        if not isinstance(self.polytope.prior_set, Hull) and len(self.g) > MOST_VALUES:
+            self.climber = NestedClimber(self.polytope)
+        elif (vertices := self.polytope.vertices) is None:
+            self.pool, self.climber = self.polytope.candidates(), HullClimber(self.polytope)
         else:
             self.pool = vertices
         self.offer(*self.polytope.pairs)
@@ -248,12 +255,16 @@ class _Search:
         if value > self.best:
             self.best, self.lifts, self.probabilities = value, lifts, weights
 
-    def price(self, factor: Array, duals: Array, level: float, known: set[bytes]) -> tuple[Array, float]:
-        """New lifts with |F'v|² − μ·v above `level`, the largest first, and a bound of them all (inf if not sought).
+    def price(self, factor: Array, duals: Array, level: float, lifts: Array) -> tuple[Array, float]:
+        """Lifts beside those in use with |F'v|² − μ·v above `level`, the largest first, and a bound of them all (inf
+        if not sought).
 
         Looked for where they are cheap first: among those that were good a moment ago, among all that are listed, and
-        by climbing.
+        by climbing. Where nothing is listed, by climbing from those in use.
         """
+        known = set(keys(lifts))
+        if isinstance(self.climber, NestedClimber):
+            return self._above(self.climber.climb(factor, duals, lifts), factor, duals, level, known)[0], inf
         new, _ = self._above(self.pool[self.short], factor, duals, level, known)
         if len(new):
             return new, inf
@@ -278,7 +289,7 @@ class _Search:
     def report(self) -> None:
         if self.progress is not None:
             sign = 1.0 if self.aim == "mmse" else -1.0
-            self.progress(sign * self.best, sign * self.bound)
+            self.progress(sign * self.best, max(sign * self.bound, 0.0))
 
     def _mmse(self) -> None:
         """The best channel for a gain, and its proof, are one linear program."""
@@ -305,7 +316,7 @@ class _Search:
         new = np.concatenate([self.polytope.pairs[0], self.lifts])
         while master.add(new, ((new @ factor) ** 2).sum(axis=1)):
             weights, duals = master.solve(max(self.deadline - perf_counter(), 0.1))
-            new, most = self.price(factor, duals, 1e-11 * scale, set(keys(master.lifts)))
+            new, most = self.price(factor, duals, 1e-11 * scale, master.lifts)
             yield master.lifts, weights, float(duals.sum()) + most
 
     def _unbiased(self) -> None:
@@ -316,6 +327,7 @@ class _Search:
         # The first columns span everything; without them J may become singular before the end.
         lasting = set(keys(lifts))
         seen: set[bytes] = set()
+        reached_before = deque([-inf], _PATIENCE)
         while True:
             weights, mu = _weights(lifts, weights, self.g, self.gap)
             self.iterations += 1
@@ -324,7 +336,7 @@ class _Search:
             factor = np.asarray(np.linalg.solve((lifts * weights[:, None]).T @ lifts, self.g), dtype=np.float64)
             level = float(np.abs(((lifts @ factor) ** 2).sum(axis=1) - lifts @ mu).min()) + 1e-9 * abs(self.best)
             known = keys(lifts)
-            new, most = self.price(factor, mu, level, set(known))
+            new, most = self.price(factor, mu, level, lifts)
             new = new[: 2 * lifts.shape[1]]
             reached = mean - 2 * float((factor * self.g).sum())
             self.bound = min(self.bound, reached + most + float(mu.sum()))
@@ -334,7 +346,11 @@ class _Search:
                 weights, recentred = weights / 2, True
                 weights[: len(start)] += start / 2
                 continue
-            if not (len(new) or self.close):
+            if isinstance(self.climber, NestedClimber):
+                if self.best - reached_before[0] < self.gap * abs(self.best) or self.late or not len(new):
+                    return
+                reached_before.append(self.best)
+            elif not (len(new) or self.close):
                 # The weights are as good as they get but μ is not: the best μ for this F is a linear program.
                 self.bound = min(self.bound, *(reached + bound for _, _, bound in self._largest(factor)))
             if self.close or self.late or not len(new):

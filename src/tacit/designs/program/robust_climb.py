@@ -1,4 +1,4 @@
-"""Columns and bounds for a hull of priors with too many values for all vertices to be listed."""
+"""Columns, and bounds for hulls, where there are too many values for all vertices to be listed."""
 
 from __future__ import annotations
 
@@ -14,9 +14,30 @@ from tacit.designs.program.robust_lifts import RobustLifts
 
 #: One of these small programs takes no longer.
 _SECONDS_PER_SOLVE = 10.0
+#: Nested lifts are sought from so many places more.
+_AT_RANDOM = 256
 
 
-class Climber:
+class NestedClimber:
+    """For a ball or a box: lifts on nested sets, found without a solver and without a bound."""
+
+    def __init__(self, polytope: RobustLifts) -> None:
+        self.polytope = polytope
+        self._rng = np.random.default_rng(0)
+
+    def climb(self, factor: Array, duals: Array, starts: Array, steps: int = 2) -> Array:
+        """Move each start, and some at random, to the best lift for |F'v|² − μ·v linearised at it."""
+        slopes = self._rng.normal(size=(_AT_RANDOM, len(duals))) * self.polytope.prior
+        v = np.concatenate([starts, self.polytope.best_nested(slopes)])
+        for _ in range(steps):
+            slopes = 2 * (v @ factor) @ factor.T - duals
+            found = self.polytope.best_nested(slopes)
+            v = np.where(((slopes * (found - v)).sum(axis=1) > 0)[:, None], found, v)
+        gauge = self.polytope.gauge(v - 1)
+        return np.unique(np.round(1 + (v - 1) / np.maximum(gauge, 1.0)[:, None], 12), axis=0)
+
+
+class HullClimber:
     """A linear program over V(U), kept in memory: each call changes the slope and starts from the last basis.
 
     Variables are v, A ≤ min_c c·v and B ≥ max_c c·v, over the members c of the hull; v_x ≤ E·A and B ≤ E·v_x.
