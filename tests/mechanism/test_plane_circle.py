@@ -293,7 +293,7 @@ def test_influence_bounds_what_one_report_moves() -> None:
 # -- designs and the contract ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("kind", "d"), [("zipf", 13), ("dominated", 50), ("dirichlet", 200), ("zipf", 3000)])
+@pytest.mark.parametrize(("kind", "d"), [("zipf", 40), ("dominated", 50), ("dirichlet", 200), ("zipf", 3000)])
 def test_a_plane_costs_a_few_hundredths_of_the_variance(kind: str, d: int) -> None:
     prior = named_prior(kind, d)
     shuffled = design_shuffled_circle(prior, 1)

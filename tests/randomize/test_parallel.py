@@ -22,7 +22,7 @@ PLANS = {
     "table": lambda: make_plan(Prior.of({"a": 0.5, "b": 0.3, "c": 0.2}), Histogram(), 1),
     "core-tail": lambda: make_plan(Prior.uniform(30), Histogram(), 1, aim="mmse", method="core-tail"),
     "shuffled-circle": lambda: make_plan(Prior.uniform(30), Histogram(), 1, method="shuffled-circle"),
-    "plane-circle": lambda: make_plan(Prior.uniform(30), Histogram(), 1),
+    "plane-circle": lambda: make_plan(Prior.uniform(40), Histogram(), 1),
 }
 
 
