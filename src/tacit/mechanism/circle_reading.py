@@ -16,7 +16,15 @@ from numpy.typing import NDArray
 
 from tacit.exact import Floats, Integers
 from tacit.mechanism.circle_moments import CircleMoments
-from tacit.mechanism.protocol import COVERAGE_UNIT, Covered, Kept, NotEstimableError, PlainEstimator, Reading
+from tacit.mechanism.protocol import (
+    COVERAGE_UNIT,
+    ENOUGH_TO_SCORE,
+    Covered,
+    Kept,
+    NotEstimableError,
+    PlainEstimator,
+    Reading,
+)
 from tacit.prior import Prior
 from tacit.task import Histogram, Task
 
@@ -175,6 +183,15 @@ class CircleReading(CircleMoments):
         bins, inverse, freedom = self._checked
         off = bins @ self._away(folded, weight, self._under_prior[0])
         return float(off @ inverse @ off) / weight, freedom
+
+    def prior_scores(self, prior: Prior, kept: Kept) -> Floats:
+        """(T − N·mean)²/(N·variance) of every value, where the heaviest ones and bins are not all that there are."""
+        self._check_prior(prior)
+        folded, weight = self._folded(kept)
+        mean, variance, _ = self._under_prior
+        scored = (weight * variance >= ENOUGH_TO_SCORE) & (len(self.weights) > _CHECKED_ALONE + _CHECKED_BINS)
+        scores: Floats = self._away(folded, weight, mean)[scored] ** 2 / (weight * variance[scored])
+        return scores
 
     @cached_property
     def _checked(self) -> tuple[Floats, Floats, int]:

@@ -157,6 +157,10 @@ class CoreTail(CoreTailRule):
         np.add.at(seen, state * _SLICES + position * _SLICES // self.cells, received.counts)
         return pearson(seen, np.outer(shares, slices).ravel())
 
+    def prior_scores(self, prior: Prior, kept: Kept) -> Floats:
+        """None: the statistic looks at all reports."""
+        return np.zeros(0)
+
     # -- the contract --------------------------------------------------------------------------------------------
 
     def to_dict(self) -> dict[str, Any]:

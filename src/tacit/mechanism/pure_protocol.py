@@ -26,7 +26,16 @@ from numpy.typing import NDArray
 
 from tacit.exact import Floats, Integers
 from tacit.mechanism.levels import Audit, Belief, Level, Notion, bounded_audit, bounded_belief
-from tacit.mechanism.protocol import COVERAGE_UNIT, Covered, Kept, NotEstimableError, PlainEstimator, Reading, are_below
+from tacit.mechanism.protocol import (
+    COVERAGE_UNIT,
+    ENOUGH_TO_SCORE,
+    Covered,
+    Kept,
+    NotEstimableError,
+    PlainEstimator,
+    Reading,
+    are_below,
+)
 from tacit.mechanism.set_levels import SetLevel
 from tacit.mechanism.stand_in import RuleSampler
 from tacit.prior import Prior, PriorSet, Value
@@ -270,6 +279,17 @@ class PureProtocol(ABC):
         expected = share[heaviest] * p + (1 - share[heaviest]) * q
         off = (counts[heaviest] - n * expected) / np.sqrt(n * expected * (1 - expected))
         return float(off @ np.linalg.solve(self._correlations(prior, heaviest), off)), len(heaviest)
+
+    def prior_scores(self, prior: Prior, kept: Kept) -> Floats:
+        """The same of every value, where the heaviest are not all that there are."""
+        self._check_prior(prior)
+        counts, n = self._counted(kept)
+        (p, q), share = self._chances, prior.probabilities
+        expected = share * p + (1 - share) * q
+        variance = n * expected * (1 - expected)
+        scored = (variance >= ENOUGH_TO_SCORE) & (self.size - 1 > _CHECKED)
+        scores: Floats = (counts - n * expected)[scored] ** 2 / variance[scored]
+        return scores
 
     def _correlations(self, prior: Prior, values: Integers) -> Floats:
         """Of being covered, between some values, if the prior is true: those of a sample that is always the same."""

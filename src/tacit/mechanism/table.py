@@ -178,6 +178,10 @@ class Channel:
         counts[received.reports] = received.counts
         return pearson(counts, self.marginal(prior))
 
+    def prior_scores(self, prior: Prior, kept: Kept) -> Floats:
+        """None: the statistic looks at all reports."""
+        return np.zeros(0)
+
     # -- the contract --------------------------------------------------------------------------------------------
 
     def to_dict(self) -> dict[str, Any]:
