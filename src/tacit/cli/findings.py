@@ -19,15 +19,18 @@ from tacit.cli.app import (
     JsonFlag,
     LevelOption,
     Output,
+    Overwrite,
     PlanFile,
     PopulationFiles,
     ReportColumn,
     ReportFile,
     ScopeOption,
+    SimultaneousOption,
     check_target,
     command,
     err,
     escape,
+    keep_file,
     names_of,
     option,
     out,
@@ -86,7 +89,7 @@ def difference_command(
     population: PopulationFiles = None,
     scope: ScopeOption = None,
     level: LevelOption = 0.95,
-    simultaneous: Annotated[bool, option("--simultaneous", help="Hold for all rows at once.")] = False,
+    simultaneous: SimultaneousOption = None,
     ratio: Annotated[bool, option("--ratio", help="Show ratios too.")] = False,
     report_column: ReportColumn = "report",
     group_column: GroupColumn = None,
@@ -94,6 +97,7 @@ def difference_command(
     input_format: FileFormat = None,
     html: HtmlFile = None,
     csv: CsvFile = None,
+    overwrite: Overwrite = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Compare shares or means: groups, rounds, or with the prior. Also with last year's numbers."""
@@ -102,12 +106,14 @@ def difference_command(
     from tacit.estimates.differences import differences
     from tacit.plan.contract import Plan
     from tacit.show.findings_terminal import print_differences
+    from tacit.show.sentences import MAX_ROWS, selects
     from tacit.show.spreadsheet import write_csv
 
     for target in (html, csv):
         if target is not None:
             read = (before, before_plan, before_shares, *(population or ()), *(before_population or ()))
             check_target(target, plan, reports, *(each for each in read if each is not None))
+            keep_file(target, overwrite)
     if sum(each is not None for each in (against, before, before_shares)) > 1:
         raise ValueError("Compare with one thing at a time: --against, --before or --before-shares.")
     loaded = Plan.load(plan)
@@ -130,13 +136,16 @@ def difference_command(
             notes.append("Last year's numbers come without counts: they are taken as exact.")
     else:
         pairs = _groups(collected, by, against)
-    found = differences(pairs, level, simultaneous=simultaneous)
+    n_rows = sum(len(first.collected.values) for first, _ in pairs)
+    found = differences(pairs, level, simultaneous=n_rows > MAX_ROWS if simultaneous is None else simultaneous)
     if html is not None:
         from tacit.estimates import estimate
         from tacit.show.page import write_page
 
-        everybody = collected.part().estimate(level, prior_check=estimate(loaded, whole, "unbiased").prior_check)
-        parts = {} if by is None else {part.name: part.estimate(level) for part in collected.parts(by)}
+        together, checks = selects(loaded), estimate(loaded, whole, "unbiased").prior_check
+        everybody = collected.part().estimate(level, simultaneous=together, prior_check=checks)
+        kinds = [] if by is None else collected.parts(by)
+        parts = {part.name: part.estimate(level, simultaneous=together) for part in kinds}
         write_page(html, loaded, everybody, parts, by, whole, comparison=found, command=typed())
     if csv is not None:
         write_csv(csv, [asdict(row) | {"told": row.told, "level": level, "about": found.scope} for row in found.rows])
@@ -215,6 +224,7 @@ def export_command(
     group_column: GroupColumn = None,
     input_format: FileFormat = None,
     output_format: FileFormat = None,
+    overwrite: Overwrite = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Write pseudo-values of reports, for R, Stata or statsmodels. The mean of such a number is the answer's.
@@ -226,6 +236,7 @@ def export_command(
 
     loaded = Plan.load(plan)
     check_target(output, plan, reports)
+    keep_file(output, overwrite)
     with progress_bar("writing") as watch:
         done = export_file(
             loaded, reports, output, keep=tuple(keep or ()), report_column=report_column, group_column=group_column,
@@ -257,6 +268,7 @@ def regress_command(
     group_column: GroupColumn = None,
     input_format: FileFormat = None,
     csv: CsvFile = None,
+    overwrite: Overwrite = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Regress the answer on public columns, with robust errors. It needs reports, not a tally."""
@@ -272,6 +284,7 @@ def regress_command(
         raise ValueError(f"{reports} is a tally, which has no public columns. A regression needs the reports.")
     if csv is not None:
         check_target(csv, plan, reports)
+        keep_file(csv, overwrite)
     loaded = Plan.load(plan)
     named = next((value for value in loaded.values if str(value) == reference), reference)
     done = regress_file(

@@ -243,7 +243,7 @@ def _distinct_rows(path: str, names: list[str]) -> Iterator[Iterator[pa.RecordBa
 
 def save_tally(tally: Tally, path: str | Path) -> None:
     """Write a tally as JSON or, by the extension .parquet, as a table of group, report, count; atomically."""
-    if _tally_format(path) == ".json":
+    if tally_format(path) == ".json":
         write_text(path, json.dumps(tally.to_dict(), ensure_ascii=False) + "\n")
         return
     with atomic(path) as draft:
@@ -252,7 +252,7 @@ def save_tally(tally: Tally, path: str | Path) -> None:
 
 def load_tally(path: str | Path) -> Tally:
     """Read what `save_tally` wrote, and refuse what no tally can hold."""
-    kind = _tally_format(path)
+    kind = tally_format(path)
     check_file(path)
     try:
         if kind == ".json":
@@ -270,7 +270,8 @@ def _holds_tally(path: Path) -> bool:
         return b"tacit_tally" in (pq.read_schema(path).metadata or {})
 
 
-def _tally_format(path: str | Path) -> str:
+def tally_format(path: str | Path) -> str:
+    """The extension of a tally's file; raises where it is no tally's."""
     suffix = Path(path).suffix.lower()
     if suffix not in (".json", ".parquet"):
         raise InputError(f"A tally is a .json or a .parquet file. Got '{Path(path).name}'.")

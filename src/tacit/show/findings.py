@@ -78,11 +78,14 @@ def difference_notes(plan: Plan, found: Differences) -> list[str]:
     known = [row for row in found.rows if math.isfinite(row.difference)]
     told = sum(row.told for row in known)
     if len(known) > 1:
-        verb = "is" if told == 1 else "are"
-        notes.append(f"{told} of {len(known)} differences {verb} more than chance would make.")
-        if told and not found.simultaneous:
-            every = round(1 / (1 - found.level))
-            notes.append(f"About one of {every} looks so by chance alone: --simultaneous guards against it.")
+        verb, every = "is" if told == 1 else "are", round(1 / (1 - found.level))
+        if found.simultaneous or not told:
+            notes.append(f"{told:,} of {len(known):,} differences {verb} more than chance would make.")
+        else:
+            notes.append(
+                f"{told:,} of {len(known):,} intervals leave out zero. About one of {every} does by chance alone: "
+                "--simultaneous guards against it."
+            )
     few = sorted({row.part for row in found.rows if row.few})
     if few:
         names = ", ".join(few[:5]) + (", …" if len(few) > 5 else "")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from rich.console import Console
 from rich.markup import escape
 
 from tacit.estimates.covariates import CovariateLevels
-from tacit.estimates.differences import Differences
+from tacit.estimates.differences import Difference, Differences
 from tacit.estimates.regression import Regression
 from tacit.plan import Plan
 from tacit.show.findings import (
@@ -36,7 +37,9 @@ def print_differences(
     headers = [title, "compared with", *(["answer"] if several else []), "here", "there"]
     headers += ["points" if counts_people(plan) else "difference", ends, *(["ratio", ends] if ratio else []), ""]
     shown = table(*headers, left=3 if several else 2)
-    rows = found.rows[: 3 * MAX_ROWS]
+    # The surest, in their order.
+    surest = sorted(range(len(found.rows)), key=lambda place: _doubt(found.rows[place]))[: 3 * MAX_ROWS]
+    rows = [found.rows[place] for place in sorted(surest)]
     for row in rows:
         first, second, difference, reach = difference_cells(plan, row)
         shown.add_row(
@@ -45,11 +48,16 @@ def print_differences(
         )  # fmt: skip
     console.print(shown)
     if len(found.rows) > len(rows):
-        console.print(f"… and {len(found.rows) - len(rows):,} more; all with --json or --csv.")
+        console.print(f"… the {len(rows)} surest of {len(found.rows):,}; all with --json or --csv.")
     if len(found.rows) == 1:
         console.print(escape(difference_sentence(plan, found.rows[0], found.level)), soft_wrap=True)
     for note in (*difference_notes(plan, found), *notes):
         console.print(f"[dim]{escape(note)}[/dim]", soft_wrap=True)
+
+
+def _doubt(row: Difference) -> float:
+    """The smaller, the surer it is that there is a difference."""
+    return -abs(row.difference) / row.standard_error if math.isfinite(row.difference) and row.standard_error else 0.0
 
 
 def print_regression(
