@@ -48,6 +48,7 @@ _AGAINST = "rest (default), pairs (each with all after it, groups in the plan's 
 _BEFORE = "Reports or a tally of an earlier round."
 _SHARES = "Last year's numbers, a file like the priors; counts bring their sampling error."
 _WEIGHT = "Column with design weights of the respondents."
+_SOME = "Of a histogram, only this answer's; repeatable. Far faster where there are thousands."
 _FORMULA = "Public columns, as in 'age + C(region)'."
 _MODEL = "linear, logistic or multinomial; by default what the task asks for."
 
@@ -220,6 +221,7 @@ def export_command(
     reports: ReportFile,
     output: Output = "-",
     keep: Annotated[list[str] | None, option(metavar="NAME", help="Public column to keep; repeatable.")] = None,
+    value: Annotated[list[str] | None, option(metavar="VALUE", help=_SOME)] = None,
     report_column: ReportColumn = "report",
     group_column: GroupColumn = None,
     input_format: FileFormat = None,
@@ -239,8 +241,9 @@ def export_command(
     keep_file(output, overwrite)
     with progress_bar("writing") as watch:
         done = export_file(
-            loaded, reports, output, keep=tuple(keep or ()), report_column=report_column, group_column=group_column,
-            progress=watch, source_format=input_format, target_format=output_format,
+            loaded, reports, output, keep=tuple(keep or ()), values=_named(loaded, value) if value else None,
+            report_column=report_column, group_column=group_column, progress=watch, source_format=input_format,
+            target_format=output_format,
         )  # fmt: skip
     told = err if output == "-" else out
     if as_json:
@@ -252,6 +255,12 @@ def export_command(
     )
     more = ", …" if len(done.columns) > 6 else ""
     told.print(f"{done.rows:,} rows, {done.refused:,} refused. Pseudo-values: {escape(about)}{more}.", soft_wrap=True)
+
+
+def _named(plan: Plan, names: list[str]) -> list[Any]:
+    """The plan's values as they are called on the command line; what it does not have stays a text."""
+    known = {str(value): value for value in plan.values}
+    return [known.get(name, name) for name in names]
 
 
 @command("regress", epilog="Example: tacit regress plan.json reports.parquet 'C(region) + age'")
@@ -286,7 +295,7 @@ def regress_command(
         check_target(csv, plan, reports)
         keep_file(csv, overwrite)
     loaded = Plan.load(plan)
-    named = next((value for value in loaded.values if str(value) == reference), reference)
+    named = None if reference is None else _named(loaded, [reference])[0]
     done = regress_file(
         loaded, reports, formula, model=model, reference=named, level=level, weight_column=weight_column,
         cluster_column=cluster_column, report_column=report_column, group_column=group_column, format=input_format,

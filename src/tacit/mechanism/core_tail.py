@@ -140,7 +140,7 @@ class CoreTail(CoreTailRule):
         most = float(p.max())
         return Reading(estimate, variance, most * float(highest - lowest), most * float(highest))
 
-    def pseudo_values(self, prior: Prior, task: Task, reports: Integers) -> Floats:
+    def pseudo_values(self, prior: Prior, task: Task, reports: Integers, values: Sequence[int] | None = None) -> Floats:
         """None exist: one order on the circle does not tell the values apart."""
         raise NotEstimableError(
             f"A core-tail mechanism for {len(prior):,} values has no pseudo-values: its reports are read with the "

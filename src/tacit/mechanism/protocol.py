@@ -180,10 +180,11 @@ class Mechanism(Protocol):
         """The total of `task` over those who sent the reports; raises `NotEstimableError` where they do not tell."""
         ...
 
-    def pseudo_values(self, prior: Prior, task: Task, reports: Integers) -> Floats:
+    def pseudo_values(self, prior: Prior, task: Task, reports: Integers, values: Sequence[int] | None = None) -> Floats:
         """A row r for each report with E[r | X = x] = g(x), whatever is believed: what `unbiased` adds up, one by one.
 
-        NaN for a value outside the support; raises `NotEstimableError` where no such rows exist.
+        Of a histogram for all values, or for those at some positions. NaN for a value outside the support; raises
+        `NotEstimableError` where no such rows exist.
         """
         ...
 

@@ -244,12 +244,13 @@ class PureProtocol(ABC):
         most = np.abs([share - slope * covered, share + slope * (1 - covered)]).max()
         return Reading(estimate, n * spread, float(slope.max()), float(most))
 
-    def pseudo_values(self, prior: Prior, task: Task, reports: Integers) -> Floats:
+    def pseudo_values(self, prior: Prior, task: Task, reports: Integers, values: Sequence[int] | None = None) -> Floats:
         """(1 − q)/(p − q) for the values that a report covers, −q/(p − q) for the others."""
         _check_task(task)
         self._check_prior(prior)
         p, q = self._chances
-        rows: Floats = (self.covers(reports).astype(np.float64) - q) / (p - q)
+        covered = self.covers(reports, None if values is None else np.asarray(values, dtype=np.int64))
+        rows: Floats = (covered.astype(np.float64) - q) / (p - q)
         return rows
 
     def _counted(self, kept: Kept) -> tuple[Floats, float]:
