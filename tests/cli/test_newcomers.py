@@ -159,6 +159,14 @@ def test_a_tally_is_named_as_one_before_anything_is_counted():
         assert "A tally is a .json or a .parquet file. Got 'x.csv'." in refused(*words, "-o", "x.csv")
 
 
+def test_a_column_of_weights_that_are_none_is_named():
+    Path("a.csv").write_text("sex,value\n" + "m,yes\nf,no\n" * 50)
+    done("perturb", "plan.json", "a.csv", "-o", "r.csv", "--keep", "sex")
+    said = refused("estimate", "plan.json", "r.csv", "--weight-column", "sex")
+    assert "no reports in r.csv. All 100 rows were refused" in said
+    assert "a weight is missing or no number" in said
+
+
 def test_no_command_replaces_a_file_unasked():
     """One rule for pages, tables, pictures and pseudo-values, as for priors and reports."""
     Path("a.csv").write_text("region,value\n" + "north,yes\nsouth,no\n" * 50)

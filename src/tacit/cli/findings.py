@@ -52,6 +52,8 @@ _SOME = "Of a histogram, only this answer's; repeatable. Far faster where there 
 _FORMULA = "Public columns, as in 'age + C(region)'."
 _MODEL = "linear, logistic or multinomial; by default what the task asks for."
 
+_REFUSED = "the plan cannot have sent such reports, or a weight is missing or no number"
+
 WeightColumn = Annotated[str | None, option("--weight-column", metavar="NAME", help=_WEIGHT)]
 Reports = Annotated[str, typer.Argument(metavar="REPORTS", help="Reports or a tally; - for standard input.")]
 
@@ -69,7 +71,8 @@ def collect(
     with progress_bar("counting") as watch:
         whole, cells = read_cells(plan, reports, columns, progress=watch, **options)
     if not cells:
-        raise ValueError(f"There are no reports in {reports}.")
+        refused = f" All {whole.refused:,} rows were refused: {_REFUSED}." if whole.refused else ""
+        raise ValueError(f"There are no reports in {reports}.{refused}")
     about: Any = scope or "population"
     return whole, weighted(plan, cells, sizes, about) if sizes else Collected.plain(plan, cells, about)
 
@@ -154,7 +157,7 @@ def difference_command(
         print_json({"plan": loaded.hash} | found.to_dict() | {"refused": refused})
         return
     if refused:
-        notes.append(f"{refused:,} rows were refused: the plan cannot have sent such reports, or a weight is missing.")
+        notes.append(f"{refused:,} rows were refused: {_REFUSED}.")
     print_differences(out, loaded, found, title=by or "", ratio=ratio, notes=notes)
 
 
