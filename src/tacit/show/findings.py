@@ -70,6 +70,16 @@ def verdict(row: Difference) -> str:
     return "higher" if row.difference > 0 else "lower"
 
 
+def surest(found: Differences, most: int) -> list[Difference]:
+    """At most so many rows, in their order: those that are furthest from zero for their error."""
+
+    def doubt(row: Difference) -> float:
+        return -abs(row.difference) / row.standard_error if row.standard_error > 0 else 0.0
+
+    kept = sorted(range(len(found.rows)), key=lambda place: doubt(found.rows[place]))[:most]
+    return [found.rows[place] for place in sorted(kept)]
+
+
 def difference_notes(plan: Plan, found: Differences) -> list[str]:
     """What has to be known to read differences."""
     notes = [whom(found.scope, found.simultaneous) + " Each side is estimated on its own, without the prior."]

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from rich.console import Console
 from rich.markup import escape
 
 from tacit.estimates.covariates import CovariateLevels
-from tacit.estimates.differences import Difference, Differences
+from tacit.estimates.differences import Differences
 from tacit.estimates.regression import Regression
 from tacit.plan import Plan
 from tacit.show.findings import (
@@ -19,6 +18,7 @@ from tacit.show.findings import (
     difference_notes,
     difference_sentence,
     ratio_cells,
+    surest,
     verdict,
 )
 from tacit.show.sentences import MAX_ROWS, counts_people, row_name
@@ -37,9 +37,7 @@ def print_differences(
     headers = [title, "compared with", *(["answer"] if several else []), "here", "there"]
     headers += ["points" if counts_people(plan) else "difference", ends, *(["ratio", ends] if ratio else []), ""]
     shown = table(*headers, left=3 if several else 2)
-    # The surest, in their order.
-    surest = sorted(range(len(found.rows)), key=lambda place: _doubt(found.rows[place]))[: 3 * MAX_ROWS]
-    rows = [found.rows[place] for place in sorted(surest)]
+    rows = surest(found, 3 * MAX_ROWS)
     for row in rows:
         first, second, difference, reach = difference_cells(plan, row)
         shown.add_row(
@@ -48,16 +46,11 @@ def print_differences(
         )  # fmt: skip
     console.print(shown)
     if len(found.rows) > len(rows):
-        console.print(f"… the {len(rows)} surest of {len(found.rows):,}; all with --json or --csv.")
+        console.print(f"… the surest {len(rows)} of {len(found.rows):,}; all with --json or --csv.")
     if len(found.rows) == 1:
         console.print(escape(difference_sentence(plan, found.rows[0], found.level)), soft_wrap=True)
     for note in (*difference_notes(plan, found), *notes):
         console.print(f"[dim]{escape(note)}[/dim]", soft_wrap=True)
-
-
-def _doubt(row: Difference) -> float:
-    """The smaller, the surer it is that there is a difference."""
-    return -abs(row.difference) / row.standard_error if math.isfinite(row.difference) and row.standard_error else 0.0
 
 
 def print_regression(
