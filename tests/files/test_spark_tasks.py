@@ -195,7 +195,7 @@ def test_a_port_must_answer(monkeypatch: pytest.MonkeyPatch):
 def test_a_port_that_is_not_spark_connect_is_named(
     answer: bytes | None, is_connect: bool, monkeypatch: pytest.MonkeyPatch
 ):
-    """PySpark would try for ten minutes. Settings of HTTP/2 are an answer; another protocol, or silence, is none."""
+    """PySpark would try for minutes. Settings of HTTP/2 are an answer; another protocol, or silence, is none."""
     for name in spark_master._PROXIES:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(spark_master, "_ANSWER_SECONDS", 0.3)

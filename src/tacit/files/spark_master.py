@@ -24,7 +24,7 @@ _KNOWN = re.compile(r"local(-cluster)?(\[[^\]]*\])?|yarn|(spark|sc|k8s)://.+")
 _ANSWER_SECONDS, _EXECUTOR_SECONDS = 5.0, 15.0
 _CONNECT_PORT = 15002
 #: How HTTP/2 begins, which is what Spark Connect speaks: both sides say their settings. To anything else PySpark would
-#: try again for ten minutes.
+#: try again for minutes.
 _SETTINGS = 4
 _HELLO = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, _SETTINGS, 0, 0, 0, 0, 0])
 #: Where one of these is set, Spark Connect goes through it, and a port that does not answer us may answer it.
