@@ -208,6 +208,13 @@ def test_pseudo_values_are_exported_row_by_row():
     Path("wrong.csv").write_text("group,report\nnorth / old,0\nnorth / old,99\nnowhere,0\n,0\n")
     told = read("export", "plan.json", "wrong.csv", "-o", "wrong-pseudo.csv")
     assert (told["rows"], told["refused"]) == (1, 3)
+    assert "of a histogram only" in refused("export", "plan.json", "now.csv", "-o", "yes.csv", "--value", "yes")
+    tacit("plan", "priors.csv", "--task", "histogram", "--epsilon", 2, "-o", "histogram.json")
+    tacit("perturb", "histogram.json", "now-answers.csv", "-o", "histogram.csv")
+    words = ("export", "histogram.json", "histogram.csv", "-o", "no.csv", "--value")
+    assert read(*words, "no")["columns"] == {"pseudo_no": "no"}
+    assert list(rows_of("no.csv")[0]) == ["group", "pseudo_no"]
+    assert "'maybe' is none of them" in refused(*words, "maybe", "--overwrite")
 
 
 def test_a_regression_with_clusters_weights_and_what_it_means_for_the_promise():

@@ -154,6 +154,60 @@ def test_a_tally_replaces_a_tally_and_nothing_else():
     assert json.loads(Path("other.json").read_text())["tacit_tally"] == 1
 
 
+def test_a_tally_is_named_as_one_before_anything_is_counted():
+    for words in (("tally", "plan.json", "nowhere.csv"), ("merge", "nowhere.json")):
+        assert "A tally is a .json or a .parquet file. Got 'x.csv'." in refused(*words, "-o", "x.csv")
+
+
+def test_a_column_of_weights_that_are_none_is_named():
+    Path("a.csv").write_text("sex,value\n" + "m,yes\nf,no\n" * 50)
+    done("perturb", "plan.json", "a.csv", "-o", "r.csv", "--keep", "sex")
+    said = refused("estimate", "plan.json", "r.csv", "--weight-column", "sex")
+    assert "no reports in r.csv. All 100 rows were refused" in said
+    assert "a weight is missing or no number" in said
+
+
+def test_no_command_replaces_a_file_unasked():
+    """One rule for pages, tables, pictures and pseudo-values, as for priors and reports."""
+    Path("a.csv").write_text("region,value\n" + "north,yes\nsouth,no\n" * 50)
+    done("perturb", "plan.json", "a.csv", "-o", "r.csv", "--keep", "region")
+    for words in (
+        "export plan.json r.csv -o", "estimate plan.json r.csv --html", "estimate plan.json r.csv --csv",
+        "difference plan.json r.csv --by region --html", "difference plan.json r.csv --by region --csv",
+        "regress plan.json r.csv C(region) --model linear --csv", "priors a.csv --column value -o",
+        "compare priors.csv --task histogram --epsilon 1 --plot",
+    ):  # fmt: skip
+        target = Path("kept.png" if "--plot" in words else "kept.csv")
+        target.write_text("somebody's work")
+        assert "exists. Name another file, or give --overwrite" in refused(*words.split(), target), words
+        assert target.read_text() == "somebody's work"
+        done(*words.split(), target, "--overwrite")
+        assert target.read_bytes() != b"somebody's work"
+    assert "is read by this command" in refused(
+        "compare", "priors.csv", "--task", "histogram", "--plot", "priors.csv", "--overwrite"
+    )
+
+
+def test_many_differences_hold_at_once_unless_asked_otherwise():
+    """Of forty differences that are none, two look like some: the headline must not say that they are."""
+    Path("many.csv").write_text("value,count\n" + "".join(f"v{x},{40 - x}\n" for x in range(40)))
+    Path("a.csv").write_text("region,value\n" + "".join(f"{'ns'[x % 2]},v{x % 37}\n" for x in range(3000)))
+    done("plan", "many.csv", "--task", "histogram", "--epsilon", 1, "-o", "many.json")
+    done("perturb", "many.json", "a.csv", "-o", "r.csv", "--keep", "region")
+    words = ("difference", "many.json", "r.csv", "--by", "region")
+    assert json.loads(done(*words, "--json"))["simultaneous"]
+    assert "hold for all rows at once" in done(*words)
+    alone = json.loads(done(*words, "--one-by-one", "--json"))
+    assert not alone["simultaneous"]
+    said = done(*words, "--one-by-one", "--level", 0.5)
+    assert "of 40 intervals leave out zero. About one of 2 does by chance alone" in said
+    assert "more than chance" not in said
+    done("plan", "priors.csv", "--task", "histogram", "--epsilon", 1, "-o", "few.json")
+    Path("b.csv").write_text("region,value\n" + "n,yes\ns,no\n" * 50)
+    done("perturb", "few.json", "b.csv", "-o", "few.csv", "--keep", "region")
+    assert not json.loads(done("difference", "few.json", "few.csv", "--by", "region", "--json"))["simultaneous"]
+
+
 def test_negative_design_weights_are_refused_also_in_a_tally():
     Path("r.csv").write_text("report,w\n" + "0,1\n1,1\n" * 200 + "0,-1\n" * 100)
     assert "must be 0 or more" in refused("estimate", "plan.json", "r.csv", "--weight-column", "w")

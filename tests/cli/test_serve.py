@@ -62,6 +62,11 @@ def test_what_it_says_as_json(served, plans, tmp_path: Path, monkeypatch, capfd)
     assert said["url"].startswith("http://127.0.0.1:")
     assert said["token"].startswith("tacit_")
     name = survey_id(plain_plan())
+    assert [each["survey"] for each in said["surveys"]] == [name, survey_id(grouped_plan())]
+    # In the order of the plans: questions may be the same, and ids say nothing.
+    assert serve(monkeypatch, *reversed(plans), "--data", str(tmp_path / "data"), "--json") == 0
+    again = json.loads(capfd.readouterr().out)["surveys"]
+    assert [each["survey"] for each in again] == [survey_id(grouped_plan()), name]
     assert {
         "survey": name,
         "question": "How often?",

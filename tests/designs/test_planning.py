@@ -21,7 +21,9 @@ from tacit.designs.planning import (
     smallest_budget,
 )
 from tacit.designs.verification import verify_group
+from tacit.designs.worth import Worth
 from tacit.evaluation.comparison import PUBLISHED_LIMIT
+from tacit.prior import Ball
 
 from support.places import ROOT
 
@@ -210,3 +212,10 @@ def test_the_documentation_states_the_limits():
     how_to = (ROOT / "docs/how-to.md").read_text(encoding="utf-8")
     assert f"more than {FEW_VALUES} values gets the mechanism plane-circle" in how_to
     assert f"With `--aim mmse` more than {TABLE_LIMIT:,} values get" in how_to
+
+
+def test_a_set_of_priors_for_one_group_is_refused_in_words():
+    prior = Prior.of({"yes": 0.1, "no": 0.9})
+    with pytest.raises(ValueError, match=r"give worth=Worth\(error=…\)"):
+        make_plan(prior, Survey("yes"), 1, prior_set=Ball(prior, "0.1"))
+    assert make_plan(prior, Survey("yes"), 1, worth=Worth(error="0.1")).groups[0].prior_set == Ball(prior, "0.1")

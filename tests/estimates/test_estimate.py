@@ -11,12 +11,14 @@ from scipy.special import chdtrc
 from tacit import Channel, Histogram, Prior, Sum, Survey, WeightedSum, make_plan
 from tacit.designs import optimal_binary, repaired_response
 from tacit.estimates import NotEstimableError, estimate
+from tacit.estimates.group_reports import kept_of
 from tacit.estimates.prior_check import check_prior
 from tacit.estimates.rows import possible_totals, prior_totals
 from tacit.literature import k_ary_response
 from tacit.mechanism.likelihood import maximum_likelihood
 from tacit.mechanism.pearson import pearson
 from tacit.plan.contract import Group, Plan
+from tacit.randomize import Randomizer, SeededWords
 from tacit.tally import Counts, Tally
 
 PRIOR = Prior.of({1: 0.15, 2: 0.25, 4: 0.6})
@@ -303,6 +305,31 @@ def test_the_check_may_be_looked_at_after_every_batch():
         plain += any(chdtrc(*reversed(each)) < 0.01 for each in statistics)
     assert alarms / rounds < 0.015
     assert plain / rounds > 0.04
+
+
+@pytest.mark.parametrize(("notion", "n"), [("lip", 2500), ("ldp", 5000)])
+def test_a_change_of_one_value_among_many_is_heard(notion, n):
+    """A tenth of the people go to one value of a hundred. Alone, the statistic of the heaviest values is deaf to it."""
+    prior = Prior.of({f"v{x}": 1 / (x + 1) for x in range(100)})
+    plan = make_plan(prior, Histogram(), epsilon=2, notion=notion)
+    group, randomizer, rng = plan.groups[0], Randomizer(plan), np.random.default_rng(5)
+    truth = 0.9 * prior.probabilities + 0.1 * np.eye(100)[50]
+
+    def alarms(shares: np.ndarray, rounds: int) -> tuple[int, int]:
+        heard = alone = 0
+        for seed in range(rounds):
+            reports = randomizer.reports(0, rng.choice(100, n, p=shares), SeededWords(seed))
+            tally = Tally.of(plan, reports)
+            heard += estimate(plan, tally).prior_check[0].contradicted
+            statistic = group.mechanism.prior_statistic(group.prior, kept_of(tally.groups[None]))
+            alone += check_prior(None, *statistic, n).contradicted
+        return heard, alone
+
+    heard, alone = alarms(truth, 10)
+    assert heard == 10
+    assert alone <= 2
+    # More than 3 of 30 at a level of 0.01 have a probability below 0.0003, and the level is not reached.
+    assert alarms(prior.probabilities, 30)[0] <= 3
 
 
 def test_too_few_reports_say_nothing_about_the_prior():

@@ -51,6 +51,30 @@ def test_pseudo_values_add_up_to_the_unbiased_estimate_of_a_circle():
     assert abs(mine.mean() - prior.probabilities[0]) > 5 * mine.std() / np.sqrt(len(mine))
 
 
+@pytest.mark.parametrize(
+    ("size", "method", "kind"),
+    [
+        (5, "auto", "table"),
+        (40, "auto", "plane-circle"),
+        (40, "shuffled-circle", "shuffled-circle"),
+        (40, "without-prior", "block-design"),
+    ],
+)
+def test_those_of_some_values_are_those_of_all(size, method, kind):
+    """In the order asked for; of a value outside the support there are none."""
+    notion = "ldp" if kind == "block-design" else "lip"
+    prior = Prior(range(size), [*range(size - 1, 0, -1), int(notion == "ldp")])
+    plan = make_plan(prior, Histogram(), epsilon=1, notion=notion, method=method)
+    assert plan.groups[0].mechanism.kind == kind
+    reports = Randomizer(plan).reports(0, np.arange(200) % size, SeededWords(3))
+    some = pseudo_values(plan, reports, values=[size - 1, 0, 3])
+    np.testing.assert_allclose(some, pseudo_values(plan, reports)[:, [size - 1, 0, 3]], atol=1e-9)
+    assert np.isnan(some[:, 0]).all() == (notion == "lip")
+    for values, told in (([99], "99 is none of them"), ([1, 1], "named twice"), ([], "or none is")):
+        with pytest.raises(ValueError, match=f"must be some of the plan's {size} answers.*{told}"):
+            pseudo_values(plan, reports, values=values)
+
+
 def test_a_core_tail_mechanism_has_none_and_says_so():
     prior = Prior.of({f"value {x}": 1.0 / (x + 1) for x in range(600)})
     plan = make_plan(prior, Histogram(), epsilon=1, aim="mmse")

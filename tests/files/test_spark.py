@@ -257,6 +257,11 @@ def test_files_mean_what_they_mean_on_one_machine(running: Running, plan: Plan, 
         once = perturb_file(plan, source, tmp_path / f"{source.stem}.parquet", keep=["zip"], on_unknown="skip")
         assert (done.rows, done.reports, sum(done.skipped.values())) == (once.rows, once.reports, done.rows - len(kept))
         assert pq.read_table(tmp_path / f"{source.stem}.parquet")["zip"].to_pylist() == kept
+    semicolons = tmp_path / "semicolons.csv"
+    semicolons.write_text("\ufeffgroup;value;a,b\nyoung;no;1,5\n")
+    assert [tuple(row) for row in spark_files.read(running.session, semicolons, ["value", "a,b"]).collect()] == [
+        ("young", "no", "1,5")
+    ]
     with pytest.raises(BadRowsError, match="A part of the answers has 4 rows") as stopped:
         here.perturb_file(plan, csv, tmp_path / "stopped")
     assert SECRET not in str(stopped.value)

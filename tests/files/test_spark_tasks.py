@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 import pickle
 import socket
+import threading
+import time
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -183,6 +186,36 @@ def test_a_port_must_answer(monkeypatch: pytest.MonkeyPatch):
             spark_master.check_master(f"{scheme}://127.0.0.1:{port}")
     monkeypatch.setenv("https_proxy", "http://proxy:3128")
     spark_master.check_master(f"sc://127.0.0.1:{port}")
+
+
+@pytest.mark.parametrize(
+    ("answer", "is_connect"),
+    [(bytes([0, 0, 0, 4, 0, 0, 0, 0, 0]), True), (b"HTTP/1.1 400 Bad Request", False), (b"", False), (None, False)],
+)
+def test_a_port_that_is_not_spark_connect_is_named(
+    answer: bytes | None, is_connect: bool, monkeypatch: pytest.MonkeyPatch
+):
+    """PySpark would try for minutes. Settings of HTTP/2 are an answer; another protocol, or silence, is none."""
+    for name in spark_master._PROXIES:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(spark_master, "_ANSWER_SECONDS", 0.3)
+
+    def serve(server: socket.socket) -> None:
+        server.accept()[0].close()
+        connection, _ = server.accept()
+        with connection:
+            assert connection.recv(100).startswith(b"PRI * HTTP/2.0")
+            connection.sendall(answer or b"")
+            if answer is None:
+                time.sleep(0.6)
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        thread = threading.Thread(target=serve, args=[server])
+        thread.start()
+        master = f"sc://127.0.0.1:{server.getsockname()[1]}"
+        with nullcontext() if is_connect else pytest.raises(InputError, match="is not Spark Connect"):
+            spark_master.check_master(master)
+        thread.join()
 
 
 def test_parts_that_spark_named_are_recognised_again():

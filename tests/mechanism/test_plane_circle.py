@@ -212,7 +212,10 @@ def test_the_inverse_is_the_inverse(d: int, written_out: bool, monkeypatch: pyte
     j = np.array([information.multiply(unit) for unit in np.eye(d)])
     assert j @ (circle.cell_array / circle.circle) == pytest.approx(np.ones(d), abs=1e-9)
     inverse = np.linalg.inv(j)
-    rights = np.random.default_rng(0).normal(size=(3, d))
+    # More than are solved for at once; of rows that are done at once nothing is divided by.
+    rights = np.random.default_rng(0).normal(size=(70, d)) * np.resize([1, 1e-9, 0], 70)[:, None]
+    assert information.multiply(rights) == pytest.approx(rights @ j, rel=1e-9, abs=1e-9)
+    assert information.solve(rights[:0]).shape == (0, d)
     assert information.solve(rights) == pytest.approx(rights @ inverse, rel=1e-7, abs=1e-7)
     assert information.solve(rights[0]) == pytest.approx(inverse @ rights[0], rel=1e-7, abs=1e-7)
     assert information.inverse_row(1) == pytest.approx(inverse[1], rel=1e-6, abs=1e-8)

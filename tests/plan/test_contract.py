@@ -98,6 +98,14 @@ def unknown_mechanism(data):
     data["groups"][0]["mechanism"]["kind"] = "magic"
 
 
+def unknown_task(data):
+    data["task"] = {"kind": "magic"}
+
+
+def no_domain(data):
+    data["domain"] = None
+
+
 def drop_mechanism(data):
     del data["groups"][0]["mechanism"]
 
@@ -120,7 +128,9 @@ def wrong_denominator(data):
         (lower_epsilon, r"promise is not kept: group 'young' states LIP ε = 0.9 but reaches 1; someone believed"),
         (skew_prior, "promise is not kept"),
         (unknown_mechanism, "Unknown mechanism 'magic'"),
-        (drop_mechanism, "malformed: KeyError"),
+        (drop_mechanism, "malformed: the field 'mechanism' is missing"),
+        (unknown_task, "The 'kind' of a task must be survey, sum, .* Got 'magic'"),
+        (no_domain, "malformed: a field holds what it cannot hold; see docs/plan.md"),
         (understate, "understates the ldp level"),
         (same_names, "different names"),
         (wrong_denominator, "sum to its denominator"),

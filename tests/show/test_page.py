@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import re
+from dataclasses import replace
 from fractions import Fraction
 from html.parser import HTMLParser
 
@@ -144,6 +145,12 @@ def test_a_comparison_is_drawn_told_and_judged():
     assert f">{'lower' if found.rows[0].difference < 0 else 'higher'}</td>" in text
     assert "chance alone would rarely make such a difference" in text
     assert "by <code>tacit <&> x</code>" in text
+    # Of more than a page holds the surest are there, wherever they stand, and it says so.
+    none = replace(found.rows[0], part="nobody", difference=0.0, low=-1.0, high=1.0)
+    many = replace(found, rows=(*[none] * (MAX_TABLE + 5), found.rows[0]))
+    text = html.unescape(page(plan, estimate(plan, tally), {}, None, tally, comparison=many))
+    assert f"Shown are the surest {MAX_TABLE} of {MAX_TABLE + 6}." in text
+    assert f"{old.name} – {young.name}" in text
 
 
 def test_values_outside_the_guarantee_are_named():

@@ -150,6 +150,8 @@ GroupParts = Annotated[str | None, option(metavar="NAMES", help=_PARTS)]
 PopulationFiles = Annotated[list[Path] | None, option("--population", metavar="FILE", help=_POPULATION)]
 ScopeOption = Annotated[Literal["participants", "population"] | None, option("--for", metavar="WHOM", help=_SCOPE)]
 LevelOption = Annotated[float, option("--level", metavar="L", help="Level of the intervals, between 0 and 1.")]
+_SIMULTANEOUS = "Whether intervals hold for all rows at once; yes if there are more than 20 rows."
+SimultaneousOption = Annotated[bool | None, option("--simultaneous/--one-by-one", help=_SIMULTANEOUS)]
 CsvFile = Annotated[Path | None, option("--csv", metavar="FILE", help="Also write the table, for a spreadsheet.")]
 
 
@@ -207,9 +209,15 @@ def check_target(path: str | Path, *inputs: str | Path) -> None:
         raise ValueError(f"There is no folder {Path(path).parent} to write {Path(path).name} to.")
 
 
-def would_replace(path: str, overwrite: bool) -> bool:
+def would_replace(path: str | Path, overwrite: bool) -> bool:
     """Whether there is a file with content that nobody asked to replace."""
-    return path != "-" and not overwrite and Path(path).is_file() and Path(path).stat().st_size > 0
+    return str(path) != "-" and not overwrite and Path(path).is_file() and Path(path).stat().st_size > 0
+
+
+def keep_file(path: str | Path, overwrite: bool) -> None:
+    """Refuse to replace a file with content, whatever it is, that nobody asked to replace."""
+    if would_replace(path, overwrite):
+        raise ValueError(f"{path} exists. Name another file, or give --overwrite.")
 
 
 def keep_reports(path: str, overwrite: bool) -> None:

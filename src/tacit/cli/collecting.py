@@ -107,9 +107,12 @@ def tally_command(
     Reports that the plan cannot have sent are refused and counted. A tally that is there is replaced, nothing else.
     """
     from tacit.files import save_tally
+    from tacit.files.tallies import tally_format
     from tacit.plan.contract import Plan
 
     check_target(output, plan, reports)
+    if output != "-":
+        tally_format(output)
     keep_tally(output, overwrite)
     loaded = Plan.load(plan)
     with files_on(engine, master) as files, progress_bar("counting") as watch:
@@ -129,9 +132,12 @@ def merge_command(
 ) -> None:
     """Merge tallies of the same plan. The order does not matter. The same reports are not counted twice."""
     from tacit.files import load_tally, save_tally
+    from tacit.files.tallies import tally_format
     from tacit.tally import merge_all
 
     check_target(output, *tallies)
+    if output != "-":
+        tally_format(output)
     twice = [
         path for place, path in enumerate(tallies) if path.resolve() in {each.resolve() for each in tallies[:place]}
     ]

@@ -130,7 +130,7 @@ def prepare() -> tuple[dict[str, int], list[list[str]]]:
     return held, [
         planned,
         ["perturb", plan, answers, "-o", reports, "--overwrite"],
-        ["estimate", plan, reports, "--by", "group", "--html", str(OUT / "estimate.html")],
+        ["estimate", plan, reports, "--by", "group", "--html", str(OUT / "estimate.html"), "--overwrite"],
     ]
 
 

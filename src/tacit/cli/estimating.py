@@ -18,14 +18,17 @@ from tacit.cli.app import (
     JsonFlag,
     Master,
     OffsetColumn,
+    Overwrite,
     PlanFile,
     PopulationFiles,
     ReportColumn,
     ScopeOption,
+    SimultaneousOption,
     WeightColumn,
     check_target,
     command,
     files_on,
+    keep_file,
     names_of,
     option,
     out,
@@ -40,7 +43,6 @@ if TYPE_CHECKING:
     from tacit.plan import Plan
     from tacit.tally import Tally
 
-_SIMULTANEOUS = "Whether intervals hold for all rows at once; yes if more than 20 rows are estimated."
 _ESTIMATORS = "assisted (default): the prior as far as it is worth. unbiased, mle: without it. mmse: trusts it."
 
 
@@ -59,7 +61,7 @@ def estimate_command(
     group_parts: GroupParts = None,
     population: PopulationFiles = None,
     scope: ScopeOption = None,
-    simultaneous: Annotated[bool | None, option("--simultaneous/--one-by-one", help=_SIMULTANEOUS)] = None,
+    simultaneous: SimultaneousOption = None,
     project: Annotated[bool, option("--project", help="Move estimates to possible counts.")] = False,
     report_column: ReportColumn = "report",
     group_column: GroupColumn = None,
@@ -70,6 +72,7 @@ def estimate_command(
     master: Master = None,
     html: HtmlFile = None,
     csv: CsvFile = None,
+    overwrite: Overwrite = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Estimate the total, with intervals, and check the prior. Reports that it cannot explain raise the alarm.
@@ -85,6 +88,7 @@ def estimate_command(
     for target in (html, csv):
         if target is not None:
             check_target(target, plan, reports, *(population or ()))
+            keep_file(target, overwrite)
     options: dict[str, Any] = {
         "report_column": report_column, "group_column": group_column, "weight_column": weight_column,
         "offset_column": offset_column, "format": input_format,

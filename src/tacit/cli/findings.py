@@ -19,15 +19,18 @@ from tacit.cli.app import (
     JsonFlag,
     LevelOption,
     Output,
+    Overwrite,
     PlanFile,
     PopulationFiles,
     ReportColumn,
     ReportFile,
     ScopeOption,
+    SimultaneousOption,
     check_target,
     command,
     err,
     escape,
+    keep_file,
     names_of,
     option,
     out,
@@ -45,8 +48,11 @@ _AGAINST = "rest (default), pairs (each with all after it, groups in the plan's 
 _BEFORE = "Reports or a tally of an earlier round."
 _SHARES = "Last year's numbers, a file like the priors; counts bring their sampling error."
 _WEIGHT = "Column with design weights of the respondents."
+_SOME = "Of a histogram, only this answer's; repeatable. Far faster where there are thousands."
 _FORMULA = "Public columns, as in 'age + C(region)'."
 _MODEL = "linear, logistic or multinomial; by default what the task asks for."
+
+_REFUSED = "the plan cannot have sent such reports, or a weight is missing or no number"
 
 WeightColumn = Annotated[str | None, option("--weight-column", metavar="NAME", help=_WEIGHT)]
 Reports = Annotated[str, typer.Argument(metavar="REPORTS", help="Reports or a tally; - for standard input.")]
@@ -65,7 +71,8 @@ def collect(
     with progress_bar("counting") as watch:
         whole, cells = read_cells(plan, reports, columns, progress=watch, **options)
     if not cells:
-        raise ValueError(f"There are no reports in {reports}.")
+        refused = f" All {whole.refused:,} rows were refused: {_REFUSED}." if whole.refused else ""
+        raise ValueError(f"There are no reports in {reports}.{refused}")
     about: Any = scope or "population"
     return whole, weighted(plan, cells, sizes, about) if sizes else Collected.plain(plan, cells, about)
 
@@ -86,7 +93,7 @@ def difference_command(
     population: PopulationFiles = None,
     scope: ScopeOption = None,
     level: LevelOption = 0.95,
-    simultaneous: Annotated[bool, option("--simultaneous", help="Hold for all rows at once.")] = False,
+    simultaneous: SimultaneousOption = None,
     ratio: Annotated[bool, option("--ratio", help="Show ratios too.")] = False,
     report_column: ReportColumn = "report",
     group_column: GroupColumn = None,
@@ -94,6 +101,7 @@ def difference_command(
     input_format: FileFormat = None,
     html: HtmlFile = None,
     csv: CsvFile = None,
+    overwrite: Overwrite = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Compare shares or means: groups, rounds, or with the prior. Also with last year's numbers."""
@@ -102,12 +110,14 @@ def difference_command(
     from tacit.estimates.differences import differences
     from tacit.plan.contract import Plan
     from tacit.show.findings_terminal import print_differences
+    from tacit.show.sentences import MAX_ROWS, selects
     from tacit.show.spreadsheet import write_csv
 
     for target in (html, csv):
         if target is not None:
             read = (before, before_plan, before_shares, *(population or ()), *(before_population or ()))
             check_target(target, plan, reports, *(each for each in read if each is not None))
+            keep_file(target, overwrite)
     if sum(each is not None for each in (against, before, before_shares)) > 1:
         raise ValueError("Compare with one thing at a time: --against, --before or --before-shares.")
     loaded = Plan.load(plan)
@@ -130,13 +140,16 @@ def difference_command(
             notes.append("Last year's numbers come without counts: they are taken as exact.")
     else:
         pairs = _groups(collected, by, against)
-    found = differences(pairs, level, simultaneous=simultaneous)
+    n_rows = sum(len(first.collected.values) for first, _ in pairs)
+    found = differences(pairs, level, simultaneous=n_rows > MAX_ROWS if simultaneous is None else simultaneous)
     if html is not None:
         from tacit.estimates import estimate
         from tacit.show.page import write_page
 
-        everybody = collected.part().estimate(level, prior_check=estimate(loaded, whole, "unbiased").prior_check)
-        parts = {} if by is None else {part.name: part.estimate(level) for part in collected.parts(by)}
+        together, checks = selects(loaded), estimate(loaded, whole, "unbiased").prior_check
+        everybody = collected.part().estimate(level, simultaneous=together, prior_check=checks)
+        kinds = [] if by is None else collected.parts(by)
+        parts = {part.name: part.estimate(level, simultaneous=together) for part in kinds}
         write_page(html, loaded, everybody, parts, by, whole, comparison=found, command=typed())
     if csv is not None:
         write_csv(csv, [asdict(row) | {"told": row.told, "level": level, "about": found.scope} for row in found.rows])
@@ -144,7 +157,7 @@ def difference_command(
         print_json({"plan": loaded.hash} | found.to_dict() | {"refused": refused})
         return
     if refused:
-        notes.append(f"{refused:,} rows were refused: the plan cannot have sent such reports, or a weight is missing.")
+        notes.append(f"{refused:,} rows were refused: {_REFUSED}.")
     print_differences(out, loaded, found, title=by or "", ratio=ratio, notes=notes)
 
 
@@ -211,10 +224,12 @@ def export_command(
     reports: ReportFile,
     output: Output = "-",
     keep: Annotated[list[str] | None, option(metavar="NAME", help="Public column to keep; repeatable.")] = None,
+    value: Annotated[list[str] | None, option(metavar="VALUE", help=_SOME)] = None,
     report_column: ReportColumn = "report",
     group_column: GroupColumn = None,
     input_format: FileFormat = None,
     output_format: FileFormat = None,
+    overwrite: Overwrite = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Write pseudo-values of reports, for R, Stata or statsmodels. The mean of such a number is the answer's.
@@ -226,10 +241,12 @@ def export_command(
 
     loaded = Plan.load(plan)
     check_target(output, plan, reports)
+    keep_file(output, overwrite)
     with progress_bar("writing") as watch:
         done = export_file(
-            loaded, reports, output, keep=tuple(keep or ()), report_column=report_column, group_column=group_column,
-            progress=watch, source_format=input_format, target_format=output_format,
+            loaded, reports, output, keep=tuple(keep or ()), values=_named(loaded, value) if value else None,
+            report_column=report_column, group_column=group_column, progress=watch, source_format=input_format,
+            target_format=output_format,
         )  # fmt: skip
     told = err if output == "-" else out
     if as_json:
@@ -241,6 +258,12 @@ def export_command(
     )
     more = ", …" if len(done.columns) > 6 else ""
     told.print(f"{done.rows:,} rows, {done.refused:,} refused. Pseudo-values: {escape(about)}{more}.", soft_wrap=True)
+
+
+def _named(plan: Plan, names: list[str]) -> list[Any]:
+    """The plan's values as they are called on the command line; what it does not have stays a text."""
+    known = {str(value): value for value in plan.values}
+    return [known.get(name, name) for name in names]
 
 
 @command("regress", epilog="Example: tacit regress plan.json reports.parquet 'C(region) + age'")
@@ -257,6 +280,7 @@ def regress_command(
     group_column: GroupColumn = None,
     input_format: FileFormat = None,
     csv: CsvFile = None,
+    overwrite: Overwrite = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Regress the answer on public columns, with robust errors. It needs reports, not a tally."""
@@ -272,8 +296,9 @@ def regress_command(
         raise ValueError(f"{reports} is a tally, which has no public columns. A regression needs the reports.")
     if csv is not None:
         check_target(csv, plan, reports)
+        keep_file(csv, overwrite)
     loaded = Plan.load(plan)
-    named = next((value for value in loaded.values if str(value) == reference), reference)
+    named = None if reference is None else _named(loaded, [reference])[0]
     done = regress_file(
         loaded, reports, formula, model=model, reference=named, level=level, weight_column=weight_column,
         cluster_column=cluster_column, report_column=report_column, group_column=group_column, format=input_format,

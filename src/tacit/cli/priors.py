@@ -16,10 +16,10 @@ from tacit.cli.app import (
     command,
     err,
     escape,
+    keep_file,
     option,
     out,
     print_json,
-    would_replace,
 )
 
 _DATA = "Microdata: csv with any separator, parquet, xlsx, jsonl or arrow."
@@ -65,8 +65,7 @@ def priors_command(
     from tacit.microdata import priors_from
 
     check_target(output, data)
-    if would_replace(output, overwrite):
-        raise ValueError(f"{output} exists. Name another file, or give --overwrite.")
+    keep_file(output, overwrite)
     groups = group or []
     table = priors_from(
         data, column, group=groups, weight=weight, values=None if values is None else _listed(values),

@@ -91,9 +91,10 @@ def serve_command(
         try:
             settings = {"ends": ends and ends.date(), "publish_every": publish_every, "group_question": group_question}
             open_surveys(store, loaded, public_results=public, invited=invited, **settings)
-            for plan in loaded:
-                change_texts_of(store, survey_id(plan), said, language)
-            serve(store, address, rate, _token(store, new_token), lambda started: _tell(started, as_json))
+            asked = [survey_id(plan) for plan in loaded]
+            for name in asked:
+                change_texts_of(store, name, said, language)
+            serve(store, address, rate, _token(store, new_token), lambda started: _tell(started, asked, as_json))
         except KeyboardInterrupt:
             err.print("stopped; every acknowledged report is on disk")
 
@@ -123,14 +124,14 @@ def _token(store: Any, new: bool) -> str | None:
     return None
 
 
-def _tell(started: Any, as_json: bool) -> None:
-    """Say where everything is, before the first request is answered."""
+def _tell(started: Any, asked: list[str], as_json: bool) -> None:
+    """Say where everything is, before the first request is answered: the surveys of these plans first, in order."""
     from tacit.server.run import is_private
 
     url = started.url
     surveys = [
-        {"survey": name, "question": question, "page": f"{url}/s/{name}", "dashboard": f"{url}/d/{name}"}
-        for name, question in started.surveys.items()
+        {"survey": name, "question": started.surveys[name], "page": f"{url}/s/{name}", "dashboard": f"{url}/d/{name}"}
+        for name in dict.fromkeys([*asked, *started.surveys])
     ]
     if as_json:
         print_json({"url": url, "token": started.token, "surveys": surveys})

@@ -9,12 +9,14 @@ import typer
 
 from tacit.cli.app import (
     JsonFlag,
+    Overwrite,
     PriorFile,
     TaskOption,
     ValueOption,
     check_target,
     command,
     err,
+    keep_file,
     option,
     out,
     print_json,
@@ -32,6 +34,7 @@ def compare_command(
     epsilons: Annotated[str, option("--epsilon", metavar="LIST", help="Budgets: 0.5,1,2")] = "0.25,0.5,1,2,4",
     aim: Annotated[Literal["mmse", "unbiased"], option(metavar="AIM", help=_AIM)] = "unbiased",
     plot: Annotated[Path | None, option(metavar="FILE", help="Also draw it, as PNG, SVG or PDF.")] = None,
+    overwrite: Overwrite = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Compare the error of LIP, LDP and the published form, by ε. Also the level that the latter really reaches."""
@@ -41,7 +44,8 @@ def compare_command(
 
     budgets = [part.strip() for part in epsilons.split(",") if part.strip()]
     if plot is not None:
-        check_target(plot)
+        check_target(plot, priors)
+        keep_file(plot, overwrite)
     with progress_bar("designing") as watch:
         groups = read_priors(priors)
         rows = comparison.compare(groups, make_task(task, value or [], groups), budgets, watch, aim=aim)

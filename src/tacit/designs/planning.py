@@ -69,13 +69,17 @@ def make_plan(
         between: answers are any numbers from the first to the second; the values of the priors are past answers.
         worth: what the priors are worth; the promise then holds for all that this leaves plausible.
         progress: is called with groups done and groups in all.
-        options: those of `design`; groups with the same prior and budget share one design.
+        options: those of `design` but for `prior_set`; groups with the same prior and budget share one design.
 
     >>> plan = make_plan({"north": Prior.of({"yes": 0.1, "no": 0.9}), "south": Prior.of({"yes": 0.3, "no": 0.7})},
     ...                  Survey("yes"), epsilon=1)
     >>> [group.name for group in plan.groups]
     ['north', 'south']
     """
+    if "prior_set" in options:
+        raise ValueError(
+            "Every group of a plan has a set of its own. Instead of a 'prior_set' give worth=Worth(error=…)."
+        )
     known: dict[tuple[Prior, Fraction, PriorSet | None], Design] = {}
     groups = []
     stated = group_priors(priors)

@@ -256,10 +256,7 @@ class GroupReports:
         mine = [(group, counts) for group, counts in asked if counts.total and not group.without_prior]
         if not mine:
             return ()
-        alone = [
-            check_prior(group.name, *group.mechanism.prior_statistic(group.prior, kept_of(counts)), counts.total)
-            for group, counts in mine
-        ]
+        alone = [_check_of(group, counts) for group, counts in mine]
         if len(alone) == 1:
             return tuple(alone)
         # Many groups have many chances to look odd: each gets its share of the false alarms.
@@ -276,6 +273,13 @@ class GroupReports:
         spread = variance + groups.sampled[target].sum(axis=0)
         scores: Floats = groups.excess[target].sum(axis=0) ** 2 / np.maximum(spread, 1e-300)
         return scores
+
+
+def _check_of(group: Group, counts: GroupTally) -> PriorCheck:
+    """The prior check of one group."""
+    about = group.prior, kept_of(counts)
+    statistic, scores = group.mechanism.prior_statistic(*about), group.mechanism.prior_scores(*about)
+    return check_prior(group.name, *statistic, counts.total, scores)
 
 
 def _z(level: float) -> float:

@@ -8,6 +8,8 @@ and a prior that is off by δ² = τ² per report and degree,
     E = (1 + Nτ²)^(−k/2) · exp(Q/2 · Nτ²/(1 + Nτ²)),
 
 averaged over a few τ². The likelihood is the normal one, so all is said for numbers of reports that a chi-square needs.
+Where a chi-square puts many values together, a change of a single one is lost in it: then half of the evidence is the
+mean of that of single values, each with a chi-square of one degree. A mean of such E has mean 1 as well.
 """
 
 from __future__ import annotations
@@ -63,13 +65,18 @@ class PriorCheck:
         return f"{self.whose} {verdict} ({p_value})."
 
 
-def check_prior(group: str | None, statistic: float, degrees: int, n_reports: float) -> PriorCheck:
-    """From a mechanism's statistic of so many reports, a chi-square of so many degrees if the prior is true.
+def check_prior(
+    group: str | None, statistic: float, degrees: int, n_reports: float, scores: Floats | Sequence[float] = ()
+) -> PriorCheck:
+    """From a mechanism's statistic of so many reports, a chi-square of so many degrees if the prior is true, and from
+    the squared standardized `scores` of single values, where it has some.
 
     >>> check_prior(None, 1.6, 1, 1000).contradicted, check_prior(None, 40.0, 1, 1000).contradicted
     (False, True)
+    >>> check_prior(None, 16.0, 16, 1000, [1.0] * 999 + [50.0]).contradicted
+    True
     """
-    p_value = _p_value(log_evidence(statistic, degrees, n_reports)) if degrees else 1.0
+    p_value = _p_value(_together(statistic, degrees, n_reports, scores)) if degrees else 1.0
     return PriorCheck(group=group, statistic=statistic, degrees=degrees, p_value=p_value)
 
 
@@ -79,17 +86,22 @@ def check_together(checks: Sequence[PriorCheck], n_reports: float, scores: Float
     """
     told = [check for check in checks if check.degrees]
     statistic, degrees = sum(check.statistic for check in told), sum(check.degrees for check in told)
-    evidence = [log_evidence(statistic, degrees, n_reports)]
-    if len(scores):
-        evidence.append(_log_mean([log_evidence(float(score), 1, n_reports) for score in scores]))
-    p_value = _p_value(_log_mean(evidence)) if degrees else 1.0
+    p_value = _p_value(_together(statistic, degrees, n_reports, scores)) if degrees else 1.0
     return PriorCheck(
         group=None, statistic=statistic, degrees=degrees, p_value=p_value, alarm_level=ALARM_LEVEL / 2, pooled=True
     )
 
 
-def log_evidence(statistic: float, degrees: int, n_reports: float) -> float:
-    """ln E."""
+def _together(statistic: float, degrees: int, n_reports: float, scores: Floats | Sequence[float]) -> float:
+    """ln of the mean of E of a statistic and, where there are scores, the mean of theirs."""
+    evidence = [_log_evidence(statistic, degrees, n_reports)]
+    if len(scores):
+        evidence.append(_log_evidence(np.asarray(scores, dtype=np.float64)[:, None], 1, n_reports))
+    return _log_mean(evidence)
+
+
+def _log_evidence(statistic: float | Floats, degrees: int, n_reports: float) -> float:
+    """ln E; of a column of statistics, of the mean of their E."""
     off = n_reports * _OFF
     return _log_mean(-degrees / 2 * np.log1p(off) + statistic / 2 * off / (1 + off))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import warnings
 from typing import Any
 
 import duckdb
@@ -78,7 +79,8 @@ def tally(
 ) -> Any:
     """`tacit.files.tally_table` for a relation, such as `connection.table("reports")`: DuckDB counts where it can.
 
-    A column `tacit_plan` (p and the first eight digits of the plan's hash) must name this plan where there is one.
+    A column `tacit_plan` (p and the first eight digits of the plan's hash) must name this plan; without one, a warning
+    says that nobody can tell.
     """
     if not isinstance(relation, duckdb.DuckDBPyRelation):
         got = type(relation).__name__
@@ -88,6 +90,9 @@ def tally(
     )
     piles = Piles(plan, columns)
     check_columns(columns.named, relation.columns, "The relation")
+    if STAMP not in relation.columns:
+        told = f"The relation has no column '{STAMP}': nobody can tell whether its reports are of this plan."
+        warnings.warn(f"{told} Add it where they are drawn: 'p{plan.hash[:8]}' AS {STAMP}.", stacklevel=2)
     keys = ", ".join(quoted(name) for name in [*columns.named, *({STAMP} & set(relation.columns))])
     if piles.countable and not columns.weighted:
         counted = relation.aggregate(f"{keys}, count(*) AS {quoted(ROW_COUNT)}", keys)

@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 
 from tacit.files.columns import InputError as InputError
 from tacit.files.columns import check_columns, is_header
+from tacit.files.folders import parts_of
 from tacit.files.lines import CountedLines, one_line_each
 from tacit.opening import names_in, no_file, separator_of
 from tacit.plan import Plan
@@ -136,6 +137,9 @@ def reading(
             raise InputError("A 'format' is for files. Got a table; leave it out.")
         yield _table_source(source, wanted)
         return
+    if Path(source).is_dir():
+        yield _folder_source(source, wanted, format, encoded)
+        return
     kind, is_standard = format_of(source, format), str(source) == STANDARD
     name = "standard input" if is_standard else str(source)
     if not is_standard:
@@ -233,6 +237,29 @@ def _parquet_source(path: str, name: str, wanted: Wanted, encoded: Sequence[str]
     schema = pa.schema([file.schema_arrow.field(column) for column in columns], file.schema_arrow.metadata)
     batches = (batch.select(columns) for batch in file.iter_batches(BATCH_ROWS, columns=columns))
     return Source(name, schema, careful(batches, name, "parquet"), total)
+
+
+def _folder_source(folder: str | Path, wanted: Wanted, format: str | None, encoded: Sequence[str]) -> Source:
+    """A folder that Spark wrote, file after file."""
+    if format not in (None, "parquet"):
+        raise InputError(f"{folder} is a folder. Those that Spark wrote are read as parquet, others not at all.")
+
+    def opened(part: Path) -> Source:
+        with no_raw_values(str(part), "parquet"):
+            return _parquet_source(str(part), str(part), wanted, encoded)
+
+    first, *others = parts_of(folder)
+    source = opened(first)
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        yield from source.batches
+        for part in others:
+            following = opened(part)
+            if following.schema != source.schema:
+                raise InputError(f"{part} has columns of other types than {first.name} beside it.")
+            yield from following.batches
+
+    return Source(str(folder), source.schema, batches())
 
 
 def _arrow_source(file: BinaryIO, path: str, name: str, wanted: Wanted, stack: ExitStack) -> Source:

@@ -15,6 +15,7 @@ from tacit.files.reading import REPORT, STANDARD, InputError, Progress, format_o
 from tacit.files.spark import NOT_UTF8, UNREADABLE, perturb, plain_errors, sql_column, tally
 from tacit.files.spark_folders import check_begun, check_done, sources_of_parts
 from tacit.files.tallies import columns_of, with_source
+from tacit.opening import separator_of
 from tacit.plan import Plan
 
 #: Where Spark puts rows with too few or too many cells. Not a name that a file would use.
@@ -126,7 +127,7 @@ def read(session: Any, path: str | Path, columns: Mapping[str, str] | Sequence[s
         if kind == "parquet":
             frame = session.read.parquet(str(path))
         elif kind == "csv":
-            frame = _read_csv(session, str(path))
+            frame = _read_csv(session, str(path), wanted)
         else:
             rows = session.read.schema(_texts([*wanted, STAMP])).json(str(path))
             frame = rows.select(*(_readable(sql_column(name)).alias(name) for name in rows.columns))
@@ -135,13 +136,17 @@ def read(session: Any, path: str | Path, columns: Mapping[str, str] | Sequence[s
     return frame
 
 
-def _read_csv(session: Any, path: str) -> Any:
+def _read_csv(session: Any, path: str, wanted: Mapping[str, str]) -> Any:
     from pyspark.sql import functions as sql
 
     # Quotes are doubled, as everywhere but in Spark; files whose columns have another order are refused.
     # All columns are parsed, or a row with too many cells would pass.
     options = {"header": "true", "escape": '"', "enforceSchema": "false", "columnPruning": "false"}
     names = session.read.options(**options).csv(path).columns
+    if not set(wanted) <= set(names):
+        first = session.read.text(path).first()
+        options["sep"] = separator_of("" if first is None else first[0].removeprefix("\ufeff"), wanted)
+        names = session.read.options(**options).csv(path).columns
     reader = session.read.options(**options, columnNameOfCorruptRecord=_MALFORMED)
     read = reader.schema(_texts([*names, _MALFORMED])).csv(path)
     # Columns that are names of folders come last now. Names may repeat, so places stand for them.

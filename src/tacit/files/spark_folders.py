@@ -16,10 +16,9 @@ from typing import Any
 from urllib.parse import unquote
 
 from tacit.files.columns import STAMP, InputError
+from tacit.files.folders import DONE, UNDONE, still_written
 from tacit.tally import Sources
 
-#: What Spark puts beside the files of a job that is done, and of one that is not.
-_DONE, _UNDONE = "_SUCCESS", "_temporary"
 #: The names that Spark gives to files: a number, and a random number of the job that wrote them.
 _PART_NAME = re.compile(r"part-\d+-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b.*")
 #: So long a job that was interrupted may take to clear up.
@@ -28,11 +27,8 @@ _CLEARING_SECONDS = 5.0
 
 def check_begun(session: Any, path: str) -> None:
     """Raise where somebody is writing to the folder, or was stopped while writing."""
-    if not _is_pattern(path) and _exists(session, f"{path.rstrip('/')}/{_UNDONE}"):
-        raise InputError(
-            f"{path} has a folder '{_UNDONE}': the run that writes it is not done, or was stopped. "
-            "Write it again, to a new folder."
-        )
+    if not _is_pattern(path) and _exists(session, f"{path.rstrip('/')}/{UNDONE}"):
+        raise InputError(still_written(path))
 
 
 def check_done(session: Any, path: str, frame: Any) -> None:
@@ -40,16 +36,16 @@ def check_done(session: Any, path: str, frame: Any) -> None:
 
     A path with a pattern is somebody's choice of files, and taken as it is.
     """
-    if _is_pattern(path) or _exists(session, f"{path.rstrip('/')}/{_DONE}"):
+    if _is_pattern(path) or _exists(session, f"{path.rstrip('/')}/{DONE}"):
         return
     if is_one_file(path, frame.inputFiles()):
         return
     if STAMP in frame.columns:
         raise InputError(
-            f"{path} has no file '{_DONE}', so not all reports may be in it. Write it again, to a new folder; "
+            f"{path} has no file '{DONE}', so not all reports may be in it. Write it again, to a new folder; "
             f"or name its files, as in '{path.rstrip('/')}/*.parquet', to count those that are there."
         )
-    print(f"note: {path} has no file '{_DONE}': is it complete?", file=sys.stderr)
+    print(f"note: {path} has no file '{DONE}': is it complete?", file=sys.stderr)
 
 
 def _is_pattern(path: str) -> bool:

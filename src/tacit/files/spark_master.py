@@ -23,6 +23,10 @@ _KNOWN = re.compile(r"local(-cluster)?(\[[^\]]*\])?|yarn|(spark|sc|k8s)://.+")
 #: So long a port may take to answer, and a cluster to give an executor before somebody is told.
 _ANSWER_SECONDS, _EXECUTOR_SECONDS = 5.0, 15.0
 _CONNECT_PORT = 15002
+#: How HTTP/2 begins, which is what Spark Connect speaks: both sides say their settings. To anything else PySpark would
+#: try again for minutes.
+_SETTINGS = 4
+_HELLO = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, _SETTINGS, 0, 0, 0, 0, 0])
 #: Where one of these is set, Spark Connect goes through it, and a port that does not answer us may answer it.
 _PROXIES = ("grpc_proxy", "https_proxy", "http_proxy")
 
@@ -100,8 +104,13 @@ def check_master(master: str) -> None:
             f"Got {scheme} instead."
         )
     places = places_of(master)
+    named = " or ".join(f"{host}:{port}" for host, port in places)
     if places and not any(_answers(*place) for place in places):
-        raise InputError(f"Nothing answers at {' or '.join(f'{host}:{port}' for host, port in places)}.")
+        raise InputError(f"Nothing answers at {named}.")
+    # Behind TLS there is nothing to hear without its keys.
+    in_the_clear = master.startswith("sc://") and not re.search(r"[;/](token|use_ssl)=", master)
+    if in_the_clear and not all(_answers(*place, _HELLO, _SETTINGS) for place in places):
+        raise InputError(f"What answers at {named} is not Spark Connect, whose port is mostly {_CONNECT_PORT}.")
 
 
 def places_of(master: str) -> list[tuple[str, int]]:
@@ -126,10 +135,17 @@ def places_of(master: str) -> list[tuple[str, int]]:
     return places
 
 
-def _answers(host: str, port: int) -> bool:
+def _answers(host: str, port: int, said: bytes = b"", heard: int | None = None) -> bool:
+    """Whether a port answers; and, where something is said to it, with a frame of this type."""
     try:
-        with socket.create_connection((host, port), _ANSWER_SECONDS):
-            return True
+        with socket.create_connection((host, port), _ANSWER_SECONDS) as connection:
+            connection.sendall(said)
+            frame = b""
+            while heard is not None and len(frame) < 4:
+                if not (more := connection.recv(9)):
+                    return False
+                frame += more
+            return heard is None or frame[3] == heard
     except OSError:
         return False
 

@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tacit.files.columns import STAMP, check_stamp
+from tacit.files.folders import parts_of
 from tacit.files.piles import ROW_COUNT, Piles, ReportColumns
 from tacit.files.reading import (
     BATCH_ROWS,
@@ -37,6 +38,7 @@ from tacit.files.reading import (
     quoted,
     reading,
 )
+from tacit.files.spark_folders import sources_of_parts
 from tacit.plan import Plan
 from tacit.plan.saving import atomic, write_text
 from tacit.tally import SUMS, Sources, Tally, merge_all
@@ -132,6 +134,8 @@ def sources_of(source: Any, collision_bits: float) -> Sources:
     """What was counted: a file by its content, unless it is so small that another may be equal by chance."""
     if not isinstance(source, str | Path):
         return Sources()
+    if Path(source).is_dir():
+        return sources_of_parts(map(str, parts_of(source)))
     if str(source) == STANDARD or collision_bits < _SAME_BITS or not Path(source).is_file():
         return Sources.drawn()
     return Sources.of_file(source)
@@ -213,8 +217,8 @@ def _opened(source: Any, columns: ReportColumns, format: str | None, countable: 
 
 
 def _duckdb_reads(path: str | Path, format: str | None) -> bool:
-    """Whether it is Parquet, DuckDB is there, and its names differ in more than case, which DuckDB cannot tell."""
-    if format_of(path, format) != "parquet" or importlib.util.find_spec("duckdb") is None:
+    """Whether it is a Parquet file, DuckDB is there, and names differ in more than case, which DuckDB cannot tell."""
+    if Path(path).is_dir() or format_of(path, format) != "parquet" or importlib.util.find_spec("duckdb") is None:
         return False
     names = pq.read_schema(path).names
     return len({name.lower() for name in names}) == len(names)
@@ -243,7 +247,7 @@ def _distinct_rows(path: str, names: list[str]) -> Iterator[Iterator[pa.RecordBa
 
 def save_tally(tally: Tally, path: str | Path) -> None:
     """Write a tally as JSON or, by the extension .parquet, as a table of group, report, count; atomically."""
-    if _tally_format(path) == ".json":
+    if tally_format(path) == ".json":
         write_text(path, json.dumps(tally.to_dict(), ensure_ascii=False) + "\n")
         return
     with atomic(path) as draft:
@@ -252,7 +256,7 @@ def save_tally(tally: Tally, path: str | Path) -> None:
 
 def load_tally(path: str | Path) -> Tally:
     """Read what `save_tally` wrote, and refuse what no tally can hold."""
-    kind = _tally_format(path)
+    kind = tally_format(path)
     check_file(path)
     try:
         if kind == ".json":
@@ -270,7 +274,8 @@ def _holds_tally(path: Path) -> bool:
         return b"tacit_tally" in (pq.read_schema(path).metadata or {})
 
 
-def _tally_format(path: str | Path) -> str:
+def tally_format(path: str | Path) -> str:
+    """The extension of a tally's file; raises where it is no tally's."""
     suffix = Path(path).suffix.lower()
     if suffix not in (".json", ".parquet"):
         raise InputError(f"A tally is a .json or a .parquet file. Got '{Path(path).name}'.")

@@ -7,8 +7,9 @@ Reports are kept as sums of coverage: T_x = Σ c_x over the reports, d integers 
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,15 @@ from numpy.typing import NDArray
 
 from tacit.exact import Floats, Integers
 from tacit.mechanism.circle_moments import CircleMoments
-from tacit.mechanism.protocol import COVERAGE_UNIT, Covered, Kept, NotEstimableError, PlainEstimator, Reading
+from tacit.mechanism.protocol import (
+    COVERAGE_UNIT,
+    ENOUGH_TO_SCORE,
+    Covered,
+    Kept,
+    NotEstimableError,
+    PlainEstimator,
+    Reading,
+)
 from tacit.prior import Prior
 from tacit.task import Histogram, Task
 
@@ -108,13 +117,28 @@ class CircleReading(CircleMoments):
         estimate[inside], spreads[inside] = sums, weight * np.maximum(spread, 0.0)
         return Reading(estimate, spreads, changed, added)
 
-    def pseudo_values(self, prior: Prior, task: Task, reports: Integers) -> Floats:
-        """J⁻¹v of each report, O(d) for each: P̃ + q J⁻¹(c − m)."""
+    def pseudo_values(self, prior: Prior, task: Task, reports: Integers, values: Sequence[int] | None = None) -> Floats:
+        """J⁻¹v of each report: P̃ + q J⁻¹(c − m). For some values J is solved once for each, not for each report."""
         _check_task(task)
         self._check_prior(prior)
-        rows = np.full((len(reports), len(prior)), np.nan)
-        rows[:, list(prior.support)] = self.unbiased_sums(self.coverage(reports) * COVERAGE_UNIT, 1.0)
+        covered, support = self.coverage(reports), np.array(prior.support)
+        if values is None:
+            rows = np.full((len(reports), len(prior)), np.nan)
+            rows[:, support] = self.unbiased_sums(covered * COVERAGE_UNIT, 1.0)
+            return rows
+        rows, asked = np.full((len(reports), len(values)), np.nan), np.asarray(values, dtype=np.int64)
+        inside = np.isin(asked, support)
+        if inside.any():
+            rows[:, inside] = self._some_sums(covered, tuple(np.searchsorted(support, asked[inside]).tolist()))
         return rows
+
+    def _some_sums(self, covered: Floats, values: tuple[int, ...]) -> Floats:
+        """What `unbiased_sums` finds of each report for some values of the support."""
+        if len(self.weights) == 1:
+            return np.ones((len(covered), len(values)))
+        told = float(self.amplitude) * (covered - float(self.share)) @ _solved_for(self, values)
+        sums: Floats = self._shares[list(values)] + told
+        return sums
 
     def _away(self, folded: NDArray[Any], weight: float, mean: Floats | float) -> Floats:
         """T − N·mean: how much more than in the mean every value is covered."""
@@ -176,6 +200,15 @@ class CircleReading(CircleMoments):
         off = bins @ self._away(folded, weight, self._under_prior[0])
         return float(off @ inverse @ off) / weight, freedom
 
+    def prior_scores(self, prior: Prior, kept: Kept) -> Floats:
+        """(T − N·mean)²/(N·variance) of every value, where the heaviest ones and bins are not all that there are."""
+        self._check_prior(prior)
+        folded, weight = self._folded(kept)
+        mean, variance, _ = self._under_prior
+        scored = (weight * variance >= ENOUGH_TO_SCORE) & (len(self.weights) > _CHECKED_ALONE + _CHECKED_BINS)
+        scores: Floats = self._away(folded, weight, mean)[scored] ** 2 / (weight * variance[scored])
+        return scores
+
     @cached_property
     def _checked(self) -> tuple[Floats, Floats, int]:
         """What the prior check adds up, a row for each sum; the inverse of its covariance for one report; and its rank.
@@ -199,6 +232,15 @@ class CircleReading(CircleMoments):
     def _check_prior(self, prior: Prior) -> None:
         if self.weights != prior.on_support().weights:
             raise ValueError("This mechanism was made for another prior.")
+
+
+@lru_cache(maxsize=64)
+def _solved_for(circle: CircleReading, values: tuple[int, ...]) -> Floats:
+    """Columns of J⁻¹: reports come in many batches, and the circles of many groups take turns."""
+    units = np.zeros((len(values), len(circle.weights)))
+    units[np.arange(len(values)), values] = 1.0
+    columns: Floats = circle.information.solve(units).T
+    return columns
 
 
 def _best_cover(worth: Floats, shares: Floats, mass: float) -> float:

@@ -140,7 +140,7 @@ class CoreTail(CoreTailRule):
         most = float(p.max())
         return Reading(estimate, variance, most * float(highest - lowest), most * float(highest))
 
-    def pseudo_values(self, prior: Prior, task: Task, reports: Integers) -> Floats:
+    def pseudo_values(self, prior: Prior, task: Task, reports: Integers, values: Sequence[int] | None = None) -> Floats:
         """None exist: one order on the circle does not tell the values apart."""
         raise NotEstimableError(
             f"A core-tail mechanism for {len(prior):,} values has no pseudo-values: its reports are read with the "
@@ -156,6 +156,10 @@ class CoreTail(CoreTailRule):
         seen = np.zeros(len(shares) * _SLICES)
         np.add.at(seen, state * _SLICES + position * _SLICES // self.cells, received.counts)
         return pearson(seen, np.outer(shares, slices).ravel())
+
+    def prior_scores(self, prior: Prior, kept: Kept) -> Floats:
+        """None: the statistic looks at all reports."""
+        return np.zeros(0)
 
     # -- the contract --------------------------------------------------------------------------------------------
 

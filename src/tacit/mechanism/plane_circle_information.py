@@ -29,6 +29,8 @@ from tacit.exact import Floats, Integers
 _RESIDUAL, _MOST_STEPS = 1e-10, 200
 #: At so many values the diagonal of the inverse is solved for, by so many steps: the same on every machine.
 _PROBES, _PROBE_STEPS = 12, 6
+#: So many rows are solved for at once.
+_BLOCK = 32
 #: Of at most so many values J is written out: 8 MiB.
 _WRITTEN_OUT = 1024
 
@@ -68,9 +70,26 @@ class PlaneInformation:
         np.add.at(result, self.owners, self.parts * product)
         return result
 
+    def _covariance_of_each(self, rows: Floats) -> Floats:
+        """A·row for each row, all of them at once."""
+        result, of_own = np.zeros(rows.shape), rows[:, self.owners] * self.parts
+        product = of_own @ self.own_own
+        if len(self.light):
+            from tacit.mechanism.plane_circle_blocks import line_means_of_each, line_sums_of_each
+
+            slopes, size, _ = self.line_line.shape
+            line_own = self.line_own.reshape(slopes * size, -1)
+            of_lines = line_sums_of_each(self.lines, np.ascontiguousarray(rows[:, self.light].T), size)
+            product = product + of_lines.reshape(slopes * size, -1).T @ line_own / slopes
+            seen = np.matmul(self.line_line, of_lines) + (line_own @ of_own.T).reshape(of_lines.shape)
+            result[:, self.light] = line_means_of_each(self.lines, seen).T
+        np.add.at(result.T, self.owners, (product * self.parts).T)
+        return result
+
     def multiply(self, right: Floats) -> Floats:
-        """J·right."""
-        product: Floats = right.sum() + self.amplitude**2 * self._covariance(right)
+        """J·right; for each row of a matrix."""
+        seen = self._covariance(right) if right.ndim == 1 else self._covariance_of_each(right)
+        product: Floats = right.sum(axis=-1, keepdims=True) + self.amplitude**2 * seen
         return product
 
     def coverage_covariance(self, values: NDArray[np.intp]) -> Floats:
@@ -129,24 +148,36 @@ class PlaneInformation:
             return product
         if right.ndim == 1:
             return self._by_gradients(right)
-        return np.array([self._by_gradients(row) for row in right]).reshape(right.shape)
+        from tacit.mechanism.kernels import in_threads
+
+        solved = np.empty(right.shape)
+        _ = self._near  # Made once, before the threads that share it.
+
+        def work(_: int, blocks: slice) -> None:
+            for start in range(blocks.start * _BLOCK, min(blocks.stop * _BLOCK, len(right)), _BLOCK):
+                solved[start : start + _BLOCK] = self._by_gradients(right[start : start + _BLOCK])
+
+        in_threads(-(-len(right) // _BLOCK), work, _BLOCK * self.lines.size)
+        return solved
 
     def _by_gradients(self, right: Floats, residual: float = _RESIDUAL, steps: int = _MOST_STEPS) -> Floats:
-        """Conjugate gradients, until the residual is so small, or for so many steps."""
+        """Conjugate gradients, until the residual is so small, or for so many steps; for each row of a matrix."""
         found = self.nearly_solve(right)
         rest = right - self.multiply(found)
-        goal = residual * float(np.sqrt(right @ right))
+        goal = residual**2 * _dot(right, right)
         near = self.nearly_solve(rest)
-        along, worth = near, float(rest @ near)
+        along, worth = near, _dot(rest, near)
         for _ in range(steps):
-            if float(np.sqrt(rest @ rest)) <= goal:
+            # A row that is done stays as it is.
+            going = _dot(rest, rest) > goal
+            if not going.any():
                 break
             image = self.multiply(along)
-            length = worth / float(along @ image)
+            length = np.where(going, worth, 0.0) / np.where(going, _dot(along, image), 1.0)
             found, rest = found + length * along, rest - length * image
             near = self.nearly_solve(rest)
-            before, worth = worth, float(rest @ near)
-            along = near + worth / before * along
+            before, worth = worth, _dot(rest, near)
+            along = near + np.where(going, worth, 0.0) / np.where(going, before, 1.0) * along
         return found
 
     @cached_property
@@ -188,3 +219,9 @@ class PlaneInformation:
     def inverse_row(self, value: int) -> Floats:
         """(J⁻¹)_xx' of one value x, for every x'."""
         return self.solve(self._unit(value))
+
+
+def _dot(left: Floats, right: Floats) -> Floats:
+    """The inner product, of rows in pairs."""
+    products: Floats = (left * right).sum(axis=-1, keepdims=True)
+    return products

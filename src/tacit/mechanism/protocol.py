@@ -25,6 +25,8 @@ PlainEstimator = Literal["mmse", "unbiased", "mle"]
 WordBits = Literal[8, 16, 32, 64]
 #: Coverage is folded in units of 2^-20.
 COVERAGE_UNIT = 1 << 20
+#: A sum of so many variances of being covered is normal enough for a score far out: see `Mechanism.prior_scores`.
+ENOUGH_TO_SCORE = 25.0
 
 
 class NotEstimableError(ValueError):
@@ -178,16 +180,23 @@ class Mechanism(Protocol):
         """The total of `task` over those who sent the reports; raises `NotEstimableError` where they do not tell."""
         ...
 
-    def pseudo_values(self, prior: Prior, task: Task, reports: Integers) -> Floats:
+    def pseudo_values(self, prior: Prior, task: Task, reports: Integers, values: Sequence[int] | None = None) -> Floats:
         """A row r for each report with E[r | X = x] = g(x), whatever is believed: what `unbiased` adds up, one by one.
 
-        NaN for a value outside the support; raises `NotEstimableError` where no such rows exist.
+        Of a histogram for all values, or for those at some positions. NaN for a value outside the support; raises
+        `NotEstimableError` where no such rows exist.
         """
         ...
 
     def prior_statistic(self, prior: Prior, kept: Kept) -> tuple[float, int]:
         """A statistic that is a chi-square if the prior is true, and its degrees of freedom; 0 of these with too few
         reports to tell.
+        """
+        ...
+
+    def prior_scores(self, prior: Prior, kept: Kept) -> Floats:
+        """Squares, each a chi-square of one degree if the prior is true, for values one by one, where `prior_statistic`
+        puts many of them together; none where it does not, or with too few reports to tell.
         """
         ...
 

@@ -26,7 +26,16 @@ from numpy.typing import NDArray
 
 from tacit.exact import Floats, Integers
 from tacit.mechanism.levels import Audit, Belief, Level, Notion, bounded_audit, bounded_belief
-from tacit.mechanism.protocol import COVERAGE_UNIT, Covered, Kept, NotEstimableError, PlainEstimator, Reading, are_below
+from tacit.mechanism.protocol import (
+    COVERAGE_UNIT,
+    ENOUGH_TO_SCORE,
+    Covered,
+    Kept,
+    NotEstimableError,
+    PlainEstimator,
+    Reading,
+    are_below,
+)
 from tacit.mechanism.set_levels import SetLevel
 from tacit.mechanism.stand_in import RuleSampler
 from tacit.prior import Prior, PriorSet, Value
@@ -235,12 +244,13 @@ class PureProtocol(ABC):
         most = np.abs([share - slope * covered, share + slope * (1 - covered)]).max()
         return Reading(estimate, n * spread, float(slope.max()), float(most))
 
-    def pseudo_values(self, prior: Prior, task: Task, reports: Integers) -> Floats:
+    def pseudo_values(self, prior: Prior, task: Task, reports: Integers, values: Sequence[int] | None = None) -> Floats:
         """(1 − q)/(p − q) for the values that a report covers, −q/(p − q) for the others."""
         _check_task(task)
         self._check_prior(prior)
         p, q = self._chances
-        rows: Floats = (self.covers(reports).astype(np.float64) - q) / (p - q)
+        covered = self.covers(reports, None if values is None else np.asarray(values, dtype=np.int64))
+        rows: Floats = (covered.astype(np.float64) - q) / (p - q)
         return rows
 
     def _counted(self, kept: Kept) -> tuple[Floats, float]:
@@ -270,6 +280,17 @@ class PureProtocol(ABC):
         expected = share[heaviest] * p + (1 - share[heaviest]) * q
         off = (counts[heaviest] - n * expected) / np.sqrt(n * expected * (1 - expected))
         return float(off @ np.linalg.solve(self._correlations(prior, heaviest), off)), len(heaviest)
+
+    def prior_scores(self, prior: Prior, kept: Kept) -> Floats:
+        """The same of every value, where the heaviest are not all that there are."""
+        self._check_prior(prior)
+        counts, n = self._counted(kept)
+        (p, q), share = self._chances, prior.probabilities
+        expected = share * p + (1 - share) * q
+        variance = n * expected * (1 - expected)
+        scored = (variance >= ENOUGH_TO_SCORE) & (self.size - 1 > _CHECKED)
+        scores: Floats = (counts - n * expected)[scored] ** 2 / variance[scored]
+        return scores
 
     def _correlations(self, prior: Prior, values: Integers) -> Floats:
         """Of being covered, between some values, if the prior is true: those of a sample that is always the same."""

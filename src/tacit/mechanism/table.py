@@ -167,9 +167,9 @@ class Channel:
         dense[:, received.reports] = received.weights, received.squares, received.counts
         return read_table(self, estimator, prior, task, *dense)
 
-    def pseudo_values(self, prior: Prior, task: Task, reports: Integers) -> Floats:
+    def pseudo_values(self, prior: Prior, task: Task, reports: Integers, values: Sequence[int] | None = None) -> Floats:
         """t(y) = gᵀJ⁻¹v_y for each report y."""
-        rows: Floats = told_weights(self, prior, task)[reports]
+        rows: Floats = told_weights(self, prior, task)[:, slice(None) if values is None else list(values)][reports]
         return rows
 
     def prior_statistic(self, prior: Prior, kept: Kept) -> tuple[float, int]:
@@ -177,6 +177,10 @@ class Channel:
         counts, received = np.zeros(self.n_possible_reports), counted(kept)
         counts[received.reports] = received.counts
         return pearson(counts, self.marginal(prior))
+
+    def prior_scores(self, prior: Prior, kept: Kept) -> Floats:
+        """None: the statistic looks at all reports."""
+        return np.zeros(0)
 
     # -- the contract --------------------------------------------------------------------------------------------
 

@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 from tacit.exact import Floats, Integers, Number, at_most_exp, budget, exp_below
 from tacit.mechanism import Channel
 from tacit.mechanism.protocol import RandomWords
-from tacit.plan.contract import PlanError, read_json, task_from_dict, task_to_dict, value_from_text
+from tacit.plan.contract import PlanError, malformed, read_json, task_from_dict, task_to_dict, value_from_text
 from tacit.plan.saving import write_text
 from tacit.prior import Prior, Value
 from tacit.randomize import secure_words
@@ -178,7 +178,7 @@ class PersonalPlan:
             )
             stated = data["hash"]
         except (KeyError, TypeError, AttributeError, IndexError) as error:
-            raise PlanError(f"This plan is malformed: {type(error).__name__} at {error}.") from error
+            raise malformed(error) from error
         if plan.hash != stated:
             raise PlanError("This plan was altered: its content does not match its hash.")
         return plan

@@ -319,7 +319,7 @@ class Plan:
         except ValueError as error:
             raise PlanError(f"This plan is refused: {error}") from error
         except (KeyError, TypeError, AttributeError, IndexError, ArithmeticError) as error:
-            raise PlanError(f"This plan is malformed: {type(error).__name__} at {error}.") from error
+            raise malformed(error) from error
         return plan
 
     def save(self, path: str | Path) -> None:
@@ -330,6 +330,17 @@ class Plan:
     def load(cls, path: str | Path) -> Plan:
         """Read and audit a plan file."""
         return cls.from_dict(read_json(path))
+
+
+def malformed(error: Exception) -> PlanError:
+    """What is wrong with a plan that cannot be read, in words of plans rather than Python's.
+
+    >>> print(malformed(KeyError("epsilon")))
+    This plan is malformed: the field 'epsilon' is missing.
+    """
+    missing = isinstance(error, KeyError)
+    what = f"the field {error} is missing" if missing else "a field holds what it cannot hold; see docs/plan.md"
+    return PlanError(f"This plan is malformed: {what}.")
 
 
 def read_json(path: str | Path) -> dict[str, Any]:
@@ -378,6 +389,8 @@ def task_from_dict(data: Mapping[str, Any], values: Sequence[Value]) -> Task:
         wanted = [values[x] for x in data["values"]]
         return Survey(wanted[0]) if len(wanted) == 1 else Survey(tuple(wanted))
     kinds: dict[str, Task] = {"sum": Sum(), "weighted-sum": WeightedSum(), "histogram": Histogram()}
+    if data["kind"] not in kinds:
+        raise PlanError(f"The 'kind' of a task must be survey, {', '.join(kinds)}. Got {data['kind']!r} instead.")
     return kinds[data["kind"]]
 
 

@@ -70,6 +70,16 @@ def verdict(row: Difference) -> str:
     return "higher" if row.difference > 0 else "lower"
 
 
+def surest(found: Differences, most: int) -> list[Difference]:
+    """At most so many rows, in their order: those that are furthest from zero for their error."""
+
+    def doubt(row: Difference) -> float:
+        return -abs(row.difference) / row.standard_error if row.standard_error > 0 else 0.0
+
+    kept = sorted(range(len(found.rows)), key=lambda place: doubt(found.rows[place]))[:most]
+    return [found.rows[place] for place in sorted(kept)]
+
+
 def difference_notes(plan: Plan, found: Differences) -> list[str]:
     """What has to be known to read differences."""
     notes = [whom(found.scope, found.simultaneous) + " Each side is estimated on its own, without the prior."]
@@ -78,11 +88,14 @@ def difference_notes(plan: Plan, found: Differences) -> list[str]:
     known = [row for row in found.rows if math.isfinite(row.difference)]
     told = sum(row.told for row in known)
     if len(known) > 1:
-        verb = "is" if told == 1 else "are"
-        notes.append(f"{told} of {len(known)} differences {verb} more than chance would make.")
-        if told and not found.simultaneous:
-            every = round(1 / (1 - found.level))
-            notes.append(f"About one of {every} looks so by chance alone: --simultaneous guards against it.")
+        verb, every = "is" if told == 1 else "are", round(1 / (1 - found.level))
+        if found.simultaneous or not told:
+            notes.append(f"{told:,} of {len(known):,} differences {verb} more than chance would make.")
+        else:
+            notes.append(
+                f"{told:,} of {len(known):,} intervals leave out zero. About one of {every} does by chance alone: "
+                "--simultaneous guards against it."
+            )
     few = sorted({row.part for row in found.rows if row.few})
     if few:
         names = ", ".join(few[:5]) + (", …" if len(few) > 5 else "")

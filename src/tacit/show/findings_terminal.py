@@ -18,6 +18,7 @@ from tacit.show.findings import (
     difference_notes,
     difference_sentence,
     ratio_cells,
+    surest,
     verdict,
 )
 from tacit.show.sentences import MAX_ROWS, counts_people, row_name
@@ -36,7 +37,7 @@ def print_differences(
     headers = [title, "compared with", *(["answer"] if several else []), "here", "there"]
     headers += ["points" if counts_people(plan) else "difference", ends, *(["ratio", ends] if ratio else []), ""]
     shown = table(*headers, left=3 if several else 2)
-    rows = found.rows[: 3 * MAX_ROWS]
+    rows = surest(found, 3 * MAX_ROWS)
     for row in rows:
         first, second, difference, reach = difference_cells(plan, row)
         shown.add_row(
@@ -45,7 +46,7 @@ def print_differences(
         )  # fmt: skip
     console.print(shown)
     if len(found.rows) > len(rows):
-        console.print(f"… and {len(found.rows) - len(rows):,} more; all with --json or --csv.")
+        console.print(f"… the surest {len(rows)} of {len(found.rows):,}; all with --json or --csv.")
     if len(found.rows) == 1:
         console.print(escape(difference_sentence(plan, found.rows[0], found.level)), soft_wrap=True)
     for note in (*difference_notes(plan, found), *notes):

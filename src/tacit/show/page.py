@@ -16,7 +16,7 @@ from tacit.estimates.differences import Difference, Differences
 from tacit.plan import Plan
 from tacit.plan.saving import write_text
 from tacit.show.charts import CHOSEN, Mark, figure
-from tacit.show.findings import difference_cells, difference_notes, difference_sentence, verdict
+from tacit.show.findings import difference_cells, difference_notes, difference_sentence, surest, verdict
 from tacit.show.sentences import (
     alarm,
     counts_people,
@@ -277,7 +277,7 @@ def _comparison(plan: Plan, found: Differences | None) -> str:
     """Differences as a chart and a table, with what they mean."""
     if found is None:
         return ""
-    rows = found.rows[:MAX_TABLE]
+    rows = surest(found, MAX_TABLE)
     scale = 100.0 if counts_people(plan) else 1.0
     several = isinstance(plan.task, Histogram)
     marks = [
@@ -289,7 +289,8 @@ def _comparison(plan: Plan, found: Differences | None) -> str:
     headers = ("", "here", "there", unit, f"{found.level * 100:g}% interval", "")
     cells = [(_pair(plan, row, several), *difference_cells(plan, row), verdict(row)) for row in rows]
     lead = [difference_sentence(plan, found.rows[0], found.level)] if len(found.rows) == 1 else []
-    said = escape(" ".join([*lead, *difference_notes(plan, found)]))
+    left_out = [f"Shown are the surest {len(rows)} of {len(found.rows):,}."] if len(rows) < len(found.rows) else []
+    said = escape(" ".join([*lead, *left_out, *difference_notes(plan, found)]))
     return f"<h2>Compared</h2>{figure(marks, True, 'difference')}{_table(headers, cells)}<p>{said}</p>"
 
 
