@@ -16,7 +16,8 @@ def one_thread() -> AbstractContextManager[Any]:
     >>> with one_thread():
     ...     pass
     """
-    return _libraries(len(sys.modules)).limit(limits=1, user_api="blas")
+    limited: AbstractContextManager[Any] = _libraries(len(sys.modules)).limit(limits=1, user_api="blas")
+    return limited
 
 
 @lru_cache(maxsize=1)
