@@ -38,6 +38,8 @@ def rational(number: Number, name: str = "number") -> Fraction:
     """
     if isinstance(number, Fraction):
         return number
+    if type(number) is int:
+        return Fraction(number)
     if isinstance(number, bool):
         raise TypeError(f"The {name!r} parameter must be a number. Got {number!r} instead.")
     if isinstance(number, Rational):

@@ -24,10 +24,13 @@ def plan_of(shares=SHARES, epsilon=1, **options):
 
 
 def rounds_of(plan, truth, people=PEOPLE, rounds=ROUNDS, seed=4, group=None):
-    """Errors, whether the interval holds, and its width, for assisted, unbiased and mmse: arrays (rounds, 3)."""
+    """Errors, whether the interval holds, and its width, for assisted, unbiased and mmse: arrays (rounds, 3).
+
+    What assisted is compared with, by a wide margin, is estimated in every third round only, and NaN in the others.
+    """
     rng = np.random.default_rng(seed)
-    found = np.zeros((rounds, 3, 3))
-    for each in found:
+    found = np.full((rounds, 3, 3), np.nan)
+    for number, each in enumerate(found):
         counts, held = {}, {}
         for part, share in zip(plan.groups, truth, strict=True):
             yes = rng.binomial(people, share)
@@ -35,10 +38,16 @@ def rounds_of(plan, truth, people=PEOPLE, rounds=ROUNDS, seed=4, group=None):
             sent = rng.multinomial(yes, rows[0]) + rng.multinomial(people - yes, rows[1])
             counts[part.name], held[part.name] = Counts(np.flatnonzero(sent), sent[sent > 0]), yes
         total = sum(held.values()) if group is None else held[group]
-        for place, name in enumerate(("assisted", "unbiased", "mmse")):
+        for place, name in enumerate(("assisted", "unbiased", "mmse")[: 1 if number % 3 else 3]):
             (row,) = estimate(plan, Tally(plan.hash, counts), name, group=group).rows
             each[place] = row.estimate - total, row.low <= total <= row.high, row.high - row.low
     return found[:, :, 0], found[:, :, 1], found[:, :, 2]
+
+
+def rmse_of(errors):
+    """Of each estimator, over the rounds of all three."""
+    compared = errors[np.isfinite(errors).all(axis=1)]
+    return np.sqrt((compared**2).mean(axis=0))
 
 
 DRIFTS = {
@@ -61,8 +70,8 @@ def test_assisted_intervals_cover_whatever_happened_and_mmse_do_not(name):
     # Of 250 rounds, three standard errors.
     assert covered[:, 0].mean() > 0.908
     if name != "no drift":
-        assert covered[:, 2].mean() < 0.9
-    rmse = np.sqrt((errors**2).mean(axis=0))
+        assert np.nanmean(covered[:, 2]) < 0.9
+    rmse = rmse_of(errors)
     assert rmse[0] < 1.4 * rmse[1]
     if name == "no drift":
         assert rmse[0] < 0.75 * rmse[1]
@@ -72,8 +81,9 @@ def test_one_group_is_helped_by_what_the_others_show():
     plan = plan_of()
     errors, covered, widths = rounds_of(plan, SHARES, rounds=150, group="group 3")
     assert covered[:, 0].mean() > 0.89
-    assert np.sqrt((errors[:, 0] ** 2).mean()) < 0.75 * np.sqrt((errors[:, 1] ** 2).mean())
-    assert widths[:, 0].mean() < 0.95 * widths[:, 1].mean()
+    assisted, unbiased, _ = rmse_of(errors)
+    assert assisted < 0.75 * unbiased
+    assert widths[:, 0].mean() < 0.95 * np.nanmean(widths[:, 1])
 
 
 def test_a_prior_of_which_nothing_is_known_is_not_used():
@@ -92,11 +102,13 @@ def test_a_stated_error_is_worth_something_in_one_group():
     plan = make_plan(prior, Survey("yes"), epsilon=1, worth=Worth(error="0.02"))
     errors, covered, _ = rounds_of(plan, [0.1], people=2000, rounds=150)
     assert covered[:, 0].mean() > 0.89
-    assert np.sqrt((errors[:, 0] ** 2).mean()) < 0.75 * np.sqrt((errors[:, 1] ** 2).mean())
+    assisted, unbiased, _ = rmse_of(errors)
+    assert assisted < 0.75 * unbiased
     # Stated wrongly: it costs, but never more than the room that it gets.
     errors, covered, _ = rounds_of(plan, [0.2], people=2000, rounds=150)
     assert covered[:, 0].mean() > 0.89
-    assert np.sqrt((errors[:, 0] ** 2).mean()) < 1.56 * np.sqrt((errors[:, 1] ** 2).mean())
+    assisted, unbiased, _ = rmse_of(errors)
+    assert assisted < 1.56 * unbiased
 
 
 def test_weights_may_go_with_the_answers_so_they_get_the_unbiased_estimate():

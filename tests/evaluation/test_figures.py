@@ -281,15 +281,14 @@ def test_the_same_seed_gives_the_same_files_in_parallel(tmp_path):
     assert reproduce.to_csv(reproduce.compute("7", replace(tiny, seed=4))) != texts[0][1].decode()
 
 
-def test_the_page_loads_nothing_and_says_what_was_left_out(tmp_path, monkeypatch):
-    def no_data(options: Options) -> Figure:
-        raise DataMissingError("clicks.csv is not there; pass --data")
+def test_the_page_loads_nothing_and_says_what_was_left_out(tmp_path, monkeypatch, figures):
+    def computed(name: str, options: Options) -> Figure:
+        if name == "9a":
+            raise DataMissingError("clicks.csv is not there; pass --data")
+        return figures[name]
 
-    compute = reproduce.compute
-    monkeypatch.setattr(
-        reproduce, "compute", lambda name, options: no_data(options) if name == "9a" else compute(name, options)
-    )
-    result = reproduce.reproduce(["2", "8", "9a"], tmp_path, Options(runs=300, small=True), workers=1)
+    monkeypatch.setattr(reproduce, "compute", computed)
+    result = reproduce.reproduce(["2", "8", "9a"], tmp_path, SMALL, workers=1)
     text = result.page.read_text(encoding="utf-8")
     for reference in ("http", "<script", "<link", "@import", "url("):
         assert reference not in text

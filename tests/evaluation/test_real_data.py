@@ -333,8 +333,8 @@ def test_every_figure_runs_on_small_files_of_the_public_formats(name: str, tiny:
     figure = FIGURES[name](options)
     check(figure)
     assert any(point.version == "published" for point in figure.points)
-    # The search for a sum's channel looks at the clock to decide when to prove a bound, and may end elsewhere.
-    if name != "adult":
+    # Others simulate nothing; and designs are the same again in `test_design`.
+    if name in ("9a", "9b", "brfss"):
         assert FIGURES[name](options) == figure
 
 

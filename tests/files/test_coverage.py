@@ -8,14 +8,22 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tacit import Histogram, Prior, Randomizer, Sum, Tally, estimate, make_plan
+from tacit import Histogram, Plan, Prior, Randomizer, Sum, Tally, estimate, make_plan
 from tacit.files import InputError, load_tally, perturb_file, perturb_table, read_tallies, save_tally, tally_file
 from tacit.randomize import SeededWords
 from tacit.tally import Coverage, merge_all
 
 PRIOR = Prior([f"page {k}" for k in range(60)], [10**6 // (k + 1) for k in range(60)])
-PLAN = make_plan(PRIOR, Histogram(), 1)
-GROUPED = make_plan({"a": PRIOR, "b": PRIOR}, Histogram(), 1)
+
+
+@pytest.fixture(scope="module")
+def plan() -> Plan:
+    return make_plan(PRIOR, Histogram(), 1)
+
+
+@pytest.fixture(scope="module")
+def grouped() -> Plan:
+    return make_plan({"a": PRIOR, "b": PRIOR}, Histogram(), 1)
 
 
 def answers(n: int = 3000) -> list[str]:
@@ -24,45 +32,45 @@ def answers(n: int = 3000) -> list[str]:
 
 
 @pytest.mark.parametrize("extension", ["csv", "parquet", "jsonl", "arrow"])
-def test_every_format_leads_to_the_same_sums(tmp_path, extension):
+def test_every_format_leads_to_the_same_sums(plan, tmp_path, extension):
     table = pa.table({"value": answers()})
-    perturb_file(PLAN, table, tmp_path / f"r.{extension}", words=SeededWords(1))
-    tally = tally_file(PLAN, tmp_path / f"r.{extension}")
-    expected = Tally.of(PLAN, perturb_table(PLAN, table, words=SeededWords(1))["report"].to_numpy())
+    perturb_file(plan, table, tmp_path / f"r.{extension}", words=SeededWords(1))
+    tally = tally_file(plan, tmp_path / f"r.{extension}")
+    expected = Tally.of(plan, perturb_table(plan, table, words=SeededWords(1))["report"].to_numpy())
     assert tally == expected
     assert isinstance(tally.groups[None], Coverage)
     # Sixty numbers, however many reports.
     assert len(json.dumps(tally.to_dict())) < 2000
 
 
-def test_any_split_merges_to_the_same_and_files_keep_it(tmp_path):
-    reports = Randomizer(PLAN).randomize(answers())
-    whole = Tally.of(PLAN, reports)
-    parts = [Tally.of(PLAN, part) for part in np.array_split(reports[::-1], 7)]
+def test_any_split_merges_to_the_same_and_files_keep_it(plan, tmp_path):
+    reports = Randomizer(plan).randomize(answers())
+    whole = Tally.of(plan, reports)
+    parts = [Tally.of(plan, part) for part in np.array_split(reports[::-1], 7)]
     assert merge_all(parts) == whole
     for name in ("t.json", "t.parquet"):
         save_tally(whole, tmp_path / name)
         assert load_tally(tmp_path / name) == whole
-        assert read_tallies(PLAN, tmp_path / name)[0].n_reports == 3000
+        assert read_tallies(plan, tmp_path / name)[0].n_reports == 3000
 
 
-def test_groups_and_breakdowns(tmp_path):
+def test_groups_and_breakdowns(grouped, tmp_path):
     rng = np.random.default_rng(4)
     names = rng.choice(["a", "b"], 3000)
     table = pa.table({"value": answers(), "group": names, "city": np.where(names == "a", "x", "y")})
-    reports = perturb_table(GROUPED, table, keep=["city"])
-    whole, parts = read_tallies(GROUPED, reports, by="city")
+    reports = perturb_table(grouped, table, keep=["city"])
+    whole, parts = read_tallies(grouped, reports, by="city")
     assert merge_all(parts.values()) == whole
     assert parts["x"].groups.keys() == {"a"}
     save_tally(whole, tmp_path / "t.parquet")
     assert load_tally(tmp_path / "t.parquet") == whole
 
 
-def test_the_estimate_does_not_depend_on_the_prior_and_mmse_does():
+def test_the_estimate_does_not_depend_on_the_prior_and_mmse_does(plan):
     held = answers(20_000)
     truth = np.array([held.count(value) for value in PRIOR.values])
-    tally = Tally.of(PLAN, Randomizer(PLAN).randomize(held))
-    free, trusting = estimate(PLAN, tally), estimate(PLAN, tally, "mmse")
+    tally = Tally.of(plan, Randomizer(plan).randomize(held))
+    free, trusting = estimate(plan, tally), estimate(plan, tally, "mmse")
     assert free.estimator == "unbiased"
     off = np.array([(row.estimate - n) / row.standard_error for row, n in zip(free.rows, truth, strict=True)])
     assert np.abs(off).max() < 5
@@ -71,8 +79,8 @@ def test_the_estimate_does_not_depend_on_the_prior_and_mmse_does():
     assert free.prior_check[0].contradicted
 
 
-def test_sums_that_no_reports_can_have_are_refused(tmp_path):
-    tally = Tally.of(PLAN, Randomizer(PLAN).randomize(answers()))
+def test_sums_that_no_reports_can_have_are_refused(plan, tmp_path):
+    tally = Tally.of(plan, Randomizer(plan).randomize(answers()))
     full = 3000 * 2**20
     forged = ([0] * 59, [-1] * 60, [0] * 60, [full] * 60, [full] + [0] * 59)
     for change in ({"total": 10}, *({"coverage": coverage} for coverage in forged)):
@@ -80,7 +88,7 @@ def test_sums_that_no_reports_can_have_are_refused(tmp_path):
         data["groups"][0] |= change
         (tmp_path / "t.json").write_text(json.dumps(data))
         with pytest.raises((InputError, ValueError), match=r"coverage|tally"):
-            estimate(PLAN, load_tally(tmp_path / "t.json"))
+            estimate(plan, load_tally(tmp_path / "t.json"))
     table = make_plan(Prior.of({"yes": 1, "no": 1}), Histogram(), 1)
     with pytest.raises(ValueError, match=r"another mechanism|cannot add up"):
         estimate(table, Tally(table.hash, {None: tally.groups[None]}))

@@ -7,6 +7,7 @@ what the files register.
 from __future__ import annotations
 
 import shlex
+from copy import copy
 from functools import cache
 from importlib import import_module
 from typing import Annotated, Any, ClassVar
@@ -60,7 +61,11 @@ def command_of(name: str) -> TyperCommand | TyperGroup:
     from tacit.cli.app import registered
 
     import_module(f"tacit.cli.{FILES[name]}")
-    return typer.main.get_group(registered).commands[name]  # type: ignore[return-value]
+    # The others that are registered, with dozens of options, need not be made ready.
+    asked = copy(registered)
+    asked.registered_commands = [each for each in registered.registered_commands if each.name == name]
+    asked.registered_groups = [each for each in registered.registered_groups if each.name == name]
+    return typer.main.get_group(asked).commands[name]  # type: ignore[return-value]
 
 
 class _Everything(TyperGroup):

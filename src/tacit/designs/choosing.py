@@ -18,11 +18,11 @@ from typing import Literal
 import numpy as np
 from numpy import errstate
 from numpy.linalg import LinAlgError
-from threadpoolctl import threadpool_limits
 
 from tacit.designs import methods
 from tacit.designs.large_histogram import large_histogram
 from tacit.designs.methods import Design, Request, closed_kind
+from tacit.designs.one_thread import one_thread
 from tacit.designs.promise import make_promise
 from tacit.designs.without_prior import MECHANISMS, without_prior
 from tacit.exact import Number
@@ -122,9 +122,8 @@ def design(
     notes: list[str] = []
     for name in _methods(request, method):
         try:
-            # Many small systems: threads of the linear algebra would wait for each other most of the time. What
-            # floats cannot hold shows below, in the audit.
-            with threadpool_limits(1, user_api="blas"), errstate(all="ignore"):
+            # What floats cannot hold shows below, in the audit.
+            with one_thread(), errstate(all="ignore"):
                 found = (_BUILD | _AUTOMATIC)[name](request)
         except (PrivacyError, ArithmeticError, LinAlgError) as failure:
             why = "floats cannot solve its equations" if isinstance(failure, LinAlgError) else failure

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import cached_property
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -80,22 +81,22 @@ class Request:
     different_groups: int = 1
     started: float = field(default_factory=perf_counter)
 
-    @property
+    @cached_property
     def inside(self) -> list[int]:
         """Positions of the possible values."""
         return list(self.prior.support)
 
-    @property
+    @cached_property
     def g(self) -> Floats:
         """The task on the possible values."""
         return self.task.g(self.prior)[self.inside]
 
-    @property
+    @cached_property
     def p(self) -> Floats:
         """The prior on the possible values."""
         return possible(self.prior)
 
-    @property
+    @cached_property
     def searched(self) -> tuple[Floats, LiftSet]:
         """Prior and lifts to search with."""
         return searchable(self.p, self.promise.lifts)
@@ -104,7 +105,7 @@ class Request:
     def is_histogram(self) -> bool:
         return isinstance(self.task, Histogram)
 
-    @property
+    @cached_property
     def told_apart(self) -> int:
         """How many different rows g has: values that it does not tell apart can share everything."""
         return len(self.inside) if self.is_histogram else len(np.unique(self.g, axis=0))
@@ -428,10 +429,10 @@ def _table(request: Request, lifts: Floats, probabilities: Floats) -> Channel:
     """Integers for Q(y|x) = λ_y v_y(x); reports with the same lifts say the same and become one."""
     notion, epsilon = request.promise.main
     prior_set = request.promise.prior_set
-    _, first, which = np.unique(np.round(lifts, 9), axis=0, return_index=True, return_inverse=True)
-    order = np.argsort(first)
-    marginal = np.bincount(which.ravel(), probabilities)[order]
-    matrix = (lifts[first[order]] * marginal[:, None]).T
+    seen: dict[bytes, int] = {}
+    which = [seen.setdefault(row.tobytes(), len(seen)) for row in np.round(lifts, 9) + 0.0]
+    first = np.unique(which, return_index=True)[1]
+    matrix = (lifts[first] * np.bincount(which, probabilities)[:, None]).T
     if not np.isfinite(matrix).all():
         raise ArithmeticError("the channel that was found is not finite")
     return round_channel(request.prior, matrix, epsilon, notion, also=request.promise.others, prior_set=prior_set)

@@ -7,11 +7,10 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
-from threadpoolctl import threadpool_limits
-
 from tacit.designs.choosing import FEW_VALUES, Method, design
 from tacit.designs.knots import Knots, best_knots, rounded_to
 from tacit.designs.methods import Design, searchable
+from tacit.designs.one_thread import one_thread
 from tacit.designs.prior_file import GroupPrior
 from tacit.designs.program.lifts import LiftSet
 from tacit.designs.worth import Worth
@@ -146,7 +145,7 @@ def on_knots(
         p, within = searchable(p, lifts)
         return solve_prior_free(p, g, within, gap=1e-3, time_limit=10.0).variance
 
-    with threadpool_limits(1, user_api="blas"):
+    with one_thread():
         knots, _ = best_knots(Prior.of(everybody).on_support(), low, high, variance_of)
     return [
         replace(

@@ -253,8 +253,8 @@ def _squares(found: Design, epsilon: float, city: Traces, rounds: int, seed: int
     sent = Randomizer(plan).reports(groups, np.tile(city.last, rounds), SeededWords(seed))
     squares = []
     for reports in sent.reshape(rounds, -1):
-        found_rows = estimate(plan, Tally.of(plan, reports), "mmse").rows
-        squares.append(float(((np.array([row.estimate for row in found_rows]) - city.held) ** 2).sum()))
+        counted = estimate(plan, Tally.of(plan, reports), "mmse").columns["estimate"]
+        squares.append(float(((counted - city.held) ** 2).sum()))
     return np.array(squares)
 
 

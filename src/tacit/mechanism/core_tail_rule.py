@@ -132,13 +132,14 @@ class CoreTailRule:
     @cached_property
     def boundaries(self) -> tuple[int, ...]:
         """First cell of each tail value, then M: floor(M * running sum / total), exact when M is not capped."""
-        total = self.tail_sums[-1]
-        return tuple(self.cells * part // total for part in self.tail_sums)
+        cells, total = self.cells, self.tail_sums[-1]
+        return tuple([cells * part // total for part in self.tail_sums])
 
     @cached_property
     def lengths(self) -> tuple[int, ...]:
         """Cells of each tail value; one that rounds to none uses the cell it starts in."""
-        return tuple(max(1, b - a) for a, b in pairwise(self.boundaries))
+        # Boundaries are at most 2^32, so 64 bits hold them exactly.
+        return tuple(np.maximum(np.diff(np.array(self.boundaries, np.int64)), 1).tolist())
 
     # -- the words ----------------------------------------------------------------------------------------------
 

@@ -197,6 +197,8 @@ class Prior:
 
 def _plain(value: Any) -> Value:
     """A str, int or float; numpy scalars become Python's."""
+    if type(value) is str or type(value) is int:
+        return value
     plain = value.item() if isinstance(value, np.generic) else value
     if isinstance(plain, bool):
         plain = int(plain)
@@ -217,8 +219,9 @@ def _check_names(names: Sequence[Value]) -> None:
         raise ValueError(f"The values of a prior must differ. Got {repeated[0]!r} more than once.")
 
 
-def _weight(weight: Number, position: int) -> Fraction:
-    exact = rational(weight, f"weights[{position}]")
+def _weight(weight: Number, position: int) -> Fraction | int:
+    # Most priors are counts, which are exact as they are.
+    exact = weight if type(weight) is int else rational(weight, f"weights[{position}]")
     if exact.numerator < 0:
         raise ValueError(f"The 'weights[{position}]' parameter must not be negative. Got {weight} instead.")
     return exact

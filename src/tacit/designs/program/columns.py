@@ -13,6 +13,9 @@ from tacit.designs.program.lifts import Array, LiftSet, best_lifts
 
 Order = NDArray[np.intp]
 
+#: Tables of so many cells are worked on at a time.
+_CACHED_CELLS = 2**15
+
 
 def arc_design(prior: Array, lift_set: LiftSet, order: Order) -> tuple[Array, Array]:
     """The arc mechanism: lifts (2d, d) and their probabilities, feasible for every prior.
@@ -31,20 +34,30 @@ def arc_design(prior: Array, lift_set: LiftSet, order: Order) -> tuple[Array, Ar
     probability = (gap + np.roll(gap, 1)) / 2
     keep = probability > 0
     start, probability = start[keep, None], probability[keep]
-    # The table may have millions of cells, so as few copies of it are made as possible.
-    share = np.zeros((len(start), len(prior)))
-    for turn in (0.0, 1.0):
-        covered = np.minimum(edges[1:] + turn, start + length)
-        covered -= np.maximum(edges[:-1] + turn, start)
-        share += np.maximum(covered, 0.0, out=covered)
-    share /= np.diff(edges)
-    none, all_of_it = share < 1e-12, share > 1 - 1e-12
-    share *= upper - lower
-    share += lower
-    share[none], share[all_of_it] = lower, upper
-    lifts = np.empty_like(share)
-    lifts[:, order] = share
+    lifts = np.empty((len(start), len(prior)))
+    # The table may have millions of cells: a few rows at a time stay in the processor's cache.
+    rows = max(1, _CACHED_CELLS // len(prior))
+    for first in range(0, len(start), rows):
+        share = _covered(edges, start[first : first + rows], length)
+        none, all_of_it = share < 1e-12, share > 1 - 1e-12
+        share *= upper - lower
+        share += lower
+        share[none], share[all_of_it] = lower, upper
+        lifts[first : first + rows, order] = share
     return lifts, probability / probability.sum()
+
+
+def _covered(edges: Array, start: Array, length: float) -> Array:
+    """The share of each segment that arcs cover, a row for each of the ascending starts."""
+    share = np.zeros((len(start), len(edges) - 1))
+    # Only arcs that go beyond the end of the circle come round to its beginning.
+    round_again = int(np.searchsorted(start[:, 0] + length, 1.0, "right"))
+    for turn, first in ((0.0, 0), (1.0, round_again)):
+        covered = np.minimum(edges[1:] + turn, start[first:] + length)
+        covered -= np.maximum(edges[:-1] + turn, start[first:])
+        share[first:] += np.maximum(covered, 0.0, out=covered)
+    share /= np.diff(edges)
+    return share
 
 
 def _arc_box(prior: Array, lift_set: LiftSet) -> tuple[float, float]:

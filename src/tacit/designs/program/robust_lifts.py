@@ -40,6 +40,8 @@ from tacit.prior.sets import Ball, Box, Hull, PriorSet
 
 #: The vertices of a hull are listed while 2^d · members² is at most this: some seconds of qhull.
 _QHULL_LIMIT = 40_000
+#: So many lifts are worked on at a time.
+_ROWS = 4096
 
 
 @dataclass(frozen=True)
@@ -65,27 +67,34 @@ class RobustLifts:
             raise TypeError(f"Only a hull has candidates. Got a {self.prior_set.kind} instead.")
         return np.array([one.probabilities for one in (self.prior_set.prior, *self.prior_set.candidates)])
 
-    def least(self, columns: Array, order: NDArray[np.intp] | None = None) -> Array:
-        """min_U P'·w for every row w, by the greedy rule; `order` sorts each row, if it is known."""
-        if isinstance(self.prior_set, Hull):
-            return np.asarray((columns @ self.members.T).min(axis=1))
-        order = np.argsort(columns, axis=1) if order is None else order
-        sorted_columns = np.take_along_axis(columns, order, axis=1)
+    def _least(self, columns: Array, order: NDArray[np.intp]) -> Array:
+        """min_U P'·w for every row w, which `order` has sorted, by the greedy rule for a ball or a box."""
         if isinstance(self.prior_set, Ball):
             radius, mass = float(self.prior_set.radius), self.prior[order]
             # Mass beyond the first 1 − τ, in the order of w, moves to the least w.
             kept = np.clip(1 - radius - (np.cumsum(mass, axis=1) - mass), 0.0, mass)
-            return np.asarray((kept * sorted_columns).sum(axis=1) + radius * sorted_columns[:, 0])
+            return np.asarray((kept * columns).sum(axis=1) + radius * columns[:, 0])
         low, high = self._ends
         room = (high - low)[order]
         filled = low[order] + np.clip(1 - low.sum() - (np.cumsum(room, axis=1) - room), 0.0, room)
-        return np.asarray((filled * sorted_columns).sum(axis=1))
+        return np.asarray((filled * columns).sum(axis=1))
 
     def gauge(self, directions: Array) -> Array:
         """How much of each ray 1 + s·u lies in the polytope: s ≤ 1/gauge. The order of v is the same along a ray."""
-        order = np.argsort(directions, axis=1)
-        up = directions.max(axis=1) - self._e * self.least(directions, order)
-        down = -self.least(-directions, order[:, ::-1]) - self._e * directions.min(axis=1)
+        # There may be hundreds of thousands: some at a time stay in the processor's cache.
+        parts = [self._gauge(directions[k : k + _ROWS]) for k in range(0, len(directions), _ROWS)]
+        return np.concatenate(parts) if parts else np.empty(0)
+
+    def _gauge(self, directions: Array) -> Array:
+        if isinstance(self.prior_set, Hull):
+            means = directions @ self.members.T
+            least, most = means.min(axis=1), means.max(axis=1)
+        else:
+            order = np.argsort(directions, axis=1)
+            columns = np.take_along_axis(directions, order, axis=1)
+            least = self._least(columns, order)
+            most = -self._least(-columns[:, ::-1], order[:, ::-1])
+        up, down = directions.max(axis=1) - self._e * least, most - self._e * directions.min(axis=1)
         return np.asarray(np.maximum(up, down) / np.expm1(self.epsilon))
 
     def stretched(self, columns: Array) -> Array:
