@@ -20,6 +20,7 @@ from tacit.designs.planning import (
     make_task,
     smallest_budget,
 )
+from tacit.designs.program.robust import MOST_CLIMBED
 from tacit.designs.verification import verify_group
 from tacit.designs.worth import Worth
 from tacit.evaluation.comparison import PUBLISHED_LIMIT
@@ -210,7 +211,10 @@ def test_the_documentation_states_the_limits():
     assert f"up to {HISTOGRAM_LIMIT} values of a histogram and {COMPARISON_LIMIT:,} of any other task" in reference
     assert f"computed up to {PUBLISHED_LIMIT}" in reference
     how_to = (ROOT / "docs/how-to.md").read_text(encoding="utf-8")
-    assert f"more than {FEW_VALUES} values gets the mechanism plane-circle" in how_to
+    assert (
+        f"more than {MOST_CLIMBED} values ({FEW_VALUES + 1}, in a plan of many groups) gets the mechanism plane"
+        in how_to
+    )
     assert f"With `--aim mmse` more than {TABLE_LIMIT:,} values get" in how_to
 
 
