@@ -8,6 +8,7 @@ download anything, so it refuses an environment in which something is missing or
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import venv
 from collections.abc import Iterable, Iterator
@@ -41,6 +42,7 @@ class Environment:
         pip = [self._commands / "python", Path(pip_itself.__file__).with_name("__pip-runner__.py")]
         quietly = ["--disable-pip-version-check", "install", "--quiet", "--no-index", "--no-compile", wanted]
         subprocess.run([*pip, *quietly], check=True, env=_CLEAN)
+        _compile_once(packages / "tacit", wheel.with_suffix(""))
         # Without a network, pip has added nothing but the wheel.
         assert {*self.needed, "tacit-privacy"} == {
             canonicalize_name(each.name) for each in distributions(path=[str(packages)])
@@ -83,6 +85,15 @@ def _applying(wanted: Iterable[str], extra: str) -> Iterator[Requirement]:
 @cache
 def _owners() -> dict[str, set[str]]:
     return {package: set(owners) for package, owners in packages_distributions().items()}
+
+
+def _compile_once(installed: Path, shared: Path) -> None:
+    """The same files of the same wheel for all environments, those of the first: else each would compile them anew."""
+    if shared.exists():
+        shutil.rmtree(installed)
+    else:
+        installed.rename(shared)
+    installed.symlink_to(shared)
 
 
 def _link(found: Distribution, folder: Path) -> None:
