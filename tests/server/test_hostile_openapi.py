@@ -95,9 +95,10 @@ class Running:
         case.call_and_validate(base_url=self.url, session=self.session, headers=headers, checks=checks)
 
     def new_survey(self) -> str:
-        plan = replace(grouped_plan(), question=f"Question {len(self.store.surveys())}?")
+        nth = len(self.surveys)
+        plan = replace(grouped_plan(), question=f"Question {nth}?")
         secrets = {"invitation_secret": b"s" * 32, "credential_key": self.credential_key}
-        self.store.create(plan, **secrets if len(self.store.surveys()) % 2 else {})
+        self.store.create(plan, **secrets if nth % 2 else {})
         return survey_id(plan)
 
 

@@ -209,7 +209,7 @@ async def _load(urls: Sequence[str], numbers: Iterator[int], ledger: Ledger, sto
                 if set(answers) == {None}:
                     return
                 if 503 in answers:
-                    await asyncio.sleep(0.1)
+                    await asyncio.sleep(0.25)
 
     await asyncio.gather(*(work() for _ in range(CLIENTS)))
 
