@@ -5,17 +5,18 @@ installed packages, out of which every import is compiled anew and whose tables 
 """
 
 import sys
+from importlib import import_module
 
-sys.path[:] = [place for place in sys.path if not place.endswith((".zip", ".jar"))]
-sys.path_importer_cache.clear()
+_NEEDED = ("pandas", "pyarrow.parquet", "pyspark.worker", "tacit.files.spark", "tacit.mechanism.kernels")
 
-import pandas  # noqa: F401
-import pyarrow.parquet  # noqa: F401
-import pyspark.worker  # noqa: F401
-from pyspark.daemon import manager
 
-import tacit.files.spark
-import tacit.mechanism.kernels  # noqa: F401
+def main() -> None:
+    sys.path[:] = [place for place in sys.path if not place.endswith((".zip", ".jar"))]
+    sys.path_importer_cache.clear()
+    for name in _NEEDED:
+        import_module(name)
+    import_module("pyspark.daemon").manager()
+
 
 if __name__ == "__main__":
-    manager()
+    main()
