@@ -1,4 +1,4 @@
-"""The Spark engine on a real cluster: two executors, killed in the middle of their work, and replaced.
+"""The Spark engine on a real cluster: a master, two workers, and executors that are killed in the middle of their work.
 
 What a task does is tested without Spark in `test_spark_tasks.py`.
 """
@@ -52,9 +52,10 @@ SECRET = "a-very-private-answer"
 
 @dataclass(frozen=True)
 class Running:
-    """A session on a cluster, the URL at which the same driver serves Spark Connect, and where its logs are."""
+    """A session on the cluster, the URL at which the same driver serves Spark Connect, and where its logs are."""
 
     session: Any
+    master: str
     connect: str
     logs: Path
 
@@ -79,8 +80,12 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         "spark.task.maxFailures": "2",
         "spark.sql.codegen.wholeStage": "false",
     }
-    with spark_cluster.session(**settings) as session:
-        yield Running(session, f"sc://127.0.0.1:{port}", logs)
+    with spark_cluster.running() as cluster:
+        session = cluster.session(**settings, **spark_cluster.FORKS)
+        try:
+            yield Running(session, cluster.master, f"sc://127.0.0.1:{port}", logs)
+        finally:
+            session.stop()
 
 
 @pytest.fixture(scope="module")
@@ -321,7 +326,7 @@ def test_the_commands_and_the_program_of_the_how_to_work(
     section = (ROOT / "docs/how-to.md").read_text().partition("## Move to a cluster")[2].partition("\n## ")[0]
     for told, here in (
         ("hdfs:///survey", str(tmp_path)),
-        ("spark://master:7077", spark_cluster.MASTER),
+        ("spark://master:7077", running.master),
         ("sc://gateway:15002", running.connect),
     ):
         assert told in section
@@ -331,7 +336,7 @@ def test_the_commands_and_the_program_of_the_how_to_work(
         ran = CliRunner().invoke(app, [*words, "--json"])
         assert ran.exit_code == 0, ran.stderr
         assert said.items() <= json.loads(ran.stdout).items()
-    connected = [running.connect if word == spark_cluster.MASTER else word for word in perturb]
+    connected = [running.connect if word == running.master else word for word in perturb]
     connected[connected.index("-o") + 1] = str(tmp_path / "connected")
     for name in ("undone/_temporary", "unmarked"):
         (tmp_path / name).mkdir(parents=True)
@@ -379,6 +384,6 @@ app({estimate} + ["--json"])
     with redirect_stdout(written):
         exec(program, {"session": running.session, "plan": plan})
     assert written.getvalue() == "1000\n"
-    refused = CliRunner().invoke(app, ["tally", "plan.json", str(part), "--master", spark_cluster.MASTER])
+    refused = CliRunner().invoke(app, ["tally", "plan.json", str(part), "--master", running.master])
     assert refused.exit_code == 2
     assert "--engine spark" in refused.stderr

@@ -25,8 +25,8 @@ _DEADLINE = 60
 QUICK = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
 #: Spark's classes as Java has them in memory, if `spark_classes.py` has made it: no class is read from its jar again.
 CLASSES = Path(sys.prefix) / "spark-classes.jsa"
-#: A cluster for tests: executors are processes of their own, master and workers are threads of the driver's.
-MASTER = "local-cluster[2,1,600]"
+#: Settings of a session whose Python processes are forks of one that has imported everything.
+FORKS = {"spark.python.daemon.module": "support.spark_daemon", "spark.executorEnv.PYTHONPATH": str(ROOT / "tests")}
 
 
 def java_options() -> str:
@@ -41,35 +41,25 @@ def missing() -> str | None:
     return None if shutil.which("java") else "Java"
 
 
-def _home() -> Path:
-    import pyspark
-
-    return Path(pyspark.__file__).parent
-
-
-def _environment(folder: Path) -> dict[str, str]:
-    """For whoever drives jobs on a cluster."""
-    return {
-        "SPARK_HOME": str(_home()),
-        "SPARK_LOCAL_IP": "127.0.0.1",
-        "SPARK_LOCAL_DIRS": str(folder / "scratch"),
-        "PYSPARK_PYTHON": sys.executable,
-        "OPENBLAS_NUM_THREADS": "1",
-    }
-
-
 class Cluster:
-    """A master and workers of one core each, every one a process."""
+    """A master and workers of one core each; `environment` is for whoever drives jobs on it."""
 
     def __init__(self, folder: Path, memory: str) -> None:
-        self._folder, self._memory = folder, memory
+        import pyspark
+
+        self._folder, self._memory, self._home = folder, memory, Path(pyspark.__file__).parent
         self._port, self._page = free_port(), free_port()
         self._processes: list[subprocess.Popen[bytes]] = []
         self.master = f"spark://127.0.0.1:{self._port}"
-        self._environment = _environment(folder) | {
+        self.environment = {
+            "SPARK_HOME": str(self._home),
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "SPARK_LOCAL_DIRS": str(folder / "scratch"),
             "SPARK_NO_DAEMONIZE": "1",
             "SPARK_DAEMON_MEMORY": "256m",
             "SPARK_DAEMON_JAVA_OPTS": java_options(),
+            "PYSPARK_PYTHON": sys.executable,
+            "OPENBLAS_NUM_THREADS": "1",
         }
 
     @property
@@ -79,8 +69,24 @@ class Cluster:
 
     def session(self, **settings: str) -> Any:
         """A session of this process on the cluster, with small and quickly started machines."""
-        os.environ.update(self._environment)
-        return _session(self.master, settings)
+        from pyspark.sql import SparkSession
+
+        os.environ.update(self.environment)
+        builder = SparkSession.builder.master(self.master).appName("tests")
+        chosen = {
+            "spark.driver.memory": "512m",
+            "spark.executor.memory": "512m",
+            "spark.driver.extraJavaOptions": java_options(),
+            "spark.executor.extraJavaOptions": java_options(),
+            "spark.driver.host": "127.0.0.1",
+            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.log.level": "FATAL",
+            "spark.ui.enabled": "false",
+            "spark.ui.showConsoleProgress": "false",
+        }
+        for name, value in (chosen | settings).items():
+            builder = builder.config(name, value)
+        return builder.getOrCreate()
 
     def start(self, workers: int) -> None:
         """Start, and return when all workers are there."""
@@ -108,13 +114,13 @@ class Cluster:
         with (self._folder / f"{name}.log").open("ab") as log:
             self._processes.append(
                 subprocess.Popen(
-                    [str(_home() / "bin" / "spark-class"), program, *words],
+                    [str(self._home / "bin" / "spark-class"), program, *words],
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=log,
                     cwd=self._folder,
                     start_new_session=True,
-                    env=os.environ | self._environment,
+                    env=os.environ | self.environment,
                 )
             )
 
@@ -123,44 +129,6 @@ class Cluster:
         with contextlib.suppress(URLError, ConnectionError), urlopen(f"http://127.0.0.1:{self._page}/json/") as page:
             return page.read().count(b'"ALIVE"') - 1
         return 0
-
-
-def _session(master: str, settings: dict[str, str]) -> Any:
-    from pyspark.sql import SparkSession
-
-    builder = SparkSession.builder.master(master).appName("tests")
-    chosen = {
-        "spark.driver.memory": "512m",
-        "spark.executor.memory": "512m",
-        "spark.driver.extraJavaOptions": java_options(),
-        "spark.executor.extraJavaOptions": java_options(),
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.log.level": "FATAL",
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-    }
-    for name, value in (chosen | settings).items():
-        builder = builder.config(name, value)
-    return builder.getOrCreate()
-
-
-@contextlib.contextmanager
-def session(**settings: str) -> Iterator[Any]:
-    """A session of this process on `MASTER`, whose Python processes are forks of one that has imported everything."""
-    with tempfile.TemporaryDirectory(prefix="tacit-spark-", ignore_cleanup_errors=True) as folder:
-        os.environ.update(_environment(Path(folder)))
-        forks = {
-            "spark.python.daemon.module": "support.spark_daemon",
-            "spark.executorEnv.PYTHONPATH": str(ROOT / "tests"),
-        }
-        started = _session(MASTER, forks | settings)
-        try:
-            yield started
-        finally:
-            work = _home() / "work" / started.sparkContext.applicationId
-            started.stop()
-            shutil.rmtree(work, ignore_errors=True)
 
 
 @contextlib.contextmanager
