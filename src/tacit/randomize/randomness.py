@@ -59,7 +59,9 @@ class SecureWords(threading.local):
     def _take_key(self, bytes_allowed: int) -> None:
         from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
 
-        self._stream = Cipher(algorithms.ChaCha20(os.urandom(32), os.urandom(16)), mode=None).encryptor()
+        # The first four bytes are the counter of blocks: one that starts anywhere would run over before its 256 GiB.
+        nonce = bytes(4) + os.urandom(12)
+        self._stream = Cipher(algorithms.ChaCha20(os.urandom(32), nonce), mode=None).encryptor()
         self._process, self._left = os.getpid(), bytes_allowed
 
 
