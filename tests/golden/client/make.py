@@ -71,7 +71,7 @@ def plans() -> Iterator[tuple[str, Callable[[], Plan]]]:
     yield "survey", _survey
     yield "histogram", _histogram
     yield "zeros", _zeros
-    yield "ldp", lambda: make_plan(Prior.of({0: 4, 1: 3, 2.5: 2, 1e-7: 1, -10: 5}), Sum(), "3/2", notion="ldp")
+    yield "ldp", lambda: make_plan(Prior.of({0: 4, 1: 3, 2.5: 2, 1e-7: 1, -10: 5}), Sum(), "3/2", notion="ldp", aim="mmse")
     yield "words of 64 bits", lambda: _wide(48)
     yield "words of 96 bits", lambda: _wide(96)
     yield "mixed", _mixed
@@ -282,7 +282,7 @@ def _survey() -> Plan:
         GroupPrior(name="'other'", prior=Prior.of({"yes": 1, "no": 99_999}), epsilon=Fraction(3)),
         GroupPrior(name="silent", prior=Prior.of({"yes": 1, "no": 3}), epsilon=Fraction(0)),
     ]
-    return make_plan(groups, Survey("yes"), 1, question="Have you ever …?")
+    return make_plan(groups, Survey("yes"), 1, question="Have you ever …?", aim="mmse")
 
 
 def _zeros() -> Plan:
@@ -310,7 +310,7 @@ def _wide(bits: int) -> Plan:
 def _mixed() -> Plan:
     """A table beside core-tail mechanisms, of which one keeps LDP."""
     prior = Prior.of({f"v{x}": 0 if x == 4 else x * x + 1 for x in range(14)})
-    table = make_plan({"table": prior}, Histogram(), 1).groups[0]
+    table = make_plan({"table": prior}, Histogram(), 1, aim="mmse").groups[0]
     circle = design(prior, Histogram(), 1, method="core-tail", aim="mmse").mechanism
     groups = (
         table,
