@@ -71,7 +71,8 @@ def plans() -> Iterator[tuple[str, Callable[[], Plan]]]:
     yield "survey", _survey
     yield "histogram", _histogram
     yield "zeros", _zeros
-    yield "ldp", lambda: make_plan(Prior.of({0: 4, 1: 3, 2.5: 2, 1e-7: 1, -10: 5}), Sum(), "3/2", notion="ldp", aim="mmse")
+    five = Prior.of({0: 4, 1: 3, 2.5: 2, 1e-7: 1, -10: 5})
+    yield "ldp", lambda: make_plan(five, Sum(), "3/2", notion="ldp", aim="mmse")
     yield "words of 64 bits", lambda: _wide(48)
     yield "words of 96 bits", lambda: _wide(96)
     yield "mixed", _mixed
