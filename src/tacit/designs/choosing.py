@@ -178,10 +178,10 @@ def _methods(request: Request, method: Method) -> list[str]:
         return [method]
     first = ["closed-form"] if closed_kind(request) else []
     many = request.told_apart > FEW_VALUES
-    if request.aim == "unbiased" and many and request.promise.is_lip_or_ldp:
+    if request.aim == "unbiased" and many and not request.promise.others:
         if request.is_sum:
             return ["knots", "repaired"]
-        if request.is_histogram:
+        if request.is_histogram and request.promise.is_lip_or_ldp:
             return ["large histogram", "repaired"]
     if request.promise.prior_set is not None:
         return ["robust", "repaired"]
