@@ -183,8 +183,10 @@ class CircleReading(CircleMoments):
         if kept.coverage.shape != (len(self.weights),) or not ((kept.coverage >= 0) & (kept.coverage <= most)).all():
             raise ValueError("These sums of coverage cannot be of this mechanism's reports.")
         # Every report covers L cells, so Σ n_x T_x is known but for the rounding of each piece to whole units.
-        covered = sum(n * t for n, t in zip(self.cells, kept.coverage.tolist(), strict=True))
-        if abs(covered - self.arc * most) > self.circle * kept.total * (max(self.pieces) + 1):
+        # In two halves, since the products may be larger than 64 bits.
+        high, low = (int(self.cell_array @ half) for half in (kept.coverage >> 32, kept.coverage & (1 << 32) - 1))
+        covered = (high << 32) + low
+        if abs(covered - self.arc * most) > self.circle * kept.total * (self.most_pieces + 1):
             raise ValueError("These sums of coverage cannot be of this mechanism's reports: they do not add up.")
         return kept.coverage, float(kept.total)
 

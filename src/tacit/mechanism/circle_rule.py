@@ -121,6 +121,11 @@ class CircleRule(ABC):
         return tuple(-(-n // limit) for n in self.cells)
 
     @cached_property
+    def most_pieces(self) -> int:
+        """The largest k_x."""
+        return max(self.pieces)
+
+    @cached_property
     def owners(self) -> Integers:
         """The value of every piece."""
         return np.repeat(np.arange(len(self.weights)), self.pieces)
@@ -247,7 +252,7 @@ class CircleRule(ABC):
     @cached_property
     def slack(self) -> Fraction:
         """δ + 2^−W max k_x: how far Σ P_x C_x/2^W can be from m."""
-        return self.cell_error + Fraction(max(self.pieces), 1 << self.choice_bits)
+        return self.cell_error + Fraction(self.most_pieces, 1 << self.choice_bits)
 
     def lift_range(self, radius: Fraction = Fraction(0)) -> tuple[Fraction, Fraction]:
         """Exact bounds (highest, lowest) of the lifts under every prior within total variation `radius` of P.

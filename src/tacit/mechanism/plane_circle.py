@@ -68,13 +68,13 @@ class PlaneCircle(PlaneCircleRule, Circle):
 
     def fold(self, reports: Integers, times: Integers | None = None) -> Integers:
         """T_x, by the stretches that each report covers."""
-        from tacit.mechanism.plane_circle_loops import fold_reports
+        from tacit.mechanism.plane_circle_loops import fold_reports, sums_across
 
         reports = np.ascontiguousarray(reports, dtype=np.int64)
         of_stretches = fold_reports(reports, times, _places(self), self.slots, *self._arcs)
         sums = self._of_own(of_stretches.sum(axis=0))
-        for slope in np.flatnonzero(of_stretches.any(axis=1)) if self.n_lines else ():
-            sums[self._light] += of_stretches[slope, self.lines[slope]]
+        if self.n_lines and len(reports):
+            sums[self._light] = sums_across(self.lines, of_stretches)
         return sums
 
     def coverage(self, reports: Integers) -> Floats:
@@ -173,4 +173,4 @@ def _places(circle: PlaneCircle) -> Places:
     """Where everything lies under every order: some MiB, kept for the circles that were asked for last."""
     from tacit.mechanism.plane_circle_loops import places_of
 
-    return places_of(circle.terms, circle.orders, circle.slots, circle.piece_cells, circle.own)
+    return places_of(circle.terms, circle.orders, circle.slots, circle.piece_cells, circle.own, circle.cell_bits)

@@ -26,9 +26,9 @@ from numpy.typing import NDArray
 from tacit.exact import Floats, Integers
 
 #: The residual of a solution relative to its right side, and after how many steps at most.
-_RESIDUAL, _MOST_STEPS = 1e-10, 200
+_RESIDUAL, _MOST_STEPS = 1e-9, 200
 #: At so many values the diagonal of the inverse is solved for, by so many steps: the same on every machine.
-_PROBES, _PROBE_STEPS = 12, 6
+_PROBES, _PROBE_STEPS = 12, 7
 #: So many rows are solved for at once.
 _BLOCK = 32
 #: Of at most so many values J is written out: 8 MiB.
@@ -64,9 +64,8 @@ class PlaneInformation:
         if len(self.light):
             from tacit.mechanism.plane_circle_loops import seen_by_lines
 
-            of_lines, seen = seen_by_lines(self.lines, right[self.light], self.line_line, self.line_own, of_own)
-            product = product + of_lines.ravel() @ self.line_own.reshape(of_lines.size, -1) / len(self.lines)
-            result[self.light] = seen
+            seen, by_own = seen_by_lines(self.lines, right[self.light], of_own, self.line_line, self.line_own)
+            product, result[self.light] = product + by_own, seen
         np.add.at(result, self.owners, self.parts * product)
         return result
 
@@ -162,9 +161,7 @@ class PlaneInformation:
 
     def _by_gradients(self, right: Floats, residual: float = _RESIDUAL, steps: int = _MOST_STEPS) -> Floats:
         """Conjugate gradients, until the residual is so small, or for so many steps; for each row of a matrix."""
-        found = self.nearly_solve(right)
-        rest = right - self.multiply(found)
-        goal = residual**2 * _dot(right, right)
+        found, rest, goal = np.zeros(right.shape), right, residual**2 * _dot(right, right)
         near = self.nearly_solve(rest)
         along, worth = near, _dot(rest, near)
         for _ in range(steps):

@@ -24,29 +24,34 @@ class Places(NamedTuple):
     """The circle under every order.
 
     `spans`: start·2^32 + size of the line in each slot, then of the pieces of their own, as drawing asks for them;
-    `edges`: where the stretch at each place along the circle begins, with M after the last; `numbers`: which it is.
+    `edges`: where the stretch at each place along the circle begins, with M after the last; `numbers`: which it is;
+    `guide`: the place at which each of 2^g equal parts of the circle begins.
     """
 
     spans: Any
     edges: Any
     numbers: Any
+    guide: Any
 
 
-def places_of(terms: Integers, orders: int, slots: int, piece_cells: Integers, own: Integers) -> Places:
+def places_of(terms: Integers, orders: int, slots: int, piece_cells: Integers, own: Integers, cell_bits: int) -> Places:
     """All places; `own` are the pieces on stretches of their own, the others, if there are others, lie on lines."""
     n_lines = slots if len(own) < len(piece_cells) else 0
     size = n_lines + len(own)
     spans, edges = np.empty((orders, size), np.uint64), np.empty((orders, size + 1), np.uint32)
     numbers = np.empty((orders, size), np.uint16)
+    guide_bits = min(size.bit_length(), cell_bits)
+    guide = np.empty((orders, 1 << guide_bits), np.uint16)
     alone = np.zeros(len(piece_cells), np.bool_)
     alone[own] = True
     back = pow(int(terms[slots + 2]), -1, slots)
 
     def work(_: int, part: slice) -> None:
         _lay_out(terms, part.start, part.stop, slots, back, n_lines, piece_cells, alone, own, spans, edges, numbers)
+        _guide(edges[part], cell_bits - guide_bits, guide[part])
 
-    in_threads(orders, work, len(piece_cells) + size)
-    return Places(spans, edges, numbers)
+    in_threads(orders, work, len(piece_cells) + 2 * size)
+    return Places(spans, edges, numbers, guide)
 
 
 @numba.njit(nogil=True, cache=True)
@@ -121,40 +126,55 @@ def draw(
         reports[i] = np.int64((order << np.uint64(cell_bits)) | position)
 
 
+@numba.njit(nogil=True, cache=True)
+def _guide(edges: Any, shift: int, guide: Any) -> None:
+    """The place of the first cell of every part of 2^shift cells; of a part beyond the circle, the last place."""
+    last = edges.shape[1] - 2
+    for order in range(len(edges)):
+        rank = 0
+        for part in range(guide.shape[1]):
+            while rank < last and edges[order, rank + 1] <= part << shift:
+                rank += 1
+            guide[order, part] = rank
+
+
 @numba.njit(inline="always", cache=True)
-def _rank_at(edges: Any, cell: Any) -> Any:
-    """The place along the circle of the stretch on which a cell lies: the last that begins at it or before."""
-    low, left = 0, len(edges) - 1
-    while left > 1:
-        half = left // 2
-        low += half if edges[low + half] <= cell else 0
-        left -= half
-    return low
+def _rank_at(edges: Any, guide: Any, shift: int, cell: Any) -> Any:
+    """The place along the circle of the stretch on which a cell lies: the last that begins at it or before.
+
+    The first step beyond the guide is taken without a branch, which would be mispredicted; a second one is rare.
+    """
+    rank = np.int64(guide[cell >> shift])
+    rank += np.int64(edges[rank + 1] <= cell)
+    while edges[rank + 1] <= cell:
+        rank += 1
+    return rank
 
 
 @numba.njit(nogil=True, cache=True)
 def _by_order(reports: Any, weights: Any, orders: int, cell_bits: int) -> Any:
-    """The reports sorted by their orders, with their weights; first where each order's begin, and all end."""
+    """The positions sorted by their orders, with their weights; first where each order's begin, and all end."""
     begins = np.zeros(orders + 1, np.int64)
     for i in range(len(reports)):
         begins[(reports[i] >> cell_bits) + 1] += 1
     for order in range(orders):
         begins[order + 1] += begins[order]
     every, free = len(weights) == 1, begins.copy()
-    sorted_reports, sorted_weights = np.empty_like(reports), np.empty(1 if every else len(reports), np.int64)
+    positions, sorted_weights = np.empty(len(reports), np.uint32), np.empty(1 if every else len(reports), np.int64)
+    last_cell = (1 << cell_bits) - 1
     sorted_weights[0] = weights[0]
     for i in range(len(reports)):
         order = reports[i] >> cell_bits
-        sorted_reports[free[order]] = reports[i]
+        positions[free[order]] = reports[i] & last_cell
         if not every:
             sorted_weights[free[order]] = weights[i]
         free[order] += 1
-    return begins, sorted_reports, sorted_weights
+    return begins, positions, sorted_weights
 
 
 @numba.njit(nogil=True, cache=True)
 def _cover(
-    reports: Any, weights: Any, edges: Any, numbers: Any, units: Any, arc: int, circle: int, cell_bits: int,
+    positions: Any, weights: Any, edges: Any, numbers: Any, guide: Any, shift: int, units: Any, arc: int, circle: int,
     change: Any, covered: Any,
 ) -> None:  # fmt: skip
     """Add to `covered` what reports of one order cover of every stretch, in its `units`.
@@ -162,12 +182,12 @@ def _cover(
     With a the stretch in which an arc begins and b the one in which it ends, those between them are covered whole:
     `change` has where that begins and ends, along the circle; it is zero before and after.
     """
-    last_cell, every, size = (1 << cell_bits) - 1, len(weights) == 1, len(edges) - 1
-    for i in range(len(reports)):
-        weight, begin = weights[0 if every else i], reports[i] & last_cell
+    every, size = len(weights) == 1, len(edges) - 1
+    for i in range(len(positions)):
+        weight, begin = weights[0 if every else i], np.int64(positions[i])
         end = begin + arc
         end -= circle if end >= circle else 0
-        a, b = _rank_at(edges, begin), _rank_at(edges, end)
+        a, b = _rank_at(edges, guide, shift, begin), _rank_at(edges, guide, shift, end)
         from_a, from_b = np.int64(edges[a]), np.int64(edges[b])
         in_a, in_b = np.int64(edges[a + 1]) - from_a, np.int64(edges[b + 1]) - from_b
         mine, theirs = numbers[a], numbers[b]
@@ -192,19 +212,28 @@ def _cover(
 
 @numba.njit(nogil=True, cache=True)
 def _fold(
-    reports: Any, weights: Any, edges: Any, numbers: Any, units: Any, arc: int, circle: int, cell_bits: int,
-    covered: Any,
+    reports: Any, weights: Any, edges: Any, numbers: Any, guide: Any, units: Any, arc: int, circle: int,
+    cell_bits: int, covered: Any,
 ) -> None:  # fmt: skip
     """Add up what reports cover of every stretch, a row of `covered` for each slope."""
-    begins, reports, weights = _by_order(reports, weights, len(edges), cell_bits)
-    every, change = len(weights) == 1, np.zeros(edges.shape[1], np.int64)
+    begins, positions, weights = _by_order(reports, weights, len(edges), cell_bits)
+    every, change, shift = len(weights) == 1, np.zeros(edges.shape[1], np.int64), _shift(guide, cell_bits)
     for order in range(len(edges)):
         first, last = begins[order], begins[order + 1]
         if first < last:
             _cover(
-                reports[first:last], weights if every else weights[first:last], edges[order], numbers[order],
-                units, arc, circle, cell_bits, change, covered[order % len(covered)],
+                positions[first:last], weights if every else weights[first:last], edges[order], numbers[order],
+                guide[order], shift, units, arc, circle, change, covered[order % len(covered)],
             )  # fmt: skip
+
+
+@numba.njit(inline="always", cache=True)
+def _shift(guide: Any, cell_bits: int) -> Any:
+    """How many bits of a cell are not read in the guide."""
+    shift = cell_bits
+    while guide.shape[1] << shift > 1 << cell_bits:
+        shift -= 1
+    return shift
 
 
 def fold_reports(
@@ -217,7 +246,7 @@ def fold_reports(
         for start in range(part.start, part.stop, _SORTED_AT_ONCE):
             few = slice(start, min(start + _SORTED_AT_ONCE, part.stop))
             times = np.ones(1, np.int64) if weights is None else weights[few]
-            _fold(reports[few], times, places.edges, places.numbers, units, arc, circle, cell_bits, covered[k])
+            _fold(reports[few], times, *places[1:], units, arc, circle, cell_bits, covered[k])
 
     in_threads(len(reports), work, _STEPS)
     return covered.sum(axis=0)
@@ -225,20 +254,22 @@ def fold_reports(
 
 @numba.njit(nogil=True, cache=True)
 def _cover_each(
-    reports: Any, edges: Any, numbers: Any, units: Any, arc: int, circle: int, cell_bits: int, covered: Any
+    reports: Any, edges: Any, numbers: Any, guide: Any, units: Any, arc: int, circle: int, cell_bits: int, covered: Any
 ) -> None:
-    once, change = np.ones(1, np.int64), np.zeros(edges.shape[1], np.int64)
+    once, change, shift = np.ones(1, np.int64), np.zeros(edges.shape[1], np.int64), _shift(guide, cell_bits)
+    positions = reports & ((1 << cell_bits) - 1)
     for i in range(len(reports)):
         order = reports[i] >> cell_bits
         _cover(
-            reports[i : i + 1], once, edges[order], numbers[order], units, arc, circle, cell_bits, change, covered[i]
-        )
+            positions[i : i + 1], once, edges[order], numbers[order], guide[order], shift, units, arc, circle, change,
+            covered[i],
+        )  # fmt: skip
 
 
 def cover_reports(reports: Any, places: Places, units: Any, arc: int, circle: int, cell_bits: int) -> Any:
     """What each report covers of every stretch, in its `units`: a row for each report."""
     covered = np.zeros((len(reports), len(units)), np.int64)
-    _cover_each(reports, places.edges, places.numbers, units, arc, circle, cell_bits, covered)
+    _cover_each(reports, *places[1:], units, arc, circle, cell_bits, covered)
     return covered
 
 
@@ -311,11 +342,20 @@ def cover_together(places: Places, slots: int, n_lines: int, arc: int) -> Any:
 
 
 @numba.njit(nogil=True, cache=True)
-def _add_along(lines: Any, numbers: Any, sums: Any) -> None:
-    """The sum of `numbers` over every line."""
+def _look(
+    lines: Any, numbers: Any, of_own: Any, line_line: Any, line_own: Any, of_lines: Any, seen: Any, by_own: Any
+) -> None:
+    """`seen_by_lines` for some slopes, up to its sums over slopes."""
     for slope in range(len(lines)):
         for x in range(len(numbers)):
-            sums[slope, lines[slope, x]] += numbers[x]
+            of_lines[slope, lines[slope, x]] += numbers[x]
+        for line in range(line_line.shape[1]):
+            mine, own = of_lines[slope, line], line_own[slope, line]
+            for other in range(line_line.shape[2]):
+                seen[slope, other] += mine * line_line[slope, line, other]
+            for k in range(len(of_own)):
+                by_own[slope, k] += mine * own[k]
+                seen[slope, line] += own[k] * of_own[k]
 
 
 @numba.njit(nogil=True, cache=True)
@@ -326,21 +366,30 @@ def _add_across(lines: Any, seen: Any, sums: Any) -> None:
             sums[x] += seen[slope, lines[slope, x]]
 
 
-def seen_by_lines(lines: Any, numbers: Any, line_line: Any, line_own: Any, of_own: Any) -> Any:
-    """What every line has in `numbers` of light values, a row for each slope; and the mean over slopes of what the line
-    of every light value sees: of other lines by `line_line`, of pieces of their own by `line_own`. On all cores.
+def sums_across(lines: Any, seen: Any) -> Any:
+    """The sum over slopes of what the line of every light value has, on all cores.
+
+    Every sum is one core's, so that it does not depend on how many there are.
+    """
+    sums = np.zeros(lines.shape[1], seen.dtype)
+    in_threads(len(sums), lambda _, part: _add_across(lines[:, part], seen, sums[part]), len(lines))
+    return sums
+
+
+def seen_by_lines(lines: Any, numbers: Any, of_own: Any, line_line: Any, line_own: Any) -> Any:
+    """With `numbers` of the light values and `of_own` of the pieces of their own: the mean over slopes of what the line
+    of every light value sees, of lines by `line_line` and of pieces by `line_own`; and of what a piece sees of lines.
+
+    Compiled, because a library for algebra takes threads of its own, and then those of one wait for those of another.
     """
     slopes, size = len(lines), line_line.shape[1]
-    of_lines, seen, sums = np.zeros((slopes, size)), np.empty((slopes, size)), np.zeros(len(numbers))
+    of_lines, seen, by_own = (np.zeros((slopes, many)) for many in (size, size, len(of_own)))
 
-    def look(_: int, part: slice) -> None:
-        _add_along(lines[part], numbers, of_lines[part])
-        seen[part] = np.matmul(line_line[part], of_lines[part, :, None])[:, :, 0] + line_own[part] @ of_own
+    def work(_: int, part: slice) -> None:
+        _look(lines[part], numbers, of_own, line_line[part], line_own[part], of_lines[part], seen[part], by_own[part])
 
-    in_threads(slopes, look, size**2)
-    # Every sum by one core, so that it does not depend on how many there are.
-    in_threads(len(sums), lambda _, part: _add_across(lines[:, part], seen, sums[part]), slopes)
-    return of_lines, sums / slopes
+    in_threads(slopes, work, size**2)
+    return sums_across(lines, seen) / slopes, by_own.sum(axis=0) / slopes
 
 
 def between_light_values(line_line: Any, lines: Any) -> Any:

@@ -23,6 +23,8 @@ UNIT_BITS, _OLD_UNIT_BITS = 160, 20
 LIMIT = 2**63
 #: Larger weights and offsets are refused.
 LARGEST_WEIGHT = 2.0**53
+#: So few different reports are compared with each of them: adding one to one of few numbers waits for the last time.
+_FEW = 4
 #: So many numbers below 2^27 are added exactly as floats.
 _ROOM = 2**25
 SUMS = ("weight_sums", "square_sums", "offset_sums", "largest_weights")
@@ -181,8 +183,13 @@ def _units(texts: Any, name: str) -> list[int]:
 
 def _often(reports: Integers) -> tuple[Integers, Integers]:
     """The different reports, ascending, and how often each came; where they are small numbers without sorting."""
-    if len(reports) and int(reports.min()) >= 0 and int(reports.max()) < max(len(reports), 2**16):
-        counts = np.bincount(reports)
+    largest = int(reports.max(initial=-1))
+    if len(reports) and int(reports.min()) >= 0 and largest < max(len(reports), 2**16):
+        if largest < _FEW:
+            below = [np.count_nonzero(reports == report) for report in range(largest)]
+            counts = np.array([*below, len(reports) - sum(below)])
+        else:
+            counts = np.bincount(reports)
         found = np.flatnonzero(counts)
         return found, counts[found].astype(np.int64)
     unique, counts = np.unique(reports, return_counts=True)
