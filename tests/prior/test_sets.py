@@ -205,6 +205,27 @@ def test_radius_is_the_distance_of_the_furthest_member(prior_set):
     assert prior_set.radius == furthest
 
 
+@settings(max_examples=100, deadline=None)
+@given(prior_sets(min_size=2, max_size=5))
+def test_ranges_are_how_far_a_value_moves_while_others_keep_their_proportions(prior_set):
+    nominal = prior_set.prior
+    least, most = prior_set.ranges
+    for place, x in enumerate(nominal.support if len(nominal.support) > 1 else ()):
+
+        def moved(share, x=x):
+            others = nominal.total - nominal.weights[x]
+            weights = [(1 - share) * Fraction(weight, others) for weight in nominal.weights]
+            return Prior(nominal.values, [*weights[:x], share, *weights[x + 1 :]])
+
+        for end, outwards in ((least[place], -1), (most[place], 1)):
+            inside = Fraction(end) - outwards * Fraction(1, 10**9)
+            if abs(Fraction(end) - Fraction(nominal.weights[x], nominal.total)) > Fraction(2, 10**9):
+                assert contains(prior_set, moved(inside))
+            beyond = Fraction(end) + outwards * Fraction(1, 10**9)
+            if prior_set.kind != "hull" and 0 < beyond < 1:
+                assert not contains(prior_set, moved(beyond))
+
+
 def test_radius_of_a_large_box_is_bounded_from_above():
     rng = np.random.default_rng(3)
     prior = Prior(range(14), rng.integers(5, 50, 14).tolist())

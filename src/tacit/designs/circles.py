@@ -33,7 +33,7 @@ from tacit.mechanism.rounding import PrivacyError
 from tacit.mechanism.shuffled_circle import ShuffledCircle
 from tacit.mechanism.shuffled_circle_rule import ShuffledCircleRule
 from tacit.mechanism.singer import first_full_recurrence, next_prime
-from tacit.prior import Prior
+from tacit.prior import Ball, Prior, PriorSet
 
 #: Arcs are chosen on a grid of this many, finer than any circle needs.
 _GRID = 1 << 52
@@ -130,33 +130,83 @@ def best_share(ratio: Fraction, off: Fraction) -> Fraction:
 
 
 def unbiased_variance_bound(
-    prior: Prior, epsilon: Number, radius: Number = 0, notion: Literal["lip", "ldp"] = "lip"
+    prior: Prior, epsilon: Number, within: PriorSet | None = None, notion: Literal["lip", "ldp"] = "lip"
 ) -> float:
-    """A variance per respondent, summed over the histogram, that no channel with the promise goes below.
+    """A variance per respondent, summed over the histogram, that no channel goes below that promises ε-LIP for the
+    prior, for every prior of the set `within`, or ε-LDP: the larger of two bounds.
 
-    Proof.  Merge all values but x: holding "not x" means holding one of the others, drawn from the prior. An estimate
-    of the share of x that is unbiased under every truth is so for these two values. A lift of "not x" is an average of
-    lifts, and moving mass α − P_x between x and the rest moves the prior by as much, so the merged channel keeps the
-    promise for every Pr(x) in [a, b] = [P_x − radius, P_x + radius] (within [0, 1]). For two values that means a ratio
-    t = Q(y|x)/Q(y|not x) of at most t⁺ = min(E(1−a)/(1−Ea) if Ea < 1, (E−1+b)/b) and at least
-    t⁻ = max(1 − (1−1/E)/b, (1−a)/(E−a)), hence a lift t/(1−P_x+P_x t) in [lo, hi], whose variance s² is at most
-    (hi−1)(1−lo). The mean lift differs by s²/(1−P_x) between the two values, so the estimate's variance at the prior
-    is at least (1−P_x)²/s² (Cauchy–Schwarz). Sum over x. ∎
+    Value by value.  Merge all values but x: holding "not x" means holding one of the others, drawn from the prior. An
+    estimate of the share of x that is unbiased under every truth is so for these two values. A lift of "not x" is an
+    average of lifts, so the merged channel keeps the promise for every Pr(x) in [a, b] = `ranges`, which a prior of the
+    set has while the others keep their proportions. For two values that means a ratio t = Q(y|x)/Q(y|not x) of at most
+    t⁺ = min(E(1−a)/(1−Ea) if Ea < 1, (E−1+b)/b) and at least t⁻ = max(1 − (1−1/E)/b, (1−a)/(E−a)), hence a lift
+    t/(1−P_x+P_x t) in [lo, hi], whose variance s² is at most (hi−1)(1−lo). The mean lift differs by s²/(1−P_x) between
+    the two values, so the estimate's variance at the prior is at least (1−P_x)²/s² (Cauchy–Schwarz). Sum over x. ∎
 
-    It tends to E/(E−1)² for every light value: reached for one prior (radius 0), not for wide balls or LDP.
+    All together, in a ball and under LDP.  No lift varies by more than V = `most_lift_variance` over the values, so
+    J = Σ λ_y v_y v_yᵀ has Σ_x P_x J_xx ≤ 1 + V. From JP = 1 follows J = D^−½ (√P√Pᵀ + K) D^−½ with D = diag P, K√P = 0
+    and tr K ≤ V; the variance is tr J⁻¹ − Σ P² = tr DK⁺ ≥ (tr C^½)²/tr K with C = ΠDΠ, Π = 1 − √P√Pᵀ. The eigenvalues
+    of C lie between those of D, so that tr C^½ is at least Σ √P without the largest. ∎
+
+    The first tends to E/(E−1)² for every light value and is reached for one prior, the second where values are many and
+    equally likely.
 
     >>> round(unbiased_variance_bound(Prior.uniform(1000), 1) / 1000, 3)
     0.919
+    >>> round(unbiased_variance_bound(Prior.uniform(1000), 1, Ball(Prior.uniform(1000), 0.1)) / 1000, 3)
+    1.433
     """
-    e, off = float(exp_below(budget(epsilon))), float(_radius(radius, notion))
+    e = float(exp_below(budget(epsilon)))
     p = prior.on_support().probabilities
     if len(p) == 1:
         return 0.0
-    a, b = np.maximum(p - off, 0.0), np.minimum(p + off, 1.0)
+    a, b = (np.zeros(len(p)), np.ones(len(p))) if notion == "ldp" else (p, p) if within is None else within.ranges
     above = np.where(e * a < 1, e * (1 - a) / np.where(e * a < 1, 1 - e * a, 1.0), np.inf)
     high = _lift(np.minimum(above, (e - 1 + b) / b), p)
     low = _lift(np.maximum(1 - (1 - 1 / e) / b, (1 - a) / (e - a)), p)
-    return float(((1 - p) ** 2 / ((high - 1) * (1 - low))).sum())
+    alone = float(((1 - p) ** 2 / ((high - 1) * (1 - low))).sum())
+    if notion == "lip" and not isinstance(within, Ball):
+        return alone
+    roots = np.sqrt(p)
+    off = 1.0 if notion == "ldp" or within is None else float(within.radius)
+    return max(alone, float(roots.sum() - roots.max()) ** 2 / most_lift_variance(e, off))
+
+
+def most_lift_variance(ratio: float, off: float) -> float:
+    """V: of no prior P, on any number of values, has a lift v that keeps ε-LIP in a ball around P a larger Σ P(v−1)².
+
+    where: E = `ratio`, τ = `off` is the radius. V is the larger of (E−1)²/4E and, if τ ≤ ½, the product xy with
+
+        (1+Eτ)x + Eτy = E−1   and   τx + (E+τ)y = E−1.
+
+    Proof.  Let v reach from 1−y to 1+X, and let 1+x and 1−z be its means over the mass τ where it is largest and least.
+    The worst priors move that mass to the other end, so the promise says
+
+        (i) X + Eτ(x+y) ≤ E−1   and   (ii) τ(X+z) + Ey ≤ E−1.
+
+    Write u = v − (1−y), and c for its value where the mass τ ends, 0 ≤ c ≤ x+y. Chords bound the squares:
+    u² ≤ (X+y+c)u − (X+y)c above c and u² ≤ cu below, so E u² ≤ (X+y)τ(x+y) + c(y − τ(X+y)). If τ(X+y) ≤ y that is
+    largest at c = x+y, and the variance S = E u² − y² is at most xy. Else it is so at c = 0: with q = τ(x+y) ≤ y,
+    S ≤ (X+y)q − y² ≤ Xq, which by (i), X + Eq ≤ E−1, is at most (E−1)²/4E. The same for −v: S is at most Xz if
+    τ(X+y) ≤ X, else yq' with q' = τ(X+z) ≤ X, and by (ii) (E−1)²/4E again. Both are left only if τ ≤ ½, and then
+    S ≤ xy and S ≤ Xz.
+
+    Add (i) and (ii) with weights w and 1−w: αX + wEτx + γy + δz ≤ E−1 with α = w + (1−w)τ, γ = wEτ + (1−w)E,
+    δ = (1−w)τ. As y ≥ S/x and z ≥ S/X, for r = x/√S and R = X/√S ≥ r this is √S·(wEτr + γ/r + αR + δ/R) ≤ E−1. The
+    least of that sum over R ≥ r is convex in r. At R = r it is (α+wEτ)r + (γ+δ)/r, least at r² = (γ+δ)/(α+wEτ); and
+    there no larger R is better, since αr² ≥ δ: α(γ+δ) − δ(α+wEτ) = E(w²τ + w(1−w) + (1−w)²τ) ≥ 0. Hence
+    S ≤ (E−1)²/4(α+wEτ)(γ+δ) for every w. The least of these is, by duality, the largest xy with (i) and (ii) for
+    X = x and z = y; neither side alone is its limit for τ ≤ ½, so both are equalities. ∎
+
+    The two levels of a circle reach it (`best_share`) where values are many and light: nothing is better for them.
+
+    >>> round(1 / most_lift_variance(math.e, 0), 4), round(1 / most_lift_variance(math.e, 1), 4)
+    (0.9207, 3.6827)
+    """
+    e = ratio
+    slope = (e + off - e * off) / (1 + e * off - off)
+    y = (e - 1) / (off * slope + e + off)
+    return max((e - 1) ** 2 / (4 * e), slope * y**2 if off <= 1 / 2 else 0.0)
 
 
 def _lift(t: Floats, p: Floats) -> Floats:

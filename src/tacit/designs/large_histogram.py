@@ -112,7 +112,7 @@ def _climbed(request: Request) -> Design:
     found, channel = rounded(request, lambda share: solve_robust(around, request.g, share * float(epsilon), **limits))
     return designed(
         request, channel, prior_variance(request.prior, request.task), duals=None, method="climbing",
-        variance_bound=unbiased_variance_bound(request.prior, epsilon, request.promise.radius), status="within gap",
+        variance_bound=unbiased_variance_bound(request.prior, epsilon, request.promise.prior_set), status="within gap",
         iterations=found.iterations,
     )  # fmt: skip
 

@@ -346,7 +346,7 @@ def _circle(request: Request, method: str, surely: int, made: Callable[[Shuffled
         )
     notion: Any = request.promise.main[0]
     epsilon, radius = request.promise.main[1], request.promise.radius
-    bound = unbiased_variance_bound(request.prior, epsilon, radius, notion)
+    bound = unbiased_variance_bound(request.prior, epsilon, request.promise.prior_set, notion)
     notes = tuple[str, ...]()
     circles = [design_shuffled_circle(request.prior, min(epsilon, Fraction(surely)), radius, notion)]
     if epsilon > surely:

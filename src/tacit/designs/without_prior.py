@@ -213,7 +213,7 @@ def without_prior_bound(prior: Prior, promise: Promise) -> float:
     notion, epsilon = promise.main
     if notion == "ldp" and prior.is_uniform:
         return ldp_variance_bound(len(prior), epsilon)
-    return unbiased_variance_bound(prior, epsilon, promise.radius, "ldp" if notion == "ldp" else "lip")
+    return unbiased_variance_bound(prior, epsilon, promise.prior_set, "ldp" if notion == "ldp" else "lip")
 
 
 def _geometry(size: int, ratio: Fraction, field: int, dimension: int, complement: bool = False) -> BlockDesign:

@@ -21,7 +21,9 @@ from functools import cached_property
 from operator import mul
 from typing import Any, ClassVar, Protocol
 
-from tacit.exact import Number, exact_integers, exact_ratio, rational
+import numpy as np
+
+from tacit.exact import Floats, Number, exact_integers, exact_ratio, rational
 from tacit.prior.confidence import clopper_pearson, weissman_radius
 from tacit.prior.distribution import Prior
 
@@ -44,6 +46,13 @@ class PriorSet(Protocol):
     @property
     def radius(self) -> Fraction:
         """The largest total variation distance of a member from the nominal prior; rounded up if at all."""
+        ...
+
+    @property
+    def ranges(self) -> tuple[Floats, Floats]:
+        """From where to where the probability of each value of the support can move within the set, while the others
+        keep their proportions; in floats.
+        """
         ...
 
     def lowest(self, column: Sequence[int]) -> tuple[Fraction, Prior]:
@@ -136,6 +145,12 @@ class Ball(_Around):
         Fraction(43, 1000)
         """
         return cls(prior, weissman_radius(len(prior.support), n_records, confidence))
+
+    @property
+    def ranges(self) -> tuple[Floats, Floats]:
+        """P̂ ± τ: that is how far it moves."""
+        shares, radius = self.prior.on_support().probabilities, float(self.radius)
+        return np.maximum(shares - radius, 0.0), np.minimum(shares + radius, 1.0)
 
     def _scale(self) -> int:
         return self.prior.total * self.radius.denominator
@@ -265,6 +280,15 @@ class Box(_Around):
             gained, lost = gained + up, lost - down
         return gained
 
+    @property
+    def ranges(self) -> tuple[Floats, Floats]:
+        """Between low and high, and so that what the others are multiplied by, (1 − P)/(1 − P̂), leaves none its own."""
+        support = list(self.prior.support)
+        shares = self.prior.on_support().probabilities
+        low, high = (np.array(ends, dtype=np.float64)[support] for ends in (self.low, self.high))
+        least, most = -_least_others(-low / shares), _least_others(high / shares)
+        return np.maximum(low, 1 - most * (1 - shares)), np.minimum(high, 1 - least * (1 - shares))
+
     def _scale(self) -> int:
         return self._integers[0]
 
@@ -357,6 +381,12 @@ class Hull(_Around):
         distances = (sum(abs(a - b) for a, b in zip(nominal, other, strict=True)) for other in others)
         return Fraction(max(distances, default=0), 2 * scale)
 
+    @property
+    def ranges(self) -> tuple[Floats, Floats]:
+        """Nowhere, as mixtures of few candidates rarely keep proportions."""
+        shares = self.prior.on_support().probabilities
+        return shares, shares
+
     def _scale(self) -> int:
         return self._members[0]
 
@@ -448,6 +478,14 @@ def _ascending(column: Sequence[int], prior: Prior) -> list[int]:
 
 def _dot(masses: Sequence[int], column: Sequence[int]) -> int:
     return sum(map(mul, masses, column))
+
+
+def _least_others(numbers: Floats) -> Floats:
+    """For each number the least of the others."""
+    first, second = np.sort(np.append(numbers, np.inf))[:2]
+    least = np.full(len(numbers), first)
+    least[np.argmin(numbers)] = second
+    return least
 
 
 def _sums(numbers: Iterable[Fraction], groups: Sequence[int]) -> list[Fraction]:
