@@ -23,11 +23,11 @@ from numpy.typing import NDArray
 from tacit.exact import BigIntegers, Floats, Integers, exact_integers
 from tacit.mechanism.information import Information
 from tacit.mechanism.levels import Audit, Belief, Notion
-from tacit.mechanism.pearson import pearson
 from tacit.mechanism.protocol import Kept, PlainEstimator, Reading, are_below, counted
 from tacit.mechanism.rows import common_rows, to_words
 from tacit.mechanism.set_levels import SetLevel, set_lift_levels
 from tacit.mechanism.table_audit import audit_table, ldp_level, lift_levels, mip_holds, table_belief
+from tacit.mechanism.table_check import scores_of_table, statistic_of_table
 from tacit.mechanism.table_reading import read_table, told_weights
 from tacit.mechanism.table_sampler import TableSampler
 from tacit.prior import Prior, PriorSet, Value
@@ -173,14 +173,18 @@ class Channel:
         return rows
 
     def prior_statistic(self, prior: Prior, kept: Kept) -> tuple[float, int]:
-        """Pearson's chi-square of all reports."""
-        counts, received = np.zeros(self.n_possible_reports), counted(kept)
-        counts[received.reports] = received.counts
-        return pearson(counts, self.marginal(prior))
+        """The chi-square of what the reports say of the values, or of the reports themselves."""
+        return statistic_of_table(*self.information(prior), self.marginal(prior), self._counts(kept))
 
     def prior_scores(self, prior: Prior, kept: Kept) -> Floats:
-        """None: the statistic looks at all reports."""
-        return np.zeros(0)
+        """What the reports say of each value, where there are many."""
+        return scores_of_table(self.information(prior)[0], self.marginal(prior), self._counts(kept))
+
+    def _counts(self, kept: Kept) -> Floats:
+        """How often each report came."""
+        counts, received = np.zeros(self.n_possible_reports), counted(kept)
+        counts[received.reports] = received.counts
+        return counts
 
     # -- the contract --------------------------------------------------------------------------------------------
 
@@ -214,9 +218,12 @@ class Channel:
         return marginal
 
     def marginal(self, prior: Prior) -> Floats:
-        """λ(y) = Σ P(x) Q(y|x): how often each report is sent."""
-        array: Floats = (self.marginal_weights(prior) / (self.denominator * prior.total)).astype(np.float64)
-        return array
+        """λ(y) = Σ P(x) Q(y|x): how often each report is sent; computed once for each prior, to be read only."""
+        if prior not in self._marginals:
+            array = (self.marginal_weights(prior) / (self.denominator * prior.total)).astype(np.float64)
+            array.setflags(write=False)
+            self._marginals[prior] = array
+        return self._marginals[prior]
 
     def lifts(self, prior: Prior) -> Floats:
         """v_y(x) = Q(y|x)/λ(y) as a float array of shape (reports, values); 1 where the report is never sent."""
@@ -226,6 +233,10 @@ class Channel:
         lifts: Floats = (self.weights * prior.total / safe).astype(np.float64)
         lifts[:, ~sent.astype(bool)] = 1.0
         return lifts.T
+
+    @cached_property
+    def _marginals(self) -> dict[Prior, Floats]:
+        return {}
 
     @cached_property
     def _informations(self) -> dict[Prior, tuple[Floats, Information]]:
