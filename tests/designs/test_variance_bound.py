@@ -106,3 +106,15 @@ def test_a_hull_proves_what_its_prior_proves() -> None:
     assert (
         unbiased_variance_bound(prior, 2, hull) == alone < unbiased_variance_bound(prior, 2, Ball(prior, hull.radius))
     )
+
+
+def test_a_hull_is_served_by_the_box_around_it_where_the_ball_is_wide() -> None:
+    """Two answers of twenty may trade mass: a ball of that radius lets all of them."""
+    prior = named_prior("zipf", 20)
+    first, second, *rest = prior.weights
+    hull = Hull(prior, [Prior(prior.values, [first - second // 2, second + second // 2, *rest])])
+    found = design(prior, Histogram(), 2, prior_set=hull)
+    ball = design(prior, Histogram(), 2, prior_set=Ball(prior, hull.radius))
+    assert found.certificate.unbiased_variance < 0.7 * ball.certificate.unbiased_variance
+    assert hull.box.low[2:] == hull.box.high[2:]
+    assert verify(found).holds

@@ -22,6 +22,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from numpy.linalg import LinAlgError
@@ -31,7 +32,7 @@ from tacit.designs.methods import Design, Request, designed, plane_circle, repai
 from tacit.designs.without_prior import TOLERANCE, without_prior
 from tacit.exact import exp_below
 from tacit.mechanism import PrivacyError
-from tacit.prior import Ball, Hull
+from tacit.prior import Ball, Hull, PriorSet
 from tacit.task import prior_variance
 
 #: So much of the variance may be given for reports that are drawn and counted in no time.
@@ -99,15 +100,27 @@ def _repaired(request: Request) -> Design:
 
 
 def _climbed(request: Request) -> Design:
-    """The best table that climbing finds; for a hull of priors, of those that hold for the ball around it."""
-    from tacit.designs.program.robust import MOST_CLIMBED, solve_robust
+    """The best table that climbing finds; for a hull of priors, of those that hold for a ball or a box around it."""
+    from tacit.designs.program.robust import MOST_CLIMBED
 
-    size, (notion, epsilon) = len(request.inside), request.promise.main
+    size, (notion, _) = len(request.inside), request.promise.main
     if size > MOST_CLIMBED or size**3 * request.groups > MOST_SEARCHED or notion != "lip":
         raise ArithmeticError("a table would be searched for too long, or in vain")
-    around = request.promise.prior_set
-    if around is None or isinstance(around, Hull):
-        around = Ball(request.prior, request.promise.radius)
+    stated = request.promise.prior_set
+    sets: list[PriorSet] = [Ball(request.prior, request.promise.radius) if stated is None else stated]
+    if isinstance(stated, Hull):
+        sets = [Ball(request.prior, stated.radius), stated.box]
+    found = [each for around in sets for each in _tried(partial(_climbed_in, around=around), request)]
+    if not found:
+        raise ArithmeticError("no table was found")
+    return min(found, key=lambda each: each.certificate.unbiased_variance)
+
+
+def _climbed_in(request: Request, around: PriorSet) -> Design:
+    """The best table that climbing finds among those that hold for a set of priors, which may be larger than stated."""
+    from tacit.designs.program.robust import solve_robust
+
+    epsilon = request.promise.main[1]
     limits: dict[str, Any] = {"gap": request.gap, "time_limit": request.time_limit / 2, "progress": request.progress}
     found, channel = rounded(request, lambda share: solve_robust(around, request.g, share * float(epsilon), **limits))
     return designed(

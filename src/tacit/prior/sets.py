@@ -382,6 +382,13 @@ class Hull(_Around):
         return Fraction(max(distances, default=0), 2 * scale)
 
     @property
+    def box(self) -> Box:
+        """The smallest box that contains it."""
+        scale, members = self._members
+        ends = [[Fraction(end(column), scale) for column in zip(*members, strict=True)] for end in (min, max)]
+        return Box(self.prior, *ends)
+
+    @property
     def ranges(self) -> tuple[Floats, Floats]:
         """Nowhere, as mixtures of few candidates rarely keep proportions."""
         shares = self.prior.on_support().probabilities
