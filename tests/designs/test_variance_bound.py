@@ -118,3 +118,15 @@ def test_a_hull_is_served_by_the_box_around_it_where_the_ball_is_wide() -> None:
     assert found.certificate.unbiased_variance < 0.7 * ball.certificate.unbiased_variance
     assert hull.box.low[2:] == hull.box.high[2:]
     assert verify(found).holds
+
+
+def test_a_capped_histogram_is_never_worse_than_ldp_and_claims_what_its_own_promise_proves() -> None:
+    """LDP at ε keeps every promise at ε and more: a search for columns that ends early may lose to it."""
+    prior = Prior(range(26), [max(1, int(10**12 * 0.5**x)) for x in range(26)])
+    found = design(prior, Histogram(), 8, ldp_cap="10.4", time_limit=0.5)
+    ldp = design(prior, Histogram(), 8, notion="ldp")
+    assert found.certificate.unbiased_variance <= ldp.certificate.unbiased_variance * (1 + 1e-9)
+    assert verify(found).holds
+    lower = design(prior, Histogram(), 1, lower_epsilon=2, method="without-prior").certificate
+    # LIP at 1 promises more than lowering beliefs by up to e² does, so its bound is none of theirs.
+    assert lower.unbiased_variance_lower_bound < unbiased_variance_bound(prior, 1)

@@ -276,7 +276,7 @@ def _beliefs(plan: Any, path: Path) -> dict[str | None, Any]:
 
 
 def _check_certificates(plan: Any, watch: Callable[[int, int], None]) -> None:
-    """Raise if a certificate claims a bound that its duals do not prove, or of LDP worse than what LDP can do."""
+    """Raise if a certificate claims a bound that nothing proves, or of LDP worse than what LDP can do."""
     from tacit.designs.planning import ldp_comparison
     from tacit.designs.verification import verify_group
     from tacit.plan import PlanError
@@ -292,7 +292,7 @@ def _check_certificates(plan: Any, watch: Callable[[int, int], None]) -> None:
         if not found.bound_as_stated:
             raise PlanError(
                 f"The certificate of group {group.name!r} states that no channel is better than "
-                f"{group.certificate.aimed_lower_bound:.6g}; its duals prove only {found.lower_bound:.6g}."
+                f"{group.certificate.aimed_lower_bound:.6g}; what is proved is {found.lower_bound:.6g}."
             )
         stated = group.certificate.ldp_aimed
         again = None if stated is None else ldp_comparison(group.prior, plan.task, group.epsilon, group.certificate.aim)

@@ -20,7 +20,7 @@ from numpy import errstate
 from numpy.linalg import LinAlgError
 
 from tacit.designs import methods
-from tacit.designs.large_histogram import large_histogram
+from tacit.designs.large_histogram import capped_histogram, large_histogram
 from tacit.designs.methods import Design, Request, closed_kind
 from tacit.designs.one_thread import one_thread
 from tacit.designs.promise import make_promise
@@ -56,7 +56,7 @@ _BUILD: dict[str, Callable[[Request], Design]] = {
     **{name: partial(without_prior, name=name) for name in MECHANISMS},
 }
 #: What only "auto" takes.
-_AUTOMATIC = {"large histogram": large_histogram}
+_AUTOMATIC = {"large histogram": large_histogram, "capped histogram": capped_histogram}
 
 
 def design(
@@ -183,6 +183,8 @@ def _methods(request: Request, method: Method) -> list[str]:
             return ["knots", "repaired"]
         if request.is_histogram and request.promise.is_lip_or_ldp:
             return ["large histogram", "repaired"]
+    if request.aim == "unbiased" and many and request.is_histogram and request.promise.others:
+        return ["capped histogram", "repaired"]
     if request.promise.prior_set is not None:
         return ["robust", "repaired"]
     if request.is_histogram and len(request.inside) > TABLE_LIMIT:

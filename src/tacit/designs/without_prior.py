@@ -25,8 +25,11 @@ from collections.abc import Callable, Iterable
 from fractions import Fraction
 from itertools import count
 
+import numpy as np
+
 from tacit.designs.circles import design_shuffled_circle, unbiased_variance_bound
-from tacit.designs.methods import Design, Request, designed
+from tacit.designs.methods import Design, Request, designed, possible
+from tacit.designs.program.bounds import cheap_variance_bound
 from tacit.designs.promise import Promise
 from tacit.exact import exp_below, exp_enclosure, float_above
 from tacit.mechanism import BlockDesign, Mechanism, UnaryEncoding
@@ -211,6 +214,9 @@ def _named(name: str, size: int, epsilon: Fraction) -> PureProtocol:
 def without_prior_bound(prior: Prior, promise: Promise) -> float:
     """The unbiased variance of a histogram that nothing with the promise goes below, from no search."""
     notion, epsilon = promise.main
+    if notion not in ("lip", "ldp"):  # Beliefs may rise by another factor than they fall by.
+        p = possible(prior)
+        return cheap_variance_bound(p, np.eye(len(p)), promise.lifts)
     if notion == "ldp" and prior.is_uniform:
         return ldp_variance_bound(len(prior), epsilon)
     return unbiased_variance_bound(prior, epsilon, promise.prior_set, "ldp" if notion == "ldp" else "lip")

@@ -108,13 +108,14 @@ class Group:
         name = "this plan" if self.name is None else f"group {self.name!r}"
         if prior_set.prior != self.prior or self.notion != "lip":
             raise PlanError(f"A set of priors must lie around the prior of {name}, and refines LIP.")
-        for side in self.set_levels or ():
-            if not side.holds(self.epsilon):
-                worst = "" if side.worst is None else f", under the prior {side.worst}"
-                raise PlanError(
-                    f"The promise is not kept: {name} states LIP ε = {float(self.epsilon):g} for a set of priors but "
-                    f"reaches {side.epsilon:.6g}{worst}."
-                )
+        broken = [side for side in self.set_levels or () if not side.holds(self.epsilon)]
+        if broken:
+            side = max(broken, key=lambda side: side.epsilon)
+            worst = "" if side.worst is None else f", under the prior {side.worst}"
+            raise PlanError(
+                f"The promise is not kept: {name} states LIP ε = {float(self.epsilon):g} for a set of priors but "
+                f"reaches {side.epsilon:.6g}{worst}."
+            )
 
     @cached_property
     def set_levels(self) -> tuple[SetLevel, SetLevel] | None:
