@@ -77,11 +77,12 @@ def make_app(
     app.state.public_url = public_url.rstrip("/")
     app.root_path = urlsplit(public_url).path.rstrip("/")
     answer_with_problems(app, site.missing)
+    # Each is whole as it stands; `include_router` would make all of them anew for every app, at its first request.
     for router in (
         _respondents, administration, management, access, texts.reading, texts.writing, _results, breakdown.router,
         _operation,
     ):  # fmt: skip
-        app.include_router(router)
+        app.router.routes.extend(router.routes)
     app.add_middleware(
         Intake,
         grant_of=partial(collector.ask, tokens.grant_of, store),
