@@ -44,7 +44,8 @@ def _prepare(connection: sa.Connection, vault: Path) -> tuple[str, bool]:
     """The database's name, and whether it was of an earlier version."""
     revision = _revision(connection)
     if revision is None:
-        schema.metadata.create_all(connection)
+        # There is none, so none of them has to be looked for.
+        schema.metadata.create_all(connection, checkfirst=False)
         connection.execute(sa.insert(schema.alembic_version), {"version_num": schema.REVISION})
         name = secret_bytes(8).hex()
         connection.execute(sa.insert(schema.settings), {"name": "identity", "value": name.encode()})
