@@ -67,3 +67,20 @@ def client(tmp_path: Path, days: service.Days) -> Iterator[service.Client]:
     with service.serving(opened) as serving:
         yield serving
     opened.close()
+
+
+@pytest.fixture(scope="module")
+def refusing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[service.Client]:
+    """One service for all requests of a file that are refused, with a survey of the plain plan: nothing ever changes.
+
+    What did change is found when the file ends.
+    """
+    opened = Store(tmp_path_factory.mktemp("refusing"), service.Days())
+    with service.serving(opened) as serving:
+        survey = serving.open(service.plain_plan())
+        before = serving.get(survey).json()
+        yield serving
+        assert service.stored(opened) == {}
+        assert [(each.id, n) for each, n in opened.surveys()] == [(before["id"], 0)]
+        assert serving.get(survey).json() == before
+    opened.close()

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from tacit.plan.contract import Plan
+from tacit.server.store import survey_id
 from tacit.tally import Tally
 
 from support.batches import ARROW, NDJSON, Row, as_arrow, as_lines, as_stream, send_batch
@@ -116,15 +117,15 @@ def test_reports_that_the_plan_cannot_have_sent_are_refused(client: Client, plan
         None,
     ],
 )
-def test_other_bodies_are_refused_and_never_repeated(client: Client, body: Any):
-    survey = client.open(plain_plan())
-    refused = client.request("POST", f"{survey}/reports", content=json.dumps(body))
+def test_other_bodies_are_refused_and_never_repeated(refusing: Client, body: Any):
+    path = f"/api/surveys/{survey_id(plain_plan())}/reports"
+    refused = refusing.request("POST", path, content=json.dumps(body))
     assert refused.status_code == 422
     assert refused.json()["title"] == "Unprocessable Content"
     assert refused.json()["errors"]
     assert "often" not in refused.text
     assert key(1) not in refused.text
-    assert stored(client.store) == {}
+    assert stored(refusing.store) == {}
 
 
 def test_a_plan_without_groups_takes_no_group(client: Client):

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tacit.plan.contract import Plan
-from tacit.server.store import Store
+from tacit.server.store import Store, survey_id
 from tacit.server.tokens import Grant, grant_of, make_token, set_token, tokens
 
 from support.service import FIRST_DAY, TOKEN, Client, Days, arc_plan, grouped_plan, plain_plan
@@ -138,11 +138,10 @@ def test_a_plan_that_breaks_its_promise_is_refused(client: Client):
     "authorization",
     [None, "Bearer", "Bearer ", "Bearer wrong", f"Basic {TOKEN}", TOKEN, f"Bearer {TOKEN}x", f"Bearer {TOKEN[:-1]}"],
 )
-def test_administration_needs_the_token(client: Client, method: str, path: str, authorization: str | None):
-    survey = client.open(plain_plan())
+def test_administration_needs_the_token(refusing: Client, method: str, path: str, authorization: str | None):
     headers = {} if authorization is None else {"Authorization": authorization}
-    path = path.replace("/api/surveys/{id}", survey)
-    refused = client.request(method, path, headers=headers, json={} if method != "GET" else None)
+    path = path.replace("{id}", survey_id(plain_plan()))
+    refused = refusing.request(method, path, headers=headers, json={} if method != "GET" else None)
     assert refused.status_code == 401, refused.text
     assert refused.headers["www-authenticate"] == "Bearer"
     assert refused.json()["detail"] == "This needs the administrator's token."
