@@ -216,7 +216,7 @@ def test_a_reload_before_sending_shows_the_same_report(browser: Browser, service
 
 
 def test_two_tabs_of_one_profile_have_one_report(browser: Browser, service: Service):
-    """Both ask before either has answered: whatever the second is told, it shows what the first has drawn."""
+    """Both ask before either has answered: the second shows what the first has drawn, and says that it does."""
     survey = service.open(yes_no_plan("Do two tabs draw twice?"))
     with profile(browser, service) as page:
         second = page.context.new_page()
@@ -225,8 +225,10 @@ def test_two_tabs_of_one_profile_have_one_report(browser: Browser, service: Serv
             tab.get_by_test_id("randomize").wait_for()
         choose(page, 0)
         shown = shown_report(page)
+        expect(page.get_by_test_id("report-lead")).to_have_text("Read it, then send it. Nothing has been sent yet.")
         choose(second, 1)
         assert shown_report(second) == shown
+        expect(second.get_by_test_id("report-lead")).to_contain_text("What you chose just now was not used.")
         send(second, "Your report was counted.")
         send(page, "Your report was already counted. It counts once.")
     assert service.counts(survey).total() == 1

@@ -63,21 +63,6 @@ def slowly(route: Route) -> None:
     route.continue_()
 
 
-def test_a_second_tab_is_told_that_its_answer_was_not_used(browser: Browser, service: Service):
-    survey = service.open(yes_no_plan("Whose report is it?"))
-    with profile(browser, service) as page:
-        second = page.context.new_page()
-        for tab in (page, second):
-            tab.goto(f"/s/{survey}")
-            tab.get_by_test_id("randomize").wait_for()
-        choose(page, 0)
-        shown = shown_report(page)
-        expect(page.get_by_test_id("report-lead")).to_have_text("Read it, then send it. Nothing has been sent yet.")
-        choose(second, 1)
-        assert shown_report(second) == shown
-        expect(second.get_by_test_id("report-lead")).to_contain_text("What you chose just now was not used.")
-
-
 def test_two_invited_people_share_a_browser_and_a_spent_invitation_offers_nothing(browser: Browser, service: Service):
     survey = service.open(yes_no_plan("Are there two of you?"), invited=True)
     made = service.client.post(f"/api/surveys/{survey}/invitations", json={"count": 2}).json()["invitations"]
