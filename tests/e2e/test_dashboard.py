@@ -217,32 +217,32 @@ def test_private_results_need_the_token(browser: Browser, service: Service):
         expect(page.get_by_test_id("token")).to_be_visible()
 
 
-@pytest.mark.parametrize("size", [PHONE, DESKTOP], ids=["phone", "desktop"])
+@pytest.mark.parametrize(("size", "schemes"), [(PHONE, ("light", "dark")), (DESKTOP, ("dark", "light"))])
 def test_every_page_is_drawn_in_its_colours_and_fits_the_screen(
-    browser: Browser, service: Service, million: tuple[str, Plan], size: Any
+    browser: Browser, service: Service, million: tuple[str, Plan], size: Any, schemes: Any
 ):
-    """Opened in the light and turned dark: colours are the style sheet's, which does not care how it came to that."""
+    """Opened in one scheme and turned to the other while it is shown."""
     survey, _ = million
-    with profile(browser, service, viewport=size, color_scheme="light") as page:
+    with profile(browser, service, viewport=size, color_scheme=schemes[0]) as page:
         for address, ready in ((f"/d/{survey}", "reports"), ("/", "token"), (f"/s/{survey}", "randomize")):
             page.goto(address)
             page.get_by_test_id(ready).wait_for()
-            drawn_in_its_colours_and_fits(page, address)
+            check_colours_and_fit(page, address, schemes)
         page.get_by_test_id("answer-0").check()
         page.get_by_test_id("randomize").click()
         shown_report(page)
-        drawn_in_its_colours_and_fits(page, "the report")
+        check_colours_and_fit(page, "the report", schemes)
 
 
-def drawn_in_its_colours_and_fits(page: Page, address: str) -> None:
-    """Assert both, in either scheme."""
-    for scheme in ("light", "dark"):
-        page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+def check_colours_and_fit(page: Page, address: str, schemes: Any) -> None:
+    """Assert both in each scheme, and turn back to the first."""
+    for scheme in schemes:
+        page.emulate_media(color_scheme=scheme)
         background = page.evaluate("getComputedStyle(document.body).backgroundColor")
         red, green, blue = map(int, re.findall(r"\d+", background))
         assert (red + green + blue < 3 * 64) == (scheme == "dark"), (address, background)
         assert fits_the_screen(page), address
-    page.emulate_media(color_scheme="light")
+    page.emulate_media(color_scheme=schemes[0])
 
 
 def test_a_large_domain_shows_its_largest_answers_and_downloads_all(browser: Browser, service: Service):
