@@ -222,7 +222,7 @@ class Part:
         }  # fmt: skip
         return Estimate(
             n_reports=self.n_reports, total_weight=size, estimator="unbiased", level=level, values=values,
-            columns={name: column * size for name, column in means.items()}, prior_check=tuple(prior_check),
+            columns={name: column * size for name, column in means.items()}, checks=lambda: tuple(prior_check),
             moves=self._influence, simultaneous=simultaneous, scope=self.collected.scope,
             design_effect=self.design_effect,
         )  # fmt: skip

@@ -54,10 +54,11 @@ class Row:
 class Estimate:
     """The result: rows, the check of the prior, and how much one forged report could move a row.
 
-    `values` are what the rows are about, and `columns` their numbers, an array for each name of a `Row`. `moves` finds
-    out how far one that is changed to another, or one more, does. `records_worth` says how many of its
-    people a group's prior is worth, as the reports show it; None where they do not. `scope` says whom the intervals are
-    about, and `design_effect` by how much unequal weights raise the variance (Kish).
+    `values` are what the rows are about, and `columns` their numbers, an array for each name of a `Row`. `checks` finds
+    out whether the reports contradict the prior, and `moves` how far one that is changed to another, or one more, moves
+    a row: both take as long as the rows do, and many never ask. `records_worth` says how many of its people a group's
+    prior is worth, as the reports show it; None where they do not. `scope` says whom the intervals are about, and
+    `design_effect` by how much unequal weights raise the variance (Kish).
     """
 
     n_reports: int
@@ -66,7 +67,7 @@ class Estimate:
     level: float
     values: Sequence[Value | None]
     columns: Mapping[str, Floats] = field(repr=False)
-    prior_check: tuple[PriorCheck, ...]
+    checks: Callable[[], tuple[PriorCheck, ...]] = field(repr=False, compare=False)
     moves: Callable[[], tuple[float, float]] = field(repr=False, compare=False)
     projected: bool = False
     simultaneous: bool = False
@@ -83,6 +84,11 @@ class Estimate:
             Row(value=value, **dict(zip(self.columns, each, strict=True)))
             for value, each in zip(self.values, numbers, strict=True)
         )
+
+    @cached_property
+    def prior_check(self) -> tuple[PriorCheck, ...]:
+        """Do the reports contradict the prior, all together and group by group?"""
+        return self.checks()
 
     @cached_property
     def _moved(self) -> tuple[float, float]:

@@ -66,7 +66,8 @@ def estimate(
     }  # fmt: skip
     return Estimate(
         n_reports=reports.n_reports, total_weight=reports.total_weight, estimator=estimator, level=level, values=values,
-        columns=columns, prior_check=reports.checks(readings if estimator in ("assisted", "unbiased") else None),
+        columns=columns,
+        checks=partial(reports.checks, readings if estimator in ("assisted", "unbiased") else None),
         moves=partial(reports.influence, readings, estimator), projected=project, simultaneous=simultaneous,
         records_worth=found.records_worth, design_effect=reports.design_effect,
     )  # fmt: skip

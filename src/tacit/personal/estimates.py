@@ -158,10 +158,10 @@ def estimate(
     shown = possible_totals(plan.task, total, tally.n_reports) if project else total
     width = float(ndtri(0.5 + level / 2)) * errors
     columns = {"estimate": shown, "standard_error": errors, "low": total - width, "high": total + width}
-    checks = (check_priors(plan, tally.priors, times),) if tally.n_reports else ()
     return Estimate(
         n_reports=tally.n_reports, total_weight=float(first.sum()), estimator=estimator, level=level,
-        values=row_values(plan.task, plan.values), columns=columns, prior_check=checks,
+        values=row_values(plan.task, plan.values), columns=columns,
+        checks=lambda: (check_priors(plan, tally.priors, times),) if tally.n_reports else (),
         moves=lambda: (influence, added), projected=project,
     )  # fmt: skip
 
