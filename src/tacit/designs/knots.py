@@ -41,18 +41,27 @@ def rounded_to(prior: Prior, numbers: tuple[Fraction, ...]) -> Knots:
     >>> halves.prior.probabilities
     array([0.625, 0.375])
     """
+    values = [Fraction(value) if type(value) is int else Fraction(str(value)) for value in prior.values]
+    # All as integers, in units of what all of them are multiples of: an integer over another is the nearest float.
+    unit = math.lcm(*(number.denominator for number in (*numbers, *values)))
+    places = [int(knot * unit) for knot in numbers]
     weights, mass = np.zeros((len(prior), len(numbers))), [Fraction(0)] * len(numbers)
-    for x, (value, weight) in enumerate(zip(map(str, prior.values), prior.weights, strict=True)):
-        held = Fraction(value)
-        above = min(max(bisect_left(numbers, held), 1), len(numbers) - 1)
-        low, high = numbers[above - 1], numbers[above]
-        if not low <= held <= high:
+    # Of what lies between two knots: its weight, and its weight times how far above the lower one it is.
+    held, raised = [0] * len(numbers), [0] * len(numbers)
+    for x, (value, weight) in enumerate(zip(values, prior.weights, strict=True)):
+        place = value.numerator * (unit // value.denominator)
+        above = min(max(bisect_left(places, place), 1), len(places) - 1)
+        low, high = places[above - 1], places[above]
+        if not low <= place <= high:
             ends = f"{float(numbers[0]):g} and {float(numbers[-1]):g}"
             raise ValueError(f"The range must hold all values of the prior. It ends at {ends}.")
-        part = (held - low) / (high - low)
-        weights[x, above - 1], weights[x, above] = float(1 - part), float(part)
-        mass[above - 1] += weight * (1 - part)
-        mass[above] += weight * part
+        weights[x, above - 1], weights[x, above] = (high - place) / (high - low), (place - low) / (high - low)
+        held[above] += weight
+        raised[above] += weight * (place - low)
+    for above in range(1, len(places)):
+        up = Fraction(raised[above], places[above] - places[above - 1])
+        mass[above - 1] += held[above] - up
+        mass[above] += up
     return Knots(numbers, Prior([_plain(knot) for knot in numbers], mass), weights)
 
 
