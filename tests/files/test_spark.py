@@ -79,6 +79,8 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         "spark.sql.shuffle.partitions": "3",
         "spark.task.maxFailures": "2",
         "spark.sql.codegen.wholeStage": "false",
+        # Jobs of seconds take longer to compile than to interpret.
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     }
     with spark_cluster.running() as cluster:
         session = cluster.session(**settings, **spark_cluster.FORKS)
