@@ -281,6 +281,7 @@ def test_the_same_seed_gives_the_same_files_in_parallel(tmp_path):
     assert reproduce.to_csv(reproduce.compute("7", replace(tiny, seed=4))) != texts[0][1].decode()
 
 
+@pytest.mark.usefixtures("plain_pictures")
 def test_the_page_loads_nothing_and_says_what_was_left_out(tmp_path, monkeypatch, figures):
     def computed(name: str, options: Options) -> Figure:
         if name == "9a":
