@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import sys
 from urllib.parse import urlsplit
 
 import pytest
@@ -11,9 +12,13 @@ from tacit.cli import demo
 
 
 @pytest.fixture(scope="module")
-def said(tmp_path_factory):
-    """What the demo with a small crowd said, in a folder of its own that stays the demo's."""
+def said(tmp_path_factory, tacit_on_path):
+    """What the demo with a small crowd said, in a folder of its own that stays the demo's.
+
+    Its commands start at once here; `test_readme.py` runs the demo as it is.
+    """
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "executable", str(tacit_on_path / "python"))
         folder = tmp_path_factory.mktemp("out") / "demo"
         for name, value in {"OUT": folder, "PEOPLE": 2_000, "BROWSERS": 600, "AGAIN": 50}.items():
             patch.setattr(demo, name, value)
@@ -49,7 +54,7 @@ def test_each_run_of_the_service_starts_with_nothing(said, monkeypatch):
     assert demo.stored()["keys"] == 60
 
 
-def test_a_service_that_does_not_start_is_an_error(tmp_path, monkeypatch, capfd):
+def test_a_service_that_does_not_start_is_an_error(said, tmp_path, monkeypatch, capfd):
     monkeypatch.setattr(demo, "OUT", tmp_path / "demo")
     with pytest.raises(OSError, match="did not start"), demo.service():
         pass

@@ -716,12 +716,12 @@ perturb_file(Plan.load(plan), "-", "-", words=SeededWords(5), source_format=sour
 """
 
 
-def run(code: str, *arguments: str, given: bytes = b"") -> subprocess.CompletedProcess:
-    return subprocess.run([sys.executable, "-c", code, *arguments], input=given, capture_output=True, check=False)
+def run(code: str, *arguments: str, given: bytes = b"", python: str | Path = sys.executable):
+    return subprocess.run([python, "-c", code, *arguments], input=given, capture_output=True, check=False)
 
 
 @pytest.mark.parametrize(("given_format", "wanted_format"), [("csv", "jsonl"), ("jsonl", "arrow"), ("arrow", "csv")])
-def test_standard_input_and_output(tmp_path, given_format, wanted_format):
+def test_standard_input_and_output(tmp_path, tacit_on_path, given_format, wanted_format):
     # A budget so small that words exceed 64 bits: nothing to compile in the child.
     prior = Prior.of({"yes": 1, "no": 9})
     epsilon = Fraction(1, 10**15)
@@ -731,7 +731,8 @@ def test_standard_input_and_output(tmp_path, given_format, wanted_format):
     plan.save(tmp_path / "plan.json")
     columns = answers(plan, 200)
     source = write(tmp_path / f"answers.{given_format}", columns)
-    done = run(PIPE, str(tmp_path / "plan.json"), given_format, wanted_format, given=source.read_bytes())
+    words = (PIPE, str(tmp_path / "plan.json"), given_format, wanted_format)
+    done = run(*words, given=source.read_bytes(), python=tacit_on_path / "python")
     assert done.returncode == 0, done.stderr.decode()
     assert done.stderr == b""
     if wanted_format == "arrow":

@@ -21,21 +21,25 @@ from pathlib import Path
 
 from support.places import ROOT
 
-#: Run in the place of `tacit`: hands over its words, folder, environment and streams, and waits for the exit code.
+#: Run in the place of `tacit`, or of `python`: hands over its words, folder, environment and streams, and waits for the
+#: exit code. Who stops it stops the process that does the work.
 CALL = """#!{python} -IS
-import json, os, socket, sys
+import json, os, signal, socket, sys
 with socket.socket(socket.AF_UNIX) as line:
     line.connect({address!r})
-    call = json.dumps([sys.argv[1:], os.getcwd(), dict(os.environ)]).encode()
+    call = json.dumps([sys.argv, os.getcwd(), dict(os.environ)]).encode()
     socket.send_fds(line, [len(call).to_bytes(4, "big")], [0, 1, 2])
     line.sendall(call)
+    worker = int(line.recv(8))
+    for each in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(each, lambda number, frame: os.kill(worker, number))
     sys.exit(int(line.recv(8) or 70))
 """
 
 
 @contextmanager
 def warm_command(folder: Path) -> Iterator[Path]:
-    """A folder with a `tacit` for the PATH, as long as the context lasts."""
+    """A folder with a `tacit` for the PATH, and a `python` for `-m tacit` and `-c`, as long as the context lasts."""
     address = str(folder / "line")
     env = os.environ | {"PYTHONPATH": str(ROOT / "tests")}
     words = [sys.executable, "-m", "support.warm", address]
@@ -43,9 +47,9 @@ def warm_command(folder: Path) -> Iterator[Path]:
         try:
             assert server.stdout is not None
             assert server.stdout.readline() == "ready\n"
-            command = folder / "tacit"
-            command.write_text(CALL.format(python=sys.executable, address=address))
-            command.chmod(0o755)
+            for name in ("tacit", "python"):
+                (folder / name).write_text(CALL.format(python=sys.executable, address=address))
+                (folder / name).chmod(0o755)
             yield folder
         finally:
             server.terminate()
@@ -104,22 +108,20 @@ def _serve(address: str) -> None:
 
 def _answer(line: socket.socket) -> None:
     """Be the command, in the caller's place."""
-    from tacit.__main__ import main
-
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     size, streams, _, _ = socket.recv_fds(line, 4, 3)
     with line.makefile("rb") as given:
         words, folder, environment = json.loads(given.read(int.from_bytes(size, "big")))
+    line.sendall(f"{os.getpid():8}".encode())
     for place, stream in enumerate(streams):
         os.dup2(stream, place)
         os.close(stream)
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(environment)
-    sys.argv = ["tacit", *words]
     code = 70
     try:
-        main()
+        _run(words)
         code = 0
     except SystemExit as stop:
         code = stop.code if isinstance(stop.code, int) else int(stop.code is not None)
@@ -128,6 +130,20 @@ def _answer(line: socket.socket) -> None:
         sys.stderr.flush()
         line.sendall(str(code).encode())
         os._exit(code)
+
+
+def _run(words: list[str]) -> None:
+    """What `tacit` does with these words, or `python`."""
+    from tacit.__main__ import main
+
+    called, rest = words[0], words[1:]
+    if Path(called).name == "tacit" or rest[:2] == ["-m", "tacit"]:
+        sys.argv = ["tacit", *(rest if Path(called).name == "tacit" else rest[2:])]
+        main()
+        return
+    assert rest[0] == "-c", rest
+    sys.argv = ["-c", *rest[2:]]
+    exec(rest[1], {"__name__": "__main__"})
 
 
 if __name__ == "__main__":
