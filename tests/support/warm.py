@@ -82,16 +82,23 @@ def _become(words: list[str], stdout: str, stderr: str, environment: dict[str, s
 
 def _serve(address: str) -> None:
     import duckdb  # noqa: F401
+    import pandas  # noqa: F401
     import pyarrow.parquet  # noqa: F401
     import scipy.stats  # noqa: F401
+    from pydantic import TypeAdapter  # noqa: F401
 
     import tacit.cli.demo
-    import tacit.estimates
-    import tacit.randomize  # noqa: F401
+    import tacit.evaluation.comparison
+    import tacit.show.page
+    import tacit.show.terminal  # noqa: F401
+    from tacit import Prior, Randomizer, Survey, Tally, estimate, make_plan
     from tacit.cli.everything import FILES, command_of
 
     for name in FILES:
         command_of(name)
+    # Much is imported by what is done, and loops are read from where they are kept: once for all forks.
+    plan = make_plan(Prior.of({"yes": 0.2, "no": 0.8}), Survey("yes"), epsilon=1)
+    estimate(plan, Tally.of(plan, Randomizer(plan).randomize(["yes", "no"])))
 
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     with socket.socket(socket.AF_UNIX) as listener:
