@@ -66,8 +66,9 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture(scope="session")
 def tacit_on_path(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A folder for the PATH with a `tacit` that starts at once."""
+    """A folder for the PATH with a `tacit` that starts at once, one for all workers."""
     from support.warm import warm_command
 
-    with warm_command(tmp_path_factory.mktemp("warm")) as folder:
+    mine = tmp_path_factory.getbasetemp()
+    with warm_command((mine.parent if "PYTEST_XDIST_WORKER" in os.environ else mine) / "warm") as folder:
         yield folder

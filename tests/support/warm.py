@@ -6,6 +6,7 @@ importing.
 
 from __future__ import annotations
 
+import fcntl
 import json
 import multiprocessing
 import os
@@ -15,7 +16,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
@@ -39,20 +40,42 @@ with socket.socket(socket.AF_UNIX) as line:
 
 @contextmanager
 def warm_command(folder: Path) -> Iterator[Path]:
-    """A folder with a `tacit` for the PATH, and a `python` for `-m tacit` and `-c`, as long as the context lasts."""
-    address = str(folder / "line")
-    env = os.environ | {"PYTHONPATH": str(ROOT / "tests")}
-    words = [sys.executable, "-m", "support.warm", address]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, env=env, text=True) as server:
+    """A folder with a `tacit` for the PATH, and a `python` for `-m tacit` and `-c`, as long as the context lasts.
+
+    Whoever comes with the same folder shares the process behind it, which ends after the last of them.
+    """
+    folder.mkdir(exist_ok=True)
+    with (folder / "users").open("w") as users:
+        with (folder / "starting").open("w") as starting:
+            fcntl.flock(starting, fcntl.LOCK_EX)
+            # A process that is about to end has it to itself until it has ended.
+            fcntl.flock(users, fcntl.LOCK_SH)
+            server = None if _answers(folder) else _started_in(folder)
         try:
-            assert server.stdout is not None
-            assert server.stdout.readline() == "ready\n"
-            for name in ("tacit", "python"):
-                (folder / name).write_text(CALL.format(python=sys.executable, address=address))
-                (folder / name).chmod(0o755)
             yield folder
         finally:
-            server.terminate()
+            fcntl.flock(users, fcntl.LOCK_UN)
+            if server is not None:
+                server.wait()
+
+
+def _answers(folder: Path) -> bool:
+    with socket.socket(socket.AF_UNIX) as line:
+        return line.connect_ex(str(folder / "line")) == 0
+
+
+def _started_in(folder: Path) -> subprocess.Popen[bytes]:
+    address = folder / "line"
+    address.unlink(missing_ok=True)
+    env = os.environ | {"PYTHONPATH": str(ROOT / "tests")}
+    server = subprocess.Popen([sys.executable, "-m", "support.warm", str(folder)], stdout=subprocess.PIPE, env=env)
+    assert server.stdout is not None
+    with server.stdout as said:
+        assert said.readline() == b"ready\n"
+    for name in ("tacit", "python"):
+        (folder / name).write_text(CALL.format(python=sys.executable, address=str(address)))
+        (folder / name).chmod(0o755)
+    return server
 
 
 _FORKS = multiprocessing.get_context("forkserver")
@@ -80,7 +103,7 @@ def _become(words: list[str], stdout: str, stderr: str, environment: dict[str, s
         runpy.run_path(words[0], run_name="__main__")
 
 
-def _serve(address: str) -> None:
+def _serve(folder: Path) -> None:
     import duckdb  # noqa: F401
     import pandas  # noqa: F401
     import pyarrow.parquet  # noqa: F401
@@ -101,14 +124,22 @@ def _serve(address: str) -> None:
     estimate(plan, Tally.of(plan, Randomizer(plan).randomize(["yes", "no"])))
 
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-    with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(address)
-        listener.listen()
+    with (folder / "users").open("w") as users, socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(folder / "line"))
+        listener.listen(64)
+        listener.settimeout(0.5)
         print("ready", flush=True)
         while True:
-            line, _ = listener.accept()
+            try:
+                line, _ = listener.accept()
+            except TimeoutError:
+                with suppress(BlockingIOError):
+                    fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    os._exit(0)
+                continue
             if os.fork() == 0:
                 listener.close()
+                users.close()
                 _answer(line)
             line.close()
 
@@ -117,6 +148,9 @@ def _answer(line: socket.socket) -> None:
     """Be the command, in the caller's place."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     size, streams, _, _ = socket.recv_fds(line, 4, 3)
+    if not size:
+        # Somebody who only asked whether anybody is there.
+        os._exit(0)
     with line.makefile("rb") as given:
         words, folder, environment = json.loads(given.read(int.from_bytes(size, "big")))
     line.sendall(f"{os.getpid():8}".encode())
@@ -154,4 +188,4 @@ def _run(words: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    _serve(sys.argv[1])
+    _serve(Path(sys.argv[1]))
