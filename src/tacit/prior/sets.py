@@ -285,6 +285,9 @@ class Box(_Around):
         """Between low and high, and so that what the others are multiplied by, (1 − P)/(1 − P̂), leaves none its own."""
         support = list(self.prior.support)
         shares = self.prior.on_support().probabilities
+        if len(support) == 1:
+            # There are no others, and it has everything.
+            return np.ones(1), np.ones(1)
         low, high = (np.array(ends, dtype=np.float64)[support] for ends in (self.low, self.high))
         least, most = -_least_others(-low / shares), _least_others(high / shares)
         return np.maximum(low, 1 - most * (1 - shares)), np.minimum(high, 1 - least * (1 - shares))
