@@ -90,6 +90,8 @@ def test_other_rows_another_place_and_another_key_get_other_words(plan: Plan, mo
     assert differs(task_of(plan), table.set_column(1, "region", pa.array(regions, pa.int32())))
     from pyspark import TaskContext
 
+    # Making one leaves it behind, and no session starts where there is one.
+    monkeypatch.setattr(TaskContext, "_taskContext", None)
     elsewhere = TaskContext()
     elsewhere._partitionId = 3
     monkeypatch.setattr(TaskContext, "get", lambda: elsewhere)
