@@ -77,14 +77,13 @@ def test_no_variance_falls_below_its_bound() -> None:
     assert unbiased_variance_bound(Prior.of({"yes": 3, "no": 7}), 1) / 2 == pytest.approx(0.5256, abs=1e-3)
 
 
-@pytest.mark.parametrize(("kind", "d", "radius"), [*itertools.product(("zipf", "uniform"), (3, 5, 8), ("0.05", "0.2"))])
+@pytest.mark.parametrize(("kind", "d", "radius"), [*itertools.product(("zipf", "uniform"), (3, 7), ("0.05", "0.2"))])
 def test_no_optimum_of_the_program_falls_below_it(kind: str, d: int, radius: str) -> None:
     prior = named_prior(kind, d)
-    for epsilon in (1, 2):
-        for promise in ({"prior_set": Ball(prior, radius)}, {"notion": "ldp"}):
-            found = design(prior, Histogram(), epsilon, **promise).certificate
-            bound = unbiased_variance_bound(prior, epsilon, promise.get("prior_set"), promise.get("notion", "lip"))
-            assert found.unbiased_variance >= bound * (1 - 1e-9)
+    for promise in ({"prior_set": Ball(prior, radius)}, {"notion": "ldp"}):
+        found = design(prior, Histogram(), 2, **promise).certificate
+        bound = unbiased_variance_bound(prior, 2, promise.get("prior_set"), promise.get("notion", "lip"))
+        assert found.unbiased_variance >= bound * (1 - 1e-9)
 
 
 def test_a_box_is_not_taken_for_the_ball_around_it() -> None:
@@ -123,7 +122,7 @@ def test_a_hull_is_served_by_the_box_around_it_where_the_ball_is_wide() -> None:
 def test_a_capped_histogram_is_never_worse_than_ldp_and_claims_what_its_own_promise_proves() -> None:
     """LDP at ε keeps every promise at ε and more: a search for columns that ends early may lose to it."""
     prior = Prior(range(26), [max(1, int(10**12 * 0.5**x)) for x in range(26)])
-    found = design(prior, Histogram(), 8, ldp_cap="10.4", time_limit=0.5)
+    found = design(prior, Histogram(), 8, ldp_cap="10.4", time_limit=0.1)
     ldp = design(prior, Histogram(), 8, notion="ldp")
     assert found.certificate.unbiased_variance <= ldp.certificate.unbiased_variance * (1 + 1e-9)
     assert verify(found).holds
