@@ -345,17 +345,21 @@ def cover_together(places: Places, slots: int, n_lines: int, arc: int) -> Any:
 def _look(
     lines: Any, numbers: Any, of_own: Any, line_line: Any, line_own: Any, of_lines: Any, seen: Any, by_own: Any
 ) -> None:
-    """`seen_by_lines` for some slopes, up to its sums over slopes."""
+    """`seen_by_lines` for some slopes, up to its sums over slopes. Sums are added up in rows and in registers."""
     for slope in range(len(lines)):
         for x in range(len(numbers)):
             of_lines[slope, lines[slope, x]] += numbers[x]
+        row, owned = seen[slope], by_own[slope]
         for line in range(line_line.shape[1]):
-            mine, own = of_lines[slope, line], line_own[slope, line]
-            for other in range(line_line.shape[2]):
-                seen[slope, other] += mine * line_line[slope, line, other]
-            for k in range(len(of_own)):
-                by_own[slope, k] += mine * own[k]
-                seen[slope, line] += own[k] * of_own[k]
+            mine, others, own = of_lines[slope, line], line_line[slope, line], line_own[slope, line]
+            for other in range(len(others)):
+                row[other] += mine * others[other]
+            for k in range(len(own)):
+                owned[k] += mine * own[k]
+            told = 0.0
+            for k in range(len(own)):
+                told += own[k] * of_own[k]
+            row[line] += told
 
 
 @numba.njit(nogil=True, cache=True)
