@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from tacit.exact import Floats, Integers
 
 #: The residual of a solution relative to its right side, and after how many steps at most.
-_RESIDUAL, _MOST_STEPS = 1e-9, 200
+_RESIDUAL, _MOST_STEPS = 1e-8, 200
 #: At so many values the diagonal of the inverse is solved for, by so many steps: the same on every machine.
 _PROBES, _PROBE_STEPS = 12, 7
 #: So many rows are solved for at once.
