@@ -61,8 +61,6 @@ def _rank(path: Path) -> int:
 def pytest_collection_finish() -> None:
     """What thousands of tests are made of stays until the end: the search for garbage need not go through it."""
     gc.freeze()
-    # And what tests leave behind is searched for a tenth as often: that alone took a tenth of their time.
-    gc.set_threshold(50_000, 20, 50)
     gc.enable()
 
 
