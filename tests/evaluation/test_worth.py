@@ -30,13 +30,27 @@ def curves(figure: Figure) -> dict[tuple[str, str], list[Point]]:
     return found
 
 
-def test_every_point_is_the_golden_one(figure):
-    """Programs are solved to 1e-5 and rounded to integers; a knot more or less may move a mean by a little more."""
-    golden = reproduce.from_csv((GOLDEN / "figures" / "worth.csv").read_text(encoding="utf-8"))
-    assert len(figure.points) == len(golden)
-    for point, known in zip(figure.points, golden, strict=True):
-        assert (point.panel, point.curve, point.version, point.x) == (known.panel, known.curve, known.version, known.x)
-        assert point.y == pytest.approx(known.y, rel=2e-3 if point.panel == worth.SUM_PANEL else 2e-4)
+@pytest.fixture(scope="module")
+def golden() -> tuple[Point, ...]:
+    return reproduce.from_csv((GOLDEN / "figures" / "worth.csv").read_text(encoding="utf-8"))
+
+
+def place_of(point: Point) -> tuple[str, str, str, float]:
+    return point.panel, point.curve, point.version, point.x
+
+
+def test_every_point_is_the_golden_one(figure, golden):
+    """Programs are solved to 1e-5 and rounded to integers; a knot more or less may move a mean by a little more.
+
+    Of a mean, which takes long, some points are computed.
+    """
+    known = {place_of(point): point.y for point in golden}
+    computed = {place_of(point) for point in figure.points}
+    assert computed <= set(known)
+    assert {(panel, x) for panel, _, _, x in set(known) - computed} == {(worth.SUM_PANEL, x) for x in (0.03, 0.2, 0.3)}
+    for point in figure.points:
+        near = 2e-3 if point.panel == worth.SUM_PANEL else 2e-4
+        assert point.y == pytest.approx(known[place_of(point)], rel=near)
         assert point.panel in figure.panels
 
 
@@ -100,9 +114,9 @@ def test_the_linear_mechanism_has_the_variance_of_its_channel(prior):
     assert unbiased_variance(rounded, inside, Sum()) == pytest.approx(variance, rel=1e-6)
 
 
-def test_the_table_of_the_documentation_is_what_the_code_says(figure):
+def test_the_table_of_the_documentation_is_what_the_code_says(golden):
     text = (ROOT / "docs" / "evaluation.md").read_text(encoding="utf-8")
-    lines = worth.table(figure.points).splitlines()
+    lines = worth.table(golden).splitlines()
     assert len(lines) == 2 + 3 * len(worth.SMALL_SIZES) + 3
     for line in lines:
         assert line in text
