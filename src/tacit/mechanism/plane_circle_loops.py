@@ -290,36 +290,32 @@ def _shared(ahead: Any, one: Any, other: Any) -> Any:
 
 
 @numba.njit(nogil=True, cache=True)
-def _cover_together(
-    first: int, last: int, edges: Any, numbers: Any, slots: int, n_lines: int, arc: int, line_line: Any, line_own: Any,
-    own_own: Any,
-) -> None:  # fmt: skip
-    """For the slopes `first` to `last`, Σ over orders of the mean arcs that cover a cell of one stretch and of another.
+def _cover_together(slope: int, edges: Any, numbers: Any, slots: int, arc: int, sums: Any) -> None:
+    """Σ over the orders of a slope of the mean arcs that cover a cell of one stretch and of another.
 
-    From every stretch onwards: an arc covers two cells at distance Δ in its direction L − Δ times.
+    From every stretch onwards, added to its row: an arc covers two cells at distance Δ in its direction L − Δ times.
     """
     size = edges.shape[1] - 1
-    for slope in range(first, last):
-        for order in range(slope, len(edges), slots + 1):
-            for i in range(size):
-                here, mine = np.float64(edges[order, i + 1] - edges[order, i]), np.int64(numbers[order, i])
-                gap = 0.0  # The cells between the two.
-                for ahead in range(1, size if here else 0):
-                    k = i + ahead if i + ahead < size else i + ahead - size
-                    there, other = np.float64(edges[order, k + 1] - edges[order, k]), np.int64(numbers[order, k])
-                    if gap >= arc:
-                        break
-                    if there == 0:
-                        continue
-                    both = _shared(arc - gap - (here + there) / 2, here, there)
-                    gap += there
-                    low, high = min(mine, other), max(mine, other)
-                    if high < n_lines:
-                        line_line[slope, low, high] += both
-                    elif low < n_lines:
-                        line_own[slope, low, high - n_lines] += both
-                    else:
-                        own_own[low - n_lines, high - n_lines] += both
+    lengths, which = np.empty(2 * size), np.empty(2 * size, np.int64)
+    for order in range(slope, len(edges), slots + 1):
+        there = 0  # Stretches of no cells are left out, and the others go round twice.
+        for k in range(size):
+            if edges[order, k + 1] > edges[order, k]:
+                lengths[there], which[there] = edges[order, k + 1] - edges[order, k], numbers[order, k]
+                there += 1
+        for k in range(there):
+            lengths[there + k], which[there + k] = lengths[k], which[k]
+        for i in range(there):
+            here, row, middle, k = lengths[i], sums[which[i]], arc - lengths[i] / 2, i + 1
+            gap = 0.0  # The cells between the two.
+            while k < i + there and gap + here + lengths[k] <= arc:  # All of both may be covered.
+                row[which[k]] += middle - gap - lengths[k] / 2
+                gap += lengths[k]
+                k += 1
+            while k < i + there and gap < arc:
+                row[which[k]] += _shared(middle - gap - lengths[k] / 2, here, lengths[k])
+                gap += lengths[k]
+                k += 1
 
 
 def cover_together(places: Places, slots: int, n_lines: int, arc: int) -> Any:
@@ -327,18 +323,20 @@ def cover_together(places: Places, slots: int, n_lines: int, arc: int) -> Any:
     and from lines to the pieces of their own; between these in all. Not of a stretch and itself.
     """
     orders, size = places.numbers.shape
-    own = size - n_lines
+    own, turns = size - n_lines, orders // (slots + 1)
     line_line, line_own = np.zeros((slots + 1, n_lines, n_lines)), np.zeros((slots + 1, n_lines, own))
     own_own = np.zeros((n_threads(slots + 1, orders * size), own, own))
 
-    def work(k: int, part: slice) -> None:
-        _cover_together(
-            part.start, part.stop, places.edges, places.numbers, slots, n_lines, arc, line_line, line_own, own_own[k]
-        )
+    def work(thread: int, part: slice) -> None:
+        for slope in range(part.start, part.stop):
+            sums = np.zeros((size, size))
+            _cover_together(slope, places.edges, places.numbers, slots, arc, sums)
+            sums = (sums + sums.T) / turns
+            line_line[slope], line_own[slope] = sums[:n_lines, :n_lines], sums[:n_lines, n_lines:]
+            own_own[thread] += sums[n_lines:, n_lines:]
 
     in_threads(slots + 1, work, orders * size)
-    turns, in_all = orders // (slots + 1), own_own.sum(axis=0) / orders
-    return (line_line + line_line.transpose(0, 2, 1)) / turns, line_own / turns, in_all + in_all.T
+    return line_line, line_own, own_own.sum(axis=0) / (slots + 1)
 
 
 @numba.njit(nogil=True, cache=True)
