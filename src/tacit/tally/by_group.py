@@ -34,6 +34,20 @@ def keep(mechanism: Mechanism, reports: Integers, times: Integers | None = None)
     return Coverage(folded, len(reports) if times is None else int(times.sum()))
 
 
+def _counted(mechanism: Mechanism, reports: Integers) -> GroupTally:
+    """What is kept of those reports that the mechanism can send.
+
+    Where different reports are few they are counted first, and these few are looked at.
+    """
+    if mechanism.fold(reports[:0]) is None:
+        counts = Counts.of(reports)
+        good = mechanism.can_send_many(counts.reports)
+        return counts if good.all() else Counts(counts.reports[good], counts.counts[good])
+    good = mechanism.can_send_many(reports)
+    # A copy of millions takes longer than adding them up.
+    return keep(mechanism, reports if good.all() else reports[good])
+
+
 @dataclass(frozen=True)
 class Tally:
     """Counts per group for one plan, and how many reports were refused because the plan does not know them.
@@ -70,9 +84,7 @@ class Tally:
         counts: dict[str | None, GroupTally] = {}
         for group in plan.groups:
             mine = sent if names is None else sent[names == group.name]
-            good = group.mechanism.can_send_many(mine)
-            # A copy of millions takes longer than counting them.
-            counts[group.name] = keep(group.mechanism, mine if good.all() else mine[good])
+            counts[group.name] = _counted(group.mechanism, mine)
         kept = sum(each.total for each in counts.values())
         return cls(plan.hash, {name: each for name, each in counts.items() if each.total}, len(sent) - kept)
 

@@ -183,11 +183,12 @@ def _units(texts: Any, name: str) -> list[int]:
 
 def _often(reports: Integers) -> tuple[Integers, Integers]:
     """The different reports, ascending, and how often each came; where they are small numbers without sorting."""
-    largest = int(reports.max(initial=-1))
-    if len(reports) and int(reports.min()) >= 0 and largest < max(len(reports), 2**16):
+    # Read without their sign, negative ones are beyond all others.
+    largest = int(reports.view(np.uint64).max(initial=0))
+    if largest < max(len(reports), 2**16):
         if largest < _FEW:
-            below = [np.count_nonzero(reports == report) for report in range(largest)]
-            counts = np.array([*below, len(reports) - sum(below)])
+            above = [np.count_nonzero(reports == report) for report in range(1, largest + 1)]
+            counts = np.array([len(reports) - sum(above), *above])
         else:
             counts = np.bincount(reports)
         found = np.flatnonzero(counts)
