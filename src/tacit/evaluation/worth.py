@@ -56,9 +56,8 @@ _GAP = 1e-5
 
 def worth(options: Options) -> Figure:
     """Respondents relative to LDP against τ, for histograms of many sizes at three budgets, and for a mean."""
-    sizes, radii, sum_radii = SIZES, RADII, RADII
-    if options.small:
-        sizes, radii, sum_radii = SMALL_SIZES, SMALL_RADII, SMALL_SUM_RADII
+    sizes, radii = (SMALL_SIZES, SMALL_RADII) if options.small else (SIZES, RADII)
+    sum_radii = SMALL_SUM_RADII if options.small else RADII
     points: list[Point] = []
     yardsticks: dict[tuple[float, int], float] = {}
     for epsilon in BUDGETS:
