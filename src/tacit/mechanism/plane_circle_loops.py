@@ -18,6 +18,8 @@ from tacit.mechanism.kernels import in_threads, n_threads, part_of, units_of
 
 #: What adding up a report costs, in steps of a loop, and how many are sorted by their orders at once: 8 MiB.
 _STEPS, _SORTED_AT_ONCE = 16, 2**20
+#: Of so many reports at once is read where their stretches lie.
+_READ_AT_ONCE = 256
 
 
 class Places(NamedTuple):
@@ -101,29 +103,41 @@ def draw(
     """`CircleRule.draw` for arrays. Everything is computed, then chosen: no branch on an answer or a word.
 
     `of_values` has n, or 0 if it is light, k and the first piece of every value; `of_pieces` the offset and the number
-    of every piece.
+    of every piece. Of some reports at a time all spans are read at once: they are far away, and one read waits for as
+    long as many do.
     """
     half, low, one = np.uint64(seed_bits // 2), np.uint64((1 << (seed_bits // 2)) - 1), np.uint64(1)
     fine, low_32 = np.uint64(choice_bits // 2), np.uint64(0xFFFFFFFF)
     coarse, below = np.uint64(choice_bits - choice_bits // 2), np.uint64((1 << (choice_bits // 2)) - 1)
-    orders = np.uint64(len(spans))
-    for i in range(len(values)):
-        x = values[i]
-        size, count, first = of_values[x, 0], of_values[x, 1], of_values[x, 2]
-        alpha, beta = words[i, 0] >> half, words[i, 1] >> half
-        seed = ((words[i, 0] & low) << half) | (words[i, 1] & low)
-        order = (seed * orders) >> np.uint64(seed_bits)
-        alone = size > 0
-        cell = part_of(beta, size, fine, coarse, below)
-        piece = first + ((cell + one) * count - one) // max(size, one)
-        span = spans[order, of_pieces[piece, 1] if alone else np.uint64(terms[order + first])]
-        cell = cell if alone else part_of(beta, span & low_32, fine, coarse, below)
-        ignored = alpha < base
-        back = (np.uint64(0) if ignored else alpha - base) // step
-        place = (span >> np.uint64(32)) + cell - of_pieces[piece, 0] + (circle - back)
-        place = place - (circle if place >= circle else np.uint64(0))
-        position = part_of(beta, circle, fine, coarse, below) if ignored else place
-        reports[i] = np.int64((order << np.uint64(cell_bits)) | position)
+    orders, per_order, span_at = np.uint64(spans.shape[0]), np.uint64(spans.shape[1]), spans.reshape(-1)
+    drawn, cells = np.empty(_READ_AT_ONCE, np.uint64), np.empty(_READ_AT_ONCE, np.uint64)
+    where, found = np.empty(_READ_AT_ONCE, np.uint64), np.empty(_READ_AT_ONCE, np.uint64)
+    alone = np.empty(_READ_AT_ONCE, np.bool_)
+    for start in range(0, len(values), _READ_AT_ONCE):
+        some = min(_READ_AT_ONCE, len(values) - start)
+        for j in range(some):
+            x, i = values[start + j], start + j
+            size, count, first = of_values[x, 0], of_values[x, 1], of_values[x, 2]
+            seed = ((words[i, 0] & low) << half) | (words[i, 1] & low)
+            order = (seed * orders) >> np.uint64(seed_bits)
+            cell = part_of(words[i, 1] >> half, size, fine, coarse, below)
+            piece = first + ((cell + one) * count - one) // max(size, one)
+            alone[j] = size > 0
+            stretch = of_pieces[piece, 1] if alone[j] else np.uint64(terms[order + first])
+            drawn[j], cells[j], where[j] = order, cell - of_pieces[piece, 0], order * per_order + stretch
+        for j in range(some):
+            found[j] = span_at[where[j]]
+        for j in range(some):
+            i = start + j
+            alpha, beta, span = words[i, 0] >> half, words[i, 1] >> half, found[j]
+            on_line = part_of(beta, span & low_32, fine, coarse, below)
+            cell = cells[j] if alone[j] else on_line
+            ignored = alpha < base
+            back = (np.uint64(0) if ignored else alpha - base) // step
+            place = (span >> np.uint64(32)) + cell + (circle - back)
+            place = place - (circle if place >= circle else np.uint64(0))
+            position = part_of(beta, circle, fine, coarse, below) if ignored else place
+            reports[i] = np.int64((drawn[j] << np.uint64(cell_bits)) | position)
 
 
 @numba.njit(nogil=True, cache=True)
