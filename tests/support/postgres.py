@@ -19,6 +19,9 @@ import psycopg
 from support.ports import free_port
 
 _USER = "tacit_tests"
+#: A database of its own for each test makes thousands of files: kept in memory where there is so much room. Processes
+#: are killed here, and no machine loses its power, so nothing depends on what has reached a disk.
+_MEMORY, _ROOM = Path("/dev/shm"), 4 * 2**30
 
 
 def binaries() -> Path | None:
@@ -141,7 +144,9 @@ def running() -> Iterator[Postgres]:
     programs = binaries()
     if programs is None:
         raise FileNotFoundError("PostgreSQL")
-    with tempfile.TemporaryDirectory(prefix="tacit-postgres-", ignore_cleanup_errors=True) as folder:
+    roomy = _MEMORY.is_dir() and os.access(_MEMORY, os.W_OK) and shutil.disk_usage(_MEMORY).free >= _ROOM
+    place = _MEMORY if roomy else None
+    with tempfile.TemporaryDirectory(prefix="tacit-postgres-", dir=place, ignore_cleanup_errors=True) as folder:
         # A socket's path may have about 100 letters, so the folder is not in pytest's.
         postgres = Postgres(programs, Path(folder))
         postgres.start()
