@@ -1,4 +1,4 @@
-"""One service for all end-to-end tests and one browser for each file; every survey and every profile is a fresh one.
+"""One service for all end-to-end tests and one browser for each file; surveys are new, profiles empty.
 
 The browser is not for the whole session: while Playwright runs, this thread has an event loop, which other tests that
 start one of their own cannot bear.

@@ -74,7 +74,7 @@ def crowd(browser: Browser, service: Service, tmp_path_factory: pytest.TempPathF
     before = service.wire.mark()
     answers = [plan.values.index(GUILTY)] * GUILTY_PEOPLE + [plan.values.index(INNOCENT)] * INNOCENT_PEOPLE
     with ExitStack() as open_profiles:
-        pages = [open_profiles.enter_context(profile(browser, service)) for _ in range(AT_ONCE)]
+        pages = [open_profiles.enter_context(profile(browser, service, fresh=True)) for _ in range(AT_ONCE)]
         for page in pages:
             page.on("request", lambda request: crowd.urls.append(request.url))
         for start in range(0, len(answers), AT_ONCE):

@@ -316,7 +316,7 @@ def test_an_invitation_counts_one_report_and_is_never_sent_with_it(browser: Brow
         link, _ = page.get_by_test_id("invite-links").input_value().split("\n")
     invitation = link.partition("#invitation=")[2]
     before = service.wire.mark()
-    with profile(browser, service) as page:
+    with profile(browser, service, fresh=True) as page:
         page.goto(link)
         assert invitation not in page.url
         page.get_by_test_id("answer-0").check()

@@ -102,7 +102,7 @@ def test_a_link_that_was_cut_off_is_noticed_at_once_and_nothing_is_asked_about_a
     survey = service.open(yes_no_plan("Is it all there?"), invited=True)
     (made,) = service.client.post(f"/api/surveys/{survey}/invitations", json={"count": 1}).json()["invitations"]
     before = service.wire.mark()
-    with profile(browser, service) as page:
+    with profile(browser, service, fresh=True) as page:
         page.goto(f"/s/{survey}#invitation={made[:-1]}")
         expect(page.get_by_test_id("invitation")).to_contain_text("This invitation is not complete")
         page.goto("about:blank")
@@ -279,7 +279,7 @@ def test_below_a_path_every_page_works(browser: Browser, below: str):
 def test_a_script_that_was_altered_on_the_way_does_not_run(browser: Browser, service: Service, file: str):
     survey = service.open(yes_no_plan("Is it altered?"))
     expected = ["integrity", "ERR_FAILED", "Failed to fetch", "blocked", "Subresource"]
-    with profile(browser, service, expected=expected) as page:
+    with profile(browser, service, expected=expected, fresh=True) as page:
 
         def alter(route: Route) -> None:
             text = route.fetch().text() + "\ndocument.title = 'altered';"

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import httpx
 from playwright.sync_api import Browser, BrowserContext, Page, expect
@@ -150,6 +151,11 @@ class Watch:
         """Addresses that are not the service's own; a file that the page itself made is no address."""
         return [url for url in self.urls if not url.startswith((f"{origin}/", f"blob:{origin}/"))]
 
+    def forget(self) -> None:
+        """Watch on as if nothing had been."""
+        self.urls.clear()
+        self.complaints.clear()
+
     def check(self, origin: str, expected: Sequence[str] = ()) -> None:
         """Nothing went elsewhere, nothing but the `expected` was complained about, no cookie was set."""
         assert self.urls
@@ -158,17 +164,48 @@ class Watch:
         assert self.context.cookies() == []
 
 
+#: Profiles that were left clean, by browser and by how they were opened: opening one costs three times a visit.
+_CLEAN: WeakKeyDictionary[Browser, dict[str, tuple[Page, Watch]]] = WeakKeyDictionary()
+
+
 @contextmanager
-def profile(browser: Browser, service: Service, *, expected: Sequence[str] = (), **options: Any) -> Iterator[Page]:
-    """A fresh profile with one page, watched: the page must do nothing else and complain about nothing else."""
+def profile(
+    browser: Browser, service: Service, *, expected: Sequence[str] = (), fresh: bool = False, **options: Any
+) -> Iterator[Page]:
+    """A profile that remembers nothing, with one page, watched: it may do nothing else and complain about nothing else.
+
+    It may be one that another test left, with the files and connections it has, unless it is to be `fresh`.
+    """
+    clean, how = _CLEAN.setdefault(browser, {}), json.dumps([service.url, options], sort_keys=True)
+    page, watch = (None if fresh else clean.pop(how, None)) or _opened(browser, service, options)
+    try:
+        yield page
+        watch.check(service.url, expected)
+        if not (fresh or how in clean):
+            _leave(page)
+            watch.forget()
+            clean[how] = page, watch
+    finally:
+        if clean.get(how) != (page, watch):
+            page.context.close()
+
+
+def _opened(browser: Browser, service: Service, options: dict[str, Any]) -> tuple[Page, Watch]:
     context = browser.new_context(base_url=service.url, **({"viewport": PHONE} | options))
     context.set_default_timeout(WAIT)
     watch = Watch(context)
-    try:
-        yield context.new_page()
-        watch.check(service.url, expected)
-    finally:
-        context.close()
+    return context.new_page(), watch
+
+
+def _leave(page: Page) -> None:
+    """Leave nothing behind: no other page, no script that runs, nothing stored."""
+    for other in page.context.pages:
+        if other != page:
+            other.close()
+    page.unroute_all()
+    # A document of the same site that has no script: from it, what is stored can be erased, and nothing stores again.
+    page.goto("/static/icon.svg")
+    page.evaluate("() => { localStorage.clear(); sessionStorage.clear(); }")
 
 
 def javascript(number: float) -> str:

@@ -55,7 +55,7 @@ class Wire:
         self._loop.close()
 
     def mark(self) -> int:
-        """A place in the log; what is sent over connections that are opened later comes after it."""
+        """A place in the log; what is sent over connections opened later, as by a fresh profile, comes after it."""
         return len(self._sent)
 
     def requests(self, since: int = 0) -> list[Sent]:
