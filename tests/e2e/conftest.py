@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Playwright, sync_playwright
@@ -51,6 +52,6 @@ def browser(playwright: Playwright, launching: dict[str, object]) -> Iterator[Br
 
 
 @pytest.fixture(scope="session")
-def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    with serving(tmp_path_factory.mktemp("collected")) as running:
+def service(tmp_path_factory: pytest.TempPathFactory, tacit_on_path: Path) -> Iterator[Service]:
+    with serving(tmp_path_factory.mktemp("collected"), tacit_on_path / "tacit") as running:
         yield running

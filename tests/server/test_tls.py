@@ -7,7 +7,6 @@ import ipaddress
 import json
 import ssl
 import subprocess
-import sys
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -40,12 +39,12 @@ def make_certificate(folder: Path) -> tuple[Path, Path]:
     return certificate, private
 
 
-def test_the_service_speaks_https_and_nothing_else(tmp_path: Path):
+def test_the_service_speaks_https_and_nothing_else(tmp_path: Path, tacit_on_path: Path):
     certificate, private = make_certificate(tmp_path)
     plain_plan().save(tmp_path / "plan.json")
     words = ["serve", str(tmp_path / "plan.json"), "--data", str(tmp_path / "data"), "--port", "0", "--json"]
     keys = ["--certificate", str(certificate), "--private-key", str(private)]
-    process = subprocess.Popen([sys.executable, "-m", "tacit", *words, *keys], stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen([tacit_on_path / "tacit", *words, *keys], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     try:
         said = json.loads("".join(iter(process.stdout.readline, "}\n")) + "}")

@@ -6,7 +6,6 @@ import json
 import os
 import re
 import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -102,9 +101,9 @@ def pairs(group: dict[str, Any]) -> list[tuple[int, int]]:
 
 
 @contextmanager
-def serving(folder: Path) -> Iterator[Service]:
-    """`tacit serve` in a process of its own, as a user starts it, with no survey yet."""
-    command = [sys.executable, "-m", "tacit", "serve", "--data", str(folder), "--port", "0", "--rate", "0", "--json"]
+def serving(folder: Path, program: Path) -> Iterator[Service]:
+    """`tacit serve` in a process of its own, by this program, with no survey yet."""
+    command = [str(program), "serve", "--data", str(folder), "--port", "0", "--rate", "0", "--json"]
     environment = os.environ | {"TACIT_TOKEN": TOKEN}
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
         assert process.stdout is not None

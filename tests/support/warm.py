@@ -112,6 +112,8 @@ def _serve(folder: Path) -> None:
 
     import tacit.cli.demo
     import tacit.evaluation.comparison
+    import tacit.server.migrations
+    import tacit.server.run
     import tacit.show.page
     import tacit.show.terminal  # noqa: F401
     from tacit import Prior, Randomizer, Survey, Tally, estimate, make_plan
