@@ -46,7 +46,9 @@ from support.ports import free_port
 
 #: Of the runs in which somebody is killed or that are looked for in logs; letters, which any form of escaping leaves.
 KEY = b"the-key-of-this-run-is-no-secret"
-PARTS, ROWS = 3, 150_000
+#: Each part is half a block longer than a block, so that reports of it are drawn long before its end.
+PARTS, PART_ROWS = 3, spark.BLOCK_ROWS * 3 // 2
+ROWS = PARTS * PART_ROWS
 SECRET = "a-very-private-answer"
 
 
@@ -77,6 +79,8 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         "spark.eventLog.compress": "false",
         "spark.eventLog.dir": logs.as_uri(),
         "spark.sql.shuffle.partitions": "3",
+        # A task that is to be killed goes slowly from batch to batch.
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "1000",
         "spark.task.maxFailures": "2",
         "spark.sql.codegen.wholeStage": "false",
         # Jobs of seconds take longer to compile than to interpret.
@@ -97,109 +101,12 @@ def plan(tmp_path_factory: pytest.TempPathFactory) -> Plan:
     return make_plan(read_priors(priors), Survey("yes"), epsilon=1)
 
 
-def people(session: Any) -> Any:
-    """Answers by number, the same whenever they are computed; the last part is so wide that writing it takes time."""
-    answer, group = "if(id % 3 = 0, 'yes', 'no') AS value", "if(id % 2 = 0, 'young', 'old') AS `group`"
-    wide = f"repeat('x', if(id < {ROWS - ROWS // PARTS}, 1, 400)) AS wide"
-    return session.range(0, ROWS, 1, PARTS).selectExpr("id", answer, group, wide)
-
-
-def noting(note: Path, wait: float = 0) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Rows as they come; but the first attempt at the last part writes down, after half of it, on which executor it is,
-    and waits.
-    """
-
-    def passed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from pyspark import TaskContext
-
-        task, rows = TaskContext.get(), 0
-        for batch in batches:
-            rows += batch.num_rows
-            yield batch
-            if task.partitionId() == PARTS - 1 and rows >= ROWS / PARTS / 2 and not note.exists():
-                # This process has a daemon for its parent, which has the executor: they go together, as machines do.
-                executor = Path(f"/proc/{os.getppid()}/stat").read_text().rpartition(")")[2].split()[1]
-                draft = note.with_suffix(".draft")
-                draft.write_text(f"{executor} {os.getppid()} {os.getpid()}")
-                draft.rename(note)
-                time.sleep(wait)
-
-    return passed
-
-
-@contextmanager
-def killing(note: Path, when: Callable[[], bool] = lambda: True) -> Iterator[None]:
-    """Kill, once, the executor that is written down, and its Python; fails if there was nobody to kill."""
-    killed, done = [], threading.Event()
-
-    def kill() -> None:
-        while not (note.exists() and when()):
-            if done.wait(0.005):
-                return
-        for process in note.read_text().split():
-            os.kill(int(process), signal.SIGKILL)
-            killed.append(process)
-
-    thread = threading.Thread(target=kill)
-    thread.start()
-    try:
-        yield
-    finally:
-        done.set()
-        thread.join()
-    assert len(killed) == 3
-
-
-def reports_by_number(folder: Path) -> pa.Table:
-    table = pa.dataset.dataset(folder, exclude_invalid_files=True).to_table().sort_by("id")
-    assert table["id"].to_numpy().tolist() == list(range(ROWS))
-    return table
-
-
 def key_in(logs: Path) -> bool:
     """Whether Spark's event log has the key, as it is or encoded."""
     written = b"".join(path.read_bytes() for path in logs.rglob("*") if path.is_file())
     assert len(written) > 10_000
     encoded = [base64.b64encode(KEY[start:])[:-4] for start in range(3)]
     return any(form in written for form in (KEY, KEY.hex().encode(), KEY.hex().upper().encode(), *encoded))
-
-
-def test_a_killed_executor_neither_loses_nor_doubles_nor_redraws_a_report(
-    running: Running, plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    """The task that is done again reports what an undisturbed run with the same key reports."""
-    monkeypatch.setattr(spark, "secret_bytes", lambda count: KEY)
-    note, disturbed, calm = (tmp_path / name for name in ("note", "disturbed", "calm"))
-    answers = people(running.session)
-    attempts: set[str] = set()
-
-    def written() -> bool:
-        """Whether an attempt at the last part has drawn reports and writes them."""
-        found = disturbed.glob(f"_temporary/0/_temporary/attempt_*_m_{PARTS - 1:06}_*/*.parquet")
-        attempts.update(path.parent.name for path in found)
-        return bool(attempts)
-
-    with killing(note, written):
-        done = spark.perturb(plan, answers.mapInArrow(noting(note), answers.schema), disturbed, keep=["id", "wide"])
-    assert (done.rows, done.reports, done.skipped) == (ROWS, ROWS, {})
-    assert (disturbed / "_SUCCESS").exists()
-    assert not list(disturbed.glob("_temporary*"))
-    spark.perturb(plan, answers, calm, keep=["id", "wide"])
-    expected = reports_by_number(calm)
-    assert reports_by_number(disturbed).equals(expected)
-    assert expected.column_names == ["group", "id", "wide", "report", "tacit_plan"]
-    assert not key_in(running.logs)
-
-
-def test_a_killed_executor_neither_loses_nor_doubles_a_report_in_a_tally(running: Running, plan: Plan, tmp_path: Path):
-    """It takes the counts that it had finished with it; some reports are such as the plan never sends."""
-    group = "if(id % 5 = 0, 'nobody', if(id % 2 = 0, 'young', 'old')) AS `group`"
-    reports = running.session.range(0, ROWS, 1, PARTS).selectExpr("id % 4 - 1 AS report", group, "id % 7 AS region")
-    note = tmp_path / "note"
-    with killing(note):
-        counted = spark.tally(plan, reports.mapInArrow(noting(note, 60), reports.schema))
-    assert counted == tally_table(plan, reports.toArrow())
-    assert counted.n_reports + counted.refused == ROWS
 
 
 def reports_of(plan: Plan, rows: int) -> pa.Table:
@@ -389,3 +296,106 @@ app({estimate} + ["--json"])
     refused = CliRunner().invoke(app, ["tally", "plan.json", str(part), "--master", running.master])
     assert refused.exit_code == 2
     assert "--engine spark" in refused.stderr
+
+
+# -- killed executors: last, for those that take their place are slow at first ----------------------------------------
+
+
+def people(session: Any) -> Any:
+    """Answers by number, the same whenever they are computed."""
+    answer, group = "if(id % 3 = 0, 'yes', 'no') AS value", "if(id % 2 = 0, 'young', 'old') AS `group`"
+    return session.range(0, ROWS, 1, PARTS).selectExpr("id", answer, group)
+
+
+def noting(note: Path) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Rows as they come; but the first attempt at the last part writes down, after a block of it, on which executor it
+    is, and goes on so slowly that it can be killed.
+    """
+
+    def passed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext
+
+        first = TaskContext.get().partitionId() == PARTS - 1 and not note.exists()
+        rows = 0
+        for batch in batches:
+            rows += batch.num_rows
+            yield batch
+            if not first or rows <= spark.BLOCK_ROWS:
+                continue
+            if not note.exists():
+                # This process has a daemon for its parent, which has the executor: they go together, as machines do.
+                executor = Path(f"/proc/{os.getppid()}/stat").read_text().rpartition(")")[2].split()[1]
+                draft = note.with_suffix(".draft")
+                draft.write_text(f"{executor} {os.getppid()} {os.getpid()}")
+                draft.rename(note)
+            # Not once and for long: Spark takes what was drawn only between two batches.
+            time.sleep(0.5)
+
+    return passed
+
+
+@contextmanager
+def killing(note: Path, when: Callable[[], bool] = lambda: True) -> Iterator[None]:
+    """Kill, once, the executor that is written down, and its Python; fails if there was nobody to kill."""
+    killed, done = [], threading.Event()
+
+    def kill() -> None:
+        while not (note.exists() and when()):
+            if done.wait(0.005):
+                return
+        for process in note.read_text().split():
+            os.kill(int(process), signal.SIGKILL)
+            killed.append(process)
+
+    thread = threading.Thread(target=kill)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+    assert len(killed) == 3
+
+
+def reports_by_number(folder: Path) -> pa.Table:
+    table = pa.dataset.dataset(folder, exclude_invalid_files=True).to_table().sort_by("id")
+    assert table["id"].to_numpy().tolist() == list(range(ROWS))
+    return table
+
+
+def test_a_killed_executor_neither_loses_nor_doubles_nor_redraws_a_report(
+    running: Running, plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """The task that is done again reports what an undisturbed run with the same key reports."""
+    monkeypatch.setattr(spark, "secret_bytes", lambda count: KEY)
+    note, disturbed, calm = (tmp_path / name for name in ("note", "disturbed", "calm"))
+    answers = people(running.session)
+    attempts: set[str] = set()
+
+    def written() -> bool:
+        """Whether an attempt at the last part has drawn reports and writes them."""
+        found = disturbed.glob(f"_temporary/0/_temporary/attempt_*_m_{PARTS - 1:06}_*/*.parquet")
+        attempts.update(path.parent.name for path in found)
+        return bool(attempts)
+
+    with killing(note, written):
+        done = spark.perturb(plan, answers.mapInArrow(noting(note), answers.schema), disturbed, keep=["id"])
+    assert (done.rows, done.reports, done.skipped) == (ROWS, ROWS, {})
+    assert (disturbed / "_SUCCESS").exists()
+    assert not list(disturbed.glob("_temporary*"))
+    spark.perturb(plan, answers, calm, keep=["id"])
+    expected = reports_by_number(calm)
+    assert reports_by_number(disturbed).equals(expected)
+    assert expected.column_names == ["group", "id", "report", "tacit_plan"]
+    assert not key_in(running.logs)
+
+
+def test_a_killed_executor_neither_loses_nor_doubles_a_report_in_a_tally(running: Running, plan: Plan, tmp_path: Path):
+    """It takes the counts that it had finished with it; some reports are such as the plan never sends."""
+    group = "if(id % 5 = 0, 'nobody', if(id % 2 = 0, 'young', 'old')) AS `group`"
+    reports = running.session.range(0, ROWS, 1, PARTS).selectExpr("id % 4 - 1 AS report", group, "id % 7 AS region")
+    note = tmp_path / "note"
+    with killing(note):
+        counted = spark.tally(plan, reports.mapInArrow(noting(note), reports.schema))
+    assert counted == tally_table(plan, reports.toArrow())
+    assert counted.n_reports + counted.refused == ROWS
