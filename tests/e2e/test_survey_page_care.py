@@ -14,6 +14,7 @@ from tacit.server.store import Store, survey_id
 
 from support.browsing import (
     CONFLICT,
+    QUIET,
     Service,
     choose,
     planned,
@@ -70,12 +71,12 @@ def test_two_invited_people_share_a_browser_and_a_spent_invitation_offers_nothin
     with profile(browser, service) as page:
         reports = []
         for link in (first, second):
-            page.goto("about:blank")
+            page.goto(QUIET)
             page.goto(link)
             choose(page, 0)
             reports.append(shown_report(page))
             send(page, "Your report was counted.")
-        page.goto("about:blank")
+        page.goto(QUIET)
         page.goto(first)
         assert {name: shown_report(page)[name] for name in reports[0]} == reports[0]
         kept: dict[str, str] = page.evaluate("({...localStorage})")
@@ -91,7 +92,7 @@ def test_two_invited_people_share_a_browser_and_a_spent_invitation_offers_nothin
             expect(page.get_by_role("alert").filter(has_text="This invitation was used before")).to_be_visible()
             expect(page.get_by_test_id("send")).to_be_hidden()
             # Another visit from the link says so before anything is asked.
-            page.goto("about:blank")
+            page.goto(QUIET)
             page.goto(first)
 
 
@@ -105,7 +106,7 @@ def test_a_link_that_was_cut_off_is_noticed_at_once_and_nothing_is_asked_about_a
     with profile(browser, service, fresh=True) as page:
         page.goto(f"/s/{survey}#invitation={made[:-1]}")
         expect(page.get_by_test_id("invitation")).to_contain_text("This invitation is not complete")
-        page.goto("about:blank")
+        page.goto(QUIET)
         page.goto(f"/s/{survey}#invitation={made}")
         choose(page, 0)
         shown_report(page)

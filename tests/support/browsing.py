@@ -36,6 +36,8 @@ UNAUTHORIZED, CONFLICT = "status of 401", "status of 409"
 #: Milliseconds until a page that does not do what it should has failed.
 WAIT = 20_000
 expect.set_options(timeout=WAIT)
+#: A document of the service that has no script. An empty page would be of another site: another process for each visit.
+QUIET = "/static/icon.svg"
 PHONE = {"width": 390, "height": 844}
 DESKTOP = {"width": 1280, "height": 900}
 
@@ -202,8 +204,8 @@ def _leave(page: Page) -> None:
         if other != page:
             other.close()
     page.unroute_all()
-    # A document of the same site that has no script: from it, what is stored can be erased, and nothing stores again.
-    page.goto("/static/icon.svg")
+    # From there what is stored can be erased, and nothing stores again.
+    page.goto(QUIET)
     page.evaluate("() => { localStorage.clear(); sessionStorage.clear(); }")
 
 
