@@ -316,7 +316,7 @@ def noting(note: Path) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.Recor
         from pyspark import TaskContext
 
         first = TaskContext.get().partitionId() == PARTS - 1 and not note.exists()
-        rows = 0
+        rows, pause = 0, 0.25
         for batch in batches:
             rows += batch.num_rows
             yield batch
@@ -328,8 +328,9 @@ def noting(note: Path) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.Recor
                 draft = note.with_suffix(".draft")
                 draft.write_text(f"{executor} {os.getppid()} {os.getpid()}")
                 draft.rename(note)
-            # Not once and for long: Spark takes what was drawn only between two batches.
-            time.sleep(0.5)
+            # Not once and for long: Spark takes what was drawn only between two batches. A minute in all.
+            time.sleep(pause)
+            pause = min(2 * pause, 5.0)
 
     return passed
 

@@ -207,6 +207,8 @@ def _leave(page: Page) -> None:
     # From there what is stored can be erased, and nothing stores again.
     page.goto(QUIET)
     page.evaluate("() => { localStorage.clear(); sessionStorage.clear(); }")
+    # Nothing else is erased, so nothing else may be there.
+    assert page.evaluate("Promise.all([indexedDB.databases(), caches.keys()])") == [[], []]
 
 
 def javascript(number: float) -> str:
