@@ -218,6 +218,36 @@ def test_a_histogram_of_many_values_is_planned_and_printed_short():
     assert json.loads(tacit("estimate", "trusting.json", "trusting.csv", "--json"))["estimator"] == "mmse"
 
 
+def test_a_cap_is_planned_guided_and_shown():
+    Path("p.csv").write_text("value,probability\nyes,0.1\nno,0.9\n")
+    words = ["plan", "p.csv", "--task", "survey", "--value", "yes", "--ldp-cap", "1.1"]
+    tacit(*words, "--epsilon", 1, "-o", "capped.json")
+    assert "LIP 1, LDP 1.1" in tacit("audit", "capped.json")
+    rows = json.loads(tacit(*words, "--guide", "--json"))["guide"]
+    assert {row["epsilon"] for row in rows} == {0.5, 1.0}
+    found = json.loads(tacit(*words, "--target-rmse", 60, "--respondents", 1000, "-o", "found.json", "--json"))
+    assert found["groups"][0]["epsilon"] < 1.1
+    # A report that promises LDP, or nearly so, promises it whatever the prior is worth.
+    assert "the promise is weaker: LIP by 0.03" in tacit(
+        "plan", "p.csv", *words[2:6], "--epsilon", 1, "-o", "plain.json"
+    )
+    Path("h.csv").write_text("value,count\n" + "".join(f"{k},1\n" for k in range(20)))
+    words = ["plan", "h.csv", "--task", "sum", "--epsilon", 3]
+    assert "the promise is weaker: LIP by 0.1, 3.0" in tacit(*words, "--ldp-cap", "3.01", "-o", "sum.json")
+    kept = tacit(*words, "--ldp-cap", "3.01", "--design", "repaired", "-o", "response.json")
+    assert "If the prior is off by 0.1 (total variation), the promise is kept all the same." in kept
+
+
+def test_an_alarm_about_a_set_of_priors_says_what_was_tested():
+    Path("p.csv").write_text("value,probability\nyes,0.1\nno,0.9\n")
+    tacit("plan", "p.csv", "--task", "survey", "--value", "yes", "--epsilon", 1, "--prior-error", 0.1, "-o", "p.json")
+    Path("answers.csv").write_text("value\n" + "yes\n" * 9_000 + "no\n" * 51_000)
+    tacit("perturb", "p.json", "answers.csv", "-o", "r.csv")
+    told = tacit("estimate", "p.json", "r.csv")
+    assert "contradict the prior" in told
+    assert "The other priors that the promise is for are not tested." in told
+
+
 def test_what_a_prior_is_worth_is_planned_priced_and_audited(tmp_path):
     Path("groups.csv").write_text(GROUPS)
     words = ["plan", "groups.csv", "--task", "survey", "--value", 1, "--epsilon", 1, "--json"]

@@ -145,10 +145,16 @@ def _show_guide(
     groups: Any, task: Any, respondents: int, epsilon: str | None, as_json: bool, options: dict[str, Any]
 ) -> None:
     """Print what several budgets promise and cost."""
+    from fractions import Fraction
+
     from tacit.designs.guidance import BUDGETS, guide
+    from tacit.exact import budget
     from tacit.show.guidance import print_guide
 
     budgets = BUDGETS if epsilon is None else [part.strip() for part in epsilon.split(",")]
+    if epsilon is None and options["ldp_cap"] is not None:  # Caps are above budgets.
+        cap = budget(options["ldp_cap"], "ldp_cap")
+        budgets = [each for each in BUDGETS if Fraction(each) < cap] or [str(float(cap / 2))]
     with progress_bar("designing") as watch:
         choices = guide(groups, task, respondents, budgets, progress=watch, **options)
     rows = [choice.to_dict() for choice in choices]

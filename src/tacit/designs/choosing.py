@@ -159,6 +159,8 @@ def _check(request: Request) -> None:
             raise ValueError(
                 f"'max_reports' = {request.max_reports} is too small: any design needs at least 2 reports."
             )
+        if request.promise.prior_set is not None:
+            raise ValueError("'max_reports' cannot be combined with a set of priors. Drop one of them.")
     wishes = request.promise.others or request.invertible or request.max_reports is not None
     set_asked = request.promise.prior_set is not None and request.aim == "mmse"
     if d > TABLE_LIMIT and request.is_histogram and (wishes or set_asked):
@@ -178,13 +180,13 @@ def _methods(request: Request, method: Method) -> list[str]:
         return [method]
     first = ["closed-form"] if closed_kind(request) else []
     many = request.told_apart > FEW_VALUES
-    if request.aim == "unbiased" and many and not request.promise.others:
+    if request.aim == "unbiased" and many:
         if request.is_sum:
             return ["knots", "repaired"]
+        if request.is_histogram and request.promise.others:
+            return ["capped histogram", "repaired"]
         if request.is_histogram and request.promise.is_lip_or_ldp:
             return ["large histogram", "repaired"]
-    if request.aim == "unbiased" and many and request.is_histogram and request.promise.others:
-        return ["capped histogram", "repaired"]
     if request.promise.prior_set is not None:
         return ["robust", "repaired"]
     if request.is_histogram and len(request.inside) > TABLE_LIMIT:

@@ -27,7 +27,7 @@ from typing import Literal
 
 import numpy as np
 
-from tacit.exact import Floats, Number, budget, exp_below, rational
+from tacit.exact import Number, budget, exp_below, rational
 from tacit.mechanism.plane_circle import PlaneCircle
 from tacit.mechanism.rounding import PrivacyError
 from tacit.mechanism.shuffled_circle import ShuffledCircle
@@ -139,9 +139,10 @@ def unbiased_variance_bound(
     estimate of the share of x that is unbiased under every truth is so for these two values. A lift of "not x" is an
     average of lifts, so the merged channel keeps the promise for every Pr(x) in [a, b] = `ranges`, which a prior of the
     set has while the others keep their proportions. For two values that means a ratio t = Q(y|x)/Q(y|not x) of at most
-    t⁺ = min(E(1−a)/(1−Ea) if Ea < 1, (E−1+b)/b) and at least t⁻ = max(1 − (1−1/E)/b, (1−a)/(E−a)), hence a lift
-    t/(1−P_x+P_x t) in [lo, hi], whose variance s² is at most (hi−1)(1−lo). The mean lift differs by s²/(1−P_x) between
-    the two values, so the estimate's variance at the prior is at least (1−P_x)²/s² (Cauchy–Schwarz). Sum over x. ∎
+    1 + r with r = min((E−1)/(1−Ea) if Ea < 1, (E−1)/b) and at least 1 − f with f = min((1−1/E)/b, (E−1)/(E−a)), hence
+    a lift t/(1−P_x+P_x t) in [lo, hi], whose variance s² is at most (hi−1)(1−lo). The mean lift differs by s²/(1−P_x)
+    between the two values, so the estimate's variance at the prior is at least (1−P_x)²/s² (Cauchy–Schwarz), which is
+    (1 + P_x r)(1 − P_x f)/rf. Sum over x. ∎
 
     All together, in a ball and under LDP.  No lift varies by more than V = `most_lift_variance` over the values, so
     J = Σ λ_y v_y v_yᵀ has Σ_x P_x J_xx ≤ 1 + V. From JP = 1 follows J = D^−½ (√P√Pᵀ + K) D^−½ with D = diag P, K√P = 0
@@ -161,10 +162,9 @@ def unbiased_variance_bound(
     if len(p) == 1:
         return 0.0
     a, b = (np.zeros(len(p)), np.ones(len(p))) if notion == "ldp" else (p, p) if within is None else within.ranges
-    above = np.where(e * a < 1, e * (1 - a) / np.where(e * a < 1, 1 - e * a, 1.0), np.inf)
-    high = _lift(np.minimum(above, (e - 1 + b) / b), p)
-    low = _lift(np.maximum(1 - (1 - 1 / e) / b, (1 - a) / (e - a)), p)
-    alone = float(((1 - p) ** 2 / ((high - 1) * (1 - low))).sum())
+    rise = np.minimum(np.where(e * a < 1, (e - 1) / np.where(e * a < 1, 1 - e * a, 1.0), np.inf), (e - 1) / b)
+    fall = np.minimum((1 - 1 / e) / b, (e - 1) / (e - a))
+    alone = float(((1 + p * rise) * (1 - p * fall) / (rise * fall)).sum())
     if notion == "lip" and not isinstance(within, Ball):
         return alone
     roots = np.sqrt(p)
@@ -207,11 +207,6 @@ def most_lift_variance(ratio: float, off: float) -> float:
     slope = (e + off - e * off) / (1 + e * off - off)
     y = (e - 1) / (off * slope + e + off)
     return max((e - 1) ** 2 / (4 * e), slope * y**2 if off <= 1 / 2 else 0.0)
-
-
-def _lift(t: Floats, p: Floats) -> Floats:
-    lift: Floats = t / (1 - p + p * t)
-    return lift
 
 
 def _side(m: Fraction, ratio: Fraction, off: Fraction) -> Fraction:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -198,11 +199,13 @@ def smallest_budget(
         return plan, plan.expected_rmse(shares, respondents)
 
     most = int(LARGEST_BUDGET / BUDGET_STEP)
+    if options.get("ldp_cap") is not None:  # Caps are above budgets.
+        most = max(1, min(most, math.ceil(budget(options["ldp_cap"], "ldp_cap") / BUDGET_STEP) - 1))
     best, error = attempt(most)
     if error > target_rmse:
         raise ValueError(
-            f"A root mean squared error of {target_rmse:g} is out of reach: ε = {float(LARGEST_BUDGET):g} still leaves "
-            f"{error:.4g} with {respondents:,} respondents. Accept a larger error."
+            f"A root mean squared error of {target_rmse:g} is out of reach: ε = {float(most * BUDGET_STEP):g} still "
+            f"leaves {error:.4g} with {respondents:,} respondents. Accept a larger error."
         )
     low, high = 0, most
     rounds = most.bit_length()

@@ -148,12 +148,14 @@ def alarm(plan: Plan, result: Estimate, check: PriorCheck) -> str:
         remedy = (
             "prefer the estimator 'unbiased'" if estimators(plan)[0] != "mmse" else "plan again, for what is true now"
         )
-        return f"{said}: this estimate trusts it, so estimates and intervals can be far off; {remedy}."
-    if result.estimator == "assisted":
-        return (
-            f"{said}; the estimate leans on it only as far as the reports allow, and its interval holds all the same."
-        )
-    return f"{said}; the estimator {result.estimator!r} does not use it."
+        said += f": this estimate trusts it, so estimates and intervals can be far off; {remedy}."
+    elif result.estimator == "assisted":
+        said += "; the estimate leans on it only as far as the reports allow, and its interval holds all the same."
+    else:
+        said += f"; the estimator {result.estimator!r} does not use it."
+    if any(group.prior_set is not None for group in plan.groups):
+        said += " The other priors that the promise is for are not tested."
+    return said
 
 
 def whom(scope: Scope, simultaneous: bool = False) -> str:

@@ -186,11 +186,11 @@ def _print_price(console: Console, summary: dict[str, Any]) -> None:
         )
     off = summary["level_if_prior_off"]
     if off:
-        told = "; ".join(f"by {share}, {_level(level)}" for share, level in off.items())
-        console.print(
-            f"If the prior is off, the promise is weaker: LIP {told} (total variation). --prior-error plans for it.",
-            soft_wrap=True,
-        )
+        promised = min(facts["epsilon"] for facts in summary["groups"])
+        weaker = "; ".join(f"by {share}, {_level(level)}" for share, level in off.items() if level > promised)
+        told = f"the promise is weaker: LIP {weaker} (total variation). --prior-error plans for it."
+        kept = f"by {max(off)} (total variation), the promise is kept all the same."
+        console.print(f"If the prior is off{f', {told}' if weaker else f' {kept}'}", soft_wrap=True)
 
 
 def print_other_beliefs(console: Console, others: Sequence[Mapping[str, Any]]) -> None:
@@ -242,7 +242,9 @@ def print_audit(console: Console, plan: Plan) -> None:
         levels = [_level(group.levels[name]) for name in ("lip", "lip_upper", "lip_lower", "ldp", "mip")]
         if group.without_prior:  # The others are about beliefs that nobody has stated.
             levels = ["–", "–", "–", levels[3], "–"]
-        shown.add_row(escape(group_label(group.name)), f"{group.notion.upper()} {float(group.epsilon):g}", *levels)
+        promised = f"{group.notion.upper()} {float(group.epsilon):g}"
+        promised += "" if group.ldp_cap is None else f", LDP {float(group.ldp_cap):g}"
+        shown.add_row(escape(group_label(group.name)), promised, *levels)
     console.print(shown)
     _more(console, len(plan.groups), "groups")
     console.print(

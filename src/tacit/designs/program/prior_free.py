@@ -40,6 +40,8 @@ from tacit.mechanism.information import Information
 first = itemgetter(0)
 _POOL_LIMIT = 12
 _NEWTON_LIMIT = 200
+#: How often the variance reached is proved while a search goes on that lists no vertices.
+_PROVED_EVERY = 8
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -115,13 +117,16 @@ def solve_prior_free(
             iterations += 1
             weights, mu = _weights(lifts, weights, g, gap)
             best = min(best, _trimmed(prior, g, lifts, weights, gap), key=first)
-            gain, shifted, proved = _certificate(prior, g, lift_set, lifts, weights, mu)
-            if proved > bound:
+            gain, shifted, prove = _certificate(prior, g, lift_set, lifts, weights, mu)
+            found = _columns(prior, gain, lift_set, shifted, lifts, pool, rng)
+            late = perf_counter() - started > time_limit * 2 / 3
+            # Where vertices are not listed, a proof takes longer than a step.
+            if (pool is not None or late or not len(found) or iterations % _PROVED_EVERY == 0) and (
+                proved := prove()
+            ) > bound:
                 bound, duals = proved, shifted
             if progress is not None:
                 progress(best[0], bound)
-            found = _columns(prior, gain, lift_set, shifted, lifts, pool, rng)
-            late = perf_counter() - started > time_limit * 2 / 3
             if best[0] - bound > gap * best[0] and not (late or len(found)):
                 # The weights are as good as they get but μ is not: the best μ for this F is a linear program.
                 better = _searched(prior, g, lift_set, lifts, weights, time_limit / 6)
@@ -263,16 +268,20 @@ def _separable_bound(
 
 def _certificate(
     prior: Array, g: Array, lift_set: LiftSet, lifts: Array, weights: Array, mu: Array
-) -> tuple[Gain, Array, float]:
-    """The gain |Fᵀ(v-1)|² with F = J⁻¹ g, duals that turn it into vᵀBv - μ·v, and the variance they prove."""
+) -> tuple[Gain, Array, Callable[[], float]]:
+    """The gain |Fᵀ(v-1)|² with F = J⁻¹ g, duals that turn it into vᵀBv - μ·v, and what proves a variance by them."""
     factor = np.linalg.solve((lifts * weights[:, None]).T @ lifts, g)
     total = factor.sum(axis=0)
     constant = float(total @ total)
     duals = mu - 2 * factor @ total + constant * prior
     left, scale, _ = np.linalg.svd(factor, full_matrices=False)
     gain = Gain(left * scale)
-    most = gain_dual_bound(prior, gain, lift_set, duals) + constant
-    return gain, duals, float(2 * (factor * g).sum() - most - ((prior @ g) ** 2).sum())
+
+    def prove() -> float:
+        most = gain_dual_bound(prior, gain, lift_set, duals) + constant
+        return float(2 * (factor * g).sum() - most - ((prior @ g) ** 2).sum())
+
+    return gain, duals, prove
 
 
 def _searched(

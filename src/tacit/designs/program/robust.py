@@ -111,8 +111,8 @@ def solve_robust(
     n = len(merged.prior)
     rows = np.zeros((n, g.shape[1]))
     rows[group] = g
-    most = MOST_VALUES if aim == "mmse" or isinstance(merged, Hull) else MOST_CLIMBED
-    if n > most:
+    if n > _most_values(merged, aim):
+        most = _most_values(merged, aim)
         raise ValueError(f"A design for a set of priors needs a task that tells at most {most} values apart. Got {n}.")
     if n == 1 or epsilon == 0:
         if n > 1 and aim == "unbiased":
@@ -133,6 +133,18 @@ def solve_robust(
     else:
         found = _Search(RobustLifts(merged, epsilon), rows, aim, gap, started + time_limit, progress).run()
     return replace(found, lifts=found.lifts[:, group], seconds=perf_counter() - started)
+
+
+def values_searched(prior_set: PriorSet, g: Array, aim: Aim) -> int | None:
+    """How many values a search tells apart: those of the task, where the set allows that without loss, or else all that
+    are possible; None if they are too many.
+    """
+    merged, _ = _merged(prior_set, g)
+    return len(merged.prior) if len(merged.prior) <= _most_values(merged, aim) else None
+
+
+def _most_values(merged: PriorSet, aim: Aim) -> int:
+    return MOST_VALUES if aim == "mmse" or isinstance(merged, Hull) else MOST_CLIMBED
 
 
 def _merged(prior_set: PriorSet, g: Array) -> tuple[PriorSet, NDArray[np.intp]]:

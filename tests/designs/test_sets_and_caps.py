@@ -1,0 +1,94 @@
+"""What adversaries found of sets of priors and caps: no worse than LDP, served where possible, audited as stated."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from tacit import Histogram, Prior, Sum, Survey, design, verify
+from tacit.designs import planning
+from tacit.designs.circles import unbiased_variance_bound
+from tacit.designs.prior_file import GroupPrior
+from tacit.prior import Ball, Box, Hull, PriorSet, from_records
+
+
+@pytest.mark.parametrize(
+    ("d", "epsilon", "radius"),
+    [(4, "0.5", "0.1"), (5, "1", "0.1"), (6, "0.5", "0.3"), (7, "0.5", "0.1"), (7, "1", "0.3"), (7, "2", "0.1")],
+)
+def test_a_bound_that_was_searched_for_is_found_again(d: int, epsilon: str, radius: str) -> None:
+    """Two searches end at different bounds, both true. A bound that is higher by a thousandth is refused."""
+    prior = Prior.uniform(d)
+    found = design(prior, Histogram(), epsilon, prior_set=Ball(prior, radius))
+    assert verify(found).holds
+    stated = found.certificate
+    higher = stated.unbiased_variance_lower_bound * 1.001
+    assert not verify(replace(found, certificate=replace(stated, unbiased_variance_lower_bound=higher))).holds
+
+
+def steep(d: int) -> Prior:
+    return Prior(range(d), [max(1, round(20_000 / (k + 1) ** 3)) for k in range(d)])
+
+
+def some_sets(prior: Prior) -> list[PriorSet]:
+    """Two that keep values apart which a survey of several does not."""
+    box = from_records(prior, sum(prior.weights), "0.99")
+    assert isinstance(box, Box)
+    other = Prior(prior.values, list(reversed(prior.weights)))
+    near = Prior(prior.values, [20 * a + b for a, b in zip(prior.weights, other.weights, strict=True)])
+    return [box, Hull(prior, [near])]
+
+
+@pytest.mark.parametrize("d", [13, 20, 36])
+def test_a_survey_of_several_values_is_served_for_every_set_and_never_worse_than_for_the_ball(d: int) -> None:
+    prior, task = steep(d), Survey((7, 11))
+    for prior_set in some_sets(prior):
+        found = design(prior, task, 1, prior_set=prior_set)
+        ball = design(prior, task, 1, prior_set=Ball(prior, prior_set.radius))
+        reached = found.certificate.unbiased_variance
+        assert reached <= ball.certificate.unbiased_variance * (1 + 1e-6)
+        assert reached <= design(prior, task, 1, notion="ldp").certificate.unbiased_variance * (1 + 1e-6)
+        assert 0 < found.certificate.unbiased_variance_lower_bound <= reached
+        assert verify(found).holds
+        trusting = design(prior, task, 1, aim="mmse", prior_set=prior_set)
+        assert verify(trusting).holds
+
+
+@pytest.mark.parametrize(("d", "epsilon", "cap"), [(60, 2, "2.05"), (100, 3, "3.1")])
+def test_a_capped_sum_is_never_worse_than_ldp(d: int, epsilon: int, cap: str) -> None:
+    """Column generation over all values, the named wrong way, ended at up to four times LDP's variance."""
+    prior = Prior.uniform(d)
+    found = design(prior, Sum(), epsilon, ldp_cap=cap)
+    ldp = design(prior, Sum(), epsilon, notion="ldp")
+    assert found.certificate.unbiased_variance <= ldp.certificate.unbiased_variance * (1 + 1e-4)
+    assert found.channel.audit(prior).ldp.holds(Fraction(cap))
+    assert verify(found).holds
+
+
+def test_few_reports_are_not_promised_for_a_set() -> None:
+    prior = Prior.of({"a": 0.5, "b": 0.3, "c": 0.2})
+    with pytest.raises(ValueError, match="'max_reports' cannot be combined with a set"):
+        design(prior, Histogram(), 1, aim="mmse", prior_set=Ball(prior, "0.1"), max_reports=2)
+
+
+def test_the_bound_holds_where_one_value_is_all_but_certain() -> None:
+    """1 − P is then lost to rounding: the bound was no number at 10¹⁸, and too high by a ten-thousandth at 10¹⁵."""
+    found = [
+        unbiased_variance_bound(Prior(range(15), [10**digits, *([1] * 14)]), 1, within)
+        for digits in (9, 12, 15, 18)
+        for within in (None, Ball(Prior(range(15), [10**digits, *([1] * 14)]), Fraction(1, 10**12)))
+    ]
+    assert np.isfinite(found).all()
+    assert found[::2] == pytest.approx([found[0]] * 4, rel=1e-8)
+
+
+def test_a_target_is_looked_for_below_the_cap() -> None:
+    priors = [GroupPrior(name=None, prior=Prior.of({"yes": 0.1, "no": 0.9}))]
+    plan = planning.smallest_budget(priors, Survey("yes"), 40.0, 1000, ldp_cap="1.9")
+    assert plan.groups[0].epsilon < Fraction("1.9")
+    assert plan.groups[0].audit.ldp.holds(Fraction("1.9"))
+    with pytest.raises(ValueError, match=r"out of reach: ε = 0.199 still"):
+        planning.smallest_budget(priors, Survey("yes"), 10.0, 1000, ldp_cap="0.2")
