@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2
 
-from tacit import Channel, Histogram, Prior, make_plan
+from tacit import Channel, Histogram, Prior, Survey, make_plan
 from tacit.designs import optimal_binary, repaired_response
 from tacit.designs.core_tail import design_core_tail
 from tacit.exact import exp_below
@@ -254,3 +254,10 @@ def test_the_keystream_starts_at_its_first_block_whatever_the_system_draws(monke
     anywhere = Cipher(algorithms.ChaCha20(os.urandom(32), os.urandom(16)), mode=None).encryptor()
     with pytest.raises(ValueError, match="counter"):
         anywhere.update(bytes(8000))
+
+
+@pytest.mark.parametrize("positions", [0, [[0, 1], [1, 0]]])
+def test_answers_that_are_no_row_are_refused(positions):
+    plan = make_plan(Prior.of({"yes": 0.3, "no": 0.7}), Survey("yes"), epsilon=1)
+    with pytest.raises(ValueError, match="must be in a row"):
+        Randomizer(plan).reports(0, np.array(positions))

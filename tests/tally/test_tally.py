@@ -295,3 +295,11 @@ def test_a_tally_is_held_against_its_plan(tmp_path, plan, groups, said):
         with pytest.raises(InputError, match=said):
             read_tallies(plan, tmp_path / name)
     Tally.of(CIRCLE, [1, 2, 3]).check(CIRCLE)
+
+
+@pytest.mark.parametrize("reports", [5, [[0, 1], [1, 0]], [0.5], [True]])
+def test_what_is_no_row_of_integers_is_refused(reports):
+    """Of a table one row was counted as if there were no other."""
+    plan = make_plan(Prior.of({"yes": 0.3, "no": 0.7}), Survey("yes"), epsilon=1)
+    with pytest.raises(ValueError, match="Reports must be"):
+        Tally.of(plan, np.array(reports))

@@ -261,7 +261,7 @@ def _squares(found: Design, epsilon: float, city: Traces, rounds: int, seed: int
 def _own_points(city: Traces, budgets: Sequence[float], panel: str, options: Options) -> list[Point]:
     """A sample of users, each with a prior from their own earlier check-ins and, less and less, everybody's."""
     rng = np.random.default_rng([options.seed, 4])
-    chosen = rng.choice(len(city.last), size=min(len(city.last), 20 if options.small else 150), replace=False)
+    chosen = rng.choice(len(city.last), size=min(len(city.last), 8 if options.small else 150), replace=False)
     inside = np.flatnonzero(city.past)
     everybody = Prior(inside.tolist(), city.past[inside].tolist())
     own = [_own_prior(city, int(user), inside) for user in chosen]

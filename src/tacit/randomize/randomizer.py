@@ -52,6 +52,8 @@ class Randomizer:
     def reports(self, groups: Any, positions: Any, words: RandomWords | None = None) -> Integers:
         """A report for each respondent. `groups` has a group for each, or is that of all."""
         source, places, owners = words or secure_words(), np.asarray(positions), np.asarray(groups)
+        if places.ndim != 1:
+            raise ValueError(f"The positions must be in a row. Got an array of {places.ndim} dimensions instead.")
         # The loops that draw do not look where they read.
         _check_below(len(self.plan.values), places, "positions")
         _check_below(len(self.plan.groups), owners, "groups")

@@ -74,6 +74,8 @@ class Tally:
         sent = np.asarray(reports)
         if sent.size and not np.issubdtype(sent.dtype, np.integer):
             raise ValueError(f"Reports must be integers. Got {sent.dtype} instead.")
+        if sent.ndim != 1:
+            raise ValueError(f"Reports must be in a row. Got an array of {sent.ndim} dimensions instead.")
         sent = sent.astype(np.int64, copy=False)
         named = any(group.name is not None for group in plan.groups)
         if named == (groups is None):
