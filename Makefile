@@ -30,8 +30,8 @@ check: $(READY)  ## after every edit, in less than a minute: style and the quick
 	$(BIN)/ruff check --quiet .
 	$(BIN)/pytest -n 2 --dist worksteal -m "not slow" tests
 
-# Some tests wait for browsers, databases and clusters most of the time: four workers for two cores.
-WORKERS ?= 4
+# Some tests wait for browsers, databases and clusters most of the time: three workers for two cores.
+WORKERS ?= 3
 test: $(READY) $(CLIENT)/node_modules  ## everything that must hold
 	tools/system-packages.sh chromium firefox-esr postgresql nginx caddy java
 	$(BIN)/python tests/support/spark_classes.py
