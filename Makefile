@@ -45,6 +45,7 @@ lint: $(READY) $(CLIENT)/node_modules  ## style, types and the direction of impo
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	cd benchmarks && ../$(BIN)/mypy --config-file= --ignore-missing-imports --check-untyped-defs *.py peers
 	$(BIN)/lint-imports
 	cd $(CLIENT) && npm run --silent types
 

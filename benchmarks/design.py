@@ -22,6 +22,7 @@ from rich.table import Table
 
 from tacit import GroupPrior, Histogram, Prior, Sum, design
 from tacit.evaluation.comparison import compare, draw
+from tacit.task import Task
 
 OUT = Path("out/bench")
 EPSILONS = (0.25, 0.5, 1, 2, 4)
@@ -40,11 +41,11 @@ def prior_of(kind: str, d: int) -> Prior:
         weights = [Fraction(1)] * d
     else:
         tail = [Fraction(1, k + 1) for k in range(d - 1)]
-        weights = [9 * sum(tail), *tail]
+        weights = [9 * sum(tail, Fraction()), *tail]
     return Prior(range(d), weights)
 
 
-def cases(quick: bool, data: Path) -> Iterator[tuple[str, Prior, object]]:
+def cases(quick: bool, data: Path) -> Iterator[tuple[str, Prior, Task]]:
     """Name, prior and task of every case."""
     for d in (10, 100) if quick else (10, 100, 1000):
         for kind in KINDS:
@@ -82,7 +83,8 @@ def main() -> None:
     with open(OUT / "design.csv", "w", newline="") as file:
         csv.writer(file).writerows([[column.header for column in table.columns], *rows])
     zipf = GroupPrior(name=None, prior=prior_of("zipf", 20))
-    draw(compare([zipf], Histogram(), [k / 4 for k in range(1, 17)]), OUT / "tradeoff.png")
+    compared = compare([zipf], Histogram(), [k / 4 for k in range(1, 17)], aim="unbiased")
+    draw(compared, OUT / "tradeoff.png", "unbiased")
     console.print(f"Wrote {OUT / 'design.csv'} and {OUT / 'tradeoff.png'}.")
 
 
@@ -99,7 +101,7 @@ def unbiased_table() -> Table:
     return table
 
 
-def measure(name: str, prior: Prior, task: object, epsilon: float) -> list[object]:
+def measure(name: str, prior: Prior, task: Task, epsilon: float) -> list[object]:
     """One row of the table."""
     start = perf_counter()
     found = design(prior, task, epsilon, aim="mmse")
@@ -119,7 +121,7 @@ def measure(name: str, prior: Prior, task: object, epsilon: float) -> list[objec
     return [name, type(task).__name__, epsilon, ratio, f"{seconds:.2f}", reports, repaired, ldp, best.method]
 
 
-def response_gain(prior: Prior, task: object, fallback: np.ndarray, e: float) -> float:
+def response_gain(prior: Prior, task: Task, fallback: np.ndarray, e: float) -> float:
     """The gain of the response that tells the truth with weight E − 1 and otherwise k with weight fallback_k, in O(d).
 
     fallback max(P, 1 − E·P) is the repaired response, fallback 1 is k-ary randomized response.

@@ -77,7 +77,7 @@ def main() -> None:
             ours.append(perf_counter() - start)
             start = perf_counter()
             query = f"""SELECT "group", report, count(*) FROM '{reports}' GROUP BY ALL"""
-            found = duckdb.sql(query).fetchall()
+            found = duckdb.execute(query).fetchall()
             theirs.append(perf_counter() - start)
             if counted.n_reports != rows or sum(row[2] for row in found) != rows:
                 raise SystemExit("the tally lost reports")

@@ -19,6 +19,7 @@ from fractions import Fraction
 from pathlib import Path
 from statistics import median
 from time import perf_counter
+from typing import Any
 
 import numpy as np
 from perturb import numpy_response, opendp_seconds
@@ -64,7 +65,7 @@ def answers(d: int, rows: int) -> np.ndarray:
     return np.random.default_rng(0).choice(d, rows, p=shares / shares.sum())
 
 
-def measured(d: int, epsilon: Fraction, name: str, rows: int) -> tuple[object, ...]:
+def measured(d: int, epsilon: Fraction, name: str, rows: int) -> tuple[Any, ...]:
     """One row of the table."""
     prior, held = Prior.uniform(d), answers(d, rows)
     plan = make_plan(prior, Histogram(), epsilon, notion="ldp", method=name)  # type: ignore[arg-type]
@@ -95,7 +96,7 @@ def report_bytes(reports: np.ndarray) -> int:
     return -(-int(reports.max()).bit_length() // 8)
 
 
-def baselines(d: int, epsilon: Fraction, rows: int) -> Iterator[tuple[object, ...]]:
+def baselines(d: int, epsilon: Fraction, rows: int) -> Iterator[tuple[Any, ...]]:
     """k-ary randomized response by others, at ε = 1: what is said of their speed."""
     held = answers(d, rows)
     yield (
@@ -112,7 +113,7 @@ def baselines(d: int, epsilon: Fraction, rows: int) -> Iterator[tuple[object, ..
         yield d, 1.0, "OpenDP k-ary", *[None] * 4, rows / seconds, None, None
 
 
-def measurements(sizes: list[int], epsilons: list[Fraction], rows: int) -> Iterator[tuple[object, ...]]:
+def measurements(sizes: list[int], epsilons: list[Fraction], rows: int) -> Iterator[tuple[Any, ...]]:
     for d in sizes:
         for epsilon in epsilons:
             for name in ("auto", *MECHANISMS, "shuffled-circle"):

@@ -128,10 +128,10 @@ def load(url: str, seconds: int) -> Load:
     units = {"us": 1e-3, "ms": 1.0, "s": 1e3}
 
     def latency(percent: int) -> float:
-        number, unit = re.search(rf"{percent}%\s+([\d.]+)(us|ms|s)", said).groups()
+        [(number, unit)] = re.findall(rf"{percent}%\s+([\d.]+)(us|ms|s)", said)
         return float(number) * units[unit]
 
-    answers, rate = (re.search(text, said).group(1) for text in (r"(\d+) requests in", r"Requests/sec:\s+([\d.]+)"))
+    answers, rate = (re.findall(text, said)[0] for text in (r"(\d+) requests in", r"Requests/sec:\s+([\d.]+)"))
     return Load(int(answers), float(rate), latency(50), latency(99))
 
 

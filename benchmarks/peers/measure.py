@@ -93,7 +93,8 @@ def measure(peer: Peer, d: int, draw: Callable[[int, int], Integers], wanted: in
     """
     rows = _rows(peer, draw, seconds / RUNS)
     parts = 1 if peer.biased else max(1, min(math.ceil(wanted / RUNS), rows // FEWEST))
-    made, read, squares, clipped, covered = [], [], list[float](), [], []
+    made, read, squares = list[float](), list[float](), list[float]()
+    clipped, covered = list[float](), list[float | None]()
     started = perf_counter()
     while len(made) < RUNS or (len(made) < wanted and perf_counter() - started < seconds):
         values = draw(rows, len(made))

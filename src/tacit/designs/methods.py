@@ -316,10 +316,10 @@ def robust(request: Request) -> Design:
     if prior_set is None:
         raise ArithmeticError("there is no set of priors")
     values = values_searched(prior_set, request.g, request.aim)
-    found = [] if values is None else [_robust_in(request, prior_set)]
-    if values is None or values > MOST_VALUES:
-        found.append(_robust_in(request, Ball(request.prior, prior_set.radius)))
-    return min(found, key=lambda each: each.certificate.aimed)
+    if isinstance(prior_set, Ball) or (values is not None and values <= MOST_VALUES):
+        return _robust_in(request, prior_set)
+    sets = [*([] if values is None else [prior_set]), Ball(request.prior, prior_set.radius)]
+    return min((_robust_in(request, each) for each in sets), key=lambda found: found.certificate.aimed)
 
 
 def _robust_in(request: Request, around: PriorSet) -> Design:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from fractions import Fraction
@@ -185,7 +186,12 @@ def draw(rows: Sequence[Comparison], path: Path, aim: Aim) -> None:
 
 
 def _plot(axes: Any, rows: Sequence[Comparison], aim: Aim) -> None:
+    from matplotlib.ticker import LogLocator, NullFormatter
+
     epsilon = [row.epsilon for row in rows]
+    errors = [error for row in rows for error in (row.lip, row.lip_bound, row.published) if error]
+    # Errors are compared by their ratios. The bottom leaves room for words below the lowest.
+    bottom = min(errors, default=1.0) / 1.6
     if aim == "mmse":
         axes.plot(epsilon, [row.no_data for row in rows], "--", color=_GREY, lw=1.2, label="no data, the prior alone")
     for name, mark, colour, label in (
@@ -199,8 +205,8 @@ def _plot(axes: Any, rows: Sequence[Comparison], aim: Aim) -> None:
             axes.plot(*zip(*points, strict=True), mark, color=colour, ms=5, label=label)
     axes.fill_between(
         epsilon,
-        0,
-        [row.lip_bound for row in rows],
+        bottom,
+        [max(row.lip_bound, bottom) for row in rows],
         color=_GREEN,
         alpha=0.1,
         lw=0,
@@ -212,7 +218,11 @@ def _plot(axes: Any, rows: Sequence[Comparison], aim: Aim) -> None:
                 f"ε = {row.published_level:.1f}", (row.epsilon, row.published), xytext=(0, -14),
                 textcoords="offset points", ha="center", fontsize=8, color=_RED,
             )  # fmt: skip
-    axes.set(xlabel="promised ε", ylabel=f"{_WHAT[aim]}, per respondent", ylim=(0, None))
+    words = textwrap.fill(f"{_WHAT[aim]}, per respondent", 45)
+    axes.set(xlabel="promised ε", ylabel=words, yscale="log", ylim=(bottom, None))
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes.yaxis.set_major_formatter("{x:g}")
+    axes.yaxis.set_minor_formatter(NullFormatter())
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(frameon=False, fontsize=8.5, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)
 
