@@ -20,6 +20,7 @@ from numpy import errstate
 from numpy.linalg import LinAlgError
 
 from tacit.designs import methods
+from tacit.designs.for_sets import robust
 from tacit.designs.large_histogram import capped_histogram, large_histogram
 from tacit.designs.methods import Design, Request, closed_kind
 from tacit.designs.one_thread import one_thread
@@ -45,7 +46,7 @@ LARGEST_DIFFERENCE = 1e150
 _BUILD: dict[str, Callable[[Request], Design]] = {
     "closed-form": methods.closed_form,
     "columns": methods.columns,
-    "robust": methods.robust,
+    "robust": robust,
     "knots": methods.knots,
     "plane-circle": methods.plane_circle,
     "shuffled-circle": methods.shuffled_circle,

@@ -28,7 +28,8 @@ from typing import Any
 from numpy.linalg import LinAlgError
 
 from tacit.designs.circles import in_plane, unbiased_variance_bound
-from tacit.designs.methods import Design, Request, columns, designed, plane_circle, repaired, rounded, shuffled_circle
+from tacit.designs.for_sets import table_in
+from tacit.designs.methods import Design, Request, columns, designed, plane_circle, repaired, shuffled_circle
 from tacit.designs.without_prior import TOLERANCE, without_prior
 from tacit.exact import exp_below
 from tacit.mechanism import PrivacyError
@@ -128,11 +129,8 @@ def _climbed(request: Request) -> Design:
 
 def _climbed_in(request: Request, around: PriorSet) -> Design:
     """The best table that climbing finds among those that hold for a set of priors, which may be larger than stated."""
-    from tacit.designs.program.robust import solve_robust
-
     epsilon = request.promise.main[1]
-    limits: dict[str, Any] = {"gap": request.gap, "time_limit": request.time_limit / 2, "progress": request.progress}
-    found, channel = rounded(request, lambda share: solve_robust(around, request.g, share * float(epsilon), **limits))
+    found, channel = table_in(request, around, request.time_limit / 2)
     return designed(
         request, channel, prior_variance(request.prior, request.task), duals=None, method="climbing",
         variance_bound=unbiased_variance_bound(request.prior, epsilon, request.promise.prior_set), status="within gap",

@@ -26,7 +26,7 @@ from tacit.designs.repaired import randomized_response, repaired_response
 from tacit.exact import Floats, exp_below
 from tacit.mechanism import Channel, Mechanism, PrivacyError, mse, round_channel, unbiased_variance
 from tacit.plan.certificate import Aim, Certificate
-from tacit.prior import Ball, Prior, PriorSet
+from tacit.prior import Ball, Prior
 from tacit.task import Histogram, Sum, Task, WeightedSum, prior_variance
 
 if TYPE_CHECKING:
@@ -302,47 +302,6 @@ def knots(request: Request) -> Design:
     return designed(
         request, channel, request.prior_gain_bound, variance_bound=bound, duals=None, method=method, status="feasible"
     )
-
-
-def robust(request: Request) -> Design:
-    """The best channel for every prior of a set, for a task that tells few values apart.
-
-    Where the set keeps values apart that the task does not, and so many that nothing proves the best channel for it,
-    the best one for the ball around it is looked at, too, whose values merge always.
-    """
-    from tacit.designs.program.robust import MOST_VALUES, values_searched
-
-    prior_set = request.promise.prior_set
-    if prior_set is None:
-        raise ArithmeticError("there is no set of priors")
-    values = values_searched(prior_set, request.g, request.aim)
-    if isinstance(prior_set, Ball) or (values is not None and values <= MOST_VALUES):
-        return _robust_in(request, prior_set)
-    sets = [*([] if values is None else [prior_set]), Ball(request.prior, prior_set.radius)]
-    return min((_robust_in(request, each) for each in sets), key=lambda found: found.certificate.aimed)
-
-
-def _robust_in(request: Request, around: PriorSet) -> Design:
-    """The best channel for every prior of a set, which may be larger than the one that is asked for."""
-    from tacit.designs.program.bounds import cheap_variance_bound
-    from tacit.designs.program.robust import solve_robust
-
-    limits: dict[str, Any] = {"gap": request.gap, "time_limit": request.time_limit, "progress": request.progress}
-    epsilon = float(request.promise.main[1])
-    found, channel = rounded(
-        request, lambda share: solve_robust(around, request.g, share * epsilon, aim=request.aim, **limits)
-    )
-    gain_bound, bound = request.prior_gain_bound, cheap_variance_bound(request.p, request.g, request.promise.lifts)
-    proved = around == request.promise.prior_set  # What a larger set allows is no bound of what this one does.
-    if proved and request.aim == "mmse":
-        gain_bound = min(gain_bound, found.bound)
-    elif proved:
-        bound = max(bound, found.bound)
-    return designed(
-        request, channel, gain_bound, variance_bound=0.0 if request.aim == "mmse" else bound, duals=None,
-        method=f"for a set of priors, {found.method}", status=found.status if proved else "feasible",
-        iterations=found.iterations, notes=found.notes,
-    )  # fmt: skip
 
 
 def shuffled_circle(request: Request) -> Design:

@@ -121,10 +121,8 @@ def solve_prior_free(
             found = _columns(prior, gain, lift_set, shifted, lifts, pool, rng)
             late = perf_counter() - started > time_limit * 2 / 3
             # Where vertices are not listed, a proof takes longer than a step.
-            if (pool is not None or late or not len(found) or iterations % _PROVED_EVERY == 0) and (
-                proved := prove()
-            ) > bound:
-                bound, duals = proved, shifted
+            if pool is not None or late or not len(found) or iterations % _PROVED_EVERY == 0:
+                bound, duals = max((bound, duals), (prove(), shifted), key=first)
             if progress is not None:
                 progress(best[0], bound)
             if best[0] - bound > gap * best[0] and not (late or len(found)):

@@ -111,8 +111,7 @@ def solve_robust(
     n = len(merged.prior)
     rows = np.zeros((n, g.shape[1]))
     rows[group] = g
-    if n > _most_values(merged, aim):
-        most = _most_values(merged, aim)
+    if n > (most := _most_values(merged, aim)):
         raise ValueError(f"A design for a set of priors needs a task that tells at most {most} values apart. Got {n}.")
     if n == 1 or epsilon == 0:
         if n > 1 and aim == "unbiased":
