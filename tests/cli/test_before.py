@@ -92,6 +92,8 @@ def test_a_guide_shows_what_beliefs_become_and_writes_nothing():
     assert "≤ 2.72%" in told
     assert "Nothing was written" in told
     assert not Path("plan.json").exists()
+    # e^0.6 = 1.8221: what is "at most" is rounded up.
+    assert "× 1.83" in tacit(*PLAN, "--guide", "--epsilon", "0.6")
     data = json.loads(tacit(*PLAN, "--guide", "--epsilon", "0.5, 3", "--json"))
     assert [row["epsilon"] for row in data["guide"]] == [0.5, 3]
     assert [row["reaches_90"] for row in data["guide"]] == [False, True]

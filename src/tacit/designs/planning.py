@@ -205,7 +205,8 @@ def smallest_budget(
     if error > target_rmse:
         raise ValueError(
             f"A root mean squared error of {target_rmse:g} is out of reach: ε = {float(most * BUDGET_STEP):g} still "
-            f"leaves {error:.4g} with {respondents:,} respondents. Accept a larger error."
+            f"leaves {error:.4g} with {respondents:,} respondents. Accept a larger error"
+            f"{'' if options.get('ldp_cap') is None else ', or a larger cap'}."
         )
     low, high = 0, most
     rounds = most.bit_length()

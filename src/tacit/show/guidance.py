@@ -12,7 +12,7 @@ from rich.markup import escape
 from tacit.mechanism import Belief
 from tacit.mechanism.levels import percent
 from tacit.plan import Plan
-from tacit.show.sentences import group_label, significant
+from tacit.show.sentences import factor, group_label, significant
 from tacit.show.terminal import table
 from tacit.task import Histogram, Survey
 
@@ -62,7 +62,7 @@ def print_guide(console: Console, task: Any, rows: Sequence[Mapping[str, Any]], 
         points = [f"±{row['expected_rmse'] / respondents * 100:.2g}"] if people else []
         shown.add_row(
             f"{row['epsilon']:g}" + (" [yellow]![/yellow]" if row["reaches_90"] else ""),
-            f"× {row['factor']:.3g}",
+            f"× {factor(Fraction(row['factor']))}",
             *(f"≤ {percent(Fraction(high), 'up')}" for high in row["beliefs"].values()),
             f"±{significant(row['expected_rmse'])}",
             *points,
@@ -78,5 +78,5 @@ def print_guide(console: Console, task: Any, rows: Sequence[Mapping[str, Any]], 
         told += "  to see it: respondents in each of two waves that show the difference."
     console.print(f"[dim]{told}[/dim]", soft_wrap=True)
     if any(row["reaches_90"] for row in rows):
-        console.print("[yellow]![/yellow]: a belief that starts at 50% or less can reach 90%.")
+        console.print("[yellow]![/yellow]: a belief that the priors state, of 50% or less, can reach 90%.")
     console.print("Nothing was written: choose ε, and plan with --epsilon.")

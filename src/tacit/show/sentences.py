@@ -42,7 +42,7 @@ def promise(plan: Plan, group: Group) -> str:
 def short_promise(plan: Plan) -> str:
     """What all respondents were promised, in a sentence for people who read the result."""
     ratios = [group.audit.ldp.ratio for group in plan.groups]
-    odds = _factor(None if None in ratios else max(filter(None, ratios)))
+    odds = factor(None if None in ratios else max(filter(None, ratios)))
     return f"No report changes the odds of anybody's answer by more than a factor of {odds}, whatever is believed."
 
 
@@ -56,10 +56,10 @@ def promise_cells(plan: Plan, group: Group) -> tuple[str, ...]:
 
 
 def _odds(group: Group) -> str:
-    return _factor(group.audit.ldp.ratio)
+    return factor(group.audit.ldp.ratio)
 
 
-def _factor(ratio: Fraction | None) -> str:
+def factor(ratio: Fraction | None) -> str:
     """A ratio with two decimals, rounded up."""
     if ratio is None:
         return "∞"
@@ -106,7 +106,7 @@ def set_sentence(group: Group) -> str | None:
     if group.prior_set is None or group.set_levels is None:
         return None
     ratios = [side.ratio for side in group.set_levels]
-    bound = _factor(None if None in ratios else max(filter(None, ratios)))
+    bound = factor(None if None in ratios else max(filter(None, ratios)))
     return (
         f"No report raises or lowers the belief in an answer by more than a factor of {bound}, "
         f"for {_whom(group.prior_set)}."
