@@ -25,7 +25,7 @@ import numpy as np
 from tacit import Channel, GroupPrior, Histogram, Prior, Sum, Survey, audit, belief, design, make_plan, round_channel
 from tacit.designs import optimal_binary
 from tacit.designs.circles import design_shuffled_circle, in_plane
-from tacit.designs.without_prior import MECHANISMS
+from tacit.designs.without_prior import projective_response, subset_selection
 from tacit.exact import at_most_exp, exp_enclosure
 from tacit.mechanism import KINDS
 from tacit.mechanism.block_design import BlockDesign
@@ -34,9 +34,7 @@ from tacit.mechanism.core_tail import CoreTail
 from tacit.mechanism.core_tail_rule import CoreState
 from tacit.mechanism.levels import Audit, percent
 from tacit.mechanism.plane_circle import PlaneCircle
-from tacit.mechanism.pure_protocol import PureProtocol
 from tacit.mechanism.shuffled_circle import ShuffledCircle
-from tacit.mechanism.unary_encoding import UnaryEncoding
 from tacit.plan.contract import Group, Plan, PlanError, contract_hash
 from tacit.prior import Ball, Box, Hull, PriorSet
 from tacit.randomize import Randomizer
@@ -46,6 +44,7 @@ from tacit.task import WeightedSum
 
 HERE = Path(__file__).parent
 MAX_BELIEFS = 20
+BLOCK_DESIGNS = {"subset-selection": subset_selection, "projective": projective_response}
 
 
 class Recorded:
@@ -178,21 +177,19 @@ def _no_prior() -> Plan:
         Group(
             name=name, prior=Prior.uniform(values), epsilon=Fraction(1), mechanism=make(18, Fraction(1)), notion="ldp"
         )
-        for name, make in MECHANISMS.items()
+        for name, make in BLOCK_DESIGNS.items()
     ]
-    made = MECHANISMS["projective"](18, Fraction(3))
-    near, bits = Ball(prior, Fraction(1, 5)), MECHANISMS["oue"](18, Fraction(1, 3))
+    made, near = BLOCK_DESIGNS["projective"](18, Fraction(3)), Ball(prior, Fraction(1, 5))
     groups += [
         Group(name="odds", prior=prior, epsilon=Fraction(3), mechanism=made, notion="ldp"),
         Group(name="set", prior=prior, epsilon=Fraction(3), mechanism=made, prior_set=near),
-        Group(name="many bits", prior=prior, epsilon=Fraction(1, 3), mechanism=bits, prior_set=near),
     ]
     return Plan(Histogram(), tuple(groups), "Which?")
 
 
 def _many_values() -> Plan:
     """Reports beyond 2^32: few of the values that the circle has room for."""
-    prior, large = Prior.uniform(2000), MECHANISMS["subset-selection"](1_000_000, Fraction(1, 2))
+    prior, large = Prior.uniform(2000), BLOCK_DESIGNS["subset-selection"](1_000_000, Fraction(1, 2))
     made = replace(large, size=2000)
     return Plan(Histogram(), (Group(name=None, prior=prior, epsilon=Fraction(1, 2), mechanism=made, notion="ldp"),))
 
@@ -415,9 +412,6 @@ def edge_words(group: Group, x: int, plan: Plan) -> list[list[int]]:
     if isinstance(channel, BlockDesign):
         base, last = channel.base, 2**64 - 1
         return [[base - 1, last], [base, 0], [base, last], [last, 0], [last, last], [0, last], [0, 0]]
-    if isinstance(channel, PureProtocol):
-        last = 2**channel.word_bits - 1
-        return [[word] * channel.words_per_report for word in (0, last, last // 3)]
     if isinstance(channel, Circle):
         if not group.prior.weights[x]:
             return [[0], [2**64 - 1]]
@@ -470,10 +464,8 @@ def refused_without_prior() -> list[dict[str, Any]]:
     """The same for mechanisms that need no prior."""
     groups = {group.name: replace(group, name=None) for group in _no_prior().groups}
     block = _slim(Plan(Histogram(), (groups["projective"],)).to_dict())
-    unary = _slim(Plan(Histogram(), (groups["oue"],)).to_dict())
-    cases = [(block, each) for each in MALFORMED_BLOCKS] + [(unary, each) for each in MALFORMED_UNARIES]
     found = [
-        {"why": why, "plan": _changed(plan, path, value), "says": says} for plan, (why, path, value, says) in cases
+        {"why": why, "plan": _changed(block, path, value), "says": says} for why, path, value, says in MALFORMED_BLOCKS
     ]
     more = str(int(block["groups"][0]["mechanism"]["step"]) + 1)
     found.append(
@@ -625,13 +617,6 @@ MALFORMED_BLOCKS: list[tuple[str, tuple[Any, ...], Any, str]] = [
     ("words too long for a block design", (*TABLE, "word_bits"), 65, "word_bits"),
     ("words too short for the reports", (*TABLE, "word_bits"), 4, "word_bits"),
     ("an unknown field of a block design", (*TABLE, "labels"), [], "labels"),
-]
-MALFORMED_UNARIES: list[tuple[str, tuple[Any, ...], Any, str]] = [
-    ("a chance of nothing", (*TABLE, "chance"), 0, "chance"),
-    ("a chance of a half", (*TABLE, "chance"), 2**31, "chance"),
-    ("a chance that is a text", (*TABLE, "chance"), "5", "chance"),
-    ("a chance too small for the promise", (*TABLE, "chance"), 2**20, "not kept"),
-    ("digits too many", (*TABLE, "digits"), 33, "digits"),
 ]
 MALFORMED_CIRCLES: list[tuple[str, tuple[Any, ...], Any, str]] = [
     ("an arc of nothing", (*TABLE, "arc"), 0, "arc"),
@@ -897,17 +882,15 @@ def levels() -> dict[str, Any]:
         "core-tail": [_core_tail_levels(np.random.default_rng(seed)) for seed in range(60)],
         "shuffled-circle": [_circle_levels(np.random.default_rng(seed)) for seed in range(60)],
         "plane-circle": [_plane_levels(np.random.default_rng(seed)) for seed in range(40)],
-        "block-design": [_pure_levels(np.random.default_rng(seed), BlockDesign.kind) for seed in range(60)],
-        "unary-encoding": [_pure_levels(np.random.default_rng(seed), UnaryEncoding.kind) for seed in range(40)],
+        "block-design": [_block_levels(np.random.default_rng(seed)) for seed in range(60)],
     }
 
 
-def _pure_levels(rng: np.random.Generator, kind: str) -> dict[str, Any]:
+def _block_levels(rng: np.random.Generator) -> dict[str, Any]:
     """A mechanism that needs no prior, at a random budget, under a random prior with zeros."""
     d, epsilon = int(rng.integers(2, 40)), Fraction(int(rng.integers(1, 40)), 10)
     prior = Prior(range(d), [*rng.choice([0, 1, 2, 7, 10**18], d - 1).tolist(), 3])
-    names = [name for name in MECHANISMS if (name == "oue") == (kind == UnaryEncoding.kind)]
-    found = MECHANISMS[str(rng.choice(names))](d, epsilon)
+    found = BLOCK_DESIGNS[str(rng.choice(list(BLOCK_DESIGNS)))](d, epsilon)
     return {
         "prior": [str(weight) for weight in prior.weights],
         "mechanism": found.to_dict(),

@@ -5,10 +5,14 @@
  * order·x − position (mod M) is one of s differences. Privacy rests on their number only.
  */
 
-import { ceilDivide, fraction } from "./exact.js";
-import { PureProtocol } from "./pure_protocol.js";
+import { ceilDivide, fraction, largest, least, order, sum } from "./exact.js";
+import { Audit, boundedAudit, boundedBelief, once } from "./levels.js";
 import { bigInteger, each, expect, integer, onlyFields } from "./read.js";
+import { SetLevels } from "./set_levels.js";
 
+/** @typedef {import("./exact.js").Fraction} Fraction */
+/** @typedef {import("./index.js").RandomWords} RandomWords */
+/** @typedef {import("./levels.js").Notion} Notion */
 /** @typedef {import("./mechanism.js").Mechanism} Mechanism */
 /** @typedef {import("./prior.js").Prior} Prior */
 
@@ -20,10 +24,12 @@ const MAX_RECURRENCE = 30;
 const FIELDS = ["kind", "circle", "orders", "arc", "field", "recurrence", "step", "word_bits"];
 
 /** A block design for the values of one prior. @implements {Mechanism} */
-export class BlockDesign extends PureProtocol {
+export class BlockDesign {
   static kind = "block-design";
   kind = BlockDesign.kind;
-  wordsPerReport = 2;
+  /** Reports are kept as sums, never listed. */
+  nPossibleReports = null;
+  #prior;
 
   /**
    * @param {Prior} prior
@@ -40,9 +46,13 @@ export class BlockDesign extends PureProtocol {
     const base = words - BigInt(arc) * step;
     const ignoring = base * (words / BigInt(orders * circle));
     const size = prior.weights.length;
-    const covered = /** @type {const} */ ([Math.max(0, arc - (circle - size)), Math.min(arc, size)]);
-    const odds = fraction(ignoring + step * ceilDivide(words, BigInt(orders)), ignoring);
-    super(prior, odds, orders * circle, covered);
+    this.#prior = prior;
+    /** A bound of the ratio of the likelihoods of two values. */
+    this.odds = fraction(ignoring + step * ceilDivide(words, BigInt(orders)), ignoring);
+    /** Reports are the integers below this. */
+    this.nReports = orders * circle;
+    /** How many values a report covers, at least and at most. */
+    this.coverRange = [Math.max(0, arc - (circle - size)), Math.min(arc, size)];
     this.circle = BigInt(circle);
     this.arc = arc;
     this.step = step;
@@ -94,6 +104,17 @@ export class BlockDesign extends PureProtocol {
     return new BlockDesign(prior, { circle, orders, arc, step, differences, wordBits });
   }
 
+  /** The randomizer of several designs. @param {readonly BlockDesign[]} designs */
+  static sampler(designs) {
+    return {
+      /** A value with prior zero is randomized like any other. */
+      one(/** @type {number} */ member, /** @type {number} */ x, /** @type {RandomWords} */ words) {
+        const { wordBits } = designs[member];
+        return designs[member].draw(x, [words.integer(wordBits), words.integer(wordBits)]);
+      },
+    };
+  }
+
   /**
    * The report of value x: a pure function of two words.
    *
@@ -126,6 +147,62 @@ export class BlockDesign extends PureProtocol {
     const covers = this.differences ? this.differences.includes(difference) : difference < this.arc;
     const pairs = this.base * own + (covers ? this.step * inOrder : 0n);
     return fraction(pairs, 1n << BigInt(2 * this.wordBits));
+  }
+
+  /** Bounds of the lifts of the values with positive prior; `block_design.py` proves them. */
+  liftRange = once((prior) => {
+    const rising = [...prior.weights].sort(order);
+    const [fewest, most] = this.coverRange;
+    const rarest = rising[rising.length - prior.support.length];
+    const light = largest([rarest, sum(rising.slice(0, fewest))]);
+    const heavy = least([prior.total - rarest, sum(rising.slice(rising.length - most))]);
+    // A likelihood in units of that of an uncovered value; the mean of all has the mass `covered` covered.
+    const { n, d } = this.odds;
+    const mean = (/** @type {bigint} */ covered) => d * prior.total + (n - d) * covered;
+    return {
+      highest: fraction(n * prior.total, mean(light)),
+      lowest: fraction(d * prior.total, mean(heavy)),
+    };
+  });
+
+  /** The LDP level, and bounds of the others. @param {Prior} prior */
+  audit(prior) {
+    this.#checkPrior(prior);
+    const { highest, lowest } = this.liftRange(prior);
+    return new Audit({ ...boundedAudit(prior, highest, lowest), ldp: this.odds });
+  }
+
+  /** Whether the bounds keep a promise. @param {Prior} prior @param {Notion} notion @param {Fraction} epsilon */
+  keeps(prior, notion, epsilon) {
+    return this.audit(prior).holds(notion, epsilon);
+  }
+
+  /** The LDP level bounds both sides under every prior there is. @param {import("./prior_set.js").PriorSet} priorSet */
+  setLevels(priorSet) {
+    this.#checkPrior(priorSet.prior);
+    return new SetLevels(this.odds, this.odds);
+  }
+
+  /** A range in which a report can put the belief in value x. @param {Prior} prior @param {number} x */
+  belief(prior, x) {
+    this.#checkPrior(prior);
+    const { highest, lowest } = this.liftRange(prior);
+    return boundedBelief(prior, x, highest, lowest);
+  }
+
+  /** @param {Prior} prior */
+  #checkPrior(prior) {
+    if (prior !== this.#prior) throw new RangeError("This mechanism was made for another prior.");
+  }
+
+  /** Whether there is such a report. @param {number} report */
+  canSend(report) {
+    return report < this.nReports;
+  }
+
+  /** No report is the best guess of one value: it covers several. */
+  label() {
+    return null;
   }
 }
 

@@ -13,7 +13,7 @@ export interface Group {
   /** The promised budget, as the nearest float. */
   readonly epsilon: number;
   /** What the budget bounds: beliefs (`lip`) or odds (`ldp`); the others are audited as `lip`, which implies them. */
-  readonly notion: "lip" | "ldp" | "pml" | "min_lift" | "mip";
+  readonly notion: "lip" | "ldp";
   /** An LDP level that is promised as well, as the nearest float; null if there is none. */
   readonly ldpCap: number | null;
   /** The kind of the set of priors for all of which the promise holds; null if it is about one prior. */

@@ -11,8 +11,8 @@ import { atMostExp, fraction, larger, smaller } from "./exact.js";
 /** @typedef {typeof NOTIONS[number]} Notion what a budget bounds */
 /** @typedef {{prior: Fraction, low: Fraction, high: Fraction}} Belief from `prior` to between `low` and `high` */
 
-/** All but ldp are audited as lip, which implies them. */
-export const NOTIONS = /** @type {const} */ (["lip", "ldp", "pml", "min_lift", "mip"]);
+/** All that a plan may promise. */
+export const NOTIONS = /** @type {const} */ (["lip", "ldp"]);
 
 /** The ratios that a mechanism reaches under a prior, or bounds of them, values by position; null is unbounded. */
 export class Audit {

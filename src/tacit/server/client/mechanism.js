@@ -11,7 +11,6 @@ import { PlaneCircle } from "./plane_circle.js";
 import { object, oneOf } from "./read.js";
 import { ShuffledCircle } from "./shuffled_circle.js";
 import { Channel } from "./table.js";
-import { UnaryEncoding } from "./unary_encoding.js";
 
 /** @typedef {import("./exact.js").Fraction} Fraction */
 /** @typedef {import("./index.js").RandomWords} RandomWords */
@@ -56,7 +55,6 @@ export const KINDS = Object.freeze({
   [ShuffledCircle.kind]: ShuffledCircle,
   [PlaneCircle.kind]: PlaneCircle,
   [BlockDesign.kind]: BlockDesign,
-  [UnaryEncoding.kind]: UnaryEncoding,
 });
 
 /**

@@ -16,7 +16,6 @@ import { layOut } from "../circle.js";
 import { PlaneCircle } from "../plane_circle.js";
 import { ShuffledCircle, keyOf } from "../shuffled_circle.js";
 import { Channel } from "../table.js";
-import { UnaryEncoding } from "../unary_encoding.js";
 import { golden, goldenPlans, replay } from "./helpers.js";
 
 const readPrior = (weights) => new Prior(weights, "prior", weights.length);
@@ -200,14 +199,6 @@ for (const [name, Kind] of [
     }
   });
 }
-
-test("every choice of short words gives the stated counts in a unary encoding", () => {
-  const small = UnaryEncoding.fromDict({ chance: 1, digits: 2 }, readPrior(["1", "1", "1"]), "mechanism", () => {});
-  const words = Array.from({ length: 8 }, (_, word) => BigInt(word));
-  const counts = Array.from({ length: 8 }, () => 0);
-  for (const a of words) for (const b of words) for (const own of words) counts[small.draw(1, [a, b, own])] += 1;
-  counts.forEach((count, report) => equalRatio(small.likelihood(1, report), `${count}/512`));
-});
 
 test("keys and cells are those of Python's examples", () => {
   const key = keyOf(7);

@@ -204,10 +204,17 @@ test("reports that nobody sends are no leak, values that never send a sent one a
   const mechanism = { kind: "table", denominator: "2", labels: [0, 1, 2], rows };
   assert.ok(await opens(await changed(plan, ["groups", 0, "mechanism"], mechanism)));
   rows[0] = ["2", "0", "0"];
-  for (const notion of ["lip", "ldp", "pml", "min_lift", "mip"]) {
+  for (const notion of ["lip", "ldp"]) {
     const group = { ...plan.groups[0], notion, epsilon: "100", mechanism };
     await assert.rejects(changed(plan, ["groups"], [group]).then(openPlan), /not kept.*∞/);
   }
+});
+
+test("a plan promises lip or ldp, and nothing weaker", async () => {
+  const { plan } = golden("plan_ldp");
+  assert.ok(await opens(plan));
+  for (const notion of ["pml", "min_lift", "mip", "LIP", "", null])
+    await assert.rejects(changed(plan, ["groups", 0, "notion"], notion).then(openPlan), /notion/);
 });
 
 test("a page that asks for what is not there gets a RangeError without the answer in it", async () => {
