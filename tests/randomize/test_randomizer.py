@@ -1,6 +1,10 @@
 from __future__ import annotations
 
+import json
 import os
+import shutil
+import subprocess
+import sys
 from fractions import Fraction
 
 import numpy as np
@@ -21,6 +25,7 @@ from tacit.plan.contract import Group, Plan
 from tacit.randomize import Randomizer
 from tacit.randomize.randomness import SecureWords, SeededWords
 
+from support.places import GOLDEN
 from support.strategies import budgets, priors
 
 # Rows that sum to 2^8, so that every word can be tried.
@@ -105,6 +110,37 @@ def test_secure_words_differ_between_draws_and_after_a_fork():
     os.waitpid(child, 0)
     theirs = np.frombuffer(os.read(reader, 64), dtype=np.uint64)
     assert set(theirs.tolist()).isdisjoint(source.draw(8, 64).tolist())
+
+
+#: PID 1 of a namespace makes a child that is PID 1 of another one. Prints both numbers and the words of both.
+_TWINS = """
+import ctypes, os, sys
+from tacit.randomize import SecureWords
+source = SecureWords()
+source.draw(8, 64)
+if ctypes.CDLL(None, use_errno=True).unshare(0x20000000):
+    sys.exit(77)
+reader, writer = os.pipe()
+child = os.fork()
+if child == 0:
+    os.write(writer, f"{os.getpid()} {source.draw(4, 64).tolist()}".encode())
+    os._exit(0)
+os.waitpid(child, 0)
+print(f"{os.getpid()} {source.draw(4, 64).tolist()}", os.read(reader, 1000).decode(), sep="\\n")
+"""
+
+
+def test_parent_and_child_with_the_same_process_number_draw_different_words():
+    """A process number does not recognise a fork: in containers two processes can both be number 1."""
+    enter = ["unshare", "--pid", "--fork"]
+    if shutil.which("unshare") is None or subprocess.run([*enter, "true"], capture_output=True).returncode:
+        pytest.skip("No right to make PID namespaces: whether twins of number 1 draw apart was not tested.")
+    done = subprocess.run([*enter, sys.executable, "-c", _TWINS], capture_output=True, text=True)
+    if done.returncode == 77:
+        pytest.skip("No right to make a second PID namespace: whether twins draw apart was not tested.")
+    (mine, my_words), (theirs, their_words) = (line.split(" ", 1) for line in done.stdout.splitlines())
+    assert mine == theirs == "1"
+    assert my_words != their_words
 
 
 def test_words_are_uniform_and_seeds_repeat():
@@ -261,3 +297,43 @@ def test_answers_that_are_no_row_are_refused(positions):
     plan = make_plan(Prior.of({"yes": 0.3, "no": 0.7}), Survey("yes"), epsilon=1)
     with pytest.raises(ValueError, match="must be in a row"):
         Randomizer(plan).reports(0, np.array(positions))
+
+
+class CountedWords(SeededWords):
+    """Seeded words that remember how many bits were asked for, in order."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self.asked: list[tuple[int, int]] = []
+
+    def draw(self, count: int, bits: int) -> np.ndarray:
+        self.asked.append((count, bits))
+        return super().draw(count, bits)
+
+    def integer(self, bits: int) -> int:
+        self.asked.append((1, bits))
+        return super().integer(bits)
+
+
+PLANS = sorted(path.stem for path in (GOLDEN / "client").glob("plan_*.json"))
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_the_number_of_words_does_not_depend_on_the_answer(name):
+    """Values with prior zero take as many as all others: else the number would say who holds one."""
+    plan = Plan.from_dict(json.loads((GOLDEN / "client" / f"{name}.json").read_text())["plan"])
+    randomizer = Randomizer(plan)
+    for place, group in enumerate(plan.groups):
+        zeros = [x for x, weight in enumerate(group.prior.weights) if not weight]
+        asked, together = set(), set()
+        for x in {*range(min(len(plan.values), 40)), *zeros}:
+            words = CountedWords(x)
+            randomizer.report(place, x, words)
+            asked.add(tuple(words.asked))
+            # A table reads words lazily for arrays: the mean is equal, not the number (docs/threat-model.md).
+            if group.mechanism.kind != "table":
+                words = CountedWords(x)
+                randomizer.reports(place, np.full(50, x), words)
+                together.add(tuple(words.asked))
+        assert len(asked) == 1, f"{name}, {group.name}"
+        assert len(together) <= 1, f"{name}, {group.name}"

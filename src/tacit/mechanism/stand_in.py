@@ -1,6 +1,6 @@
 """Drawing reports by a rule for values with positive prior.
 
-Whoever holds a value with prior zero gets a stand-in: a value drawn from the prior, which says nothing about them.
+A value with prior zero is replaced by a stand-in: a value drawn from the prior, which says nothing about its holder.
 """
 
 from __future__ import annotations
@@ -79,26 +79,32 @@ class RuleSampler:
 
 
 class StandIn:
-    """Positions in the domain to positions in the support; a value outside it is replaced by a draw from the prior."""
+    """Positions in the domain to positions in the support; a value outside it is replaced by a draw from the prior.
+
+    Where the prior has zeros, every answer takes one word of 64 bits, used or not: the number of words does not depend
+    on the answer.
+    """
 
     def __init__(self, prior: Prior) -> None:
         self._inside = np.full(len(prior), -1, dtype=np.int64)
         self._inside[list(prior.support)] = np.arange(len(prior.support))
-        # Thresholds of 64-bit words; their rounding concerns nobody's guarantee.
+        # Thresholds of 64-bit words. Rounding them does not touch the promise, which excludes values with prior zero.
         sums = list(accumulate(prior.weights[x] for x in prior.support))
         self._edges = np.array([min(2**64 - 1, part * 2**64 // sums[-1]) for part in sums[:-1]], dtype=np.uint64)
+        self._has_zeros = len(prior.support) < len(prior)
 
     def one(self, position: int, words: RandomWords) -> int:
         """The place in the support of one answer or its stand-in."""
-        inside = int(self._inside[position])
-        return inside if inside >= 0 else int(np.searchsorted(self._edges, np.uint64(words.integer(64)), side="right"))
+        if not self._has_zeros:
+            return position
+        word, inside = words.integer(64), int(self._inside[position])
+        return inside if inside >= 0 else int(np.searchsorted(self._edges, np.uint64(word), side="right"))
 
     def many(self, positions: Integers, words: RandomWords) -> Integers:
         """The same for an array."""
-        if len(self._edges) + 1 == len(self._inside):
+        if not self._has_zeros:
             return np.asarray(positions)
         inside: Integers = self._inside[positions]
-        outside = inside < 0
-        if outside.any():
-            inside[outside] = np.searchsorted(self._edges, words.draw(int(outside.sum()), 64), side="right")
+        drawn, outside = words.draw(len(inside), 64), inside < 0
+        inside[outside] = np.searchsorted(self._edges, drawn[outside], side="right")
         return inside

@@ -21,6 +21,18 @@ Words = NDArray[Any]
 
 _KINDS: dict[WordBits, type[np.unsignedinteger[Any]]] = {8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}
 
+#: How many forks lie between the first process and this one. A process number is not enough to recognise a fork: in a
+#: new PID namespace parent and child can have the same one.
+_forks = 0
+
+
+def _count_fork() -> None:
+    global _forks
+    _forks += 1
+
+
+os.register_at_fork(after_in_child=_count_fork)
+
 #: A key is used for at most this many bytes, far below ChaCha20's 256 GiB.
 _BYTES_PER_KEY = 2**36
 
@@ -38,7 +50,7 @@ class SecureWords(threading.local):
     per_thread = True
 
     def __init__(self) -> None:
-        self._process = -1
+        self._owner: tuple[int, int] | None = None
         self._left = 0
 
     def draw(self, count: int, bits: WordBits) -> Words:
@@ -51,7 +63,7 @@ class SecureWords(threading.local):
 
     def _fill(self, zeros: NDArray[np.uint8]) -> None:
         """Overwrite zeros with keystream, in place."""
-        if self._process != os.getpid() or self._left < zeros.nbytes:
+        if self._owner != (_forks, os.getpid()) or self._left < zeros.nbytes:
             self._take_key(max(_BYTES_PER_KEY, zeros.nbytes))
         self._left -= zeros.nbytes
         self._stream.update_into(zeros.data, zeros.data)
@@ -62,7 +74,8 @@ class SecureWords(threading.local):
         # The first four bytes are the counter of blocks: one that starts anywhere would run over before its 256 GiB.
         nonce = bytes(4) + os.urandom(12)
         self._stream = Cipher(algorithms.ChaCha20(os.urandom(32), nonce), mode=None).encryptor()
-        self._process, self._left = os.getpid(), bytes_allowed
+        # The process number too: a fork by C code may not call Python's hooks.
+        self._owner, self._left = (_forks, os.getpid()), bytes_allowed
 
 
 class DerivedWords:

@@ -1,7 +1,7 @@
 /**
  * Drawing reports by a rule for values with positive prior.
  *
- * Whoever holds a value with prior zero reports for a value drawn from the prior: that report says nothing.
+ * A value with prior zero is replaced by a value drawn from the prior: its report says nothing about the answer.
  */
 
 import { rank, runningSums } from "./exact.js";
@@ -24,9 +24,12 @@ export class StandIn {
   /** The place of x, or of its stand-in, in the support. @param {number} x @param {RandomWords} words */
   one(x, words) {
     const { support, weights, total } = this.#prior;
+    if (support.length === weights.length) return x;
+    // Where the prior has zeros every answer takes this word: the number of words does not depend on the answer.
+    const word = words.integer(STAND_IN_BITS);
     if (weights[x]) return support.indexOf(x);
     const edges = runningSums(support.map((y) => weights[y])).map((part) => (part << BigInt(STAND_IN_BITS)) / total);
-    return rank(edges, words.integer(STAND_IN_BITS));
+    return rank(edges, word);
   }
 }
 
