@@ -101,14 +101,21 @@ def test_bad_rows_leave_nothing_behind(survey):
     assert not (survey / "reports.csv").exists()
 
 
-def test_a_prior_file_makes_groups_and_a_one_sided_design_possible(survey):
+def test_a_prior_file_makes_groups(survey):
     (survey / "priors.csv").write_text("group,value,count\nnorth,yes,100\nnorth,no,900\nsouth,yes,300\nsouth,no,700\n")
     said = tacit(
-        "adopt", "forced-response", "--values", "yes,no", "--forced", "yes=1/2", "--priors", survey / "priors.csv",
-        "-o", survey / "plan.json",
+        "adopt", "forced-response", "--values", "yes,no", "--forced", "yes=1/2", "--forced", "no=1/4",
+        "--priors", survey / "priors.csv", "-o", survey / "plan.json",
     )  # fmt: skip
-    assert "a belief can fall to zero" in said
     assert "north yes 10%" in said
+
+
+def test_a_one_sided_design_is_refused_with_priors_too(survey):
+    (survey / "priors.csv").write_text("value,probability\nyes,0.1\nno,0.9\n")
+    one_sided = ["adopt", "forced-response", "--values", "yes,no", "--forced", "yes=1/2"]
+    said = tacit(*one_sided, "--priors", survey / "priors.csv", "-o", survey / "plan.json", code=2)
+    assert "a plan would promise nothing" in said
+    assert not (survey / "plan.json").exists()
 
 
 def test_two_groups_of_a_survey_show_who_did_not_follow(survey):

@@ -131,16 +131,27 @@ def test_what_comes_after_collecting_works_without_a_prior():
     assert (275 / 725) / (375 / 625) > 0.6
 
 
-def test_a_design_that_excludes_an_answer_has_no_level_without_priors():
-    """Whoever says no under a forced yes alone holds no."""
+def test_a_design_that_excludes_an_answer_promises_nothing():
+    """If only yes is forced, the report no excludes yes: neither LDP nor LIP has a level."""
     one_sided = rules.forced_response(YES_NO, {"yes": "1/2"})
-    with pytest.raises(ValueError, match="says 'no' surely does not hold 'yes': this design has no finite LDP level"):
+    with pytest.raises(ValueError, match="'no' excludes the answer 'yes': this design has no finite LDP level"):
         adopt(one_sided, Survey("yes"))
-    group = adopt(one_sided, Survey("yes"), Prior.of({"yes": 0.1, "no": 0.9})).groups[0]
-    assert group.notion == "pml"
-    assert group.audit.ldp.ratio is None
-    assert group.audit.pml.ratio == Fraction(1) / (Fraction(1, 10) + Fraction(9, 20))
-    assert group.epsilon == Fraction(math.ceil(group.levels["lip_upper"] * 10**4), 10**4)
+    with pytest.raises(ValueError, match=r"'no' excludes the answer 'yes'.* a plan would promise nothing"):
+        adopt(one_sided, Survey("yes"), Prior.of({"yes": 0.1, "no": 0.9}))
+
+
+def test_a_design_that_excludes_an_impossible_answer_promises_lip():
+    one_sided = rules.forced_response(["a", "b", "c"], {"a": "1/4", "b": "1/4"})
+    with pytest.raises(ValueError, match="no finite LDP level"):
+        adopt(one_sided, Histogram())
+    prior = Prior.of({"a": 0.4, "b": 0.6, "c": 0})
+    group = adopt(one_sided, Survey("a"), prior).groups[0]
+    assert (group.notion, group.audit.ldp.ratio, group.audit.outside) == ("lip", None, ("c",))
+    # From the definition: report a has the probabilities 3/4 and 1/4, report b the others.
+    lifts = [p / (Fraction(2, 5) * a + Fraction(3, 5) * b) for a, b in ((3, 1), (1, 3)) for p in (a, b)]
+    exact = max(*lifts, *(1 / lift for lift in lifts))
+    assert group.audit.lip.ratio == exact
+    assert group.epsilon == Fraction(math.ceil(math.log(exact) * 10**4), 10**4)
 
 
 def test_groups_may_have_rules_and_priors_of_their_own():

@@ -5,13 +5,15 @@ import json
 import math
 from dataclasses import replace
 from fractions import Fraction
+from importlib.resources import files
 
 import pytest
 
-from tacit import Histogram, Prior, Sum, Survey, WeightedSum, design, make_plan, mse
+from tacit import Channel, Histogram, Prior, Sum, Survey, WeightedSum, design, make_plan, mse, satisfies
 from tacit.designs import optimal_binary, repaired_response
 from tacit.designs.verification import verify_group
 from tacit.literature import k_ary_response, theorem3
+from tacit.mechanism.levels import PROMISED
 from tacit.plan.contract import Group, Plan, PlanError, contract_hash
 
 PRIOR = Prior.of({"yes": 0.1, "no": 0.9})
@@ -185,6 +187,24 @@ def test_the_published_channel_cannot_become_a_plan():
             Survey("yes"),
             (Group(name=None, prior=PRIOR, epsilon=Fraction(1), mechanism=theorem3(PRIOR, 1, force=True)),),
         )
+
+
+@pytest.mark.parametrize("notion", ["mip", "pml", "min_lift", "LIP", "", None])
+def test_a_plan_promises_lip_or_ldp(notion):
+    """The other notions bound an average or one side: this table sends nearly every answer as it is, within MIP 1."""
+    prior = Prior.of({"yes": 1, "no": 1})
+    truth = Channel.from_weights(prior, [[2**16 - 1, 1], [1, 2**16 - 1]])
+    group = Group(name=None, prior=prior, epsilon=Fraction(1), mechanism=truth, notion=notion)
+    assert satisfies(truth, prior, "mip", 1)
+    assert satisfies(truth, prior, "pml", 1)
+    with pytest.raises(PlanError, match="promises lip or ldp"):
+        Plan(Survey("yes"), (group,))
+    good = Plan(Survey("yes"), (replace(group, notion="lip", epsilon=Fraction(12)),)).to_dict()
+    good["groups"][0] |= {"notion": notion, "epsilon": "1"}
+    with pytest.raises(PlanError, match="promises lip or ldp"):
+        Plan.from_dict(good | {"hash": contract_hash(good)})
+    schema = json.loads((files("tacit.plan") / "plan.schema.json").read_text())
+    assert schema["$defs"]["group"]["properties"]["notion"]["enum"] == list(PROMISED)
 
 
 def test_an_ldp_plan_is_held_to_ldp():

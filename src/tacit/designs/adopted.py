@@ -13,7 +13,7 @@ from fractions import Fraction
 from tacit.designs.planning import Priors, group_priors
 from tacit.designs.prior_file import GroupPrior
 from tacit.designs.rules import Rule
-from tacit.mechanism import Channel, Notion
+from tacit.mechanism import Audit, Channel, Notion
 from tacit.plan import Group, Plan
 from tacit.prior import Prior
 from tacit.task import Task
@@ -34,8 +34,8 @@ def adopt(
 
     Without priors nothing is taken to be known: the promise is LDP, at the level that the rule really has, and no
     estimate uses a prior. With priors it is LDP all the same, and the estimators that use a prior are there too. A rule
-    under which some report excludes some value has no LDP level: it can be adopted with priors only, and what is
-    promised is how far a report raises a belief (PML).
+    under which some report excludes some value has no LDP level. It can be adopted with priors that give such values
+    the probability zero, and the promise is LIP. Other priors are refused: a report would take a belief to zero.
 
     >>> from tacit import Survey
     >>> from tacit.designs.rules import warner
@@ -77,22 +77,26 @@ def _group(each: GroupPrior, rule: Rule, task: Task, believed: bool) -> Group:
             "The reports of this design do not tell the values apart, however many there are: no estimate without a "
             "prior exists. Check the probabilities; at 1/2 a coin decides alone."
         )
-    level = channel.audit(each.prior).ldp
-    notion: Notion = "ldp"
-    if level.ratio is None:
-        if not believed:
-            assert level.report is not None
-            raise ValueError(
-                f"Whoever says {rule.reports[level.report]!r} surely does not hold {level.value!r}: this design has no "
-                "finite LDP level, and nothing can be promised whatever is believed. Give priors to adopt it with what "
-                "holds for them."
-            )
-        notion, level = "pml", channel.audit(each.prior).lip_upper
-    epsilon = _stated(channel, each.prior, notion, level.epsilon)
+    notion, level = _promised(channel.audit(each.prior), rule, believed)
+    epsilon = _stated(channel, each.prior, notion, level)
     return Group(
         name=each.name, prior=each.prior, epsilon=epsilon, mechanism=channel, notion=notion, weight=each.weight,
         offset=each.offset,
     )  # fmt: skip
+
+
+def _promised(found: Audit, rule: Rule, believed: bool) -> tuple[Notion, float]:
+    """LDP where it has a finite level; else LIP, for a prior under which that has one."""
+    if found.ldp.ratio is not None:
+        return "ldp", found.ldp.epsilon
+    if believed and found.lip.ratio is not None:
+        return "lip", found.lip.epsilon
+    excluding = found.lip if believed else found.ldp
+    assert excluding.report is not None
+    raise ValueError(
+        f"The report {rule.reports[excluding.report]!r} excludes the answer {excluding.value!r}: this design has no "
+        "finite LDP level, and a plan would promise nothing."
+    )
 
 
 def _bits(rule: Rule) -> int:

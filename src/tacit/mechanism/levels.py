@@ -10,7 +10,11 @@ from typing import Literal, get_args
 from tacit.exact import at_most_exp, log_above
 from tacit.prior import Prior, Value
 
+#: What a level can bound. An audit states all of them.
 Notion = Literal["lip", "ldp", "pml", "min_lift", "mip"]
+#: The notions that a plan may promise. PML and min-lift bound one side of a belief only, and MIP bounds an average: a
+#: mechanism that reports answers nearly as they are can keep each of these three.
+PROMISED: tuple[Notion, ...] = ("lip", "ldp")
 
 
 @dataclass(frozen=True)

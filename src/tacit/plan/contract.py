@@ -15,11 +15,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from tacit.exact import Number, budget, exact_integers, exact_ratio
 from tacit.mechanism import KINDS, Audit, Mechanism, Notion, SetLevel, mse, unbiased_variance
 from tacit.mechanism.errors import takes_long
+from tacit.mechanism.levels import PROMISED
 from tacit.plan.certificate import Certificate, is_number
 from tacit.plan.saving import write_text
 from tacit.prior import Ball, Prior, PriorSet, Value, has_unseen, read_set
@@ -92,6 +93,8 @@ class Group:
 
     def check(self) -> None:
         """Raise `PlanError` with the witness unless the mechanism keeps the promise, exactly."""
+        if self.notion not in PROMISED:
+            raise PlanError(f"A plan promises {' or '.join(PROMISED)}. Got the notion {self.notion!r} instead.")
         if self.prior_set is not None:
             self._check_set(self.prior_set)
         for notion, level in self.promised.items():
@@ -178,8 +181,8 @@ class Group:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], values: Sequence[Value]) -> Group:
         """The inverse of `to_dict`; levels are computed again."""
-        if not isinstance(data["group"], str | None) or data["notion"] not in get_args(Notion):
-            raise PlanError("A group needs a name that is a text or null, and a notion of privacy that is known.")
+        if not isinstance(data["group"], str | None):
+            raise PlanError("The name of a group must be a text or null.")
         if data["mechanism"]["kind"] not in KINDS:
             raise PlanError(f"Unknown mechanism {data['mechanism']['kind']!r}. This version knows {', '.join(KINDS)}.")
         prior = Prior(values, exact_integers(data["prior"]))

@@ -54,12 +54,6 @@ def print_adopted(console: Console, plan: Plan, labels: Sequence[str], path: str
     if shown.row_count:
         console.print(shown)
         console.print("[dim]whatever else is believed; the level is that of the rounded channel, rounded up.[/dim]")
-    if any(group.audit.ldp.ratio is None for group in plan.groups):
-        console.print(
-            "[yellow]Some reports exclude some answer: there is no LDP level, and a belief can fall to zero. What is "
-            "promised is how far a report raises a belief that the priors state (PML).[/yellow]",
-            soft_wrap=True,
-        )
     if all(group.without_prior for group in plan.groups):
         console.print("Nothing is taken to be known: estimates do not use a prior, and none is checked.")
     called = ", ".join(f"{y}: {label}" for y, label in enumerate(labels[:_SHOWN]))
