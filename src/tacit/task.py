@@ -128,8 +128,9 @@ def prior_variance(prior: Prior, task: Task, respondent: int = 0) -> float:
 
 
 def centred(prior: Prior, task: Task, respondent: int = 0) -> Floats:
-    """g(x) − E g."""
+    """g(x) − E g. The middle of the range is subtracted first: E g of large numbers close together is not exact."""
     g = task.g(prior, respondent)
+    g = g - (g.min(axis=0) / 2 + g.max(axis=0) / 2)
     difference: Floats = g - prior.probabilities @ g
     return difference
 

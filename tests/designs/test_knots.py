@@ -64,17 +64,19 @@ def test_the_weights_of_reports_are_unbiased_for_every_answer(task):
     t = unbiased_weights(found.channel, BELL, BELL.numbers[:, None])[:, 0]
     assert found.channel.matrix @ t == pytest.approx(BELL.numbers, abs=1e-6)
     # Rounding to the nearer knot instead would not be.
-    knots = rounded_to(BELL, (Fraction(0), Fraction(30), Fraction(59)))
+    knots = rounded_to([Fraction(x) for x in range(60)], BELL, (Fraction(0), Fraction(30), Fraction(59)))
     nearest = np.array([0, 30, 59])[np.argmax(knots.weights, axis=1)]
     assert np.abs(nearest - BELL.numbers).max() > 10
 
 
 def test_the_knots_induce_their_prior_exactly():
-    knots = rounded_to(Prior.of({0: 1, 1: 2, 4: 1}), (Fraction(0), Fraction(4)))
+    knots = rounded_to(
+        [Fraction(0), Fraction(1), Fraction(4)], Prior.of({0: 1, 1: 2, 4: 1}), [Fraction(0), Fraction(4)]
+    )
     assert knots.prior.probability(4) == Fraction(3, 8)
     assert knots.weights.tolist() == [[1, 0], [0.75, 0.25], [0, 1]]
     with pytest.raises(ValueError, match="must hold all values"):
-        rounded_to(Prior.of({0: 1, 5: 1}), (Fraction(0), Fraction(4)))
+        rounded_to([Fraction(0), Fraction(5)], Prior.of({0: 1, 5: 1}), [Fraction(0), Fraction(4)])
 
 
 def test_a_set_of_priors_costs_more_than_the_prior_and_less_than_ldp():

@@ -147,7 +147,7 @@ def _check(request: Request) -> None:
         raise ValueError(f"The 'aim' must be 'mmse' or 'unbiased'. Got {request.aim!r} instead.")
     if not request.is_histogram:
         with errstate(over="ignore"):
-            apart = float(np.ptp(request.g, axis=0).max(initial=0.0))
+            apart = float(np.ptp(request.task.g(request.prior)[request.inside], axis=0).max(initial=0.0))
         if not apart < LARGEST_DIFFERENCE:
             raise ValueError("The values lie too far apart: the squares of their differences exceed what floats hold.")
     inverts = request.invertible or request.aim == "unbiased"

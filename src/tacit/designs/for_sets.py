@@ -39,7 +39,7 @@ def table_in(request: Request, around: PriorSet, seconds: float) -> tuple[Robust
         request,
         lambda share: solve_robust(
             around, request.g, share * epsilon, aim=request.aim, gap=request.gap, time_limit=seconds,
-            progress=request.progress,
+            progress=request.watch,
         ),
     )  # fmt: skip
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -34,61 +34,76 @@ class Knots:
     weights: Floats
 
 
-def rounded_to(prior: Prior, numbers: tuple[Fraction, ...]) -> Knots:
-    """The prior of the knots, exactly: p_k = Σ_x P_x Pr(k | x).
+def places_of(prior: Prior, low: Fraction | None = None, high: Fraction | None = None) -> list[Fraction]:
+    """Where each value lies between two ends, 0 … 1; the ends are those of the values unless stated. Exact.
 
-    >>> halves = rounded_to(Prior.of({0: 1, 1: 2, 4: 1}), (Fraction(0), Fraction(4)))
+    >>> places_of(Prior.uniform([1940, 1970, 2000]))
+    [Fraction(0, 1), Fraction(1, 2), Fraction(1, 1)]
+    """
+    values = [Fraction(value) if type(value) is int else Fraction(str(value)) for value in prior.values]
+    low, high = min(values) if low is None else low, max(values) if high is None else high
+    if low == high:
+        raise ArithmeticError("all values are equal, so there is nothing to place knots between")
+    return [(value - low) / (high - low) for value in values]
+
+
+def rounded_to(places: Sequence[Fraction], prior: Prior, numbers: Sequence[Fraction]) -> Knots:
+    """The prior of the knots, exactly: p_k = Σ_x P_x Pr(k | x), for values that lie at `places`.
+
+    >>> halves = rounded_to([Fraction(0), Fraction(1), Fraction(4)], Prior.of({0: 1, 1: 2, 4: 1}), [0, 4])
     >>> halves.prior.probabilities
     array([0.625, 0.375])
     """
-    values = [Fraction(value) if type(value) is int else Fraction(str(value)) for value in prior.values]
     # All as integers, in units of what all of them are multiples of: an integer over another is the nearest float.
-    unit = math.lcm(*(number.denominator for number in (*numbers, *values)))
-    places = [int(knot * unit) for knot in numbers]
+    unit = math.lcm(*(number.denominator for number in (*numbers, *places)))
+    knots = [int(knot * unit) for knot in numbers]
     weights, mass = np.zeros((len(prior), len(numbers))), [Fraction(0)] * len(numbers)
     # Of what lies between two knots: its weight, and its weight times how far above the lower one it is.
     held, raised = [0] * len(numbers), [0] * len(numbers)
-    for x, (value, weight) in enumerate(zip(values, prior.weights, strict=True)):
+    for x, (value, weight) in enumerate(zip(places, prior.weights, strict=True)):
         place = value.numerator * (unit // value.denominator)
-        above = min(max(bisect_left(places, place), 1), len(places) - 1)
-        low, high = places[above - 1], places[above]
+        above = min(max(bisect_left(knots, place), 1), len(knots) - 1)
+        low, high = knots[above - 1], knots[above]
         if not low <= place <= high:
-            ends = f"{float(numbers[0]):g} and {float(numbers[-1]):g}"
-            raise ValueError(f"The range must hold all values of the prior. It ends at {ends}.")
+            raise ValueError("The range must hold all values of the prior. Give a wider one.")
         weights[x, above - 1], weights[x, above] = (high - place) / (high - low), (place - low) / (high - low)
         held[above] += weight
         raised[above] += weight * (place - low)
-    for above in range(1, len(places)):
-        up = Fraction(raised[above], places[above] - places[above - 1])
+    for above in range(1, len(knots)):
+        up = Fraction(raised[above], knots[above] - knots[above - 1])
         mass[above - 1] += held[above] - up
         mass[above] += up
-    return Knots(numbers, Prior([_plain(knot) for knot in numbers], mass), weights)
+    return Knots(tuple(map(Fraction, numbers)), Prior([_plain(knot) for knot in numbers], mass), weights)
 
 
-def knot_grids(prior: Prior, low: Fraction, high: Fraction) -> Iterator[tuple[Fraction, ...]]:
-    """Knots to try from `low` to `high`: evenly spread, and by the prior's quantiles."""
-    order = np.argsort(prior.numbers, kind="stable")
-    numbers, mass = prior.numbers[order], prior.probabilities[order]
+def knot_grids(prior: Prior, places: Sequence[Fraction]) -> Iterator[tuple[Fraction, ...]]:
+    """Knots to try from 0 to 1: evenly spread, and by the prior's quantiles with three digits."""
+    at = np.array(places, dtype=np.float64)
+    order = np.argsort(at, kind="stable")
+    at, mass = at[order], prior.probabilities[order]
     middle = np.cumsum(mass) - mass / 2
     for count in KNOT_COUNTS:
-        even = tuple(low + (high - low) * k / (count - 1) for k in range(count))
-        yield tuple(_short(knot, low, high) for knot in even)
+        yield tuple(Fraction(k, count - 1) for k in range(count))
         if count > 2:
-            inner = np.interp(np.linspace(0, 1, count)[1:-1], middle, numbers)
-            spread = sorted({low, high, *(_short(Fraction(float(knot)), low, high) for knot in inner)})
-            yield tuple(spread)
+            inner = np.interp(np.linspace(0, 1, count)[1:-1], middle, at)
+            spread = {Fraction(f"{max(knot, 1e-5):.3g}") for knot in inner}
+            yield tuple(sorted({Fraction(0), Fraction(1), *(min(knot, Fraction(1)) for knot in spread)}))
 
 
 def best_knots(
-    prior: Prior, low: Fraction, high: Fraction, variance_of: Callable[[Knots], float]
+    prior: Prior,
+    places: Sequence[Fraction],
+    variance_of: Callable[[Knots], float],
+    shown: Callable[[Fraction], Fraction] = lambda knot: knot,
 ) -> tuple[Knots, float]:
-    """The knots of least variance; more of them have to help by a share, or fewer are taken.
+    """The knots between 0 and 1 of least variance; more of them have to help by a share, or fewer are taken.
 
     The same knots are tried whatever the promise is, so that a weaker promise is never the more expensive one.
+    `shown` moves a knot a little, to one that people can read.
     """
     best: tuple[Knots, float] | None = None
-    for numbers in knot_grids(prior, low, high):
-        knots = rounded_to(prior, numbers)
+    for numbers in knot_grids(prior, places):
+        knots = rounded_to(places, prior, sorted({shown(knot) for knot in numbers}))
         if min(knots.prior.weights) == 0:
             continue
         variance = variance_of(knots)
@@ -99,11 +114,15 @@ def best_knots(
     return best
 
 
-def _short(knot: Fraction, low: Fraction, high: Fraction) -> Fraction:
-    """The knot with three digits, where the range leaves it so many, so that people can read it; within the ends."""
+def readable(knot: Fraction, low: Fraction, high: Fraction) -> Fraction:
+    """The knot in three digits of its distance from the lower end, where the range leaves that many.
+
+    >>> [float(readable(Fraction(end) + Fraction(200, 3), Fraction(end), Fraction(end + 100))) for end in (0, 1940)]
+    [66.7, 2006.7]
+    """
     if knot in (low, high):
         return knot
-    size = max(abs(knot), (high - low) / 10**5)
+    size = max(knot - low, (high - low) / 10**5)
     step = Fraction(10) ** (math.floor(math.log10(size)) - 2)
     return min(max(round(knot / step) * step, low), high)
 

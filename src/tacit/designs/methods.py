@@ -88,8 +88,25 @@ class Request:
 
     @cached_property
     def g(self) -> Floats:
-        """The task on the possible values."""
-        return self.task.g(self.prior)[self.inside]
+        """The task on the possible values, in units of its range and centred: errors of it times `unit`² are real."""
+        return np.eye(len(self.inside)) if self.is_histogram else self._normalised[0]
+
+    @property
+    def unit(self) -> float:
+        """How many of the task's units one unit of `g` is."""
+        return 1.0 if self.is_histogram else self._normalised[1]
+
+    @cached_property
+    def _normalised(self) -> tuple[Floats, float]:
+        from tacit.designs.program.gain import normalised
+
+        return normalised(self.task.g(self.prior)[self.inside])
+
+    @property
+    def watch(self) -> Callable[[float, float], None] | None:
+        """The progress callback, for errors of `g`."""
+        progress, square = self.progress, self.unit**2
+        return None if progress is None else lambda reached, bound: progress(square * reached, square * bound)
 
     @cached_property
     def p(self) -> Floats:
@@ -117,7 +134,7 @@ class Request:
 
     @property
     def prior_gain_bound(self) -> float:
-        """A bound of the gain that needs no search."""
+        """A bound of the gain of `g` that needs no search."""
         from tacit.designs.program.bounds import cheap_bound
         from tacit.designs.program.gain import Gain
 
@@ -251,7 +268,7 @@ def _unbiased(request: Request) -> Design:
 
     def search(share: float) -> PriorFreeDesign:
         within = lifts.tightened(share)
-        found = solve_prior_free(merged, rows, within, progress=request.progress, **limits)
+        found = solve_prior_free(merged, rows, within, progress=request.watch, **limits)
         return replace(found, lifts=found.lifts[:, group])
 
     free, channel = rounded(request, search)
@@ -269,14 +286,14 @@ def _unbiased(request: Request) -> Design:
 
 def knots(request: Request) -> Design:
     """A sum over many values: random rounding to a few knots, whose channel is the best of their own."""
-    from tacit.designs.knots import Knots, best_knots, sum_variance_bound
+    from tacit.designs.knots import Knots, best_knots, places_of, sum_variance_bound
     from tacit.designs.program.prior_free import prior_free_variance, solve_prior_free
     from tacit.designs.program.robust import solve_robust
 
     if request.aim != "unbiased" or not request.is_sum:
         raise ArithmeticError("knots serve unbiased sums only")
     inside = request.prior.on_support()
-    lifts, numbers = request.promise.lifts, [Fraction(str(value)) for value in inside.values]
+    lifts, places = request.promise.lifts, places_of(inside)
     limits: dict[str, Any] = {"gap": request.gap, "time_limit": request.time_limit / 3}
 
     def solved(found: Knots) -> Any:
@@ -294,10 +311,10 @@ def knots(request: Request) -> Design:
         made = tried[found.numbers] = solved(found)
         return prior_free_variance(found.prior.probabilities, found.prior.numbers, made.lifts, made.probabilities)
 
-    best, _ = best_knots(inside, min(numbers), max(numbers), variance_of)
+    best, _ = best_knots(inside, places, variance_of)
     found = tried[best.numbers]
     channel = _table(request, found.lifts @ best.weights.T, found.probabilities)
-    bound = sum_variance_bound(request.p, inside.numbers, lifts)
+    bound = sum_variance_bound(request.p, request.g[:, 0], lifts)
     method = f"random rounding to {len(best.numbers)} knots"
     return designed(
         request, channel, request.prior_gain_bound, variance_bound=bound, duals=None, method=method, status="feasible"
@@ -385,10 +402,8 @@ def repaired(request: Request) -> Design:
 
 
 def _watch(request: Request) -> Callable[[Any], None] | None:
-    progress = request.progress
-    if progress is None:
-        return None
-    return lambda state: progress(state.gain, state.gain_bound)
+    watch = request.watch
+    return None if watch is None else lambda state: watch(state.gain, state.gain_bound)
 
 
 def rounded(request: Request, search: Callable[[float], Found]) -> tuple[Found, Channel]:
@@ -430,17 +445,17 @@ def designed(
     iterations: int = 0,
     notes: tuple[str, ...] = (),
 ) -> Design:
-    """A finished mechanism with the errors that its integers have."""
-    prior, task = request.prior, request.task
+    """A finished mechanism with the errors that its integers have; bounds are those of the request's `g`."""
+    prior, task, square = request.prior, request.task, request.unit**2
     before, error = prior_variance(prior, task), mse(mechanism, prior, task)
     variance = unbiased_variance(mechanism, prior, task)
     made = Certificate(
         aim=request.aim,
         mse=error,
         # Bounds are floats: they may not claim more than the integers achieve.
-        mse_lower_bound=max(0.0, min(before - gain_bound, error)),
+        mse_lower_bound=max(0.0, min(before - square * gain_bound, error)),
         unbiased_variance=variance,
-        unbiased_variance_lower_bound=max(0.0, min(variance_bound, variance)),
+        unbiased_variance_lower_bound=max(0.0, min(square * variance_bound, variance)),
         prior_variance=before,
         method=method,
         status=status,

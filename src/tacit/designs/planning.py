@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import Any
 
 from tacit.designs.choosing import FEW_VALUES, Method, design
-from tacit.designs.knots import Knots, best_knots, rounded_to
+from tacit.designs.knots import Knots, best_knots, places_of, readable, rounded_to
 from tacit.designs.methods import Design, searchable
 from tacit.designs.one_thread import one_thread
 from tacit.designs.prior_file import GroupPrior
@@ -146,14 +146,23 @@ def on_knots(
         p, within = searchable(p, lifts)
         return solve_prior_free(p, g, within, gap=1e-3, time_limit=10.0).variance
 
+    def shown(knot: Fraction) -> Fraction:
+        return (readable(low + knot * (high - low), low, high) - low) / (high - low)
+
     with one_thread():
-        knots, _ = best_knots(Prior.of(everybody).on_support(), low, high, variance_of)
+        past = Prior.of(everybody).on_support()
+        found, _ = best_knots(past, places_of(past, low, high), variance_of, shown)
+    knots = [low + knot * (high - low) for knot in found.numbers]
+
+    def on_them(prior: Prior) -> Prior:
+        return rounded_to(places_of(prior, Fraction(0), Fraction(1)), prior, knots).prior
+
     return [
         replace(
             each,
-            prior=_nowhere_zero(rounded_to(each.prior, knots.numbers).prior),
-            candidates=tuple(rounded_to(other, knots.numbers).prior for other in each.candidates),
-            observed=rounded_to(each.observed or each.prior, knots.numbers).prior,
+            prior=_nowhere_zero(on_them(each.prior)),
+            candidates=tuple(map(on_them, each.candidates)),
+            observed=on_them(each.observed or each.prior),
         )
         for each in stated
     ]

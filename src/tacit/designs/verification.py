@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -11,14 +12,14 @@ from numpy.linalg import LinAlgError
 
 from tacit.designs.methods import Design, possible
 from tacit.designs.program.bounds import cheap_bound, cheap_variance_bound, dual_bound
-from tacit.designs.program.gain import Gain
+from tacit.designs.program.gain import Gain, normalised
 from tacit.designs.promise import make_promise
 from tacit.designs.without_prior import without_prior_bound
 from tacit.exact import Floats, exp_below
 from tacit.mechanism import Channel, mse, unbiased_variance
 from tacit.plan import Group
 from tacit.prior import PriorSet
-from tacit.task import Histogram, Task
+from tacit.task import Histogram, Task, prior_variance
 
 #: Recomputed floats may differ by this share from the stated ones.
 TOLERANCE = 1e-9
@@ -86,27 +87,30 @@ def verify_group(group: Group, task: Task) -> Verification | None:
 
 
 def _table_bound(found: Design) -> float:
-    duals, variance = found.certificate.duals, found.certificate.prior_variance
+    duals, unbiased = found.certificate.duals, found.certificate.aim == "unbiased"
     inside = list(found.prior.support)
-    p, g = possible(found.prior), found.task.g(found.prior)[inside]
-    lifts = found.promise.lifts
+    p, (g, unit) = possible(found.prior), normalised(found.task.g(found.prior)[inside])
+    lifts, variance = found.promise.lifts, prior_variance(found.prior, found.task)
     _check_duals(duals, len(inside))
-    if duals is None and (found.certificate.aim == "unbiased" or found.promise.prior_set is not None):
-        unbiased = found.certificate.aim == "unbiased"
-        cheap = cheap_variance_bound(p, g, lifts) if unbiased else variance - cheap_bound(p, Gain.of(p, g), lifts)
+
+    def bound(of_g: float) -> float:
+        return unit**2 * of_g if unbiased else variance - unit**2 * of_g
+
+    cheap = bound(cheap_variance_bound(p, g, lifts) if unbiased else cheap_bound(p, Gain.of(p, g), lifts))
+    if duals is None and (unbiased or found.promise.prior_set is not None):
         try:
-            return max(cheap, _searched_bound(found))
+            return max(cheap, bound(_searched_bound(found, g, unit)))
         except (ArithmeticError, LinAlgError):
             return cheap
-    if found.certificate.aim == "unbiased":
+    if duals is None:
+        return cheap
+    if unbiased:
         from tacit.designs.program.prior_free import proven_variance
 
         reports = found.channel.lifts(found.prior)[:, inside]
-        return proven_variance(p, g, lifts, reports, found.channel.marginal(found.prior), np.array(duals))
-    gains = [cheap_bound(p, Gain.of(p, g), lifts)]
-    if duals is not None:
-        gains.append(dual_bound(p, g, lifts, np.array(duals)))
-    return variance - min(gains)
+        marginal = found.channel.marginal(found.prior)
+        return max(cheap, bound(proven_variance(p, g, lifts, reports, marginal, np.array(duals))))
+    return max(cheap, bound(dual_bound(p, g, lifts, np.array(duals))))
 
 
 def _check_duals(duals: Sequence[float] | None, size: int) -> None:
@@ -114,33 +118,34 @@ def _check_duals(duals: Sequence[float] | None, size: int) -> None:
         raise ValueError(f"The certificate needs {size} duals, one for each value that they price. Got {len(duals)}.")
 
 
-def _searched_bound(found: Design) -> float:
+def _searched_bound(found: Design, g: Floats, unit: float) -> float:
     """The bound of a design without duals, found again: for a set of priors, for a sum by bins, for many values."""
     from tacit.designs.knots import sum_variance_bound
     from tacit.designs.program.robust import MOST_VALUES
 
-    inside = list(found.prior.support)
-    g, aim, prior_set = found.task.g(found.prior)[inside], found.certificate.aim, found.promise.prior_set
+    aim, prior_set = found.certificate.aim, found.promise.prior_set
     if prior_set is not None and len(np.unique(g, axis=0)) <= MOST_VALUES:
-        return _bound_in(prior_set, g, found)
+        return _bound_in(prior_set, g, unit, found)
     if g.shape[1] == 1:
-        return sum_variance_bound(found.prior.probabilities[inside], g[:, 0], found.promise.lifts)
+        return sum_variance_bound(possible(found.prior), g[:, 0], found.promise.lifts)
     bounded = found.promise.is_lip_or_ldp and aim == "unbiased"
     return without_prior_bound(found.prior, found.promise) if bounded and isinstance(found.task, Histogram) else 0.0
 
 
-def _bound_in(prior_set: PriorSet, g: Floats, found: Design) -> float:
-    """What a search over channels for every prior of a set proves, as far as it matters here."""
+def _bound_in(prior_set: PriorSet, g: Floats, unit: float, found: Design) -> float:
+    """What a search over channels for every prior of a set proves, as far as it matters here: of variance or gain."""
     from tacit.designs.program.robust import solve_robust, values_searched
 
     stated = found.certificate
+    unbiased = stated.aim == "unbiased"
+    best, least = (max, 0.0) if unbiased else (min, math.inf)
     if values_searched(prior_set, g, stated.aim) is None:
-        return 0.0
-    bound = 0.0
+        return least
+    claimed = stated.aimed_lower_bound if unbiased else stated.prior_variance - stated.aimed_lower_bound
+    bound = least
     for gap in _GAPS:
-        proved = solve_robust(prior_set, g, float(found.promise.main[1]), aim=stated.aim, gap=gap).bound
-        bound = max(bound, proved if stated.aim == "unbiased" else stated.prior_variance - proved)
-        if stated.aimed_lower_bound <= bound:
+        bound = best(bound, solve_robust(prior_set, g, float(found.promise.main[1]), aim=stated.aim, gap=gap).bound)
+        if bound == best(bound, claimed / unit**2):
             break
     return bound
 

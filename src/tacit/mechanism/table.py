@@ -151,14 +151,13 @@ class Channel:
         return float(self.marginal(prior) @ (means**2).sum(axis=1))
 
     def unbiased_variance(self, prior: Prior, task: Task) -> float:
-        """tr(gᵀ J⁻¹ g) − |E g|² on the support; ∞ where the reports do not determine g."""
-        inside = list(prior.support)
-        g = task.g(prior)[inside]
+        """tr(gᵀ J⁻¹ g) − |E g|² on the support; ∞ where the reports do not determine g.
+
+        Computed as tr(hᵀ J⁻¹ h) with h = g − E g, which is the same because J⁻¹1 = P, and does not cancel.
+        """
+        g = centred(prior, task)[list(prior.support)]
         _, information = self.information(prior)
-        if not information.determines(g):
-            return float("inf")
-        mean = prior.probabilities[inside] @ g
-        return float(information.quadratic(g).sum() - mean @ mean)
+        return float(information.quadratic(g).sum()) if information.determines(g) else float("inf")
 
     def read(self, estimator: PlainEstimator, prior: Prior, task: Task, kept: Kept) -> Reading:
         """The total of `task` over those who sent the reports."""

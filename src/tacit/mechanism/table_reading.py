@@ -117,8 +117,8 @@ def unbiased_variance_weights(channel: Channel, prior: Prior, t: Floats) -> Floa
 
     None where the reports cannot tell it.
     """
-    q = channel.matrix
-    spread: Floats = q @ t**2 - (q @ t) ** 2
+    q, off = channel.matrix, t - channel.marginal(prior) @ t
+    spread: Floats = q @ off**2 - (q @ off) ** 2
     return _solved_weights(channel, prior, spread)
 
 
@@ -139,9 +139,12 @@ def _one_more(t: Floats, counts: Floats, squares: Floats) -> Floats:
 
 
 def _solved_weights(channel: Channel, prior: Prior, g: Floats) -> Floats | None:
+    """E g + (g − E g)ᵀJ⁻¹v_y, which is gᵀJ⁻¹v_y because J⁻¹1 = P and P·v_y = 1, and exact for large g."""
     lifts, information = channel.information(prior)
     inside = list(prior.support)
-    return lifts @ information.solve(g[inside]) if information.determines(g[inside]) else None
+    mean = prior.probabilities @ g
+    off = g[inside] - mean
+    return mean + lifts @ information.solve(off) if information.determines(off) else None
 
 
 def _mle_weights(channel: Channel, prior: Prior, g: Floats, counts: Floats) -> tuple[Floats, Floats]:
@@ -149,12 +152,13 @@ def _mle_weights(channel: Channel, prior: Prior, g: Floats, counts: Floats) -> t
     inside = list(prior.support)
     p = maximum_likelihood(channel, prior, counts).distribution
     information = Information.of_matrix(information_at(channel, p)[np.ix_(inside, inside)])
-    if not information.determines(g[inside]):
+    off = g[inside] - p[inside] @ g[inside]
+    if not information.determines(off):
         raise NotEstimableError(
             "The maximum of the likelihood is not unique for this plan: its reports do not tell all values apart. "
             "Use the estimator 'mmse', or plan again with 'invertible' or the aim 'unbiased'."
         )
-    sampled = information.quadratic(g[inside]) - p[inside] @ g[inside] ** 2
+    sampled = information.quadratic(off) - p[inside] @ off**2
     return _means_under(channel, p, g), np.maximum(sampled, 0.0)
 
 

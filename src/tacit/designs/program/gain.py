@@ -20,6 +20,26 @@ from numpy.typing import NDArray
 from tacit.designs.program.lifts import Array
 
 
+def normalised(g: Array) -> tuple[Array, float]:
+    """The task to search with, and its unit: g = unit · rows + a constant for each column.
+
+    Every error of g is unit² times that of the rows, and a constant changes none: P·(v − 1) = 0. So values far from
+    zero, or of any size, have the same design as the same values in [−½, ½]. Columns with one entry at most are
+    kept, because separable gains depend on their zeros.
+
+    >>> rows, unit = normalised(np.array([[1940.0], [1960.0], [2000.0]]))
+    >>> rows.ravel().round(3).tolist(), unit
+    ([-0.5, -0.167, 0.5], 60.0)
+    """
+    g = np.asarray(g, dtype=float)
+    if g.shape[1] > 1 and int(np.count_nonzero(g, axis=0).max(initial=0)) <= 1:
+        unit = float(np.abs(g).max(initial=0.0)) or 1.0
+        return g / unit, unit
+    low, high = g.min(axis=0), g.max(axis=0)
+    unit = float((high - low).max(initial=0.0)) or 1.0
+    return (g - (low / 2 + high / 2)) / unit, unit
+
+
 @dataclass(frozen=True, slots=True)
 class Gain:
     """gain(v) = Σ_x weights_x (v_x - 1)² if `weights` is given, else |factorᵀ (v - 1)|²."""

@@ -63,10 +63,9 @@ class PriorFreeDesign:
 def prior_free_variance(prior: Array, g: Array, lifts: Array, probabilities: Array) -> float:
     """tr(gᵀ J⁻¹ g) - |E g|², infinite if the channel determines g for no truth but the prior."""
     g = np.asarray(g, dtype=float).reshape(len(prior), -1)
+    off = g - prior @ g
     information = Information.of(lifts, probabilities)
-    if not information.determines(g):
-        return inf
-    return float(information.quadratic(g).sum() - ((prior @ g) ** 2).sum())
+    return float(information.quadratic(off).sum()) if information.determines(off) else inf
 
 
 def solve_prior_free(
