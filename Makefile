@@ -45,7 +45,7 @@ lint: $(READY) $(CLIENT)/node_modules  ## style, types and the direction of impo
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	cd benchmarks && ../$(BIN)/mypy --config-file= --ignore-missing-imports --check-untyped-defs *.py peers
+	cd benchmarks && MYPYPATH=.. ../$(BIN)/mypy --config-file= --ignore-missing-imports --check-untyped-defs *.py peers
 	$(BIN)/lint-imports
 	cd $(CLIENT) && npm run --silent types
 
@@ -59,13 +59,13 @@ screenshots: $(READY)  ## the pages with a week of simulated answers, into docs/
 	$(BIN)/python docs/screenshots.py
 
 figures: $(READY)  ## the paper's evaluation, published beside corrected, into out/figures
-	OPENBLAS_NUM_THREADS=1 $(BIN)/tacit reproduce --out out/figures
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m studies
 
 bench: $(READY)  ## gains, variances and speeds beside proven bounds, goals and named baselines
 	tools/system-packages.sh wrk
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[bench]"
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/design.py
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/worth.py
+	OPENBLAS_NUM_THREADS=1 PYTHONPATH=. $(BIN)/python benchmarks/worth.py
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/ldp.py
 	$(BIN)/python benchmarks/perturb.py
 	$(BIN)/python benchmarks/files.py
@@ -78,7 +78,7 @@ $(PEERS)/ready: pyproject.toml constraints.txt benchmarks/peers-requirements.txt
 	touch $@
 
 bench-peers: $(PEERS)/ready  ## Tacit beside pure-ldp, multi-freq-ldpy, OpenDP, diffprivlib and qif, into out/peers; ARGS=--quick for minutes
-	OPENBLAS_NUM_THREADS=1 PYTHONPATH=benchmarks $(PEERS)/bin/python -m peers $(ARGS)
+	OPENBLAS_NUM_THREADS=1 PYTHONPATH=.:benchmarks $(PEERS)/bin/python -m peers $(ARGS)
 
 lock:  ## rewrite constraints.txt from the newest releases that pyproject.toml allows
 	rm -rf .venv

@@ -21,7 +21,8 @@ from rich.console import Console
 from rich.table import Table
 
 from tacit import GroupPrior, Histogram, Prior, Sum, design
-from tacit.evaluation.comparison import compare, draw
+from tacit.cli.comparing import draw
+from tacit.published import compare
 from tacit.task import Task
 
 OUT = Path("out/bench")

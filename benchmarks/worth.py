@@ -23,10 +23,10 @@ from rich.console import Console
 from rich.table import Table
 from scipy.special import ndtri
 
+from studies.figure import DataMissingError, Options
+from studies.loaders import DEFAULT_DATA, find, load_clicks
+from studies.worth import best_ldp_variance, linear_ldp_variance, subset_variance, sum_priors, zipf
 from tacit import Histogram, Prior, Sum, design
-from tacit.evaluation.figure import DataMissingError, Options
-from tacit.evaluation.loaders import DEFAULT_DATA, find, load_clicks
-from tacit.evaluation.worth import best_ldp_variance, linear_ldp_variance, subset_variance, sum_priors, zipf
 from tacit.mechanism import Mechanism
 from tacit.plan.contract import Group, Plan
 from tacit.randomize import Randomizer

@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import cache
 
 from peers.measure import PEOPLE
+from studies.worth import best_ldp_variance, subset_variance
 from tacit import Histogram, Prior
 from tacit.designs.choosing import FEW_VALUES
-from tacit.evaluation.worth import best_ldp_variance, subset_variance
 
 
 @cache

@@ -7,8 +7,8 @@ from fractions import Fraction
 import numpy as np
 
 from peers.peer import Integers
+from studies.worth import zipf
 from tacit import Prior
-from tacit.evaluation.worth import zipf
 
 TRUTHS = {"Zipf": zipf, "uniform": Prior.uniform}
 

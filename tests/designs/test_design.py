@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from studies.baselines import subset_selection
 from tacit import (
     Histogram,
     Matrix,
@@ -30,7 +31,6 @@ from tacit.designs import choosing, repaired_response, verify
 from tacit.designs import design as design_for
 from tacit.designs.program import solver
 from tacit.estimates import NotEstimableError, estimate
-from tacit.literature import subset_selection
 from tacit.mechanism.core_tail import CoreTail
 from tacit.plan.certificate import Certificate
 from tacit.plan.contract import Group, Plan

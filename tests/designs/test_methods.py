@@ -8,6 +8,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from studies.baselines import (
+    hash_range,
+    k_ary_response,
+    k_ary_support,
+    local_hashing,
+    optimized_hashing,
+    optimized_unary,
+    subset_selection,
+    subset_size,
+    subset_support,
+    unary_encoding,
+)
 from tacit import (
     Histogram,
     Prior,
@@ -23,15 +35,7 @@ from tacit import (
 from tacit.designs import binary_mse, cyclic, optimal_binary, repaired_response
 from tacit.designs.cyclic import cyclic_lifts
 from tacit.exact import exp_below
-from tacit.literature import k_ary_response, local_hashing, subset_selection, theorem3, unary_encoding
-from tacit.literature.baselines import (
-    hash_range,
-    k_ary_support,
-    optimized_hashing,
-    optimized_unary,
-    subset_size,
-    subset_support,
-)
+from tacit.published import theorem3
 
 from support.oracle import best_gain, best_lip_gain, ldp_vertices
 from support.strategies import budgets, priors

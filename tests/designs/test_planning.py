@@ -23,8 +23,8 @@ from tacit.designs.planning import (
 from tacit.designs.program.robust import MOST_CLIMBED
 from tacit.designs.verification import verify_group
 from tacit.designs.worth import Worth
-from tacit.evaluation.comparison import PUBLISHED_LIMIT
 from tacit.prior import Ball
+from tacit.published import PUBLISHED_LIMIT
 
 from support.places import ROOT
 

@@ -9,8 +9,8 @@ import re
 import subprocess
 from pathlib import Path
 
-from tacit.evaluation.figure import Options
-from tacit.evaluation.loaders import DataMissingError, find
+from studies.figure import Options
+from studies.loaders import DataMissingError, find
 
 from support.places import ROOT
 

@@ -24,7 +24,7 @@ ROOMS = (
     "tacit.estimates",
     "tacit.files",
     "tacit.personal",
-    "tacit.literature",
+    "tacit.published",
     "tacit.randomize",
 )
 REFERENCE = (ROOT / "docs" / "reference.md").read_text(encoding="utf-8")

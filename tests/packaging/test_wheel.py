@@ -192,10 +192,12 @@ print([each.name for each in regress_file(plan, reports, "x", model="linear").fi
     assert ran == "['Intercept', 'x']\n"
 
 
-def test_the_extra_plot_draws_figures(wheel: Path, tmp_path: Path):
+def test_the_extra_plot_draws_comparisons(wheel: Path, tmp_path: Path):
     command = Environment(tmp_path / "it", wheel, "plot")
-    command.run("tacit", "reproduce", "2", "--out", "figures", cwd=tmp_path)
-    assert list((tmp_path / "figures").glob("*.svg"))
+    (tmp_path / "priors.csv").write_text("value,probability\nyes,0.2\nno,0.8\n")
+    words = ("--task", "survey", "--value", "yes", "--epsilon", "1", "--plot", "errors.svg")
+    command.run("tacit", "compare", "priors.csv", *words, cwd=tmp_path)
+    assert (tmp_path / "errors.svg").read_text().startswith("<?xml")
 
 
 def test_the_extra_serve_runs_the_service(wheel: Path, tmp_path: Path):

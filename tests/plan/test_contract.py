@@ -9,12 +9,13 @@ from importlib.resources import files
 
 import pytest
 
+from studies.baselines import k_ary_response
 from tacit import Channel, Histogram, Prior, Sum, Survey, WeightedSum, design, make_plan, mse, satisfies
 from tacit.designs import optimal_binary, repaired_response
 from tacit.designs.verification import verify_group
-from tacit.literature import k_ary_response, theorem3
 from tacit.mechanism.levels import PROMISED
 from tacit.plan.contract import Group, Plan, PlanError, contract_hash
+from tacit.published import theorem3
 
 PRIOR = Prior.of({"yes": 0.1, "no": 0.9})
 

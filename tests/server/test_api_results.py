@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from studies.baselines import k_ary_response
 from tacit import Histogram, Prior, Sum, Survey, WeightedSum, mse, prior_variance, unbiased_variance
 from tacit.designs import adopt, repaired_response, rules
 from tacit.estimates import Estimate, estimate
 from tacit.files.tallies import load_tally
-from tacit.literature import k_ary_response
 from tacit.plan.certificate import Certificate
 from tacit.plan.contract import Group, Plan
 from tacit.server.store import Submission, survey_id

@@ -26,7 +26,10 @@ QUICK = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:+UnlockDiagnosticVMOptions
 #: Spark's classes as Java has them in memory, if `spark_classes.py` has made it: no class is read from its jar again.
 CLASSES = Path(sys.prefix) / "spark-classes.jsa"
 #: Settings of a session whose Python processes are forks of one that has imported everything.
-FORKS = {"spark.python.daemon.module": "support.spark_daemon", "spark.executorEnv.PYTHONPATH": str(ROOT / "tests")}
+FORKS = {
+    "spark.python.daemon.module": "support.spark_daemon",
+    "spark.executorEnv.PYTHONPATH": f"{ROOT / 'src'}:{ROOT / 'tests'}",
+}
 
 
 def java_options() -> str:

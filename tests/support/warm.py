@@ -67,7 +67,7 @@ def _answers(folder: Path) -> bool:
 def _started_in(folder: Path) -> subprocess.Popen[bytes]:
     address = folder / "line"
     address.unlink(missing_ok=True)
-    env = os.environ | {"PYTHONPATH": str(ROOT / "tests")}
+    env = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT / "tests")])}
     server = subprocess.Popen([sys.executable, "-m", "support.warm", str(folder)], stdout=subprocess.PIPE, env=env)
     assert server.stdout is not None
     with server.stdout as said:
@@ -111,7 +111,7 @@ def _serve(folder: Path) -> None:
     from pydantic import TypeAdapter  # noqa: F401
 
     import tacit.cli.demo
-    import tacit.evaluation.comparison
+    import tacit.published
     import tacit.server.migrations
     import tacit.server.run
     import tacit.show.page

@@ -32,14 +32,15 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
+from tacit.cli.app import JsonFlag, command, print_json
 from tacit.designs import optimal_binary
 from tacit.estimates import Estimator, estimate
 from tacit.files import tally_file
-from tacit.literature import theorem3
 from tacit.mechanism import PrivacyError
 from tacit.mechanism.auditing import audit
 from tacit.plan.contract import Plan
 from tacit.prior import Prior
+from tacit.published import theorem3
 from tacit.randomize import Randomizer
 from tacit.randomize.randomness import secret_bytes
 
@@ -341,3 +342,12 @@ def stored() -> dict[str, int]:
     with closing(sqlite3.connect(OUT / "collected" / "tacit.sqlite")) as database:
         names = [name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
         return {name: database.execute(f'SELECT count(*) FROM "{name}"').fetchone()[0] for name in sorted(names)}
+
+
+@command("demo", epilog="Example: tacit demo")
+def demo_command(as_json: JsonFlag = False) -> None:
+    """See all of it once: a survey of simulated people. From the plan to the estimate, in the folder out/demo."""
+    if as_json:
+        print_json(run_for_scripts())
+    else:
+        run()

@@ -28,7 +28,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "Before asking": {
         "priors": ("priors", "Count answers of the past, group by group, into a prior file."),
-        "compare": ("studies", "Compare the error of LIP, LDP and the published form, by ε."),
+        "compare": ("comparing", "Compare the error of LIP, LDP and the published form, by ε."),
         "audit": ("plans", "Verify a plan again, in exact integers, and explain it."),
         "channel": ("plans", "Print the numbers that devices use: Pr(report | answer)."),
     },
@@ -48,8 +48,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "personal": ("personal", "Individual priors: each record brings its own."),
     },
     "To learn": {
-        "demo": ("studies", "See all of it once: a survey of simulated people."),
-        "reproduce": ("studies", "Draw the paper's figures, as published and as corrected."),
+        "demo": ("demo", "See all of it once: a survey of simulated people."),
     },
 }
 FILES = {name: file for section in SECTIONS.values() for name, (file, _) in section.items()}

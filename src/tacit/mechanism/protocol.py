@@ -1,4 +1,4 @@
-"""The one interface of all mechanisms: what plan, randomizer, files, estimates, service and evaluation ask of them.
+"""The one interface of all mechanisms: what plan, randomizer, files, estimates, service and studies ask of them.
 
 Adding a mechanism means adding a file with a class that has these methods, and a line in `tacit.mechanism.KINDS`. A
 mechanism is made for one prior and does not change; a report is an integer that nobody outside this room takes apart.

@@ -408,15 +408,3 @@ def _error(mean_square: float | None) -> str:
 
 def _level(level: float) -> str:
     return "∞" if math.isinf(level) else f"{math.ceil(level * 10000) / 10000:.4f}"
-
-
-def print_reproduction(console: Console, made: Any) -> None:
-    """What became of each figure: its remark, or what is missing."""
-    for outcome in made.outcomes:
-        if outcome.figure is None:
-            console.print(f"[yellow]{outcome.name}: left out. {escape(outcome.missing or '')}[/yellow]", soft_wrap=True)
-            continue
-        took = f"{outcome.seconds:.1f} s" if outcome.computed else "kept"
-        console.print(f"[bold]{escape(outcome.figure.title)}[/bold] ({took})", soft_wrap=True)
-        console.print(escape(outcome.figure.remark), soft_wrap=True)
-    console.print(f"wrote {escape(str(made.page))} in {made.seconds:.0f} s", soft_wrap=True)

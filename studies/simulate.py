@@ -14,8 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.evaluation.curves import OPTIMAL
-from tacit.evaluation.figure import Options, Point, Version
+from studies.figure import OPTIMAL, Options, Point, Version
 from tacit.exact import Floats
 
 Counts = NDArray[np.int64]

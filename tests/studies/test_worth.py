@@ -8,9 +8,9 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from tacit.evaluation import reproduce, worth
-from tacit.evaluation.figure import Figure, Options, Point
-from tacit.literature import subset_selection
+from studies import reproduce, worth
+from studies.baselines import subset_selection
+from studies.figure import Figure, Options, Point
 from tacit.mechanism import Channel, unbiased_variance
 from tacit.prior import Prior
 from tacit.task import Histogram, Sum

@@ -17,12 +17,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from studies import drift, gowalla, groups, kosarak, loaders
+from studies.baselines import k_ary_response, subset_selection, unary_encoding
+from studies.figure import BAND, DataMissingError, Figure, Options
 from tacit.designs import design, optimal_binary
-from tacit.evaluation import drift, gowalla, groups, kosarak, loaders
-from tacit.evaluation.figure import BAND, DataMissingError, Figure, Options
-from tacit.literature import k_ary_response, subset_selection, theorem3, unary_encoding
 from tacit.mechanism import Channel, audit, gain
 from tacit.prior import Prior
+from tacit.published import theorem3
 from tacit.task import Histogram, Survey
 
 from support.places import DATA, needs_data

@@ -11,7 +11,6 @@ import hashlib
 import importlib
 import io
 import json
-import math
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -19,24 +18,25 @@ from dataclasses import asdict, dataclass, fields, replace
 from multiprocessing import get_context
 from pathlib import Path
 from time import perf_counter
-from typing import Any, cast
+from typing import cast
 
-from tacit.evaluation.figure import DataMissingError, Figure, Options, Point, Version
+import tacit
+from studies.figure import DataMissingError, Figure, Options, Point, Version
 from tacit.plan.saving import write_text
 
 #: Name of a figure: where it is computed, and whether it reads data. The slow ones first, so that cores stay busy.
 FIGURES: dict[str, tuple[str, bool]] = {
     "2": ("paper:figure_2", False),
     "5": ("paper:figure_5", False),
-    "6a": ("many_values:figure_6a", False),
-    "6b": ("many_values:figure_6b", False),
+    "6a": ("paper:figure_6a", False),
+    "6b": ("paper:figure_6b", False),
     "7": ("paper:figure_7", False),
     "8": ("monte_carlo:figure_8", False),
     "9a": ("kosarak:figure_9a", True),
     "9a-histogram": ("kosarak:kosarak_histogram", True),
     "9b": ("gowalla:figure_9b", True),
     "9b-zero-prior": ("gowalla:zero_prior", True),
-    "10": ("plane:figure_10", False),
+    "10": ("paper:figure_10", False),
     "brfss": ("groups:brfss", True),
     "adult": ("groups:adult", True),
     "drift": ("drift:drift", True),
@@ -71,15 +71,6 @@ class Reproduction:
         """Whether every simulated point lies within its band."""
         return not any(outcome.figure.disagreements for outcome in self.outcomes if outcome.figure)
 
-    def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        return {
-            "page": str(self.page),
-            "seconds": self.seconds,
-            "agrees": self.agrees,
-            "figures": [_facts(outcome) for outcome in self.outcomes],
-        }
-
 
 def reproduce(
     names: Sequence[str],
@@ -95,7 +86,7 @@ def reproduce(
     of earlier calls. `force` computes everything anew. The points depend on the options and the data, not on the number
     of workers.
     """
-    from tacit.evaluation.html import write_page
+    from studies.page import write_page
 
     started = perf_counter()
     wanted = list(dict.fromkeys(names)) or list(FIGURES)
@@ -125,7 +116,7 @@ def reproduce(
 def compute(name: str, options: Options) -> Figure:
     """One figure, computed."""
     module, _, function = FIGURES[name][0].partition(":")
-    found = getattr(importlib.import_module(f"tacit.evaluation.{module}"), function)
+    found = getattr(importlib.import_module(f"studies.{module}"), function)
     return cast(Figure, found(options))
 
 
@@ -147,7 +138,7 @@ def _run(jobs: list[tuple[str, Path, Options, bool]], workers: int) -> Iterator[
 
 def _make(name: str, out: Path, options: Options, force: bool) -> Outcome:
     """Compute or read one figure, and draw it if it is not drawn."""
-    from tacit.evaluation.draw import draw
+    from studies.draw import draw
 
     started = perf_counter()
     stamp = _stamp(name, options)
@@ -208,12 +199,10 @@ def _read(name: str, out: Path, stamp: str | None) -> Figure | None:
 def _stamp(name: str, options: Options) -> str:
     """What the points depend on: options, the files of data, and the code."""
     digest = hashlib.sha256(f"{name} {options.runs} {options.seed} {options.small}".encode())
-    root = Path(__file__).parent.parent
-    for path in sorted(root.rglob("*.py")):
-        if path.name not in ("cli.py", "reproduce.py", "html.py", "show.py", "report.py"):
-            digest.update(path.read_bytes())
+    for path in sorted(_code()):
+        digest.update(path.read_bytes())
     if FIGURES[name][1]:
-        from tacit.evaluation.loaders import DEFAULT_DATA
+        from studies.loaders import DEFAULT_DATA
 
         folder = options.data or DEFAULT_DATA
         for path in sorted(folder.iterdir()) if folder.is_dir() else ():
@@ -222,17 +211,11 @@ def _stamp(name: str, options: Options) -> str:
     return digest.hexdigest()
 
 
-def _facts(outcome: Outcome) -> dict[str, Any]:
-    figure = outcome.figure
-    shared = {"name": outcome.name, "seconds": outcome.seconds, "computed": outcome.computed}
-    if figure is None:
-        return shared | {"missing": outcome.missing}
-    farthest = max((point.deviation or 0.0 for point in figure.simulated), default=None)
-    return shared | {
-        "title": figure.title,
-        "remark": figure.remark,
-        "points": len(figure.points),
-        "simulated": len(figure.simulated),
-        "farthest": farthest if farthest is None or math.isfinite(farthest) else None,
-        "disagreements": len(figure.disagreements),
-    }
+def _code() -> Iterator[Path]:
+    """The files that points can depend on: those of the studies and of Tacit, except for what prints and serves."""
+    own = Path(__file__).parent
+    yield from (path for path in own.glob("*.py") if path.name not in ("__main__.py", "reproduce.py", "page.py"))
+    library = Path(tacit.__file__).parent
+    for path in library.rglob("*.py"):
+        if path.relative_to(library).parts[0] not in ("cli", "server", "show", "__main__.py"):
+            yield path

@@ -13,9 +13,9 @@ Beside it stands a tempting wrong way, the scalar bound: a channel made for one 
 a − ln(1 − τ(e^a − e^−a)), and at most 2a, under the others, so one takes the largest a that keeps this at ε
 (`drift.robust_level`). It keeps the promise, but it can need more respondents than LDP.
 
-    python -m tacit.evaluation.worth out/figures/worth.csv
+    python -m studies.worth out/figures/worth.csv
 
-prints the table of docs/evaluation.md from the points that `tacit reproduce worth` has kept.
+prints the table of docs/evaluation.md from the points that `python -m studies worth` has kept.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
 
+from studies.baselines import subset_support
+from studies.drift import robust_level
+from studies.figure import Figure, Options, Point
 from tacit.designs import design
 from tacit.designs.choosing import FEW_VALUES
 from tacit.designs.planning import least_variance_method
-from tacit.evaluation.drift import robust_level
-from tacit.evaluation.figure import Figure, Options, Point
 from tacit.exact import Number
-from tacit.literature.baselines import subset_support
 from tacit.prior import Ball, Prior
 from tacit.task import Histogram, Sum, Task
 
@@ -260,6 +260,6 @@ def table(points: Sequence[Point]) -> str:
 
 
 if __name__ == "__main__":
-    from tacit.evaluation.reproduce import from_csv
+    from studies.reproduce import from_csv
 
     print(table(from_csv(Path(sys.argv[1]).read_text(encoding="utf-8"))))

@@ -15,6 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
+from studies.baselines import context_free_estimate, context_free_mse, k_ary_response, optimized_unary, subset_selection
+from studies.central import central, central_satisfies
 from tacit import (
     Channel,
     Histogram,
@@ -31,9 +33,7 @@ from tacit import (
 )
 from tacit.designs import cyclic, optimal_binary
 from tacit.designs.binary import binary_mse, opt_ldp_binary_mse, published_binary_mse
-from tacit.literature import central, k_ary_response, subset_selection, theorem3
-from tacit.literature.baselines import context_free_estimate, context_free_mse, optimized_unary
-from tacit.literature.centralized import central_satisfies
+from tacit.published import theorem3
 
 from support.oracle import best_gain, best_lip_gain, best_objective, box_vertices, ldp_vertices
 from support.strategies import budgets, channels, priors

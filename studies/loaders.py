@@ -19,7 +19,7 @@ from urllib.request import Request, urlopen
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.evaluation.figure import DataMissingError, Options
+from studies.figure import DataMissingError, Options
 from tacit.exact import Floats, Integers
 from tacit.plan.saving import atomic
 
@@ -118,7 +118,7 @@ def find(name: str, options: Options) -> Path:
             return directory / candidate
     raise DataMissingError(
         f"No data for '{name}': expected one of {', '.join(names)} in {directory}. Get it from {source}, and name its "
-        "directory with --data; tacit.evaluation.loaders.download fetches a file whose SHA-256 you know."
+        "directory with --data; studies.loaders.download fetches a file whose SHA-256 you know."
     )
 
 

@@ -13,17 +13,16 @@ from functools import cached_property
 
 import numpy as np
 
+from studies.figure import NO_DATA, OPTIMAL, Figure, Options, Point, curve
+from studies.kosarak import LDP_NOTE, WITH, WITHOUT, histogram_curves, level_of
+from studies.loaders import Checkins, find, load_checkins
 from tacit.designs import Design, design
 from tacit.estimates import estimate
-from tacit.evaluation.curves import NO_DATA, OPTIMAL, curve
-from tacit.evaluation.figure import Figure, Options, Point
-from tacit.evaluation.kosarak import LDP_NOTE, WITH, WITHOUT, histogram_curves, level_of
-from tacit.evaluation.loaders import Checkins, find, load_checkins
 from tacit.exact import Floats, Integers, budget
-from tacit.literature import theorem3
 from tacit.mechanism import Received, audit
 from tacit.plan.contract import Group, Plan
 from tacit.prior import Prior
+from tacit.published import theorem3
 from tacit.randomize import Randomizer, SeededWords
 from tacit.tally import Tally
 from tacit.task import Histogram

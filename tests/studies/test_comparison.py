@@ -7,9 +7,9 @@ from fractions import Fraction
 
 import pytest
 
+from studies.baselines import k_ary_response
 from tacit import Channel, GroupPrior, Histogram, Prior, audit, design, mse, round_channel
-from tacit.evaluation.comparison import compare
-from tacit.literature import k_ary_response
+from tacit.published import compare
 
 GROUPS = [
     GroupPrior(name="a", prior=Prior.of({"x": 0.5, "y": 0.3, "z": 0.2}), share=Fraction(1, 4)),

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from studies import changed
+from studies.figure import Options, Point
 from tacit import Prior, Survey, make_plan
-from tacit.evaluation import changed
-from tacit.evaluation.figure import Options, Point
 
 from support import places
 

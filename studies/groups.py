@@ -8,16 +8,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from studies.baselines import k_ary_response, subset_size, subset_support
+from studies.drift import Arm, error_moments, mmse_arm, realised, unbiased_arm
+from studies.figure import Figure, Options, Point, Version, noise
+from studies.loaders import find, load_adult, load_heart
 from tacit.designs import design, optimal_binary
-from tacit.evaluation.curves import noise
-from tacit.evaluation.drift import Arm, error_moments, mmse_arm, realised, unbiased_arm
-from tacit.evaluation.figure import Figure, Options, Point, Version
-from tacit.evaluation.loaders import find, load_adult, load_heart
 from tacit.exact import Floats, Integers
-from tacit.literature import k_ary_response, theorem3
-from tacit.literature.baselines import subset_size, subset_support
 from tacit.mechanism import Channel, audit, mse
 from tacit.prior import Prior, Value
+from tacit.published import theorem3
 from tacit.task import Histogram, Sum, Survey, Task
 
 HEALTH: tuple[Value, ...] = ("Poor", "Fair", "Good", "Very good", "Excellent")

@@ -6,9 +6,9 @@ import base64
 from html import escape
 from pathlib import Path
 
-from tacit.evaluation.figure import BAND, Figure, Options, Point
-from tacit.evaluation.reproduce import Outcome, Reproduction
-from tacit.evaluation.simulate import SIMULATED
+from studies.figure import BAND, Figure, Options, Point
+from studies.reproduce import Outcome, Reproduction
+from studies.simulate import SIMULATED
 from tacit.plan.saving import write_text
 
 _STYLE = """

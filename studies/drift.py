@@ -24,14 +24,14 @@ from fractions import Fraction
 
 import numpy as np
 
+from studies.figure import Figure, Options, Point, Version
 from tacit.designs import design
-from tacit.evaluation.figure import Figure, Options, Point, Version
 from tacit.exact import Floats, Integers
-from tacit.literature import theorem3
 from tacit.mechanism import Channel
 from tacit.mechanism.auditing import audit
 from tacit.mechanism.table_reading import mmse_weights, unbiased_weights
 from tacit.prior import Prior
+from tacit.published import theorem3
 from tacit.task import Histogram, Task
 
 #: General health in BRFSS 2020 (319,795 people): everybody, and those of 80 years and older.

@@ -12,25 +12,28 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tacit.designs.binary import binary_mse, opt_ldp_binary_mse, published_binary_mse
-from tacit.evaluation.central import Mechanism, People, best_vertices, gather, two_pools
-from tacit.evaluation.central_bound import lower_bound
-from tacit.evaluation.curves import (
+from studies.central import Mechanism, People, best_vertices, gather, lower_bound, two_pools
+from studies.figure import (
     BEST_LDP,
     BOUND,
     CENTRAL,
+    EPSILON,
     FREE,
     HALF,
     NO_DATA,
     OPTIMAL,
+    ROOT,
+    Figure,
+    Options,
+    Point,
+    Version,
     curve,
     k_ary_level,
     published_level,
     reached,
 )
-from tacit.evaluation.figure import Figure, Options, Point, Version
-from tacit.evaluation.paper import EPSILON, ROOT
-from tacit.evaluation.simulate import binary_errors, cell_moments, grouped_squares, seeded, simulated_point
+from studies.simulate import binary_errors, cell_moments, grouped_squares, seeded, simulated_point
+from tacit.designs.binary import binary_mse, opt_ldp_binary_mse, published_binary_mse
 from tacit.exact import Floats
 
 CELLS = 500

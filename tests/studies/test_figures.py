@@ -8,14 +8,18 @@ from itertools import pairwise, product
 import numpy as np
 import pytest
 
+from studies import central, draw, monte_carlo, paper, reproduce, simulate
+from studies import figure as curves
+from studies.__main__ import main as command
+from studies.baselines import k_ary_response, subset_selection, unary_encoding
+from studies.central import central_mse
+from studies.figure import BAND, DataMissingError, Figure, Options, Point
+from studies.page import agreement
+from studies.paper import _unary_level
 from tacit import Prior, audit
 from tacit.designs import design, optimal_binary
 from tacit.designs.binary import published_binary_mse
-from tacit.evaluation import central, central_bound, curves, draw, monte_carlo, plane, reproduce, simulate
-from tacit.evaluation.figure import BAND, DataMissingError, Figure, Options, Point
-from tacit.evaluation.html import agreement
-from tacit.evaluation.paper import _unary_level
-from tacit.literature import central_mse, k_ary_response, subset_selection, theorem3, unary_encoding
+from tacit.published import theorem3
 from tacit.task import Histogram
 
 from support.places import GOLDEN
@@ -189,7 +193,7 @@ def test_the_server_of_five_people_keeps_everybodys_bounds_exactly(epsilon):
     assert exact_level(best) <= epsilon
     assert exact_level(best) == pytest.approx(best.level, abs=1e-7)
     assert best.moments.variance <= pools.moments.variance + 1e-9
-    assert central_bound.lower_bound(pools, epsilon) <= best.moments.variance + 1e-7
+    assert central.lower_bound(pools, epsilon) <= best.moments.variance + 1e-7
     assert central.best_vertices(people, epsilon, published=True).moments.variance <= best.moments.variance + 1e-9
 
 
@@ -202,7 +206,7 @@ def test_with_a_common_prior_the_server_is_the_closed_form(p, epsilon):
     if epsilon < 1:
         pools = central.two_pools(many, epsilon)
         assert pools.moments.variance == pytest.approx(central_mse(300, p, epsilon), rel=1e-5)
-        assert pools.moments.variance >= central_bound.lower_bound(pools, epsilon) - 1e-9
+        assert pools.moments.variance >= central.lower_bound(pools, epsilon) - 1e-9
 
 
 def test_beliefs_equal_those_by_leaving_one_person_out():
@@ -226,7 +230,7 @@ def test_the_server_of_many_people_keeps_its_promise_and_its_bound():
     for epsilon in (0.05, 0.2, 0.4):
         mechanism = central.two_pools(people, epsilon)
         assert mechanism.level <= epsilon
-        assert 0 <= central_bound.lower_bound(mechanism, epsilon) <= mechanism.moments.variance
+        assert 0 <= central.lower_bound(mechanism, epsilon) <= mechanism.moments.variance
     assert central.two_pools(people, 0.2).moments.variance < 0.2 * people.variance
 
 
@@ -235,9 +239,9 @@ def test_the_server_of_many_people_keeps_its_promise_and_its_bound():
 
 def test_the_optimum_of_figure_10_is_a_corner_of_its_region_and_the_published_point_is_not(figures):
     for p, inside in ((0.4, True), (0.1, False)):
-        corners = plane.region(p, 1.0)
+        corners = paper.region(p, 1.0)
         points = {point.curve: point for point in figures["10"].points if point.panel == f"P₁ = {p:g}"}
-        best = points[plane.BEST]
+        best = points[paper.BEST]
         published = next(point for name, point in points.items() if name.startswith("published optimum"))
         assert np.abs(corners - [best.x, best.y]).sum(axis=1).min() < 1e-9
         assert (np.abs(corners - [published.x, published.y]).sum(axis=1).min() < 1e-9) == inside
@@ -297,13 +301,23 @@ def test_the_page_loads_nothing_and_says_what_was_left_out(tmp_path, monkeypatch
     assert "Left out: clicks.csv is not there" in text
     assert "Monte Carlo agrees with theory" in text
     assert "reaches ε = 1.90 for 1" in text
-    facts = result.to_dict()
-    assert facts["agrees"]
-    assert [figure.get("missing") for figure in facts["figures"]] == [
-        None,
-        None,
-        "clicks.csv is not there; pass --data",
-    ]
+    assert result.agrees
+    assert [outcome.missing for outcome in result.outcomes] == [None, None, "clicks.csv is not there; pass --data"]
+
+
+@pytest.mark.usefixtures("plain_pictures")
+def test_the_command_prints_remarks_and_fails_if_monte_carlo_disagrees(tmp_path, monkeypatch, figures, capsys):
+    monkeypatch.setattr(reproduce, "compute", lambda name, _: figures[name])
+    words = ["5", "--out", str(tmp_path / "figures"), "--force"]
+    assert command(words) == 0
+    said = capsys.readouterr().out
+    assert figures["5"].title in said
+    assert str(tmp_path / "figures" / "index.html") in said
+    far = Point("", "optimal", "corrected", 1.0, 2.0, standard_error=0.1, expected=1.0)
+    monkeypatch.setattr(reproduce, "compute", lambda name, _: replace(figures[name], points=(far,), panels=("",)))
+    assert command(words) == 1
+    assert command(["4"]) == 2
+    assert "no figure '4'" in capsys.readouterr().err
 
 
 def test_bad_requests_are_refused(tmp_path):

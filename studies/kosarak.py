@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tacit.designs import Design, design, optimal_binary
-from tacit.designs.binary import binary_mse, opt_ldp_binary_mse, published_binary_mse
-from tacit.evaluation.curves import (
+from studies.baselines import Pure, context_free_mse, optimized_unary, subset_support
+from studies.drift import mmse_arm, realised
+from studies.figure import (
     BEST_LDP,
     BOUND,
     FREE,
@@ -22,6 +22,10 @@ from tacit.evaluation.curves import (
     NO_DATA,
     OPTIMAL,
     UNARY,
+    Figure,
+    Options,
+    Point,
+    Version,
     curve,
     grid,
     k_ary_level,
@@ -30,16 +34,15 @@ from tacit.evaluation.curves import (
     published_level,
     reached,
 )
-from tacit.evaluation.drift import mmse_arm, realised
-from tacit.evaluation.figure import Figure, Options, Point, Version
-from tacit.evaluation.groups import subset_level
-from tacit.evaluation.loaders import find, load_clicks
+from studies.groups import subset_level
+from studies.loaders import find, load_clicks
+from tacit.designs import Design, design, optimal_binary
+from tacit.designs.binary import binary_mse, opt_ldp_binary_mse, published_binary_mse
 from tacit.exact import Floats
-from tacit.literature import theorem3
-from tacit.literature.baselines import Pure, context_free_mse, optimized_unary, subset_support
 from tacit.mechanism import Channel
 from tacit.mechanism.auditing import audit
 from tacit.prior import Prior
+from tacit.published import theorem3
 from tacit.task import Histogram, Survey
 
 #: The paper calls a page popular above this many clicks.
@@ -223,7 +226,7 @@ def k_ary_gain(p: Floats, epsilon: float) -> float:
     """Σ_k (E−1)² P_k² (1 − 2P_k + ΣP²) / ((1 + (E−1)P_k)(E+d−1)): what k-ary response with MMSE removes, at any d.
 
     >>> prior = Prior.of({"a": 5, "b": 3, "c": 2})
-    >>> from tacit.literature import k_ary_response
+    >>> from studies.baselines import k_ary_response
     >>> from tacit.mechanism import gain
     >>> abs(k_ary_gain(prior.probabilities, 1.0) - gain(k_ary_response(prior, 1.0), prior, Histogram())) < 1e-8
     True

@@ -1,36 +1,66 @@
-"""Error against budget: LIP, LDP, and the published form with the level it really reaches."""
+"""The paper's published form, and the error of LIP, LDP and that form by budget.
+
+`theorem3` is the channel of Theorems 2, 3 and 5, kept for study: it breaks its own definition for rare values.
+`compare` sets its error, and the level that it really reaches, beside the best LIP and LDP channels.
+"""
 
 from __future__ import annotations
 
 import math
-import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
-
-from rich.console import Console
 
 from tacit.designs import GroupPrior
 from tacit.designs.planning import ldp_comparison, uninterrupted_design
-from tacit.exact import Number, budget
-from tacit.literature import theorem3
-from tacit.mechanism import Mechanism, audit, mse, unbiased_variance
+from tacit.exact import Number, budget, exp_below
+from tacit.mechanism import Channel, Mechanism, PrivacyError, audit, mse, round_channel, unbiased_variance
 from tacit.plan import Aim
-from tacit.plan.saving import atomic
 from tacit.prior import Prior
-from tacit.show.terminal import table
 from tacit.task import Task
 
 #: The published channel is a table of d × d integers, computed for comparison up to this many values.
 PUBLISHED_LIMIT = 300
-#: What the numbers are, by what they aim at.
-_WHAT = {
-    "unbiased": "Standard error of estimates that do not use the prior",
-    "mmse": "Root mean squared error of estimates that use the prior, if it is right",
-}
-_GREEN, _BLUE, _RED, _GREY = "#1b7f5c", "#3b5b92", "#b3412e", "#777777"
+
+__all__ = ["Comparison", "compare", "theorem3"]
+
+
+def theorem3(prior: Prior, epsilon: Number, *, force: bool = False) -> Channel:
+    """The published randomized response q_mm = 1 − (1−P_m)/E, q_mk = P_k/E, with E = e^ε.
+
+    It tells the truth with probability 1 − 1/E and otherwise draws from the prior. Its upper lift
+    1/E + (1−1/E)/P_m exceeds E whenever P_m < 1/(E+1), so it is ε-LIP, and then optimal, only if
+    min P ≥ 1/(E+1). Elsewhere this raises `PrivacyError` with the level it really reaches, or, with `force=True`,
+    returns the channel for study. Forced, zero-prior values keep the published rows, which expose their holders.
+
+    >>> theorem3(Prior.of({"yes": 0.1, "no": 0.9}), epsilon=1)
+    Traceback (most recent call last):
+    tacit.mechanism.rounding.PrivacyError: Theorem 3 is not 1-LIP here: its level is 1.9005, because the prior ...
+    """
+    exact = budget(epsilon)
+    bound = exp_below(exact)
+    reached = Channel.from_matrix(prior, _rows(prior, bound), bits=256)
+    if force:
+        return reached
+    rarest = min(prior.support, key=lambda x: prior.weights[x])
+    if Fraction(prior.weights[rarest], prior.total) * (bound + 1) < 1:
+        level = audit(reached, prior).lip.epsilon
+        raise PrivacyError(
+            f"Theorem 3 is not {float(exact):g}-LIP here: its level is {level:.5g}, because the prior of "
+            f"{prior.values[rarest]!r} is below 1/(e^ε+1) = {float(1 / (bound + 1)):.4g}. "
+            "Use the optimal design instead, or force=True to study it."
+        )
+    return round_channel(prior, _rows(prior.on_support(), bound), exact)
+
+
+def _rows(prior: Prior, bound: Fraction) -> list[list[int]]:
+    """q over the denominator total·numerator(E)."""
+    a, b = bound.numerator, bound.denominator
+    rows = [[weight * b for weight in prior.weights] for _ in prior.values]
+    for x in range(len(prior)):
+        rows[x][x] += prior.total * (a - b)
+    return rows
 
 
 #: A mechanism of one's own: from a prior and a budget to a channel or any other `Mechanism`.
@@ -138,94 +168,3 @@ def _compare(
         published_level=level if known else None,
         own={name: _own(priors, task, epsilon, measure, build) for name, build in own.items()},
     )
-
-
-def show_rows(console: Console, rows: Sequence[Comparison], aim: Aim) -> None:
-    """For people. The published form is marked with what it really reaches."""
-    trusting = aim == "mmse"
-    alone = ["no data"] if trusting else []
-    shown = table("ε", "LIP", "proven best", "LDP", *alone, "published", "but reaches ε", left=0)
-    for row in rows:
-        style = "red" if row.published_breaks else ""
-        published = (
-            _cell(row.published),
-            "–" if row.published_level is None else f"{math.ceil(row.published_level * 1000 - 1e-6) / 1000:.3f}",
-        )
-        shown.add_row(
-            f"{row.epsilon:g}", *(_cell(error) for error in (row.lip, row.lip_bound, row.ldp)),
-            *([_cell(row.no_data)] if trusting else []),
-            *(f"[{style}]{cell}[/{style}]" if style else cell for cell in published),
-        )  # fmt: skip
-    console.print(shown)
-    console.print(
-        f"[dim]{_WHAT[aim]}, per respondent.  proven best: no LIP channel can do better.\n"
-        "LDP: the best LDP channel found.[/dim]",
-        soft_wrap=True,
-    )
-    if any(row.published_breaks for row in rows):
-        console.print("[dim]The published form breaks its promise where the last column exceeds the first.[/dim]")
-    if any(row.ldp is None or row.published is None for row in rows):
-        console.print("[dim]–: not computed for so many values.[/dim]")
-
-
-def draw(rows: Sequence[Comparison], path: Path, aim: Aim) -> None:
-    """Draw the comparison, in the format that the ending of `path` names (PNG if none)."""
-    import matplotlib
-
-    matplotlib.use("agg")
-    from matplotlib import pyplot
-
-    kind = path.suffix.lstrip(".").lower() or "png"
-    figure, axes = pyplot.subplots(figsize=(7.5, 4.4), layout="constrained")
-    try:
-        _plot(axes, rows, aim)
-        with atomic(path) as draft:
-            figure.savefig(draft, format=kind, dpi=160)
-    finally:
-        pyplot.close(figure)
-
-
-def _plot(axes: Any, rows: Sequence[Comparison], aim: Aim) -> None:
-    from matplotlib.ticker import LogLocator, NullFormatter
-
-    epsilon = [row.epsilon for row in rows]
-    errors = [error for row in rows for error in (row.lip, row.lip_bound, row.published) if error]
-    # Errors are compared by their ratios. The bottom leaves room for words below the lowest.
-    bottom = min(errors, default=1.0) / 1.6
-    if aim == "mmse":
-        axes.plot(epsilon, [row.no_data for row in rows], "--", color=_GREY, lw=1.2, label="no data, the prior alone")
-    for name, mark, colour, label in (
-        ("ldp", "s-", _BLUE, "LDP, the best found"),
-        ("lip", "o-", _GREEN, "LIP, Tacit"),
-        ("published", "x:", _RED, "published form, with the ε it really reaches"),
-    ):
-        found = [(row.epsilon, getattr(row, name)) for row in rows]
-        points = [(x, error) for x, error in found if error is not None and math.isfinite(error)]
-        if points:
-            axes.plot(*zip(*points, strict=True), mark, color=colour, ms=5, label=label)
-    axes.fill_between(
-        epsilon,
-        bottom,
-        [max(row.lip_bound, bottom) for row in rows],
-        color=_GREEN,
-        alpha=0.1,
-        lw=0,
-        label="out of reach of any LIP channel",
-    )
-    for row in rows[:: max(1, len(rows) // 8)]:
-        if row.published_breaks and row.published is not None:
-            axes.annotate(
-                f"ε = {row.published_level:.1f}", (row.epsilon, row.published), xytext=(0, -14),
-                textcoords="offset points", ha="center", fontsize=8, color=_RED,
-            )  # fmt: skip
-    words = textwrap.fill(f"{_WHAT[aim]}, per respondent", 45)
-    axes.set(xlabel="promised ε", ylabel=words, yscale="log", ylim=(bottom, None))
-    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-    axes.yaxis.set_major_formatter("{x:g}")
-    axes.yaxis.set_minor_formatter(NullFormatter())
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(frameon=False, fontsize=8.5, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)
-
-
-def _cell(error: float | None) -> str:
-    return "–" if error is None else "∞" if math.isinf(error) else f"{error:.4g}"

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tacit.evaluation.curves import (
+from studies.figure import (
     BEST_LDP,
     BOUND,
     CENTRAL,
@@ -21,12 +21,14 @@ from tacit.evaluation.curves import (
     OPTIMAL,
     PUBLISHED_LDP,
     UNARY,
+    Figure,
+    Point,
+    Version,
     reached,
 )
-from tacit.evaluation.figure import Figure, Point, Version
-from tacit.evaluation.plane import CONTOUR
-from tacit.evaluation.simulate import SIMULATED
-from tacit.evaluation.worth import LDP, SCALAR_SIZES, SIZES, curve_of
+from studies.paper import CONTOUR
+from studies.simulate import SIMULATED
+from studies.worth import LDP, SCALAR_SIZES, SIZES, curve_of
 from tacit.plan.saving import atomic
 
 #: Colours that stay apart for colour-blind readers (Okabe and Ito), with a marker of their own for print.

@@ -5,9 +5,9 @@ change. Diabetes by age is asked of 2020 with the rates of 2015; general health 
 and of those of 65 and older only; the place of the last check-in, by time of day, with all earlier ones; hours of work
 by education with those of high-school graduates.
 
-    python -m tacit.evaluation.changed out/figures/changed.csv
+    python -m studies.changed out/figures/changed.csv
 
-prints the tables of docs/evaluation.md from the points that `tacit reproduce changed` has kept.
+prints the tables of docs/evaluation.md from the points that `python -m studies changed` has kept.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from pathlib import Path
 
 import numpy as np
 
+from studies.figure import Figure, Options, Point
+from studies.gowalla import NEW_YORK
+from studies.groups import HEALTH
+from studies.loaders import find, load_adult, load_checkins, load_diabetes, load_heart
 from tacit.designs.planning import least_variance_method, make_plan, with_ldp
 from tacit.estimates import Estimator, estimate
-from tacit.evaluation.figure import Figure, Options, Point
-from tacit.evaluation.gowalla import NEW_YORK
-from tacit.evaluation.groups import HEALTH
-from tacit.evaluation.loaders import find, load_adult, load_checkins, load_diabetes, load_heart
 from tacit.exact import Floats, Integers
 from tacit.plan import Plan
 from tacit.prior import Prior, Value
@@ -252,6 +252,6 @@ def table(points: Sequence[Point]) -> str:
 
 
 if __name__ == "__main__":
-    from tacit.evaluation.reproduce import from_csv
+    from studies.reproduce import from_csv
 
     print(table(from_csv(Path(sys.argv[1]).read_text(encoding="utf-8"))))
