@@ -9,8 +9,7 @@ from scipy.stats import norm
 from tacit import Histogram, Prior, Randomizer, Sum, Survey, WeightedSum, make_plan
 from tacit.designs.worth import Worth
 from tacit.estimates import estimate, estimators
-from tacit.estimates.assisted import pratt_interval, shifted
-from tacit.estimates.drift import Expectation, Groups, expectation
+from tacit.estimates._assisted import Expectation, Groups, expectation, pratt_interval, shifted
 from tacit.randomize import SeededWords
 from tacit.tally import Counts, Tally
 

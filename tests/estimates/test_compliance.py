@@ -12,8 +12,7 @@ from tacit.designs import Rule, adopt, rules
 from tacit.designs.arms import in_arms
 from tacit.designs.prior_file import GroupPrior
 from tacit.estimates import compliance
-from tacit.estimates.compliance import ArmsModel, expected_errors, pooled_compliance
-from tacit.estimates.mixture import GAP, most_likely_mixture
+from tacit.estimates._compliance import GAP, ArmsModel, expected_errors, most_likely_mixture, pooled_compliance
 from tacit.tally import Counts
 
 YES_NO = ["yes", "no"]

@@ -9,7 +9,7 @@ import pytest
 
 from tacit import Histogram, Prior, Sum, Survey, make_plan
 from tacit.estimates import Collected, cells_of, differences, estimate, known_before, the_prior, the_rest
-from tacit.estimates.differences import fieller
+from tacit.estimates.survey._differences import fieller
 from tacit.tally import Tally
 
 from support.answering import tally_of

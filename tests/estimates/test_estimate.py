@@ -12,9 +12,9 @@ from studies.baselines import k_ary_response
 from tacit import Channel, Histogram, Prior, Sum, Survey, WeightedSum, make_plan
 from tacit.designs import optimal_binary, repaired_response
 from tacit.estimates import NotEstimableError, estimate
-from tacit.estimates.group_reports import kept_of
-from tacit.estimates.prior_check import check_prior
-from tacit.estimates.rows import possible_totals, prior_totals
+from tacit.estimates._participants import kept_of
+from tacit.estimates._prior_check import check_prior
+from tacit.estimates._rows import possible_totals, prior_totals
 from tacit.mechanism import table_reading
 from tacit.mechanism.likelihood import maximum_likelihood
 from tacit.mechanism.pearson import pearson

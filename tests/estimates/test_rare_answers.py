@@ -18,9 +18,9 @@ from scipy.stats import binom
 from tacit import Histogram, Prior
 from tacit.designs.without_prior import MECHANISMS
 from tacit.estimates import estimate
-from tacit.estimates.cells import cells_of
-from tacit.estimates.collected import Collected
-from tacit.estimates.rows import Row, Scope
+from tacit.estimates._rows import Row, Scope
+from tacit.estimates.survey._cells import cells_of
+from tacit.estimates.survey._collected import Collected
 from tacit.mechanism.protocol import COVERAGE_UNIT
 from tacit.mechanism.pure_protocol import PureProtocol
 from tacit.plan import Group, Plan

@@ -5,7 +5,7 @@ import pytest
 from scipy.special import chdtri
 
 from tacit import Channel, Histogram, Prior, design
-from tacit.estimates.prior_check import check_prior
+from tacit.estimates._prior_check import check_prior
 from tacit.mechanism.information import Information
 from tacit.mechanism.pearson import pearson
 from tacit.mechanism.table_check import scores_of_table, statistic_of_table

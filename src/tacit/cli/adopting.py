@@ -272,8 +272,7 @@ def compliance_command(
     as_json: JsonFlag = False,
 ) -> None:
     """Estimate from two arms how many did not follow the rule. Also what that means for each answer."""
-    from tacit.estimates import compliance
-    from tacit.estimates.compliance import pooled_compliance
+    from tacit.estimates import compliance, pooled_compliance
     from tacit.files import read_tallies
     from tacit.plan.contract import Plan
     from tacit.show.compliance import print_compliance

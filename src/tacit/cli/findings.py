@@ -40,8 +40,7 @@ from tacit.cli.app import (
 from tacit.cli.everything import typed
 
 if TYPE_CHECKING:
-    from tacit.estimates.collected import Collected, Part
-    from tacit.estimates.differences import Known, Side
+    from tacit.estimates import Collected, Known, Part, Side
     from tacit.plan import Plan
 
 _AGAINST = "rest (default), pairs (each with all after it, groups in the plan's order), prior, or a category of --by."
@@ -62,8 +61,7 @@ def collect(
     plan: Plan, reports: str, margins: list[str], population: list[Path] | None, scope: str | None, **options: Any
 ) -> tuple[Any, Collected]:
     """All reports counted, and in cells, weighted for the population where one is given."""
-    from tacit.estimates.collected import Collected
-    from tacit.estimates.weighting import weighted
+    from tacit.estimates import Collected, weighted
     from tacit.files.breakdowns import read_cells, read_population
 
     sizes = [read_population(path) for path in population or ()]
@@ -107,7 +105,7 @@ def difference_command(
     """Compare shares or means: groups, rounds, or with the prior. Also with last year's numbers."""
     from dataclasses import asdict
 
-    from tacit.estimates.differences import differences
+    from tacit.estimates import differences
     from tacit.plan.contract import Plan
     from tacit.show.findings_terminal import print_differences
     from tacit.show.sentences import MAX_ROWS, selects
@@ -163,7 +161,7 @@ def difference_command(
 
 def _groups(collected: Collected, by: str | None, against: str | None) -> list[tuple[Part, Side]]:
     """The pairs of parts to compare."""
-    from tacit.estimates.differences import the_rest
+    from tacit.estimates import the_rest
 
     if by is None:
         raise ValueError("Say what to compare: --by a public column, --before an earlier round, or --against prior.")
@@ -206,7 +204,7 @@ def _renamed(part: Part) -> Part:
 def _with_known(collected: Collected, by: str | None, shares: Path | None) -> list[tuple[Part, Known]]:
     """Everybody, and each category, beside what the prior or last year's numbers say of such people."""
     from tacit.designs.prior_file import read_priors
-    from tacit.estimates.differences import known_before, the_prior
+    from tacit.estimates import known_before, the_prior
     from tacit.show.sentences import counts_people
 
     parts = [collected.part(), *(collected.parts(by) if by is not None else ())]

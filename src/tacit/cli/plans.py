@@ -195,7 +195,7 @@ def _in_arms(groups: Any, arms: str, other_budget: bool) -> Any:
 
 
 def _compliance_errors(plan: Any, shares: Any, respondents: int) -> dict[str, Any]:
-    from tacit.estimates.compliance import expected_errors
+    from tacit.estimates import expected_errors
 
     found = expected_errors(plan, shares, respondents)
     return {"compliance_errors": [{"group": name, "error": error} for name, error in found.items()]}

@@ -1,27 +1,49 @@
 """From tallies to totals, shares, differences and regressions with intervals, and the check of the prior."""
 
-from tacit.estimates.cells import Cell, cells_of
-from tacit.estimates.collected import Collected, Part
-from tacit.estimates.compliance import Compliance, ComplianceRow, compliance
-from tacit.estimates.covariates import CovariateLevels, covariate_levels
-from tacit.estimates.differences import (
+from tacit.estimates._compliance import (
+    Compliance,
+    ComplianceRow,
+    PooledCompliance,
+    Span,
+    compliance,
+    expected_errors,
+    pooled_compliance,
+)
+from tacit.estimates._estimate import estimate, estimators
+from tacit.estimates._prior_check import PriorCheck, check_prior
+from tacit.estimates._rows import Estimate, Estimator, Row, Scope, possible_totals, row_values
+from tacit.estimates.analysis import (
+    Coefficient,
+    CovariateLevels,
+    Model,
+    Regression,
+    covariate_levels,
+    positions_of,
+    pseudo_names,
+    pseudo_values,
+    regress,
+)
+from tacit.estimates.survey import (
+    FEW,
+    Cell,
+    Collected,
     Difference,
     Differences,
     Known,
+    Margin,
+    Part,
+    Side,
+    cells_of,
     differences,
     known_before,
     the_prior,
     the_rest,
+    weighted,
 )
-from tacit.estimates.prior_check import PriorCheck
-from tacit.estimates.pseudo_values import pseudo_names, pseudo_values
-from tacit.estimates.regression import Coefficient, Regression, regress
-from tacit.estimates.rows import Estimate, Estimator, Row, Scope
-from tacit.estimates.total import estimate, estimators
-from tacit.estimates.weighting import Margin, weighted
 from tacit.mechanism import NotEstimableError
 
 __all__ = [
+    "FEW",
     "Cell",
     "Coefficient",
     "Collected",
@@ -34,22 +56,32 @@ __all__ = [
     "Estimator",
     "Known",
     "Margin",
+    "Model",
     "NotEstimableError",
     "Part",
+    "PooledCompliance",
     "PriorCheck",
     "Regression",
     "Row",
     "Scope",
+    "Side",
+    "Span",
     "cells_of",
+    "check_prior",
     "compliance",
     "covariate_levels",
     "differences",
     "estimate",
     "estimators",
+    "expected_errors",
     "known_before",
+    "pooled_compliance",
+    "positions_of",
+    "possible_totals",
     "pseudo_names",
     "pseudo_values",
     "regress",
+    "row_values",
     "the_prior",
     "the_rest",
     "weighted",

@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from tacit.estimates.cells import Cell, cells_of
-from tacit.estimates.weighting import Margin
+from tacit.estimates import Cell, Margin, cells_of
 from tacit.files.reading import InputError, check_file, group_names
 from tacit.files.tallies import checked_tally, is_tally, tally_file
 from tacit.opening import csv_records

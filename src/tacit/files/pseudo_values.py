@@ -15,8 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tacit.estimates.pseudo_values import positions_of, pseudo_names, pseudo_values
-from tacit.estimates.rows import row_values
+from tacit.estimates import positions_of, pseudo_names, pseudo_values, row_values
 from tacit.exact import Floats
 from tacit.files.answers import writing
 from tacit.files.cells import Matcher, reports_of

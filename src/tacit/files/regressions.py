@@ -10,9 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tacit.estimates.covariates import CovariateLevels, covariate_levels
-from tacit.estimates.regression import Model, Regression, regress
-from tacit.estimates.rows import row_values
+from tacit.estimates import CovariateLevels, Model, Regression, covariate_levels, regress, row_values
 from tacit.files.cells import decoded, number_of, numbers_of, texts_of
 from tacit.files.pseudo_values import pseudo_table
 from tacit.files.reading import REPORT, InputError, is_text

@@ -18,8 +18,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from tacit.estimates.prior_check import PriorCheck, check_prior
-from tacit.estimates.rows import Estimate, possible_totals, row_values
+from tacit.estimates import Estimate, PriorCheck, check_prior, possible_totals, row_values
 from tacit.exact import Floats, Integers
 from tacit.mechanism.pearson import MIN_EXPECTED
 from tacit.personal.contract import PersonalPlan, as_rows, channels, prior_rows, valid_rows

@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 
-from tacit.estimates.compliance import Compliance, PooledCompliance, Span
+from tacit.estimates import Compliance, PooledCompliance, Span
 from tacit.plan import Plan
 from tacit.show.sentences import row_name
 from tacit.show.terminal import table

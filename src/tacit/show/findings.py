@@ -5,10 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from tacit.estimates.collected import FEW
-from tacit.estimates.covariates import CovariateLevels
-from tacit.estimates.differences import Difference, Differences
-from tacit.estimates.regression import Coefficient, Regression
+from tacit.estimates import FEW, Coefficient, CovariateLevels, Difference, Differences, Regression
 from tacit.plan import Plan
 from tacit.show.sentences import counts_people, digits, group_label, row_name, whom
 

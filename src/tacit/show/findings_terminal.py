@@ -7,9 +7,7 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.markup import escape
 
-from tacit.estimates.covariates import CovariateLevels
-from tacit.estimates.differences import Differences
-from tacit.estimates.regression import Regression
+from tacit.estimates import CovariateLevels, Differences, Regression
 from tacit.plan import Plan
 from tacit.show.findings import (
     coefficient_cells,

@@ -11,8 +11,7 @@ from html import escape
 from pathlib import Path
 
 import tacit
-from tacit.estimates import Estimate, PriorCheck
-from tacit.estimates.differences import Difference, Differences
+from tacit.estimates import Difference, Differences, Estimate, PriorCheck
 from tacit.plan import Plan
 from tacit.plan.saving import write_text
 from tacit.show.charts import CHOSEN, Mark, figure

@@ -7,9 +7,7 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
-from tacit.estimates import Estimate, Estimator, PriorCheck, Row, estimators
-from tacit.estimates.collected import FEW
-from tacit.estimates.rows import Scope
+from tacit.estimates import FEW, Estimate, Estimator, PriorCheck, Row, Scope, estimators
 from tacit.mechanism import Belief
 from tacit.mechanism.levels import percent
 from tacit.plan import Certificate, Group, Plan

@@ -8,8 +8,8 @@ from functools import cached_property
 
 import numpy as np
 
-from tacit.estimates.group_reports import read_group, read_task
-from tacit.estimates.rows import prior_totals
+from tacit.estimates._participants import read_group, read_task
+from tacit.estimates._rows import prior_totals
 from tacit.exact import Floats
 from tacit.plan import Group, Plan
 from tacit.plan.crossing import margins

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from tacit.estimates.group_reports import read_task
-from tacit.estimates.rows import row_values
+from tacit.estimates._participants import read_task
+from tacit.estimates._rows import row_values
 from tacit.exact import Floats
 from tacit.plan import Plan
 from tacit.prior import Value

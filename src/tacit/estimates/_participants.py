@@ -10,11 +10,9 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.estimates.assisted import pratt_interval, shifted
-from tacit.estimates.drift import Groups, expectation, records_worth
-from tacit.estimates.own_variance import reach
-from tacit.estimates.prior_check import ALARM_LEVEL, PriorCheck, check_prior, check_together
-from tacit.estimates.rows import Estimator, prior_totals
+from tacit.estimates._assisted import Groups, expectation, pratt_interval, records_worth, shifted
+from tacit.estimates._prior_check import ALARM_LEVEL, PriorCheck, check_prior, check_together
+from tacit.estimates._rows import Estimator, prior_totals, reach, student
 from tacit.exact import Floats
 from tacit.mechanism import Covered, Kept, PlainEstimator, Reading, Received
 from tacit.plan import Group, Plan
@@ -45,7 +43,7 @@ class Found:
     @classmethod
     def plain(cls, total: Floats, variance: Floats, ends: tuple[Floats, Floats], level: float) -> Found:
         """A normal interval, with the variance at the estimate and that at each of its ends."""
-        below, above = (_z(level) * np.sqrt(end) for end in ends)
+        below, above = (student(level) * np.sqrt(end) for end in ends)
         return cls(total, np.sqrt(variance), total - below, total + above, np.zeros(len(total)))
 
 
@@ -150,7 +148,7 @@ class GroupReports:
             return variance, variance
         counts = _at(self.groups, self.target)
         seen = sum(np.clip(each.estimate, 0.0, kept.total) for each, (_, kept) in zip(mine, counts, strict=True))
-        z = _z(level)
+        z = student(level)
         low, high = (
             (reach(variance + slope * (total + side * step - seen), slope, z, side) / z) ** 2
             for side, slope in ((-1, min(slopes)), (1, max(slopes)))
@@ -280,13 +278,6 @@ def _check_of(group: Group, counts: GroupTally) -> PriorCheck:
     about = group.prior, kept_of(counts)
     statistic, scores = group.mechanism.prior_statistic(*about), group.mechanism.prior_scores(*about)
     return check_prior(group.name, *statistic, counts.total, scores)
-
-
-def _z(level: float) -> float:
-    """Half the width of a normal interval, in standard errors."""
-    from scipy.special import ndtri
-
-    return float(ndtri(0.5 + level / 2))
 
 
 def _at(items: Sequence[_Item], wanted: NDArray[np.bool_]) -> list[_Item]:

@@ -13,7 +13,6 @@ difference of their u does: parts that overlap are no special case.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,10 +20,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.estimates.cells import Cell
-from tacit.estimates.own_variance import reach
-from tacit.estimates.prior_check import PriorCheck
-from tacit.estimates.rows import Estimate, Scope, row_values
+from tacit.estimates._prior_check import PriorCheck
+from tacit.estimates._rows import Estimate, Scope, reach, row_values, student
+from tacit.estimates.survey._cells import Cell
 from tacit.exact import Floats
 from tacit.plan import Plan
 from tacit.prior import Value, numbers_if_all
@@ -247,18 +245,6 @@ class Part:
         moments = [self.collected.cells[place].moments for place in mine]
         changed, added = ([getattr(each, name) for each in moments] for name in ("changed", "added"))
         return float(max(factors[mine] * changed)), float(max(factors[mine] * added))
-
-
-def student(level: float, degrees: float) -> float:
-    """Half the width of an interval in standard errors; the normal's for infinitely many degrees.
-
-    >>> round(student(0.95, math.inf), 2), round(student(0.95, 10), 2)
-    (1.96, 2.23)
-    """
-    from scipy.special import ndtri, stdtrit
-
-    tail = 0.5 + level / 2
-    return float(ndtri(tail) if math.isinf(degrees) else stdtrit(degrees, tail))
 
 
 def _times(weights: Floats, cells: Floats) -> Floats:

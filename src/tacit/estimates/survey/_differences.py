@@ -12,8 +12,8 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from tacit.estimates.collected import Part, student
-from tacit.estimates.rows import Scope, row_values
+from tacit.estimates._rows import Scope, row_values, student
+from tacit.estimates.survey._collected import Part
 from tacit.exact import Floats
 from tacit.plan import Group, Plan
 from tacit.prior import Prior, Value

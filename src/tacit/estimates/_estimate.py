@@ -10,8 +10,8 @@ from collections.abc import Collection
 from functools import partial
 from typing import get_args
 
-from tacit.estimates.group_reports import GroupReports
-from tacit.estimates.rows import Estimate, Estimator, possible_totals, row_values
+from tacit.estimates._participants import GroupReports
+from tacit.estimates._rows import Estimate, Estimator, possible_totals, row_values
 from tacit.mechanism import NotEstimableError
 from tacit.plan import Plan
 from tacit.tally import Counts, GroupTally, Tally

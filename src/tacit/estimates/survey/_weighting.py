@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tacit.estimates.cells import Cell
-from tacit.estimates.collected import Collected
-from tacit.estimates.rows import Scope
+from tacit.estimates._rows import Scope
+from tacit.estimates.survey._cells import Cell
+from tacit.estimates.survey._collected import Collected
 from tacit.exact import Floats
 from tacit.plan import Plan
 from tacit.plan.crossing import CROSSED
