@@ -3,7 +3,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
-CLIENT := src/tacit/server/client
+CLIENT := browser
 PLAN := out/demo/plan.json
 
 # Else each of the hundred commands that the tests start would compile the package anew.

@@ -23,7 +23,7 @@ gc.disable()
 
 #: Whole folders and files that take long or need a browser, a database, node or a wheel.
 SLOW = (
-    "e2e", "studies", "packaging", "server", "deploy", "cli", "docs/test_readme.py", "docs/test_f",
+    "browser", "e2e", "studies", "packaging", "server", "deploy", "cli", "docs/test_readme.py", "docs/test_f",
     "designs/program", "designs/test_knots.py", "designs/test_design.py",
     "designs/test_core_tail_design.py", "mechanism/test_core_tail", "mechanism/test_shuffled_circle", "personal",
     "estimates", "prior/test_sets.py", "files/test_spark.py",
@@ -33,7 +33,7 @@ SLOW = (
 #: The files that take longest come first, so that all workers end together (`--no-loadscope-reorder` keeps this order).
 FIRST = (
     "files/test_spark.py", "e2e/test_eighty", "server/test_crash.py", "server/test_hostile_openapi.py", "studies",
-    "packaging", "cli/test_commands.py", "server/client", "cli", "docs/test_readme.py", "e2e", "estimates",
+    "packaging", "cli/test_commands.py", "browser", "cli", "docs/test_readme.py", "e2e", "estimates",
     "designs/program/test_solver.py", "mechanism", "designs", "server",
 )  # fmt: skip
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from server.client.test_client import CLIENT, node
+from browser.test_client import CLIENT, node
 from tacit import Histogram, Plan, PlanError, Prior, Randomizer, Tally, estimate, make_plan
 from tacit.mechanism.plane_circle import PlaneCircle
 from tacit.randomize import SeededWords

@@ -19,6 +19,7 @@ NAMES = sorted((file, name) for file, name in PAIRS if not name.endswith(".py"))
 
 def place(file: str):
     found = [path for path in SOURCE.rglob(file.rsplit("/", 1)[-1]) if path.as_posix().endswith(f"/{file}")]
+    found += [path for path in [ROOT / file] if path.is_file()]
     assert found, f"CONTRIBUTING names {file}, which is not there"
     return found
 

@@ -150,7 +150,7 @@ def all_violations(page: Page) -> list[tuple[str, str, str]]:
 @pytest.fixture
 def axe() -> None:
     if not AXE.is_file():
-        told = "axe-core is missing, so accessibility is UNTESTED: run `npm ci` in src/tacit/server/client."
+        told = "axe-core is missing, so accessibility is UNTESTED: run `npm ci` in browser."
         if os.environ.get("CI"):
             pytest.fail(told)
         pytest.skip(told)

@@ -52,7 +52,7 @@ def test_every_page_states_the_hash_of_everything_it_loads():
     for script in (PAGES / "survey.js", PAGES / "report.js", PAGES / "language.js"):
         for name in re.findall(r'from "\./([\w/]+\.js)"', script.read_text(encoding="utf-8")):
             assert re.search(rf'href="../v/\w+/static/{name}" integrity=', survey), name
-    assert re.search(r'href="../v/\w+/client/shuffled_circle.js" integrity=', survey)
+    assert re.search(r'href="../v/\w+/client/mechanism/circle/shuffled_circle.js" integrity=', survey)
 
 
 def test_the_hashes_are_published(client: Client):
@@ -114,7 +114,7 @@ def test_an_honest_service_passes_without_a_browser(survey: str):
     found = verify_page(survey)
     assert found.wrong == []
     looked_at = {finding.what for finding in found.findings}
-    assert {f"s/{found.survey}", "client/table.js", f"plan {found.survey}", "integrity"} <= looked_at
+    assert {f"s/{found.survey}", "client/mechanism/table/table.js", f"plan {found.survey}", "integrity"} <= looked_at
     said = CliRunner().invoke(app, ["verify-page", survey, "--json"])
     assert said.exit_code == 0
     assert json.loads(said.stdout)["sound"] is True

@@ -37,7 +37,11 @@ def test_a_page_has_nothing_inline(page):
     assert "<noscript>" in text or "<script" not in text
 
 
-@pytest.mark.parametrize("path", sorted([*PAGES.glob("*.*"), *CLIENT.glob("*.js")]), ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "path",
+    sorted([*PAGES.glob("*.*"), *CLIENT.glob("*.js"), *CLIENT.glob("mechanism/**/*.js")]),
+    ids=lambda path: path.name,
+)
 def test_nothing_points_elsewhere(path):
     found = re.findall(r"""["'(](?:https?:)?//[^"')\s]+""", path.read_text(encoding="utf-8"))
     assert [address for address in found if NAMESPACE not in address] == []

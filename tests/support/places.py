@@ -8,7 +8,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 GOLDEN = ROOT / "tests" / "golden"
-CLIENT = ROOT / "src" / "tacit" / "server" / "client"
+CLIENT = ROOT / "browser"
 PAGES = ROOT / "src" / "tacit" / "server" / "pages"
 DATA = ROOT.parent / "shared" / "data"
 needs_data = pytest.mark.skipif(not DATA.is_dir(), reason=f"the evaluation data is not beside the project: {DATA}")

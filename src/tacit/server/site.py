@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, cached_property
-from importlib.resources import files
 from pathlib import Path
 
 from starlette.requests import Request
@@ -26,10 +25,11 @@ _TYPES = {
 }
 #: The pages, by the addresses they are shown at. `SURVEY` stands for any survey.
 PAGES = {"": "home.html", "s/SURVEY": "survey.html", "d/SURVEY": "dashboard.html"}
-#: What they load, by folder of the package.
-_FOLDERS = {"static": "pages", "client": "client"}
+#: What they load: the pages' own files, and the browser client.
+_FOLDERS = ("static", "client")
 #: Pages are at most so deep; a mistyped address may be a little deeper.
 _DEEPEST = 3
+_PAGES = Path(__file__).parent / "pages"
 
 
 @dataclass(frozen=True)
@@ -62,6 +62,13 @@ class Page:
         return Response(self._compressed, media_type=self.media_type, headers=headers | {"Content-Encoding": "gzip"})
 
 
+def client() -> Path:
+    """The folder of the browser client: inside an installed package, else `browser` at the top of a checkout."""
+    package = Path(tacit.__file__).parent
+    installed = package / "browser"
+    return installed if installed.is_dir() else package.parents[1] / "browser"
+
+
 @cache
 def current_edition() -> str:
     """The path below which the pages load their files."""
@@ -72,15 +79,15 @@ def current_edition() -> str:
 def published() -> dict[str, Page]:
     """Everything that browsers may load from here, by its path below the service's address."""
     found: dict[str, Page] = {}
-    for name, folder in _FOLDERS.items():
-        root = Path(str(files("tacit.server").joinpath(folder)))
-        for file in sorted((*root.glob("*"), *root.glob("vendor/*"), *root.glob("languages/*"))):
+    loaded_from = {"static": (_PAGES, ("*", "vendor/*", "languages/*")), "client": (client(), ("*", "mechanism/**/*"))}
+    for name, (root, patterns) in loaded_from.items():
+        for file in sorted(path for pattern in patterns for path in root.glob(pattern)):
             if file.suffix in _TYPES and file.suffix != ".html":
                 where = f"{name}/{file.relative_to(root).as_posix()}"
                 found[where] = Page(file.read_bytes(), _TYPES[file.suffix])
     loaded = {path: page.content for path, page in found.items()}
     for path, name in PAGES.items():
-        text = files("tacit.server").joinpath("pages", name).read_text(encoding="utf-8")
+        text = (_PAGES / name).read_text(encoding="utf-8")
         found[path] = Page(with_integrity(text, path, loaded).encode(), _TYPES[".html"])
     return found
 
@@ -88,7 +95,7 @@ def published() -> dict[str, Page]:
 @cache
 def _missing(depth: int) -> str:
     """The page for an address with so many slashes before its last part."""
-    text = files("tacit.server").joinpath("pages", "missing.html").read_text(encoding="utf-8")
+    text = (_PAGES / "missing.html").read_text(encoding="utf-8")
     loaded = {path: page.content for path, page in published().items() if path not in PAGES}
     return with_integrity(text.replace('"static/', f'"{"../" * depth}static/'), "-/" * depth, loaded)
 

@@ -2,15 +2,15 @@
 
 import { PlanError } from "./errors.js";
 import { smaller, toNumber } from "./exact.js";
-import { NOTIONS } from "./levels.js";
-import { readMechanism } from "./mechanism.js";
+import { NOTIONS } from "./mechanism/levels.js";
+import { readMechanism } from "./mechanism/kinds.js";
 import { Prior } from "./prior.js";
 import { readSet } from "./prior_set.js";
 import { quoted } from "./promise.js";
 import { expect, object, oneOf, onlyFields, rational, name as readName } from "./read.js";
 
 /** @typedef {import("./exact.js").Fraction} Fraction */
-/** @typedef {import("./levels.js").Notion} Notion */
+/** @typedef {import("./mechanism/levels.js").Notion} Notion */
 
 /**
  * @typedef {object} Group
@@ -20,7 +20,7 @@ import { expect, object, oneOf, onlyFields, rational, name as readName } from ".
  * @property {Notion} notion
  * @property {Fraction | null} ldpCap an LDP level that is promised as well
  * @property {import("./prior_set.js").PriorSet | null} priorSet the priors for all of which the promise holds
- * @property {import("./mechanism.js").Mechanism} mechanism
+ * @property {import("./mechanism/kinds.js").Mechanism} mechanism
  */
 
 /** Larger budgets are refused: e^100 bounds no belief that anybody holds. */

@@ -2,20 +2,20 @@
 
 import assert from "node:assert/strict";
 import test from "node:test";
-import { BlockDesign } from "../block_design.js";
-import { CoreTail } from "../core_tail.js";
+import { BlockDesign } from "../mechanism/block_design/block_design.js";
+import { CoreTail } from "../mechanism/core_tail/core_tail.js";
 import { atMostExp, compare, fraction } from "../exact.js";
 import { canonicalJson } from "../hash.js";
 import { PlanError, openPlan } from "../index.js";
-import { KINDS, readMechanism } from "../mechanism.js";
+import { KINDS, readMechanism } from "../mechanism/kinds.js";
 import { percent, quoted } from "../promise.js";
 import { Prior } from "../prior.js";
 import { readSet } from "../prior_set.js";
 import { rational } from "../read.js";
-import { layOut } from "../circle.js";
-import { PlaneCircle } from "../plane_circle.js";
-import { ShuffledCircle, keyOf } from "../shuffled_circle.js";
-import { Channel } from "../table.js";
+import { layOut } from "../mechanism/circle/circle.js";
+import { PlaneCircle } from "../mechanism/circle/plane_circle.js";
+import { ShuffledCircle, keyOf } from "../mechanism/circle/shuffled_circle.js";
+import { Channel } from "../mechanism/table/table.js";
 import { golden, goldenPlans, replay } from "./helpers.js";
 
 const readPrior = (weights) => new Prior(weights, "prior", weights.length);

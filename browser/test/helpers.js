@@ -3,7 +3,7 @@
 import { readFileSync, readdirSync } from "node:fs";
 import assert from "node:assert/strict";
 
-const GOLDEN = new URL("../../../../../tests/golden/client/", import.meta.url);
+const GOLDEN = new URL("../../tests/golden/client/", import.meta.url);
 
 /** The content of a golden file. */
 export const golden = (name) => JSON.parse(readFileSync(new URL(`${name}.json`, GOLDEN), "utf8"));

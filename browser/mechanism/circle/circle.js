@@ -6,14 +6,14 @@
  * and `cells` count the values with positive prior only.
  */
 
-import { ceilDivide, fraction, larger, largest, least, minus, order, over, plus, smaller, sum } from "./exact.js";
-import { Audit, boundedAudit, boundedBelief, inverse } from "./levels.js";
-import { expect, integer } from "./read.js";
-import { SetLevels } from "./set_levels.js";
+import { ceilDivide, fraction, larger, largest, least, minus, order, over, plus, smaller, sum } from "../../exact.js";
+import { Audit, boundedAudit, boundedBelief, inverse } from "../levels.js";
+import { expect, integer } from "../../read.js";
+import { SetLevels } from "../set_levels.js";
 
-/** @typedef {import("./exact.js").Fraction} Fraction */
-/** @typedef {import("./levels.js").Notion} Notion */
-/** @typedef {import("./prior.js").Prior} Prior */
+/** @typedef {import("../../exact.js").Fraction} Fraction */
+/** @typedef {import("../levels.js").Notion} Notion */
+/** @typedef {import("../../prior.js").Prior} Prior */
 
 /** A report holds an order and a position, in so many bits. */
 const REPORT_BITS = 52;
@@ -151,7 +151,7 @@ export class Circle {
   /**
    * Bounds of the levels under every prior as far from the nominal one as the set reaches.
    *
-   * @param {import("./prior_set.js").PriorSet} priorSet
+   * @param {import("../../prior_set.js").PriorSet} priorSet
    */
   setLevels(priorSet) {
     this.#checkPrior(priorSet.prior);
@@ -252,7 +252,7 @@ const lengthOf = (stretches) => stretches.reduce((length, [, size]) => length + 
  * @param {Record<string, unknown>} data
  * @param {Prior} prior
  * @param {string} where
- * @param {import("./read.js").Meter} spend
+ * @param {import("../../read.js").Meter} spend
  * @param {(seedBits: number) => number} orders how many orders there are
  * @returns {Rule}
  */

@@ -175,7 +175,7 @@ def test_golden_levels_for_sets_are_pythons():
 
 def test_both_sides_know_the_same_mechanisms():
     """A kind that only one of them reads would make plans that the other refuses."""
-    code = 'import { KINDS } from "./mechanism.js"; console.log(JSON.stringify(Object.keys(KINDS)))'
+    code = 'import { KINDS } from "./mechanism/kinds.js"; console.log(JSON.stringify(Object.keys(KINDS)))'
     command = [node(), "--input-type=module", "--eval", code]
     done = subprocess.run(command, cwd=CLIENT, capture_output=True, text=True, timeout=60, check=True)
     assert json.loads(done.stdout) == list(KINDS)

@@ -4,16 +4,16 @@
  * With A the integers, P the prior's over W and Λ_y = Σ P_x A_xy, the lift of x at y is A_xy·W / Λ_y.
  */
 
-import { compare, fraction, larger, largest, least, rank, runningSums, smaller, sum } from "./exact.js";
-import { Audit, inverse, once } from "./levels.js";
-import { bigInteger, each, expect, integer, list, onlyFields } from "./read.js";
-import { setLiftLevels } from "./set_levels.js";
+import { compare, fraction, larger, largest, least, rank, runningSums, smaller, sum } from "../../exact.js";
+import { Audit, inverse, once } from "../levels.js";
+import { bigInteger, each, expect, integer, list, onlyFields } from "../../read.js";
+import { setLiftLevels } from "../set_levels.js";
 
-/** @typedef {import("./exact.js").Fraction} Fraction */
-/** @typedef {import("./index.js").RandomWords} RandomWords */
-/** @typedef {import("./levels.js").Notion} Notion */
-/** @typedef {import("./mechanism.js").Mechanism} Mechanism */
-/** @typedef {import("./prior.js").Prior} Prior */
+/** @typedef {import("../../exact.js").Fraction} Fraction */
+/** @typedef {import("../../index.js").RandomWords} RandomWords */
+/** @typedef {import("../levels.js").Notion} Notion */
+/** @typedef {import("../kinds.js").Mechanism} Mechanism */
+/** @typedef {import("../../prior.js").Prior} Prior */
 
 /** Denominators are powers of two up to this exponent. */
 const MAX_BITS = 1024;
@@ -48,7 +48,7 @@ export class Channel {
    * @param {Record<string, unknown>} data
    * @param {Prior} prior
    * @param {string} where
-   * @param {import("./read.js").Meter} spend
+   * @param {import("../../read.js").Meter} spend
    */
   static fromDict(data, prior, where, spend) {
     onlyFields(data, where, ["kind", "denominator", "labels", "rows"]);
@@ -122,7 +122,7 @@ export class Channel {
     return this.audit(prior).holds(notion, epsilon);
   }
 
-  /** The exact levels for the worst prior of the set. @param {import("./prior_set.js").PriorSet} priorSet */
+  /** The exact levels for the worst prior of the set. @param {import("../../prior_set.js").PriorSet} priorSet */
   setLevels(priorSet) {
     return setLiftLevels(this.weights, priorSet);
   }

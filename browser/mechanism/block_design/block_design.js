@@ -5,16 +5,16 @@
  * order·x − position (mod M) is one of s differences. Privacy rests on their number only.
  */
 
-import { ceilDivide, fraction, largest, least, order, sum } from "./exact.js";
-import { Audit, boundedAudit, boundedBelief, once } from "./levels.js";
-import { bigInteger, each, expect, integer, onlyFields } from "./read.js";
-import { SetLevels } from "./set_levels.js";
+import { ceilDivide, fraction, largest, least, order, sum } from "../../exact.js";
+import { Audit, boundedAudit, boundedBelief, once } from "../levels.js";
+import { bigInteger, each, expect, integer, onlyFields } from "../../read.js";
+import { SetLevels } from "../set_levels.js";
 
-/** @typedef {import("./exact.js").Fraction} Fraction */
-/** @typedef {import("./index.js").RandomWords} RandomWords */
-/** @typedef {import("./levels.js").Notion} Notion */
-/** @typedef {import("./mechanism.js").Mechanism} Mechanism */
-/** @typedef {import("./prior.js").Prior} Prior */
+/** @typedef {import("../../exact.js").Fraction} Fraction */
+/** @typedef {import("../../index.js").RandomWords} RandomWords */
+/** @typedef {import("../levels.js").Notion} Notion */
+/** @typedef {import("../kinds.js").Mechanism} Mechanism */
+/** @typedef {import("../../prior.js").Prior} Prior */
 
 const MAX_WORD_BITS = 64;
 /** Reports stay below 2^52. */
@@ -67,7 +67,7 @@ export class BlockDesign {
    * @param {Record<string, unknown>} data
    * @param {Prior} prior
    * @param {string} where
-   * @param {import("./read.js").Meter} spend
+   * @param {import("../../read.js").Meter} spend
    */
   static fromDict(data, prior, where, spend) {
     onlyFields(data, where, FIELDS);
@@ -177,7 +177,7 @@ export class BlockDesign {
     return this.audit(prior).holds(notion, epsilon);
   }
 
-  /** The LDP level bounds both sides under every prior there is. @param {import("./prior_set.js").PriorSet} priorSet */
+  /** The LDP level bounds both sides under every prior there is. @param {import("../../prior_set.js").PriorSet} priorSet */
   setLevels(priorSet) {
     this.#checkPrior(priorSet.prior);
     return new SetLevels(this.odds, this.odds);

@@ -1,25 +1,25 @@
 /**
  * The one interface of all mechanisms, under the names of `tacit.mechanism.protocol`, and the kinds that plans hold.
  *
- * Adding a mechanism means adding a file with a class that has these members, and a line in `KINDS`. A mechanism is
+ * Adding a mechanism means adding a folder with a class that has these members, and a line in `KINDS`. A mechanism is
  * made for one prior and does not change; a report is an integer that nobody else takes apart. Values are positions.
  */
 
-import { BlockDesign } from "./block_design.js";
-import { CoreTail } from "./core_tail.js";
-import { PlaneCircle } from "./plane_circle.js";
-import { object, oneOf } from "./read.js";
-import { ShuffledCircle } from "./shuffled_circle.js";
-import { Channel } from "./table.js";
+import { BlockDesign } from "./block_design/block_design.js";
+import { CoreTail } from "./core_tail/core_tail.js";
+import { PlaneCircle } from "./circle/plane_circle.js";
+import { object, oneOf } from "../read.js";
+import { ShuffledCircle } from "./circle/shuffled_circle.js";
+import { Channel } from "./table/table.js";
 
-/** @typedef {import("./exact.js").Fraction} Fraction */
-/** @typedef {import("./index.js").RandomWords} RandomWords */
+/** @typedef {import("../exact.js").Fraction} Fraction */
+/** @typedef {import("../index.js").RandomWords} RandomWords */
 /** @typedef {import("./levels.js").Audit} Audit */
 /** @typedef {import("./levels.js").Belief} Belief */
 /** @typedef {import("./levels.js").Notion} Notion */
-/** @typedef {import("./prior.js").Prior} Prior */
-/** @typedef {import("./prior_set.js").PriorSet} PriorSet */
-/** @typedef {import("./read.js").Meter} Meter */
+/** @typedef {import("../prior.js").Prior} Prior */
+/** @typedef {import("../prior_set.js").PriorSet} PriorSet */
+/** @typedef {import("../read.js").Meter} Meter */
 /** @typedef {import("./set_levels.js").SetLevels} SetLevels */
 
 /**
@@ -48,7 +48,7 @@ import { Channel } from "./table.js";
  * @property {(mechanisms: readonly any[], priors: readonly Prior[]) => Sampler} sampler the randomizer of several
  */
 
-/** @type {Readonly<Record<string, Kind>>} Every mechanism that a plan can hold. A new one is a file and a line here. */
+/** @type {Readonly<Record<string, Kind>>} Every mechanism that a plan can hold. A new one is a folder and a line here. */
 export const KINDS = Object.freeze({
   [Channel.kind]: Channel,
   [CoreTail.kind]: CoreTail,

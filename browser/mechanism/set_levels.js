@@ -1,9 +1,9 @@
 /** Which privacy a mechanism gives for every prior of a set: `tacit.mechanism.set_levels`, without its witnesses. */
 
-import { atMostExp, fraction, larger, largest, least, minus, over, plus, times } from "./exact.js";
+import { atMostExp, fraction, larger, largest, least, minus, over, plus, times } from "../exact.js";
 
-/** @typedef {import("./exact.js").Fraction} Fraction */
-/** @typedef {import("./prior_set.js").PriorSet} PriorSet */
+/** @typedef {import("../exact.js").Fraction} Fraction */
+/** @typedef {import("../prior_set.js").PriorSet} PriorSet */
 
 /** Both sides of LIP at their worst over a set of priors: exact ratios or bounds of them; null is unbounded. */
 export class SetLevels {

@@ -17,16 +17,16 @@ import {
   runningSums,
   smaller,
   sum,
-} from "./exact.js";
-import { boundedAudit, boundedBelief } from "./levels.js";
-import { each, expect, integer, list, onlyFields, rational, text } from "./read.js";
-import { boundedSetLevels } from "./set_levels.js";
-import { RuleSampler } from "./stand_in.js";
+} from "../../exact.js";
+import { boundedAudit, boundedBelief } from "../levels.js";
+import { each, expect, integer, list, onlyFields, rational, text } from "../../read.js";
+import { boundedSetLevels } from "../set_levels.js";
+import { RuleSampler } from "../stand_in.js";
 
-/** @typedef {import("./exact.js").Fraction} Fraction */
-/** @typedef {import("./levels.js").Notion} Notion */
-/** @typedef {import("./mechanism.js").Mechanism} Mechanism */
-/** @typedef {import("./prior.js").Prior} Prior */
+/** @typedef {import("../../exact.js").Fraction} Fraction */
+/** @typedef {import("../levels.js").Notion} Notion */
+/** @typedef {import("../kinds.js").Mechanism} Mechanism */
+/** @typedef {import("../../prior.js").Prior} Prior */
 
 /** Coverage is counted in units of 2^-48. */
 const COVERAGE_UNIT = 2 ** 48;
@@ -74,7 +74,7 @@ export class CoreTail {
    * @param {Record<string, unknown>} data
    * @param {Prior} prior
    * @param {string} where
-   * @param {import("./read.js").Meter} spend
+   * @param {import("../../read.js").Meter} spend
    */
   static fromDict(data, prior, where, spend) {
     onlyFields(data, where, ["kind", "core", "share", "growth", "states", "word_bits"]);
@@ -168,7 +168,7 @@ export class CoreTail {
     return this.audit(prior).holds(notion, epsilon);
   }
 
-  /** Bounds for the worst prior of a set. @param {import("./prior_set.js").PriorSet} priorSet */
+  /** Bounds for the worst prior of a set. @param {import("../../prior_set.js").PriorSet} priorSet */
   setLevels(priorSet) {
     this.#checkPrior(priorSet.prior);
     return boundedSetLevels(priorSet, this.liftRange.highest, this.liftRange.lowest);

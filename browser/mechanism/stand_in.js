@@ -4,10 +4,10 @@
  * A value with prior zero is replaced by a value drawn from the prior: its report says nothing about the answer.
  */
 
-import { rank, runningSums } from "./exact.js";
+import { rank, runningSums } from "../exact.js";
 
-/** @typedef {import("./index.js").RandomWords} RandomWords */
-/** @typedef {import("./prior.js").Prior} Prior */
+/** @typedef {import("../index.js").RandomWords} RandomWords */
+/** @typedef {import("../prior.js").Prior} Prior */
 
 /** A stand-in is drawn with a word of this many bits. */
 const STAND_IN_BITS = 64;

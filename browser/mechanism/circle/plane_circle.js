@@ -6,11 +6,11 @@
  */
 
 import { Circle, RULE_FIELDS, readRule } from "./circle.js";
-import { expect, integer, onlyFields } from "./read.js";
-import { RuleSampler } from "./stand_in.js";
+import { expect, integer, onlyFields } from "../../read.js";
+import { RuleSampler } from "../stand_in.js";
 
-/** @typedef {import("./mechanism.js").Mechanism} Mechanism */
-/** @typedef {import("./prior.js").Prior} Prior */
+/** @typedef {import("../kinds.js").Mechanism} Mechanism */
+/** @typedef {import("../../prior.js").Prior} Prior */
 
 const MAX_SLOTS = 199;
 /** Collectors know so many places of stretches in advance, and take so many steps to find what reports determine. */
@@ -51,7 +51,7 @@ export class PlaneCircle extends Circle {
    * @param {Record<string, unknown>} data
    * @param {Prior} prior
    * @param {string} where
-   * @param {import("./read.js").Meter} spend
+   * @param {import("../../read.js").Meter} spend
    */
   static fromDict(data, prior, where, spend) {
     onlyFields(data, where, [...RULE_FIELDS, "slots", "first", "second", "light"]);
@@ -142,7 +142,7 @@ function isPrime(number) {
  * @param {number} slots
  * @param {number} first
  * @param {number} second
- * @param {import("./read.js").Meter} spend
+ * @param {import("../../read.js").Meter} spend
  */
 function knownTerms(slots, first, second, spend) {
   const name = [slots, first, second].join();

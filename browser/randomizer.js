@@ -1,6 +1,6 @@
 /** The randomizer of a plan: answers in, reports out. Every mechanism draws by its own rule, see mechanism.js. */
 
-import { KINDS } from "./mechanism.js";
+import { KINDS } from "./mechanism/kinds.js";
 
 /** @typedef {import("./group.js").Group} Group */
 /** @typedef {import("./index.js").RandomWords} RandomWords */

@@ -5,11 +5,11 @@
  */
 
 import { Circle, RULE_FIELDS, readRule } from "./circle.js";
-import { onlyFields } from "./read.js";
-import { RuleSampler } from "./stand_in.js";
+import { onlyFields } from "../../read.js";
+import { RuleSampler } from "../stand_in.js";
 
-/** @typedef {import("./mechanism.js").Mechanism} Mechanism */
-/** @typedef {import("./prior.js").Prior} Prior */
+/** @typedef {import("../kinds.js").Mechanism} Mechanism */
+/** @typedef {import("../../prior.js").Prior} Prior */
 
 const MULTIPLIER = 0x846ca68b;
 
@@ -24,7 +24,7 @@ export class ShuffledCircle extends Circle {
    * @param {Record<string, unknown>} data
    * @param {Prior} prior
    * @param {string} where
-   * @param {import("./read.js").Meter} spend
+   * @param {import("../../read.js").Meter} spend
    */
   static fromDict(data, prior, where, spend) {
     onlyFields(data, where, RULE_FIELDS);

@@ -4,10 +4,10 @@
  * Names are those of `tacit.mechanism.levels`, which also finds witnesses and mutual information.
  */
 
-import { atMostExp, fraction, larger, smaller } from "./exact.js";
+import { atMostExp, fraction, larger, smaller } from "../exact.js";
 
-/** @typedef {import("./exact.js").Fraction} Fraction */
-/** @typedef {import("./prior.js").Prior} Prior */
+/** @typedef {import("../exact.js").Fraction} Fraction */
+/** @typedef {import("../prior.js").Prior} Prior */
 /** @typedef {typeof NOTIONS[number]} Notion what a budget bounds */
 /** @typedef {{prior: Fraction, low: Fraction, high: Fraction}} Belief from `prior` to between `low` and `high` */
 
