@@ -24,10 +24,11 @@ export interface Group {
   readonly nPossibleReports: number | null;
 }
 
-/** What is estimated; a survey counts `values`. */
+/** What is estimated; a survey counts `values`, a matrix has a total for each of `names`. */
 export type Task =
   | { readonly kind: "histogram" | "sum" | "weighted-sum" }
-  | { readonly kind: "survey"; readonly values: readonly string[] };
+  | { readonly kind: "survey"; readonly values: readonly string[] }
+  | { readonly kind: "matrix"; readonly names: readonly string[] };
 
 /** How far one report can move the belief that somebody holds `value`, in percentages. */
 export interface Belief {

@@ -5,14 +5,14 @@ import { check, describe, readGroup } from "./group.js";
 import { contractText, sha256 } from "./hash.js";
 import { factor, oddsSentence, percent, quoted, sentence, setParts, setSentence } from "./promise.js";
 import { Randomizer, neighbours, rounded } from "./randomizer.js";
-import { demand, each, expect, integer, meter, name, number, object, oneOf, onlyFields, text } from "./read.js";
+import { demand, each, expect, integer, meter, name, number, object, oneOf, onlyFields, rational, text } from "./read.js";
 import { secureWords } from "./words.js";
 
 /** @typedef {import("./group.js").Group} Group */
 /** @typedef {import("./index.js").RandomWords} RandomWords */
 
 const FORMAT = 1;
-const TASKS = /** @type {const} */ (["histogram", "sum", "survey", "weighted-sum"]);
+const TASKS = /** @type {const} */ (["histogram", "matrix", "sum", "survey", "weighted-sum"]);
 /** Where reports are too many to be listed, beliefs are told about so many values. */
 const MAX_BELIEFS = 20;
 const NUMBER = /^-?[0-9]+(\.[0-9]+)?(e[+-]?[0-9]{1,3})?$/;
@@ -260,10 +260,28 @@ function readTask(data, { values, numeric }) {
   const task = object(data, "task");
   const kind = oneOf(task.kind, "task.kind", TASKS);
   demand(numeric || !kind.endsWith("sum"), "This plan is malformed: a sum needs numeric answers.");
+  if (kind === "matrix") return readMatrix(task, values.length);
   onlyFields(task, "task", kind === "survey" ? ["kind", "values"] : ["kind"]);
   if (kind !== "survey") return Object.freeze({ kind });
   const wanted = each(task.values, "task.values", (x, at) => values[integer(x, at, 0, values.length - 1)]);
   return Object.freeze({ kind, values: Object.freeze(wanted) });
+}
+
+/**
+ * A task as a matrix: names of its columns, and a row of rationals for each value.
+ *
+ * @param {Record<string, unknown>} task
+ * @param {number} size
+ * @returns {import("./index.js").Task}
+ */
+function readMatrix(task, size) {
+  onlyFields(task, "task", ["kind", "names", "rows"]);
+  const names = each(task.names, "task.names", name);
+  expect(new Set(names).size === names.length, "task.names", "different names");
+  const rows = each(task.rows, "task.rows", (row, where) => each(row, where, rational).length);
+  const fits = rows.length === size && rows.every((width) => width === names.length);
+  expect(fits, "task.rows", "a row for each value, with a number for each name");
+  return Object.freeze({ kind: "matrix", names: Object.freeze(names) });
 }
 
 /** One unnamed group, or several with different names. @param {(string | null)[]} names @param {number} count */

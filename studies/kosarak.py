@@ -43,7 +43,7 @@ from tacit.mechanism import Channel
 from tacit.mechanism.auditing import audit
 from tacit.prior import Prior
 from tacit.published import theorem3
-from tacit.task import Histogram, Survey
+from tacit.task import Histogram, Survey, Task
 
 #: The paper calls a page popular above this many clicks.
 POPULAR = 15_000
@@ -252,12 +252,12 @@ def unary_levels(prior: Prior, budgets: Sequence[float]) -> list[float]:
 
 
 @dataclass(frozen=True)
-class _HeavyAndRest:
+class _HeavyAndRest(Task):
     """The histogram when the last value stands for many: its share of the gain is that of its members."""
 
     scale: float
 
-    def g(self, prior: Prior, respondent: int = 0) -> Floats:
+    def g(self, prior: Prior) -> Floats:
         g = np.eye(len(prior))
         g[-1, -1] = self.scale
         return g

@@ -1,5 +1,10 @@
 """What the collector wants to know: a function g of one answer, summed over all respondents.
 
+A task has a matrix g with a row for each value of the domain and a column for each component; the estimate has one row
+for each component. A task of your own is a subclass of `Task` that defines `g` and nothing else: a plan stores it as
+the `Matrix` that it is. Everything that other rooms need to know about a task is a method or a property here, so no
+other file asks which class a task has.
+
 For the MMSE estimator E[g|Y] the error of one respondent is
 
     MSE = E|g(X) − E g|² − Σ_y λ_y |E[g|y] − E g|²  =  prior variance − gain,
@@ -9,26 +14,127 @@ and errors of independent respondents add (the paper's Proposition 2).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from tacit.exact import Floats
-from tacit.prior import Prior, Value
+from tacit.exact import Floats, Number, exact_ratio, rational
+from tacit.prior import Prior, Value, has_unseen
+
+#: Models of a regression on the answer.
+Model = Literal["linear", "logistic", "multinomial"]
 
 
-class Task(Protocol):
-    """A total to estimate. Everything a designer or an estimator needs of it is g."""
+class Task(ABC):
+    """A total to estimate. Override `g`, and `names` where the components should have names.
 
-    def g(self, prior: Prior, respondent: int = 0) -> Floats:
-        """g(x) for every value x, as an array of shape (values, components)."""
-        ...
+    >>> class AtMost(Task):
+    ...     def __init__(self, most):
+    ...         self.most = most
+    ...     def g(self, prior):
+    ...         return (prior.numbers <= self.most)[:, None].astype(float)
+    >>> AtMost(1).as_planned(Prior.uniform(3))
+    Matrix(rows=((Fraction(1, 1),), (Fraction(1, 1),), (Fraction(0, 1),)), names=('total',))
+    """
+
+    #: The name of the task in JSON.
+    kind: ClassVar[str] = "matrix"
+    #: Names of the components, one for each column of g; empty for "total", or for "component 1" and so on.
+    names: Sequence[str] = ()
+    #: A histogram: there is one row for each value of the domain, and the rows add up to the number of respondents.
+    per_value: ClassVar[bool] = False
+    #: The answer itself is added up, so values must be numbers, and answers may lie between them.
+    adds_numbers: ClassVar[bool] = False
+    #: A weight a and an offset b, of a group and of a respondent, are part of what is asked: Σ a·x + b.
+    takes_weights: ClassVar[bool] = False
+    #: Answers were rounded at random to the values, which adds to every error (`Plan.between`).
+    rounded: bool = False
+
+    @abstractmethod
+    def g(self, prior: Prior) -> Floats:
+        """g(x) for every value x, as an array of shape (values, components). It may depend on the values only."""
+
+    @property
+    def counts_people(self) -> bool:
+        """Every row counts people: whole numbers from 0 to the number of respondents."""
+        return False
+
+    @property
+    def wanted(self) -> tuple[Value, ...]:
+        """The values that a survey counts; empty for every other task."""
+        return ()
+
+    @property
+    def model(self) -> Model:
+        """The usual regression model for this answer."""
+        return "linear"
+
+    @property
+    def title(self) -> str:
+        """The heading of a result where the plan has no question."""
+        return "Estimated total"
+
+    def row_values(self, values: Sequence[Value]) -> list[Value | None]:
+        """The label of each row: a value of the domain, the name of a component, or None for a plain total."""
+        return list(self.as_planned(Prior.uniform(values)).names)
+
+    def moments(self, prior: Prior) -> tuple[Floats, Floats, Floats]:
+        """E g, Var g and max g − min g for each component, if answers have the distribution `prior`.
+
+        The range is over all values of the domain, possible or not.
+        """
+        g = self.g(prior)
+        p = prior.probabilities
+        return p @ g, p @ centred(prior, self) ** 2, np.ptp(g, axis=0)
+
+    def possible(self, totals: Floats, n_respondents: float) -> Floats:
+        """The totals nearest to these that can occur: between 0 and `n_respondents` where rows count people."""
+        return np.clip(totals, 0.0, n_respondents) if self.counts_people else totals
+
+    def check(self, prior: Prior) -> None:
+        """Raise an error where the task cannot be asked over these values: a sum of names, an unknown value."""
+        self.as_planned(prior)
+
+    def as_planned(self, prior: Prior) -> Task:
+        """The task as a plan holds it: itself if it has JSON of its own, else the `Matrix` of its g."""
+        g = np.asarray(self.g(prior), dtype=np.float64)
+        if g.ndim != 2 or len(g) != len(prior):
+            raise ValueError(
+                f"The g of {type(self).__name__} must have the shape (values, components), with {len(prior)} values. "
+                f"Got {g.shape} instead."
+            )
+        return Matrix(g.tolist(), self.names)
+
+    def as_rounded(self) -> Task:
+        """The same task where answers were rounded at random to the values."""
+        raise ValueError("Only sums take answers between the values.")
+
+    def to_dict(self, prior: Prior) -> dict[str, Any]:
+        """For JSON: `kind` and exact numbers. Positions refer to the values of `prior`."""
+        return self.as_planned(prior).to_dict(prior)
+
+    @staticmethod
+    def from_dict(data: Mapping[str, Any], values: Sequence[Value]) -> Task:
+        """The inverse of `to_dict`. A task of one's own comes back as a `Matrix`.
+
+        >>> Task.from_dict({"kind": "survey", "values": [1]}, ["no", "yes"])
+        Survey(value='yes')
+        """
+        if data["kind"] not in TASKS:
+            raise ValueError(f"The 'kind' of a task must be one of {', '.join(TASKS)}. Got {data['kind']!r} instead.")
+        return TASKS[data["kind"]]._read(data, values)
+
+    @classmethod
+    def _read(cls, data: Mapping[str, Any], values: Sequence[Value]) -> Task:
+        return cls()
 
 
 @dataclass(frozen=True)
-class Survey:
+class Survey(Task):
     """How many respondents hold `value`, or any value of a set: g(x) = 1{x = value} or 1{x ∈ set}.
 
     >>> Survey("yes").g(Prior.of({"yes": 1, "no": 9})).ravel()
@@ -36,57 +142,91 @@ class Survey:
     """
 
     value: Value | Collection[Value]
+    kind: ClassVar[str] = "survey"
 
     @property
     def wanted(self) -> tuple[Value, ...]:
-        """The values that count."""
-        return (self.value,) if isinstance(self.value, str | int | float) else tuple(self.value)
+        return (self.value,) if isinstance(self.value, str | int | float) else tuple(dict.fromkeys(self.value))
 
-    def g(self, prior: Prior, respondent: int = 0) -> Floats:
+    @property
+    def counts_people(self) -> bool:
+        return True
+
+    @property
+    def model(self) -> Model:
+        return "logistic"
+
+    def g(self, prior: Prior) -> Floats:
         indicator = np.zeros((len(prior), 1))
         for value in self.wanted:
             indicator[prior.position(value)] = 1.0
         return indicator
 
+    def row_values(self, values: Sequence[Value]) -> list[Value | None]:
+        return [self.wanted[0] if len(self.wanted) == 1 else None]
+
+    def as_planned(self, prior: Prior) -> Task:
+        for value in self.wanted:
+            prior.position(value)
+        return self
+
+    def to_dict(self, prior: Prior) -> dict[str, Any]:
+        positions = [prior.position(value) for value in self.wanted]
+        # A set has no order of its own.
+        return {"kind": self.kind, "values": sorted(positions) if isinstance(self.value, Set) else positions}
+
+    @classmethod
+    def _read(cls, data: Mapping[str, Any], values: Sequence[Value]) -> Task:
+        positions = data["values"]
+        known = all(type(x) is int and 0 <= x < len(values) for x in positions)
+        if not known or not positions or len(set(positions)) < len(positions):
+            raise ValueError("A survey's values are different positions in the domain, from 0.")
+        wanted = tuple(values[x] for x in positions)
+        return cls(wanted[0] if len(wanted) == 1 else wanted)
+
 
 @dataclass(frozen=True)
-class Sum:
+class Sum(Task):
     """The sum of all answers: g(x) = x.
-
-    `rounded` says that answers were rounded at random to the values: what rounding adds is then part of every error.
 
     >>> Sum().g(Prior.uniform(3)).ravel()
     array([0., 1., 2.])
     """
 
     rounded: bool = False
+    kind: ClassVar[str] = "sum"
+    adds_numbers: ClassVar[bool] = True
 
-    def g(self, prior: Prior, respondent: int = 0) -> Floats:
+    def g(self, prior: Prior) -> Floats:
         return prior.numbers[:, None]
 
+    def row_values(self, values: Sequence[Value]) -> list[Value | None]:
+        return [None]
+
+    def as_planned(self, prior: Prior) -> Task:
+        _ = prior.numbers  # Raises for names.
+        return self
+
+    def as_rounded(self) -> Task:
+        return replace(self, rounded=True)
+
+    def to_dict(self, prior: Prior) -> dict[str, Any]:
+        return {"kind": self.kind}
+
 
 @dataclass(frozen=True)
-class WeightedSum:
-    """Σ_i a_i X_i + b_i with a weight and an offset per respondent (or one for all): g_i(x) = a_i·x + b_i.
+class WeightedSum(Sum):
+    """Σ_i a_i X_i + b_i: a and b stand in the plan, for each group, and beside the reports, for each respondent.
 
-    >>> WeightedSum([2, 5], [1, 0]).g(Prior.uniform(3), respondent=1).ravel()
-    array([ 0.,  5., 10.])
+    For a mechanism the task is the sum, g(x) = x; a and b are applied to the result.
     """
 
-    weights: float | Sequence[float] = 1.0
-    offsets: float | Sequence[float] = 0.0
-
-    def weight(self, respondent: int = 0) -> float:
-        """a of one respondent."""
-        return _of(self.weights, respondent)
-
-    def g(self, prior: Prior, respondent: int = 0) -> Floats:
-        g: Floats = self.weight(respondent) * prior.numbers[:, None] + _of(self.offsets, respondent)
-        return g
+    kind: ClassVar[str] = "weighted-sum"
+    takes_weights: ClassVar[bool] = True
 
 
 @dataclass(frozen=True)
-class Histogram:
+class Histogram(Task):
     """How many respondents hold each value: g(x) is the unit vector of x.
 
     >>> Histogram().g(Prior.uniform(2))
@@ -94,46 +234,146 @@ class Histogram:
            [0., 1.]])
     """
 
-    def g(self, prior: Prior, respondent: int = 0) -> Floats:
+    kind: ClassVar[str] = "histogram"
+    per_value: ClassVar[bool] = True
+
+    @property
+    def counts_people(self) -> bool:
+        return True
+
+    @property
+    def model(self) -> Model:
+        return "multinomial"
+
+    @property
+    def title(self) -> str:
+        return "Estimated histogram"
+
+    def g(self, prior: Prior) -> Floats:
         return np.eye(len(prior))
 
+    def row_values(self, values: Sequence[Value]) -> list[Value | None]:
+        return list(values)
 
-@dataclass(frozen=True, eq=False)
-class Matrix:
-    """Any g, as a matrix with a row for each value and a column for each component.
+    def moments(self, prior: Prior) -> tuple[Floats, Floats, Floats]:
+        p = prior.probabilities
+        return p, p * (1.0 - p), np.ones(len(p))
 
-    >>> Matrix([[1, 0], [0, 2]]).g(Prior.uniform(2))
-    array([[1., 0.],
-           [0., 2.]])
+    def possible(self, totals: Floats, n_respondents: float) -> Floats:
+        """The nearest counts (Euclidean) that are not negative and add up to the number of respondents.
+
+        >>> Histogram().possible(np.array([5.0, -1.0, 2.0]), 6).tolist()
+        [4.5, 0.0, 1.5]
+        """
+        counts = np.nan_to_num(totals)
+        ordered = np.sort(counts)[::-1]
+        excess = (np.cumsum(ordered) - n_respondents) / np.arange(1, len(ordered) + 1)
+        shift = excess[np.flatnonzero(ordered > excess)[-1]] if len(ordered) else 0.0
+        nearest: Floats = np.maximum(counts - shift, 0.0)
+        return nearest
+
+    def as_planned(self, prior: Prior) -> Task:
+        return self
+
+    def to_dict(self, prior: Prior) -> dict[str, Any]:
+        return {"kind": self.kind}
+
+
+@dataclass(frozen=True)
+class Matrix(Task):
+    """Any g, as a matrix with a row for each value and a column for each component, which may have names.
+
+    Numbers are kept exactly; a float is read as its shortest decimal.
+
+    >>> Matrix([[1, 0.5], [0, 2]], names=["first", "second"]).g(Prior.uniform(2))
+    array([[1. , 0.5],
+           [0. , 2. ]])
+    >>> Matrix([[1], [0]]) == Matrix(np.array([[1.0], [0.0]]))
+    True
     """
 
-    rows: Sequence[Sequence[float]]
+    rows: Sequence[Sequence[Number]]
+    names: Sequence[str] = ()
+    kind: ClassVar[str] = "matrix"
 
-    def g(self, prior: Prior, respondent: int = 0) -> Floats:
-        g = np.array(self.rows, dtype=np.float64)
-        if g.ndim != 2 or len(g) != len(prior) or not np.isfinite(g).all():
-            raise ValueError(f"The matrix needs a row of finite numbers for each of the {len(prior)} values.")
-        return g
+    def __post_init__(self) -> None:
+        rows = tuple(tuple(rational(number, "rows") for number in row) for row in self.rows)
+        width = len(rows[0]) if rows else 0
+        if not width or any(len(row) != width for row in rows):
+            raise ValueError("A matrix needs at least one column, and the same number of columns in every row.")
+        names = tuple(self.names) or _names(width)
+        if len(names) != width or len(set(names)) < width:
+            raise ValueError(f"The 'names' must be {width} different names, one for each column. Got {len(names)}.")
+        if not all(isinstance(name, str) and name.strip() and not has_unseen(name) for name in names):
+            raise ValueError("The 'names' must be texts without control characters or marks of direction.")
+        object.__setattr__(self, "rows", rows)
+        object.__setattr__(self, "names", names)
+
+    @cached_property
+    def _numbers(self) -> Floats:
+        return np.array([[float(number) for number in row] for row in self.rows])
+
+    @cached_property
+    def counts_people(self) -> bool:
+        return all(number in (0, 1) for row in self.rows for number in row)
+
+    @property
+    def model(self) -> Model:
+        return "logistic" if self.counts_people and len(self.names) == 1 else "linear"
+
+    @property
+    def title(self) -> str:
+        return "Estimated total" if len(self.names) == 1 else "Estimated totals"
+
+    def g(self, prior: Prior) -> Floats:
+        if len(self.rows) != len(prior):
+            raise ValueError(
+                f"The matrix needs a row for each of the {len(prior)} values. Got {len(self.rows)} rows instead."
+            )
+        return self._numbers.copy()
+
+    def as_planned(self, prior: Prior) -> Task:
+        self.g(prior)
+        return self
+
+    def row_values(self, values: Sequence[Value]) -> list[Value | None]:
+        return list(self.names)
+
+    def to_dict(self, prior: Prior) -> dict[str, Any]:
+        return {
+            "kind": self.kind,
+            "names": list(self.names),
+            "rows": [[str(number) for number in row] for row in self.rows],
+        }
+
+    @classmethod
+    def _read(cls, data: Mapping[str, Any], values: Sequence[Value]) -> Task:
+        if len(data["rows"]) != len(values):
+            raise ValueError(f"The matrix needs a row for each of the {len(values)} values. Got {len(data['rows'])}.")
+        rows = [[exact_ratio(text) for text in row] for row in data["rows"]]
+        return cls(rows, data["names"])
 
 
-def prior_variance(prior: Prior, task: Task, respondent: int = 0) -> float:
+#: Every task that a plan can hold, by its name in JSON.
+TASKS: dict[str, type[Task]] = {task.kind: task for task in (Survey, Sum, WeightedSum, Histogram, Matrix)}
+
+
+def prior_variance(prior: Prior, task: Task) -> float:
     """E|g(X) − E g|²: the error of guessing from the prior alone, with no data.
 
     >>> round(prior_variance(Prior.of({"yes": 0.1, "no": 0.9}), Survey("yes")), 12)
     0.09
     """
-    if isinstance(task, Histogram):
-        return float(prior.probabilities @ (1.0 - prior.probabilities))
-    return float(prior.probabilities @ (centred(prior, task, respondent) ** 2).sum(axis=1))
+    return float(task.moments(prior)[1].sum())
 
 
-def centred(prior: Prior, task: Task, respondent: int = 0) -> Floats:
+def centred(prior: Prior, task: Task) -> Floats:
     """g(x) − E g. The middle of the range is subtracted first: E g of large numbers close together is not exact."""
-    g = task.g(prior, respondent)
+    g = task.g(prior)
     g = g - (g.min(axis=0) / 2 + g.max(axis=0) / 2)
     difference: Floats = g - prior.probabilities @ g
     return difference
 
 
-def _of(number: float | Sequence[float], respondent: int) -> float:
-    return float(number) if np.isscalar(number) else float(number[respondent])  # type: ignore[index, arg-type]
+def _names(components: int) -> tuple[str, ...]:
+    return ("total",) if components == 1 else tuple(f"component {number + 1}" for number in range(components))

@@ -14,7 +14,7 @@ from tacit.designs import optimal_binary, repaired_response
 from tacit.estimates import NotEstimableError, estimate
 from tacit.estimates._participants import kept_of
 from tacit.estimates._prior_check import check_prior
-from tacit.estimates._rows import possible_totals, prior_totals
+from tacit.estimates._rows import prior_totals
 from tacit.mechanism import table_reading
 from tacit.mechanism.likelihood import maximum_likelihood
 from tacit.mechanism.pearson import pearson
@@ -32,8 +32,9 @@ ROUNDS, LEAST = {"mle": 120, "unbiased": 400, "mmse": 400}, {"mle": 0.885, "unbi
 
 
 def plan_for(task, prior=PRIOR, mechanism=repaired_response, weights=(1, 3)) -> Plan:
-    """Two groups with one prior and different weights."""
+    """Two groups with one prior; of a weighted sum they have different weights."""
     channel = mechanism(prior, EPSILON)
+    scales = zip(weights, (2, 0), strict=True) if task.takes_weights else [(1, 0), (1, 0)]
     return Plan(
         task,
         tuple(
@@ -45,7 +46,7 @@ def plan_for(task, prior=PRIOR, mechanism=repaired_response, weights=(1, 3)) -> 
                 weight=Fraction(weight),
                 offset=Fraction(offset),
             )
-            for name, weight, offset in (("a", weights[0], 2), ("b", weights[1], 0))
+            for name, (weight, offset) in zip("ab", scales, strict=True)
         ),
     )
 
@@ -208,7 +209,7 @@ def test_projection_is_the_nearest_point():
     rng = np.random.default_rng(1)
     for _ in range(50):
         x = rng.normal(size=4) * 5
-        nearest = possible_totals(Histogram(), x, 3)
+        nearest = Histogram().possible(x, 3)
         assert nearest.sum() == pytest.approx(3.0)
         for _ in range(20):
             other = rng.dirichlet(np.ones(4)) * 3
@@ -217,18 +218,18 @@ def test_projection_is_the_nearest_point():
 
 def test_totals_of_surveys_are_kept_in_range_and_sums_are_left_alone():
     wild = np.array([-2.0])
-    assert possible_totals(Survey(1), wild, 5).tolist() == [0.0]
-    assert possible_totals(Survey(1), -4 * wild, 5).tolist() == [5.0]
-    assert possible_totals(Sum(), wild, 5) is wild
+    assert Survey(1).possible(wild, 5).tolist() == [0.0]
+    assert Survey(1).possible(-4 * wild, 5).tolist() == [5.0]
+    assert Sum().possible(wild, 5) is wild
     # A value that the unbiased estimator knows nothing of counts as nobody.
-    assert possible_totals(Histogram(), np.array([np.nan, 3.0]), 5).tolist() == [1.0, 4.0]
+    assert Histogram().possible(np.array([np.nan, 3.0]), 5).tolist() == [1.0, 4.0]
 
 
 @pytest.mark.parametrize("task", TASKS, ids=lambda task: type(task).__name__)
 def test_the_prior_expects_the_mean_total(task):
     """As the mean over everything that people of the prior can hold; a group's a and b apply to weights and offsets."""
     plan = plan_for(task, weights=(2, 3))
-    people = [(4.0, 6.0, 10.0), (1.0, 1.0, 0.0)]
+    people = [(4.0, 6.0, 10.0 if task.takes_weights else 0.0), (1.0, 1.0, 0.0)]
     expected = sum(weight * PRIOR.probabilities @ task.g(PRIOR) for _, weight, _ in people)
     if isinstance(task, WeightedSum):
         mean = PRIOR.probabilities @ PRIOR.numbers

@@ -46,7 +46,7 @@ def test_round_trip_keeps_everything(tmp_path, task):
 
 @pytest.mark.parametrize("task", [Sum(), WeightedSum()], ids=str)
 def test_numbers_survive_as_numbers(tmp_path, task):
-    prior = Prior.of({0: 1, 2.5: 2, 10: 1})
+    prior, weight = Prior.of({0: 1, 2.5: 2, 10: 1}), Fraction(1, 3 if task.takes_weights else 1)
     plan = Plan(
         task,
         (
@@ -55,14 +55,17 @@ def test_numbers_survive_as_numbers(tmp_path, task):
                 prior=prior,
                 epsilon=Fraction(1),
                 mechanism=repaired_response(prior, 1),
-                weight=Fraction(1, 3),
+                weight=weight,
             ),
         ),
     )
     plan.save(tmp_path / "plan.json")
     again = Plan.load(tmp_path / "plan.json")
     assert again.values == (0, 2.5, 10)
-    assert again.groups[0].weight == Fraction(1, 3)
+    assert again.groups[0].weight == weight
+    if not task.takes_weights:
+        with pytest.raises(PlanError, match="weighted sum only"):
+            Plan(task, (replace(plan.groups[0], weight=Fraction(2)),))
 
 
 def test_the_hash_names_the_contract_and_not_what_is_derived():
@@ -132,7 +135,7 @@ def wrong_denominator(data):
         (skew_prior, "promise is not kept"),
         (unknown_mechanism, "Unknown mechanism 'magic'"),
         (drop_mechanism, "malformed: the field 'mechanism' is missing"),
-        (unknown_task, "The 'kind' of a task must be survey, sum, .* Got 'magic'"),
+        (unknown_task, "The 'kind' of a task must be one of survey, sum, .* Got 'magic'"),
         (no_domain, "malformed: a field holds what it cannot hold; see docs/plan.md"),
         (understate, "understates the ldp level"),
         (same_names, "different names"),

@@ -105,8 +105,8 @@ def make_plan(
                 notion=notion,
                 ldp_cap=None if cap is None else budget(cap, "ldp_cap"),
                 prior_set=prior_set,
-                weight=each.weight,
-                offset=each.offset,
+                weight=each.weight if task.takes_weights else Fraction(1),
+                offset=each.offset if task.takes_weights else Fraction(0),
                 certificate=found.certificate,
             )
         )

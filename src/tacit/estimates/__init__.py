@@ -11,7 +11,7 @@ from tacit.estimates._compliance import (
 )
 from tacit.estimates._estimate import estimate, estimators
 from tacit.estimates._prior_check import PriorCheck, check_prior
-from tacit.estimates._rows import Estimate, Estimator, Row, Scope, possible_totals, row_values
+from tacit.estimates._rows import Estimate, Estimator, Row, Scope
 from tacit.estimates.analysis import (
     Coefficient,
     CovariateLevels,
@@ -77,11 +77,9 @@ __all__ = [
     "known_before",
     "pooled_compliance",
     "positions_of",
-    "possible_totals",
     "pseudo_names",
     "pseudo_values",
     "regress",
-    "row_values",
     "the_prior",
     "the_rest",
     "weighted",

@@ -11,7 +11,7 @@ from functools import partial
 from typing import get_args
 
 from tacit.estimates._participants import GroupReports
-from tacit.estimates._rows import Estimate, Estimator, possible_totals, row_values
+from tacit.estimates._rows import Estimate, Estimator
 from tacit.mechanism import NotEstimableError
 from tacit.plan import Plan
 from tacit.tally import Counts, GroupTally, Tally
@@ -57,9 +57,9 @@ def estimate(
     if estimator == "assisted" and not reports.can_assist:
         estimator = "unbiased"
     readings = reports.read("unbiased" if estimator == "assisted" else estimator)
-    values = row_values(plan.task, plan.values)
+    values = plan.task.row_values(plan.values)
     found = reports.found(readings, estimator, 1 - (1 - level) / len(values) if simultaneous else level)
-    shown = possible_totals(plan.task, found.estimate, reports.total_weight) if project else found.estimate
+    shown = plan.task.possible(found.estimate, reports.total_weight) if project else found.estimate
     columns = {
         "estimate": shown, "standard_error": found.error, "low": found.low, "high": found.high,
         "prior": reports.prior_totals(), "prior_share": found.prior_share,

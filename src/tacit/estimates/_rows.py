@@ -14,7 +14,6 @@ from tacit.estimates._prior_check import PriorCheck
 from tacit.exact import Floats
 from tacit.plan import Plan
 from tacit.prior import Value
-from tacit.task import Histogram, Survey, Task, WeightedSum
 
 #: `assisted` uses the prior as far as it is worth it, `unbiased` and `mle` not at all, `mmse` as if it were exact.
 Estimator = Literal["assisted", "unbiased", "mmse", "mle"]
@@ -155,53 +154,19 @@ def _row_dict(row: Row, each: Row) -> dict[str, Any]:
     return {name: _known(number) for name, number in numbers.items()}
 
 
-def row_values(task: Task, values: Sequence[Value]) -> list[Value | None]:
-    """What the rows of an estimate are about: each value of a histogram, a survey's one value, or a total (None)."""
-    if isinstance(task, Histogram):
-        return list(values)
-    return [task.wanted[0] if isinstance(task, Survey) and len(task.wanted) == 1 else None]
-
-
-def possible_totals(task: Task, totals: Floats, n_reports: float) -> Floats:
-    """The nearest totals that could be: counts of `n_reports` people for a histogram and a survey, anything for a sum.
-
-    >>> possible_totals(Histogram(), np.array([5.0, -1.0, 2.0]), 6).tolist()
-    [4.5, 0.0, 1.5]
-    """
-    if isinstance(task, Histogram):
-        return _nearest_counts(np.nan_to_num(totals), n_reports)
-    if isinstance(task, Survey):
-        clipped: Floats = np.clip(totals, 0.0, n_reports)
-        return clipped
-    return totals
-
-
 def prior_totals(plan: Plan, people: Sequence[tuple[float, float, float]]) -> Floats:
     """What the priors alone expect the rows to be, given each group's (respondents, Σ weights, Σ offsets).
 
     With a and b the group's weight and offset, a weighted sum is expected to be a·(Σ weights · E x + Σ offsets) + b·n.
     NaN where a group has no prior.
     """
-    total = np.zeros(len(row_values(plan.task, plan.values)))
+    total = np.zeros(len(plan.task.row_values(plan.values)))
     if any(group.without_prior for group in plan.groups):
         return total * np.nan
     for group, (n, weights, offsets) in zip(plan.groups, people, strict=True):
-        p = group.prior.probabilities
-        if isinstance(plan.task, WeightedSum):
-            a, b = float(group.weight), float(group.offset)
-            total += a * (weights * float(p @ group.prior.numbers) + offsets) + b * n
-        else:
-            total += weights * (p if isinstance(plan.task, Histogram) else p @ plan.task.g(group.prior))
+        a, b = float(group.weight), float(group.offset)
+        total += a * (weights * plan.task.moments(group.prior)[0] + offsets) + b * n
     return total
-
-
-def _nearest_counts(estimates: Floats, total: float) -> Floats:
-    """The nearest vector (Euclidean) that is non-negative and sums to `total`."""
-    ordered = np.sort(estimates)[::-1]
-    excess = (np.cumsum(ordered) - total) / np.arange(1, len(ordered) + 1)
-    shift = excess[np.flatnonzero(ordered > excess)[-1]] if len(ordered) else 0.0
-    projected: Floats = np.maximum(estimates - shift, 0.0)
-    return projected
 
 
 def _known(number: Any) -> Any:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tacit.estimates import CovariateLevels, Model, Regression, covariate_levels, regress, row_values
+from tacit.estimates import CovariateLevels, Model, Regression, covariate_levels, regress
 from tacit.files.cells import decoded, number_of, numbers_of, texts_of
 from tacit.files.pseudo_values import pseudo_table
 from tacit.files.reading import REPORT, InputError, is_text
@@ -69,7 +69,7 @@ def regress_file(
         whole &= clusters != ""
     # No report speaks of a value outside the support.
     told = np.flatnonzero(np.isfinite(r).any(axis=0)).tolist()
-    values = [row_values(plan.task, plan.values)[place] for place in told]
+    values = [plan.task.row_values(plan.values)[place] for place in told]
     fit = regress(
         r[rows][whole][:, told], design.to_numpy(dtype=np.float64)[whole], list(map(str, design.columns)), model=chosen,
         values=values, reference=reference,

@@ -35,11 +35,11 @@ from numpy.typing import NDArray
 from tacit.exact import Floats, Integers, Number, at_most_exp, budget, exp_below
 from tacit.mechanism import Channel
 from tacit.mechanism.protocol import RandomWords
-from tacit.plan.contract import PlanError, malformed, read_json, task_from_dict, task_to_dict, value_from_text
+from tacit.plan.contract import PlanError, malformed, read_json, value_from_text
 from tacit.plan.saving import write_text
 from tacit.prior import Prior, Value
 from tacit.randomize import secure_words
-from tacit.task import Task, WeightedSum
+from tacit.task import Task
 
 FORMAT = 1
 RULE = "repaired-response"
@@ -104,13 +104,13 @@ class PersonalPlan:
         if 2**self.word_bits * (a - b) < _LEAST_TRUTH * d * (a - b + d * b) or a == b:
             room = f"{d} values, a resolution of {self.resolution} and words of {self.word_bits} bits"
             raise PlanError(f"ε = {float(self.epsilon):g} is too small for {room}. Use a larger ε or fewer values.")
-        self.g  # noqa: B018 – a task that these values cannot serve is refused here.
+        # Refuses a task that these values cannot serve.
+        object.__setattr__(self, "task", self.task.as_planned(Prior.uniform(self.values)))
 
     @cached_property
     def g(self) -> Floats:
         """g(x) for every value and component; a weighted sum's weights come with the reports."""
-        prior = Prior.uniform(self.values)
-        return prior.numbers[:, None] if isinstance(self.task, WeightedSum) else self.task.g(prior)
+        return self.task.g(Prior.uniform(self.values))
 
     def rows(self, prior: Sequence[int] | int) -> list[list[int]]:
         """The integer channel of one prior over 2^w, one row per answer: the module's rule in plain integers."""
@@ -142,7 +142,7 @@ class PersonalPlan:
         return {
             "tacit_personal_plan": FORMAT,
             "question": self.question,
-            "task": task_to_dict(self.task, prior),
+            "task": self.task.to_dict(prior),
             "domain": {"numeric": prior.is_numeric, "values": [str(value) for value in self.values]},
             "epsilon": str(self.epsilon),
             "resolution": self.resolution,
@@ -168,7 +168,7 @@ class PersonalPlan:
             domain = data["domain"]
             values = tuple(value_from_text(text) if domain["numeric"] else text for text in domain["values"])
             plan = cls(
-                task=task_from_dict(data["task"], values),
+                task=Task.from_dict(data["task"], values),
                 values=values,
                 epsilon=budget(data["epsilon"]),
                 resolution=int(data["resolution"]),

@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from tacit.estimates import Estimate, PriorCheck, check_prior, possible_totals, row_values
+from tacit.estimates import Estimate, PriorCheck, check_prior
 from tacit.exact import Floats, Integers
 from tacit.mechanism.pearson import MIN_EXPECTED
 from tacit.personal.contract import PersonalPlan, as_rows, channels, prior_rows, valid_rows
@@ -154,12 +154,12 @@ def estimate(
         influence = max(influence, float(reach.max()))
         added = max(added, float(np.abs(t).max(where=possible, initial=0.0)))
     errors = np.sqrt(np.maximum(variance, 0.0))
-    shown = possible_totals(plan.task, total, tally.n_reports) if project else total
+    shown = plan.task.possible(total, tally.n_reports) if project else total
     width = float(ndtri(0.5 + level / 2)) * errors
     columns = {"estimate": shown, "standard_error": errors, "low": total - width, "high": total + width}
     return Estimate(
         n_reports=tally.n_reports, total_weight=float(first.sum()), estimator=estimator, level=level,
-        values=row_values(plan.task, plan.values), columns=columns,
+        values=plan.task.row_values(plan.values), columns=columns,
         checks=lambda: (check_priors(plan, tally.priors, times),) if tally.n_reports else (),
         moves=lambda: (influence, added), projected=project,
     )  # fmt: skip

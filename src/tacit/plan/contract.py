@@ -24,7 +24,7 @@ from tacit.mechanism.levels import PROMISED
 from tacit.plan.certificate import Certificate, is_number
 from tacit.plan.saving import write_text
 from tacit.prior import Ball, Prior, PriorSet, Value, has_unseen, read_set
-from tacit.task import Histogram, Sum, Survey, Task, WeightedSum, prior_variance
+from tacit.task import Task, prior_variance
 
 FORMAT = 1
 #: The errors per respondent that a certificate states.
@@ -227,17 +227,25 @@ class Plan:
             raise PlanError("Answers between the values need a sum over at least two numbers in ascending order.")
         if self.between and not all(all(group.prior.weights) for group in self.groups):
             raise PlanError("Answers between the values need a positive prior for each: all are rounded to them.")
-        if not isinstance(self.task, Histogram):
-            # Refuses a sum of names, or a survey of a value that is not there.
-            self.task.g(self.groups[0].prior)
+        # Refuses a sum of names, or a survey of a value that is not there.
+        object.__setattr__(self, "task", self._planned_task())
+        if not self.task.takes_weights and any(group.weight != 1 or group.offset for group in self.groups):
+            raise PlanError("Groups have a weight and an offset in a weighted sum only.")
         for group in self.groups:
             group.check()
+
+    def _planned_task(self) -> Task:
+        """The task as JSON can hold it, which must be the same for all groups."""
+        first, *others = (self.task.as_planned(group.prior) for group in self.groups)
+        if any(other != first for other in others):
+            raise PlanError("The g of a task must depend on the values only, not on their probabilities.")
+        return first
 
     def _is_range(self) -> bool:
         prior = self.groups[0].prior
         if not prior.is_numeric or len(prior) < 2 or math.isinf(float(prior.numbers[-1]) - float(prior.numbers[0])):
             return False
-        return bool((prior.numbers[1:] > prior.numbers[:-1]).all()) and isinstance(self.task, Sum | WeightedSum)
+        return bool((prior.numbers[1:] > prior.numbers[:-1]).all()) and self.task.adds_numbers
 
     @property
     def values(self) -> tuple[Value, ...]:
@@ -266,8 +274,7 @@ class Plan:
         for group, share in zip(self.groups, shares, strict=True):
             if group.certificate is None:
                 raise ValueError(f"Group {group.name!r} has no certificate, so nothing is known about its error.")
-            scale = float(group.weight) ** 2 if isinstance(self.task, WeightedSum) else 1.0
-            total += float(share) * respondents * scale * float(getattr(group.certificate, field))
+            total += float(share) * respondents * float(group.weight) ** 2 * float(getattr(group.certificate, field))
         return math.sqrt(total)
 
     @cached_property
@@ -280,7 +287,7 @@ class Plan:
         return {
             "tacit_plan": FORMAT,
             "question": self.question,
-            "task": task_to_dict(self.task, self.groups[0].prior),
+            "task": self.task.to_dict(self.groups[0].prior),
             "domain": {
                 "numeric": numeric,
                 "values": [str(value) for value in self.values],
@@ -313,7 +320,7 @@ class Plan:
             between = domain.get("between", False)
             if not isinstance(between, bool):
                 raise PlanError("The field 'between' of a domain must be true or false.")
-            plan = cls(task_from_dict(data["task"], values), groups, data.get("question"), between)
+            plan = cls(Task.from_dict(data["task"], values), groups, data.get("question"), between)
             for group, stored in zip(plan.groups, data["groups"], strict=True):
                 group.check_derived(plan.task, stored.get("levels", {}))
             if not isinstance(plan.question, str | None) or plan.hash != data["hash"]:
@@ -373,29 +380,6 @@ def contract_hash(data: Mapping[str, Any]) -> str:
     contract = {key: part for key, part in data.items() if key != "hash"} | {"groups": groups}
     text = json.dumps(contract, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode("utf-8")).hexdigest()
-
-
-def task_to_dict(task: Task, prior: Prior) -> dict[str, Any]:
-    """A task for JSON."""
-    if isinstance(task, Survey):
-        return {"kind": "survey", "values": [prior.position(value) for value in task.wanted]}
-    kinds = {Sum: "sum", WeightedSum: "weighted-sum", Histogram: "histogram"}
-    if type(task) not in kinds:
-        raise PlanError(f"A plan cannot hold the task {type(task).__name__}.")
-    return {"kind": kinds[type(task)]}
-
-
-def task_from_dict(data: Mapping[str, Any], values: Sequence[Value]) -> Task:
-    """The inverse of `task_to_dict`."""
-    if data["kind"] == "survey":
-        if min(data["values"]) < 0:
-            raise PlanError("A survey's values are positions in the domain, from 0.")
-        wanted = [values[x] for x in data["values"]]
-        return Survey(wanted[0]) if len(wanted) == 1 else Survey(tuple(wanted))
-    kinds: dict[str, Task] = {"sum": Sum(), "weighted-sum": WeightedSum(), "histogram": Histogram()}
-    if data["kind"] not in kinds:
-        raise PlanError(f"The 'kind' of a task must be survey, {', '.join(kinds)}. Got {data['kind']!r} instead.")
-    return kinds[data["kind"]]
 
 
 def value_from_text(text: str) -> Value:

@@ -17,7 +17,6 @@ import numpy as np
 
 from tacit.estimates import Estimate, Estimator, estimate
 from tacit.plan import Group, Plan
-from tacit.plan.contract import task_to_dict
 from tacit.server.publishing import published
 from tacit.server.store import Store, Survey
 from tacit.show.sentences import alarm, counts_people, json_ready, ldp_people, prior_part, promise, row_name, selects
@@ -62,7 +61,7 @@ class Results:
             "question": plan.question,
             "open": survey.is_open(self._store.today()),
             "opened": survey.opened,
-            "task": task_to_dict(plan.task, plan.groups[0].prior)["kind"],
+            "task": plan.task.kind,
             "n_reports": result.n_reports,
             "refused": self._store.refused(survey.id) if everything else 0,
             "published_every": None if everything else survey.publish_every,

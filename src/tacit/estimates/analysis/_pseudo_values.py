@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from tacit.estimates._participants import read_task
-from tacit.estimates._rows import row_values
 from tacit.exact import Floats
 from tacit.plan import Plan
 from tacit.prior import Value
@@ -39,7 +38,7 @@ def pseudo_values(plan: Plan, reports: Any, groups: Any = None, values: Sequence
     sent = np.asarray(reports, dtype=np.int64)
     places = _places(plan, groups, len(sent))
     columns = None if values is None else positions_of(plan, values)
-    rows = np.full((len(sent), len(row_values(plan.task, plan.values) if columns is None else columns)), np.nan)
+    rows = np.full((len(sent), len(plan.task.row_values(plan.values) if columns is None else columns)), np.nan)
     task = read_task(plan)
     for place, group in enumerate(plan.groups):
         mine = np.flatnonzero(places == place)
@@ -72,7 +71,7 @@ def pseudo_names(plan: Plan) -> list[str]:
     >>> pseudo_names(make_plan(Prior.of({"a b": 0.3, "a-b": 0.7}), Histogram(), epsilon=1))
     ['pseudo_a_b', 'pseudo_a_b_2']
     """
-    values = row_values(plan.task, plan.values)
+    values = plan.task.row_values(plan.values)
     if len(values) == 1:
         return ["pseudo"]
     names: list[str] = []

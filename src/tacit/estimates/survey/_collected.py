@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.estimates._prior_check import PriorCheck
-from tacit.estimates._rows import Estimate, Scope, reach, row_values, student
+from tacit.estimates._rows import Estimate, Scope, reach, student
 from tacit.estimates.survey._cells import Cell
 from tacit.exact import Floats
 from tacit.plan import Plan
@@ -56,7 +56,7 @@ class Collected:
     @property
     def values(self) -> list[Value | None]:
         """What the components of a mean are about."""
-        return row_values(self.plan.task, self.plan.values)
+        return self.plan.task.row_values(self.plan.values)
 
     @property
     def n_reports(self) -> int:

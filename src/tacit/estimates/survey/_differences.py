@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from tacit.estimates._rows import Scope, row_values, student
+from tacit.estimates._rows import Scope, student
 from tacit.estimates.survey._collected import Part
 from tacit.exact import Floats
 from tacit.plan import Group, Plan
@@ -219,7 +219,7 @@ def _same_rows(first: Part, second: Side) -> list[int]:
         return list(range(len(values)))
     mine, others = first.collected.plan, second.collected.plan
     kinds = [type(plan.task) if isinstance(plan.task, Survey | Histogram) else Sum for plan in (mine, others)]
-    theirs = row_values(others.task, others.values)
+    theirs = others.task.row_values(others.values)
     same_set = not isinstance(mine.task, Survey) or set(mine.task.wanted) == set(getattr(others.task, "wanted", ()))
     if kinds[0] is not kinds[1] or set(values) != set(theirs) or not same_set:
         raise ValueError("The two plans ask for different things, so their reports cannot be compared.")
