@@ -128,7 +128,8 @@ def log_enclosure(ratio: Fraction, digits: int = 40) -> tuple[Fraction, Fraction
         return Fraction(0), Fraction(0)
     context = Context(prec=digits)
     # Near 1 the logarithm is about ratio - 1, so the quotient needs as many digits more as ratio - 1 has zeros.
-    extra = digits + 5 + len(str(max(ratio.denominator, ratio.numerator)))
+    # A bit is less than 0.302 digits; the digits themselves cannot be counted by text beyond 4,300.
+    extra = digits + 6 + 302 * max(ratio.denominator, ratio.numerator).bit_length() // 1000
     below = _divide(ratio, extra, ROUND_FLOOR)
     above = _divide(ratio, extra, ROUND_CEILING)
     return Fraction(context.next_minus(context.ln(below))), Fraction(context.next_plus(context.ln(above)))

@@ -92,3 +92,25 @@ def test_a_target_is_looked_for_below_the_cap() -> None:
     assert plan.groups[0].audit.ldp.holds(Fraction("1.9"))
     with pytest.raises(ValueError, match=r"out of reach: ε = 0.199 still"):
         planning.smallest_budget(priors, Survey("yes"), 10.0, 1000, ldp_cap="0.2")
+
+
+@pytest.mark.parametrize("epsilon", [1, 4])
+@pytest.mark.parametrize("d", [8, 20, 33, 100])
+def test_a_small_ball_of_priors_is_near_the_prior_alone(d: int, epsilon: int) -> None:
+    """Radius 0 is plain LIP, and the variance is continuous there; LDP's, twice as large, is not near it."""
+    prior = Prior(range(d), [Fraction(10**6, k + 1) for k in range(d)])
+    plain, zero, tiny, small = (
+        design(prior, Histogram(), epsilon, prior_set=each).certificate.unbiased_variance
+        for each in (None, *(Ball(prior, radius) for radius in (0, "0.000001", "0.001")))
+    )
+    assert zero == plain
+    assert tiny == pytest.approx(plain, rel=2e-3)
+    assert small < plain * 1.15
+
+
+@pytest.mark.parametrize("wanted", [(0, 1), (0, 1, 2, 3)])
+def test_surveys_of_several_or_all_values_with_candidates_are_served(wanted: tuple[int, ...]) -> None:
+    """Of all values the variance is 0, or a rounding error below it, from which a search has to choose."""
+    prior = Prior([0, 1, 2, 3], [3, 5, 5, 13])
+    found = design(prior, Survey(wanted), "1.5", prior_set=Hull(prior, [Prior([0, 1, 2, 3], [2, 5, 5, 1])]))
+    assert verify(found).holds

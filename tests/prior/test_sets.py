@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 from itertools import permutations
 
@@ -390,3 +391,9 @@ def test_from_records_takes_the_smaller_set():
 def test_errors_say_what_is_expected(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_weissman_radius_serves_tens_of_thousands_of_values():
+    """2^d has more digits than Python turns into text."""
+    expected = math.sqrt(20_000 * math.log(2) / (2 * 10**6))
+    assert expected <= float(weissman_radius(20_000, 10**6, 0.95)) <= expected * 1.01

@@ -390,8 +390,9 @@ def repaired(request: Request) -> Design:
     most = MOST_ROWS if request.max_reports is None else request.max_reports
     if len(request.inside) > most:
         raise ArithmeticError(f"the repaired response needs a report for each value, more than {most}")
-    if request.promise.is_plain_lip:
-        channel, method = repaired_response(request.prior, request.promise.main[1]), "repaired response"
+    if list(request.promise.levels) == ["lip"]:
+        channel = repaired_response(request.prior, request.promise.main[1], request.promise.prior_set)
+        method = "repaired response"
     else:
         channel = randomized_response(request.prior, min(request.promise.levels.values()))
         method = "randomized response"

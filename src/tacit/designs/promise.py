@@ -72,6 +72,8 @@ def make_promise(
     """
     level = budget(epsilon)
     e = math.exp(level)
+    if prior_set is not None and prior_set.radius == 0:  # The prior alone.
+        prior_set = None
     if prior_set is not None:
         if notion != "lip" or lower_epsilon is not None or ldp_cap is not None:
             raise ValueError("A 'prior_set' refines plain LIP: drop 'lower_epsilon' and 'ldp_cap', or the set.")

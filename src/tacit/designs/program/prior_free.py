@@ -249,7 +249,7 @@ def _trimmed(prior: Array, g: Array, lifts: Array, weights: Array, gap: float) -
         kept = polished(lifts, np.where(weights > share * _trim(weights), weights, 0.0))
         designs.append((prior_free_variance(prior, g, *kept), *kept))
     least = min(variance for variance, _, _ in designs)
-    return next(design for design in designs if design[0] <= least * (1 + gap / 4))
+    return next((design for design in designs if design[0] <= least + gap / 4 * abs(least)), designs[-1])
 
 
 def _separable_bound(
