@@ -10,8 +10,8 @@ from __future__ import annotations
 from sqlalchemy import BigInteger, Boolean, Column, Date, Integer, LargeBinary, MetaData, String, Table, Text
 
 metadata = MetaData()
-#: The revision of these tables; `migrations/versions` leads to it from every one before.
-REVISION = "0002"
+#: The revision of these tables; the newest file in `migrations/versions` leads to it.
+REVISION = "0001"
 #: Hexadecimal digits of a tag.
 TAG_DIGITS = 32
 
