@@ -279,7 +279,7 @@ def _free(prior: Prior, task: Task, epsilon: float) -> tuple[str, float, float]:
     width, the upper with probability 1/2 + (x − middle)/(2·reach) (Duchi, Jordan and Wainwright).
     """
     d, p = len(prior), prior.probabilities
-    if isinstance(task, Histogram):
+    if task.per_value:
         return SUBSET_FREE, d * noise(subset_support(d, epsilon), 1 / d), subset_level(p, epsilon)
     x = prior.numbers - (prior.numbers.min() + prior.numbers.max()) / 2
     reach = float(x.max()) / math.tanh(epsilon / 2)

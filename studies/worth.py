@@ -137,7 +137,7 @@ def best_ldp_variance(prior: Prior, task: Task, epsilon: float) -> float:
     >>> round(best_ldp_variance(Prior.uniform(2), Histogram(), 1.0), 4)
     2.3413
     """
-    known = linear_ldp_variance(prior, epsilon) if isinstance(task, Sum) else subset_variance(prior, epsilon)
+    known = linear_ldp_variance(prior, epsilon) if task.adds_numbers else subset_variance(prior, epsilon)
     method = least_variance_method(prior, task)
     # A promise for every prior is LDP.
     found = design(prior, task, epsilon, prior_set=Ball(prior, 1), gap=_gap(prior, task), method=method).certificate
@@ -179,7 +179,7 @@ def linear_ldp_variance(prior: Prior, epsilon: float) -> float:
 
 def _gap(prior: Prior, task: Task) -> float | None:
     """Where there is a program, it is solved to the end: for few values, and for the knots of a mean."""
-    return _GAP if len(prior) <= FEW_VALUES or isinstance(task, Sum) else None
+    return _GAP if len(prior) <= FEW_VALUES or task.adds_numbers else None
 
 
 def _curve(

@@ -78,6 +78,11 @@ class Task(ABC):
         """The heading of a result where the plan has no question."""
         return "Estimated total"
 
+    @property
+    def total_name(self) -> str:
+        """The name of all rows together: "total" for a single one."""
+        return "total"
+
     def row_values(self, values: Sequence[Value]) -> list[Value | None]:
         """The label of each row: a value of the domain, the name of a component, or None for a plain total."""
         return list(self.as_planned(Prior.uniform(values)).names)
@@ -91,13 +96,27 @@ class Task(ABC):
         p = prior.probabilities
         return p @ g, p @ centred(prior, self) ** 2, np.ptp(g, axis=0)
 
+    def widest(self, prior: Prior, most: int) -> list[Task]:
+        """Up to `most` rows with the largest variance under `prior`, each as a task of its own."""
+        variances = self.moments(prior)[1]
+        order = np.argsort(-variances, kind="stable")[:most].tolist()
+        return [self] if len(variances) == 1 else [Matrix(self.g(prior)[:, [row]].tolist()) for row in order]
+
+    def g_over(self, distribution: Prior, values: Sequence[Value]) -> Floats:
+        """g for each value of a distribution that may list the `values` of a plan in another order."""
+        if set(distribution.values) != set(values):
+            raise ValueError("The earlier numbers must be about the plan's values, and no others.")
+        g = self.g(Prior.uniform(values))
+        places = {value: place for place, value in enumerate(values)}
+        return g[[places[value] for value in distribution.values]]
+
+    def asks_the_same(self, values: Sequence[Value], other: Task, others: Sequence[Value]) -> bool:
+        """Whether the rows of another task, over its values `others`, can be compared with the rows of this one."""
+        return self.kind == other.kind and set(self.row_values(values)) == set(other.row_values(others))
+
     def possible(self, totals: Floats, n_respondents: float) -> Floats:
         """The totals nearest to these that can occur: between 0 and `n_respondents` where rows count people."""
         return np.clip(totals, 0.0, n_respondents) if self.counts_people else totals
-
-    def check(self, prior: Prior) -> None:
-        """Raise an error where the task cannot be asked over these values: a sum of names, an unknown value."""
-        self.as_planned(prior)
 
     def as_planned(self, prior: Prior) -> Task:
         """The task as a plan holds it: itself if it has JSON of its own, else the `Matrix` of its g."""
@@ -165,6 +184,12 @@ class Survey(Task):
     def row_values(self, values: Sequence[Value]) -> list[Value | None]:
         return [self.wanted[0] if len(self.wanted) == 1 else None]
 
+    def g_over(self, distribution: Prior, values: Sequence[Value]) -> Floats:
+        return self.g(distribution)
+
+    def asks_the_same(self, values: Sequence[Value], other: Task, others: Sequence[Value]) -> bool:
+        return self.kind == other.kind and set(self.wanted) == set(other.wanted)
+
     def as_planned(self, prior: Prior) -> Task:
         for value in self.wanted:
             prior.position(value)
@@ -202,6 +227,12 @@ class Sum(Task):
 
     def row_values(self, values: Sequence[Value]) -> list[Value | None]:
         return [None]
+
+    def g_over(self, distribution: Prior, values: Sequence[Value]) -> Floats:
+        return self.g(distribution)
+
+    def asks_the_same(self, values: Sequence[Value], other: Task, others: Sequence[Value]) -> bool:
+        return other.adds_numbers
 
     def as_planned(self, prior: Prior) -> Task:
         _ = prior.numbers  # Raises for names.
@@ -249,6 +280,10 @@ class Histogram(Task):
     def title(self) -> str:
         return "Estimated histogram"
 
+    @property
+    def total_name(self) -> str:
+        return "counts together"
+
     def g(self, prior: Prior) -> Floats:
         return np.eye(len(prior))
 
@@ -258,6 +293,10 @@ class Histogram(Task):
     def moments(self, prior: Prior) -> tuple[Floats, Floats, Floats]:
         p = prior.probabilities
         return p, p * (1.0 - p), np.ones(len(p))
+
+    def widest(self, prior: Prior, most: int) -> list[Task]:
+        order = np.argsort(-self.moments(prior)[1], kind="stable")[:most].tolist()
+        return [Survey(prior.values[row]) for row in order]
 
     def possible(self, totals: Floats, n_respondents: float) -> Floats:
         """The nearest counts (Euclidean) that are not negative and add up to the number of respondents.
@@ -325,6 +364,10 @@ class Matrix(Task):
     def title(self) -> str:
         return "Estimated total" if len(self.names) == 1 else "Estimated totals"
 
+    @property
+    def total_name(self) -> str:
+        return "total" if len(self.names) == 1 else "totals together"
+
     def g(self, prior: Prior) -> Floats:
         if len(self.rows) != len(prior):
             raise ValueError(
@@ -335,6 +378,11 @@ class Matrix(Task):
     def as_planned(self, prior: Prior) -> Task:
         self.g(prior)
         return self
+
+    def asks_the_same(self, values: Sequence[Value], other: Task, others: Sequence[Value]) -> bool:
+        if not isinstance(other, Matrix) or self.names != other.names:
+            return False
+        return dict(zip(values, self.rows, strict=True)) == dict(zip(others, other.rows, strict=True))
 
     def row_values(self, values: Sequence[Value]) -> list[Value | None]:
         return list(self.names)

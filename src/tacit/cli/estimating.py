@@ -134,9 +134,8 @@ def _design_weights(plan: Plan, reports: str, column: str | None) -> bool:
     """Whether reports have weights that say whom they stand for; those of a weighted sum are part of what is asked."""
     from tacit.files.tallies import checked_tally, is_tally
     from tacit.tally import Counts
-    from tacit.task import WeightedSum
 
-    if isinstance(plan.task, WeightedSum):
+    if plan.task.takes_weights:
         return False
     if column is not None or not is_tally(reports):
         return column is not None

@@ -205,13 +205,12 @@ def _with_known(collected: Collected, by: str | None, shares: Path | None) -> li
     """Everybody, and each category, beside what the prior or last year's numbers say of such people."""
     from tacit.designs.prior_file import read_priors
     from tacit.estimates import known_before, the_prior
-    from tacit.show.sentences import counts_people
 
     parts = [collected.part(), *(collected.parts(by) if by is not None else ())]
     if shares is None:
         return [(part, the_prior(part)) for part in parts]
     # A mean may be compared with numbers of any kind, a share with the same answers only.
-    read = read_priors(shares, domain=collected.plan.values if counts_people(collected.plan) else None)
+    read = read_priors(shares, domain=collected.plan.values if collected.plan.task.counts_people else None)
     known = {group.name: (group.observed or group.prior, group.records) for group in read}
     return [(part, known_before(part, known, "before")) for part in parts]
 

@@ -14,7 +14,7 @@ from tacit.exact import Number, budget, exp_enclosure, float_above, rational
 from tacit.mechanism import Belief, Notion, unbiased_variance
 from tacit.plan import Plan
 from tacit.prior import Prior, Value
-from tacit.task import Histogram, Sum, Survey, Task
+from tacit.task import Task
 
 #: Budgets that a guide compares, and beliefs that it follows.
 BUDGETS = ("0.5", "1", "1.5", "2", "3")
@@ -50,7 +50,7 @@ def nearly_sure(plan: Plan) -> tuple[str | None, Belief] | None:
     """
     worst: tuple[str | None, Belief] | None = None
     for group in plan.groups:
-        value = _unsure_value(group.prior, plan.task.wanted if isinstance(plan.task, Survey) else ())
+        value = _unsure_value(group.prior, plan.task.wanted)
         if value is not None:
             moved = group.mechanism.belief(group.prior, value)
             if moved.high >= NEARLY_SURE and (worst is None or moved.high > worst[1].high):
@@ -96,12 +96,11 @@ def read_difference(text: str, task: Task) -> float:
     (0.02, 0.02, 5.0)
     """
     number = text.strip().removesuffix("pp").removesuffix("%").strip()
-    of_shares = isinstance(task, Survey | Histogram)
     try:
         difference = float(rational(number, "detect")) / (1 if number == text.strip() else 100)
     except ValueError:
         raise ValueError(f"The difference to detect must be a number, or points as in 2pp. Got '{text}'.") from None
-    if of_shares and not 0 < difference <= 1:
+    if task.counts_people and not 0 < difference <= 1:
         raise ValueError(f"A share changes by at most 1, which is 100pp. Got '{text}'; 2 points are written 2pp.")
     return difference
 
@@ -139,14 +138,10 @@ def respondents_to_detect(plan: Plan, shares: Sequence[Fraction], difference: fl
 
 def _variance(plan: Plan, place: int) -> float:
     group, task = plan.groups[place], plan.task
-    if isinstance(task, Survey | Sum):
-        return unbiased_variance(group.mechanism, group.prior, task)
-    if not isinstance(task, Histogram):
+    if task.takes_weights:
         raise ValueError("Differences are those of shares and means; a weighted sum is neither.")
-    # The variance of a share is largest where the share is nearest to a half.
-    chances = dict(zip(group.prior.values, group.prior.probabilities.tolist(), strict=True))
-    values = sorted(group.prior.values, key=lambda value: abs(chances[value] - 0.5))[:_MOST_VALUES]
-    return max(unbiased_variance(group.mechanism, group.prior, Survey(value)) for value in values)
+    rows = task.widest(group.prior, _MOST_VALUES)
+    return max(unbiased_variance(group.mechanism, group.prior, row) for row in rows)
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from tacit.exact import Floats, exp_below
 from tacit.mechanism import Channel, Mechanism, PrivacyError, mse, round_channel, unbiased_variance
 from tacit.plan.certificate import Aim, Certificate
 from tacit.prior import Ball, Prior
-from tacit.task import Histogram, Sum, Task, WeightedSum, prior_variance
+from tacit.task import Task, prior_variance
 
 if TYPE_CHECKING:
     from tacit.designs.program.prior_free import PriorFreeDesign
@@ -120,7 +120,7 @@ class Request:
 
     @property
     def is_histogram(self) -> bool:
-        return isinstance(self.task, Histogram)
+        return self.task.per_value
 
     @cached_property
     def told_apart(self) -> int:
@@ -130,7 +130,7 @@ class Request:
     @property
     def is_sum(self) -> bool:
         """Whether the task adds up the answers themselves."""
-        return isinstance(self.task, Sum | WeightedSum)
+        return self.task.adds_numbers
 
     @property
     def prior_gain_bound(self) -> float:

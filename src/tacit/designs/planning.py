@@ -127,7 +127,7 @@ def on_knots(
     stated: Sequence[GroupPrior], task: Task, between: tuple[Number, Number], epsilon: Number | None
 ) -> list[GroupPrior]:
     """The same groups over a few knots that answers between the ends are rounded to, the best for all together."""
-    if not isinstance(task, Sum | WeightedSum):
+    if not task.adds_numbers:
         raise ValueError("Answers between two ends are added up: the task must be a sum or a weighted sum.")
     low, high = (rational(end, "between") for end in between)
     if not low < high:
@@ -254,7 +254,7 @@ def with_ldp(plan: Plan) -> Plan:
 
 def ldp_comparison(prior: Prior, task: Task, epsilon: Fraction, aim: Aim) -> Design | None:
     """The best LDP channel found under the same prior, None for large domains with the aim "mmse"."""
-    if aim == "mmse" and len(prior) > (HISTOGRAM_LIMIT if isinstance(task, Histogram) else COMPARISON_LIMIT):
+    if aim == "mmse" and len(prior) > (HISTOGRAM_LIMIT if task.per_value else COMPARISON_LIMIT):
         return None
     method = least_variance_method(prior, task) if aim == "unbiased" else "auto"
     return uninterrupted_design(
@@ -264,7 +264,7 @@ def ldp_comparison(prior: Prior, task: Task, epsilon: Fraction, aim: Aim) -> Des
 
 def least_variance_method(prior: Prior, task: Task) -> Method:
     """The method of least unbiased variance: baselines and studies pay nothing for speed, which "auto" may."""
-    large = isinstance(task, Histogram) and len(prior.support) > FEW_VALUES
+    large = task.per_value and len(prior.support) > FEW_VALUES
     return "shuffled-circle" if large else "auto"
 
 

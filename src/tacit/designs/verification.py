@@ -19,7 +19,7 @@ from tacit.exact import Floats, exp_below
 from tacit.mechanism import Channel, mse, unbiased_variance
 from tacit.plan import Group
 from tacit.prior import PriorSet
-from tacit.task import Histogram, Task, prior_variance
+from tacit.task import Task, prior_variance
 
 #: Recomputed floats may differ by this share from the stated ones.
 TOLERANCE = 1e-9
@@ -129,7 +129,7 @@ def _searched_bound(found: Design, g: Floats, unit: float) -> float:
     if g.shape[1] == 1:
         return sum_variance_bound(possible(found.prior), g[:, 0], found.promise.lifts)
     bounded = found.promise.is_lip_or_ldp and aim == "unbiased"
-    return without_prior_bound(found.prior, found.promise) if bounded and isinstance(found.task, Histogram) else 0.0
+    return without_prior_bound(found.prior, found.promise) if bounded and found.task.per_value else 0.0
 
 
 def _bound_in(prior_set: PriorSet, g: Floats, unit: float, found: Design) -> float:

@@ -37,7 +37,6 @@ from tacit.plan import Group, Plan
 from tacit.plan.arms import arms_of
 from tacit.prior import Value
 from tacit.tally import Counts, Tally
-from tacit.task import Survey
 
 #: Arms that tell the unknowns apart less than this, relative to what they tell best, do not.
 _SMALLEST_SEEN = 1e-6
@@ -186,7 +185,7 @@ def _compliance(
     model = ArmsModel.of(arms, [_counts(tally, arm) for arm in arms], says)
     size = len(plan.values)
     gamma = np.eye(size + 1)[size]
-    wanted = [plan.task.wanted] if isinstance(plan.task, Survey) else [(value,) for value in plan.values]
+    wanted = [plan.task.wanted] if plan.task.wanted else [(value,) for value in plan.values]
     rows = []
     for values in wanted:
         held = np.array([float(value in values) for value in plan.values] + [0.0])

@@ -57,7 +57,7 @@ def estimate(
     if estimator == "assisted" and not reports.can_assist:
         estimator = "unbiased"
     readings = reports.read("unbiased" if estimator == "assisted" else estimator)
-    values = plan.task.row_values(plan.values)
+    values = plan.row_values
     found = reports.found(readings, estimator, 1 - (1 - level) / len(values) if simultaneous else level)
     shown = plan.task.possible(found.estimate, reports.total_weight) if project else found.estimate
     columns = {

@@ -17,7 +17,7 @@ from tacit.exact import Floats
 from tacit.mechanism import Covered, Kept, PlainEstimator, Reading, Received
 from tacit.plan import Group, Plan
 from tacit.tally import Counts, Coverage, GroupTally, Tally
-from tacit.task import Histogram, Sum, Survey, Task, WeightedSum
+from tacit.task import Task
 
 #: An assisted estimate may be moved so far from the unbiased one, in squared standard errors, for each number that
 #: shows how far priors are off; and so far in all.
@@ -117,7 +117,7 @@ class GroupReports:
         """The total asked for, with intervals of this level."""
         mine = _at(readings, self.target)
         total, variance = (np.sum([getattr(each, part) for each in mine], axis=0) for part in ("estimate", "variance"))
-        people = isinstance(self.plan.task, Histogram | Survey) and self.n_reports > 0
+        people = self.plan.task.counts_people and self.n_reports > 0
         counted = people and estimator in ("assisted", "unbiased")
         # Counts of reports move in steps: half a step more keeps the level where they are few.
         step = max(each.changed for each in mine) / 2 if counted else 0.0
@@ -184,7 +184,7 @@ class GroupReports:
             variance = np.maximum(reading.variance[known], 1e-9 * n * spread + 1e-12)
             columns.append((offset, variance, n * spread + (n * stated) ** 2, n * np.sqrt(spread)))
         excess, variance, sampled, scale = (np.array(column) for column in zip(*columns, strict=True))
-        free = (known.sum() - 1) / known.sum() if isinstance(self.plan.task, Histogram) else 1.0
+        free = (known.sum() - 1) / known.sum() if self.plan.task.per_value else 1.0
         groups = Groups(excess, variance, sampled, scale, float(free))
         return groups, variance[self.target[present]].sum(axis=0)
 
@@ -286,7 +286,7 @@ def _at(items: Sequence[_Item], wanted: NDArray[np.bool_]) -> list[_Item]:
 
 def read_task(plan: Plan) -> Task:
     """What a mechanism is asked for: of a weighted sum the sum, to which weights and offsets come later."""
-    return plan.task if isinstance(plan.task, Histogram | Survey) else Sum(rounded=plan.between)
+    return plan.task.as_rounded() if plan.between else plan.task
 
 
 def read_group(plan: Plan, group: Group, counts: GroupTally, estimator: PlainEstimator) -> Reading:
@@ -296,8 +296,6 @@ def read_group(plan: Plan, group: Group, counts: GroupTally, estimator: PlainEst
         # A forged report weighs no more than the heaviest that came.
         heaviest = counts.weighted()[2]
         read = replace(read, changed=heaviest * read.changed, added=heaviest * read.added)
-    if not isinstance(plan.task, WeightedSum):
-        return read
     a, b = float(group.weight), float(group.offset)
     offset = b * counts.total + a * counts.weight_sums[1]
     return replace(
@@ -308,14 +306,9 @@ def read_group(plan: Plan, group: Group, counts: GroupTally, estimator: PlainEst
 
 def _prior_moments(plan: Plan, group: Group) -> tuple[Floats, Floats, Floats]:
     """Mean, variance and range under the prior of what one respondent adds to each row."""
-    p = group.prior.probabilities
-    if isinstance(plan.task, Histogram):
-        return p, p * (1 - p), np.ones(len(p))
-    g = plan.task.g(group.prior)
-    if isinstance(plan.task, WeightedSum):
-        g = float(group.weight) * group.prior.numbers[:, None] + float(group.offset)
-    mean = p @ g
-    return mean, p @ (g - mean) ** 2, np.ptp(g, axis=0)
+    a, b = float(group.weight), float(group.offset)
+    mean, variance, reach = plan.task.moments(group.prior)
+    return a * mean + b, a * a * variance, abs(a) * reach
 
 
 def kept_of(counts: GroupTally) -> Kept:

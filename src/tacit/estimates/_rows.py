@@ -160,7 +160,7 @@ def prior_totals(plan: Plan, people: Sequence[tuple[float, float, float]]) -> Fl
     With a and b the group's weight and offset, a weighted sum is expected to be a·(Σ weights · E x + Σ offsets) + b·n.
     NaN where a group has no prior.
     """
-    total = np.zeros(len(plan.task.row_values(plan.values)))
+    total = np.zeros(len(plan.row_values))
     if any(group.without_prior for group in plan.groups):
         return total * np.nan
     for group, (n, weights, offsets) in zip(plan.groups, people, strict=True):

@@ -17,7 +17,6 @@ from tacit.files.cells import Matcher, as_numpy, numbers_of, reports_of, texts_o
 from tacit.files.reading import InputError, group_names
 from tacit.plan import Plan
 from tacit.tally import LARGEST_WEIGHT, Counts, Coverage, GroupTally, Tally, keep
-from tacit.task import WeightedSum
 
 #: The column that says how many rows a row stands for. Not a name that a file would use.
 ROW_COUNT = "tacit: number of rows"
@@ -121,7 +120,7 @@ class Piles:
                 "Weights need counts of single reports, and this plan's many values are kept as sums. Export "
                 "pseudo-values instead (`tacit export`), which take any weights."
             )
-        if offsets is not None and not isinstance(self._plan.task, WeightedSum):
+        if offsets is not None and not self._plan.task.takes_weights:
             raise InputError("Offsets are for a weighted sum, and this plan asks for something else.")
         return Counts.of(reports, weights, offsets)
 
@@ -142,7 +141,7 @@ class Piles:
 
     def _check_design(self, weights: NDArray[np.float64] | None) -> None:
         """The a of a·x + b is any number; a design weight says how many people somebody stands for."""
-        if weights is not None and not isinstance(self._plan.task, WeightedSum) and (weights < 0).any():
+        if weights is not None and not self._plan.task.takes_weights and (weights < 0).any():
             raise InputError(
                 f"Design weights say how many people a report stands for, so they must be 0 or more. The column "
                 f"'{self._columns.weight}' has {int((weights < 0).sum()):,} below 0 among {len(weights):,} rows. "

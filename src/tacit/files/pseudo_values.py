@@ -122,7 +122,7 @@ class _Rows:
 
     @property
     def about(self) -> list[Any]:
-        return self.plan.task.row_values(self.plan.values) if self.values is None else list(self.values)
+        return self.plan.row_values if self.values is None else list(self.values)
 
     @cached_property
     def names(self) -> list[str]:
@@ -150,7 +150,7 @@ class _Rows:
         """For each table: itself, its good rows, their pseudo-values, and their groups."""
         match = None if self.group is None else Matcher(group_names(self.plan), self.group)
         # Whatever is asked of a report, what it covers of all values is looked at.
-        size = max(1, _AT_ONCE // len(self.plan.task.row_values(self.plan.values)))
+        size = max(1, _AT_ONCE // len(self.plan.row_values))
         check_stamp(source.schema, self.plan.hash, source.name)
         for whole in source.tables():
             check_stamp(whole, self.plan.hash, source.name)

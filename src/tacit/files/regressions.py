@@ -16,7 +16,6 @@ from tacit.files.pseudo_values import pseudo_table
 from tacit.files.reading import REPORT, InputError, is_text
 from tacit.plan import Plan
 from tacit.prior import Value
-from tacit.task import Histogram, Survey
 
 
 @dataclass(frozen=True)
@@ -48,7 +47,7 @@ def regress_file(
     Without a `model` it is logistic for a survey, multinomial for a histogram, linear for a sum. Rows with a missing
     cell are left out and counted.
     """
-    chosen: Model = model or _usual(plan)
+    chosen: Model = model or plan.task.model
     parsed = _parsed(formula)
     columns = sorted(_variables(parsed))
     others = [name for name in (weight_column, cluster_column) if name is not None]
@@ -69,7 +68,7 @@ def regress_file(
         whole &= clusters != ""
     # No report speaks of a value outside the support.
     told = np.flatnonzero(np.isfinite(r).any(axis=0)).tolist()
-    values = [plan.task.row_values(plan.values)[place] for place in told]
+    values = [plan.row_values[place] for place in told]
     fit = regress(
         r[rows][whole][:, told], design.to_numpy(dtype=np.float64)[whole], list(map(str, design.columns)), model=chosen,
         values=values, reference=reference,
@@ -79,12 +78,6 @@ def regress_file(
     )  # fmt: skip
     levels = covariate_levels(plan, fit, places[rows][whole].astype(np.int64))
     return RegressionSummary(fit, levels, refused, len(r) - int(whole.sum()))
-
-
-def _usual(plan: Plan) -> Model:
-    if isinstance(plan.task, Survey):
-        return "logistic"
-    return "multinomial" if isinstance(plan.task, Histogram) else "linear"
 
 
 def _parsed(formula: str) -> Any:

@@ -27,7 +27,7 @@ from tacit.mechanism.protocol import (
     Reading,
 )
 from tacit.prior import Prior
-from tacit.task import Histogram, Task
+from tacit.task import Task
 
 #: The prior check looks at the coverage of so many values, the heaviest ones, and of the others in so many bins.
 _CHECKED_ALONE, _CHECKED_BINS = 11, 5
@@ -254,5 +254,5 @@ def _best_cover(worth: Floats, shares: Floats, mass: float) -> float:
 
 
 def _check_task(task: Task) -> None:
-    if not isinstance(task, Histogram):
-        raise NotEstimableError(f"This mechanism serves histograms only. Got {type(task).__name__} instead.")
+    if not task.per_value:
+        raise NotEstimableError(f"This mechanism serves histograms only. Got the task {task.kind!r} instead.")

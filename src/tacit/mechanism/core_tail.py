@@ -23,7 +23,7 @@ from tacit.mechanism.protocol import Kept, NotEstimableError, PlainEstimator, Re
 from tacit.mechanism.set_levels import SetLevel, bounded_set_levels
 from tacit.mechanism.stand_in import RuleSampler
 from tacit.prior import Prior, PriorSet, Value
-from tacit.task import Histogram, Task
+from tacit.task import Task
 
 #: The prior check counts reports by state and by this many equal slices of positions.
 _SLICES = 16
@@ -197,5 +197,5 @@ class CoreTail(CoreTailRule):
 
 
 def _check_task(task: Task) -> None:
-    if not isinstance(task, Histogram):
-        raise NotEstimableError(f"This mechanism serves histograms only. Got {type(task).__name__} instead.")
+    if not task.per_value:
+        raise NotEstimableError(f"This mechanism serves histograms only. Got the task {task.kind!r} instead.")

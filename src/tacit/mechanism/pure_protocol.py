@@ -39,7 +39,7 @@ from tacit.mechanism.protocol import (
 from tacit.mechanism.set_levels import SetLevel
 from tacit.mechanism.stand_in import RuleSampler
 from tacit.prior import Prior, PriorSet, Value
-from tacit.task import Histogram, Task
+from tacit.task import Task
 
 #: The prior check looks at the coverage of this many values, the heaviest ones, with correlations of so many reports.
 _CHECKED, _SAMPLED = 16, 1 << 16
@@ -308,5 +308,5 @@ class PureProtocol(ABC):
 
 
 def _check_task(task: Task) -> None:
-    if not isinstance(task, Histogram):
-        raise NotEstimableError(f"This mechanism serves histograms only. Got {type(task).__name__} instead.")
+    if not task.per_value:
+        raise NotEstimableError(f"This mechanism serves histograms only. Got the task {task.kind!r} instead.")

@@ -14,7 +14,7 @@ from tacit.mechanism.information import Information
 from tacit.mechanism.likelihood import information_at, maximum_likelihood
 from tacit.mechanism.protocol import NotEstimableError, PlainEstimator, Reading
 from tacit.prior import Prior
-from tacit.task import Histogram, Sum, Task
+from tacit.task import Task
 
 if TYPE_CHECKING:
     from tacit.mechanism.table import Channel
@@ -34,7 +34,7 @@ def read_table(
     counts: Floats,
 ) -> Reading:
     """The reading of a table: `weights`, `squares` and `counts` are Σ a, Σ a² and how often, for every report."""
-    g, rounded = task.g(prior), isinstance(task, Sum) and task.rounded
+    g, rounded = task.g(prior), task.rounded
     if estimator == "mmse":
         t, spread = mmse_weights(channel, prior, g)
         variance: Floats = squares @ spread
@@ -42,7 +42,7 @@ def read_table(
         t = unbiased_weights(channel, prior, g)
         s = None if rounded else unbiased_variance_weights(channel, prior, t)
         variance = _observed_spread(t, counts, squares) if s is None else np.maximum(squares @ s, 0.0)
-        if isinstance(task, Sum):
+        if not task.counts_people:
             # Few reports that are equal show no spread: one more, anywhere.
             variance = variance + _one_more(t, counts, squares) * (1.0 if rounded else 0.25)
         t = _told(prior, task, t)
@@ -107,7 +107,7 @@ def told_weights(channel: Channel, prior: Prior, task: Task) -> Floats:
 
 def _told(prior: Prior, task: Task, t: Floats) -> Floats:
     """Nothing is said of a value outside the support."""
-    if isinstance(task, Histogram):
+    if task.per_value:
         t[:, [x for x, weight in enumerate(prior.weights) if not weight]] = np.nan
     return t
 

@@ -23,7 +23,6 @@ from tacit.exact import Floats, Integers
 from tacit.mechanism.pearson import MIN_EXPECTED
 from tacit.personal.contract import PersonalPlan, as_rows, channels, prior_rows, valid_rows
 from tacit.tally import Counts, Sources
-from tacit.task import WeightedSum
 
 #: Weights t(k) worked on at a time: priors × reports × components.
 _CHUNK = 2**20
@@ -243,7 +242,7 @@ def _dense(plan: PersonalPlan, tally: PersonalTally) -> tuple[Floats, Floats, Fl
     columns = np.zeros((3, tally.priors.size))
     columns[:, counts.reports] = counts.counts
     offset = 0.0
-    if counts.sums is not None and isinstance(plan.task, WeightedSum):
+    if counts.sums is not None and plan.task.takes_weights:
         columns[1:, counts.reports] = counts.weighted()[:2]
         offset = counts.weight_sums[1]
     times, first, second = columns.reshape(3, *shape)

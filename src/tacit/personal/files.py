@@ -28,7 +28,6 @@ from tacit.personal.contract import PersonalPlan, perturb
 from tacit.personal.estimates import PersonalTally
 from tacit.plan.saving import write_text
 from tacit.tally import LARGEST_WEIGHT
-from tacit.task import WeightedSum
 
 #: Probabilities are read to 12 decimals; from there on everything is integers.
 _DECIMALS = 10**12
@@ -182,7 +181,7 @@ def tally_file(
     weight or offset is not a number of at most 2^53.
     """
     priors, public = prior_columns(plan, prior_column), (weight_column, offset_column)
-    if public != (None, None) and not isinstance(plan.task, WeightedSum):
+    if public != (None, None) and not plan.task.takes_weights:
         raise InputError("Weights and offsets are for a weighted sum, and this personal plan asks for something else.")
     named = {report_column: "report_column"} | dict.fromkeys(priors, "prior_column")
     named |= {weight_column: "weight_column"} if weight_column is not None else {}

@@ -252,6 +252,11 @@ class Plan:
         """The domain: what a respondent can answer, or, `between`, the numbers that answers are rounded to."""
         return self.groups[0].prior.values
 
+    @cached_property
+    def row_values(self) -> list[Value | None]:
+        """The label of each row of the estimate (`Task.row_values`)."""
+        return self.task.row_values(self.values)
+
     def group(self, name: str | None) -> Group:
         """The group of that name."""
         for group in self.groups:

@@ -23,7 +23,7 @@ from tacit.server.problems import Refusal
 from tacit.server.results import LEVEL, rows
 from tacit.server.store import Store
 from tacit.server.tables import csv_response
-from tacit.show.sentences import counts_people, json_ready, row_name, selects
+from tacit.show.sentences import json_ready, row_name, selects
 from tacit.tally import Tally
 
 #: So many estimates are made for one request at most; for more there is the tally.
@@ -148,7 +148,7 @@ def _compared(plan: Plan, parts: Parts, value: str | None, estimator: str) -> Br
         names=names[:_MOST_VALUES],
         level=LEVEL,
         estimator=parts[0][1].estimator if parts else estimator,
-        counts_people=counts_people(plan),
+        counts_people=plan.task.counts_people,
         parts=[Part(**row) for row in part_rows(plan, parts, chosen)],
     )
 

@@ -19,7 +19,7 @@ from tacit.estimates import Estimate, Estimator, estimate
 from tacit.plan import Group, Plan
 from tacit.server.publishing import published
 from tacit.server.store import Store, Survey
-from tacit.show.sentences import alarm, counts_people, json_ready, ldp_people, prior_part, promise, row_name, selects
+from tacit.show.sentences import alarm, json_ready, ldp_people, prior_part, promise, row_name, selects
 from tacit.tally import Tally
 
 LEVEL = 0.95
@@ -67,7 +67,7 @@ class Results:
             "published_every": None if everything else survey.publish_every,
             "estimator": result.estimator,
             "level": LEVEL,
-            "counts_people": counts_people(plan),
+            "counts_people": plan.task.counts_people,
             "rows": rows(plan, result, limit),
             "n_rows": len(result.rows),
             "groups": [_group_facts(plan, group, n) for group, n in zip(plan.groups, per_group, strict=True)],

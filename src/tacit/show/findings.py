@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from tacit.estimates import FEW, Coefficient, CovariateLevels, Difference, Differences, Regression
 from tacit.plan import Plan
-from tacit.show.sentences import counts_people, digits, group_label, row_name, whom
+from tacit.show.sentences import digits, group_label, row_name, whom
 
 
 def probability(p_value: float) -> str:
@@ -24,7 +24,7 @@ def probability(p_value: float) -> str:
 
 def difference_cells(plan: Plan, row: Difference) -> tuple[str, str, str, str]:
     """Both sides, the difference and its interval: shares in percent and points, means as they are."""
-    scale, unit = (100.0, "%") if counts_people(plan) else (1.0, "")
+    scale, unit = (100.0, "%") if plan.task.counts_people else (1.0, "")
     if not math.isfinite(row.difference):
         return "–", "–", "–", "–"
     margin = scale * (row.high - row.low) / 2
@@ -48,8 +48,8 @@ def difference_sentence(plan: Plan, row: Difference, level: float) -> str:
     first, second, difference, ends = difference_cells(plan, row)
     if difference == "–":
         return f"{row.part} and {row.other} cannot be compared: no report speaks of it."
-    what = f"The share of “{row_name(plan, row.value)}”" if counts_people(plan) else "The mean"
-    points = " points" if counts_people(plan) else ""
+    what = f"The share of “{row_name(plan, row.value)}”" if plan.task.counts_people else "The mean"
+    points = " points" if plan.task.counts_people else ""
     said = f"{what} is {first} ({row.part}) against {second} ({row.other}): "
     said += f"{difference}{points}, {level * 100:g}% {ends}. "
     if row.told:

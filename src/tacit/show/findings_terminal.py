@@ -19,9 +19,8 @@ from tacit.show.findings import (
     surest,
     verdict,
 )
-from tacit.show.sentences import MAX_ROWS, counts_people, row_name
+from tacit.show.sentences import MAX_ROWS, row_name
 from tacit.show.terminal import table
-from tacit.task import Histogram
 
 
 def print_differences(
@@ -30,10 +29,10 @@ def print_differences(
     """A table and what it means; a sentence for a single difference."""
     if plan.question:
         console.print(f"[bold]{escape(plan.question)}[/bold]", soft_wrap=True)
-    several = isinstance(plan.task, Histogram)
+    several = len(plan.row_values) > 1
     ends = f"{found.level * 100:g}% interval"
     headers = [title, "compared with", *(["answer"] if several else []), "here", "there"]
-    headers += ["points" if counts_people(plan) else "difference", ends, *(["ratio", ends] if ratio else []), ""]
+    headers += ["points" if plan.task.counts_people else "difference", ends, *(["ratio", ends] if ratio else []), ""]
     shown = table(*headers, left=3 if several else 2)
     rows = surest(found, 3 * MAX_ROWS)
     for row in rows:
@@ -75,6 +74,6 @@ def print_regression(
 def _outcome(plan: Plan, fit: Regression) -> str:
     if fit.model == "multinomial":
         return f"each answer's odds against “{fit.reference}”"
-    if not counts_people(plan):
+    if not plan.task.counts_people:
         return "the mean"
     return f"{'the share' if fit.model == 'linear' else 'the odds'} of “{row_name(plan, fit.coefficients[0].value)}”"

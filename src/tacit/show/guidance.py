@@ -14,7 +14,6 @@ from tacit.mechanism.levels import percent
 from tacit.plan import Plan
 from tacit.show.sentences import factor, group_label, significant
 from tacit.show.terminal import table
-from tacit.task import Histogram, Survey
 
 
 def warning(plan: Plan, name: str | None, moved: Belief) -> str:
@@ -46,14 +45,14 @@ def print_advice(
 ) -> None:
     """Beside a plan: who shows a difference, and what is no secret any more."""
     if summary["detect"] is not None:
-        console.print(escape(detection(summary["detect"], isinstance(plan.task, Survey | Histogram))), soft_wrap=True)
+        console.print(escape(detection(summary["detect"], plan.task.counts_people)), soft_wrap=True)
     if sure is not None:
         console.print(f"[yellow]warning:[/yellow] {escape(warning(plan, *sure))}", soft_wrap=True)
 
 
 def print_guide(console: Console, task: Any, rows: Sequence[Mapping[str, Any]], respondents: int) -> None:
     """A table of budgets: what beliefs become, beside the precision."""
-    people = isinstance(task, Survey | Histogram)
+    people = task.counts_people
     detected = rows[0]["detect"]
     heads = [f"{float(p):.0%} →" for p in rows[0]["beliefs"]]
     extra = (["in points"] if people else []) + (["to see it"] if detected else [])
@@ -69,10 +68,9 @@ def print_guide(console: Console, task: Any, rows: Sequence[Mapping[str, Any]], 
             *([f"{row['detect']['per_wave']:,}"] if detected else []),
         )
     console.print(shown)
-    what = "counts together" if isinstance(task, Histogram) else "total"
     told = (
         "factor: how far a report changes any belief, at most, up or down.  1% →: what a belief of 1% can become.\n"
-        f"error: one standard error of the {what}, with {respondents:,} respondents."
+        f"error: one standard error of the {task.total_name}, with {respondents:,} respondents."
     )
     if detected:
         told += "  to see it: respondents in each of two waves that show the difference."

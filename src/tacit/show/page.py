@@ -18,7 +18,6 @@ from tacit.show.charts import CHOSEN, Mark, figure
 from tacit.show.findings import difference_cells, difference_notes, difference_sentence, surest, verdict
 from tacit.show.sentences import (
     alarm,
-    counts_people,
     estimate_cells,
     estimate_headers,
     few_parts,
@@ -30,6 +29,7 @@ from tacit.show.sentences import (
     prior_part,
     promise,
     promise_cells,
+    promised_answer,
     row_name,
     short_promise,
     too_few,
@@ -37,7 +37,6 @@ from tacit.show.sentences import (
     whom,
 )
 from tacit.tally import Tally
-from tacit.task import Histogram
 
 __all__ = ["page", "write_page"]
 
@@ -123,7 +122,7 @@ def page(
     command: str | None = None,
 ) -> str:
     """The page as text."""
-    title = plan.question or ("Estimated histogram" if isinstance(plan.task, Histogram) else "Estimated total")
+    title = plan.question or plan.task.title
     marks = [Mark(row_name(plan, row.value), row.estimate, row.low, row.high, row.prior) for row in result.rows]
     sections = [
         f"<h1>{escape(title)}</h1>",
@@ -154,7 +153,7 @@ def page(
 def _headline(plan: Plan, result: Estimate) -> str:
     """The main finding: the total, or the most frequent answer if the reports tell which it is."""
     rows = sorted((row for row in result.rows if math.isfinite(row.margin)), key=lambda row: -row.estimate)
-    if not rows or (len(result.rows) > 1 and (too_few(plan, result) or len(rows) < 2)):
+    if not rows or (len(result.rows) > 1 and (not plan.task.per_value or too_few(plan, result) or len(rows) < 2)):
         return ""
     if too_few(plan, result):
         told = "An interval is as wide as what is possible, so no number is worth being shown large."
@@ -163,7 +162,7 @@ def _headline(plan: Plan, result: Estimate) -> str:
     total, interval, share, of_share = estimate_cells(plan, result, row)
     name = escape(row_name(plan, row.value))
     people = f"{result.total_weight:,.0f}" if result.weighted else f"{result.n_reports:,}"
-    what = f"of {people} people hold “{name}”" if counts_people(plan) else "on average"
+    what = f"of {people} people hold “{name}”" if plan.task.counts_people else "on average"
     if len(result.rows) > 1:
         rivals = [row_name(plan, other.value) for other in rows[1:] if other.high > row.low]
         if len(rivals) > 2:
@@ -232,8 +231,8 @@ def _breakdown(plan: Plan, parts: Mapping[str, Estimate], by: str | None) -> str
     first = next(iter(parts.values()))
     title += f'<p class="soft">Estimator {escape(how_estimated(first))}. Parts are estimated on their own and need not '
     title += f"add up. {escape(few_parts(parts) or '')}</p>"
-    unit = "<p>Shares, in percent of each part.</p>" if counts_people(plan) else "<p>Means of each part.</p>"
-    if isinstance(plan.task, Histogram):
+    unit = "<p>Shares, in percent of each part.</p>" if plan.task.counts_people else "<p>Means of each part.</p>"
+    if len(plan.row_values) > 1:
         return title + (_side_by_side if len(parts) <= MAX_COLUMNS else _one_by_one)(plan, parts)
     cells = [
         (name or "(empty)", f"{part.n_reports:,}", *estimate_cells(plan, part, part.rows[0]))
@@ -261,7 +260,8 @@ def _side_by_side(plan: Plan, parts: Mapping[str, Estimate]) -> str:
         *((name or "(empty)", f"{part.n_reports:,} reports") for name, part in parts.items()),
     ]
     note = "" if shown is everything else _largest(len(everything))
-    return "<p>Shares of each part, with intervals.</p>" + _table(headers, lines) + note
+    what = "Shares" if plan.task.counts_people else "Means"
+    return f"<p>{what} of each part, with intervals.</p>" + _table(headers, lines) + note
 
 
 def _one_by_one(plan: Plan, parts: Mapping[str, Estimate]) -> str:
@@ -277,14 +277,14 @@ def _comparison(plan: Plan, found: Differences | None) -> str:
     if found is None:
         return ""
     rows = surest(found, MAX_TABLE)
-    scale = 100.0 if counts_people(plan) else 1.0
-    several = isinstance(plan.task, Histogram)
+    scale = 100.0 if plan.task.counts_people else 1.0
+    several = len(plan.row_values) > 1
     marks = [
         Mark(_pair(plan, row, several), scale * row.difference, scale * row.low, scale * row.high)
         for row in rows
         if math.isfinite(row.difference)
     ]
-    unit = "points" if counts_people(plan) else "difference"
+    unit = "points" if plan.task.counts_people else "difference"
     headers = ("", "here", "there", unit, f"{found.level * 100:g}% interval", "")
     cells = [(_pair(plan, row, several), *difference_cells(plan, row), verdict(row)) for row in rows]
     lead = [difference_sentence(plan, found.rows[0], found.level)] if len(found.rows) == 1 else []
@@ -301,7 +301,7 @@ def _pair(plan: Plan, row: Difference, several: bool) -> str:
 
 def _share_mark(name: str, plan: Plan, part: Estimate) -> Mark:
     """Shares in percent or means, so that parts of different size can be compared."""
-    row = part.per_respondent(part.rows[0]).divided(0.01 if counts_people(plan) else 1.0)
+    row = part.per_respondent(part.rows[0]).divided(0.01 if plan.task.counts_people else 1.0)
     return Mark(name, row.estimate, row.low, row.high, row.prior)
 
 
@@ -339,8 +339,7 @@ def _promises(plan: Plan) -> str:
         sentence = promise(plan, groups[0])
         return f"{title}<p>{escape(sentence[0].upper() + sentence[1:])}</p>{note}"
     headers = ("group", "answer", "believed before", "at most", "at least", "odds, any belief")
-    which = "the rarest answer" if isinstance(plan.task, Histogram) else "the answer that is asked for"
-    lead = f"<p>How far a report can move the belief in {which}:</p>"
+    lead = f"<p>How far a report can move the belief in {promised_answer(plan)}:</p>"
     cells = [promise_cells(plan, group) for group in groups[:MAX_TABLE]]
     return title + lead + _folded(_table(headers, cells, left=2), len(cells)) + note
 

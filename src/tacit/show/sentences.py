@@ -12,7 +12,6 @@ from tacit.mechanism import Belief
 from tacit.mechanism.levels import percent
 from tacit.plan import Certificate, Group, Plan
 from tacit.prior import Ball, Box, Hull, Prior, PriorSet, Value
-from tacit.task import Histogram, Survey, WeightedSum
 
 #: Instead of an interval, where the reports do not tell a value from others.
 NOT_TOLD = "not told apart"
@@ -67,7 +66,7 @@ def factor(ratio: Fraction | None) -> str:
 
 def _belief(plan: Plan, group: Group) -> Belief:
     """About the rarest answer of those that a survey asks for, or of all."""
-    wanted = plan.task.wanted if isinstance(plan.task, Survey) else ()
+    wanted = plan.task.wanted
     support = group.prior.support
     asked = [x for x in support if group.prior.values[x] in wanted] or support
     rarest = min(asked, key=lambda x: group.prior.weights[x])
@@ -213,7 +212,7 @@ def prior_part(result: Estimate) -> str | None:
 
 def too_few(plan: Plan, result: Estimate) -> bool:
     """Whether the reports are too few to say anything: a margin is half of what is possible."""
-    return counts_people(plan) and any(row.margin > result.total_weight / 2 for row in result.rows)
+    return plan.task.counts_people and any(row.margin > result.total_weight / 2 for row in result.rows)
 
 
 def forged(result: Estimate) -> str:
@@ -232,7 +231,7 @@ def ldp_people(plan: Plan, per_group: Sequence[int], estimator: Estimator) -> fl
             errors = _expected_errors(group.certificate, estimator)
             if errors is None:
                 return None
-            scale = n * (float(group.weight) ** 2 if isinstance(plan.task, WeightedSum) else 1.0)
+            scale = n * float(group.weight) ** 2
             ours, ldp = ours + scale * errors[0], ldp + scale * errors[1]
     return ldp / ours if ours > _NOTHING else None
 
@@ -256,29 +255,29 @@ def _expected_errors(certificate: Certificate | None, estimator: Estimator) -> t
     return (error, ldp) if fit and ldp is not None else None
 
 
-def counts_people(plan: Plan) -> bool:
-    """Whether estimates are numbers of people, so that shares make sense."""
-    return isinstance(plan.task, Histogram | Survey)
-
-
 def selects(plan: Plan) -> bool:
     """Whether people are shown the largest rows only: intervals of rows that are chosen have to hold for all."""
-    return isinstance(plan.task, Histogram) and len(plan.values) > MAX_ROWS
+    return len(plan.row_values) > MAX_ROWS
+
+
+def promised_answer(plan: Plan) -> str:
+    """The answer that `promise_cells` is about."""
+    return "the answer that is asked for" if plan.task.wanted else "the rarest answer"
 
 
 def estimate_headers(plan: Plan, result: Estimate) -> tuple[str, ...]:
     """The columns of `estimate_cells`."""
     interval = f"{result.level * 100:g}% interval"
-    return "estimate", interval, "share" if counts_people(plan) else "mean", interval
+    return "estimate", interval, "share" if plan.task.counts_people else "mean", interval
 
 
 def estimate_cells(plan: Plan, result: Estimate, row: Row) -> tuple[str, ...]:
     """One row of an estimate in words, with as many digits as its margin deserves: a total, and a share or mean."""
     if not math.isfinite(row.estimate):
         return ("–",) * 4
-    scale = 100.0 if counts_people(plan) else 1.0
+    scale = 100.0 if plan.task.counts_people else 1.0
     each = result.per_respondent(row).divided(1 / scale)
-    unit = "%" if counts_people(plan) else ""
+    unit = "%" if plan.task.counts_people else ""
     if not math.isfinite(row.margin):
         return digits(row.estimate, row.standard_error), NOT_TOLD, digits(each.estimate, 1.0) + unit, NOT_TOLD
     estimate, low, high = (digits(x, row.margin) for x in (row.estimate, row.low, row.high))
@@ -290,7 +289,7 @@ def row_name(plan: Plan, value: Value | None) -> str:
     """How a row is called: its value, the surveyed set, or the sum."""
     if value is not None:
         return value_name(value)
-    return " or ".join(map(value_name, plan.task.wanted)) if isinstance(plan.task, Survey) else "total"
+    return " or ".join(map(value_name, plan.task.wanted)) or "total"
 
 
 def value_name(value: Value) -> str:

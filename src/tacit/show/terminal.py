@@ -18,7 +18,6 @@ from tacit.plan import Group, Plan
 from tacit.show.sentences import (
     MAX_ROWS,
     alarm,
-    counts_people,
     estimate_cells,
     estimate_headers,
     few_parts,
@@ -30,6 +29,7 @@ from tacit.show.sentences import (
     prior_part,
     promise,
     promise_cells,
+    promised_answer,
     row_name,
     set_cell,
     set_sentence,
@@ -38,7 +38,6 @@ from tacit.show.sentences import (
     weights_sentence,
     whom,
 )
-from tacit.task import Histogram, Survey
 
 #: More groups than this that contradict the prior are named in one sentence.
 MAX_ALARMS = 4
@@ -141,7 +140,7 @@ def print_plan(console: Console, plan: Plan, summary: dict[str, Any], path: str)
     console.print(f"[dim]{_what_errors_are(plan, trusting)}[/dim]", soft_wrap=True)
     methods = sorted({facts["method"] for facts in summary["groups"] if facts["method"]})
     console.print(f"[dim]method: {escape('; '.join(methods[:4]))}[/dim]\n")
-    what = "counts together are" if isinstance(plan.task, Histogram) else "total is"
+    what = f"{plan.task.total_name} {'is' if len(plan.row_values) == 1 else 'are'}"
     told = f"[bold]±{significant(summary['expected_rmse'])}[/bold] "
     if trusting:
         alone = significant(summary["rmse_without_reports"])
@@ -218,8 +217,7 @@ def print_promises(console: Console, plan: Plan) -> None:
         if told is not None:
             console.print(told, soft_wrap=True)
         return
-    asked = "the answer that is asked for" if isinstance(plan.task, Survey) else "the rarest answer"
-    console.print(f"The promise: how far a report can move the belief in {asked}.")
+    console.print(f"The promise: how far a report can move the belief in {promised_answer(plan)}.")
     sets = any(group.prior_set is not None for group in plan.groups)
     extra = ["and for beliefs"] if sets else []
     shown = table("group", "answer", "before", "at most", "at least", "odds, any belief", *extra, left=2)
@@ -320,7 +318,7 @@ def print_estimate(console: Console, plan: Plan, result: Estimate, per_group: Se
         return
     reports = "1 report" if result.n_reports == 1 else f"{result.n_reports:,} reports"
     console.print(f"{reports}, estimator {how_estimated(result)}", soft_wrap=True)
-    shown = table("answer" if counts_people(plan) else "", *estimate_headers(plan, result))
+    shown = table("answer" if plan.task.counts_people else "", *estimate_headers(plan, result))
     rows = result.rows
     if len(rows) > MAX_ROWS:
         rows = tuple(sorted(rows, key=lambda row: -_sortable(row.estimate))[:MAX_ROWS])
@@ -361,7 +359,7 @@ def _estimate_notes(plan: Plan, result: Estimate, rows: Sequence[Row], per_group
 def print_breakdown(console: Console, plan: Plan, column: str, parts: Mapping[str, Estimate]) -> None:
     """The parts of an estimate: one table for single totals, one after the other for histograms."""
     console.print(f"\n[bold]by {escape(column)}[/bold]")
-    if isinstance(plan.task, Histogram):
+    if len(plan.row_values) > 1:
         for name, part in parts.items():
             console.print(f"\n[bold]{escape(column)} = {escape(name or '(empty)')}[/bold]")
             print_estimate(console, plan, part)

@@ -15,7 +15,6 @@ from tacit.plan import Plan
 from tacit.tally.counts import Counts, sums_of, whole
 from tacit.tally.coverage import Coverage
 from tacit.tally.sources import Sources
-from tacit.task import WeightedSum
 
 #: The fields of a tally and of its groups, see files/tally.schema.json.
 _FIELDS = ("tacit_tally", "plan", "refused", "groups")
@@ -156,7 +155,7 @@ class Tally:
                     raise ValueError(f"This tally has sums of coverage that reports of {whose} cannot add up to.")
             elif folded is not None or not mechanisms[name].can_send_many(kept.reports).all():
                 raise ValueError(f"This tally has a report that {whose} cannot have sent.")
-            elif not isinstance(plan.task, WeightedSum) and kept.sums is not None and (kept.sums[0] < 0).any():
+            elif not plan.task.takes_weights and kept.sums is not None and (kept.sums[0] < 0).any():
                 raise ValueError("This tally has design weights below 0, and nobody stands for fewer than nobody.")
 
 

@@ -17,7 +17,6 @@ from tacit.estimates._participants import read_task
 from tacit.exact import Floats
 from tacit.plan import Plan
 from tacit.prior import Value
-from tacit.task import Histogram, WeightedSum
 
 #: Longer names are cut: Stata takes 32 letters.
 _LONGEST = 24
@@ -38,7 +37,7 @@ def pseudo_values(plan: Plan, reports: Any, groups: Any = None, values: Sequence
     sent = np.asarray(reports, dtype=np.int64)
     places = _places(plan, groups, len(sent))
     columns = None if values is None else positions_of(plan, values)
-    rows = np.full((len(sent), len(plan.task.row_values(plan.values) if columns is None else columns)), np.nan)
+    rows = np.full((len(sent), len(plan.row_values if columns is None else columns)), np.nan)
     task = read_task(plan)
     for place, group in enumerate(plan.groups):
         mine = np.flatnonzero(places == place)
@@ -46,16 +45,15 @@ def pseudo_values(plan: Plan, reports: Any, groups: Any = None, values: Sequence
             continue
         if not group.mechanism.can_send_many(sent[mine]).all():
             raise ValueError("There is a report that its group cannot have sent.")
-        rows[mine] = group.mechanism.pseudo_values(group.prior, task, sent[mine], columns)
-        if isinstance(plan.task, WeightedSum):
-            rows[mine] = float(group.weight) * rows[mine] + float(group.offset)
+        found = group.mechanism.pseudo_values(group.prior, task, sent[mine], columns)
+        rows[mine] = float(group.weight) * found + float(group.offset)
     return rows
 
 
 def positions_of(plan: Plan, values: Sequence[Value]) -> list[int]:
     """Where values of a histogram stand in its plan."""
-    if not isinstance(plan.task, Histogram):
-        raise ValueError("This plan has one pseudo-value for each report: values are chosen of a histogram only.")
+    if not plan.task.per_value:
+        raise ValueError("Values are chosen of a histogram only: this plan asks for something else.")
     known = {value: place for place, value in enumerate(plan.values)}
     unknown = [value for value in values if value not in known]
     if unknown or len(set(values)) < len(values) or not values:
@@ -71,7 +69,7 @@ def pseudo_names(plan: Plan) -> list[str]:
     >>> pseudo_names(make_plan(Prior.of({"a b": 0.3, "a-b": 0.7}), Histogram(), epsilon=1))
     ['pseudo_a_b', 'pseudo_a_b_2']
     """
-    values = plan.task.row_values(plan.values)
+    values = plan.row_values
     if len(values) == 1:
         return ["pseudo"]
     names: list[str] = []

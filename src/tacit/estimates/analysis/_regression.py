@@ -28,7 +28,6 @@ from tacit.exact import Floats, Integers
 from tacit.mechanism import NotEstimableError
 from tacit.plan import Group, Plan
 from tacit.prior import Box, Value
-from tacit.task import Histogram, Survey
 
 Model = Literal["linear", "logistic", "multinomial"]
 
@@ -282,10 +281,10 @@ def covariate_levels(plan: Plan, fit: Regression, places: Integers) -> list[Cova
 
 def _distributions(plan: Plan, fit: Regression) -> Floats | None:
     """The fitted probability of each value of the domain; None where the model does not say."""
-    if fit.model == "multinomial" and isinstance(plan.task, Histogram) and fit.fitted.shape[1] == len(plan.values) - 1:
+    if fit.model == "multinomial" and plan.task.per_value and fit.fitted.shape[1] == len(plan.values) - 1:
         assert fit.reference is not None
         return np.insert(fit.fitted, plan.values.index(fit.reference), 1 - fit.fitted.sum(axis=1), axis=1)
-    if fit.model == "logistic" and isinstance(plan.task, Survey) and len(plan.values) == 2:
+    if fit.model == "logistic" and plan.task.wanted and len(plan.values) == 2:
         wanted = plan.values.index(plan.task.wanted[0])
         shares = np.empty((len(fit.fitted), 2))
         shares[:, wanted], shares[:, 1 - wanted] = fit.fitted[:, 0], 1 - fit.fitted[:, 0]

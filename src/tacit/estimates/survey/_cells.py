@@ -14,7 +14,6 @@ from tacit.exact import Floats
 from tacit.plan import Group, Plan
 from tacit.plan.crossing import margins
 from tacit.tally import Counts, Coverage, GroupTally, Tally
-from tacit.task import WeightedSum
 
 
 @dataclass(frozen=True)
@@ -40,7 +39,7 @@ class Cell:
     def moments(self) -> Moments:
         """What the pseudo-values t of the reports add up to, with the reports' own weights w."""
         plan, group, kept = self.plan, self.group, self.kept
-        if isinstance(plan.task, WeightedSum) and isinstance(kept, Counts) and kept.sums is not None:
+        if plan.task.takes_weights and isinstance(kept, Counts) and kept.sums is not None:
             raise ValueError(
                 "The weights and offsets of a weighted sum are part of what is asked, so they cannot weigh reports as "
                 "well. Leave them out here, or export pseudo-values."
@@ -57,8 +56,7 @@ class Cell:
             )  # fmt: skip
         weights, squares, heaviest = kept.weighted()
         t = group.mechanism.pseudo_values(group.prior, read_task(plan), kept.reports)
-        if isinstance(plan.task, WeightedSum):
-            t = float(group.weight) * t + float(group.offset)
+        t = float(group.weight) * t + float(group.offset)
         mean = weights @ t / (float(weights.sum()) or 1.0)
         away = t - mean
         # One more report, anywhere: few that are equal show no spread.

@@ -26,7 +26,6 @@ from tacit.estimates.survey._cells import Cell
 from tacit.exact import Floats
 from tacit.plan import Plan
 from tacit.prior import Value, numbers_if_all
-from tacit.task import Histogram, Survey
 
 #: A part of fewer reports than this is said to be small.
 FEW = 30
@@ -56,7 +55,7 @@ class Collected:
     @property
     def values(self) -> list[Value | None]:
         """What the components of a mean are about."""
-        return self.plan.task.row_values(self.plan.values)
+        return self.plan.row_values
 
     @property
     def n_reports(self) -> int:
@@ -235,7 +234,7 @@ class Part:
         cells = zip(self.collected.factors, self.collected.cells, self.chosen, strict=True)
         slopes = [float(factor) * cell.moments.slope / self.size for factor, cell, mine in cells if mine]
         sampled = np.zeros(len(self.mean))
-        if self.collected.scope == "population" and isinstance(self.collected.plan.task, Histogram | Survey):
+        if self.collected.scope == "population" and self.collected.plan.task.counts_people:
             sampled = (1 - 2 * np.clip(self.mean, 0.0, 1.0)) / self.n_effective
         return min(slopes) + sampled, max(slopes) + sampled
 

@@ -17,7 +17,6 @@ from tacit.estimates.survey._collected import Part
 from tacit.exact import Floats
 from tacit.plan import Group, Plan
 from tacit.prior import Prior, Value
-from tacit.task import Histogram, Sum, Survey, WeightedSum
 
 
 @dataclass(frozen=True)
@@ -138,13 +137,7 @@ def known_before(part: Part, known: Mapping[str | None, tuple[Prior, int | None]
 
 def _asked(plan: Plan, group: Group, distribution: Prior) -> Floats:
     """g of each value of a distribution that may have another order, or for a sum other values, than the plan."""
-    if isinstance(plan.task, WeightedSum):
-        return float(group.weight) * distribution.numbers[:, None] + float(group.offset)
-    if not isinstance(plan.task, Histogram):
-        return plan.task.g(distribution)
-    if set(distribution.values) != set(plan.values):
-        raise ValueError("The earlier numbers must be about the plan's values, and no others.")
-    return np.eye(len(distribution))[:, [distribution.position(value) for value in plan.values]]
+    return float(group.weight) * plan.task.g_over(distribution, plan.values) + float(group.offset)
 
 
 def _compared(first: Part, second: Side, level: float, tests: int) -> list[Difference]:
@@ -218,9 +211,7 @@ def _same_rows(first: Part, second: Side) -> list[int]:
     if isinstance(second, Known) or second.collected.plan is first.collected.plan:
         return list(range(len(values)))
     mine, others = first.collected.plan, second.collected.plan
-    kinds = [type(plan.task) if isinstance(plan.task, Survey | Histogram) else Sum for plan in (mine, others)]
-    theirs = others.task.row_values(others.values)
-    same_set = not isinstance(mine.task, Survey) or set(mine.task.wanted) == set(getattr(others.task, "wanted", ()))
-    if kinds[0] is not kinds[1] or set(values) != set(theirs) or not same_set:
+    theirs = others.row_values
+    if not mine.task.asks_the_same(mine.values, others.task, others.values):
         raise ValueError("The two plans ask for different things, so their reports cannot be compared.")
     return [theirs.index(value) for value in values]
