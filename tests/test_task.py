@@ -1,13 +1,16 @@
 from __future__ import annotations
 
 import math
+import re
 from itertools import product
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import tacit
 from tacit import (
     Channel,
     Histogram,
@@ -19,6 +22,7 @@ from tacit import (
     total_mse,
     unbiased_variance,
 )
+from tacit.task import TASKS
 
 from support.strategies import channels, priors
 
@@ -94,3 +98,15 @@ def test_unknown_survey_values_and_sums_of_names_are_refused():
         Survey("x").g(Prior.uniform(["a", "b"]))
     with pytest.raises(TypeError, match="numeric"):
         Sum().g(Prior.uniform(["a", "b"]))
+
+
+def test_no_other_file_asks_which_class_a_task_has():
+    """A rule of the house: what others need to know of a task is a method or a property of it."""
+    asks = re.compile(
+        rf"isinstance\([^)]*\b({'|'.join(kind.__name__ for kind in TASKS.values())})\b|type\([\w.]*task\)"
+    )
+    assert asks.search("if isinstance(plan.task, Histogram | Survey):") and asks.search("type(plan.task) is Sum")
+    files = [path for path in Path(tacit.__file__).parent.rglob("*.py") if path.name != "task.py"]
+    found = [f"{path}: {line}" for path in files for line in path.read_text().splitlines() if asks.search(line)]
+    assert len(files) > 50
+    assert not found
