@@ -13,9 +13,17 @@ import pytest
 
 from tacit import Prior, Survey
 from tacit.designs import optimal_binary
-from tacit.files import BadRowsError, InputError, perturb_file, perturb_table, read_tallies, tally_file, tally_table
+from tacit.files import (
+    BadRowsError,
+    InputError,
+    export_file,
+    perturb_file,
+    perturb_table,
+    read_tallies,
+    tally_file,
+    tally_table,
+)
 from tacit.files.columns import STAMP, is_header
-from tacit.files.pseudo_values import export_file
 from tacit.plan.contract import Group, Plan
 
 FORMATS = ["csv", "jsonl", "parquet", "arrow"]

@@ -22,17 +22,17 @@ from tacit.designs import optimal_binary, repaired_response
 from tacit.files import (
     BadRowsError,
     InputError,
+    counting,
     load_tally,
     perturb_file,
     perturb_table,
     read_tallies,
     reading,
     save_tally,
-    tallies,
     tally_file,
     tally_table,
 )
-from tacit.files.cells import Matcher
+from tacit.files.columns import Matcher
 from tacit.mechanism.core_tail import CoreTail
 from tacit.mechanism.core_tail_rule import CoreState
 from tacit.plan.contract import Group, Plan
@@ -510,7 +510,7 @@ def test_parquet_without_duckdb_gives_the_same_tally(tmp_path, monkeypatch):
     path = tmp_path / "reports.parquet"
     perturb_file(mixed_plan(), answers(mixed_plan(), 300), path)
     with_duckdb = tally_file(mixed_plan(), path)
-    monkeypatch.setattr(tallies.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(counting.importlib.util, "find_spec", lambda name: None)
     monkeypatch.setitem(sys.modules, "duckdb", None)
     assert tally_file(mixed_plan(), path) == with_duckdb
 

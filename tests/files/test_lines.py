@@ -7,7 +7,7 @@ import pytest
 
 from tacit import Prior, Survey, make_plan
 from tacit.files import InputError, perturb_file, tally_file
-from tacit.files.lines import CountedLines
+from tacit.files.reading import CountedLines
 
 PLAN = make_plan(Prior.of({"yes": 0.2, "no": 0.8}), Survey("yes"), epsilon=1)
 ROWS = [("yes" if k % 5 == 0 else "no", f"r{k % 3}", "nothing") for k in range(3_000)]

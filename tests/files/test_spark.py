@@ -36,9 +36,9 @@ from tacit.files import (
     perturb_file,
     perturb_table,
     spark,
-    spark_files,
     tally_table,
 )
+from tacit.files.spark import _engine, _session
 
 from support import spark_cluster
 from support.places import ROOT
@@ -47,7 +47,7 @@ from support.ports import free_port
 #: Of the runs in which somebody is killed or that are looked for in logs; letters, which any form of escaping leaves.
 KEY = b"the-key-of-this-run-is-no-secret"
 #: Each part is half a block longer than a block, so that reports of it are drawn long before its end.
-PARTS, PART_ROWS = 3, spark.BLOCK_ROWS * 3 // 2
+PARTS, PART_ROWS = 3, _engine.BLOCK_ROWS * 3 // 2
 ROWS = PARTS * PART_ROWS
 SECRET = "a-very-private-answer"
 
@@ -143,7 +143,7 @@ def test_tallies_are_those_of_the_embedded_engine_however_reports_are_split(
 
 def test_files_mean_what_they_mean_on_one_machine(running: Running, plan: Plan, tmp_path: Path):
     """Quotes, blanks, texts that look like numbers, rows with too many cells: the same rows are skipped."""
-    here = spark_files.SparkFiles(running.session)
+    here = spark.SparkFiles(running.session)
     cells = [
         'young,yes,"a ""b"", c"',
         "old, no ,007",
@@ -168,7 +168,7 @@ def test_files_mean_what_they_mean_on_one_machine(running: Running, plan: Plan, 
         assert pq.read_table(tmp_path / f"{source.stem}.parquet")["zip"].to_pylist() == kept
     semicolons = tmp_path / "semicolons.csv"
     semicolons.write_text("\ufeffgroup;value;a,b\nyoung;no;1,5\n")
-    assert [tuple(row) for row in spark_files.read(running.session, semicolons, ["value", "a,b"]).collect()] == [
+    assert [tuple(row) for row in spark.read(running.session, semicolons, ["value", "a,b"]).collect()] == [
         ("young", "no", "1,5")
     ]
     with pytest.raises(BadRowsError, match="A part of the answers has 4 rows") as stopped:
@@ -196,7 +196,7 @@ def test_files_mean_what_they_mean_on_one_machine(running: Running, plan: Plan, 
 def test_folders_are_counted_once_whole_and_by_the_names_of_their_partitions(
     running: Running, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
-    here, yes = spark_files.SparkFiles(running.session), Survey("yes")
+    here, yes = spark.SparkFiles(running.session), Survey("yes")
     plan = make_plan({"1": Prior.of({"yes": 0.2, "no": 0.8}), "01": Prior.of({"yes": 0.4, "no": 0.6})}, yes, epsilon=1)
     drawn = perturb_table(plan, {"group": ["1", "01", "01"], "value": ["yes", "no", "no"]})
     for group in ("1", "01"):
@@ -207,7 +207,7 @@ def test_folders_are_counted_once_whole_and_by_the_names_of_their_partitions(
     counted = here.tally_file(plan, tmp_path / "reports")
     assert {name: counts.total for name, counts in counted.groups.items()} == {"1": 1, "01": 2}
     assert "no file '_SUCCESS': is it complete?" in capsys.readouterr().err
-    assert running.session.conf.get(spark_files._INFERENCE) == "true"
+    assert running.session.conf.get(_session._INFERENCE) == "true"
     with pytest.raises(ValueError, match="counted the same reports"):
         counted.merge(here.tally_file(plan, tmp_path / "reports"))
     ours = tmp_path / "ours"
@@ -256,8 +256,8 @@ def test_the_commands_and_the_program_of_the_how_to_work(
     remote = f"""
 from tacit import Plan
 from tacit.cli.everything import app
-from tacit.files import InputError, spark, spark_master
-with spark_master.connected("{running.connect}") as files:
+from tacit.files import InputError, spark
+with spark.connected("{running.connect}") as files:
     plan = Plan.load("plan.json")
     for work, *names in (
         (files.tally_file, "undone"),
@@ -268,11 +268,11 @@ with spark_master.connected("{running.connect}") as files:
             work(plan, *("{tmp_path}/" + name for name in names), **({{"column": "region"}} if names[1:] else {{}}))
         except InputError as error:
             print(error)
-spark.secret_bytes = lambda count: {KEY}
+spark._engine.secret_bytes = lambda count: {KEY}
 app({connected}, standalone_mode=False)
 app({estimate} + ["--json"])
 """
-    bare = {"PATH": "/nowhere", "HOME": str(tmp_path), "PYTHONWARNINGS": "ignore"}
+    bare = {"PATH": "/nowhere", "HOME": str(tmp_path), "PYTHONPATH": str(ROOT / "src"), "PYTHONWARNINGS": "ignore"}
     ran = subprocess.run([sys.executable, "-c", remote], capture_output=True, text=True, env=bare, check=False)
     assert ran.returncode == 0, ran.stderr
     for told in (
@@ -320,7 +320,7 @@ def noting(note: Path) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.Recor
         for batch in batches:
             rows += batch.num_rows
             yield batch
-            if not first or rows <= spark.BLOCK_ROWS:
+            if not first or rows <= _engine.BLOCK_ROWS:
                 continue
             if not note.exists():
                 # This process has a daemon for its parent, which has the executor: they go together, as machines do.
@@ -368,7 +368,7 @@ def test_a_killed_executor_neither_loses_nor_doubles_nor_redraws_a_report(
     running: Running, plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     """The task that is done again reports what an undisturbed run with the same key reports."""
-    monkeypatch.setattr(spark, "secret_bytes", lambda count: KEY)
+    monkeypatch.setattr(_engine, "secret_bytes", lambda count: KEY)
     note, disturbed, calm = (tmp_path / name for name in ("note", "disturbed", "calm"))
     answers = people(running.session)
     attempts: set[str] = set()

@@ -16,19 +16,12 @@ import pytest
 from scipy.stats import binom
 
 from tacit import Plan, Prior, Survey, make_plan
-from tacit.files import (
-    BadRowsError,
-    InputError,
-    perturb_table,
-    spark,
-    spark_files,
-    spark_folders,
-    spark_master,
-    tally_table,
-)
+from tacit.files import BadRowsError, InputError, perturb_table, tally_table
 from tacit.files.answers import AnswerColumns
-from tacit.files.piles import ROW_COUNT, ReportColumns
-from tacit.files.spark import _Perturb
+from tacit.files.counting import ROW_COUNT, ReportColumns, sources_of_parts
+from tacit.files.spark import _engine as spark
+from tacit.files.spark import _session as session_of
+from tacit.files.spark._engine import _Perturb
 from tacit.randomize.randomness import SeededWords
 from tacit.tally import Tally
 
@@ -169,25 +162,25 @@ def test_errors_of_spark_become_sentences_without_the_data(said: str, told: str)
     ],
 )
 def test_a_master_is_checked_before_anything_waits_for_it(master: str, told: str, monkeypatch: pytest.MonkeyPatch):
-    for name in spark_master._PROXIES:
+    for name in session_of._PROXIES:
         monkeypatch.delenv(name, raising=False)
     with pytest.raises(InputError, match=told) as refused:
-        spark_master.check_master(master)
+        session_of.check_master(master)
     assert "secret" not in str(refused.value)
 
 
 def test_a_port_must_answer(monkeypatch: pytest.MonkeyPatch):
-    for name in spark_master._PROXIES:
+    for name in session_of._PROXIES:
         monkeypatch.delenv(name, raising=False)
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         for master in (f"spark://127.0.0.1:1,127.0.0.1:{port}", f"sc://127.0.0.1:{port}/;token=t", "local[2]", "yarn"):
-            spark_master.check_master(master)
+            session_of.check_master(master)
     for scheme in ("spark", "sc"):
         with pytest.raises(InputError, match=f"Nothing answers at 127.0.0.1:{port}"):
-            spark_master.check_master(f"{scheme}://127.0.0.1:{port}")
+            session_of.check_master(f"{scheme}://127.0.0.1:{port}")
     monkeypatch.setenv("https_proxy", "http://proxy:3128")
-    spark_master.check_master(f"sc://127.0.0.1:{port}")
+    session_of.check_master(f"sc://127.0.0.1:{port}")
 
 
 @pytest.mark.parametrize(
@@ -198,9 +191,9 @@ def test_a_port_that_is_not_spark_connect_is_named(
     answer: bytes | None, is_connect: bool, monkeypatch: pytest.MonkeyPatch
 ):
     """PySpark would try for minutes. Settings of HTTP/2 are an answer; another protocol, or silence, is none."""
-    for name in spark_master._PROXIES:
+    for name in session_of._PROXIES:
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(spark_master, "_ANSWER_SECONDS", 0.3)
+    monkeypatch.setattr(session_of, "_ANSWER_SECONDS", 0.3)
 
     def serve(server: socket.socket) -> None:
         server.accept()[0].close()
@@ -216,30 +209,30 @@ def test_a_port_that_is_not_spark_connect_is_named(
         thread.start()
         master = f"sc://127.0.0.1:{server.getsockname()[1]}"
         with nullcontext() if is_connect else pytest.raises(InputError, match="is not Spark Connect"):
-            spark_master.check_master(master)
+            session_of.check_master(master)
         thread.join()
 
 
 def test_parts_that_spark_named_are_recognised_again():
     """By their names, which no other job gives; a part in each folder of a partition has the same."""
     name = "part-00000-0123abcd-0123-0123-0123-0123456789ab.c000.snappy.parquet"
-    here = spark_folders.sources_of_parts([f"file:/a/group=%3D/{name}", f"file:/a/group=y/{name}"])
-    again = spark_folders.sources_of_parts([f"hdfs://name/copy/group=y/{name}"])
-    other = spark_folders.sources_of_parts([f"hdfs://name/copy/{name.replace('00000', '00001')}"])
+    here = sources_of_parts([f"file:/a/group=%3D/{name}", f"file:/a/group=y/{name}"])
+    again = sources_of_parts([f"hdfs://name/copy/group=y/{name}"])
+    other = sources_of_parts([f"hdfs://name/copy/{name.replace('00000', '00001')}"])
     assert len(here.ids) == 2
     assert not here.complete
     with pytest.raises(ValueError, match="counted the same reports"):
         here.merge(again)
     assert len(here.merge(other).ids) == 3
-    drawn = [spark_folders.sources_of_parts(["file:/a/part-0.parquet"]) for _ in range(2)]
+    drawn = [sources_of_parts(["file:/a/part-0.parquet"]) for _ in range(2)]
     assert drawn[0] != drawn[1]
 
 
 @pytest.mark.parametrize("name", ["reports.csv", "hdfs:///survey/reports.JSON", "reports.arrow", "-"])
 def test_a_folder_is_not_named_as_another_file(name: str):
     with pytest.raises(InputError, match="a new folder of Parquet files"):
-        spark_files.check_target(name)
-    spark_files.check_target("survey.2026/reports.parquet")
+        session_of.check_target(name)
+    session_of.check_target("survey.2026/reports.parquet")
 
 
 def test_an_interrupted_run_leaves_no_empty_folder_and_touches_no_other(tmp_path: Path):
@@ -247,7 +240,7 @@ def test_an_interrupted_run_leaves_no_empty_folder_and_touches_no_other(tmp_path
     found.mkdir()
 
     def interrupted(folder: Path) -> None:
-        with spark_folders.nothing_left(None, str(folder)):
+        with spark.nothing_left(None, str(folder)):
             folder.mkdir(exist_ok=True)
             raise KeyboardInterrupt
 

@@ -14,7 +14,7 @@ from tacit import Channel, Histogram, Prior, Sum, Survey, WeightedSum, audit, ms
 from tacit.designs import optimal_binary, repaired_response
 from tacit.estimates._prior_check import check_prior
 from tacit.exact import at_most_exp, exp_below
-from tacit.files.reading import InputError
+from tacit.files.columns import InputError
 from tacit.mechanism.pearson import pearson
 from tacit.personal.contract import PersonalPlan, channels, largest_bound, perturb, prior_rows, report, reports_for
 from tacit.personal.estimates import PersonalTally, check_priors, estimate, expected_mse

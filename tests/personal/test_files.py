@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tacit import Histogram, Survey, WeightedSum
-from tacit.files.reading import InputError
+from tacit.files.columns import InputError
 from tacit.personal.contract import PersonalPlan, perturb, prior_rows
 from tacit.personal.estimates import PersonalTally
 from tacit.personal.files import load_tally, perturb_file, quantise, save_tally, tally_file

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tacit import Histogram, Plan, Prior, Survey, make_plan
 from tacit.files import load_tally, read_tallies, save_tally
-from tacit.files.reading import InputError
+from tacit.files.columns import InputError
 from tacit.tally import Counts, Coverage, Tally, merge_all
 
 from support.places import ROOT

@@ -36,7 +36,7 @@ _EXTRAS = {
     "serve": ("alembic", "fastapi", "gmpy2", "httptools", "prometheus_client", "psycopg", "sqlalchemy", "uvicorn"),
 }
 #: Loaded where it is asked for, and only then.
-SPARK = "tacit.files.spark_master"
+SPARK = "tacit.files.spark"
 
 
 class _LateConsole:

@@ -62,7 +62,7 @@ def collect(
 ) -> tuple[Any, Collected]:
     """All reports counted, and in cells, weighted for the population where one is given."""
     from tacit.estimates import Collected, weighted
-    from tacit.files.breakdowns import read_cells, read_population
+    from tacit.files import read_cells, read_population
 
     sizes = [read_population(path) for path in population or ()]
     columns = [*margins, *(name for margin in sizes for name in margin.columns)]
@@ -233,7 +233,7 @@ def export_command(
 
     Shares, means, weights and linear models of them are right as they are. A single one says no more than its report.
     """
-    from tacit.files.pseudo_values import export_file
+    from tacit.files import export_file
     from tacit.plan.contract import Plan
 
     loaded = Plan.load(plan)
@@ -283,7 +283,7 @@ def regress_command(
     """Regress the answer on public columns, with robust errors. It needs reports, not a tally."""
     from dataclasses import asdict
 
-    from tacit.files.regressions import regress_file
+    from tacit.files import regress_file
     from tacit.files.tallies import is_tally
     from tacit.plan.contract import Plan
     from tacit.show.findings_terminal import print_regression

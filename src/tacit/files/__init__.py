@@ -1,13 +1,12 @@
 """Answers, reports and tallies in files and tables, streaming, in bounded memory."""
 
+from tacit.files._analysis import ExportSummary, RegressionSummary, export_file, pseudo_table, regress_file
 from tacit.files.answers import BadRowsError, PerturbSummary, perturb_file, perturb_table
 from tacit.files.arms import arms_drawn
-from tacit.files.breakdowns import read_cells, read_population
+from tacit.files.columns import InputError
+from tacit.files.counting import tally_file, tally_table
 from tacit.files.labelled import label_file
-from tacit.files.pseudo_values import ExportSummary, export_file, pseudo_table
-from tacit.files.reading import InputError
-from tacit.files.regressions import RegressionSummary, regress_file
-from tacit.files.tallies import load_tally, read_tallies, save_tally, tally_file, tally_table
+from tacit.files.tallies import load_tally, read_cells, read_population, read_tallies, save_tally
 
 __all__ = [
     "BadRowsError",

@@ -25,14 +25,12 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from tacit.files.cells import MISSING, UNKNOWN, Matcher, Range
-from tacit.files.columns import stamped, with_stamp_column
+from tacit.files.columns import MISSING, UNKNOWN, InputError, Matcher, Range, stamped, with_stamp_column
 from tacit.files.giveaway import answers_given_away
 from tacit.files.reading import (
     REPORT,
     STANDARD,
     Format,
-    InputError,
     Progress,
     Source,
     format_of,

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tacit.files.cells import Matcher
-from tacit.files.reading import InputError, group_column_of, reading
+from tacit.files.columns import InputError, Matcher
+from tacit.files.reading import group_column_of, reading
 from tacit.mechanism.protocol import RandomWords
 from tacit.plan import Plan
 from tacit.plan.arms import arms_of

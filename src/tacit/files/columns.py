@@ -1,18 +1,24 @@
-"""The columns of a file: which ones are there, which plan its reports belong to, and what to say where one is missing.
+"""Columns of files: which ones are there, which plan reports belong to, and cells as positions, numbers or texts.
 
 Report files name their plan. Parquet and Arrow do in their metadata, under `tacit_plan`. CSV and JSON lines have no
-place for it that every reader skips, so there each row has it, in the column `tacit_plan`: a p, so that
-nobody takes it for a number, and the first eight digits of the plan's hash. It costs 12 bytes a row of CSV, and
-survives sorting, filtering and joining files.
+metadata that every reader skips, so there each row has it, in the column `tacit_plan`: a p, so that no program takes it
+for a number, and the first eight digits of the plan's hash. It costs 12 bytes a row of CSV, and survives sorting,
+filtering and joining files.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
 
-from tacit.prior.names import clean_name, nearest
+from tacit.prior import Value
+from tacit.prior.names import clean_name, near_names, nearest
 
 #: The name of a report file's plan in metadata, and of the column that has its first digits.
 STAMP, _DIGITS = "tacit_plan", 8
@@ -116,3 +122,219 @@ def _is_number(text: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+Positions = NDArray[np.int32]
+
+#: Markers beside positions: a cell that is none of the values, and one that is null or empty.
+UNKNOWN, MISSING = -1, -2
+_MOST_SUGGESTED = 3
+
+
+class Matcher:
+    """Cells to positions in a list of names, which match as strings, or of numbers, which match by what they are worth.
+
+    >>> Matcher([0, 2.5, 10])(pa.chunked_array([["2.50", "10", "1e1", "ten", None]])).tolist()
+    [1, 2, 2, -1, -2]
+    >>> Matcher(["7", "007"])(pa.chunked_array([["007", "7", "07", ""]])).tolist()
+    [1, 0, -1, -2]
+    """
+
+    def __init__(self, values: Sequence[Value], column: str = "value", suggest: bool = False) -> None:
+        self._column, self._suggest = column, suggest
+        #: For public columns only: the names that unknown cells nearly are.
+        self.near: set[str] = set()
+        self._numeric = not isinstance(values[0], str)
+        self._values = values
+        self._positions = {value: x for x, value in enumerate(values)}
+        if not self._numeric:
+            cleaned = [clean_name(str(value)) for value in values]
+            unique = {name for name, times in Counter(cleaned).items() if times == 1}
+            self._positions |= {name: x for x, name in enumerate(cleaned) if name in unique}
+        self._known: dict[pa.DataType, tuple[pa.Array, Positions]] = {}
+
+    def __call__(self, cells: pa.ChunkedArray) -> Positions:
+        """The position of each cell, or UNKNOWN or MISSING."""
+        parts = [self._match(chunk) for chunk in cells.chunks]
+        return np.concatenate(parts) if parts else np.zeros(0, np.int32)
+
+    def _match(self, cells: pa.Array) -> Positions:
+        if pa.types.is_dictionary(cells.type):
+            # One more entry, for nulls.
+            entries = np.append(self._match(cells.dictionary), np.int32(MISSING))
+            matched: Positions = entries[as_numpy(cells.indices.cast(pa.int64()), len(entries) - 1)]
+            return matched
+        comparable = self._comparable(cells)
+        values, positions = self._known_as(comparable.type)
+        indices = pc.index_in(comparable, value_set=values, skip_nulls=True)
+        found: Positions = positions[as_numpy(indices, len(positions) - 1)]
+        if is_text(comparable.type):
+            self._read(comparable, found)
+        unknown = found == UNKNOWN
+        if unknown.any():
+            missing = pc.is_null(comparable)
+            if is_text(comparable.type):
+                missing = pc.or_(missing, pc.fill_null(pc.equal(comparable, ""), True))
+            found[unknown & as_numpy(missing)] = MISSING
+        return found
+
+    def _comparable(self, cells: pa.Array) -> pa.Array:
+        """The cells in a type that the values can be written in."""
+        kind = cells.type
+        if pa.types.is_null(kind):
+            return cells.cast(pa.string())
+        if pa.types.is_boolean(kind):
+            # As the plan spells them: true, True or TRUE.
+            return cells.cast(pa.int8()) if self._numeric else pc.if_else(cells, *map(self._spelled, ("true", "false")))
+        if is_text(kind):
+            return cells.cast(pa.string())
+        if pa.types.is_integer(kind):
+            return cells if self._numeric else cells.cast(pa.string())
+        if self._numeric and (pa.types.is_floating(kind) or pa.types.is_decimal(kind)):
+            floats = cells if pa.types.is_float32(kind) else cells.cast(pa.float64())
+            return pc.add(floats, pa.scalar(0.0, floats.type))  # −0 is 0.
+        expected = "numbers" if self._numeric else "strings or integers"
+        raise InputError(f"The column '{self._column}' must hold {expected}. Got {kind} instead.")
+
+    def _known_as(self, kind: pa.DataType) -> tuple[pa.Array, Positions]:
+        """The values that can be written in a type, and for each its position; UNKNOWN comes after the last."""
+        if kind not in self._known:
+            written = [_written(value, kind) for value in self._values]
+            keep = [x for x, value in enumerate(written) if value is not None]
+            values = pa.array([written[x] for x in keep], kind)
+            if len(values.unique()) < len(keep):
+                hint = "Use 64-bit floats."
+                raise InputError(f"The column '{self._column}' is {kind}, too coarse to tell the values apart. {hint}")
+            self._known[kind] = values, np.array([*keep, UNKNOWN], np.int32)
+        return self._known[kind]
+
+    def _read(self, texts: pa.Array, found: Positions) -> None:
+        """Match, in place, texts that are not written as in the plan: numbers such as 2.50, 1e3 or 007; names with
+        blanks around them, or with letters in another form of Unicode.
+        """
+        rest = np.flatnonzero(found == UNKNOWN)
+        if len(rest):
+            cells = texts.take(pa.array(rest)).dictionary_encode()
+            entries = [self._position(text) for text in cells.dictionary.to_pylist()]
+            found[rest] = np.array([*entries, UNKNOWN], np.int32)[as_numpy(cells.indices, len(entries))]
+
+    def _position(self, text: str | None) -> int:
+        if text is None or not text.strip():
+            return MISSING
+        meant = number_of(text) if self._numeric else clean_name(text)
+        found = UNKNOWN if meant is None else self._positions.get(meant, UNKNOWN)
+        if found == UNKNOWN and self._suggest and len(self.near) < _MOST_SUGGESTED:
+            self.near.update(near_names(text, map(str, self._values)))
+        return found
+
+    def _spelled(self, word: str) -> str:
+        alike = [str(value) for value in self._values if str(value).lower() == word]
+        return alike[0] if len(alike) == 1 else word
+
+
+def as_numpy(cells: pa.Array, null: int | None = None) -> Any:
+    """As numpy, with nulls replaced."""
+    return (cells if null is None or not cells.null_count else pc.fill_null(cells, null)).to_numpy(zero_copy_only=False)
+
+
+def _written(value: Value, kind: pa.DataType) -> Any:
+    """The value in a column type, None where the type cannot hold it."""
+    if is_text(kind):
+        return str(value)
+    assert not isinstance(value, str)
+    if pa.types.is_floating(kind):
+        if pa.types.is_float32(kind):
+            return np.float32(value) if abs(value) < 2**127 else None
+        return float(value) if abs(value) < 2**1023 and float(value) == value else None
+    limits = np.iinfo(kind.to_pandas_dtype())
+    return int(value) if value == int(value) and limits.min <= value <= limits.max else None
+
+
+class Range:
+    """Cells to numbers between the first and the last value: 0 where a cell is one, else a marker; `numbers` has them.
+
+    >>> inside = Range([0, 10])
+    >>> inside(pa.chunked_array([["2.5", "11", "ten", None]])).tolist(), inside.numbers[0].item()
+    ([0, -1, -1, -2], 2.5)
+    """
+
+    def __init__(self, values: Sequence[Value], column: str = "value") -> None:
+        self._column, self._low, self._high = column, float(values[0]), float(values[-1])
+        self.numbers: NDArray[np.float64] = np.zeros(0)
+
+    def __call__(self, cells: pa.ChunkedArray) -> Positions:
+        self.numbers = numbers_of(cells, self._column)
+        inside = (self.numbers >= self._low) & (self.numbers <= self._high)
+        missing = as_numpy(pc.is_null(cells))
+        return np.where(inside, 0, np.where(missing, MISSING, UNKNOWN)).astype(np.int32)
+
+
+def number_of(text: str | None) -> int | float | None:
+    """The number that a text is, None if it is none."""
+    if text is None or "_" in text:
+        return None
+    for read in (int, float):
+        try:
+            return read(text)
+        except ValueError:
+            continue
+    return None
+
+
+def reports_of(cells: pa.ChunkedArray, column: str) -> NDArray[np.int64]:
+    """Each cell as a report; −1 where it is not a whole number from 0, in text one of up to 18 digits.
+
+    >>> reports_of(pa.chunked_array([["3", "x", None, "4.5", "-1"]]), "report").tolist()
+    [3, -1, -1, -1, -1]
+    """
+    cells = decoded(cells)
+    kind = cells.type
+    if pa.types.is_null(kind):
+        return np.full(len(cells), -1)
+    if is_text(kind):
+        whole = pc.fill_null(pc.match_substring_regex(cells, "^[0-9]{1,18}$"), False)
+        cells = pc.if_else(whole, cells, "-1").cast(pa.int64())
+    elif pa.types.is_floating(kind):
+        floats = pc.fill_null(cells.cast(pa.float64()), -1.0).to_numpy()
+        fits = (floats >= 0) & (floats < 2.0**63) & (np.floor(floats) == floats)
+        return np.where(fits, floats, -1.0).astype(np.int64)
+    elif not pa.types.is_integer(kind):
+        raise InputError(f"The column '{column}' must hold integers. Got {kind} instead.")
+    # Unsigned reports of 2^63 and more wrap to negative ones, which no plan knows.
+    reports: NDArray[np.int64] = as_numpy(cells, 0).astype(np.int64)
+    if cells.null_count:
+        reports[as_numpy(pc.is_null(cells))] = -1
+    return reports
+
+
+def numbers_of(cells: pa.ChunkedArray, column: str) -> NDArray[np.float64]:
+    """Each cell as a float; NaN where it is none."""
+    cells = decoded(cells)
+    if is_text(cells.type):
+        try:
+            cells = cells.cast(pa.float64())
+        except pa.ArrowInvalid:
+            read = [number_of(text) for text in cells.to_pylist()]
+            usable = [np.nan if number is None or abs(number) > 2**64 else number for number in read]
+            return np.array(usable, np.float64)
+    try:
+        return np.asarray(pc.fill_null(cells.cast(pa.float64(), safe=False), np.nan).to_numpy(), dtype=np.float64)
+    except pa.ArrowException:
+        raise InputError(f"The column '{column}' must hold numbers. Got {cells.type} instead.") from None
+
+
+def texts_of(cells: pa.ChunkedArray, column: str) -> pa.ChunkedArray:
+    """Each cell as a string, the empty one where it is null."""
+    try:
+        return pc.fill_null(decoded(cells).cast(pa.string()), "")
+    except pa.ArrowException:
+        raise InputError(f"The column '{column}' cannot be written as text. It is {cells.type}.") from None
+
+
+def decoded(cells: pa.ChunkedArray) -> pa.ChunkedArray:
+    return cells.cast(cells.type.value_type) if pa.types.is_dictionary(cells.type) else cells
+
+
+def is_text(type: pa.DataType) -> bool:
+    """Whether cells of this type are strings."""
+    return bool(pa.types.is_string(type) or pa.types.is_large_string(type) or pa.types.is_string_view(type))

@@ -12,10 +12,9 @@ import pyarrow as pa
 from duckdb.sqltypes import BIGINT, DOUBLE, VARCHAR
 
 from tacit.files.answers import AnswerColumns, OnUnknown, Perturber, bad_rows, check_on_unknown
-from tacit.files.columns import STAMP, check_columns, check_stamp
-from tacit.files.piles import ROW_COUNT, Piles, ReportColumns
-from tacit.files.reading import BATCH_ROWS, REPORT, InputError, careful, group_column_of, quoted
-from tacit.files.tallies import columns_of, in_cells
+from tacit.files.columns import STAMP, InputError, check_columns, check_stamp
+from tacit.files.counting import ROW_COUNT, Piles, ReportColumns, columns_of, in_cells
+from tacit.files.reading import BATCH_ROWS, REPORT, careful, group_column_of, quoted
 from tacit.plan import Plan
 
 

@@ -12,12 +12,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tacit.files.answers import BadRows, OnUnknown, PerturbSummary, check_on_unknown, known_groups, listed, writing
-from tacit.files.cells import MISSING, UNKNOWN, Matcher
-from tacit.files.columns import stamped
+from tacit.files.columns import MISSING, UNKNOWN, InputError, Matcher, stamped
 from tacit.files.reading import (
     REPORT,
     STANDARD,
-    InputError,
     Progress,
     check_file,
     format_of,

@@ -2,6 +2,10 @@
 
 Text formats carry text: every cell of a CSV or JSON-lines column is read as a string, so that a name such as "007"
 stays what it is. Messages of the parsers may quote a respondent's row; they are replaced, never passed on.
+
+One row stands on one line. The CSV format lets a quoted cell go on over several lines. In a file of answers that is
+nearly always a stray quote, and the rows in it would be lost or, in a column that is kept, written out. So rows are
+compared with lines, and cells that are read must not hold line breaks.
 """
 
 from __future__ import annotations
@@ -10,20 +14,19 @@ import csv
 import os
 import sys
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, cast, get_args
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
-from tacit.files.columns import InputError as InputError
-from tacit.files.columns import check_columns, is_header
-from tacit.files.folders import parts_of
-from tacit.files.lines import CountedLines, one_line_each
+from tacit.files.columns import InputError, check_columns, is_header, is_text
 from tacit.opening import names_in, no_file, separator_of
 from tacit.plan import Plan
 
@@ -38,6 +41,9 @@ REPORT, STANDARD = "report", "-"
 BATCH_ROWS = 2**19
 _BLOCK_BYTES, _LARGEST_BATCH = 2**22, 2**26
 _ARROW_FILE = b"ARROW1"
+_NEW_LINE, _RETURN = b"\n\r"
+#: What Spark puts beside the files of a job that is done, and of one that is not.
+DONE, UNDONE = "_SUCCESS", "_temporary"
 _EXTENSIONS: Mapping[str, Format] = {
     ".csv": "csv",
     ".parquet": "parquet",
@@ -360,11 +366,6 @@ def literal_path(path: str) -> str:
     return "".join(f"[{letter}]" if letter in "*?[" else letter for letter in path)
 
 
-def is_text(type: pa.DataType) -> bool:
-    """Whether cells of this type are strings."""
-    return bool(pa.types.is_string(type) or pa.types.is_large_string(type) or pa.types.is_string_view(type))
-
-
 def group_names(plan: Plan) -> list[str]:
     """The names of the plan's groups; none where there is one group without a name."""
     return [group.name for group in plan.groups if group.name is not None]
@@ -377,3 +378,93 @@ def group_column_of(plan: Plan, asked: str | None) -> str | None:
     if asked is not None:
         raise InputError(f"This plan has no named groups. Got the group column '{asked}'; leave it out.")
     return None
+
+
+# -- one row on one line ---------------------------------------------------------------------------------------------
+
+
+class CountedLines:
+    """The bytes of a file as Arrow asks for them, and how many lines with something on them went by.
+
+    >>> from io import BytesIO
+    >>> file = CountedLines(BytesIO(b'a,"b"\\n\\r\\nc,d'))
+    >>> [len(file.read(6)), len(file.read(9)), file.lines]
+    [6, 5, 2]
+    """
+
+    closed = False
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file, self._end = file, b"\n"
+        self.lines, self.quotes = 0, False
+
+    def read(self, size: int = -1) -> bytes:
+        data = self._file.read(size)
+        self.quotes = self.quotes or b'"' in data
+        # A line has something on it if it begins with neither of its ends.
+        letters = np.frombuffer(self._end[-1:] + data, dtype=np.uint8)
+        begins = (letters[:-1] == _NEW_LINE) & (letters[1:] != _NEW_LINE) & (letters[1:] != _RETURN)
+        self.lines += int(np.count_nonzero(begins))
+        self._end = data or self._end
+        return data
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return False
+
+
+def one_line_each(
+    batches: Iterable[pa.RecordBatch], lines: CountedLines, malformed: Sized, name: str
+) -> Iterator[pa.RecordBatch]:
+    """The same batches; raises before one with a line break in a cell, and at the end if rows are fewer than lines."""
+    rows = 0
+    for batch in batches:
+        rows += batch.num_rows
+        if lines.quotes and any(map(_breaks, batch.columns)):
+            raise InputError(_said(name))
+        yield batch
+    if lines.quotes and rows + len(malformed) < lines.lines:
+        raise InputError(_said(name))
+
+
+def _breaks(column: pa.Array) -> bool:
+    texts = column.dictionary if pa.types.is_dictionary(column.type) else column
+    return bool(pc.any(pc.match_substring_regex(texts, "[\n\r]")).as_py())
+
+
+def _said(name: str) -> str:
+    return (
+        f"{name} has a quoted cell that goes on over several lines, as a stray quote makes it, and rows would be lost "
+        "in it. Close or remove the quote; take out line breaks, or give Parquet."
+    )
+
+
+# -- folders that Spark wrote ----------------------------------------------------------------------------------------
+
+
+def parts_of(folder: str | Path) -> list[Path]:
+    """The Parquet files of a complete folder, in the order of their names."""
+    inside = sorted(Path(folder).iterdir())
+    names = {path.name for path in inside}
+    if UNDONE in names:
+        raise InputError(still_written(folder))
+    shown = [path for path in inside if not path.name.startswith((".", "_"))]
+    if any(path.is_dir() for path in shown):
+        raise InputError(f"{folder} has folders in it. Read it with --engine spark, or name files in them one by one.")
+    parts = [path for path in shown if path.suffix == ".parquet"]
+    if DONE not in names or not parts:
+        raise InputError(
+            f"{folder} is a folder, and not a complete one of Parquet files that Spark wrote, which has a file "
+            f"'{DONE}'. Write it again, or name its files one by one."
+        )
+    return parts
+
+
+def still_written(folder: str | Path) -> str:
+    """What to say of a folder that somebody is writing to, or was stopped while writing."""
+    return (
+        f"{folder} has a folder '{UNDONE}': the run that writes it is not done, or was stopped. "
+        "Write it again, to a new folder."
+    )

@@ -1,165 +1,27 @@
-"""Reports in, a tally out; tallies to and from files.
-
-A report that the plan cannot have sent is refused: it is counted and never named. Parquet is grouped by DuckDB, so that
-a tally costs what the query costs; everything else streams through Arrow in bounded memory.
-"""
+"""Tallies in files; reports and tallies in cells by public columns; how many people a population has in each."""
 
 from __future__ import annotations
 
-import importlib.util
+import csv
 import json
-import tempfile
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, overload
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from tacit.files.columns import STAMP, check_stamp
-from tacit.files.folders import parts_of
-from tacit.files.piles import ROW_COUNT, Piles, ReportColumns
-from tacit.files.reading import (
-    BATCH_ROWS,
-    REPORT,
-    STANDARD,
-    InputError,
-    Progress,
-    Source,
-    careful,
-    check_file,
-    format_of,
-    group_column_of,
-    literal_path,
-    no_raw_values,
-    quoted,
-    reading,
-)
-from tacit.files.spark_folders import sources_of_parts
+from tacit.estimates import Cell, Margin, cells_of
+from tacit.files.columns import InputError
+from tacit.files.counting import tally_file, with_source
+from tacit.files.reading import check_file, group_names, no_raw_values
+from tacit.opening import csv_records
 from tacit.plan import Plan
+from tacit.plan.crossing import CROSSED
 from tacit.plan.saving import atomic, write_text
-from tacit.tally import SUMS, Sources, Tally, merge_all
-
-#: Where chance would need so many bits to send the same reports again, two equal files are one.
-_SAME_BITS = 64
-
-#: One tally, one for each cell of a column, or one for each combination of cells of some.
-Tallies = Tally | dict[str, Tally] | dict[tuple[str, ...], Tally]
-
-
-@overload
-def tally_file(
-    plan: Plan,
-    source: Any,
-    *,
-    report_column: str = ...,
-    group_column: str | None = ...,
-    weight_column: str | None = ...,
-    offset_column: str | None = ...,
-    by: None = ...,
-    progress: Progress | None = ...,
-    format: str | None = ...,
-) -> Tally: ...
-
-
-@overload
-def tally_file(
-    plan: Plan,
-    source: Any,
-    *,
-    report_column: str = ...,
-    group_column: str | None = ...,
-    weight_column: str | None = ...,
-    offset_column: str | None = ...,
-    by: str,
-    progress: Progress | None = ...,
-    format: str | None = ...,
-) -> dict[str, Tally]: ...
-
-
-@overload
-def tally_file(
-    plan: Plan,
-    source: Any,
-    *,
-    report_column: str = ...,
-    group_column: str | None = ...,
-    weight_column: str | None = ...,
-    offset_column: str | None = ...,
-    by: tuple[str, ...],
-    progress: Progress | None = ...,
-    format: str | None = ...,
-) -> dict[tuple[str, ...], Tally]: ...
-
-
-def tally_file(
-    plan: Plan,
-    source: Any,
-    *,
-    report_column: str = REPORT,
-    group_column: str | None = None,
-    weight_column: str | None = None,
-    offset_column: str | None = None,
-    by: str | tuple[str, ...] | None = None,
-    progress: Progress | None = None,
-    format: str | None = None,
-) -> Tallies:
-    """Count the reports of a file or a table; with `by`, one tally for each cell of that column, "" for null, or for
-    each combination of cells of some columns.
-
-    Refused are reports out of the mechanism's range, reports of groups that the plan does not have, and, where the
-    columns are named, reports without a weight or an offset of at most 2^53.
-    """
-    columns = ReportColumns(
-        report_column, group_column_of(plan, group_column), columns_of(by), weight_column, offset_column
-    )
-    piles, done = Piles(plan, columns), 0
-    with _opened(source, columns, format, piles.countable) as rows:
-        check_stamp(rows.schema, plan.hash, rows.name)
-        for table in rows.tables():
-            check_stamp(table, plan.hash, rows.name)
-            done += piles.add(table)
-            if progress is not None:
-                progress(done, rows.total)
-        if rows.malformed:
-            piles.refused[("",) * len(columns.by)] += len(rows.malformed)
-    counted = in_cells(by, piles.tallies(), plan)
-    return with_source(counted, source) if isinstance(counted, Tally) else counted
-
-
-def sources_of(source: Any, collision_bits: float) -> Sources:
-    """What was counted: a file by its content, unless it is so small that another may be equal by chance."""
-    if not isinstance(source, str | Path):
-        return Sources()
-    if Path(source).is_dir():
-        return sources_of_parts(map(str, parts_of(source)))
-    if str(source) == STANDARD or collision_bits < _SAME_BITS or not Path(source).is_file():
-        return Sources.drawn()
-    return Sources.of_file(source)
-
-
-def with_source(tally: Tally, source: Any) -> Tally:
-    """The tally, with what it counted."""
-    return replace(tally, sources=sources_of(source, tally.collision_bits))
-
-
-def columns_of(by: str | tuple[str, ...] | None) -> tuple[str, ...]:
-    """The columns that `by` names."""
-    return (by,) if isinstance(by, str) else by or ()
-
-
-def in_cells(by: str | tuple[str, ...] | None, parts: Mapping[tuple[str, ...], Tally], plan: Plan) -> Tallies:
-    """What `tally_file` returns for its `by`: one tally, one for each cell, or one for each combination of cells."""
-    if by is None:
-        return parts.get((), Tally(plan.hash, {}))
-    return {key[0]: parts[key] for key in sorted(parts)} if isinstance(by, str) else dict(sorted(parts.items()))
-
-
-#: The same for tables in memory: data frames, Arrow tables and readers, mappings of columns, arrays of reports.
-tally_table = tally_file
+from tacit.prior import clean_name
+from tacit.tally import SUMS, Tally, merge_all
 
 
 def read_tallies(
@@ -203,46 +65,6 @@ def checked_tally(plan: Plan, path: str | Path, **options: Any) -> Tally:
                 "when reports are counted."
             )
     return tally
-
-
-@contextmanager
-def _opened(source: Any, columns: ReportColumns, format: str | None, countable: bool) -> Iterator[Source]:
-    """The rows, or, from DuckDB, the different rows with a column that counts them."""
-    with reading(source, columns.named, format, optional=(STAMP,)) as opened:
-        if columns.weighted or not countable or not isinstance(source, str | Path) or not _duckdb_reads(source, format):
-            yield opened
-            return
-        with _distinct_rows(str(source), opened.schema.names) as batches:
-            yield replace(opened, batches=batches)
-
-
-def _duckdb_reads(path: str | Path, format: str | None) -> bool:
-    """Whether it is a Parquet file, DuckDB is there, and names differ in more than case, which DuckDB cannot tell."""
-    if Path(path).is_dir() or format_of(path, format) != "parquet" or importlib.util.find_spec("duckdb") is None:
-        return False
-    names = pq.read_schema(path).names
-    return len({name.lower() for name in names}) == len(names)
-
-
-@contextmanager
-def _distinct_rows(path: str, names: list[str]) -> Iterator[Iterator[pa.RecordBatch]]:
-    import duckdb
-
-    keys = ", ".join(quoted(name) for name in names)
-    # In the order of the reports, see `Piles`.
-    query = f"""SELECT {keys}, count(*) AS {quoted(ROW_COUNT)}
-        FROM read_parquet(?, hive_partitioning = false) GROUP BY {keys} ORDER BY {quoted(names[0])}"""
-    with ExitStack() as stack:
-        # Where groups outgrow the memory, DuckDB continues in this folder.
-        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="tacit-"))
-        settings: dict[str, Any] = {"memory_limit": "512MB", "temp_directory": folder}
-        connection = stack.enter_context(duckdb.connect(config=settings))
-        with no_raw_values(path, "parquet", (duckdb.Error,)):
-            reader = connection.sql(query, params=[literal_path(path)]).to_arrow_reader(BATCH_ROWS)
-        yield careful(reader, path, "parquet", duckdb.Error)
-
-
-# -- tallies in files ---------------------------------------------------------------------------------------------
 
 
 def save_tally(tally: Tally, path: str | Path) -> None:
@@ -322,3 +144,75 @@ def _from_table(table: pa.Table) -> Mapping[str, Any]:
         **({"sources": json.loads(about["sources"])} if "sources" in about else {}),
         "groups": groups,
     }
+
+
+#: The column of a population file that has the numbers; the others name the categories.
+SIZE = "size"
+
+
+def read_cells(
+    plan: Plan,
+    source: Any,
+    margins: Sequence[str] = (),
+    *,
+    group_column: str | None = None,
+    group_parts: Sequence[str] = (),
+    count: Callable[..., Any] = tally_file,
+    **options: Any,
+) -> tuple[Tally, list[Cell]]:
+    """All reports counted, and in cells that tell the categories of every margin apart.
+
+    A margin is the groups' column, one of the names `group_parts` of what was crossed to make the groups, or any other
+    public column of the reports. A saved tally has no other columns. `options` are those of `tally_file`;
+    `count` is another engine's function of that kind.
+    """
+    named = group_column or "group"
+    of_groups = {named, *group_parts} if group_names(plan) else set()
+    columns = tuple(dict.fromkeys(name for name in margins if name not in of_groups))
+    if is_tally(source):
+        if columns:
+            raise InputError(_no_column(plan, source, columns[0]))
+        whole = checked_tally(plan, source, **options)
+        return whole, cells_of(plan, whole, group_column=named, group_parts=group_parts)
+    tallies = count(plan, source, by=columns, group_column=group_column, **options)
+    whole = merge_all([Tally(plan.hash, {}), *tallies.values()])
+    return whole, cells_of(plan, tallies, columns, group_column=named, group_parts=group_parts)
+
+
+def _no_column(plan: Plan, source: Any, column: str) -> str:
+    said = f"{source} is a tally, which has no column '{column}'. "
+    if any(CROSSED in name for name in group_names(plan)):
+        return said + f"Its groups are crossed: say what their parts are, as in --group-parts {column},other."
+    return said + "Use the reports instead."
+
+
+def read_population(path: str | Path) -> Margin:
+    """A CSV with a column `size` and one or more columns of the reports: how many people are in each category."""
+    check_file(path)
+    try:
+        with open(path, encoding="utf-8-sig", newline="") as file:
+            header, *rows = [row for row in csv_records(file, [SIZE]).reader if row] or [[]]
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise InputError(f"{path} cannot be read as CSV in UTF-8.") from error
+    names = [name.strip() for name in header]
+    if names.count(SIZE) != 1 or len(names) < 2 or len(set(names)) < len(names):
+        raise InputError(
+            f"{path} must have one column '{SIZE}' and at least one other, each once. Got {', '.join(names) or 'none'}."
+        )
+    at = names.index(SIZE)
+    columns = tuple(name for name in names if name != SIZE)
+    sizes: dict[tuple[str, ...], float] = {}
+    for line, row in enumerate(rows, start=2):
+        category = tuple(clean_name(cell) for place, cell in enumerate(row) if place != at)
+        try:
+            size = float(row[at].replace("_", "x"))
+        except (ValueError, IndexError):
+            size = -1.0
+        if len(row) != len(names) or not 0 < size < float("inf") or category in sizes:
+            raise InputError(
+                f"Line {line} of {path} must have a category that stands nowhere else, and a positive size."
+            )
+        sizes[category] = size
+    if not sizes:
+        raise InputError(f"{path} has no line with a size.")
+    return Margin(columns, sizes)

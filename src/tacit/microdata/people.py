@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tacit.files.columns import NO_ANSWER
-from tacit.files.reading import InputError
+from tacit.files.columns import NO_ANSWER, InputError
 from tacit.microdata.recoding import Bins, Recoding, numbers_of
 from tacit.microdata.records import Cell
 from tacit.plan.crossing import CROSSED

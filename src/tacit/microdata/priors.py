@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tacit.designs.prior_file import GroupPrior, read_priors
-from tacit.files.reading import InputError
+from tacit.files.columns import InputError
 from tacit.microdata.people import People
 from tacit.microdata.recoding import Recoding
 from tacit.microdata.records import read_cells

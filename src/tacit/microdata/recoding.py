@@ -7,8 +7,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tacit.files.cells import number_of
-from tacit.files.reading import InputError
+from tacit.files.columns import InputError, number_of
 from tacit.prior import clean_name
 
 

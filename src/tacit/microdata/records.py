@@ -16,8 +16,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from tacit.files.columns import check_columns, is_header
-from tacit.files.reading import InputError, check_file, literal_path, no_raw_values, quoted, reading
+from tacit.files.columns import InputError, check_columns, is_header
+from tacit.files.reading import check_file, literal_path, no_raw_values, quoted, reading
 from tacit.opening import separator_of
 
 #: What is taken for text with separators; the last of several extensions that is not a compression.

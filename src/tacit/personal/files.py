@@ -18,11 +18,20 @@ from numpy.typing import NDArray
 
 from tacit.exact import Floats, Integers
 from tacit.files.answers import BadRows, OnUnknown, PerturbSummary, Write, check_on_unknown, known_values, writing
-from tacit.files.cells import MISSING, UNKNOWN, Matcher, numbers_of, reports_of
-from tacit.files.columns import STAMP, check_stamp, stamped
+from tacit.files.columns import (
+    MISSING,
+    STAMP,
+    UNKNOWN,
+    InputError,
+    Matcher,
+    check_stamp,
+    numbers_of,
+    reports_of,
+    stamped,
+)
+from tacit.files.counting import sources_of
 from tacit.files.giveaway import answers_given_away
-from tacit.files.reading import REPORT, InputError, Progress, Source, check_file, format_of, reading
-from tacit.files.tallies import sources_of
+from tacit.files.reading import REPORT, Progress, Source, check_file, format_of, reading
 from tacit.mechanism.protocol import RandomWords
 from tacit.personal.contract import PersonalPlan, perturb
 from tacit.personal.estimates import PersonalTally

@@ -129,8 +129,7 @@ def _row(places: Mapping[str | None, int], line: bytes) -> tuple[int, int]:
 def _stream(plan: Plan, body: bytes) -> Iterator[Piece]:
     import pyarrow as pa
 
-    from tacit.files.cells import Matcher, reports_of
-    from tacit.files.reading import InputError
+    from tacit.files.columns import InputError, Matcher, reports_of
     from tacit.server.arrow_bounds import check_bounds
 
     names = [group.name for group in plan.groups if group.name is not None]

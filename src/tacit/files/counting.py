@@ -1,22 +1,48 @@
-"""Counts on their way to tallies, whatever engine brings the rows: sorted by group and by cells of public columns."""
+"""Reports in, a tally out, whatever engine brings the rows: counted by group and by cells of public columns.
+
+A report that the plan cannot have sent is refused: it is counted and never named. Parquet is grouped by DuckDB, so that
+a tally costs what the query costs; everything else streams through Arrow in bounded memory.
+"""
 
 from __future__ import annotations
 
+import importlib.util
+import re
+import tempfile
 from collections import defaultdict
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import pairwise
-from typing import Any
+from pathlib import Path
+from typing import Any, overload
+from urllib.parse import unquote
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from tacit.files.cells import Matcher, as_numpy, numbers_of, reports_of, texts_of
-from tacit.files.reading import InputError, group_names
+from tacit.files.columns import STAMP, InputError, Matcher, as_numpy, check_stamp, numbers_of, reports_of, texts_of
+from tacit.files.reading import (
+    BATCH_ROWS,
+    REPORT,
+    STANDARD,
+    Progress,
+    Source,
+    careful,
+    format_of,
+    group_column_of,
+    group_names,
+    literal_path,
+    no_raw_values,
+    parts_of,
+    quoted,
+    reading,
+)
 from tacit.plan import Plan
-from tacit.tally import LARGEST_WEIGHT, Counts, Coverage, GroupTally, Tally, keep
+from tacit.tally import LARGEST_WEIGHT, Counts, Coverage, GroupTally, Sources, Tally, keep
 
 #: The column that says how many rows a row stands for. Not a name that a file would use.
 ROW_COUNT = "tacit: number of rows"
@@ -200,3 +226,185 @@ def _joined(pile: list[Any]) -> GroupTally:
         return Counts(*(np.concatenate([getattr(part, name) for part in pile]) for name in ("reports", "counts")))
     joined: GroupTally = reduce(Counts.merge, reversed(pile))
     return joined
+
+
+#: The names that Spark gives to files: a number, and a random number of the job that wrote them.
+_PART_NAME = re.compile(r"part-\d+-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b.*")
+#: Where chance would need so many bits to send the same reports again, two equal files are one.
+_SAME_BITS = 64
+
+#: One tally, one for each cell of a column, or one for each combination of cells of some.
+Tallies = Tally | dict[str, Tally] | dict[tuple[str, ...], Tally]
+
+
+@overload
+def tally_file(
+    plan: Plan,
+    source: Any,
+    *,
+    report_column: str = ...,
+    group_column: str | None = ...,
+    weight_column: str | None = ...,
+    offset_column: str | None = ...,
+    by: None = ...,
+    progress: Progress | None = ...,
+    format: str | None = ...,
+) -> Tally: ...
+
+
+@overload
+def tally_file(
+    plan: Plan,
+    source: Any,
+    *,
+    report_column: str = ...,
+    group_column: str | None = ...,
+    weight_column: str | None = ...,
+    offset_column: str | None = ...,
+    by: str,
+    progress: Progress | None = ...,
+    format: str | None = ...,
+) -> dict[str, Tally]: ...
+
+
+@overload
+def tally_file(
+    plan: Plan,
+    source: Any,
+    *,
+    report_column: str = ...,
+    group_column: str | None = ...,
+    weight_column: str | None = ...,
+    offset_column: str | None = ...,
+    by: tuple[str, ...],
+    progress: Progress | None = ...,
+    format: str | None = ...,
+) -> dict[tuple[str, ...], Tally]: ...
+
+
+def tally_file(
+    plan: Plan,
+    source: Any,
+    *,
+    report_column: str = REPORT,
+    group_column: str | None = None,
+    weight_column: str | None = None,
+    offset_column: str | None = None,
+    by: str | tuple[str, ...] | None = None,
+    progress: Progress | None = None,
+    format: str | None = None,
+) -> Tallies:
+    """Count the reports of a file or a table; with `by`, one tally for each cell of that column, "" for null, or for
+    each combination of cells of some columns.
+
+    Refused are reports out of the mechanism's range, reports of groups that the plan does not have, and, where the
+    columns are named, reports without a weight or an offset of at most 2^53.
+    """
+    columns = ReportColumns(
+        report_column, group_column_of(plan, group_column), columns_of(by), weight_column, offset_column
+    )
+    piles, done = Piles(plan, columns), 0
+    with _opened(source, columns, format, piles.countable) as rows:
+        check_stamp(rows.schema, plan.hash, rows.name)
+        for table in rows.tables():
+            check_stamp(table, plan.hash, rows.name)
+            done += piles.add(table)
+            if progress is not None:
+                progress(done, rows.total)
+        if rows.malformed:
+            piles.refused[("",) * len(columns.by)] += len(rows.malformed)
+    counted = in_cells(by, piles.tallies(), plan)
+    return with_source(counted, source) if isinstance(counted, Tally) else counted
+
+
+def sources_of(source: Any, collision_bits: float) -> Sources:
+    """What was counted: a file by its content, unless it is so small that another may be equal by chance."""
+    if not isinstance(source, str | Path):
+        return Sources()
+    if Path(source).is_dir():
+        return sources_of_parts(map(str, parts_of(source)))
+    if str(source) == STANDARD or collision_bits < _SAME_BITS or not Path(source).is_file():
+        return Sources.drawn()
+    return Sources.of_file(source)
+
+
+def with_source(tally: Tally, source: Any) -> Tally:
+    """The tally, with what it counted."""
+    return replace(tally, sources=sources_of(source, tally.collision_bits))
+
+
+def columns_of(by: str | tuple[str, ...] | None) -> tuple[str, ...]:
+    """The columns that `by` names."""
+    return (by,) if isinstance(by, str) else by or ()
+
+
+def in_cells(by: str | tuple[str, ...] | None, parts: Mapping[tuple[str, ...], Tally], plan: Plan) -> Tallies:
+    """What `tally_file` returns for its `by`: one tally, one for each cell, or one for each combination of cells."""
+    if by is None:
+        return parts.get((), Tally(plan.hash, {}))
+    return {key[0]: parts[key] for key in sorted(parts)} if isinstance(by, str) else dict(sorted(parts.items()))
+
+
+#: The same for tables in memory: data frames, Arrow tables and readers, mappings of columns, arrays of reports.
+tally_table = tally_file
+
+
+def sources_of_parts(files: Iterable[str]) -> Sources:
+    """Names of what was counted, so that the same files are not counted twice: Spark's names differ from job to job.
+
+    A copy under another name, or the same file on one machine, which goes by its content, is not recognised.
+    """
+    names = [_part_name(unquote(file)) for file in files]
+    if not names or not all(_PART_NAME.fullmatch(name.rpartition("/")[2]) for name in names):
+        return Sources.drawn()
+    return Sources.of_names(names)
+
+
+def _part_name(path: str) -> str:
+    """The file's name, with the folders above it that have the cells of a partition.
+
+    >>> _part_name("hdfs://name/reports/region=x/part-0.parquet")
+    'region=x/part-0.parquet'
+    """
+    *folders, name = path.split("/")
+    cells: list[str] = []
+    while folders and "=" in folders[-1]:
+        cells.insert(0, folders.pop())
+    return "/".join([*cells, name])
+
+
+@contextmanager
+def _opened(source: Any, columns: ReportColumns, format: str | None, countable: bool) -> Iterator[Source]:
+    """The rows, or, from DuckDB, the different rows with a column that counts them."""
+    with reading(source, columns.named, format, optional=(STAMP,)) as opened:
+        if columns.weighted or not countable or not isinstance(source, str | Path) or not _duckdb_reads(source, format):
+            yield opened
+            return
+        with _distinct_rows(str(source), opened.schema.names) as batches:
+            yield replace(opened, batches=batches)
+
+
+def _duckdb_reads(path: str | Path, format: str | None) -> bool:
+    """Whether it is a Parquet file, DuckDB is there, and names differ in more than case, which DuckDB cannot tell."""
+    if Path(path).is_dir() or format_of(path, format) != "parquet" or importlib.util.find_spec("duckdb") is None:
+        return False
+    names = pq.read_schema(path).names
+    return len({name.lower() for name in names}) == len(names)
+
+
+@contextmanager
+def _distinct_rows(path: str, names: list[str]) -> Iterator[Iterator[pa.RecordBatch]]:
+    import duckdb
+
+    keys = ", ".join(quoted(name) for name in names)
+    # In the order of the reports, see `Piles`.
+    query = f"""SELECT {keys}, count(*) AS {quoted(ROW_COUNT)}
+        FROM read_parquet(?, hive_partitioning = false) GROUP BY {keys} ORDER BY {quoted(names[0])}"""
+    with ExitStack() as stack:
+        # Where groups outgrow the memory, DuckDB continues in this folder.
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="tacit-"))
+        settings: dict[str, Any] = {"memory_limit": "512MB", "temp_directory": folder}
+        connection = stack.enter_context(duckdb.connect(config=settings))
+        with no_raw_values(path, "parquet", (duckdb.Error,)):
+            reader = connection.sql(query, params=[literal_path(path)]).to_arrow_reader(BATCH_ROWS)
+        yield careful(reader, path, "parquet", duckdb.Error)

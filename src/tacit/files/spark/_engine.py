@@ -13,9 +13,11 @@ from __future__ import annotations
 
 import json
 import re
+import threading
+import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -33,11 +35,9 @@ from tacit.files.answers import (
     bad_rows,
     check_on_unknown,
 )
-from tacit.files.columns import STAMP, check_columns, check_stamp, stamped, with_stamp_column
-from tacit.files.piles import ROW_COUNT, Piles, ReportColumns
-from tacit.files.reading import REPORT, InputError, Source, group_column_of
-from tacit.files.spark_folders import nothing_left
-from tacit.files.tallies import columns_of, in_cells
+from tacit.files.columns import STAMP, InputError, check_columns, check_stamp, stamped, with_stamp_column
+from tacit.files.counting import ROW_COUNT, Piles, ReportColumns, columns_of, in_cells
+from tacit.files.reading import REPORT, Source, group_column_of
 from tacit.plan import Plan
 from tacit.randomize.randomness import DerivedWords, secret_bytes
 from tacit.tally import Tally
@@ -50,6 +50,8 @@ _PART, _TALLY = "part", "tally"
 #: At most so many tasks merge the partial tallies of all others, so that the driver need not.
 _MERGERS = 32
 
+#: Seconds that an interrupted job may take to clear up.
+_CLEARING_SECONDS = 5.0
 #: Said where text was read that is not in UTF-8: Spark puts this character in place of what it cannot read.
 NOT_UTF8, UNREADABLE = "A cell of the file is not in UTF-8, or has the character U+FFFD.", "\ufffd"
 
@@ -172,6 +174,74 @@ def _write_once(drawn: Any, target: str | Path) -> PerturbSummary:
     skipped = {each: int(seen.get[each]) for each in REASONS if seen.get[each]}
     n_reports = int(seen.get[REPORT])
     return PerturbSummary(n_reports + sum(skipped.values()), n_reports, skipped)
+
+
+@contextmanager
+def nothing_left(session: Any, target: str) -> Iterator[None]:
+    """Remove the empty folder that a job leaves when it fails or is interrupted; never one that was there before.
+
+    Behind Spark Connect only where this machine has the folder, too.
+    """
+    folder = _Folder(session, target)
+    was_there = folder.exists()
+    try:
+        yield
+    except Exception:
+        if not was_there:
+            folder.remove_empty()
+        raise
+    except BaseException:  # Interrupted: the job, which has not heard of it yet, makes the folder or clears it.
+        in_another_thread(lambda: _clear_up(session, None if was_there else folder))
+        raise
+
+
+def _clear_up(session: Any, folder: _Folder | None) -> None:
+    """Cancel the jobs of the session, as PySpark does, and remove the folder when it is empty."""
+    with suppress(Exception):
+        if getattr(session, "_jsparkSession", None) is not None:
+            session.sparkContext.cancelAllJobs()
+        else:
+            session.interruptAll()
+    deadline = time.monotonic() + _CLEARING_SECONDS
+    while folder is not None and not folder.remove_empty() and time.monotonic() < deadline:
+        time.sleep(0.2)
+
+
+def in_another_thread(work: Callable[[], None]) -> None:
+    """Do it, and wait. After an interrupt this thread's connection to Spark still has an answer that nobody read."""
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    thread.join(3 * _CLEARING_SECONDS)
+
+
+class _Folder:
+    """A folder through Hadoop, or behind Spark Connect on this machine."""
+
+    def __init__(self, session: Any, path: str) -> None:
+        self._hadoop: Any = None
+        self._path: Any = Path(path.removeprefix("file://"))
+        if getattr(session, "_jsparkSession", None) is not None:
+            self._path = session._jvm.org.apache.hadoop.fs.Path(path)
+            with suppress(Exception):
+                self._hadoop = self._path.getFileSystem(session._jsparkSession.sessionState().newHadoopConf())
+
+    def exists(self) -> bool:
+        try:
+            return bool(self._path.exists() if self._hadoop is None else self._hadoop.exists(self._path))
+        except Exception:
+            return True
+
+    def remove_empty(self) -> bool:
+        """Whether it was there, was empty, and is gone."""
+        if not self.exists():
+            return False
+        try:
+            if self._hadoop is not None:
+                return bool(self._hadoop.delete(self._path, False))
+            self._path.rmdir()
+        except Exception:
+            return False
+        return True
 
 
 def _report_schema(columns: AnswerColumns, answers: Any) -> Any:
