@@ -35,7 +35,7 @@ from tacit import Prior, Survey
 from tacit.designs import design
 from tacit.plan.contract import Group, Plan
 from tacit.randomize.randomness import secret_bytes
-from tacit.server.store import survey_id
+from tacit.server.storage.store import survey_id
 
 CONNECTIONS, ROUNDS, BATCH, BATCHES = 64, 5, 1_000_000, 5
 TOKEN = "a-token-for-benchmarks"
@@ -69,10 +69,10 @@ def child(where: str) -> None:
     from starlette.responses import JSONResponse
     from starlette.routing import Route
 
-    from tacit.server.app import make_app
+    from tacit.server.http.app import make_app
     from tacit.server.run import Address, listen, server, today
-    from tacit.server.store import Store
-    from tacit.server.tokens import set_token
+    from tacit.server.storage.store import Store
+    from tacit.server.storage.tokens import set_token
 
     store = Store(where, today)
     store.create(make_plan())

@@ -23,7 +23,7 @@ from serve import counted, load, make_plan, service
 
 from tacit.randomize.randomness import secret_bytes
 from tacit.server.run import today
-from tacit.server.store import Store, Submission, survey_id
+from tacit.server.storage.store import Store, Submission, survey_id
 
 CROWD = 32
 

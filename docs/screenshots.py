@@ -34,8 +34,8 @@ from tacit.designs.planning import with_ldp
 from tacit.plan.contract import Plan
 from tacit.randomize import Randomizer
 from tacit.randomize.randomness import SeededWords
-from tacit.server.publishing import published
-from tacit.server.store import Store, Submission, survey_id
+from tacit.server.results.publishing import published
+from tacit.server.storage.store import Store, Submission, survey_id
 
 Positions = NDArray[Any]
 IMAGES = Path(__file__).parent / "images"

@@ -3,7 +3,7 @@
 #
 # Takes Chart.js, as its npm package has it, into the pages, with a manifest of where it came from.
 set -eu
-vendor=$(dirname "$0")/../src/tacit/server/pages/vendor
+vendor=$(dirname "$0")/../src/tacit/server/site/pages/vendor
 folder=$(mktemp -d)
 trap 'rm -r "$folder"' EXIT
 npm pack --silent --pack-destination "$folder" "chart.js@$1" >/dev/null

@@ -14,8 +14,8 @@ import pytest
 from tacit.__main__ import main
 from tacit.plan.contract import Plan
 from tacit.server import run
-from tacit.server.store import Store, Survey, survey_id
-from tacit.server.tokens import Grant, grant_of
+from tacit.server.storage.store import Store, Survey, survey_id
+from tacit.server.storage.tokens import Grant, grant_of
 
 from support.service import TOKEN, grouped_plan, plain_plan
 

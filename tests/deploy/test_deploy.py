@@ -21,8 +21,8 @@ import yaml
 from typer.testing import CliRunner
 
 from tacit.cli.everything import app
-from tacit.server.store import Store, survey_id
-from tacit.server.verify_page import verify_page
+from tacit.server.site.verify_page import verify_page
+from tacit.server.storage.store import Store, survey_id
 
 from support.listening import free_port, listening
 from support.places import ROOT

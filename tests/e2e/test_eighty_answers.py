@@ -15,7 +15,7 @@ from playwright.sync_api import Browser, Page, expect
 from scipy.stats import binomtest, combine_pvalues
 
 from tacit.plan.contract import Plan
-from tacit.server.store import survey_id
+from tacit.server.storage.store import survey_id
 
 from support.browsing import (
     DESKTOP,

@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Browser, Page, Route, expect
 
 from tacit import Histogram, Sum, Survey
-from tacit.server.store import Store, survey_id
+from tacit.server.storage.store import Store, survey_id
 
 from support.browsing import (
     CONFLICT,

@@ -71,7 +71,7 @@ def test_it_holds_what_the_library_and_the_service_read_at_run_time(files: list[
     here = {path.relative_to(ROOT / "src").as_posix() for path in PAGES.rglob("*") if path.is_file()}
     client = [*CLIENT.glob("*.js"), *CLIENT.glob("mechanism/**/*.js")]
     here |= {"tacit/browser/" + path.relative_to(CLIENT).as_posix() for path in client}
-    assert {"tacit/browser/index.js", "tacit/server/pages/survey.html"} <= here <= set(files)
+    assert {"tacit/browser/index.js", "tacit/server/site/pages/survey.html"} <= here <= set(files)
 
 
 def test_it_holds_every_module(files: list[str]):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tacit.server.store import Store
+from tacit.server.storage.store import Store
 
 from support import postgres as pg
 from support import service

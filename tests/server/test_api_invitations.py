@@ -12,10 +12,10 @@ import httpx
 import pytest
 import sqlalchemy as sa
 
-from tacit.server import schema
 from tacit.server.invitations import from_text, to_text
-from tacit.server.pending import tag
-from tacit.server.store import Store
+from tacit.server.storage import schema
+from tacit.server.storage.store import Store
+from tacit.server.storage.vault import tag
 
 from support.blinding import Signer, salt
 from support.service import Client, Days, grouped_plan, key, plain_plan, serving, stored

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from tacit.server import guard, intake
-from tacit.server.guard import RateLimit, network
-from tacit.server.store import Store
+from tacit.server.http import intake
+from tacit.server.http.intake import RateLimit, network
+from tacit.server.storage.store import Store
 
 from support.service import TOKEN, Client, Days, key, plain_plan, serving, stored
 
@@ -81,7 +81,7 @@ def test_any_address_is_an_address(address: str):
 
 
 def test_few_addresses_are_remembered(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(guard, "_ADDRESSES", 10)
+    monkeypatch.setattr(intake, "_ADDRESSES", 10)
     limit = RateLimit(1, Clock())
     for number in range(100):
         limit.wait(f"192.0.2.{number}")

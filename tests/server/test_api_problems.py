@@ -9,11 +9,11 @@ import httpx
 import pytest
 from sqlalchemy.exc import OperationalError
 
-from tacit.server.batches import NDJSON
+from tacit.server.http.batches import NDJSON
 from tacit.server.problems import MEDIA_TYPE
-from tacit.server.store import Store
+from tacit.server.storage.store import Store
 
-from support.places import ROOT
+from support.places import CLIENT, PAGES
 from support.service import Client, Days, key, plain_plan, serving
 
 DIGITS = "Should be 32 hexadecimal digits in lower case: 16 random bytes, as 'openssl rand -hex 16' writes them"
@@ -247,15 +247,15 @@ def test_only_the_pages_own_files_are_served(shared: Client, path: str):
 
 
 def test_all_that_the_pages_load_is_served(shared: Client):
-    folder = ROOT / "src" / "tacit" / "server"
     kinds = {
         ".js": "text/javascript; charset=utf-8",
         ".css": "text/css; charset=utf-8",
     }
-    files = [path for path in (*folder.glob("pages/**/*"), *folder.glob("client/*.js")) if path.suffix in kinds]
-    assert len(files) > 8
-    for path in files:
-        name = path.relative_to(folder).as_posix().replace("pages/", "static/", 1)
-        answer = shared.get(f"/{name}")
+    client = {f"/client/{path.relative_to(CLIENT).as_posix()}": path for path in CLIENT.glob("mechanism/**/*.js")}
+    files = {f"/static/{path.relative_to(PAGES).as_posix()}": path for path in PAGES.rglob("*")}
+    files = {name: path for name, path in (files | client).items() if path.suffix in kinds}
+    assert {"/static/survey.js", "/static/languages/de.js", "/client/mechanism/kinds.js"} <= set(files)
+    for name, path in files.items():
+        answer = shared.get(name)
         assert answer.content == path.read_bytes()
         assert answer.headers["content-type"] == kinds[path.suffix]

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from tacit.plan.contract import Plan
-from tacit.server.store import survey_id
+from tacit.server.storage.store import survey_id
 from tacit.tally import Tally
 
 from support.batches import ARROW, NDJSON, Row, as_arrow, as_lines, as_stream, send_batch

@@ -22,7 +22,7 @@ from tacit.estimates import Estimate, estimate
 from tacit.files.tallies import load_tally
 from tacit.plan.certificate import Certificate
 from tacit.plan.contract import Group, Plan
-from tacit.server.store import Submission, survey_id
+from tacit.server.storage.store import Submission, survey_id
 from tacit.show.sentences import counts_people, promise, row_name
 from tacit.tally import Tally
 

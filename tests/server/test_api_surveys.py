@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from tacit.plan.contract import Plan
-from tacit.server.store import Store, survey_id
-from tacit.server.tokens import Grant, grant_of, make_token, set_token, tokens
+from tacit.server.storage.store import Store, survey_id
+from tacit.server.storage.tokens import Grant, grant_of, make_token, set_token, tokens
 
 from support.service import FIRST_DAY, TOKEN, Client, Days, arc_plan, grouped_plan, plain_plan
 
@@ -163,7 +163,7 @@ def test_tokens_are_compared_in_constant_time(client: Client, monkeypatch: pytes
         return compare_digest(first, second)
 
     compare_digest = hmac.compare_digest
-    monkeypatch.setattr("tacit.server.tokens.hmac.compare_digest", compare)
+    monkeypatch.setattr("tacit.server.storage.tokens.hmac.compare_digest", compare)
     client.get("/api/surveys", headers={"Authorization": "Bearer guess"})
     assert compared == [(hashlib.sha256(b"guess").digest(), hashlib.sha256(TOKEN.encode()).digest())]
 

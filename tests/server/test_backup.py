@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from tacit.__main__ import main
-from tacit.server.backup import copy_store
-from tacit.server.pending import CROWD
 from tacit.server.run import today
-from tacit.server.store import Store, Submission, survey_id
-from tacit.server.tokens import Grant, grant_of, make_token
+from tacit.server.storage.backup import copy_store
+from tacit.server.storage.store import Store, Submission, survey_id
+from tacit.server.storage.tokens import Grant, grant_of, make_token
+from tacit.server.storage.vault import CROWD
 
 from support.service import Days, grouped_plan, key, plain_plan, stored
 

@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tacit.server import arrow_bounds, batches
-from tacit.server.batches import ARROW, NDJSON, read_batch
+from tacit.server.http import batches
+from tacit.server.http.batches import ARROW, NDJSON, read_batch
 from tacit.server.problems import Refusal
 
 from support.service import arc_plan, plain_plan
@@ -35,9 +35,9 @@ def test_what_fits_is_counted(compression: str | None):
 def test_the_stated_sizes_are_added_up(compression: str, monkeypatch: pytest.MonkeyPatch):
     table = pa.table({"report": np.zeros(10_000, np.int64), "group": pa.array(["arc"] * 10_000).dictionary_encode()})
     body = stream(table, compression)
-    monkeypatch.setattr(arrow_bounds, "MOST_BYTES", 10_000 * 12 + 5_000)
+    monkeypatch.setattr(batches, "MOST_BYTES", 10_000 * 12 + 5_000)
     read_batch(arc_plan(), {}, body, ARROW)
-    monkeypatch.setattr(arrow_bounds, "MOST_BYTES", 10_000 * 12 - 1)
+    monkeypatch.setattr(batches, "MOST_BYTES", 10_000 * 12 - 1)
     with pytest.raises(Refusal, match="may unpack to"):
         read_batch(arc_plan(), {}, body, ARROW)
 
@@ -47,7 +47,7 @@ def test_a_bomb_takes_no_memory():
     body = stream(pa.table({"report": np.zeros(2**26, np.int64)}), "zstd")
     assert len(body) < 200_000
     code = (
-        "import sys, resource; from tacit.server.arrow_bounds import check_bounds; import pyarrow as pa\n"
+        "import sys, resource; from tacit.server.http.batches import check_bounds; import pyarrow as pa\n"
         "body = sys.stdin.buffer.read(); before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
         "try:\n    check_bounds(pa.py_buffer(body))\nexcept Exception as error:\n    print(type(error).__name__)\n"
         "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50_000)\n"

@@ -14,9 +14,9 @@ from tacit import Histogram, Prior
 from tacit.designs import repaired_response
 from tacit.estimates import estimate
 from tacit.plan.contract import Group, Plan
-from tacit.server.breakdown import spans
-from tacit.server.store import Submission, survey_id
-from tacit.server.tables import harmless
+from tacit.server.http.routes import harmless
+from tacit.server.results.breakdown import spans
+from tacit.server.storage.store import Submission, survey_id
 from tacit.tally import Tally
 
 from support.service import FIRST_DAY, Client, Days, arc_plan, grouped_plan, key, plain_plan
@@ -139,7 +139,7 @@ def test_what_a_spreadsheet_would_run_is_made_harmless(text: str):
 
 
 def test_too_much_at_once_is_refused_and_the_tally_named(client: Client, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("tacit.server.breakdown._MOST", 2)
+    monkeypatch.setattr("tacit.server.results.breakdown._MOST", 2)
     survey = client.open(plain_plan())
     count(client, plain_plan(), (0, 0, 40))
     for path in PATHS:

@@ -12,7 +12,7 @@ import pytest
 from tacit import Histogram, Plan, Prior, Randomizer, Tally, make_plan
 from tacit.randomize import SeededWords
 from tacit.server.collector import ReadySurvey
-from tacit.server.store import Store, Submission, survey_id
+from tacit.server.storage.store import Store, Submission, survey_id
 
 from support.batches import ARROW, NDJSON, as_arrow, as_lines, send_batch
 from support.service import FIRST_DAY, Client, Days, key, serving

@@ -17,8 +17,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tacit.plan.contract import Plan
-from tacit.server.batches import ARROW, NDJSON
-from tacit.server.store import Store, survey_id
+from tacit.server.http.batches import ARROW, NDJSON
+from tacit.server.storage.store import Store, survey_id
 
 from support.service import (
     Client,
@@ -223,7 +223,7 @@ def test_an_offset_outside_its_buffer_is_refused():
     code = f"""
 import json, sys
 from tacit.plan.contract import Plan
-from tacit.server.batches import ARROW, read_batch
+from tacit.server.http.batches import ARROW, read_batch
 from tacit.server.problems import Refusal
 try:
     read_batch(Plan.from_dict(json.loads(sys.stdin.read())), {{}}, {body!r}, ARROW)

@@ -22,10 +22,10 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from tacit.server.app import make_app
+from tacit.server.http.app import make_app
+from tacit.server.http.messages import SURVEY_ID
 from tacit.server.invitations import CredentialKey
-from tacit.server.messages import SURVEY_ID
-from tacit.server.store import Store, survey_id
+from tacit.server.storage.store import Store, survey_id
 
 from support.listening import listening
 from support.service import TOKEN, Days, assert_nothing_bad_stored, grouped_plan

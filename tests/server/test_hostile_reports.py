@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from tacit.plan.contract import Plan
-from tacit.server.store import Store, survey_id
+from tacit.server.storage.store import Store, survey_id
 
 from support.service import (
     Client,

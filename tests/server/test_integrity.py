@@ -14,11 +14,12 @@ from typer.testing import CliRunner
 
 import tacit
 from tacit.cli.everything import app
-from tacit.server import intake, site
-from tacit.server import verify_page as module
-from tacit.server.integrity import digest
-from tacit.server.store import Store, survey_id
-from tacit.server.verify_page import verify_page
+from tacit.server.http import intake
+from tacit.server.site import published as site
+from tacit.server.site import verify_page as module
+from tacit.server.site.published import digest
+from tacit.server.site.verify_page import verify_page
+from tacit.server.storage.store import Store, survey_id
 
 from support.listening import listening
 from support.places import PAGES

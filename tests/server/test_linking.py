@@ -14,10 +14,9 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from tacit.server.counting import Counting
-from tacit.server.pending import CROWD, tag
-from tacit.server.store import Store, Submission, survey_id
-from tacit.server.vault import Held, VaultError
+from tacit.server.storage.counting import Counting
+from tacit.server.storage.store import Store, Submission, survey_id
+from tacit.server.storage.vault import CROWD, Held, VaultError, tag
 
 from support.crash import wide_plan
 from support.service import Days, key

@@ -11,10 +11,10 @@ import sqlalchemy as sa
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 
-from tacit.server import schema
-from tacit.server.engines import open_database
-from tacit.server.migrations import upgrade
-from tacit.server.store import Store
+from tacit.server.storage import schema
+from tacit.server.storage.database import open_database
+from tacit.server.storage.migrations import upgrade
+from tacit.server.storage.store import Store
 
 from support.service import Days
 
@@ -63,7 +63,7 @@ def test_an_empty_database_is_created_and_needs_no_alembic(where: str, days: Day
         assert differences(connection) == []
         assert connection.scalar(sa.select(schema.alembic_version.c.version_num)) == schema.REVISION
     store.close()
-    code = "import sys; from datetime import date; from tacit.server.store import Store; "
+    code = "import sys; from datetime import date; from tacit.server.storage.store import Store; "
     code += f"Store({str(tmp_path / 'another')!r}, date.today).close(); assert 'alembic' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 

@@ -19,10 +19,11 @@ from typing import Any
 import httpx
 import pytest
 
-from tacit.server import collector, engines, vault, writer
+from tacit.server import collector
 from tacit.server.invitations import to_text
-from tacit.server.logs import PAUSE, JsonLines, Seldom
-from tacit.server.store import Store, survey_id
+from tacit.server.run import PAUSE, JsonLines, Seldom
+from tacit.server.storage import database, vault, writer
+from tacit.server.storage.store import Store, survey_id
 
 from support import postgres as pg
 from support.crash import ROUTES, started
@@ -37,7 +38,7 @@ def hasty(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, days: Days) -> Iterat
     """A service that loses its patience with the database soon."""
     for module in (writer, collector):
         monkeypatch.setattr(module, "PATIENCE", 1.0)
-    monkeypatch.setattr(engines, "PATIENCE", 0.5)
+    monkeypatch.setattr(database, "PATIENCE", 0.5)
     monkeypatch.setattr(vault, "PATIENCE", 0.5)
     store = Store(tmp_path / "data", days)
     with serving(store, clock=iter(range(10**6)).__next__) as client:
@@ -311,11 +312,11 @@ def test_a_read_only_database_is_said_to_be(tmp_path: Path):
     folder = tmp_path / "data"
     Store(folder, Days()).close()
     code = (
-        "import sys, sqlalchemy as sa; from tacit.server import engines; prepare = engines._prepare\n"
+        "import sys, sqlalchemy as sa; from tacit.server.storage import database; configure = database._configure\n"
         "def shut(engine, begin):\n"
-        "    prepare(engine, begin)\n"
+        "    configure(engine, begin)\n"
         "    sa.event.listen(engine, 'connect', lambda c, _: c.execute('PRAGMA query_only=ON').close())\n"
-        "engines._prepare = shut\n"
+        "database._configure = shut\n"
         f"sys.argv = ['tacit', 'serve', '--data', {str(folder)!r}, '--port', '0']\n"
         "from tacit.__main__ import main; main()"
     )

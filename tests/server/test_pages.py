@@ -11,7 +11,7 @@ from urllib.parse import urljoin
 import pytest
 
 from tacit.server.problems import MEDIA_TYPE, BusyError
-from tacit.server.store import Store
+from tacit.server.storage.store import Store
 
 from support.places import CLIENT, PAGES
 from support.service import Client, Days, serving

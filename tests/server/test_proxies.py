@@ -14,7 +14,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tacit.server.guard import Proxies, RateLimit, from_another_site
+from tacit.server.http.intake import Proxies, RateLimit, from_another_site
 
 from support.crash import ROUTES, started
 from support.service import Client, key, plain_plan, stored

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tacit.server.publishing import central_epsilon, published
-from tacit.server.store import Store, survey_id
+from tacit.server.results.publishing import central_epsilon, published
+from tacit.server.storage.store import Store, survey_id
 
 from support.service import Client, Days, grouped_plan, plain_plan, serving
 

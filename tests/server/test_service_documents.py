@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from tacit.server import app
+from tacit.server.http import app
 
 from support.places import ROOT
 from support.service import Client, key, plain_plan
@@ -129,8 +129,8 @@ def imported(by: str) -> set[str]:
 
 
 def test_the_service_imports_no_design_and_nothing_heavy():
-    modules = imported("import tacit.server.app, tacit.server.run")
-    assert "tacit.server.store" in modules
+    modules = imported("import tacit.server.http.app, tacit.server.run")
+    assert "tacit.server.storage.store" in modules
     roots = {name.partition(".")[0] for name in modules}
     assert not roots & {"numba", "matplotlib", "duckdb", "pandas", "typer", "httpx", "playwright"}
     assert not [name for name in modules if name.startswith(("tacit.designs", "tacit.published"))]

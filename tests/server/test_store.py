@@ -7,9 +7,9 @@ from datetime import timedelta
 import pytest
 import sqlalchemy as sa
 
-from tacit.server import schema
-from tacit.server.pending import CROWD
-from tacit.server.store import Store, Submission, survey_id
+from tacit.server.storage import schema
+from tacit.server.storage.store import Store, Submission, survey_id
+from tacit.server.storage.vault import CROWD
 from tacit.tally import Counts, Tally, merge_all
 
 from support.service import FIRST_DAY, Days, arc_plan, grouped_plan, key, plain_plan, stored

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from tacit.server.pending import tag
-from tacit.server.store import Store, Submission, survey_id
+from tacit.server.storage.store import Store, Submission, survey_id
+from tacit.server.storage.vault import tag
 
 from support.postgres import Postgres
 from support.service import Days, key, plain_plan

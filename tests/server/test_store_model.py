@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tacit.plan.contract import Plan
-from tacit.server import schema
-from tacit.server.store import Store, Submission, survey_id
+from tacit.server.storage import schema
+from tacit.server.storage.store import Store, Submission, survey_id
 
 from support.service import FIRST_DAY, Days, grouped_plan, key, plain_plan
 

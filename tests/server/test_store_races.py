@@ -13,8 +13,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import pytest
 import sqlalchemy as sa
 
-from tacit.server.counting import Counting, _RepeatedError
-from tacit.server.store import Store, Submission, survey_id
+from tacit.server.storage.counting import Counting, _RepeatedError
+from tacit.server.storage.store import Store, Submission, survey_id
 
 from support.service import Days, grouped_plan, key, plain_plan, stored
 

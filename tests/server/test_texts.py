@@ -7,8 +7,8 @@ import re
 
 import pytest
 
-from tacit.server.store import Store, survey_id
-from tacit.server.texts import LANGUAGES, Texts, change_texts_of, read_texts
+from tacit.server.site.texts import LANGUAGES, Texts, change_texts_of, read_texts
+from tacit.server.storage.store import Store, survey_id
 
 from support.places import PAGES
 from support.service import Client, plain_plan

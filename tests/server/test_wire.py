@@ -10,8 +10,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tacit.server import intake
-from tacit.server.store import Store, survey_id
+from tacit.server.http import intake
+from tacit.server.storage.store import Store, survey_id
 
 from support.crash import ROUTES, started
 from support.listening import connect, listening, read_all, read_answer

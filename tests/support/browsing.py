@@ -23,7 +23,7 @@ from tacit import Prior
 from tacit.cli.everything import app
 from tacit.designs.planning import GroupPrior, make_plan
 from tacit.plan.contract import Plan
-from tacit.server.store import survey_id
+from tacit.server.storage.store import survey_id
 from tacit.task import Survey, Task
 
 from support.wire import Sent, Wire

@@ -26,7 +26,7 @@ from tacit import Histogram, Prior
 from tacit.mechanism.core_tail import CoreTail
 from tacit.mechanism.core_tail_rule import CoreState
 from tacit.plan.contract import Group, Plan
-from tacit.server.store import survey_id
+from tacit.server.storage.store import survey_id
 
 from support import warm
 from support.service import TOKEN, key

@@ -13,8 +13,8 @@ import pytest
 import uvicorn
 
 from tacit.server import run
-from tacit.server.store import Store
-from tacit.server.tokens import set_token
+from tacit.server.storage.store import Store
+from tacit.server.storage.tokens import set_token
 
 from support.service import TOKEN
 

@@ -23,10 +23,10 @@ from tacit.designs import optimal_binary, repaired_response
 from tacit.mechanism.core_tail import CoreTail
 from tacit.mechanism.core_tail_rule import CoreState
 from tacit.plan.contract import Group, Plan
-from tacit.server import schema
-from tacit.server.app import make_app
-from tacit.server.store import Store, survey_id
-from tacit.server.tokens import set_token
+from tacit.server.http.app import make_app
+from tacit.server.storage import schema
+from tacit.server.storage.store import Store, survey_id
+from tacit.server.storage.tokens import set_token
 
 TOKEN = "the-token-of-these-tests"
 FIRST_DAY = date(2026, 11, 15)

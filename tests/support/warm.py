@@ -79,7 +79,7 @@ def _started_in(folder: Path) -> subprocess.Popen[bytes]:
 
 
 _FORKS = multiprocessing.get_context("forkserver")
-_FORKS.set_forkserver_preload(["tacit.cli.everything", "tacit.server.run", "tacit.server.migrations", "psycopg"])
+_FORKS.set_forkserver_preload(["tacit.cli.everything", "tacit.server.run", "psycopg"])
 
 
 def started(words: Sequence[str], stdout: Path, stderr: Path, environment: Mapping[str, str]) -> BaseProcess:
@@ -112,7 +112,6 @@ def _serve(folder: Path) -> None:
 
     import tacit.cli.demo
     import tacit.published
-    import tacit.server.migrations
     import tacit.server.run
     import tacit.show.page
     import tacit.show.terminal  # noqa: F401

@@ -8,7 +8,7 @@ import time
 
 from tacit.__main__ import main
 from tacit.randomize.randomness import secret_bytes
-from tacit.server import counting, writer
+from tacit.server.storage import counting, writer
 
 _pauses = itertools.count()
 

@@ -73,8 +73,8 @@ def serve_command(
     """
     from tacit.plan.contract import Plan
     from tacit.server.run import Address, check_public_url, open_surveys, serve, today
-    from tacit.server.store import survey_id
-    from tacit.server.texts import change_texts_of
+    from tacit.server.site.texts import change_texts_of
+    from tacit.server.storage.store import survey_id
 
     loaded = [Plan.load(path) for path in plans or []]
     if rate < 0:
@@ -102,7 +102,7 @@ def serve_command(
 @contextmanager
 def _store(data: str, secrets: Path | None, allow_wide: bool) -> Iterator[Any]:
     from tacit.server.run import today
-    from tacit.server.store import Store
+    from tacit.server.storage.store import Store
 
     store = Store(data, today, vault=secrets, allow_wide=allow_wide)
     try:
@@ -113,7 +113,7 @@ def _store(data: str, secrets: Path | None, allow_wide: bool) -> Iterator[Any]:
 
 def _token(store: Any, new: bool) -> str | None:
     """The administrator's token if it is made now; one of the operator's own choice is not told."""
-    from tacit.server.tokens import ADMINISTRATOR, make_token, set_token, tokens
+    from tacit.server.storage.tokens import ADMINISTRATOR, make_token, set_token, tokens
 
     chosen = os.environ.get("TACIT_TOKEN")
     if chosen is not None:
@@ -173,7 +173,7 @@ def backup_command(
 
     It holds the secrets of open surveys, too: keep it as private as the original, and no longer than needed.
     """
-    from tacit.server.backup import check_new
+    from tacit.server.storage.backup import check_new
 
     check_new(folder)
     _must_be_there(data)
@@ -203,7 +203,7 @@ def restore_command(
 
 
 def _copy(source: Any, target: Any, where: str, as_json: bool) -> None:
-    from tacit.server.backup import copy_store
+    from tacit.server.storage.backup import copy_store
 
     with progress_bar("copying") as progress:
         surveys = copy_store(source, target, progress)
@@ -230,7 +230,7 @@ def token_command(
     as_json: JsonFlag = False,
 ) -> None:
     """Make a token that allows less than everything, or revoke one. Running services know it at once."""
-    from tacit.server.tokens import make_token, revoke_token
+    from tacit.server.storage.tokens import make_token, revoke_token
 
     _must_be_there(data)
     with _store(data, secrets, allow_wide_folder) as store:

@@ -20,7 +20,7 @@ def verify_page_command(
     page also the plan, which is audited. Exit code 1 if anything differs. It tells what was served here and now.
     """
     import tacit
-    from tacit.server.verify_page import verify_page
+    from tacit.server.site.verify_page import verify_page
 
     found = verify_page(url)
     if as_json:

@@ -17,8 +17,8 @@ from typing import Any, TypeVar
 
 from tacit.estimates import Estimator, NotEstimableError, estimators
 from tacit.plan import Plan
-from tacit.server import batches
-from tacit.server.counting import fold_groups
+from tacit.server.http import batches
+from tacit.server.http.messages import SURVEY_ID, Change, NewSurvey, Report
 from tacit.server.invitations import (
     CredentialKey,
     from_text,
@@ -27,12 +27,12 @@ from tacit.server.invitations import (
     read_invitation,
     to_text,
 )
-from tacit.server.messages import SURVEY_ID, Change, NewSurvey, Report
 from tacit.server.problems import BusyError, Refusal
-from tacit.server.results import Results
-from tacit.server.site import Page
-from tacit.server.store import Outcome, Store, Submission, Survey, survey_id
-from tacit.server.writer import PATIENCE, Writer
+from tacit.server.results.results import Results
+from tacit.server.site.published import Page
+from tacit.server.storage.counting import fold_groups
+from tacit.server.storage.store import Outcome, Store, Submission, Survey, survey_id
+from tacit.server.storage.writer import PATIENCE, Writer
 
 #: So many plans are kept ready; a plan of 100,000 values takes about 100 MB.
 _READY_PLANS = 64

@@ -14,9 +14,9 @@ from pydantic import BaseModel
 from sqlalchemy.exc import SQLAlchemyError
 from starlette.exceptions import HTTPException
 
-from tacit.server.engines import GoneError
-from tacit.server.forms import complaint
-from tacit.server.vault import VaultError
+from tacit.server.http.messages import HASH, KEY
+from tacit.server.storage.database import GoneError
+from tacit.server.storage.vault import VaultError
 
 _log = logging.getLogger("tacit.server")
 MEDIA_TYPE = "application/problem+json"
@@ -91,7 +91,22 @@ def unavailable(error: Exception) -> JSONResponse:
     return problem(503, "The database does not answer. Send the same again later.", {"Retry-After": "5"})
 
 
+#: What a text must look like, in words; and what is said of a key that is missing, whose form the error does not name.
+_WORDS = {
+    KEY: "Should be 32 hexadecimal digits in lower case: 16 random bytes, as 'openssl rand -hex 16' writes them",
+    HASH: "Should be 64 hexadecimal digits in lower case: the hash of a plan, as 'tacit plan' and the plan say it",
+}
+_MISSING = {("header", "idempotency-key"): f"Field required. {_WORDS[KEY]}"}
+
+
+def _complaint(error: Mapping[str, Any]) -> str:
+    """What is wrong with a field, from pydantic's error; never the text that was sent."""
+    if error["type"] == "missing":
+        return _MISSING.get(tuple(error["loc"]), str(error["msg"]))
+    return _WORDS.get(error.get("ctx", {}).get("pattern", ""), str(error["msg"]))
+
+
 def _where(error: Mapping[str, Any]) -> dict[str, str]:
     """Where and what, without the offending input; an unknown field's name may be any text, so it is made harmless."""
     where = ".".join(map(str, error["loc"])).encode("unicode_escape").decode()
-    return {"where": where[:100], "message": complaint(error)[:300]}
+    return {"where": where[:100], "message": _complaint(error)[:300]}

@@ -16,9 +16,9 @@ from queue import Empty, SimpleQueue
 from time import perf_counter
 from typing import Any, TypeVar
 
-from tacit.server.pending import CROWD
 from tacit.server.problems import BusyError
-from tacit.server.store import Outcome, Store, Submission
+from tacit.server.storage.store import Outcome, Store, Submission
+from tacit.server.storage.vault import CROWD
 
 T = TypeVar("T")
 #: More than this many submissions are not committed together, so that nobody waits long.

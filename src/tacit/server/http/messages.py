@@ -18,14 +18,14 @@ from pydantic import (
     model_validator,
 )
 
-from tacit.server import forms
-
+#: The forms of a submission's key, of a plan's hash and of a survey's name.
+KEY, HASH, SURVEY = "^[0-9a-f]{32}$", "^[0-9a-f]{64}$", "^[0-9a-f]{16}(-[1-9][0-9]{0,3})?$"
 #: Any JSON integer that JavaScript can hold; a plan's own range is checked after that.
 _LARGEST_REPORT = 2**53 - 1
 
 SURVEY_ID = {
     "type": "string",
-    "pattern": forms.SURVEY,
+    "pattern": SURVEY,
     "description": "The first 16 digits of the plan's hash; behind a dash, which run of it.",
 }
 SurveyId = Annotated[str, Path(pattern=SURVEY_ID["pattern"], description=SURVEY_ID["description"])]
@@ -33,7 +33,7 @@ Base64 = Annotated[str, Field(pattern="^[A-Za-z0-9_-]*$", max_length=1024)]
 Key = Annotated[
     str,
     Field(
-        pattern=forms.KEY,
+        pattern=KEY,
         description="16 random bytes of the sender's own, in hexadecimal. Sent again, they count nothing.",
     ),
 ]
@@ -80,7 +80,7 @@ class Report(_Message):
     group: Annotated[str, Field(max_length=1000)] | None = None
     report: Annotated[int, Field(ge=0, le=_LARGEST_REPORT)]
     credential: Base64 | None = Field(None, description="The signature of the key, in surveys by invitation.")
-    plan: Annotated[str, Field(pattern=forms.HASH)] | None = Field(
+    plan: Annotated[str, Field(pattern=HASH)] | None = Field(
         None, description="The hash of the plan that made it; a report of another plan is refused."
     )
 

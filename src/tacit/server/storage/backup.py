@@ -12,10 +12,10 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
-from tacit.server import schema
-from tacit.server.counting import Counting
-from tacit.server.pending import Pending
-from tacit.server.store import Store
+from tacit.server.storage import schema
+from tacit.server.storage.counting import Counting
+from tacit.server.storage.store import Store
+from tacit.server.storage.vault import Pending
 
 #: Rows that are held in memory at a time.
 _ROWS = 10_000

@@ -18,12 +18,11 @@ import sqlalchemy as sa
 
 from tacit.plan import Plan
 from tacit.randomize.randomness import secret_bytes
-from tacit.server import opening, schema
-from tacit.server.counting import Counting, Folds, Outcome, Submission, fold_groups
-from tacit.server.engines import open_database
-from tacit.server.pending import tag
-from tacit.server.tallies import Tallies
-from tacit.server.vault import Held, Vault, VaultError
+from tacit.server.storage import schema
+from tacit.server.storage.counting import Counting, Folds, Outcome, Submission, fold_groups
+from tacit.server.storage.database import be_alone, open_database, prepare
+from tacit.server.storage.tallies import Tallies
+from tacit.server.storage.vault import Held, Vault, VaultError, tag
 from tacit.tally import Tally
 
 __all__ = ["Outcome", "Store", "Submission", "Survey", "survey_id"]
@@ -70,7 +69,7 @@ class Store:
         self.today = today
         self.database = open_database(str(where), vault, allow_wide)
         try:
-            self.vault = Vault(self.database.vault / opening.prepare(self.database))
+            self.vault = Vault(self.database.vault / prepare(self.database))
             self._forget_closed()
         except BaseException:
             self.close()
@@ -167,7 +166,7 @@ class Store:
         if self.survey(name) is not None:
             return False
         with self._writing.begin() as connection:
-            opening.be_alone(connection)
+            be_alone(connection)
             if connection.execute(statement, row).first() is None:
                 return False
             # Its secrets are on disk before anybody can count.
@@ -255,7 +254,7 @@ class Store:
     def _forget_closed(self) -> None:
         """Erase the secrets of surveys that closed, or never opened, when a process ended in the middle of it."""
         with self._writing.begin() as connection:
-            opening.be_alone(connection)
+            be_alone(connection)
             query = sa.select(schema.surveys.c.id).where(schema.surveys.c.vault_check.is_not(None))
             kept = set(connection.scalars(query))
             for name in sorted(kept - self.vault.names()):

@@ -12,11 +12,10 @@ import sqlalchemy as sa
 
 from tacit.exact import Integers
 from tacit.plan import Plan
-from tacit.server import schema
-from tacit.server.counting import Counting
-from tacit.server.engines import Database
-from tacit.server.pending import Pending
-from tacit.server.vault import Vault, VaultError
+from tacit.server.storage import schema
+from tacit.server.storage.counting import Counting
+from tacit.server.storage.database import Database
+from tacit.server.storage.vault import Pending, Vault, VaultError
 from tacit.tally import Counts, Coverage, GroupTally, Tally, keep
 
 

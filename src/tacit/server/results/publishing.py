@@ -15,8 +15,8 @@ from datetime import date
 import sqlalchemy as sa
 
 from tacit.plan import Plan
-from tacit.server import schema
-from tacit.server.store import Store, Survey
+from tacit.server.storage import schema
+from tacit.server.storage.store import Store, Survey
 from tacit.tally import Tally
 
 

@@ -17,8 +17,8 @@ import numpy as np
 
 from tacit.estimates import Estimate, Estimator, estimate
 from tacit.plan import Group, Plan
-from tacit.server.publishing import published
-from tacit.server.store import Store, Survey
+from tacit.server.results.publishing import published
+from tacit.server.storage.store import Store, Survey
 from tacit.show.sentences import alarm, json_ready, ldp_people, prior_part, promise, row_name, selects
 from tacit.tally import Tally
 

@@ -10,10 +10,9 @@ from typing import Annotated, Literal, get_args
 from fastapi import APIRouter, Depends
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
-from tacit.server.access import Service, managing
-from tacit.server.described import ADMIN, BEARER, COMMON
-from tacit.server.messages import SurveyId
-from tacit.server.store import Store
+from tacit.server.http.messages import SurveyId
+from tacit.server.http.routes import ADMIN, BEARER, COMMON, Service, managing
+from tacit.server.storage.store import Store
 
 #: What the respondent's page speaks: one file each in pages/languages.
 Language = Literal["en", "de", "es", "fr"]

@@ -14,14 +14,21 @@ then on nothing opens old contents that a log, a free page or a backup of the da
 from __future__ import annotations
 
 import fcntl
+import hmac
+import json
 import os
 import time
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import date
 from pathlib import Path
 
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
 from tacit.randomize.randomness import secret_bytes
-from tacit.server.pending import tag
+from tacit.server.storage.schema import TAG_DIGITS
 
 SECRET_BYTES, SEAL_BYTES, _VERSION_BYTES = 32, 32, 8
 _PLACE_BYTES = _VERSION_BYTES + SEAL_BYTES
@@ -167,3 +174,65 @@ def _sync_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+# -- the sealed row ---------------------------------------------------------------------------------------------------
+
+#: So many reports enter the counts together, at least, while a survey is open.
+CROWD = 20
+#: Contents are padded to a multiple of this, so that their length does not tell what came.
+_PADDING = 4096
+#: Every seal is used once, so that the nonce can be the same.
+_NONCE = bytes(12)
+
+#: Day, group, report.
+Place = tuple[date, int, int]
+
+
+@dataclass(frozen=True)
+class Pending:
+    """The newest reports of a survey, not in its counts yet, and the tags of recent keys and exchanged invitations.
+
+    Each is a sorted set, so nothing tells which report came with which tag. They are one row of the database that is
+    replaced whenever a report comes, each time under a fresh seal. Once there are enough of them to be a crowd, they
+    are added to the counts together, so that a count never changes by a single report.
+    """
+
+    reports: Counter[Place] = field(default_factory=Counter)
+    keys: tuple[str, ...] = ()
+    redemptions: tuple[str, ...] = ()
+
+    @property
+    def n_reports(self) -> int:
+        return self.reports.total()
+
+    def plus(self, reports: Counter[Place], keys: Iterable[str] = (), redemptions: Iterable[str] = ()) -> Pending:
+        """With more of them; sorted, which forgets the order in which they came."""
+        return Pending(
+            self.reports + reports,
+            tuple(sorted({*self.keys, *keys})),
+            tuple(sorted({*self.redemptions, *redemptions})),
+        )
+
+    def sealed(self, seal: bytes, survey: str) -> bytes:
+        """For the database."""
+        rows = [[day.isoformat(), *rest, times] for (day, *rest), times in sorted(self.reports.items())]
+        plain = json.dumps([rows, self.keys, self.redemptions], separators=(",", ":")).encode()
+        padded = plain + b" " * (-len(plain) % _PADDING)
+        return AESGCM(seal).encrypt(_NONCE, padded, survey.encode())
+
+    @classmethod
+    def opened(cls, content: bytes, seal: bytes, survey: str) -> Pending:
+        """The inverse of `sealed`."""
+        rows, keys, redemptions = json.loads(AESGCM(seal).decrypt(_NONCE, content, survey.encode()))
+        reports = Counter({(date.fromisoformat(day), group, report): times for day, group, report, times in rows})
+        return cls(reports, tuple(keys), tuple(redemptions))
+
+
+def tag(secret: bytes, kind: str, content: bytes) -> str:
+    """A keyed hash, to know something again without keeping it: HMAC-SHA256, its first 128 bits.
+
+    >>> tag(b"secret", "key", b"one") == tag(b"secret", "key", b"one") != tag(b"secret", "invitation", b"one")
+    True
+    """
+    return hmac.digest(secret, kind.encode() + b"\0" + content, "sha256").hex()[:TAG_DIGITS]

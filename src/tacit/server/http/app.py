@@ -12,22 +12,34 @@ from urllib.parse import urlsplit
 
 from fastapi import APIRouter, Depends, FastAPI, Query, Request, Response
 from fastapi.responses import JSONResponse
+from prometheus_client import CollectorRegistry, Counter, Histogram, disable_created_metrics, generate_latest
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from starlette.routing import Route
 
 import tacit
 from tacit.estimates import Estimator
-from tacit.server import breakdown, site, texts, tokens
-from tacit.server import messages as m
-from tacit.server.access import Service, grant_of, may_read, within_rate
 from tacit.server.collector import Collector
-from tacit.server.described import ADMIN, BEARER, CLOSED, COMMON, TEXT
-from tacit.server.guard import Proxies, RateLimit
-from tacit.server.intake import Intake
-from tacit.server.management import access, administration, management, survey_facts
-from tacit.server.metrics import Metrics
+from tacit.server.http import messages as m
+from tacit.server.http.intake import Intake, Proxies, RateLimit
+from tacit.server.http.management import access, administration, management, survey_facts
+from tacit.server.http.routes import (
+    ADMIN,
+    BEARER,
+    CLOSED,
+    COMMON,
+    TEXT,
+    Service,
+    csv_response,
+    grant_of,
+    may_read,
+    within_rate,
+)
 from tacit.server.problems import Refusal, answer_with_problems
-from tacit.server.store import Store
-from tacit.server.tables import csv_response
+from tacit.server.results import breakdown
+from tacit.server.site import published as site
+from tacit.server.site import texts
+from tacit.server.storage import tokens
+from tacit.server.storage.store import Store
 
 #: Seconds between two looks for surveys whose last day is over, and for which a finding about the database's health
 #: stands.
@@ -224,3 +236,43 @@ async def show_metrics(request: Request) -> Response:
         raise Refusal(401, "This needs a token.", {"WWW-Authenticate": "Bearer"})
     metrics: Metrics = request.app.state.metrics
     return Response(metrics.text(), media_type=metrics.content_type)
+
+
+# No times: each number would also say since when it is counted.
+disable_created_metrics()  # type: ignore[no-untyped-call]
+
+
+class Metrics:
+    """Numbers for Prometheus: about the service, never about a survey or a sender. One set per service."""
+
+    content_type = CONTENT_TYPE_LATEST
+
+    def __init__(self) -> None:
+        self._registry = CollectorRegistry()
+        self._responses = Counter(
+            "tacit_http_responses", "Responses by status class", ["status"], registry=self._registry
+        )
+        self._reports = Counter("tacit_reports", "Reports counted", registry=self._registry)
+        self._commits = Histogram(
+            "tacit_commit_submissions",
+            "Submissions per commit",
+            buckets=(1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 4096),
+            registry=self._registry,
+        )
+        self._by_class = [self._responses.labels(f"{digit}xx") for digit in range(1, 6)]
+
+    def answered(self, status: int) -> None:
+        """A response was sent."""
+        self._by_class[status // 100 - 1].inc()
+
+    def counted(self, reports: int) -> None:
+        """Reports were counted."""
+        self._reports.inc(reports)
+
+    def committed(self, submissions: int) -> None:
+        """A group was committed."""
+        self._commits.observe(submissions)
+
+    def text(self) -> bytes:
+        """All of it, in Prometheus' format."""
+        return generate_latest(self._registry)

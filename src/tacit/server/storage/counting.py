@@ -22,10 +22,9 @@ from sqlalchemy.dialects import postgresql, sqlite
 from tacit.exact import Integers
 from tacit.mechanism import Mechanism
 from tacit.plan import Plan
-from tacit.server import schema
-from tacit.server.engines import Database
-from tacit.server.pending import CROWD, Pending, Place, tag
-from tacit.server.vault import Held, Vault, VaultError
+from tacit.server.storage import schema
+from tacit.server.storage.database import Database
+from tacit.server.storage.vault import CROWD, Held, Pending, Place, Vault, VaultError, tag
 from tacit.tally import Coverage
 
 Outcome = Literal["counted", "already counted", "closed"]

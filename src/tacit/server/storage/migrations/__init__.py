@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from alembic import command
 from alembic.config import Config
 
-from tacit.server import schema
+from tacit.server.storage import schema
 
 
 def upgrade(connection: sa.Connection) -> None:

@@ -8,15 +8,14 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
 
-from tacit.server import messages as m
-from tacit.server import tokens
-from tacit.server.access import Service, everything, managing
-from tacit.server.batches import ARROW, NDJSON
 from tacit.server.collector import Collector, ReadySurvey
-from tacit.server.described import ADMIN, BEARER, CLOSED, COMMON, PROBLEM
-from tacit.server.forms import HASH, KEY
+from tacit.server.http import messages as m
+from tacit.server.http.batches import ARROW, NDJSON
+from tacit.server.http.messages import HASH, KEY
+from tacit.server.http.routes import ADMIN, BEARER, CLOSED, COMMON, PROBLEM, Service, everything, managing
 from tacit.server.problems import Refusal
-from tacit.server.store import Survey
+from tacit.server.storage import tokens
+from tacit.server.storage.store import Survey
 
 administration = APIRouter(
     prefix="/api/surveys", tags=["administration"], responses=COMMON | ADMIN, dependencies=[BEARER, Depends(everything)]

@@ -1,4 +1,7 @@
-"""Where the database is: SQLite in a folder that only its owner reads, or PostgreSQL by its URL."""
+"""The database: SQLite in a folder that only its owner reads, or PostgreSQL by its URL.
+
+A new one gets its tables, one of an earlier revision is upgraded, any other is refused.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
+
+from tacit.randomize.randomness import secret_bytes
+from tacit.server.storage import schema
 
 #: Seconds to wait for a database that does not answer or is locked, before whoever asks is told to come back.
 PATIENCE = 5
@@ -75,8 +81,8 @@ def _sqlite(folder: Path, vault: Path | None, allow_wide: bool) -> Database:
     # One writer: a second one, even of another process, waits for it.
     writing = sa.create_engine(url, pool_size=1, max_overflow=0, connect_args={"timeout": PATIENCE})
     reading = sa.create_engine(url, connect_args={"timeout": PATIENCE})
-    _prepare(writing, "BEGIN IMMEDIATE")
-    _prepare(reading, "BEGIN")
+    _configure(writing, "BEGIN IMMEDIATE")
+    _configure(reading, "BEGIN")
     return Database(writing, reading, vault or folder / "secrets", file, _identity(file))
 
 
@@ -103,7 +109,7 @@ def _identity(file: Path) -> tuple[int, int] | None:
     return found.st_dev, found.st_ino
 
 
-def _prepare(engine: sa.Engine, begin: str) -> None:
+def _configure(engine: sa.Engine, begin: str) -> None:
     """Take transactions out of the driver's hands, and make commits durable and erased rows really gone."""
 
     @sa.event.listens_for(engine, "connect")
@@ -115,3 +121,64 @@ def _prepare(engine: sa.Engine, begin: str) -> None:
     @sa.event.listens_for(engine, "begin")
     def _begin(connection: sa.Connection) -> None:
         connection.exec_driver_sql(begin)
+
+
+# -- tables -----------------------------------------------------------------------------------------------------------
+
+#: Processes that start at once prepare the tables one after the other, under this PostgreSQL lock.
+_LOCK = 7_236_548
+
+
+def prepare(database: Database) -> str:
+    """Make sure that the tables are there and of this version; the name under which the vault keeps its secrets."""
+    try:
+        with database.writing.begin() as connection:
+            be_alone(connection)
+            return _create(connection) if _is_empty(connection) else _check(connection)
+    except sa.exc.DBAPIError as error:
+        where = "" if database.file is None else f" {database.file}"
+        raise OSError(f"The database{where} cannot be used: {str(error.orig).strip()}.") from error
+
+
+def be_alone(connection: sa.Connection) -> None:
+    """Let no other process make tables or secrets until this transaction ends; SQLite has one writer anyway."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_LOCK)))
+
+
+def _is_empty(connection: sa.Connection) -> bool:
+    """Whether there are no tables at all; refuses the tables of another program."""
+    tables = set(sa.inspect(connection).get_table_names())
+    if tables and not tables >= {"alembic_version", "settings"}:
+        raise ValueError(
+            f"The database is not one of tacit's: it has the tables {', '.join(sorted(tables)[:5])}. Name an empty one."
+        )
+    return not tables
+
+
+def _create(connection: sa.Connection) -> str:
+    """All tables, and a new random name."""
+    # Without Alembic, whose import takes longer than all of this. Its baseline creates the same, which a test compares.
+    schema.metadata.create_all(connection, checkfirst=False)
+    connection.execute(sa.insert(schema.alembic_version), {"version_num": schema.REVISION})
+    name = secret_bytes(8).hex()
+    connection.execute(sa.insert(schema.settings), {"name": "identity", "value": name.encode()})
+    return name
+
+
+def _check(connection: sa.Connection) -> str:
+    """The name of a database of this revision, upgraded to it if need be."""
+    revision = connection.scalar(sa.select(schema.alembic_version.c.version_num))
+    if revision is None or revision > schema.REVISION:
+        raise ValueError(
+            f"The database is of revision {revision}; this version of tacit knows {schema.REVISION}. "
+            "Use the version that made it, or a newer one."
+        )
+    if revision < schema.REVISION:
+        from tacit.server.storage.migrations import upgrade
+
+        upgrade(connection)
+    found = connection.scalar(sa.select(schema.settings.c.value).where(schema.settings.c.name == "identity"))
+    if found is None:
+        raise ValueError("The database has lost its name, under which its secrets are kept. Restore it from a backup.")
+    return bytes(found).decode()

@@ -15,14 +15,12 @@ from pydantic import BaseModel, Field
 
 from tacit.estimates import Estimate, Estimator, Row, estimate
 from tacit.plan import Plan
-from tacit.server import messages as m
-from tacit.server.access import Service, reading_live
 from tacit.server.collector import Collector
-from tacit.server.described import ADMIN, BEARER, CLOSED, COMMON
+from tacit.server.http import messages as m
+from tacit.server.http.routes import ADMIN, BEARER, CLOSED, COMMON, Service, csv_response, reading_live
 from tacit.server.problems import Refusal
-from tacit.server.results import LEVEL, rows
-from tacit.server.store import Store
-from tacit.server.tables import csv_response
+from tacit.server.results.results import LEVEL, rows
+from tacit.server.storage.store import Store
 from tacit.show.sentences import json_ready, row_name, selects
 from tacit.tally import Tally
 

@@ -17,9 +17,8 @@ from urllib.parse import SplitResult, urlsplit
 
 import tacit
 from tacit.plan import Plan
-from tacit.server.intake import POLICY
-from tacit.server.integrity import digest
-from tacit.server.site import PAGES, current_edition, published
+from tacit.server.http.intake import POLICY
+from tacit.server.site.published import PAGES, current_edition, digest, published
 
 _SECONDS = 20
 _LARGEST = 2**27

@@ -11,9 +11,9 @@ from typing import Literal
 import sqlalchemy as sa
 
 from tacit.randomize.randomness import secret_bytes
-from tacit.server import schema
 from tacit.server.invitations import to_text
-from tacit.server.store import Store
+from tacit.server.storage import schema
+from tacit.server.storage.store import Store
 
 #: Everything; one survey with its reports; or just the results of one survey, or of all.
 Role = Literal["all", "survey", "results"]

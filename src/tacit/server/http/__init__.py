@@ -1,0 +1,1 @@
+"""What the service answers over HTTP: routes, messages, and what is let in."""

@@ -1,0 +1,131 @@
+"""What routes have in common: who may ask, how they are described (OpenAPI), and tables as CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated, Any
+
+from fastapi import Depends, Request
+from fastapi.security import HTTPBearer
+from starlette.responses import Response
+
+from tacit.server.collector import Collector
+from tacit.server.http.messages import SurveyId
+from tacit.server.problems import MEDIA_TYPE, Problem, Refusal
+from tacit.server.storage.tokens import Grant
+
+
+async def collector(request: Request) -> Collector:
+    """What stands behind the routes."""
+    return request.app.state.collector  # type: ignore[no-any-return]
+
+
+Service = Annotated[Collector, Depends(collector)]
+
+
+def grant_of(request: Request) -> Grant | None:
+    """What the request's token allows; None without one."""
+    return request.scope["tacit.grant"]  # type: ignore[no-any-return]
+
+
+async def everything(request: Request) -> None:
+    """Let those pass who may do everything."""
+    grant = grant_of(request)
+    _demand(grant is not None and grant.everything, grant)
+
+
+async def managing(request: Request, survey: SurveyId) -> None:
+    """Let those pass who may manage the survey."""
+    grant = grant_of(request)
+    _demand(grant is not None and grant.manages(survey), grant)
+
+
+async def reading_live(request: Request, survey: SurveyId) -> None:
+    """Let those pass who may see a survey's results as they are now, published or not."""
+    grant = grant_of(request)
+    _demand(grant is not None and grant.reads(survey), grant)
+
+
+async def may_read(survey: str, service: Collector, request: Request) -> bool:
+    """Let those pass who may see results; whether they may see them as they are now, and not only as published."""
+    grant = grant_of(request)
+    live = grant is not None and grant.reads(survey)
+    if not live and not (await service.survey(survey)).public_results:
+        _demand(False, grant)
+    return live
+
+
+async def within_rate(request: Request) -> None:
+    """Let those pass who did not send too much."""
+    wait = request.app.state.limit.wait(request.client.host if request.client else "")
+    if wait:
+        raise Refusal(429, "Too many submissions from this address. Try later.", {"Retry-After": str(wait)})
+
+
+def _demand(allowed: bool, grant: Grant | None) -> None:
+    if not allowed:
+        if grant is None:
+            raise Refusal(401, "This needs the administrator's token.", {"WWW-Authenticate": "Bearer"})
+        raise Refusal(403, "This token does not allow that.")
+
+
+# -- description ------------------------------------------------------------------------------------------------------
+
+Responses = dict[int | str, dict[str, Any]]
+PROBLEM: dict[str, Any] = {"content": {MEDIA_TYPE: {"schema": Problem.model_json_schema()}}}
+
+
+def _problems(texts: dict[int, str]) -> Responses:
+    return {code: PROBLEM | {"description": text} for code, text in texts.items()}
+
+
+COMMON = _problems(
+    {
+        400: "Not readable",
+        403: "Not invited, not allowed, or sent by a page of another site",
+        404: "No such survey",
+        408: "Too slow",
+        413: "Too large",
+        415: "Not JSON",
+        422: "Not the expected form",
+        429: "Too many from this address",
+        503: "The database does not answer",
+    }
+)
+ADMIN = _problems({401: "Needs a token"})
+CLOSED = _problems({409: "Closed, spent, or not of this kind"})
+TEXT = {"schema": {"type": "string"}}
+BEARER = Depends(HTTPBearer(auto_error=False, description="A token: the one that `tacit serve` printed, or another."))
+
+
+# -- tables -----------------------------------------------------------------------------------------------------------
+
+#: What makes a spreadsheet take a cell for a formula.
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
+
+
+def csv_response(columns: Sequence[str], rows: Iterable[Mapping[str, Any]], file: str) -> Response:
+    """Rows as a file to download."""
+    text = io.StringIO(newline="")
+    writer = csv.DictWriter(text, columns, extrasaction="ignore")
+    writer.writeheader()
+    writer.writerows({name: harmless(value) for name, value in row.items()} for row in rows)
+    headers = {"Content-Disposition": f'attachment; filename="{file}"'}
+    return Response(text.getvalue(), media_type="text/csv; charset=utf-8", headers=headers)
+
+
+def harmless(cell: Any) -> Any:
+    """A cell that no spreadsheet takes for a formula: a text that would be one gets an apostrophe in front.
+
+    >>> harmless("=1+1"), harmless("-3.5"), harmless(-3.5), harmless("north - south")
+    ("'=1+1", '-3.5', -3.5, 'north - south')
+    """
+    if not isinstance(cell, str) or not cell.lstrip(" ").startswith(_FORMULA):
+        return cell
+    try:
+        float(cell)
+    except ValueError:
+        return f"'{cell}"
+    return cell

@@ -1,0 +1,1 @@
+"""What the dashboard shows: estimates now and by day, by group, and as published."""

@@ -1,0 +1,1 @@
+"""What the service keeps: a database, a vault beside it, and how reports enter them."""
