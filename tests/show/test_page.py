@@ -14,8 +14,7 @@ import pytest
 from tacit import GroupPrior, Histogram, Prior, Sum, Survey, make_plan
 from tacit.estimates import Collected, cells_of, differences, estimate
 from tacit.plan.contract import Plan
-from tacit.show.charts import MAX_BARS, ticks_between
-from tacit.show.page import MAX_TABLE, page, write_page
+from tacit.show.page import MAX_BARS, MAX_TABLE, page, ticks_between, write_page
 from tacit.tally import Counts, Tally
 
 NASTY = '<b onload="x">&'

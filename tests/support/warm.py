@@ -114,7 +114,8 @@ def _serve(folder: Path) -> None:
     import tacit.published
     import tacit.server.run
     import tacit.show.page
-    import tacit.show.terminal  # noqa: F401
+    import tacit.show.plans
+    import tacit.show.results  # noqa: F401
     from tacit import Prior, Randomizer, Survey, Tally, estimate, make_plan
     from tacit.cli.everything import FILES, command_of
 

@@ -110,7 +110,7 @@ def adopt_command(
     """
     from tacit.designs import adopt, planning, read_priors
     from tacit.files import label_file
-    from tacit.show.adopted import adopted_summary, print_adopted
+    from tacit.show.plans import adopted_summary, print_adopted
 
     check_target(output, *(each for each in (matrix, priors, data) if each is not None))
     if len({data is None, column is None, reports is None}) > 1:
@@ -275,7 +275,7 @@ def compliance_command(
     from tacit.estimates import compliance, pooled_compliance
     from tacit.files import read_tallies
     from tacit.plan.contract import Plan
-    from tacit.show.compliance import print_compliance
+    from tacit.show.results import print_compliance
 
     loaded = Plan.load(plan)
     with progress_bar("counting") as watch:

@@ -71,7 +71,7 @@ def compare_command(
 
 def show_rows(console: Console, rows: Sequence[Comparison], aim: Aim) -> None:
     """For people. The published form is marked with what it really reaches."""
-    from tacit.show.terminal import table
+    from tacit.show.plans import table
 
     trusting = aim == "mmse"
     alone = ["no data"] if trusting else []

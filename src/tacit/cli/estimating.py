@@ -81,7 +81,7 @@ def estimate_command(
     differences half as large.
     """
     from tacit.plan.contract import Plan
-    from tacit.show import terminal
+    from tacit.show import results
     from tacit.show.sentences import selects
 
     loaded = Plan.load(plan)
@@ -124,10 +124,10 @@ def estimate_command(
         print_json(data | ({"by": {name: part.to_dict() for name, part in broken_down.items()}} if by else {}))
         return
     counted = [whole.groups[group.name].total if group.name in whole.groups else 0 for group in loaded.groups]
-    terminal.print_estimate(out, loaded, result, counted)
+    results.print_estimate(out, loaded, result, counted)
     tell_refused(whole.refused, weighted=weight_column is not None or offset_column is not None)
     if by is not None:
-        terminal.print_breakdown(out, loaded, by, broken_down)
+        results.print_breakdown(out, loaded, by, broken_down)
 
 
 def _design_weights(plan: Plan, reports: str, column: str | None) -> bool:

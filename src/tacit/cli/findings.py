@@ -107,7 +107,7 @@ def difference_command(
 
     from tacit.estimates import differences
     from tacit.plan.contract import Plan
-    from tacit.show.findings_terminal import print_differences
+    from tacit.show.results import print_differences
     from tacit.show.sentences import MAX_ROWS, selects
     from tacit.show.spreadsheet import write_csv
 
@@ -286,7 +286,7 @@ def regress_command(
     from tacit.files import regress_file
     from tacit.files.tallies import is_tally
     from tacit.plan.contract import Plan
-    from tacit.show.findings_terminal import print_regression
+    from tacit.show.results import print_regression
     from tacit.show.spreadsheet import write_csv
 
     if is_tally(reports):

@@ -152,7 +152,7 @@ def estimate_command(
     from tacit.personal.estimates import estimate
     from tacit.personal.files import load_tally
     from tacit.plan.contract import Plan
-    from tacit.show import terminal
+    from tacit.show.results import print_estimate
 
     loaded = PersonalPlan.load(plan)
     counted = load_tally(loaded, tally)
@@ -161,7 +161,7 @@ def estimate_command(
         print_json({"plan": loaded.hash} | result.to_dict() | {"refused": counted.refused})
         return
     # It reads the plan's question, task and values only.
-    terminal.print_estimate(out, cast(Plan, loaded), result)
+    print_estimate(out, cast(Plan, loaded), result)
     tell_refused(counted.refused, " with their priors", weighted=counted.counts.sums is not None)
 
 

@@ -84,8 +84,7 @@ def plan_command(
     What is promised is checked in exact integers before anything is written.
     """
     from tacit.designs import guidance, planning, read_priors, read_values
-    from tacit.show import terminal
-    from tacit.show.guidance import print_advice
+    from tacit.show import plans as shown
 
     check_target(output, priors)
     if no_prior:
@@ -123,7 +122,7 @@ def plan_command(
         exact = None
         if worth is not None:
             exact = planning.make_plan(groups, wanted, made.groups[0].epsilon, **options | {"worth": None})
-        summary = terminal.plan_summary(made, shares, people, exact)
+        summary = shown.plan_summary(made, shares, people, exact)
         found = None if difference is None else guidance.respondents_to_detect(made, shares, difference, chance)
         sure = guidance.nearly_sure(made)
         summary |= {"detect": None if found is None else found.to_dict(), "reaches_90": sure is not None}
@@ -135,8 +134,8 @@ def plan_command(
     if as_json:
         print_json({"plan": made.hash, "file": output, **summary}, told)
     else:
-        terminal.print_plan(told, made, summary, output)
-        print_advice(told, made, summary, sure)
+        shown.print_plan(told, made, summary, output)
+        shown.print_advice(told, made, summary, sure)
         if arms is not None:
             _tell_arms(told, summary, people)
 
@@ -149,7 +148,7 @@ def _show_guide(
 
     from tacit.designs.guidance import BUDGETS, guide
     from tacit.exact import budget
-    from tacit.show.guidance import print_guide
+    from tacit.show.plans import print_guide
 
     budgets = BUDGETS if epsilon is None else [part.strip() for part in epsilon.split(",")]
     if epsilon is None and options["ldp_cap"] is not None:  # Caps are above budgets.
@@ -202,7 +201,7 @@ def _compliance_errors(plan: Any, shares: Any, respondents: int) -> dict[str, An
 
 
 def _tell_arms(told: Any, summary: dict[str, Any], respondents: int) -> None:
-    from tacit.show.compliance import expected_sentence
+    from tacit.show.results import expected_sentence
 
     told.print(expected_sentence(summary["compliance_errors"], respondents), soft_wrap=True)
 
@@ -233,7 +232,8 @@ def audit_command(
 ) -> None:
     """Verify a plan again, in exact integers, and explain it. Exit code 1 if it does not hold."""
     from tacit.plan.contract import Plan, read_json
-    from tacit.show import sentences, terminal
+    from tacit.show import plans as shown
+    from tacit.show import sentences
 
     data = read_json(plan)
     if "tacit_personal_plan" in data:
@@ -253,15 +253,13 @@ def audit_command(
     except ValueError as error:
         raise does_not_hold(error, as_json) from error
     if as_json:
-        groups = [
-            terminal.group_summary(group) | {"outside": sentences.outside_values(group)} for group in loaded.groups
-        ]
+        groups = [shown.group_summary(group) | {"outside": sentences.outside_values(group)} for group in loaded.groups]
         facts = {"holds": True, "plan": loaded.hash, "groups": groups}
         print_json(facts | ({} if others is None else {"belief": others}))
     else:
-        terminal.print_audit(out, loaded)
+        shown.print_audit(out, loaded)
         if others is not None:
-            terminal.print_other_beliefs(out, others)
+            shown.print_other_beliefs(out, others)
 
 
 def _beliefs(plan: Any, path: Path) -> dict[str | None, Any]:
@@ -311,11 +309,11 @@ def _check_certificates(plan: Any, watch: Callable[[int, int], None]) -> None:
 def channel_command(plan: PlanFile, as_json: JsonFlag = False) -> None:
     """Print the numbers that devices use: Pr(report | answer). With --json they are exact integers."""
     from tacit.plan.contract import Plan
-    from tacit.show import terminal
+    from tacit.show import plans as shown
 
     loaded = Plan.load(plan)
-    groups = [terminal.channel_facts(group) for group in loaded.groups]
+    groups = [shown.channel_facts(group) for group in loaded.groups]
     if as_json:
         print_json({"plan": loaded.hash, "groups": groups})
     else:
-        terminal.print_channels(out, groups)
+        shown.print_channels(out, groups)

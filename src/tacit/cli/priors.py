@@ -95,8 +95,8 @@ def priors_command(
 
 def _print(console: Any, table: Any) -> None:
     """The groups with their shares, and what was done, in words."""
+    from tacit.show.plans import table as airy
     from tacit.show.sentences import group_label
-    from tacit.show.terminal import table as airy
 
     few = len(table.values) <= _SHOWN_VALUES
     shown = airy("group", "records", *(table.values if few else ["the most frequent answer", "share"]))
@@ -120,7 +120,7 @@ def _listed(text: str) -> list[str]:
 
 def _maps(texts: Any, groups: list[str]) -> dict[str, Any]:
     """Names for answers, and by column for groups."""
-    from tacit.microdata.recoding import read_map
+    from tacit.microdata.records import read_map
 
     found: dict[str, Any] = {}
     answers = [text for text in texts if text.partition(":")[0] not in groups]

@@ -1,4 +1,4 @@
-"""What the command prints: plans, promises, channels and estimates in words and tables."""
+"""Plans on the terminal: promises, costs and channels; a guide to ε; plans made of somebody else's design."""
 
 from __future__ import annotations
 
@@ -12,35 +12,22 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from tacit.estimates import Estimate, Row
+from tacit.mechanism import Belief
 from tacit.mechanism.levels import percent
 from tacit.plan import Group, Plan
 from tacit.show.sentences import (
     MAX_ROWS,
-    alarm,
-    estimate_cells,
-    estimate_headers,
-    few_parts,
-    forged,
+    factor,
     group_label,
-    how_estimated,
-    ldp_sentence,
     outside_values,
-    prior_part,
     promise,
     promise_cells,
     promised_answer,
-    row_name,
     set_cell,
     set_sentence,
     significant,
-    too_few,
-    weights_sentence,
-    whom,
 )
 
-#: More groups than this that contradict the prior are named in one sentence.
-MAX_ALARMS = 4
 #: A printed channel shows this many reports.
 MAX_REPORTS = 6
 #: What a certificate says of a group in JSON.
@@ -136,7 +123,7 @@ def print_plan(console: Console, plan: Plan, summary: dict[str, Any], path: str)
             *(_error(facts[_errors_of(facts["aim"])[place]]) for place in places),
         )
     console.print(shown)
-    _more(console, len(plan.groups), "groups")
+    more(console, len(plan.groups), "groups")
     console.print(f"[dim]{_what_errors_are(plan, trusting)}[/dim]", soft_wrap=True)
     methods = sorted({facts["method"] for facts in summary["groups"] if facts["method"]})
     console.print(f"[dim]method: {escape('; '.join(methods[:4]))}[/dim]\n")
@@ -224,7 +211,7 @@ def print_promises(console: Console, plan: Plan) -> None:
     for group in plan.groups[:MAX_ROWS]:
         shown.add_row(*map(escape, promise_cells(plan, group)), *([escape(set_cell(plan, group))] if sets else []))
     console.print(shown)
-    _more(console, len(plan.groups), "groups")
+    more(console, len(plan.groups), "groups")
     if sets:
         console.print(
             "[dim]and for beliefs: for everybody who believes in such a share of the answer, or is off by so much in "
@@ -244,7 +231,7 @@ def print_audit(console: Console, plan: Plan) -> None:
         promised += "" if group.ldp_cap is None else f", LDP {float(group.ldp_cap):g}"
         shown.add_row(escape(group_label(group.name)), promised, *levels)
     console.print(shown)
-    _more(console, len(plan.groups), "groups")
+    more(console, len(plan.groups), "groups")
     console.print(
         "[dim]LIP: how far a report raises (up) or lowers (down) a belief, as a logarithm.\n"
         "LDP: the same for odds, under any belief.  MIP: mutual information.  Rounded up.[/dim]\n",
@@ -285,7 +272,7 @@ def print_channels(console: Console, groups: Sequence[dict[str, Any]]) -> None:
             )
             continue
         _print_channel(console, facts)
-    _more(console, len(groups), "groups")
+    more(console, len(groups), "groups")
 
 
 def _print_channel(console: Console, facts: dict[str, Any]) -> None:
@@ -296,108 +283,16 @@ def _print_channel(console: Console, facts: dict[str, Any]) -> None:
         cells = [percent(Fraction(int(cell), denominator)) for cell in row[:MAX_REPORTS]]
         shown.add_row(escape(str(value)), percent(Fraction(weight, total)), *cells)
     console.print(shown)
-    _more(console, len(facts["values"]), "answers")
-    _more(console, len(facts["labels"]), "reports", MAX_REPORTS)
+    more(console, len(facts["values"]), "answers")
+    more(console, len(facts["labels"]), "reports", MAX_REPORTS)
     bits = denominator.bit_length() - 1
     size = f"2^{bits}" if denominator == 2**bits else str(denominator)
     console.print(f"[dim]Each report has its best guess beside it. Exact integers over {size}: --json.[/dim]\n")
 
 
-# -- estimates ------------------------------------------------------------------------------------------------------
-
-
-def print_estimate(console: Console, plan: Plan, result: Estimate, per_group: Sequence[int] = ()) -> None:
-    """Estimates with intervals, the largest first where there are many, and the prior check in words.
-
-    With the reports per group it also says what LDP would have needed.
-    """
-    if plan.question:
-        console.print(f"[bold]{escape(plan.question)}[/bold]", soft_wrap=True)
-    if not result.n_reports:
-        console.print("There are no reports yet.")
-        return
-    reports = "1 report" if result.n_reports == 1 else f"{result.n_reports:,} reports"
-    console.print(f"{reports}, estimator {how_estimated(result)}", soft_wrap=True)
-    shown = table("answer" if plan.task.counts_people else "", *estimate_headers(plan, result))
-    rows = result.rows
-    if len(rows) > MAX_ROWS:
-        rows = tuple(sorted(rows, key=lambda row: -_sortable(row.estimate))[:MAX_ROWS])
-    for row in rows:
-        shown.add_row(escape(row_name(plan, row.value)), *estimate_cells(plan, result, row))
-    console.print(shown)
-    for note in _estimate_notes(plan, result, rows, per_group):
-        console.print(note, soft_wrap=True)
-    for sentence in prior_sentences(plan, result):
-        console.print(sentence, soft_wrap=True)
-    console.print(f"[dim]{forged(result)}[/dim]", soft_wrap=True)
-
-
-def _estimate_notes(plan: Plan, result: Estimate, rows: Sequence[Row], per_group: Sequence[int]) -> list[str]:
-    """What has to be known to read the table."""
-    notes = []
-    if len(result.rows) > MAX_ROWS:
-        notes.append(
-            f"… the largest {MAX_ROWS} of {len(result.rows):,}: chosen for being large, so expect them to be "
-            f"overestimated{' although their intervals hold' if result.simultaneous else ''}. All with --json."
-        )
-    few = too_few(plan, result)
-    if few:
-        notes.append("[yellow]Too few reports to say anything: margins are as wide as what is possible.[/yellow]")
-    if any(math.isnan(row.low) and math.isfinite(row.estimate) for row in rows):
-        notes.append(
-            "[yellow]not told apart: the reports do not tell this answer from others; it is the prior's guess.[/yellow]"
-        )
-    notes.append(f"[dim]{whom(result.scope, result.simultaneous)}[/dim]")
-    if result.estimator == "mmse":
-        notes.append("[yellow]Estimates and intervals hold only if the prior is exactly right.[/yellow]")
-    if few:
-        return notes
-    ldp = ldp_sentence(plan, per_group, result.estimator) if per_group else None
-    return [*notes, *(said for said in (weights_sentence(result), prior_part(result), ldp) if said)]
-
-
-def print_breakdown(console: Console, plan: Plan, column: str, parts: Mapping[str, Estimate]) -> None:
-    """The parts of an estimate: one table for single totals, one after the other for histograms."""
-    console.print(f"\n[bold]by {escape(column)}[/bold]")
-    if len(plan.row_values) > 1:
-        for name, part in parts.items():
-            console.print(f"\n[bold]{escape(column)} = {escape(name or '(empty)')}[/bold]")
-            print_estimate(console, plan, part)
-        return
-    shown = table(column, "reports", *estimate_headers(plan, next(iter(parts.values())))) if parts else table(column)
-    for name, part in parts.items():
-        shown.add_row(escape(name or "(empty)"), f"{part.n_reports:,}", *estimate_cells(plan, part, part.rows[0]))
-    console.print(shown)
-    if parts:
-        how = escape(how_estimated(next(iter(parts.values()))))
-        said = f"{how}. Parts are estimated on their own and need not add up. {whom(next(iter(parts.values())).scope)}"
-        few = few_parts(parts)
-        console.print(f"[dim]{said}{'' if few is None else ' ' + escape(few)}[/dim]", soft_wrap=True)
-    for name, part in parts.items():
-        for check in part.prior_check:
-            if check.contradicted:
-                said = escape(f"{column} = {name}: {alarm(plan, part, check)}")
-                console.print(f"[yellow]{said}[/yellow]", soft_wrap=True)
-
-
-def prior_sentences(plan: Plan, result: Estimate) -> list[str]:
-    """The prior check in words, as markup: what is contradicted, or one sentence if nothing is."""
-    checks = result.prior_check
-    alarms = [f"[yellow]{escape(alarm(plan, result, check))}[/yellow]" for check in checks if check.contradicted]
-    if len(alarms) > MAX_ALARMS:
-        wrong = [group_label(check.group) for check in checks if check.contradicted and not check.pooled]
-        names = escape(", ".join(wrong[:MAX_ROWS])) + (", …" if len(wrong) > MAX_ROWS else "")
-        return [alarms[0], f"[yellow]{len(wrong)} of {len(checks) - 1} groups contradict it: {names}.[/yellow]"]
-    return alarms or [escape(str(check)) for check in checks[:1]]
-
-
-def _more(console: Console, count: int, what: str, shown: int = MAX_ROWS) -> None:
+def more(console: Console, count: int, what: str, shown: int = MAX_ROWS) -> None:
     if count > shown:
         console.print(f"… and {count - shown:,} more {what}; all with --json.")
-
-
-def _sortable(number: float) -> float:
-    return number if math.isfinite(number) else -math.inf
 
 
 def _error(mean_square: float | None) -> str:
@@ -406,3 +301,114 @@ def _error(mean_square: float | None) -> str:
 
 def _level(level: float) -> str:
     return "∞" if math.isinf(level) else f"{math.ceil(level * 10000) / 10000:.4f}"
+
+
+def warning(plan: Plan, name: str | None, moved: Belief) -> str:
+    """What it means that a belief nearly becomes certain."""
+    whose = "" if name is None else f" of group {group_label(name)!r}"
+    epsilon = max(float(group.epsilon) for group in plan.groups)
+    return (
+        f"ε = {epsilon:g} protects little: somebody{whose} who is believed to be {moved.value!r} with "
+        f"{percent(moved.prior)} may be believed with {percent(moved.high, 'up')} after one report. Ask more people, "
+        "or accept a larger error."
+    )
+
+
+def detection(found: Mapping[str, Any], counts_people: bool) -> str:
+    """How many respondents show a difference, as a sentence."""
+    size = f"{found['difference'] * 100:g} percentage points" if counts_people else f"{found['difference']:g}"
+    told = (
+        f"A difference of {size} is seen with a power of {found['power']:.0%} (two-sided, 5%) from "
+        f"{found['per_wave']:,} respondents in each of two waves of different people"
+    )
+    if found["groups"] is not None:
+        first, second = found["groups"]
+        told += f", and from {found['per_group']:,} in each of two groups ({first} and {second} need most)"
+    return told + "."
+
+
+def print_advice(
+    console: Console, plan: Plan, summary: Mapping[str, Any], sure: tuple[str | None, Belief] | None
+) -> None:
+    """Beside a plan: who shows a difference, and what is no secret any more."""
+    if summary["detect"] is not None:
+        console.print(escape(detection(summary["detect"], plan.task.counts_people)), soft_wrap=True)
+    if sure is not None:
+        console.print(f"[yellow]warning:[/yellow] {escape(warning(plan, *sure))}", soft_wrap=True)
+
+
+def print_guide(console: Console, task: Any, rows: Sequence[Mapping[str, Any]], respondents: int) -> None:
+    """A table of budgets: what beliefs become, beside the precision."""
+    people = task.counts_people
+    detected = rows[0]["detect"]
+    heads = [f"{float(p):.0%} →" for p in rows[0]["beliefs"]]
+    extra = (["in points"] if people else []) + (["to see it"] if detected else [])
+    shown = table("ε", "factor", *heads, "error", *extra)
+    for row in rows:
+        points = [f"±{row['expected_rmse'] / respondents * 100:.2g}"] if people else []
+        shown.add_row(
+            f"{row['epsilon']:g}" + (" [yellow]![/yellow]" if row["reaches_90"] else ""),
+            f"× {factor(Fraction(row['factor']))}",
+            *(f"≤ {percent(Fraction(high), 'up')}" for high in row["beliefs"].values()),
+            f"±{significant(row['expected_rmse'])}",
+            *points,
+            *([f"{row['detect']['per_wave']:,}"] if detected else []),
+        )
+    console.print(shown)
+    told = (
+        "factor: how far a report changes any belief, at most, up or down.  1% →: what a belief of 1% can become.\n"
+        f"error: one standard error of the {task.total_name}, with {respondents:,} respondents."
+    )
+    if detected:
+        told += "  to see it: respondents in each of two waves that show the difference."
+    console.print(f"[dim]{told}[/dim]", soft_wrap=True)
+    if any(row["reaches_90"] for row in rows):
+        console.print("[yellow]![/yellow]: a belief that the priors state, of 50% or less, can reach 90%.")
+    console.print("Nothing was written: choose ε, and plan with --epsilon.")
+
+
+#: Beliefs that people can picture: what becomes of them.
+_BELIEFS = (Fraction(1, 100), Fraction(1, 10), Fraction(1, 2))
+#: Longer lists of reports are cut.
+_SHOWN = 16
+
+
+def adopted_summary(plan: Plan, labels: Sequence[str]) -> dict[str, Any]:
+    """For JSON: levels and beliefs of each group, and what each report was called."""
+    return {
+        "labels": list(labels),
+        "groups": [group_summary(each) | {"beliefs": _beliefs(each)} for each in plan.groups],
+    }
+
+
+def _beliefs(group: Group) -> list[dict[str, str]] | None:
+    """What a report can make of a belief in any value, whatever else is believed: odds times or over the LDP ratio."""
+    ratio = group.audit.ldp.ratio
+    if ratio is None:
+        return None
+    ends = [(before, before * ratio / (1 - before + before * ratio)) for before in _BELIEFS]
+    least = [before / (before + (1 - before) * ratio) for before in _BELIEFS]
+    return [
+        {"before": percent(before), "at_most": percent(most, "up"), "at_least": percent(low, "down")}
+        for (before, most), low in zip(ends, least, strict=True)
+    ]
+
+
+def print_adopted(console: Console, plan: Plan, labels: Sequence[str], path: str) -> None:
+    """What the design promised, and which report is which."""
+    if len(plan.groups) == 1 or not all(group.without_prior for group in plan.groups):
+        print_promises(console, plan)
+    shown = table("group", "level", "believed before", "at most", "at least", left=2)
+    for group in plan.groups:
+        name, level = group_label(group.name), f"{group.notion.upper()} {float(group.epsilon):g}"
+        for place, belief in enumerate(_beliefs(group) or ()):
+            first = (name, level) if place == 0 else ("", "")
+            shown.add_row(*map(escape, first), *belief.values())
+    if shown.row_count:
+        console.print(shown)
+        console.print("[dim]whatever else is believed; the level is that of the rounded channel, rounded up.[/dim]")
+    if all(group.without_prior for group in plan.groups):
+        console.print("Nothing is taken to be known: estimates do not use a prior, and none is checked.")
+    called = ", ".join(f"{y}: {label}" for y, label in enumerate(labels[:_SHOWN]))
+    console.print(f"Reports are {escape(called)}{', …' if len(labels) > _SHOWN else ''}.", soft_wrap=True)
+    console.print(f"\nWrote [bold]{escape(path)}[/bold], plan {plan.hash[:12]}.", soft_wrap=True)

@@ -1,0 +1,267 @@
+"""Results on the terminal: estimates and breakdowns, differences and regressions, and who did not follow the rule."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+
+from tacit.estimates import Compliance, CovariateLevels, Differences, Estimate, PooledCompliance, Regression, Row, Span
+from tacit.plan import Plan
+from tacit.show.plans import table
+from tacit.show.sentences import (
+    MAX_ROWS,
+    alarm,
+    coefficient_cells,
+    covariate_notes,
+    difference_cells,
+    difference_notes,
+    difference_sentence,
+    estimate_cells,
+    estimate_headers,
+    few_parts,
+    forged,
+    group_label,
+    how_estimated,
+    ldp_sentence,
+    prior_part,
+    ratio_cells,
+    row_name,
+    surest,
+    too_few,
+    verdict,
+    weights_sentence,
+    whom,
+)
+
+#: More groups than this that contradict the prior are named in one sentence.
+MAX_ALARMS = 4
+
+
+def print_estimate(console: Console, plan: Plan, result: Estimate, per_group: Sequence[int] = ()) -> None:
+    """Estimates with intervals, the largest first where there are many, and the prior check in words.
+
+    With the reports per group it also says what LDP would have needed.
+    """
+    if plan.question:
+        console.print(f"[bold]{escape(plan.question)}[/bold]", soft_wrap=True)
+    if not result.n_reports:
+        console.print("There are no reports yet.")
+        return
+    reports = "1 report" if result.n_reports == 1 else f"{result.n_reports:,} reports"
+    console.print(f"{reports}, estimator {how_estimated(result)}", soft_wrap=True)
+    shown = table("answer" if plan.task.counts_people else "", *estimate_headers(plan, result))
+    rows = result.rows
+    if len(rows) > MAX_ROWS:
+        rows = tuple(sorted(rows, key=lambda row: -_sortable(row.estimate))[:MAX_ROWS])
+    for row in rows:
+        shown.add_row(escape(row_name(plan, row.value)), *estimate_cells(plan, result, row))
+    console.print(shown)
+    for note in _estimate_notes(plan, result, rows, per_group):
+        console.print(note, soft_wrap=True)
+    for sentence in prior_sentences(plan, result):
+        console.print(sentence, soft_wrap=True)
+    console.print(f"[dim]{forged(result)}[/dim]", soft_wrap=True)
+
+
+def _estimate_notes(plan: Plan, result: Estimate, rows: Sequence[Row], per_group: Sequence[int]) -> list[str]:
+    """What has to be known to read the table."""
+    notes = []
+    if len(result.rows) > MAX_ROWS:
+        notes.append(
+            f"… the largest {MAX_ROWS} of {len(result.rows):,}: chosen for being large, so expect them to be "
+            f"overestimated{' although their intervals hold' if result.simultaneous else ''}. All with --json."
+        )
+    few = too_few(plan, result)
+    if few:
+        notes.append("[yellow]Too few reports to say anything: margins are as wide as what is possible.[/yellow]")
+    if any(math.isnan(row.low) and math.isfinite(row.estimate) for row in rows):
+        notes.append(
+            "[yellow]not told apart: the reports do not tell this answer from others; it is the prior's guess.[/yellow]"
+        )
+    notes.append(f"[dim]{whom(result.scope, result.simultaneous)}[/dim]")
+    if result.estimator == "mmse":
+        notes.append("[yellow]Estimates and intervals hold only if the prior is exactly right.[/yellow]")
+    if few:
+        return notes
+    ldp = ldp_sentence(plan, per_group, result.estimator) if per_group else None
+    return [*notes, *(said for said in (weights_sentence(result), prior_part(result), ldp) if said)]
+
+
+def print_breakdown(console: Console, plan: Plan, column: str, parts: Mapping[str, Estimate]) -> None:
+    """The parts of an estimate: one table for single totals, one after the other for histograms."""
+    console.print(f"\n[bold]by {escape(column)}[/bold]")
+    if len(plan.row_values) > 1:
+        for name, part in parts.items():
+            console.print(f"\n[bold]{escape(column)} = {escape(name or '(empty)')}[/bold]")
+            print_estimate(console, plan, part)
+        return
+    shown = table(column, "reports", *estimate_headers(plan, next(iter(parts.values())))) if parts else table(column)
+    for name, part in parts.items():
+        shown.add_row(escape(name or "(empty)"), f"{part.n_reports:,}", *estimate_cells(plan, part, part.rows[0]))
+    console.print(shown)
+    if parts:
+        how = escape(how_estimated(next(iter(parts.values()))))
+        said = f"{how}. Parts are estimated on their own and need not add up. {whom(next(iter(parts.values())).scope)}"
+        few = few_parts(parts)
+        console.print(f"[dim]{said}{'' if few is None else ' ' + escape(few)}[/dim]", soft_wrap=True)
+    for name, part in parts.items():
+        for check in part.prior_check:
+            if check.contradicted:
+                said = escape(f"{column} = {name}: {alarm(plan, part, check)}")
+                console.print(f"[yellow]{said}[/yellow]", soft_wrap=True)
+
+
+def prior_sentences(plan: Plan, result: Estimate) -> list[str]:
+    """The prior check in words, as markup: what is contradicted, or one sentence if nothing is."""
+    checks = result.prior_check
+    alarms = [f"[yellow]{escape(alarm(plan, result, check))}[/yellow]" for check in checks if check.contradicted]
+    if len(alarms) > MAX_ALARMS:
+        wrong = [group_label(check.group) for check in checks if check.contradicted and not check.pooled]
+        names = escape(", ".join(wrong[:MAX_ROWS])) + (", …" if len(wrong) > MAX_ROWS else "")
+        return [alarms[0], f"[yellow]{len(wrong)} of {len(checks) - 1} groups contradict it: {names}.[/yellow]"]
+    return alarms or [escape(str(check)) for check in checks[:1]]
+
+
+def _sortable(number: float) -> float:
+    return number if math.isfinite(number) else -math.inf
+
+
+def print_differences(
+    console: Console, plan: Plan, found: Differences, *, title: str, ratio: bool = False, notes: Sequence[str] = ()
+) -> None:
+    """A table and what it means; a sentence for a single difference."""
+    if plan.question:
+        console.print(f"[bold]{escape(plan.question)}[/bold]", soft_wrap=True)
+    several = len(plan.row_values) > 1
+    ends = f"{found.level * 100:g}% interval"
+    headers = [title, "compared with", *(["answer"] if several else []), "here", "there"]
+    headers += ["points" if plan.task.counts_people else "difference", ends, *(["ratio", ends] if ratio else []), ""]
+    shown = table(*headers, left=3 if several else 2)
+    rows = surest(found, 3 * MAX_ROWS)
+    for row in rows:
+        first, second, difference, reach = difference_cells(plan, row)
+        shown.add_row(
+            escape(row.part), escape(row.other), *([escape(str(row.value))] if several else []), first, second,
+            difference, reach, *(ratio_cells(row) if ratio else ()), verdict(row),
+        )  # fmt: skip
+    console.print(shown)
+    if len(found.rows) > len(rows):
+        console.print(f"… the surest {len(rows)} of {len(found.rows):,}; all with --json or --csv.")
+    if len(found.rows) == 1:
+        console.print(escape(difference_sentence(plan, found.rows[0], found.level)), soft_wrap=True)
+    for note in (*difference_notes(plan, found), *notes):
+        console.print(f"[dim]{escape(note)}[/dim]", soft_wrap=True)
+
+
+def print_regression(
+    console: Console, plan: Plan, fit: Regression, levels: Sequence[CovariateLevels], notes: Sequence[str] = ()
+) -> None:
+    """Coefficients, what they are about, and what the columns mean for the promise."""
+    if plan.question:
+        console.print(f"[bold]{escape(plan.question)}[/bold]", soft_wrap=True)
+    clusters = "" if fit.n_clusters is None else f" in {fit.n_clusters:,} clusters"
+    console.print(f"{fit.n_reports:,} reports{clusters}, {fit.model} regression of {escape(_outcome(plan, fit))}")
+    ends = f"{fit.level * 100:g}% interval"
+    odds = [] if fit.model == "linear" else ["odds ×", ends]
+    several = len({row.value for row in fit.coefficients}) > 1
+    shown = table(*(["answer"] if several else []), "column", "coefficient", ends, *odds, "p", left=2 if several else 1)
+    for row in fit.coefficients:
+        shown.add_row(*([escape(str(row.value))] if several else []), escape(row.name), *coefficient_cells(fit, row))
+    console.print(shown)
+    errors = "errors within clusters may depend on each other" if fit.n_clusters else "errors may be of any size"
+    about = "Intervals are about the population that the reports stand for, sampling and randomizing included"
+    for note in (f"{about}; {errors}.", *notes, *covariate_notes(levels)):
+        console.print(f"[dim]{escape(note)}[/dim]", soft_wrap=True)
+
+
+def _outcome(plan: Plan, fit: Regression) -> str:
+    if fit.model == "multinomial":
+        return f"each answer's odds against “{fit.reference}”"
+    if not plan.task.counts_people:
+        return "the mean"
+    return f"{'the share' if fit.model == 'linear' else 'the odds'} of “{row_name(plan, fit.coefficients[0].value)}”"
+
+
+#: Tests speak below this.
+_LEVEL = 0.05
+_POOLED = (
+    "Groups count as many people as they have reports. It is not the mean of the shares below: these cannot lie below "
+    "0, so they are too large on average."
+)
+
+
+def print_compliance(
+    console: Console, plan: Plan, found: Sequence[Compliance], pooled: PooledCompliance | None, says: int | None
+) -> None:
+    """The share that did not follow, the test of it, and what that means for each answer."""
+    if pooled is not None:
+        console.print("[bold]All groups together[/bold]")
+        console.print(_verdict(pooled), soft_wrap=True)
+        console.print(f"[dim]{_POOLED}[/dim]\n", soft_wrap=True)
+    for each in found:
+        if each.group is not None:
+            console.print(f"[bold]{escape(each.group)}[/bold]")
+        console.print(_verdict(each), soft_wrap=True)
+        shown = table("answer", "none of them", "like the others", "all of them")
+        for row in each.rows:
+            name = escape(row_name(plan, row.value))
+            shown.add_row(name, *(_told(span) for span in (row.least, row.alike, row.most)))
+        console.print(shown)
+        if each.fit is not None and each.fit < _LEVEL:
+            console.print(
+                f"[yellow]The model does not fit (p = {each.fit:.2g}): people who did not follow did something else, "
+                "or the arms are not alike.[/yellow]",
+                soft_wrap=True,
+            )
+    console.print(f"[dim]{_assumptions(found[0], says)}[/dim]", soft_wrap=True)
+
+
+def expected_sentence(errors: Sequence[Mapping[str, Any]], respondents: int) -> str:
+    """How well a plan's arms will show who does not follow, for the group that they show it worst."""
+    if any(each["error"] is None for each in errors):
+        return "These arms cannot show who does not follow the rule: take budgets that are further apart."
+    worst = max(errors, key=lambda each: float(each["error"]))
+    where = "" if len(errors) == 1 else f" of group {worst['group']!r}, where it shows least,"
+    return (
+        f"With {respondents:,} respondents the share{where} that does not follow the rule shows to "
+        f"±{worst['error'] * 100:.1f} percentage points (one standard error), if they always send the same report."
+    )
+
+
+def _verdict(each: Compliance | PooledCompliance) -> str:
+    gone = each.not_following
+    share = f"[bold]{_percent(gone.estimate)}[/bold] ({each.level * 100:g}% interval {_interval(gone)})"
+    if each.p_value < _LEVEL:
+        test = f"That all of them followed is rejected (p = {each.p_value:.2g})."
+    else:
+        shown = "p > 0.5" if each.p_value > 0.5 else f"p = {each.p_value:.2g}"
+        test = f"The reports do not show that anybody did not follow ({shown}); the interval says how many may be."
+    return f"Of {each.n_reports:,} people, did not follow the rule: {share}. {test}"
+
+
+def _assumptions(each: Compliance, says: int | None) -> str:
+    sent = "any report at random" if says is None else f"report {says}"
+    checked = "" if each.fit is not None else " The arms give as many numbers as there are unknowns: no check of that."
+    return (
+        "Share of the people who hold each answer, if none, as many or all of those who did not follow hold it. It is "
+        "taken that arms were assigned at random, that as many do not follow in each, and that these send "
+        f"{sent}.{checked} Who follows the rule but with another answer than their own looks like somebody who holds "
+        "it: nothing shows that. A change of the answers themselves since the prior is no reason to reject: it is in "
+        "all arms."
+    )
+
+
+def _told(span: Span) -> str:
+    return f"{_percent(span.estimate)} ({_interval(span)})"
+
+
+def _interval(span: Span) -> str:
+    return f"{span.low * 100:.1f} … {_percent(span.high)}"
+
+
+def _percent(share: float) -> str:
+    return f"{share * 100:.1f}%"
