@@ -39,7 +39,6 @@ def make_plan() -> Plan:
         groups.append(
             Group(
                 name=f"group {k}",
-                prior=prior,
                 epsilon=Fraction(1),
                 mechanism=design(prior, Histogram(), 1, aim="mmse").mechanism,
             )

@@ -77,9 +77,9 @@ def measured(d: int, epsilon: Fraction, name: str, rows: int) -> tuple[Any, ...]
     counted = min(rows, MOST_LOOKS // d)
     reports = randomizer.reports(everybody[:counted], held[:counted])
     reading = median_seconds(lambda: estimate(plan, Tally.of(plan, reports)))
-    variance = mechanism.unbiased_variance(prior, Histogram()) / d
+    variance = mechanism.unbiased_variance(Histogram()) / d
     return (
-        d, float(epsilon), label, mechanism.audit(prior).ldp.epsilon, variance,
+        d, float(epsilon), label, mechanism.audit().ldp.epsilon, variance,
         variance * d / ldp_variance_bound(d, epsilon), squared_error(plan, reports, held[:counted]),
         rows / perturbing, counted / reading, report_bytes(reports),
     )  # fmt: skip

@@ -132,7 +132,7 @@ def speed_table(rows: int, large: Prior) -> Table:
 
 def plan_of(prior: Prior, mechanism: Mechanism) -> Plan:
     """A plan of one group."""
-    return Plan(Histogram(), (Group(name=None, prior=prior, epsilon=Fraction(EPSILON), mechanism=mechanism),))
+    return Plan(Histogram(), (Group(name=None, epsilon=Fraction(EPSILON), mechanism=mechanism),))
 
 
 def drawn_per_second(prior: Prior, mechanism: Mechanism, values: np.ndarray) -> float:

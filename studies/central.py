@@ -64,7 +64,6 @@ class Central:
     """A CIP mechanism: a channel on the sum S, under the prior of S."""
 
     channel: Channel
-    prior: Prior
     mse: float
 
 
@@ -113,20 +112,21 @@ def central(n: int, probability: Number, epsilon: Number) -> Central:
     else:
         rows = _two_pools(prior, low, high) or _two_reports(prior, mean, low, high)
     channel = Channel.from_weights(prior, _integers(rows))
-    _check(channel, prior, exact)
-    estimates = [_estimate(channel, prior, y) for y in range(channel.n_possible_reports)]
-    marginal = channel.marginal_weights(prior)
+    _check(channel, exact)
+    estimates = [_estimate(channel, y) for y in range(channel.n_possible_reports)]
+    marginal = channel.marginal_weights
     spread = sum(int(weight) * (estimate - mean) ** 2 for weight, estimate in zip(marginal, estimates, strict=True))
-    return Central(channel, prior, float(mean * (1 - p) - spread / (channel.denominator * prior.total)))
+    return Central(channel, float(mean * (1 - p) - spread / (channel.denominator * prior.total)))
 
 
-def central_satisfies(channel: Channel, prior: Prior, epsilon: Number) -> bool:
+def central_satisfies(channel: Channel, epsilon: Number) -> bool:
     """Definition 4 (CIP) for a channel on sums with a binomial prior: an exact comparison, no tolerance."""
+    prior = channel.prior
     n, exact = len(prior) - 1, budget(epsilon)
     mean = Fraction(sum(s * weight for s, weight in enumerate(prior.weights)), prior.total)
-    for y, weight in enumerate(channel.marginal_weights(prior)):
+    for y, weight in enumerate(channel.marginal_weights):
         if weight:
-            estimate = _estimate(channel, prior, y)
+            estimate = _estimate(channel, y)
             for believed, before in ((estimate, mean), (n - estimate, n - mean)):
                 if before and not (
                     believed and at_most_exp(believed / before, exact) and at_most_exp(before / believed, exact)
@@ -187,13 +187,13 @@ def _integers(rows: list[list[Fraction]]) -> list[list[int]]:
     return [[int(row[y] * scale) for y in kept] for row in rows]
 
 
-def _estimate(channel: Channel, prior: Prior, output: int) -> Fraction:
-    posterior = channel.exact_posterior(prior, output)
+def _estimate(channel: Channel, output: int) -> Fraction:
+    posterior = channel.exact_posterior(output)
     return sum((s * share for s, share in enumerate(posterior)), Fraction(0))
 
 
-def _check(channel: Channel, prior: Prior, epsilon: Fraction) -> None:
-    if not central_satisfies(channel, prior, epsilon):
+def _check(channel: Channel, epsilon: Fraction) -> None:
+    if not central_satisfies(channel, epsilon):
         raise PrivacyError(f"The constructed mechanism is not CIP at ε = {float(epsilon):g}.")
 
 

@@ -71,7 +71,7 @@ def drift(options: Options) -> Figure:
         tau = distance(EVERYBODY, truth)
         for way in ways:
             error, _ = drifted_error(way.channel, way.weights, np.eye(len(truth)), truth, PEOPLE)
-            level = audit(way.channel, truth).lip.epsilon
+            level = audit(way.channel.under(truth)).lip.epsilon
             points.append(Point(ERROR, way.name, way.version, tau, math.sqrt(error), level))
             points.append(Point(LEVEL, way.name, way.version, tau, level, level))
         points += [Point(LEVEL, name, "corrected", tau, y) for name, y in level_bounds(EPSILON, EVERYBODY, truth)]
@@ -180,8 +180,8 @@ def _ways() -> list[Way]:
         (LDP_FREE, design(prior, task, EPSILON, aim="unbiased", notion="ldp").channel),
     ]
     return [
-        *(Way(name, version, channel, mmse_weights(channel, prior, g)[0]) for name, version, channel in trusting),
-        *(Way(name, "corrected", channel, unbiased_weights(channel, prior, g)) for name, channel in free),
+        *(Way(name, version, channel, mmse_weights(channel.under(prior), g)[0]) for name, version, channel in trusting),
+        *(Way(name, "corrected", channel, unbiased_weights(channel.under(prior), g)) for name, channel in free),
     ]
 
 
@@ -257,13 +257,13 @@ class Moments:
 def mmse_arm(channels: Sequence[Channel], priors: Sequence[Prior], task: Task) -> Arm:
     """Read every report as the posterior mean under its group's prior."""
     g = task.g(priors[0])
-    return Arm(channels, [mmse_weights(q, prior, g)[0] for q, prior in zip(channels, priors, strict=True)], g)
+    return Arm(channels, [mmse_weights(q.under(prior), g)[0] for q, prior in zip(channels, priors, strict=True)], g)
 
 
 def unbiased_arm(channels: Sequence[Channel], priors: Sequence[Prior], task: Task) -> Arm:
     """Read every report without the prior."""
     g = task.g(priors[0])
-    return Arm(channels, [unbiased_weights(q, prior, g) for q, prior in zip(channels, priors, strict=True)], g)
+    return Arm(channels, [unbiased_weights(q.under(prior), g) for q, prior in zip(channels, priors, strict=True)], g)
 
 
 def error_moments(arm: Arm, held: Integers) -> Moments:

@@ -171,8 +171,8 @@ def zero_prior(options: Options) -> Figure:
     users = int(city.held[city.strangers].sum())
     budgets = (1.0, 4.0) if options.small else (0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0)
     small = _reduced(city)
-    exposed = audit(theorem3(small, 1, force=True), small).exposed
-    ours = audit(design(small, Histogram(), 1, aim="mmse").channel, small).exposed
+    exposed = audit(theorem3(small, 1, force=True)).exposed
+    ours = audit(design(small, Histogram(), 1, aim="mmse").channel).exposed
     named = [users * -math.expm1(-e) for e in budgets]
     floored = [level_of(_circle(city.prior.floored(FLOOR), e)) for e in budgets]
     plain = [level_of(_circle(city.prior, e)) for e in budgets]
@@ -245,7 +245,7 @@ def published_realised(p: Floats, held: Floats, epsilon: float) -> float:
 
 def _squares(found: Design, epsilon: float, city: Traces, rounds: int, seed: int) -> Floats:
     """Squared errors of the estimated histogram in each round."""
-    group = Group(name=None, prior=found.prior, epsilon=budget(epsilon), mechanism=found.mechanism)
+    group = Group(name=None, epsilon=budget(epsilon), mechanism=found.mechanism)
     plan = Plan(Histogram(), (group,))
     groups = np.zeros(len(city.last) * rounds, dtype=np.int64)
     # A user of prior zero gets a stand-in from the prior here, and so a report that says nothing about them.
@@ -292,13 +292,13 @@ def _sampled(designs: Sequence[Design], last: Integers, inside: Integers, rng: n
     for found, district in zip(designs, last, strict=True):
         at, p = int(place[district]), found.prior.probabilities
         standing = np.full(rounds, at) if at >= 0 else rng.choice(len(inside), rounds, p=p / p.sum())
-        sampler = found.mechanism.sampler([found.mechanism], [found.prior])
+        sampler = found.mechanism.sampler([found.mechanism])
         for row, report in enumerate(
             sampler.many(np.zeros(rounds, dtype=np.int64), standing, SeededWords(int(rng.integers(2**63))))
         ):
             one = np.ones(1)
             received = Received(reports=np.array([report]), counts=one, weights=one, squares=one)
-            off[row, inside] += found.mechanism.read("mmse", found.prior, Histogram(), received).estimate
+            off[row, inside] += found.mechanism.read("mmse", Histogram(), received).estimate
     squares: Floats = (off**2).sum(axis=1)
     return squares
 

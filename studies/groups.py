@@ -175,7 +175,7 @@ def _arms(crowd: Crowd, task: Task, epsilon: float) -> list[tuple[str, Arm, list
     }
     arms = []
     for name, (channels, read) in made.items():
-        errors = [mse(q, prior, task) for q, prior in zip(channels, read, strict=True)]
+        errors = [mse(q.under(prior), task) for q, prior in zip(channels, read, strict=True)]
         arms.append((name, mmse_arm(channels, read, task), errors))
     free = [k_ary_response(crowd.common, epsilon)] * len(priors)
     arm = unbiased_arm(free, shared, task)
@@ -198,12 +198,12 @@ def ldp_channel(prior: Prior, task: Task, epsilon: float) -> Channel:
     if len(prior) == 2:
         return k_ary
     found = design(prior, task, epsilon, aim="mmse", notion="ldp", gap=0.02).channel
-    return min(found, k_ary, key=lambda channel: mse(channel, prior, task))
+    return min(found, k_ary, key=lambda channel: mse(channel, task))
 
 
 def _worst_level(arm: Arm, priors: Sequence[Prior]) -> float:
     """The LIP level against an observer who knows the group."""
-    return max(audit(q, prior).lip.epsilon for q, prior in zip(arm.channels, priors, strict=True))
+    return max(audit(q.under(prior)).lip.epsilon for q, prior in zip(arm.channels, priors, strict=True))
 
 
 def _brfss_remark(points: Sequence[Point], budgets: Sequence[float]) -> str:
@@ -262,7 +262,7 @@ def _adult_points(crowd: Crowd, task: Task, panel: str, budgets: Sequence[float]
             NOTHING: (Channel.from_weights(prior, [[1]] * len(prior)), "corrected"),
         }
         for place, (name, (channel, version)) in enumerate(made.items()):
-            level, error = audit(channel, prior).lip.epsilon, mse(channel, prior, task)
+            level, error = audit(channel.under(prior)).lip.epsilon, mse(channel.under(prior), task)
             points.append(Point(f"{panel}, expected", name, version, epsilon, math.sqrt(error), level))
             arm = mmse_arm([channel], [prior], task)
             measured = realised(arm, crowd.held, options.runs, [options.seed, number, place])

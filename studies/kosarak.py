@@ -98,7 +98,7 @@ def _binary_remark(p: float, budgets: Sequence[float]) -> str:
 def _binary_points(prior: Prior, budgets: Sequence[float]) -> list[Point]:
     p, xs = float(prior.probabilities[0]), np.array(budgets)
     half = [e / 2 for e in budgets]
-    optimal, halved = ([audit(optimal_binary(prior, e), prior).lip.epsilon for e in part] for part in (budgets, half))
+    optimal, halved = ([audit(optimal_binary(prior, e)).lip.epsilon for e in part] for part in (budgets, half))
     forced, forced_half = ([published_level(prior.probabilities, e) for e in part] for part in (budgets, half))
     ldp = [k_ary_level(prior.probabilities, e) for e in budgets]
     unary = _free_errors(prior, budgets, optimized_unary)
@@ -129,7 +129,7 @@ def _realised_points(prior: Prior, popular: int, pages: int, budgets: Sequence[f
         )
         for place, (name, channel, version) in enumerate(arms):
             measured = realised(mmse_arm([channel], [prior], task), held, options.runs, [options.seed, number, place])
-            level = audit(channel, prior).lip.epsilon
+            level = audit(channel.under(prior)).lip.epsilon
             points.append(measured.point(REALISED, name, version, epsilon, level))
     return points
 
@@ -219,7 +219,7 @@ def histogram_curves(
 
 def level_of(found: Design) -> float:
     """The LIP level that a finished design reaches, exactly, rounded up."""
-    return found.mechanism.audit(found.prior).lip.epsilon
+    return found.mechanism.audit().lip.epsilon
 
 
 def k_ary_gain(p: Floats, epsilon: float) -> float:
@@ -228,7 +228,7 @@ def k_ary_gain(p: Floats, epsilon: float) -> float:
     >>> prior = Prior.of({"a": 5, "b": 3, "c": 2})
     >>> from studies.baselines import k_ary_response
     >>> from tacit.mechanism import gain
-    >>> abs(k_ary_gain(prior.probabilities, 1.0) - gain(k_ary_response(prior, 1.0), prior, Histogram())) < 1e-8
+    >>> abs(k_ary_gain(prior.probabilities, 1.0) - gain(k_ary_response(prior, 1.0), Histogram())) < 1e-8
     True
     """
     more = math.expm1(epsilon)
@@ -279,7 +279,7 @@ def best_ldp(p: Floats, epsilon: float) -> tuple[float, float]:
         merged = Prior(range(len(weights)), [round(weight * 10**15) for weight in weights])
         # The scale differs from 1 only for the rest, so a domain without one is a plain histogram.
         made = design(merged, _HeavyAndRest(scale), epsilon, aim="mmse", notion="ldp")
-        found.append((made.certificate.gain, audit(made.channel, merged).lip.epsilon))
+        found.append((made.certificate.gain, audit(made.channel).lip.epsilon))
         if not mass:
             break
     return max(found)

@@ -315,7 +315,7 @@ def _crowd(people: list[Prior], epsilon: float, notion: Literal["lip", "ldp"]) -
     return _Crowd(
         float(np.mean([each.certificate.mse for each in found])),
         float(np.mean([each.certificate.mse_lower_bound for each in found])),
-        max(audit(each.channel, each.prior).lip.epsilon for each in found),
+        max(audit(each.channel).lip.epsilon for each in found),
         tuple(each.channel for each in found),
     )
 
@@ -340,7 +340,7 @@ def _simulated(people: list[Prior], crowd: _Crowd, epsilon: float, options: Opti
     chances, misses = [], []
     for prior, channel in zip(people, crowd.channels, strict=True):
         joint = prior.probabilities[:, None] * channel.matrix
-        estimates = channel.posterior(prior) @ prior.numbers
+        estimates = channel.under(prior).posterior @ prior.numbers
         chances.append(joint.ravel())
         misses.append((prior.numbers[:, None] - estimates[None, :]).ravel())
     squares = sum_errors(chances, misses, options.runs, seeded(options, 60, round(epsilon * 1000))) ** 2

@@ -57,7 +57,6 @@ def plan_of(found: Design) -> Plan:
         (
             Group(
                 name=None,
-                prior=found.prior,
                 epsilon=found.promise.main[1],
                 mechanism=found.mechanism,
                 notion=found.promise.main[0],
@@ -92,7 +91,7 @@ def _peer(name: str, found: Design, estimator: Any, note: str = "") -> Peer:
 
 def _level(found: Design) -> Exact:
     """The mechanism's own audit, in integers: for the notion promised, for every prior of the set if there is one."""
-    audit = found.mechanism.audit(found.prior)
+    audit = found.mechanism.audit()
     if found.promise.main[0] == "ldp":
         promised = audit.ldp.ratio
     elif found.promise.prior_set is not None:

@@ -45,7 +45,7 @@ def theorem3(prior: Prior, epsilon: Number, *, force: bool = False) -> Channel:
         return reached
     rarest = min(prior.support, key=lambda x: prior.weights[x])
     if Fraction(prior.weights[rarest], prior.total) * (bound + 1) < 1:
-        level = audit(reached, prior).lip.epsilon
+        level = audit(reached).lip.epsilon
         raise PrivacyError(
             f"Theorem 3 is not {float(exact):g}-LIP here: its level is {level:.5g}, because the prior of "
             f"{prior.values[rarest]!r} is below 1/(e^ε+1) = {float(1 / (bound + 1)):.4g}. "
@@ -65,7 +65,7 @@ def _rows(prior: Prior, bound: Fraction) -> list[list[int]]:
 
 #: A mechanism of one's own: from a prior and a budget to a channel or any other `Mechanism`.
 Builder = Callable[[Prior, Fraction], Mechanism]
-Measure = Callable[[Mechanism, Prior, Task], float]
+Measure = Callable[[Mechanism, Task], float]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,9 +131,9 @@ def _own(
     priors: Sequence[GroupPrior], task: Task, epsilon: Fraction, measure: Measure, build: Builder
 ) -> tuple[float, float]:
     """The error of somebody's own mechanism and the level that it reaches in the worst group."""
-    made = [(each, build(each.prior, epsilon)) for each in priors]
-    error = math.fsum(float(each.share) * measure(mechanism, each.prior, task) for each, mechanism in made)
-    return math.sqrt(error), max(audit(mechanism, each.prior).lip.epsilon for each, mechanism in made)
+    made = [(each, build(each.prior, epsilon).under(each.prior)) for each in priors]
+    error = math.fsum(float(each.share) * measure(mechanism, task) for each, mechanism in made)
+    return math.sqrt(error), max(audit(mechanism).lip.epsilon for _, mechanism in made)
 
 
 def _compare(
@@ -152,8 +152,8 @@ def _compare(
         sums["ldp"] += math.nan if ldp is None else share * ldp.certificate.aimed
         if len(each.prior) <= PUBLISHED_LIMIT:
             channel = theorem3(each.prior, epsilon, force=True)
-            sums["published"] += share * measure(channel, each.prior, task)
-            level = max(level, audit(channel, each.prior).lip.epsilon)
+            sums["published"] += share * measure(channel, task)
+            level = max(level, audit(channel).lip.epsilon)
         else:
             sums["published"] = math.nan
     roots = {name: None if math.isnan(value) else math.sqrt(value) for name, value in sums.items()}

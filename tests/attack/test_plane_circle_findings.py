@@ -37,15 +37,14 @@ def test_seeds_reach_all_orders_or_the_circle_is_refused_or_reads_only_those_dra
     """With no seed there is one order; J as the mean over all of them gives estimates that are off by up to 0.6."""
     try:
         circle = PlaneCircle(
-            weights=(9, 1, 4, 2), arc=5, step=2**28 // 12, cell_bits=5, seed_bits=0, word_bits=28, slots=5, first=3,
-            second=1, light=3,
+            prior=Prior.of([9, 1, 4, 2]), arc=5, step=2**28 // 12, cell_bits=5, seed_bits=0, word_bits=28, slots=5,
+            first=3, second=1, light=3,
         )  # fmt: skip
     except ValueError:
         return
-    prior = Prior(range(4), [9, 1, 4, 2])
     reports = np.arange(circle.orders << circle.cell_bits)
     likelihoods = np.array([[float(circle.likelihood(x, int(report))) for report in reports] for x in range(4)])
-    means = likelihoods @ circle.pseudo_values(prior, Histogram(), reports)
+    means = likelihoods @ circle.pseudo_values(Histogram(), reports)
     assert np.abs(means - np.eye(4)).max() < 1e-5
 
 

@@ -157,7 +157,7 @@ def test_golden_levels_are_pythons():
             prior = Prior(range(len(known["prior"])), [int(weight) for weight in known["prior"]])
             mechanism = mechanism_of(known, prior)
             assert mechanism.kind == kind
-            found = mechanism.audit(prior)
+            found = mechanism.audit()
             for name, level in {"lip_upper": found.lip_upper, "lip_lower": found.lip_lower, "ldp": found.ldp}.items():
                 assert level.ratio == (None if known[name] is None else Fraction(known[name]))
 

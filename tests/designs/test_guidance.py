@@ -29,7 +29,7 @@ RARE = Prior.of({"yes": 0.1, "no": 0.9})
 def test_no_report_of_a_plan_raises_a_belief_further_than_said(percent, epsilon):
     prior = Prior.of({"yes": percent, "no": 100 - percent})
     (group,) = make_plan(prior, Survey("yes"), epsilon).groups
-    assert group.mechanism.belief(prior, "yes").high <= highest_belief(Fraction(percent, 100), epsilon)
+    assert group.mechanism.belief("yes").high <= highest_belief(Fraction(percent, 100), epsilon)
 
 
 def test_beliefs_in_words():
@@ -98,7 +98,7 @@ def test_two_groups_need_what_the_two_with_the_largest_variance_do():
     flat = Prior.of({"yes": 0.5, "no": 0.5})
     plan = make_plan({"a": RARE, "b": flat, "c": Prior.of({"yes": 0.2, "no": 0.8})}, Survey("yes"), 1)
     found = respondents_to_detect(plan, [Fraction(1, 3)] * 3, 0.05)
-    variances = {group.name: unbiased_variance(group.mechanism, group.prior, plan.task) for group in plan.groups}
+    variances = {group.name: unbiased_variance(group.mechanism, plan.task) for group in plan.groups}
     *_, second, first = sorted(variances, key=variances.__getitem__)
     assert found.groups == (first, second)
     scale = (1.959964 + 0.841621) ** 2 / 0.05**2
@@ -109,7 +109,7 @@ def test_two_groups_need_what_the_two_with_the_largest_variance_do():
 def test_sums_and_histograms():
     histogram = make_plan(Prior.of({"a": 5, "b": 3, "c": 2}), Histogram(), 1)
     (group,) = histogram.groups
-    worst = max(unbiased_variance(group.mechanism, group.prior, Survey(value)) for value in "abc")
+    worst = max(unbiased_variance(group.mechanism, Survey(value)) for value in "abc")
     found = respondents_to_detect(histogram, [Fraction(1)], 0.05)
     assert found.groups is None
     assert found.per_wave == pytest.approx((1.959964 + 0.841621) ** 2 / 0.05**2 * 2 * worst, abs=2)

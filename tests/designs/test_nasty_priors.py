@@ -112,7 +112,7 @@ REFUSED = [
 @pytest.mark.parametrize(("prior", "wish", "epsilon"), REFUSED, ids=["ldp", "hull"])
 def test_what_can_be_promised_is_not_refused(prior, wish, epsilon):
     found = design(prior, Survey("a"), epsilon, **wish)
-    assert found.promise.kept_by(found.mechanism, prior)
+    assert found.promise.kept_by(found.mechanism)
     assert found.certificate.notes == ()
 
 
@@ -124,7 +124,7 @@ def test_a_channel_a_hair_outside_its_promise_is_sought_again_with_less(monkeypa
     around, solve = Hull(prior, [Prior.of({"a": 0.2, "b": 0.5, "c": 0.3})]), robust.solve_robust
     monkeypatch.setattr(robust, "solve_robust", lambda s, g, e, **options: solve(s, g, e * 1.0005, **options))
     found = design(prior, Histogram(), "1.5", prior_set=around)
-    assert found.promise.kept_by(found.mechanism, prior)
+    assert found.promise.kept_by(found.mechanism)
     assert found.certificate.method == "for a set of priors, all vertices"
     assert found.certificate.gap < 5e-3
 

@@ -39,14 +39,14 @@ def test_a_rule_is_what_its_paper_says_and_its_reports_determine_the_answers(nam
     # A probability is rounded to a multiple of 2^-64, and the level is that of what was rounded.
     assert abs(group.audit.ldp.ratio - ratio) < Fraction(1, 2**50)
     assert group.epsilon == Fraction(math.ceil(group.levels["ldp"] * 10**4), 10**4)
-    t = unbiased_weights(group.mechanism, group.prior, np.eye(len(rule.values)))
+    t = unbiased_weights(group.mechanism, np.eye(len(rule.values)))
     np.testing.assert_allclose(group.mechanism.matrix @ t, np.eye(len(rule.values)), atol=1e-9)
 
 
 def _variance_if_nobody_holds_it(rule: Rule) -> tuple[float, float]:
     """Of the count of the first value, per respondent who holds the last: as it is read here, and Wang's estimate."""
     group = adopt(rule, Histogram()).groups[0]
-    t = unbiased_weights(group.mechanism, group.prior, np.eye(len(rule.values)))[:, 0]
+    t = unbiased_weights(group.mechanism, np.eye(len(rule.values)))[:, 0]
     last = group.mechanism.matrix[-1]
     supports = np.array([name == rule.reports[0] if len(name) == 1 else name[0] == "1" for name in rule.reports])
     own, other = (float(group.mechanism.matrix[x][supports].sum()) for x in (0, -1))

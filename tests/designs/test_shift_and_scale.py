@@ -41,9 +41,7 @@ def test_shift_and_scale_change_nothing_but_the_answer(weights, shift, scale, ep
         assert getattr(far.certificate, name) == pytest.approx(expected, rel=1e-6, abs=1e-9 * scale**2)
     assert verify(far).holds
     if aim == "unbiased":
-        t, far_t = (
-            unbiased_weights(each.channel, each.prior, each.prior.numbers[:, None])[:, 0] for each in (plain, far)
-        )
+        t, far_t = (unbiased_weights(each.channel, each.prior.numbers[:, None])[:, 0] for each in (plain, far))
         assert far_t - shift == pytest.approx(scale * t, rel=1e-6, abs=1e-6 * scale * np.abs(t).max())
 
 

@@ -67,7 +67,7 @@ def test_every_name_is_known_and_audited():
     for name in MECHANISMS:
         found = design(Prior.uniform(30), Histogram(), 1, notion="ldp", method=name)
         assert found.certificate.method == name.replace("-", " ")
-        assert found.mechanism.audit(found.prior).ldp.holds(Fraction(1))
+        assert found.mechanism.audit().ldp.holds(Fraction(1))
         assert verify(found).holds
 
 
@@ -119,7 +119,7 @@ def test_what_a_name_cannot_do_is_said():
 def test_ldp_mechanisms_keep_other_promises_as_well():
     prior = Prior(range(20), [0, 50, *range(1, 19)])
     found = design(prior, Histogram(), 1, method="subset-selection")
-    assert found.mechanism.audit(prior).ldp.holds(Fraction(1))
+    assert found.mechanism.audit().ldp.holds(Fraction(1))
     assert verify(found).promise_kept
 
 
@@ -166,8 +166,8 @@ def test_auto_is_nowhere_worse_than_the_shuffled_circle_by_more_than_stated(size
     for epsilon in BUDGETS:
         found = design(prior, Histogram(), epsilon, notion="ldp")
         assert worse_than_allowed(found) is None, epsilon
-        assert found.mechanism.audit(prior).ldp.holds(epsilon)
-        assert not found.mechanism.audit(prior).ldp.holds(epsilon * Fraction(999, 1000))
+        assert found.mechanism.audit().ldp.holds(epsilon)
+        assert not found.mechanism.audit().ldp.holds(epsilon * Fraction(999, 1000))
         assert verify(found).holds
     kinds = {design(prior, Histogram(), epsilon, notion="ldp").mechanism.kind for epsilon in (Fraction(1), Fraction(2))}
     assert (kinds == {"block-design"}) == (size not in (14, 24))  # Fourteen and 24 have no prime near.

@@ -40,7 +40,6 @@ def plan_for(task, prior=PRIOR, mechanism=repaired_response, weights=(1, 3)) -> 
         tuple(
             Group(
                 name=name,
-                prior=prior,
                 epsilon=EPSILON,
                 mechanism=channel,
                 weight=Fraction(weight),
@@ -114,7 +113,7 @@ def test_the_prior_based_interval_is_worthless_under_a_wrong_prior():
 def test_unbiased_estimates_have_the_true_mean_and_variance_by_enumeration(truth):
     """All answers and reports of three people: E[estimate − total] = 0 and E[variance] = Var[estimate − total]."""
     channel = repaired_response(PRIOR, EPSILON)
-    plan = Plan(Histogram(), (Group(name=None, prior=PRIOR, epsilon=EPSILON, mechanism=channel),))
+    plan = Plan(Histogram(), (Group(name=None, epsilon=EPSILON, mechanism=channel),))
     bias, square, claimed = np.zeros(3), np.zeros(3), np.zeros(3)
     for reports in product(range(3), repeat=3):
         result = estimate(plan, Tally(plan.hash, {None: Counts.of(reports)}), "unbiased")
@@ -133,7 +132,7 @@ def test_unbiased_estimates_have_the_true_mean_and_variance_by_enumeration(truth
 
 def test_mmse_mean_and_variance_by_enumeration():
     channel = repaired_response(PRIOR, EPSILON)
-    plan = Plan(Sum(), (Group(name=None, prior=PRIOR, epsilon=EPSILON, mechanism=channel),))
+    plan = Plan(Sum(), (Group(name=None, epsilon=EPSILON, mechanism=channel),))
     square, claimed = 0.0, 0.0
     for reports in product(range(3), repeat=3):
         result = estimate(plan, Tally(plan.hash, {None: Counts.of(reports)}), "mmse")
@@ -148,13 +147,9 @@ def test_mmse_mean_and_variance_by_enumeration():
 def test_respondents_own_weights_and_offsets_enter_by_the_formula():
     plan = Plan(
         WeightedSum(),
-        (
-            Group(
-                name=None, prior=PRIOR, epsilon=EPSILON, mechanism=repaired_response(PRIOR, EPSILON), weight=Fraction(2)
-            ),
-        ),
+        (Group(name=None, epsilon=EPSILON, mechanism=repaired_response(PRIOR, EPSILON), weight=Fraction(2)),),
     )
-    posterior = plan.groups[0].mechanism.posterior(PRIOR)
+    posterior = plan.groups[0].mechanism.posterior
     means = posterior @ PRIOR.numbers
     spread = posterior @ PRIOR.numbers**2 - means**2
     counts = Counts.of([0, 2, 2], weights=[1.0, 0.5, 4.0], offsets=[1.0, 0.0, 2.0])
@@ -166,7 +161,7 @@ def test_respondents_own_weights_and_offsets_enter_by_the_formula():
 def test_likelihood_never_falls_and_reaches_the_interior_solution():
     channel = repaired_response(PRIOR, EPSILON)
     counts = 1000 * TRUTH @ channel.matrix
-    result = maximum_likelihood(channel, PRIOR, counts)
+    result = maximum_likelihood(channel, counts)
     assert np.allclose(result.distribution, TRUTH, atol=1e-4)
     at_prior = float(counts @ np.log(PRIOR.probabilities @ channel.matrix))
     assert result.log_likelihood > at_prior
@@ -183,8 +178,8 @@ def test_what_the_reports_do_not_determine_is_refused():
     collapsed = optimal_binary(Prior.of({"a": 0.2, "other": 0.8}), 1)
     channel = Channel.from_weights(prior, collapsed.weights[[0, 1, 1]])
     tally = {None: Counts.of([0, 1, 1, 1, 0])}
-    histogram = Plan(Histogram(), (Group(name=None, prior=prior, epsilon=EPSILON, mechanism=channel),))
-    survey = Plan(Survey("a"), (Group(name=None, prior=prior, epsilon=EPSILON, mechanism=channel),))
+    histogram = Plan(Histogram(), (Group(name=None, epsilon=EPSILON, mechanism=channel),))
+    survey = Plan(Survey("a"), (Group(name=None, epsilon=EPSILON, mechanism=channel),))
     for estimator in ("unbiased", "mle"):
         with pytest.raises(NotEstimableError, match="plan again with 'invertible' or the aim 'unbiased'"):
             estimate(histogram, Tally(histogram.hash, tally), estimator)
@@ -195,7 +190,7 @@ def test_what_the_reports_do_not_determine_is_refused():
 def test_projection_keeps_the_intervals_and_gives_possible_counts():
     plan = Plan(
         Histogram(),
-        (Group(name=None, prior=PRIOR, epsilon=EPSILON, mechanism=k_ary_response(PRIOR, EPSILON), notion="ldp"),),
+        (Group(name=None, epsilon=EPSILON, mechanism=k_ary_response(PRIOR, EPSILON), notion="ldp"),),
     )
     tally = Tally(plan.hash, {None: Counts.of([2] * 10)})
     plain, projected = (estimate(plan, tally, "unbiased", project=p) for p in (False, True))
@@ -272,7 +267,7 @@ def test_no_reports_no_crash():
 
 def test_values_outside_the_support_are_not_estimated_by_the_prior_free_estimator():
     prior = Prior.of({1: 0.4, 2: 0.6, 9: 0})
-    plan = Plan(Histogram(), (Group(name=None, prior=prior, epsilon=EPSILON, mechanism=repaired_response(prior, 1)),))
+    plan = Plan(Histogram(), (Group(name=None, epsilon=EPSILON, mechanism=repaired_response(prior, 1)),))
     tally = Tally(plan.hash, {None: Counts.of([0, 1, 1])})
     assert estimate(plan, tally, "unbiased").to_dict()["estimates"][2]["estimate"] is None
     assert estimate(plan, tally, "mmse").rows[2].estimate == 0
@@ -331,7 +326,7 @@ def test_a_change_of_one_value_among_many_is_heard(notion, n):
             reports = randomizer.reports(0, rng.choice(100, n, p=shares), SeededWords(seed))
             tally = Tally.of(plan, reports)
             heard += estimate(plan, tally).prior_check[0].contradicted
-            statistic = group.mechanism.prior_statistic(group.prior, kept_of(tally.groups[None]))
+            statistic = group.mechanism.prior_statistic(kept_of(tally.groups[None]))
             alone += check_prior(None, *statistic, n).contradicted
         return heard, alone
 
@@ -417,7 +412,7 @@ def test_a_value_that_reports_do_not_tell_from_others_has_no_interval():
     prior = Prior.of({"a": 0.2, "b": 0.3, "c": 0.5})
     collapsed = optimal_binary(Prior.of({"a": 0.2, "other": 0.8}), 1)
     channel = Channel.from_weights(prior, collapsed.weights[[0, 1, 1]])
-    plan = Plan(Histogram(), (Group(name=None, prior=prior, epsilon=EPSILON, mechanism=channel),))
+    plan = Plan(Histogram(), (Group(name=None, epsilon=EPSILON, mechanism=channel),))
     result = estimate(plan, Tally(plan.hash, {None: Counts.of([0, 1, 1, 1, 0])}))
     assert result.estimator == "mmse"
     assert [math.isfinite(row.margin) for row in result.rows] == [True, False, False]

@@ -30,9 +30,8 @@ PEOPLE, SIZE, HOLDERS = 300, 8, range(11)
 
 
 def plan_of(name: str, epsilon: int) -> Plan:
-    mechanism = MECHANISMS[name](SIZE, Fraction(epsilon))
-    prior = Prior.uniform(SIZE)
-    group = Group(name=None, prior=prior, epsilon=Fraction(epsilon), mechanism=mechanism, notion="ldp")
+    mechanism = MECHANISMS[name](Prior.uniform(SIZE), Fraction(epsilon))
+    group = Group(name=None, epsilon=Fraction(epsilon), mechanism=mechanism, notion="ldp")
     return Plan(Histogram(), (group,))
 
 

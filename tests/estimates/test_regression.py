@@ -160,10 +160,8 @@ def test_the_level_under_beliefs_that_columns_imply_is_exact_for_two_values():
     fit = regress(r, z, ("constant", "x"), model="logistic", values=["yes"])
     (found,) = covariate_levels(plan, fit, groups)
     (group,) = plan.groups
-    audited = [
-        audit(group.mechanism, Prior.of({"yes": round(p, 6), "no": round(1 - p, 6)})).lip.epsilon
-        for p in np.unique(fit.fitted)
-    ]
+    beliefs = [Prior.of({"yes": round(p, 6), "no": round(1 - p, 6)}) for p in np.unique(fit.fitted)]
+    audited = [audit(group.mechanism.under(prior)).lip.epsilon for prior in beliefs]
     assert found.prior <= 1 < found.covariates <= found.any_belief
     assert found.covariates == pytest.approx(max(audited), abs=1e-4)
     assert found.any_belief == group.levels["ldp"]

@@ -47,8 +47,8 @@ SECRET = "a-very-private-answer"
 def grouped_plan() -> Plan:
     young, old = Prior.of({"yes": 1, "no": 9}), Prior.of({"yes": 3, "no": 7})
     groups = (
-        Group(name="young", prior=young, epsilon=Fraction(1), mechanism=optimal_binary(young, 1)),
-        Group(name="old", prior=old, epsilon=Fraction(1, 2), mechanism=optimal_binary(old, 0.5)),
+        Group(name="young", epsilon=Fraction(1), mechanism=optimal_binary(young, 1)),
+        Group(name="old", epsilon=Fraction(1, 2), mechanism=optimal_binary(old, 0.5)),
     )
     return Plan(Survey("yes"), groups)
 
@@ -56,20 +56,20 @@ def grouped_plan() -> Plan:
 def plain_plan(prior: Prior, task=None) -> Plan:
     return Plan(
         task or Survey(prior.values[0]),
-        (Group(name=None, prior=prior, epsilon=Fraction(1), mechanism=repaired_response(prior, 1)),),
+        (Group(name=None, epsilon=Fraction(1), mechanism=repaired_response(prior, 1)),),
     )
 
 
 def mixed_plan() -> Plan:
     """A core-tail group, whose words per report depend on the answer, beside a table."""
     prior = Prior(range(8), [1] * 7 + [0])
-    arc = CoreTail(weights=(1,) * 7, core=(), share=Fraction(1, 4), growth=Fraction(7), states=(CoreState(1, 0),))
+    arc = CoreTail(prior=Prior.uniform(7), core=(), share=Fraction(1, 4), growth=Fraction(7), states=(CoreState(1, 0),))
     table = repaired_response(prior, 1)
     return Plan(
         Sum(),
         (
-            Group(name="arc", prior=prior, epsilon=Fraction(3, 2), mechanism=arc),
-            Group(name="table", prior=prior, epsilon=Fraction(1), mechanism=table),
+            Group(name="arc", epsilon=Fraction(3, 2), mechanism=arc),
+            Group(name="table", epsilon=Fraction(1), mechanism=table),
         ),
     )
 
@@ -584,9 +584,9 @@ def test_core_tail_reports_beyond_the_circle_or_the_states_are_refused():
 def test_a_negative_report_is_refused_where_every_position_exists():
     """−1 has the position 2^32 − 1, which a circle of 2^32 cells has, and the state −1, which is below any number."""
     prior = Prior(range(8), [2**29 + 2 * x + 1 for x in range(8)])
-    arc = CoreTail(weights=prior.weights, core=(), share=Fraction(1, 4), growth=Fraction(7), states=(CoreState(1, 0),))
+    arc = CoreTail(prior=prior, core=(), share=Fraction(1, 4), growth=Fraction(7), states=(CoreState(1, 0),))
     assert arc.cells == 2**32
-    plan = Plan(Sum(), (Group(name=None, prior=prior, epsilon=Fraction(3, 2), mechanism=arc),))
+    plan = Plan(Sum(), (Group(name=None, epsilon=Fraction(3, 2), mechanism=arc),))
     tally = tally_table(plan, pa.array([-1, 2**32 - 1]))
     assert (tally.groups[None], tally.refused) == (Counts.of([2**32 - 1]), 1)
 
@@ -725,9 +725,7 @@ def test_standard_input_and_output(tmp_path, tacit_on_path, given_format, wanted
     # A budget so small that words exceed 64 bits: nothing to compile in the child.
     prior = Prior.of({"yes": 1, "no": 9})
     epsilon = Fraction(1, 10**15)
-    plan = Plan(
-        Survey("yes"), (Group(name=None, prior=prior, epsilon=epsilon, mechanism=optimal_binary(prior, epsilon)),)
-    )
+    plan = Plan(Survey("yes"), (Group(name=None, epsilon=epsilon, mechanism=optimal_binary(prior, epsilon)),))
     plan.save(tmp_path / "plan.json")
     columns = answers(plan, 200)
     source = write(tmp_path / f"answers.{given_format}", columns)

@@ -22,10 +22,10 @@ PRIOR = Prior.of({"yes": 0.1, "no": 0.9})
 def test_levels_equal_a_plain_recomputation(data):
     prior = data.draw(priors())
     channel = data.draw(channels(prior))
-    levels = audit(channel, prior)
+    levels = audit(channel)
     lifts = [
         Fraction(int(channel.weights[x, y]) * prior.total, int(marginal))
-        for y, marginal in enumerate(channel.marginal_weights(prior))
+        for y, marginal in enumerate(channel.marginal_weights)
         if marginal
         for x in prior.support
     ]
@@ -41,11 +41,11 @@ def test_a_level_holds_at_itself_rounded_up_and_not_below(data):
     prior = data.draw(priors(min_size=2, zeros=False))
     channel = data.draw(channels(prior, positive=True))
     for notion in ("lip", "ldp", "pml", "min_lift"):
-        level = getattr(audit(channel, prior), notion)
+        level = getattr(audit(channel), notion)
         if level.ratio > 1:
             # repr is the shortest decimal; give it room upwards and downwards.
-            assert satisfies(channel, prior, notion, Fraction(level.epsilon) + Fraction(1, 10**15))
-            assert not satisfies(channel, prior, notion, Fraction(level.epsilon) - Fraction(1, 10**12))
+            assert satisfies(channel, notion, Fraction(level.epsilon) + Fraction(1, 10**15))
+            assert not satisfies(channel, notion, Fraction(level.epsilon) - Fraction(1, 10**12))
 
 
 def test_no_tolerance_a_single_unit_decides():
@@ -56,20 +56,20 @@ def test_no_tolerance_a_single_unit_decides():
     for ratio, expected in ((kept, True), (high + Fraction(1, 10**25), False)):
         a, b = ratio.numerator, ratio.denominator
         channel = Channel.from_weights(PRIOR, [[a, b], [b, a]])
-        assert satisfies(channel, PRIOR, "ldp", 1) is expected
+        assert satisfies(channel, "ldp", 1) is expected
 
 
 def test_zero_budget_means_no_information():
     same = Channel.from_weights(PRIOR, [[1, 2], [1, 2]])
     nearly = Channel.from_weights(PRIOR, [[10**20, 10**20], [10**20 + 1, 10**20 - 1]])
     for notion in ("lip", "ldp", "pml", "min_lift", "mip"):
-        assert satisfies(same, PRIOR, notion, 0)
-        assert not satisfies(nearly, PRIOR, notion, 0)
-    assert audit(same, PRIOR).mip == audit(same, PRIOR).mip_bits == 0.0
+        assert satisfies(same, notion, 0)
+        assert not satisfies(nearly, notion, 0)
+    assert audit(same).mip == audit(same).mip_bits == 0.0
 
 
 def test_a_cell_of_zero_has_no_finite_level():
-    levels = audit(Channel.from_weights(PRIOR, [[4, 0], [1, 3]]), PRIOR)
+    levels = audit(Channel.from_weights(PRIOR, [[4, 0], [1, 3]]))
     assert math.isinf(levels.lip.epsilon)
     assert math.isinf(levels.ldp.epsilon)
     assert math.isfinite(levels.pml.epsilon)
@@ -81,22 +81,22 @@ def test_mutual_information_matches_its_definition(data):
     prior = data.draw(priors())
     channel = data.draw(channels(prior))
     joint = prior.probabilities[:, None] * channel.matrix
-    independent = prior.probabilities[:, None] * channel.marginal(prior)
+    independent = prior.probabilities[:, None] * channel.marginal
     positive = joint > 0
     expected = float((joint[positive] * np.log(joint[positive] / independent[positive])).sum())
-    levels = audit(channel, prior)
+    levels = audit(channel)
     assert levels.mip == pytest.approx(expected, abs=1e-12)
     assert levels.mip_bits == pytest.approx(expected / math.log(2), abs=1e-12)
-    low, high = _mutual_information_enclosure(channel, prior, 30)
+    low, high = _mutual_information_enclosure(channel, 30)
     assert low <= high <= Fraction(levels.mip) + Fraction(1, 10**25)
 
 
 def test_mip_is_decided_beyond_the_precision_of_floats():
     channel = Channel.from_weights(PRIOR, [[3, 1], [1, 3]])
-    low, high = _mutual_information_enclosure(channel, PRIOR, 60)
+    low, high = _mutual_information_enclosure(channel, 60)
     assert float(low) == float(high)
-    assert mip_holds(channel, PRIOR, high)
-    assert not mip_holds(channel, PRIOR, low)
+    assert mip_holds(channel, high)
+    assert not mip_holds(channel, low)
 
 
 def test_the_witness_is_told_in_words():
@@ -104,16 +104,16 @@ def test_the_witness_is_told_in_words():
     # The optimal channel at ε = 1 for a 10% prior, in exact rationals.
     lie = 10 * b - a
     channel = Channel.from_weights(PRIOR, [[9 * a, 9 * b], [lie, 9 * (a + b) - lie]])
-    assert str(audit(channel, PRIOR).witness) == (
+    assert str(audit(channel).witness) == (
         "someone believed to be 'yes' with 10% is believed with at most 27.2% and at least 3.67%"
     )
 
 
 def test_values_outside_the_support_are_named_and_exposure_is_shouted():
     prior = Prior.of({"a": 1, "b": 1, "never": 0})
-    hidden = audit(Channel.from_weights(prior, [[3, 1], [1, 3], [2, 2]]), prior)
+    hidden = audit(Channel.from_weights(prior, [[3, 1], [1, 3], [2, 2]]))
     assert (hidden.outside, hidden.exposed) == (("never",), ())
-    exposed = audit(Channel.from_weights(prior, [[3, 1, 0], [1, 3, 0], [1, 1, 2]]), prior)
+    exposed = audit(Channel.from_weights(prior, [[3, 1, 0], [1, 3, 0], [1, 1, 2]]))
     assert exposed.exposed == ("never",)
     assert "outside the guarantee (prior zero): 'never'" in str(exposed)
     assert "EXPOSED" in str(exposed)
@@ -122,7 +122,7 @@ def test_values_outside_the_support_are_named_and_exposure_is_shouted():
 
 def test_unknown_notions_are_refused():
     with pytest.raises(ValueError, match="must be one of lip, ldp"):
-        satisfies(Channel.from_weights(PRIOR, [[1], [1]]), PRIOR, "dp", 1)
+        satisfies(Channel.from_weights(PRIOR, [[1], [1]]), "dp", 1)
 
 
 @pytest.mark.parametrize(

@@ -23,11 +23,17 @@ HALF = COVERAGE_UNIT // 2
 THIRD, THREE = Fraction(1, 3), Fraction(3)
 
 SMALL = {
-    "arc": CoreTail(weights=(3, 1, 2, 2), core=(), share=THIRD, growth=THREE, states=(CoreState(1, 0),), word_bits=6),
-    "unit arc": CoreTail(weights=(1,) * 5, core=(), share=THIRD, growth=THREE, states=(CoreState(1, 0),), word_bits=6),
-    "one value": CoreTail(weights=(4,), core=(), share=THIRD, growth=THREE, states=(CoreState(1, 0),), word_bits=6),
+    "arc": CoreTail(
+        prior=Prior.of([3, 1, 2, 2]), core=(), share=THIRD, growth=THREE, states=(CoreState(1, 0),), word_bits=6
+    ),
+    "unit arc": CoreTail(
+        prior=Prior.uniform(5), core=(), share=THIRD, growth=THREE, states=(CoreState(1, 0),), word_bits=6
+    ),
+    "one value": CoreTail(
+        prior=Prior.of([4]), core=(), share=THIRD, growth=THREE, states=(CoreState(1, 0),), word_bits=6
+    ),
     "core-tail": CoreTail(
-        weights=(7, 3, 2, 2, 1),
+        prior=Prior.of([7, 3, 2, 2, 1]),
         core=(0,),
         share=THIRD,
         growth=THREE,
@@ -35,7 +41,7 @@ SMALL = {
         word_bits=6,
     ),
     "a part": CoreTail(
-        weights=(3, 2, 9, 1),
+        prior=Prior.of([3, 2, 9, 1]),
         core=(0, 2),
         share=THIRD,
         growth=THREE,
@@ -44,7 +50,7 @@ SMALL = {
     ),
     # 61 units on 8 cells: boundaries are rounded and some values have no cell of their own.
     "rounded": CoreTail(
-        weights=(20, 1, 2, 30, 1, 1, 6),
+        prior=Prior.of([20, 1, 2, 30, 1, 1, 6]),
         core=(0,),
         share=THIRD,
         growth=THREE,
@@ -52,7 +58,7 @@ SMALL = {
         word_bits=6,
     ),
     "short arc": CoreTail(
-        weights=(9, 1, 1),
+        prior=Prior.of([9, 1, 1]),
         core=(0,),
         share=Fraction(1, 4),
         growth=Fraction(20),
@@ -60,7 +66,7 @@ SMALL = {
         word_bits=6,
     ),
     "rounded arc": CoreTail(
-        weights=(5, 1, 1, 9, 2, 1),
+        prior=Prior.of([5, 1, 1, 9, 2, 1]),
         core=(),
         share=Fraction(2, 5),
         growth=Fraction(2),
@@ -144,7 +150,9 @@ def test_vector_sampler_equals_scalar_at_wide_words(word_bits: int, most: int, g
     rng = np.random.default_rng(5)
     weights = tuple(int(w) for w in rng.integers(1, most, 50))
     states = tuple(CoreState(k + 1, k, ((2, HALF),)) for k in range(3))
-    channel = CoreTail(weights=weights, core=(1, 4, 30), share=THIRD, growth=growth, states=states, word_bits=word_bits)
+    channel = CoreTail(
+        prior=Prior.of(weights), core=(1, 4, 30), share=THIRD, growth=growth, states=states, word_bits=word_bits
+    )
     values = rng.integers(0, 50, 4000)
     words = rng.integers(0, (1 << word_bits) - 1, (4000, 3), dtype=np.uint64, endpoint=True)
     words[:8] = list(itertools.product((0, (1 << word_bits) - 1), repeat=3))
@@ -157,7 +165,7 @@ def random_channel(rng: random.Random, word_bits: int) -> CoreTail:
     core = tuple(sorted(rng.sample(range(len(weights)), rng.randint(0, len(weights) - 1))))
     states = tuple(CoreState(rng.randint(1, 9), rng.getrandbits(len(core))) for _ in range(rng.randint(1, 3)))
     return CoreTail(
-        weights=weights,
+        prior=Prior.of(weights),
         core=core,
         share=Fraction(rng.randint(1, 4), 9),
         growth=Fraction(rng.randint(1, 30), 4),
@@ -179,7 +187,11 @@ def test_the_lift_range_bounds_every_lift() -> None:
 def test_the_lift_range_is_tight_and_compared_exactly() -> None:
     states = (CoreState(2, 0), CoreState(1, 1))
     channel = CoreTail(
-        weights=(6, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1), core=(0,), share=Fraction(3, 8), growth=Fraction(2), states=states
+        prior=Prior.of([6, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1]),
+        core=(0,),
+        share=Fraction(3, 8),
+        growth=Fraction(2),
+        states=states,
     )
     upper, lower = channel.lift_range()
     true_upper, true_lower = brute_lift_range(channel)
@@ -193,7 +205,7 @@ def test_the_lift_range_is_tight_and_compared_exactly() -> None:
 def test_mean_coverage_is_the_share() -> None:
     """An arc's mean coverage is its length on the circle, exactly; the length is the design's to 2^-30."""
     channel = CoreTail(
-        weights=(9, 4, 3, 2, 2),
+        prior=Prior.of([9, 4, 3, 2, 2]),
         core=(0,),
         share=Fraction(1, 4),
         growth=Fraction(8),
@@ -228,7 +240,6 @@ def test_plan_round_trip_and_golden_file() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"weights": (1, 0)}, "positive"),
         ({"core": (0, 1)}, "core"),
         ({"core": (1, 0)}, "core"),
         ({"share": Fraction(1)}, "share"),
@@ -244,7 +255,7 @@ def test_plan_round_trip_and_golden_file() -> None:
 )
 def test_wrong_plans_are_refused(change: dict[str, object], message: str) -> None:
     good: dict[str, object] = {
-        "weights": (1, 2),
+        "prior": Prior.of([1, 2]),
         "core": (),
         "share": THIRD,
         "growth": THREE,
@@ -272,7 +283,9 @@ def test_cached_tables_are_not_part_of_equality() -> None:
 
 def test_an_arc_shorter_than_one_cell_has_a_step_beyond_the_words() -> None:
     """Found case: the step then exceeds 64 bits, and no word may move the position."""
-    channel = CoreTail(weights=(1, 1), core=(), share=Fraction(2, 5), growth=Fraction(3000), states=(CoreState(1, 0),))
+    channel = CoreTail(
+        prior=Prior.of([1, 1]), core=(), share=Fraction(2, 5), growth=Fraction(3000), states=(CoreState(1, 0),)
+    )
     assert channel.step[0] > 1 << 64
     words = np.random.default_rng(6).integers(0, 2**64 - 1, (500, 3), dtype=np.uint64, endpoint=True)
     expected = [channel.sample_one(1, tuple(w)) for w in words.tolist()]
@@ -280,17 +293,16 @@ def test_an_arc_shorter_than_one_cell_has_a_step_beyond_the_words() -> None:
 
 
 def test_the_audit_and_the_beliefs_are_bounds_of_the_dense_channel() -> None:
+    # A value that nobody is believed to hold is not on the circle.
     mechanism = CoreTail(
-        weights=(6, 1, 1, 1, 1),
+        prior=Prior.of({"a": 6, "b": 1, "never": 0, "c": 1, "d": 1, "e": 1}),
         core=(0,),
         share=Fraction(3, 8),
         growth=Fraction(2),
         states=(CoreState(2, 0), CoreState(1, 1)),
         word_bits=12,
     )
-    # A value that nobody is believed to hold is not on the circle.
-    prior = Prior.of({"a": 6, "b": 1, "never": 0, "c": 1, "d": 1, "e": 1})
-    found = audit(mechanism, prior)
+    found = audit(mechanism)
     upper, lower = brute_lift_range(mechanism)
     assert found.lip_upper.ratio >= upper
     assert found.lip_lower.ratio >= 1 / lower
@@ -298,22 +310,20 @@ def test_the_audit_and_the_beliefs_are_bounds_of_the_dense_channel() -> None:
     assert found.mip >= found.lip_upper.epsilon
     assert (found.outside, found.exposed) == (("never",), ())
     assert found.lip.report is None
-    seen = belief(mechanism, prior, "a")
+    seen = belief(mechanism, "a")
     assert seen.low <= seen.prior * lower <= seen.prior * upper <= seen.high
     for notion, level in (("lip", found.lip), ("ldp", found.ldp), ("pml", found.pml), ("min_lift", found.min_lift)):
-        assert satisfies(mechanism, prior, notion, Fraction(level.epsilon) + Fraction(1, 10**15))
-        assert not satisfies(mechanism, prior, notion, Fraction(level.epsilon) - Fraction(1, 10**12))
+        assert satisfies(mechanism, notion, Fraction(level.epsilon) + Fraction(1, 10**15))
+        assert not satisfies(mechanism, notion, Fraction(level.epsilon) - Fraction(1, 10**12))
 
 
 def test_another_prior_and_another_task_are_refused() -> None:
     mechanism = SMALL["core-tail"]
-    for ask in (audit, lambda *asked: belief(*asked, 0), lambda *asked: satisfies(*asked, "lip", 1)):
-        with pytest.raises(ValueError, match="made for another prior"):
-            ask(mechanism, Prior.uniform(5))
-    prior = prior_of(mechanism.weights)
-    assert mechanism.gain(prior, Histogram()) > 0
+    with pytest.raises(ValueError, match="made for another prior"):
+        mechanism.under(Prior.uniform(5))
+    assert mechanism.gain(Histogram()) > 0
     with pytest.raises(NotEstimableError, match="histograms only"):
-        mechanism.gain(prior, Sum())
+        mechanism.gain(Sum())
 
 
 def test_it_can_send_what_a_word_gives_and_nothing_else() -> None:

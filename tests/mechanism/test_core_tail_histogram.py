@@ -15,18 +15,19 @@ from tacit.mechanism.core_tail_histogram import (
     posterior_sum,
 )
 from tacit.mechanism.core_tail_rule import COVERAGE_UNIT, POSITION_BITS, CoreState
+from tacit.prior import Prior
 
 HALF = COVERAGE_UNIT // 2
 STATES = (CoreState(3, 0), CoreState(1, 1), CoreState(1, 2, ((0, HALF),)))
 CHANNELS = {
     "arc": CoreTail(
-        weights=(5, 1, 1, 3, 2, 4), core=(), share=Fraction(1, 4), growth=Fraction(8), states=(CoreState(1, 0),)
+        prior=Prior.of([5, 1, 1, 3, 2, 4]), core=(), share=Fraction(1, 4), growth=Fraction(8), states=(CoreState(1, 0),)
     ),
     "long segment": CoreTail(
-        weights=(40, 1, 1, 3), core=(), share=Fraction(1, 4), growth=Fraction(8), states=(CoreState(1, 0),)
+        prior=Prior.of([40, 1, 1, 3]), core=(), share=Fraction(1, 4), growth=Fraction(8), states=(CoreState(1, 0),)
     ),
     "core-tail": CoreTail(
-        weights=(6, 5, 1, 1, 3, 2, 4), core=(0, 1), share=Fraction(1, 4), growth=Fraction(8), states=STATES
+        prior=Prior.of([6, 5, 1, 1, 3, 2, 4]), core=(0, 1), share=Fraction(1, 4), growth=Fraction(8), states=STATES
     ),
 }
 

@@ -24,15 +24,19 @@ from support.priors import named_prior
 THREE = {"slots": 3, "first": 1, "second": 1, "seed_bits": 4}
 FIVE = {"slots": 5, "first": 3, "second": 1, "seed_bits": 4}
 SMALL = {
-    "on their own, one in pieces": PlaneCircle(weights=(9, 1, 4, 2), arc=4, step=3, cell_bits=4, word_bits=7, **THREE),
-    "all on lines": PlaneCircle(
-        weights=(3, 1, 2, 2, 2, 2, 1), arc=4, step=3, cell_bits=4, word_bits=7, light=4, **THREE
+    "on their own, one in pieces": PlaneCircle(
+        prior=Prior.of([9, 1, 4, 2]), arc=4, step=3, cell_bits=4, word_bits=7, **THREE
     ),
-    "some on lines": PlaneCircle(weights=(7, 1, 2, 2, 2, 2), arc=5, step=3, cell_bits=4, word_bits=7, light=3, **THREE),
-    "rounded": PlaneCircle(weights=(20, 1, 2, 30, 1), arc=5, step=5, cell_bits=4, word_bits=7, light=2, **FIVE),
-    "a cell each": PlaneCircle(weights=(7, 1, 1, 1, 2), arc=2, step=7, cell_bits=3, word_bits=7, **FIVE),
-    "long arc": PlaneCircle(weights=(1, 6, 1), arc=7, step=2, cell_bits=3, word_bits=7, light=2, **FIVE),
-    "one value": PlaneCircle(weights=(4,), arc=1, step=5, cell_bits=2, word_bits=6, **THREE),
+    "all on lines": PlaneCircle(
+        prior=Prior.of([3, 1, 2, 2, 2, 2, 1]), arc=4, step=3, cell_bits=4, word_bits=7, light=4, **THREE
+    ),
+    "some on lines": PlaneCircle(
+        prior=Prior.of([7, 1, 2, 2, 2, 2]), arc=5, step=3, cell_bits=4, word_bits=7, light=3, **THREE
+    ),
+    "rounded": PlaneCircle(prior=Prior.of([20, 1, 2, 30, 1]), arc=5, step=5, cell_bits=4, word_bits=7, light=2, **FIVE),
+    "a cell each": PlaneCircle(prior=Prior.of([7, 1, 1, 1, 2]), arc=2, step=7, cell_bits=3, word_bits=7, **FIVE),
+    "long arc": PlaneCircle(prior=Prior.of([1, 6, 1]), arc=7, step=2, cell_bits=3, word_bits=7, light=2, **FIVE),
+    "one value": PlaneCircle(prior=Prior.of([4]), arc=1, step=5, cell_bits=2, word_bits=6, **THREE),
 }
 
 
@@ -63,7 +67,7 @@ def test_every_word_gives_the_stated_counts(name: str) -> None:
 
 def test_the_enumeration_rejects_a_wrong_sampler() -> None:
     right = SMALL["all on lines"]
-    wrong = OwnCellsOnly(**{name: getattr(right, name) for name in ("weights", *right._integers)})
+    wrong = OwnCellsOnly(**{name: getattr(right, name) for name in ("prior", *right._integers)})
     drawn = Counter(wrong.draw(1, words) for words in all_words(wrong))
     assert drawn != +stated(right, 1)
     # It would also break the promise: the covered mass is not the same for every report.
@@ -153,7 +157,7 @@ def test_designs_keep_their_promise_and_one_step_more_does_not() -> None:
         circle = plane(kind, d, radius=Fraction(radius))
         ratio = design_shuffled_circle(prior, 1, radius).lift_range(Fraction(radius))[0]
         assert circle.lift_range(Fraction(radius))[0] == ratio
-        assert circle.keeps(prior, "lip", Fraction(1))
+        assert circle.keeps("lip", Fraction(1))
         more = replace(circle, step=circle.step + 1)
         assert not more.within(max(ratio, 1 / circle.lift_range(Fraction(radius))[1]), Fraction(radius))
 
@@ -241,7 +245,7 @@ def test_the_variance_is_the_stated_one() -> None:
     # 40 rounds of 300 nearly independent values: the mean of 12,000 squares is known to 1.3%.
     assert (squares / answers_kept).mean() == pytest.approx(1, abs=0.06)
     assert squares.sum() < 0.5 * 4 * np.e / (np.e - 1) ** 2 * 300
-    reading = circle.read("unbiased", prior, Histogram(), Covered(folded, n))
+    reading = circle.read("unbiased", Histogram(), Covered(folded, n))
     assert (reading.variance / n / answers_kept).mean() == pytest.approx(1, abs=0.05)
 
 
@@ -252,7 +256,7 @@ def test_the_unbiased_estimate_holds_under_another_truth(kind: str, d: int) -> N
     truth = 0.45 * prior.probabilities + 0.55 * prior.probabilities[::-1]
     n = 1_000_000
     folded, counts = simulated(circle, truth, n, 7)
-    reading = circle.read("unbiased", prior, Histogram(), Covered(folded, n))
+    reading = circle.read("unbiased", Histogram(), Covered(folded, n))
     off = (reading.estimate - counts) / np.sqrt(reading.variance)
     assert np.abs(off).max() < 6
     assert 0.6 < (off**2).mean() < 1.5
@@ -261,7 +265,7 @@ def test_the_unbiased_estimate_holds_under_another_truth(kind: str, d: int) -> N
     shares = circle.cell_array / circle.circle
     naive = n * shares + (folded / COVERAGE_UNIT - m * n) / (q * circle.information.spreads)
     assert np.abs((naive - counts) / np.sqrt(reading.variance)).max() > 15
-    assert circle.prior_statistic(prior, Covered(folded, n))[0] > 1000
+    assert circle.prior_statistic(Covered(folded, n))[0] > 1000
 
 
 @pytest.mark.parametrize("d", [20, 100])
@@ -273,7 +277,7 @@ def test_intervals_hold_for_two_values_that_hold_everybody_at_the_largest_sure_b
     off = []
     for seed in range(rounds):
         folded, counts = simulated(circle, truth, n, seed)
-        reading = circle.read("unbiased", prior, Histogram(), Covered(folded, n))
+        reading = circle.read("unbiased", Histogram(), Covered(folded, n))
         off.append((reading.estimate - counts) / np.sqrt(reading.variance))
     # The mean of 60·d squares of nearly independent values, each with a variance known to about a tenth.
     assert np.mean(np.square(off)) == pytest.approx(1, abs=0.15)
@@ -287,8 +291,8 @@ def test_intervals_hold_for_two_values_that_hold_everybody_at_the_largest_sure_b
 def test_influence_bounds_what_one_report_moves() -> None:
     circle, rng = plane("zipf", 300), np.random.default_rng(0)
     reports = random_reports(circle, 150, rng)
-    each = circle.pseudo_values(named_prior("zipf", 300), Histogram(), reports)
-    found = circle.read("unbiased", named_prior("zipf", 300), Histogram(), Covered(circle.fold(reports), 150))
+    each = circle.pseudo_values(Histogram(), reports)
+    found = circle.read("unbiased", Histogram(), Covered(circle.fold(reports), 150))
     assert 0.3 * found.changed < np.ptp(each, axis=0).max() <= found.changed
     assert np.abs(each).max() <= found.added * (1 + 1e-5)
 
@@ -340,6 +344,6 @@ def test_a_plan_holds_nine_integers_and_no_other() -> None:
         with pytest.raises(ValueError, match="does not hold"):
             PlaneCircle.from_dict({**data, **other}, prior)
     with pytest.raises(ValueError, match="another prior"):
-        circle.audit(named_prior("zipf", 31))
+        circle.under(named_prior("zipf", 31))
     assert not circle.can_send(circle.orders << circle.cell_bits)
     assert not circle.can_send(-1)

@@ -18,7 +18,7 @@ from support.priors import named_prior
 
 
 def read(circle: ShuffledCircle, estimator: PlainEstimator, prior: Prior, folded: np.ndarray, n: int) -> Reading:
-    return circle.read(estimator, prior, Histogram(), Covered(folded, n))
+    return circle.read(estimator, Histogram(), Covered(folded, n))
 
 
 # -- sums of coverage ------------------------------------------------------------------------------------------------
@@ -135,7 +135,7 @@ def test_one_fixed_order_tells_too_little() -> None:
     arc = round(circle.share * (1 << 10))
     one_order = 1 + float(circle.amplitude) ** 2 * coverage_moments(cells, np.ones(16, int), arc, [tuple(range(16))])
     fixed = np.trace(np.linalg.pinv(one_order, hermitian=True)) - 1 / 16
-    shuffled = circle.unbiased_variance(prior, Histogram())
+    shuffled = circle.unbiased_variance(Histogram())
     assert fixed > 4 * shuffled
 
 
@@ -195,7 +195,7 @@ def test_the_unbiased_estimate_holds_under_another_truth_and_mmse_does_not(kind:
     spread = circle.information.spreads
     naive = n * circle.cell_array / circle.circle + (folded / COVERAGE_UNIT - m * n) / (q * spread)
     assert np.abs((naive - counts) / np.sqrt(reading.variance)).max() > 15
-    statistic, freedom = circle.prior_statistic(prior, Covered(folded, n))
+    statistic, freedom = circle.prior_statistic(Covered(folded, n))
     assert freedom == 11
     assert statistic > 1000
 
@@ -210,7 +210,7 @@ def test_the_prior_check_keeps_its_level_if_the_prior_is_right(kind: str, notion
         answers = rng.choice(40, 5000, p=prior.probabilities)
         words = np.random.default_rng(seed).integers(0, 2**64 - 1, (5000, 2), dtype=np.uint64, endpoint=True)
         folded = circle.fold(circle.draw_many(answers, words))
-        found.append(circle.prior_statistic(prior, Covered(folded, 5000)))
+        found.append(circle.prior_statistic(Covered(folded, 5000)))
     # Equal cells add up to the same whatever is covered.
     expected = 15 if notion == "ldp" else 16
     assert {freedom for _, freedom in found} == {expected}
@@ -226,12 +226,12 @@ def test_mmse_is_the_posterior_mean() -> None:
     posterior = likelihood * prior.probabilities[:, None] / (prior.probabilities @ likelihood)
     times = np.arange(256.0) % 5
     received = Received(reports, times, times, times)
-    reading = circle.read("mmse", prior, Histogram(), received)
+    reading = circle.read("mmse", Histogram(), received)
     assert reading.estimate == pytest.approx(posterior @ times, rel=1e-3)
     marginal = prior.probabilities @ likelihood
     gain = ((posterior - prior.probabilities[:, None]) ** 2 @ marginal).sum()
     # Sixteen orders of 2^4 seeds are all that this small circle has, and D does not depend on the order.
-    assert circle.gain(prior, Histogram()) == pytest.approx(gain, rel=1e-2)
+    assert circle.gain(Histogram()) == pytest.approx(gain, rel=1e-2)
 
 
 def test_with_a_cell_each_the_moments_under_the_prior_are_those_over_all_subsets() -> None:
@@ -250,7 +250,7 @@ def test_with_a_cell_each_the_moments_under_the_prior_are_those_over_all_subsets
     best = np.array([read(circle, "mmse", prior, row, 1).estimate for row in folds])
     held = p * (1 + q * (covered - m)) / len(subsets)  # Pr(x and this subset).
     error = p - 2 * (held * best).sum(axis=0) + weight @ best**2
-    assert p * (1 - p) - circle.gains(prior) == pytest.approx(error, rel=1e-9)
+    assert p * (1 - p) - circle.gains() == pytest.approx(error, rel=1e-9)
     # No line in the coverage of a value does better: the error is least at the stated one.
     other = p + 1.1 * (best - p)
     assert (p - 2 * (held * other).sum(axis=0) + weight @ other**2 > error).all()

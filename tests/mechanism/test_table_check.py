@@ -20,11 +20,11 @@ def twenty() -> tuple[Prior, Channel]:
 
 
 def statistic(channel: Channel, prior: Prior, counts: np.ndarray) -> tuple[float, int]:
-    return statistic_of_table(*channel.information(prior), channel.marginal(prior), counts)
+    return statistic_of_table(channel.inside_lifts, channel.information, channel.marginal, counts)
 
 
 def is_heard(channel: Channel, prior: Prior, counts: np.ndarray, found: tuple[float, int]) -> bool:
-    scores = scores_of_table(channel.information(prior)[0], channel.marginal(prior), counts)
+    scores = scores_of_table(channel.inside_lifts, channel.marginal, counts)
     return check_prior(None, *found, counts.sum(), scores).contradicted
 
 
@@ -45,7 +45,7 @@ def test_it_is_pearsons_where_reports_are_as_many_as_values() -> None:
 def test_it_is_a_chi_square_if_the_prior_is_true(twenty: tuple[Prior, Channel], n: int) -> None:
     prior, channel = twenty
     rng, rounds = np.random.default_rng(1), 4_000
-    drawn = rng.multinomial(n, channel.marginal(prior), size=rounds).astype(float)
+    drawn = rng.multinomial(n, channel.marginal, size=rounds).astype(float)
     found = [statistic(channel, prior, counts) for counts in drawn]
     assert {degrees for _, degrees in found} == {19}
     values = np.array([value for value, _ in found])
@@ -59,12 +59,12 @@ def test_it_hears_one_value_where_pearsons_is_deaf(twenty: tuple[Prior, Channel]
     prior, channel = twenty
     p, n, rng = prior.probabilities, 20_000, np.random.default_rng(2)
     for x in (0, 5, 15):
-        variance = channel.information(prior)[1].quadratic(np.eye(20)[:, [x]])[0] - p[x] ** 2 - p[x] * (1 - p[x])
+        variance = channel.information.quadratic(np.eye(20)[:, [x]])[0] - p[x] ** 2 - p[x] * (1 - p[x])
         truth = p * (1 - p[x] - 7 * (variance / n) ** 0.5) / (1 - p[x])
         truth[x] += 1 - truth.sum()
         drawn = rng.multinomial(n, truth @ channel.matrix, size=40).astype(float)
         heard = [is_heard(channel, prior, counts, statistic(channel, prior, counts)) for counts in drawn]
-        alone = [check_prior(None, *pearson(counts, channel.marginal(prior)), n).contradicted for counts in drawn]
+        alone = [check_prior(None, *pearson(counts, channel.marginal), n).contradicted for counts in drawn]
         assert sum(heard) >= 34
         assert sum(alone) <= 8
 
@@ -80,4 +80,4 @@ def test_with_too_few_reports_pearsons_pooled_classes_serve(twenty: tuple[Prior,
     prior, channel = twenty
     few = np.zeros(channel.n_possible_reports)
     few[:10] = 1.0
-    assert statistic(channel, prior, few) == pearson(few, channel.marginal(prior)) == (0.0, 0)
+    assert statistic(channel, prior, few) == pearson(few, channel.marginal) == (0.0, 0)

@@ -18,21 +18,21 @@ from tacit.mechanism import BlockDesign, Covered, Received, UnaryEncoding
 from tacit.mechanism.block_design import FewReports
 from tacit.mechanism.protocol import COVERAGE_UNIT
 from tacit.mechanism.pure_protocol import PureProtocol
-from tacit.mechanism.singer import difference_set, first_recurrence, meets_all_points, n_points
+from tacit.mechanism.singer import difference_set, first_recurrence, meets_all_points, n_points, next_prime
 from tacit.mechanism.stand_in import RuleSampler
 from tacit.randomize.randomness import SecureWords, SeededWords
 
 PLANE = {"circle": 7, "orders": 1, "field": 2, "recurrence": (1, 1, 0)}
 SMALL = {
-    "subsets": BlockDesign(size=5, circle=5, orders=4, arc=2, step=7, word_bits=6),
-    "fewer values than places": BlockDesign(size=4, circle=7, orders=6, arc=3, step=5, word_bits=6),
-    "plane": BlockDesign(size=7, arc=3, step=6, word_bits=6, **PLANE),
-    "complement": BlockDesign(size=6, arc=4, step=6, word_bits=5, **PLANE),
-    "k-ary": BlockDesign(size=4, circle=4, orders=1, arc=1, step=9, word_bits=5),
+    "subsets": BlockDesign(prior=Prior.uniform(5), circle=5, orders=4, arc=2, step=7, word_bits=6),
+    "fewer values than places": BlockDesign(prior=Prior.uniform(4), circle=7, orders=6, arc=3, step=5, word_bits=6),
+    "plane": BlockDesign(prior=Prior.uniform(7), arc=3, step=6, word_bits=6, **PLANE),
+    "complement": BlockDesign(prior=Prior.uniform(6), arc=4, step=6, word_bits=5, **PLANE),
+    "k-ary": BlockDesign(prior=Prior.uniform(4), circle=4, orders=1, arc=1, step=9, word_bits=5),
     "four elements": BlockDesign(
-        size=8, circle=21, orders=1, arc=5, step=6, field=4, recurrence=(1, 1, 0, 0, 0, 0), word_bits=6
+        prior=Prior.uniform(8), circle=21, orders=1, arc=5, step=6, field=4, recurrence=(1, 1, 0, 0, 0, 0), word_bits=6
     ),
-    "bits": UnaryEncoding(size=3, chance=1, digits=2),
+    "bits": UnaryEncoding(prior=Prior.uniform(3), chance=1, digits=2),
 }
 EPSILONS = [Fraction(1, 10), Fraction(1, 2), Fraction(1), Fraction(2), Fraction(4)]
 
@@ -123,7 +123,7 @@ def test_every_word_gives_the_stated_probabilities(name: str) -> None:
 def sampler_of(*mechanisms: BlockDesign) -> RuleSampler:
     """Values with prior zero are randomized like any other."""
     return BlockDesign.sampler(
-        mechanisms, [Prior(range(each.size), [1] + [0] * (each.size - 1)) for each in mechanisms]
+        [each.under(Prior(range(each.size), [1] + [0] * (each.size - 1))) for each in mechanisms]
     )
 
 
@@ -137,7 +137,7 @@ def test_few_reports_are_drawn_from_the_table_of_the_same_probabilities(name: st
 
 
 def test_designs_that_are_used_are_tables_while_they_are_small() -> None:
-    few, many = (MECHANISMS["subset-selection"](size, Fraction(1)) for size in (16, 100))
+    few, many = (MECHANISMS["subset-selection"](Prior.uniform(size), Fraction(1)) for size in (16, 100))
     assert [[Fraction(pairs, 2**128) for pairs in row] for row in few.pairs.tolist()] == channel(few)
     assert isinstance(sampler_of(few, few), FewReports)
     for others in ((many,), (few, many), (few,) * 20):
@@ -155,7 +155,7 @@ def test_designs_that_are_used_are_tables_while_they_are_small() -> None:
 
 def test_the_enumeration_rejects_a_wrong_sampler() -> None:
     right = SMALL["subsets"]
-    wrong = TakesTheNext(size=5, circle=5, orders=4, arc=2, step=7, word_bits=6)
+    wrong = TakesTheNext(prior=Prior.uniform(5), circle=5, orders=4, arc=2, step=7, word_bits=6)
     counts = Counter(wrong.draw(0, words) for words in itertools.product(range(64), repeat=2))
     assert [Fraction(counts[report], 64**2) for report in range(20)] != channel(right)[0]
 
@@ -163,7 +163,7 @@ def test_the_enumeration_rejects_a_wrong_sampler() -> None:
 @pytest.mark.parametrize("name", MECHANISMS)
 @pytest.mark.parametrize("epsilon", EPSILONS)
 def test_many_reports_are_drawn_as_one(name: str, epsilon: Fraction) -> None:
-    made = MECHANISMS[name](40, epsilon)
+    made = MECHANISMS[name](Prior.uniform(40), epsilon)
     values, rng = np.arange(40).repeat(3), np.random.default_rng(1)
     words = rng.integers(0, 2**64, (120, made.words_per_report), dtype=np.uint64) >> np.uint64(64 - made.word_bits)
     if isinstance(made, BlockDesign):
@@ -177,7 +177,8 @@ def test_many_reports_are_drawn_as_one(name: str, epsilon: Fraction) -> None:
 
 
 def test_reports_beyond_32_bits_are_drawn_and_counted_as_one() -> None:
-    made = replace(MECHANISMS["subset-selection"](60_000_000, Fraction(1)), size=70)
+    circle = next_prime(60_000_000)
+    made = BlockDesign(prior=Prior.uniform(70), circle=circle, orders=circle - 1, arc=circle // 4, step=2**63 // circle)
     values, rng = np.arange(70), np.random.default_rng(1)
     words = rng.integers(0, 2**64, (70, 2), dtype=np.uint64)
     reports = made.draw_many(values, words)
@@ -192,7 +193,7 @@ def test_reports_beyond_32_bits_are_drawn_and_counted_as_one() -> None:
 
 
 def test_reports_that_nobody_sends_are_known() -> None:
-    for made in (MECHANISMS[name](20, Fraction(1)) for name in MECHANISMS):
+    for made in (MECHANISMS[name](Prior.uniform(20), Fraction(1)) for name in MECHANISMS):
         assert [made.can_send(report) for report in (-1, 0, made.n_reports - 1, made.n_reports)] == [0, 1, 1, 0]
         assert made.can_send_many(np.array([-1, 0, made.n_reports - 1, made.n_reports])).tolist() == [0, 1, 1, 0]
 
@@ -210,7 +211,7 @@ def test_the_odds_are_those_of_the_written_channel(name: str) -> None:
 @pytest.mark.parametrize("size", [2, 5, 6, 9])
 def test_designs_keep_ldp_over_all_reports_and_no_step_more_does(name: str, size: int) -> None:
     for epsilon in EPSILONS[:4]:
-        made = MECHANISMS[name](size, epsilon)
+        made = MECHANISMS[name](Prior.uniform(size), epsilon)
         worst = max(max(column) / min(column) for column in zip(*channel(made), strict=True))
         assert worst <= made.odds
         assert at_most_exp(made.odds, epsilon)
@@ -219,7 +220,7 @@ def test_designs_keep_ldp_over_all_reports_and_no_step_more_does(name: str, size
             if isinstance(made, BlockDesign)
             else replace(made, chance=made.chance - 1)
         )
-        assert not satisfies(more, Prior.uniform(size), "ldp", epsilon)
+        assert not satisfies(more, "ldp", epsilon)
 
 
 @pytest.mark.parametrize("name", MECHANISMS)
@@ -228,10 +229,10 @@ def test_designs_of_any_size_keep_ldp(name: str, size: int) -> None:
     for epsilon in EPSILONS:
         if name == "oue" and size > 52:
             with pytest.raises(ValueError, match="52 values"):
-                MECHANISMS[name](size, epsilon)
+                MECHANISMS[name](Prior.uniform(size), epsilon)
             continue
-        made = MECHANISMS[name](size, epsilon)
-        found = audit(made, Prior.uniform(size))
+        made = MECHANISMS[name](Prior.uniform(size), epsilon)
+        found = audit(made)
         assert found.ldp.holds(epsilon)
         assert not found.ldp.holds(epsilon * Fraction(999, 1000))
         assert made.n_reports < 2**53
@@ -244,11 +245,12 @@ def test_bounds_of_lifts_hold_under_any_prior(name: str) -> None:
     for _ in range(20):
         prior = Prior(range(small.size), [*rng.choice([0, 1, 3, 50], small.size - 1).tolist(), 2])
         share = [Fraction(weight, prior.total) for weight in prior.weights]
-        highest, lowest = small.lift_range(prior)
+        believed = small.under(prior)
+        highest, lowest = believed.lift_range()
         for report in range(small.n_reports):
             mean = sum(p * row[report] for p, row in zip(share, rows, strict=True))
             assert all(lowest <= rows[x][report] / mean <= highest for x in prior.support)
-        assert audit(small, prior).ldp.ratio == small.odds
+        assert audit(believed).ldp.ratio == small.odds
 
 
 # -- the designs -----------------------------------------------------------------------------------------------------
@@ -257,7 +259,7 @@ def test_bounds_of_lifts_hold_under_any_prior(name: str) -> None:
 @pytest.mark.parametrize("name", [name for name in MECHANISMS if name != "oue"])
 @pytest.mark.parametrize("epsilon", [Fraction(1, 2), Fraction(1), Fraction(2)])
 def test_any_two_values_share_equally_many_reports(name: str, epsilon: Fraction) -> None:
-    made = MECHANISMS[name](11, epsilon)
+    made = MECHANISMS[name](Prior.uniform(11), epsilon)
     of_value = [{report for report in range(made.n_reports) if x in covered_by(made, report)} for x in range(made.size)]
     assert {len(each) for each in of_value} == {made.orders * made.arc}
     shared = {len(a & b) for a, b in itertools.combinations(of_value, 2)}
@@ -277,7 +279,7 @@ def test_difference_sets_are_hyperplanes(field: int, dimension: int) -> None:
 
 def test_local_hashing_is_an_arc_in_all_orders() -> None:
     """A hash x ↦ ⌊(a·x + b mod M)/s⌋ and a bucket j cover what the report with that order and position j·s − b does."""
-    made = MECHANISMS["olh"](11, Fraction(1))
+    made = MECHANISMS["olh"](Prior.uniform(11), Fraction(1))
     m, s = made.circle, made.arc
     for a, b, j in itertools.product(range(1, m), range(m), range(m // s)):
         hashed = {x for x in range(made.size) if (a * x + b) % m // s == j}
@@ -286,7 +288,7 @@ def test_local_hashing_is_an_arc_in_all_orders() -> None:
 
 def test_hadamard_response_has_the_rows_of_a_hadamard_matrix() -> None:
     """With the constant report, which is left out, rows of ±1 are orthogonal."""
-    made = MECHANISMS["hadamard"](15, Fraction(1))
+    made = MECHANISMS["hadamard"](Prior.uniform(15), Fraction(1))
     signs = np.array([[1 if x in covered_by(made, y) else -1 for y in range(15)] for x in range(15)])
     whole = np.hstack([-np.ones((15, 1), dtype=int), signs])
     assert (whole @ whole.T == 16 * np.eye(15, dtype=int)).all()
@@ -296,13 +298,15 @@ def test_hadamard_response_has_the_rows_of_a_hadamard_matrix() -> None:
 def test_a_recurrence_that_returns_early_is_refused() -> None:
     assert not meets_all_points(2, (1, 1, 1, 1))  # It returns after 5 of 15 points.
     with pytest.raises(ValueError, match="meet all points"):
-        BlockDesign(size=9, circle=15, orders=1, arc=7, step=1, field=2, recurrence=(1, 1, 1, 1))
+        BlockDesign(prior=Prior.uniform(9), circle=15, orders=1, arc=7, step=1, field=2, recurrence=(1, 1, 1, 1))
 
 
 @pytest.mark.parametrize("field", [1, 6, 12, 8, 8192])
 def test_a_field_that_the_recurrence_is_not_of_is_refused(field: int) -> None:
     with pytest.raises(ValueError, match="difference set"):
-        BlockDesign(size=9, circle=21, orders=1, arc=5, step=1, field=field, recurrence=(1, 1, 0, 0, 0, 0))
+        BlockDesign(
+            prior=Prior.uniform(9), circle=21, orders=1, arc=5, step=1, field=field, recurrence=(1, 1, 0, 0, 0, 0)
+        )
 
 
 @pytest.mark.parametrize(
@@ -311,8 +315,8 @@ def test_a_field_that_the_recurrence_is_not_of_is_refused(field: int) -> None:
         ({"circle": 9, "orders": 8}, "prime"),
         ({"orders": 1}, "prime"),
         ({"arc": 7}, "arc"),
-        ({"size": 8}, "hold"),
-        ({"size": 1}, "hold"),
+        ({"prior": Prior.uniform(8)}, "hold"),
+        ({"prior": Prior.uniform(1)}, "hold"),
         ({"step": 0}, "step"),
         ({"step": 2**63}, "step"),
         ({"word_bits": 65}, "word_bits"),
@@ -320,7 +324,7 @@ def test_a_field_that_the_recurrence_is_not_of_is_refused(field: int) -> None:
     ],
 )
 def test_what_is_no_block_design_is_refused(change: dict[str, int], message: str) -> None:
-    fine = {"size": 6, "circle": 7, "orders": 6, "arc": 3, "step": 9}
+    fine = {"prior": Prior.uniform(6), "circle": 7, "orders": 6, "arc": 3, "step": 9}
     assert BlockDesign(**fine).n_reports == 42
     with pytest.raises(ValueError, match=message):
         BlockDesign(**fine | change)
@@ -332,10 +336,10 @@ def test_what_is_no_block_design_is_refused(change: dict[str, int], message: str
 @pytest.mark.parametrize("name", MECHANISMS)
 @pytest.mark.parametrize("epsilon", EPSILONS[:4])
 def test_estimates_are_unbiased_for_every_answer_and_have_the_stated_variance(name: str, epsilon: Fraction) -> None:
-    made = MECHANISMS[name](6, epsilon)
-    prior, rows = Prior.uniform(6), channel(made)
+    made = MECHANISMS[name](Prior.uniform(6), epsilon)
+    rows = channel(made)
     readings = [
-        made.read("unbiased", prior, Histogram(), Received(np.array([report]), np.ones(1), np.ones(1), np.ones(1)))
+        made.read("unbiased", Histogram(), Received(np.array([report]), np.ones(1), np.ones(1), np.ones(1)))
         for report in range(made.n_reports)
     ]
     estimates = np.array([reading.estimate for reading in readings])
@@ -353,7 +357,7 @@ def test_estimates_are_unbiased_for_every_answer_and_have_the_stated_variance(na
 
 def test_the_well_known_off_by_one_of_subset_selection_is_biased() -> None:
     """With k/d for (k−1)/(d−1), as if the others were drawn apart from the answer, all counts come out wrong."""
-    made = MECHANISMS["subset-selection"](13, Fraction(1))
+    made = MECHANISMS["subset-selection"](Prior.uniform(13), Fraction(1))
     share = Fraction(made.arc, made.circle)
     wrong = made.truthful * share + (1 - made.truthful) * share
     exact = sum(chance for report, chance in enumerate(channel(made)[0]) if 1 in covered_by(made, report))
@@ -365,32 +369,33 @@ def test_the_well_known_off_by_one_of_subset_selection_is_biased() -> None:
 def test_the_mean_under_the_prior_uses_what_is_covered(name: str) -> None:
     small = SMALL[name]
     prior = Prior(range(small.size), [5, 1, 2, *[1] * (small.size - 3)])
-    exact = replace(small, **({"word_bits": 64, "step": small.step << 64 - small.word_bits} if name != "bits" else {}))
+    longer = {"word_bits": 64, "step": small.step << 64 - small.word_bits} if name != "bits" else {}
+    exact = replace(small, prior=prior, **longer)
     rows, p = np.array([[float(each) for each in row] for row in channel(exact)]), prior.probabilities
     for report in (0, small.n_reports - 1):
         kept = Received(np.array([report]), np.ones(1), np.ones(1), np.ones(1))
-        told = exact.read("mmse", prior, Histogram(), kept).estimate
+        told = exact.read("mmse", Histogram(), kept).estimate
         for x in range(small.size):
             covered = [x in covered_by(small, each) for each in range(small.n_reports)]
             alike = [each for each in range(small.n_reports) if covered[each] == covered[report]]
             posterior = (p[x] * rows[x][alike].sum()) / (p @ rows[:, alike].sum(axis=1))
             assert told[x] == pytest.approx(posterior, rel=1e-9)
-    assert 0 < exact.gain(prior, Histogram()) < (p * (1 - p)).sum()
+    assert 0 < exact.gain(Histogram()) < (p * (1 - p)).sum()
 
 
 @pytest.mark.parametrize("name", MECHANISMS)
 def test_intervals_cover_and_a_wrong_chance_is_found(name: str) -> None:
     """Squared errors over stated variances, of 40 rounds: a chi-square of 40 degrees for each value."""
-    made, rounds, n = MECHANISMS[name](20, Fraction(1)), 40, 4000
+    made, rounds, n = MECHANISMS[name](Prior.uniform(20), Fraction(1)), 40, 4000
     truth = np.minimum(np.random.default_rng(2).geometric(0.3, n) - 1, 19)
-    counts, prior = np.bincount(truth, minlength=20), Prior.uniform(20)
+    counts = np.bincount(truth, minlength=20)
     # The named wrong answers: others are covered as often as if the report ignored the answer; for unary encoding, as
     # often as in the symmetric one.
     ignored = made.arc / made.circle if isinstance(made, BlockDesign) else 1 / (math.exp(0.5) + 1)
     scores, wrong = np.zeros(20), np.zeros(20)
     for seed in range(rounds):
         folded = made.fold(drawn(made, truth, seed))
-        reading = made.read("unbiased", prior, Histogram(), Covered(folded, n))
+        reading = made.read("unbiased", Histogram(), Covered(folded, n))
         scores += (reading.estimate - counts) ** 2 / reading.variance
         wrong_estimate = (folded / COVERAGE_UNIT - n * ignored) / (float(made.own) - ignored)
         wrong += (wrong_estimate - counts) ** 2 / reading.variance
@@ -402,7 +407,7 @@ def test_intervals_cover_and_a_wrong_chance_is_found(name: str) -> None:
 
 @pytest.mark.parametrize("name", MECHANISMS)
 def test_sums_of_any_split_add_up_and_are_those_of_the_definition(name: str) -> None:
-    made = MECHANISMS[name](40, Fraction(1))
+    made = MECHANISMS[name](Prior.uniform(40), Fraction(1))
     reports = drawn(made, np.arange(400) % 40, 3)
     direct = np.zeros(40, dtype=np.int64)
     for report in reports.tolist():
@@ -410,8 +415,8 @@ def test_sums_of_any_split_add_up_and_are_those_of_the_definition(name: str) -> 
     whole = made.fold(reports)
     assert (made.covers(reports).sum(axis=0) == direct).all()
     kept = Covered(whole, 400)
-    rows = made.pseudo_values(Prior.uniform(40), Histogram(), reports)
-    assert np.allclose(rows.sum(axis=0), made.read("unbiased", Prior.uniform(40), Histogram(), kept).estimate)
+    rows = made.pseudo_values(Histogram(), reports)
+    assert np.allclose(rows.sum(axis=0), made.read("unbiased", Histogram(), kept).estimate)
     assert (whole == direct * COVERAGE_UNIT).all()
     assert (made.fold(reports[:7]) + made.fold(reports[7:]) == whole).all()
     different, times = np.unique(reports, return_counts=True)
@@ -422,7 +427,7 @@ def test_sums_of_any_split_add_up_and_are_those_of_the_definition(name: str) -> 
 
 @pytest.mark.parametrize("name", ["subset-selection", "projective"])
 def test_more_reports_than_there_are_give_the_same_sums(name: str) -> None:
-    made = MECHANISMS[name](7, Fraction(1))
+    made = MECHANISMS[name](Prior.uniform(7), Fraction(1))
     reports = drawn(made, np.arange(2000) % 7, 4)
     assert made.n_reports < len(reports)
     parts = [made.cover_counts(part, None) for part in np.array_split(reports, 200)]
@@ -437,51 +442,51 @@ def test_no_reports_add_nothing_but_ready_the_loop_that_counts(name: str, monkey
     called, none = [], np.zeros(0, dtype=np.int64)
     for loop, kept in (("arc_covers", pure_loops.arc_covers), ("unary_covers", pure_loops.unary_covers)):
         monkeypatch.setattr(pure_loops, loop, lambda *args, kept=kept: called.append(kept(*args)))
-    made = MECHANISMS[name](40, Fraction(1))
+    made = MECHANISMS[name](Prior.uniform(40), Fraction(1))
     assert not made.fold(none, none).any()
     assert len(called) == (made.counts_at_once is False)
 
 
 def test_sums_of_something_else_are_refused() -> None:
-    made, prior = MECHANISMS["subset-selection"](13, Fraction(1)), Prior.uniform(13)
+    made = MECHANISMS["subset-selection"](Prior.uniform(13), Fraction(1))
     right = made.fold(drawn(made, np.arange(50) % 13, 1))
-    assert made.read("unbiased", prior, Histogram(), Covered(right, 50)).estimate.sum() == pytest.approx(50)
+    assert made.read("unbiased", Histogram(), Covered(right, 50)).estimate.sum() == pytest.approx(50)
     for wrong, total in ((right[1:], 50), (right + 1, 50), (right, 49), (right * 0, 50), (-right, 50)):
         with pytest.raises(ValueError, match="cannot be"):
-            made.read("unbiased", prior, Histogram(), Covered(wrong, total))
+            made.read("unbiased", Histogram(), Covered(wrong, total))
 
 
 def test_what_cannot_be_told_is_said() -> None:
-    made, prior = MECHANISMS["projective"](13, Fraction(1)), Prior.uniform(13)
+    made = MECHANISMS["projective"](Prior.uniform(13), Fraction(1))
     nothing = Covered(np.zeros(13, dtype=np.int64), 0)
     with pytest.raises(NotEstimableError, match="likelihood"):
-        made.read("mle", prior, Histogram(), nothing)
+        made.read("mle", Histogram(), nothing)
     with pytest.raises(NotEstimableError, match="histograms only"):
-        made.read("unbiased", prior, Survey(3), nothing)
+        made.read("unbiased", Survey(3), nothing)
     with pytest.raises(ValueError, match="made for 13 values"):
-        made.audit(Prior.uniform(14))
-    assert not made.read("unbiased", prior, Histogram(), nothing).variance.any()
+        made.under(Prior.uniform(14))
+    assert not made.read("unbiased", Histogram(), nothing).variance.any()
 
 
 @pytest.mark.parametrize("name", MECHANISMS)
 def test_a_true_prior_passes_its_check_and_a_wrong_one_does_not(name: str) -> None:
-    made = MECHANISMS[name](13, Fraction(2))
     prior = Prior(range(13), [20, 9, *[1] * 11])
+    made = MECHANISMS[name](prior, Fraction(2))
     truth = np.random.default_rng(0).choice(13, 20_000, p=prior.probabilities)
     kept = Covered(made.fold(drawn(made, truth, 0)), len(truth))
-    statistic, degrees = made.prior_statistic(prior, kept)
+    statistic, degrees = made.prior_statistic(kept)
     assert degrees == 12
     assert statistic < 69.5  # 4e-10 of a chi-square of twelve degrees.
-    assert made.prior_statistic(Prior(range(13), [2, 9, *[1] * 11]), kept)[0] > 69.5
+    assert made.under(Prior(range(13), [2, 9, *[1] * 11])).prior_statistic(kept)[0] > 69.5
     # The heaviest value has its share, but others have not.
-    assert made.prior_statistic(Prior(range(13), [20, 1, 9, *[1] * 10]), kept)[0] > 69.5
+    assert made.under(Prior(range(13), [20, 1, 9, *[1] * 10])).prior_statistic(kept)[0] > 69.5
 
 
 @pytest.mark.parametrize(("name", "size"), [("subset-selection", 23), ("projective", 20), ("hadamard", 30)])
 def test_correlations_of_the_check_are_those_of_the_written_channel(name: str, size: int) -> None:
     """In every direction to a few hundredths; without correlations a chi-square would be far off in some."""
-    made, values = MECHANISMS[name](size, Fraction(1)), np.arange(16)
-    prior = Prior(range(size), [100 // (x + 1) + 1 for x in range(size)])
+    prior, values = Prior(range(size), [100 // (x + 1) + 1 for x in range(size)]), np.arange(16)
+    made = MECHANISMS[name](prior, Fraction(1))
     every = np.arange(made.n_reports)
     likelihoods = np.array([[float(made.likelihood(x, y)) for y in every.tolist()] for x in range(size)])
     covered = made.covers(every, values).astype(float)
@@ -489,14 +494,14 @@ def test_correlations_of_the_check_are_those_of_the_written_channel(name: str, s
     exact = off.T * marginal @ off
     exact /= np.sqrt(np.outer(np.diag(exact), np.diag(exact)))
     # Reports are drawn uniformly up to A·M/2^64.
-    spread = np.linalg.eigvals(np.linalg.solve(exact, made._correlations(prior, values))).real
+    spread = np.linalg.eigvals(np.linalg.solve(exact, made._correlations(values))).real
     assert np.abs(spread - 1).max() < 0.06  # About 2√(16/2^16) = 0.031 is expected at most.
     assert np.abs(np.linalg.eigvals(np.linalg.solve(exact, np.eye(16))).real - 1).max() > 0.2
 
 
 @pytest.mark.parametrize("name", [*MECHANISMS, "small"])
 def test_json_keeps_everything(name: str) -> None:
-    made = SMALL["complement"] if name == "small" else MECHANISMS[name](40, Fraction(3, 7))
+    made = SMALL["complement"] if name == "small" else MECHANISMS[name](Prior.uniform(40), Fraction(3, 7))
     prior = Prior.uniform(made.size)
     written = json.loads(json.dumps(made.to_dict()))
     assert type(made).from_dict(written, prior) == made
@@ -514,9 +519,9 @@ def test_no_variance_is_below_the_bound_and_the_best_is_near_it(size: int, epsil
     prior, bound = Prior.uniform(size), ldp_variance_bound(size, epsilon)
     for make in MECHANISMS.values():
         if make is not MECHANISMS["oue"] or size <= 52:
-            assert make(size, epsilon).unbiased_variance(prior, Histogram()) >= bound * (1 - 1e-9)
+            assert make(prior, epsilon).unbiased_variance(Histogram()) >= bound * (1 - 1e-9)
     _, best = best_without_prior(prior, epsilon)
-    assert best.unbiased_variance(prior, Histogram()) <= (1 + TOLERANCE) * bound
+    assert best.unbiased_variance(Histogram()) <= (1 + TOLERANCE) * bound
 
 
 @pytest.mark.parametrize("size", [3, 5])

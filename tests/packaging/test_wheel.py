@@ -123,8 +123,8 @@ from tacit import Channel, Histogram, Plan, Tally, audit, design, estimate, veri
 prior = Prior.of({{"a": 0.5, "b": 0.3, "c": 0.2}})
 found = design(prior, Histogram(), epsilon=1)
 assert verify(found).holds
-assert audit(found.mechanism, prior).lip.epsilon <= 1
-assert audit(Channel.from_matrix(prior, [[0.5, 0.5]] * 3), prior).lip.epsilon == 0
+assert audit(found.mechanism).lip.epsilon <= 1
+assert audit(Channel.from_matrix(prior, [[0.5, 0.5]] * 3)).lip.epsilon == 0
 plan.save("plan.json")
 plan = Plan.load("plan.json")
 print(estimate(plan, Tally.of(plan, [0, 1, 1])).n_reports)

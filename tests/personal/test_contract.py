@@ -47,10 +47,10 @@ def random_priors(d: int, total: int, size: int, seed: int = 3) -> np.ndarray:
 def test_every_rounded_channel_keeps_the_promise_exactly(d, total, bits, epsilon):
     plan = PersonalPlan.of(Histogram(), list(range(d)), epsilon, total, word_bits=bits)
     for row in random_priors(d, total, 40):
-        channel, prior = plan.channel(row), Prior(plan.values, row.tolist())
+        channel = plan.channel(row)
         assert channel.denominator == 2**bits
-        assert satisfies(channel, prior, "lip", epsilon)
-        assert not audit(channel, prior).exposed
+        assert satisfies(channel, "lip", epsilon)
+        assert not audit(channel).exposed
 
 
 def test_rounding_down_instead_breaks_the_promise():
@@ -67,7 +67,7 @@ def test_rounding_down_instead_breaks_the_promise():
             truth = 2**16 - sum(common)
             cells = [[c + truth * (k == x) for k, c in enumerate(common)] for x in range(3)]
             prior = Prior(plan.values, row.tolist())
-            kept[name] += satisfies(Channel.from_weights(prior, cells), prior, "lip", Fraction(1))
+            kept[name] += satisfies(Channel.from_weights(prior, cells), "lip", Fraction(1))
     assert kept["down"] < len(rows) / 2
     assert kept["nearest"] < len(rows)
 
@@ -83,8 +83,8 @@ def test_arrays_hold_the_integers_of_the_plain_rule_and_lose_nothing_to_the_desi
             expected = np.array(plan.rows(row))[possible]
             assert (expected == common[:, i] + truth[i] * np.eye(d, dtype=int)[possible]).all()
             prior = Prior(plan.values, row.tolist())
-            best = mse(designed(prior, epsilon), prior, Histogram())
-            assert mse(plan.channel(row), prior, Histogram()) == pytest.approx(best, rel=2e-5, abs=1e-9)
+            best = mse(designed(prior, epsilon), Histogram())
+            assert mse(plan.channel(row), Histogram()) == pytest.approx(best, rel=2e-5, abs=1e-9)
 
 
 @pytest.mark.parametrize(("d", "bits"), [(2, 10), (3, 12), (5, 13)])
@@ -110,11 +110,11 @@ class Fixed:
 def test_an_impossible_answer_is_reported_from_the_marginal():
     """To within one word of 2^32; a wrong rule (as if they held the first value) is far from it."""
     plan = PersonalPlan.of(Histogram(), [0, 1, 2], 1, 1000)
-    rows, prior = plan.rows([300, 700, 0]), Prior([0, 1, 2], [300, 700, 0])
+    rows = plan.rows([300, 700, 0])
     marginal = [Fraction(300 * first + 700 * second, 1000) for first, second, _ in zip(*rows[:2], [0] * 3, strict=True)]
     assert all(abs(cell - exact) < 1 for cell, exact in zip(rows[2], marginal, strict=True))
     assert abs(rows[0][0] - marginal[0]) > 2**28
-    assert audit(plan.channel([300, 700, 0]), prior).outside == (2,)
+    assert audit(plan.channel([300, 700, 0])).outside == (2,)
 
 
 def test_arrays_one_at_a_time_and_the_sampler_of_tables_agree_word_for_word():
@@ -123,7 +123,7 @@ def test_arrays_one_at_a_time_and_the_sampler_of_tables_agree_word_for_word():
         edges = list(accumulate(plan.rows(row)[x]))[:-1]
         near = [edge + shift for edge in edges for shift in (-1, 0, 1)]
         words = [word for word in (0, 2**32 - 1, *near) if 0 <= word < 2**32]
-        sampler = Channel.sampler([plan.channel(row)], [Prior(NUMBERS, row.tolist())])
+        sampler = Channel.sampler([plan.channel(row)])
         expected = [sampler.report_for(x, word) for word in words]
         assert [report(plan, row, x, Fixed(word)) for word in words] == expected
         many = np.tile(row, (len(words), 1)), np.full(len(words), x), np.array(words, dtype=np.uint32)
@@ -239,7 +239,7 @@ def test_the_estimates_are_right_by_enumeration(task):
         # The unbiased variance is cut at zero for some of the reports.
         assert (claimed >= square - 1e-9).all()
         assert np.allclose(claimed, square, rtol=1e-9 if name == "mmse" else 0.25), name
-    formula = [mse(plan.channel(row), Prior(NUMBERS, row.tolist()), task) for row in people]
+    formula = [mse(plan.channel(row), task) for row in people]
     assert expected_mse(plan, people) == pytest.approx(formula, abs=1e-12)
     assert moments["mmse"][1].sum() == pytest.approx(sum(formula), abs=1e-12)
 
@@ -344,6 +344,6 @@ def test_the_check_with_one_prior_for_all_is_pearsons():
     plan = PersonalPlan.of(Histogram(), NUMBERS, 1, 1000)
     row = np.array([[200, 300, 500]])
     ours = check_priors(plan, row, times)
-    marginal = plan.channel(row[0]).marginal(Prior(NUMBERS, row[0].tolist()))
+    marginal = plan.channel(row[0]).marginal
     theirs = check_prior(None, *pearson(times[0], marginal), float(times[0].sum()))
     assert (ours.statistic, ours.degrees) == (pytest.approx(theirs.statistic), theirs.degrees)

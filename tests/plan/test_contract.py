@@ -25,8 +25,8 @@ def survey_plan() -> Plan:
     return Plan(
         Survey("yes"),
         (
-            Group(name="young", prior=young, epsilon=Fraction(1), mechanism=optimal_binary(young, 1)),
-            Group(name="old", prior=old, epsilon=Fraction(1, 2), mechanism=optimal_binary(old, 0.5)),
+            Group(name="young", epsilon=Fraction(1), mechanism=optimal_binary(young, 1)),
+            Group(name="old", epsilon=Fraction(1, 2), mechanism=optimal_binary(old, 0.5)),
         ),
         question="Do you have the disease?",
     )
@@ -52,7 +52,6 @@ def test_numbers_survive_as_numbers(tmp_path, task):
         (
             Group(
                 name=None,
-                prior=prior,
                 epsilon=Fraction(1),
                 mechanism=repaired_response(prior, 1),
                 weight=weight,
@@ -189,7 +188,7 @@ def test_the_published_channel_cannot_become_a_plan():
     with pytest.raises(PlanError, match=r"reaches 1\.90048; someone believed to be 'yes' with 10%"):
         Plan(
             Survey("yes"),
-            (Group(name=None, prior=PRIOR, epsilon=Fraction(1), mechanism=theorem3(PRIOR, 1, force=True)),),
+            (Group(name=None, epsilon=Fraction(1), mechanism=theorem3(PRIOR, 1, force=True)),),
         )
 
 
@@ -198,9 +197,9 @@ def test_a_plan_promises_lip_or_ldp(notion):
     """The other notions bound an average or one side: this table sends nearly every answer as it is, within MIP 1."""
     prior = Prior.of({"yes": 1, "no": 1})
     truth = Channel.from_weights(prior, [[2**16 - 1, 1], [1, 2**16 - 1]])
-    group = Group(name=None, prior=prior, epsilon=Fraction(1), mechanism=truth, notion=notion)
-    assert satisfies(truth, prior, "mip", 1)
-    assert satisfies(truth, prior, "pml", 1)
+    group = Group(name=None, epsilon=Fraction(1), mechanism=truth, notion=notion)
+    assert satisfies(truth, "mip", 1)
+    assert satisfies(truth, "pml", 1)
     with pytest.raises(PlanError, match="promises lip or ldp"):
         Plan(Survey("yes"), (group,))
     good = Plan(Survey("yes"), (replace(group, notion="lip", epsilon=Fraction(12)),)).to_dict()
@@ -214,12 +213,12 @@ def test_a_plan_promises_lip_or_ldp(notion):
 def test_an_ldp_plan_is_held_to_ldp():
     Plan(
         Survey("yes"),
-        (Group(name=None, prior=PRIOR, epsilon=Fraction(1), mechanism=k_ary_response(PRIOR, 1), notion="ldp"),),
+        (Group(name=None, epsilon=Fraction(1), mechanism=k_ary_response(PRIOR, 1), notion="ldp"),),
     )
     with pytest.raises(PlanError, match="states LDP"):
         Plan(
             Survey("yes"),
-            (Group(name=None, prior=PRIOR, epsilon=Fraction(1), mechanism=optimal_binary(PRIOR, 1), notion="ldp"),),
+            (Group(name=None, epsilon=Fraction(1), mechanism=optimal_binary(PRIOR, 1), notion="ldp"),),
         )
 
 
@@ -331,7 +330,7 @@ def test_a_variance_is_not_stated_where_the_reports_tell_none():
     assert Plan.from_dict(data).groups[0].certificate.unbiased_variance > 0
     histogram = Plan(Histogram(), plan.groups)
     stated = design(plan.groups[0].prior, Histogram(), 1, aim="mmse").certificate
-    claims = replace(stated, mse=mse(plan.groups[0].mechanism, plan.groups[0].prior, Histogram()))
+    claims = replace(stated, mse=mse(plan.groups[0].mechanism, Histogram()))
     for variance, refused in ((math.inf, False), (2.5, True)):
         group = replace(histogram.groups[0], certificate=replace(claims, unbiased_variance=variance))
         data = json.loads(json.dumps(Plan(Histogram(), (group,)).to_dict()))

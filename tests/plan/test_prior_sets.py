@@ -23,7 +23,7 @@ TASKS = {"histogram": Histogram(), "survey": Survey("d")}
 
 def group_for(prior_set, task, **changes) -> Group:
     found = design(PRIOR, task, 1, prior_set=prior_set)
-    facts = {"name": None, "prior": PRIOR, "epsilon": Fraction(1), "mechanism": found.mechanism, "prior_set": prior_set}
+    facts = {"name": None, "epsilon": Fraction(1), "mechanism": found.mechanism, "prior_set": prior_set}
     return Group(**facts | changes)
 
 
@@ -106,13 +106,13 @@ def test_between_needs_an_ascending_range_and_a_sum():
     with pytest.raises(PlanError, match="ascending"):
         replace(plan, task=Histogram())
     wide = Prior.of({-1e308: 1, 1.3e308: 1})
-    group = Group(name=None, prior=wide, epsilon=Fraction(1), mechanism=design(wide, Survey(-1e308), 1).mechanism)
+    group = Group(name=None, epsilon=Fraction(1), mechanism=design(wide, Survey(-1e308), 1).mechanism)
     with pytest.raises(PlanError, match="ascending"):
         Plan(Sum(), (group,), None, True)
     certain = Prior.of({0: 1, 50: 0, 100: 1})
     exposed = Channel.from_weights(certain, [[4, 0], [0, 4], [4, 0]])
     with pytest.raises(PlanError, match="positive prior"):
-        Plan(Sum(), (Group(name=None, prior=certain, epsilon=Fraction(1), mechanism=exposed),), None, True)
+        Plan(Sum(), (Group(name=None, epsilon=Fraction(1), mechanism=exposed),), None, True)
     with pytest.raises(ValueError, match="must be a sum"):
         make_plan(Prior.of({0: 1, 1: 1}), Histogram(), 1, between=(0, 1))
     with pytest.raises(ValueError, match="must hold all values"):

@@ -157,7 +157,7 @@ def test_radius_zero_is_lip_and_radius_one_is_ldp():
     for _ in range(100):
         prior = Prior(range(4), rng.integers(1, 30, 4).tolist())
         rows = random_table(rng, 4, 3)
-        told = audit(Channel.from_weights(prior, rows), prior)
+        told = audit(Channel.from_weights(prior, rows))
         for point in (Ball(prior, 0), Hull(prior, []), Box(prior, *[[prior.probability(x) for x in range(4)]] * 2)):
             upper, lower = set_lift_levels(rows, point)
             assert (upper.ratio, lower.ratio) == (told.lip_upper.ratio, told.lip_lower.ratio)
@@ -170,7 +170,7 @@ def test_radius_zero_is_lip_and_radius_one_is_ldp():
 def test_a_channel_for_the_nominal_prior_alone_breaks_the_promise_of_the_ball():
     prior = Prior.of({"yes": 0.5, "no": 0.5})
     rows = [[3, 1], [1, 3]]
-    ratio = audit(Channel.from_weights(prior, rows), prior).lip.ratio
+    ratio = audit(Channel.from_weights(prior, rows)).lip.ratio
     upper, lower = set_lift_levels(rows, Ball(prior, 0.01))
     assert ratio == 2
     assert max(upper.ratio, lower.ratio) == Fraction(202, 100)

@@ -168,7 +168,7 @@ def test_secure_reports_follow_a_threshold_within_a_byte_and_deciding_too_early_
 def two_groups() -> Plan:
     prior = Prior.of({"a": 5, "b": 3, "c": 2})
     groups = [
-        Group(name=name, prior=prior, epsilon=Fraction(epsilon), mechanism=repaired_response(prior, epsilon))
+        Group(name=name, epsilon=Fraction(epsilon), mechanism=repaired_response(prior, epsilon))
         for name, epsilon in (("a", 1), ("b", 2))
     ]
     return Plan(Histogram(), tuple(groups))

@@ -90,7 +90,7 @@ def chi_square_p(channel: Channel, x: int, reports: np.ndarray) -> float:
 def test_secure_reports_follow_the_channel_and_not_a_slightly_wrong_one():
     prior = Prior.of({"a": 0.2, "b": 0.3, "c": 0.5})
     channel, wrong = repaired_response(prior, 1), repaired_response(prior, 1.05)
-    plan = Plan(Histogram(), (Group(name=None, prior=prior, epsilon=Fraction(1), mechanism=channel),))
+    plan = Plan(Histogram(), (Group(name=None, epsilon=Fraction(1), mechanism=channel),))
     people = 2_000_000
     reports = Randomizer(plan).reports(np.zeros(people, dtype=np.int64), np.ones(people, dtype=np.uint32))
     assert chi_square_p(channel, 1, reports) > 1e-9
@@ -173,7 +173,7 @@ def test_row_numbers_run_through_all_channels():
 @pytest.mark.parametrize("core", [0, 20])
 def test_the_compiled_core_tail_agrees_with_the_reference_word_for_word(epsilon, core):
     weights = [10**6 // (k + 1) for k in range(3000)]
-    mechanism = design_core_tail(weights, exp_below(Fraction(epsilon)), max_core=core).mechanism
+    mechanism = design_core_tail(Prior.of(weights), exp_below(Fraction(epsilon)), max_core=core).mechanism
     rng = np.random.default_rng(core)
     values = rng.integers(0, len(weights), 20_000)
     words = rng.integers(0, 2**64, (20_000, 3), dtype=np.uint64)
@@ -196,11 +196,9 @@ def test_a_core_tail_of_shorter_words_is_drawn_with_shorter_words():
     weights = (7, 3, 2, 2, 1)
     states = CoreState(3, 0), CoreState(1, 1)
     mechanism = CoreTail(
-        weights=weights, core=(0,), share=Fraction(1, 3), growth=Fraction(3), states=states, word_bits=32
+        prior=Prior.of(weights), core=(0,), share=Fraction(1, 3), growth=Fraction(3), states=states, word_bits=32
     )
-    randomizer = Randomizer(
-        Plan(Histogram(), (Group(name=None, prior=Prior(range(5), weights), epsilon=Fraction(4), mechanism=mechanism),))
-    )
+    randomizer = Randomizer(Plan(Histogram(), (Group(name=None, epsilon=Fraction(4), mechanism=mechanism),)))
     people = 40_000
     many = randomizer.reports(np.zeros(people, int), np.full(people, 2), SeededWords(1)) >> 32
     one = np.array([randomizer.report(0, 2, SeededWords(seed)) >> 32 for seed in range(people // 10)])
@@ -217,15 +215,15 @@ def two_groups() -> Plan:
     """A table and a core-tail, whose reports mean different things."""
     prior = Prior.of({"a": 7, "b": 3, "c": 2, "d": 2, "e": 1})
     mechanism = CoreTail(
-        weights=prior.weights,
+        prior=prior,
         core=(0,),
         share=Fraction(1, 3),
         growth=Fraction(3),
         states=(CoreState(3, 0), CoreState(1, 1)),
     )
     groups = (
-        Group(name="south", prior=prior, epsilon=Fraction(4), mechanism=mechanism),
-        Group(name="north", prior=prior, epsilon=Fraction(1), mechanism=repaired_response(prior, 1)),
+        Group(name="south", epsilon=Fraction(4), mechanism=mechanism),
+        Group(name="north", epsilon=Fraction(1), mechanism=repaired_response(prior, 1)),
     )
     return Plan(Histogram(), groups)
 
@@ -248,9 +246,7 @@ def test_labels_give_the_reports_of_their_positions(kind):
 def test_numbers_are_labels_too():
     prior = Prior.of({0: 1, 2.5: 2, 10: 1})
     mechanism = repaired_response(prior, 1)
-    randomizer = Randomizer(
-        Plan(Histogram(), (Group(name=None, prior=prior, epsilon=Fraction(1), mechanism=mechanism),))
-    )
+    randomizer = Randomizer(Plan(Histogram(), (Group(name=None, epsilon=Fraction(1), mechanism=mechanism),)))
     expected = randomizer.reports(np.zeros(4, int), np.array([1, 0, 2, 1]), SeededWords(5))
     for answers in ([2.5, 0, 10, 2.5], [2.5, 0.0, 10.0, 2.5], np.array([2.5, 0, 10, 2.5])):
         assert (randomizer.randomize(answers, words=SeededWords(5)) == expected).all()

@@ -67,7 +67,7 @@ def rows_of(plan: Plan, result: Estimate) -> list[dict[str, Any]]:
 
 def sum_plan(weighted: bool = False) -> Plan:
     prior = Prior(range(4), [4, 3, 2, 1])
-    group = Group(name=None, prior=prior, epsilon=Fraction(1), mechanism=k_ary_response(prior, 1), notion="ldp")
+    group = Group(name=None, epsilon=Fraction(1), mechanism=k_ary_response(prior, 1), notion="ldp")
     if weighted:
         return Plan(WeightedSum(), (replace(group, weight=Fraction(5, 2), offset=Fraction(-1)),))
     return Plan(Sum(), (group,))
@@ -76,9 +76,7 @@ def sum_plan(weighted: bool = False) -> Plan:
 def zero_plan() -> Plan:
     """A histogram with a value that nobody is believed to have: the unbiased estimator knows nothing of it."""
     prior = Prior.of({"a": 3, "b": 2, "none": 0})
-    return Plan(
-        Histogram(), (Group(name=None, prior=prior, epsilon=Fraction(1), mechanism=repaired_response(prior, 1)),)
-    )
+    return Plan(Histogram(), (Group(name=None, epsilon=Fraction(1), mechanism=repaired_response(prior, 1)),))
 
 
 ALL = {name: make() for name, make in PLANS.items()} | {
@@ -215,9 +213,7 @@ def test_the_csv_has_all_rows(client: Client):
 
 def test_the_csv_quotes_names(client: Client):
     prior = Prior.of({'a,"b"': 1, " c ": 1, "d;e": 2})
-    plan = Plan(
-        Histogram(), (Group(name=None, prior=prior, epsilon=Fraction(1), mechanism=repaired_response(prior, 1)),)
-    )
+    plan = Plan(Histogram(), (Group(name=None, epsilon=Fraction(1), mechanism=repaired_response(prior, 1)),))
     survey = client.open(plan)
     read = list(csv.DictReader(io.StringIO(client.get(f"{survey}/results.csv", admin=True).text, newline="")))
     assert [row["name"] for row in read] == list(prior.values)

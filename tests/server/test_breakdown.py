@@ -112,8 +112,8 @@ def test_no_part_is_public_even_where_the_results_are(client: Client):
 
 def test_files_hold_every_group_and_no_formula(client: Client, days: Days):
     prior = Prior.of({"=cmd|' /C calc'!A0": 1, "-3.5": 1, "@SUM(1)": 2, "plain": 3})
-    group = Group(name="+1", prior=prior, epsilon=Fraction(1), mechanism=repaired_response(prior, 1))
-    other = Group(name="b", prior=prior, epsilon=Fraction(1), mechanism=repaired_response(prior, 1))
+    group = Group(name="+1", epsilon=Fraction(1), mechanism=repaired_response(prior, 1))
+    other = Group(name="b", epsilon=Fraction(1), mechanism=repaired_response(prior, 1))
     plan = Plan(Histogram(), (group, other), "Is it a formula?")
     survey = client.open(plan)
     count(client, plan, (0, 0, 40), (1, 1, 40))

@@ -24,7 +24,7 @@ def tally_of(plan: Plan, n: int = 1000, skew: float = 0.0) -> Tally:
     """Reports as the prior predicts them, or with some of them moved to the first report."""
     groups = {}
     for group in plan.groups:
-        shares = group.mechanism.marginal(group.prior) * (1 - skew)
+        shares = group.mechanism.marginal * (1 - skew)
         shares[0] += skew
         groups[group.name] = Counts.of(np.repeat(np.arange(len(shares)), np.rint(n * shares).astype(int)))
     return Tally(plan.hash, groups)

@@ -33,15 +33,15 @@ def test_closed_form_equals_the_linear_program(n, p, epsilon):
 def test_mechanism_is_private_and_reaches_the_closed_form(n, per_cent, hundredths):
     p, epsilon = Fraction(per_cent, 100), Fraction(hundredths, 100)
     mechanism = central(n, p, epsilon)
-    assert central_satisfies(mechanism.channel, mechanism.prior, epsilon)
+    assert central_satisfies(mechanism.channel, epsilon)
     assert mechanism.mse == pytest.approx(central_mse(n, float(p), float(epsilon)), abs=1e-9)
 
 
 def test_publishing_the_sum_itself_is_refused():
     mechanism = central(5, 0.5, 0.5)
-    truth = Channel.from_weights(mechanism.prior, [[int(x == y) for y in range(6)] for x in range(6)])
-    assert not central_satisfies(truth, mechanism.prior, 0.5)
-    assert not central_satisfies(mechanism.channel, mechanism.prior, 0.49)
+    truth = Channel.from_weights(mechanism.channel.prior, [[int(x == y) for y in range(6)] for x in range(6)])
+    assert not central_satisfies(truth, 0.5)
+    assert not central_satisfies(mechanism.channel, 0.49)
 
 
 def test_one_person_in_the_centre_is_one_person_alone():

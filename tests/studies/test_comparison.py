@@ -30,9 +30,9 @@ def test_a_mechanism_of_ones_own_is_compared_at_every_budget():
         for name, build in (("half", half_honest), ("k-ary", k_ary_response)):
             made = [(build(group.prior, Fraction(row.epsilon)), group) for group in GROUPS]
             error, level = row.own[name]
-            squares = sum(float(group.share) * mse(channel, group.prior, Histogram()) for channel, group in made)
+            squares = sum(float(group.share) * mse(channel, Histogram()) for channel, group in made)
             assert error == pytest.approx(math.sqrt(squares), rel=1e-12)
-            assert level == max(audit(channel, group.prior).lip.epsilon for channel, group in made)
+            assert level == max(audit(channel).lip.epsilon for channel, group in made)
         # Nothing that keeps the promise is better than what is proved best.
         assert row.own["k-ary"][1] <= row.epsilon + 1e-9
         assert row.lip_bound <= row.own["k-ary"][0] + 1e-12

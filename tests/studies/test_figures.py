@@ -82,7 +82,7 @@ def test_the_published_level_exceeds_its_promise_exactly_where_a_value_is_rare(p
     prior = Prior.of({0: 1 - p, 1: p})
     level = curves.published_level(prior.probabilities, epsilon)
     assert (level > epsilon + 1e-9) == (p < 1 / (math.exp(epsilon) + 1))
-    assert level == pytest.approx(audit(theorem3(prior, epsilon, force=True), prior).lip.epsilon, abs=1e-9)
+    assert level == pytest.approx(audit(theorem3(prior, epsilon, force=True)).lip.epsilon, abs=1e-9)
     name = curves.reached("published", [epsilon], [level])
     assert ("reaches" in name) == (p < 1 / (math.exp(epsilon) + 1))
 
@@ -90,12 +90,12 @@ def test_the_published_level_exceeds_its_promise_exactly_where_a_value_is_rare(p
 def test_levels_in_closed_form_equal_the_exact_audit():
     skewed, even = Prior.of({0: 7, 1: 2, 2: 1}), Prior.uniform(5)
     assert curves.k_ary_level(skewed.probabilities, 1) == pytest.approx(
-        audit(k_ary_response(skewed, 1), skewed).lip.epsilon, abs=1e-6
+        audit(k_ary_response(skewed, 1)).lip.epsilon, abs=1e-6
     )
     for size in (1, 2, 4):
-        exact = audit(subset_selection(even, 1, size=size), even).lip.epsilon
+        exact = audit(subset_selection(even, 1, size=size)).lip.epsilon
         assert curves.subset_level(5, size, 1.0) == pytest.approx(exact, abs=1e-6)
-    assert _unary_level(5, 1.0) == pytest.approx(audit(unary_encoding(even, 1), even).lip.epsilon, abs=1e-6)
+    assert _unary_level(5, 1.0) == pytest.approx(audit(unary_encoding(even, 1)).lip.epsilon, abs=1e-6)
 
 
 def test_subset_selection_is_the_best_ldp_histogram_for_a_uniform_prior():

@@ -182,13 +182,13 @@ PRIORS = (
 def test_closed_forms_of_ldp_baselines_are_those_of_their_exact_channels(prior: Prior, epsilon: float) -> None:
     p, task = prior.probabilities, Histogram()
     k_ary, subset = k_ary_response(prior, epsilon), subset_selection(prior, epsilon)
-    assert kosarak.k_ary_gain(p, epsilon) == pytest.approx(gain(k_ary, prior, task), rel=1e-6)
-    assert kosarak.k_ary_level(p, epsilon) == pytest.approx(audit(k_ary, prior).lip.epsilon, abs=1e-6)
-    assert groups.subset_level(p, epsilon) == pytest.approx(audit(subset, prior).lip.epsilon, abs=1e-6)
-    unary = audit(unary_encoding(prior, epsilon), prior).lip.epsilon
+    assert kosarak.k_ary_gain(p, epsilon) == pytest.approx(gain(k_ary, task), rel=1e-6)
+    assert kosarak.k_ary_level(p, epsilon) == pytest.approx(audit(k_ary).lip.epsilon, abs=1e-6)
+    assert groups.subset_level(p, epsilon) == pytest.approx(audit(subset).lip.epsilon, abs=1e-6)
+    unary = audit(unary_encoding(prior, epsilon)).lip.epsilon
     assert kosarak.unary_levels(prior, [epsilon])[0] == pytest.approx(unary, abs=1e-4)
     # Cell by cell loses against the full posterior, and nothing under LDP gains more than the LIP optimum.
-    assert kosarak.subset_gain(p, epsilon) <= gain(subset, prior, task) + 1e-7
+    assert kosarak.subset_gain(p, epsilon) <= gain(subset, task) + 1e-7
     best, level = kosarak.best_ldp(p, epsilon)
     assert max(kosarak.k_ary_gain(p, epsilon), kosarak.subset_gain(p, epsilon)) <= best + 1e-12
     assert best <= design(prior, task, epsilon).certificate.gain_bound + 1e-9
@@ -204,7 +204,7 @@ def test_the_merged_ldp_channel_gains_on_all_values_what_it_claims() -> None:
     task = kosarak._HeavyAndRest(math.sqrt(float(rest @ rest)) / float(rest.sum()))
     found = design(merged, task, 2.0, notion="ldp")
     spelled = Channel.from_weights(prior, [found.channel.weights[min(x, 12)] for x in range(30)])
-    assert gain(spelled, prior, Histogram()) == pytest.approx(found.certificate.gain, rel=1e-9)
+    assert gain(spelled, Histogram()) == pytest.approx(found.certificate.gain, rel=1e-9)
     assert found.certificate.gain <= kosarak.best_ldp(prior.probabilities, 2.0)[0] + 1e-9
 
 
@@ -287,7 +287,7 @@ def test_levels_under_a_wrong_prior_stay_within_all_bounds_but_not_within_the_pr
     reached = []
     for _ in range(60):
         truth = Prior(drift.EVERYBODY.values, (rng.dirichlet(np.full(5, 3.0)) * 10**6).astype(int).tolist())
-        level = audit(channel, truth).lip.epsilon
+        level = audit(channel.under(truth)).lip.epsilon
         bounds = drift.level_bounds(epsilon, drift.EVERYBODY, truth)
         assert all(level <= bound + 1e-9 for _, bound in bounds)
         reached.append(level)
@@ -304,8 +304,8 @@ def test_a_robust_design_keeps_its_promise_within_the_radius_where_the_optimal_o
         share = min(1.0, 0.0999 / drift.distance(drift.EVERYBODY, far))
         truth = drift.drifted(drift.EVERYBODY, far, Fraction(share))
         assert drift.distance(drift.EVERYBODY, truth) <= 0.1
-        assert audit(robust, truth).lip.epsilon <= 1.0
-        broken += audit(optimal, truth).lip.epsilon > 1.0
+        assert audit(robust.under(truth)).lip.epsilon <= 1.0
+        broken += audit(optimal.under(truth)).lip.epsilon > 1.0
     assert broken > 30
 
 
@@ -344,8 +344,8 @@ def test_users_in_districts_of_prior_zero_are_counted_and_protected(tiny: Path) 
     city = gowalla.Traces.of(loaders.load_checkins(loaders.find("gowalla", options)), gowalla.NEW_YORK)
     assert int(city.held[city.strangers].sum()) == 1
     small = gowalla._reduced(city)
-    assert len(audit(theorem3(small, 1, force=True), small).exposed) == 1
-    assert audit(design(small, Histogram(), 1).channel, small).exposed == ()
+    assert len(audit(theorem3(small, 1, force=True)).exposed) == 1
+    assert audit(design(small, Histogram(), 1).channel).exposed == ()
     assert not set(city.strangers.tolist()) & set(city.prior.support)
     assert len(city.prior.floored(gowalla.FLOOR).support) == gowalla.SIDE**2
 

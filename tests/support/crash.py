@@ -42,10 +42,8 @@ BATCH_EVERY, BATCH_SIZE = 10, 7
 def wide_plan() -> Plan:
     """A plan with four million different reports."""
     prior = Prior(range(4), [1_000_003, 999_983, 999_979, 999_961])
-    circle = CoreTail(
-        weights=prior.weights, core=(), share=Fraction(1, 4), growth=Fraction(7), states=(CoreState(1, 0),)
-    )
-    return Plan(Histogram(), (Group(name=None, prior=prior, epsilon=Fraction(2), mechanism=circle),))
+    circle = CoreTail(prior=prior, core=(), share=Fraction(1, 4), growth=Fraction(7), states=(CoreState(1, 0),))
+    return Plan(Histogram(), (Group(name=None, epsilon=Fraction(2), mechanism=circle),))
 
 
 ROUTES = f"/api/surveys/{survey_id(wide_plan())}"

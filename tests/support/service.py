@@ -38,7 +38,7 @@ def plain_plan() -> Plan:
     prior = Prior.of({"never": 6, "sometimes": 3, "often": 1})
     return Plan(
         Histogram(),
-        (Group(name=None, prior=prior, epsilon=Fraction(1), mechanism=repaired_response(prior, 1)),),
+        (Group(name=None, epsilon=Fraction(1), mechanism=repaired_response(prior, 1)),),
         "How often?",
     )
 
@@ -48,8 +48,8 @@ def grouped_plan() -> Plan:
     """Two groups, whose reports mean different things."""
     young, old = Prior.of({"yes": 1, "no": 9}), Prior.of({"yes": 3, "no": 7})
     groups = (
-        Group(name="young", prior=young, epsilon=Fraction(1), mechanism=optimal_binary(young, 1)),
-        Group(name="old", prior=old, epsilon=Fraction(1, 2), mechanism=optimal_binary(old, 0.5)),
+        Group(name="young", epsilon=Fraction(1), mechanism=optimal_binary(young, 1)),
+        Group(name="old", epsilon=Fraction(1, 2), mechanism=optimal_binary(old, 0.5)),
     )
     return Plan(Survey("yes"), groups, "Do you?")
 
@@ -58,10 +58,10 @@ def grouped_plan() -> Plan:
 def arc_plan() -> Plan:
     """A core-tail group, whose reports have a state and a position, beside a table; only mmse works."""
     prior = Prior(range(8), [1] * 7 + [0])
-    arc = CoreTail(weights=(1,) * 7, core=(), share=Fraction(1, 4), growth=Fraction(7), states=(CoreState(1, 0),))
+    arc = CoreTail(prior=Prior.uniform(7), core=(), share=Fraction(1, 4), growth=Fraction(7), states=(CoreState(1, 0),))
     groups = (
-        Group(name="arc", prior=prior, epsilon=Fraction(3, 2), mechanism=arc),
-        Group(name="table", prior=prior, epsilon=Fraction(1), mechanism=repaired_response(prior, 1)),
+        Group(name="arc", epsilon=Fraction(3, 2), mechanism=arc),
+        Group(name="table", epsilon=Fraction(1), mechanism=repaired_response(prior, 1)),
     )
     return Plan(Histogram(), groups)
 

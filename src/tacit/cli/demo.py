@@ -212,8 +212,8 @@ def promises(groups: Sequence[str] = tuple(DIABETES)[::2]) -> Table:
             kept = "by both"
         except PrivacyError:
             kept = "[red]by ours only[/red]"
-        published = audit(theorem3(prior, EPSILON, force=True), prior).lip.epsilon
-        ours = audit(optimal_binary(prior, EPSILON), prior).lip.epsilon
+        published = audit(theorem3(prior, EPSILON, force=True)).lip.epsilon
+        ours = audit(optimal_binary(prior, EPSILON)).lip.epsilon
         table.add_row(name, f"{ill / people:.1%}", f"{EPSILON}", f"{published:.3f}", f"{ours:.3f}", kept)
     return table
 

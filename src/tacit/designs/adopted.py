@@ -72,15 +72,15 @@ def _matched(rules: Mapping[str | None, Rule], priors: Sequence[GroupPrior]) -> 
 
 def _group(each: GroupPrior, rule: Rule, task: Task, believed: bool) -> Group:
     channel = Channel.from_matrix(each.prior, rule.rows, bits=_bits(rule))
-    if math.isinf(channel.unbiased_variance(Prior.uniform(rule.values), task)):
+    if math.isinf(channel.under(Prior.uniform(rule.values)).unbiased_variance(task)):
         raise ValueError(
             "The reports of this design do not tell the values apart, however many there are: no estimate without a "
             "prior exists. Check the probabilities; at 1/2 a coin decides alone."
         )
-    notion, level = _promised(channel.audit(each.prior), rule, believed)
-    epsilon = _stated(channel, each.prior, notion, level)
+    notion, level = _promised(channel.audit(), rule, believed)
+    epsilon = _stated(channel, notion, level)
     return Group(
-        name=each.name, prior=each.prior, epsilon=epsilon, mechanism=channel, notion=notion, weight=each.weight,
+        name=each.name, epsilon=epsilon, mechanism=channel, notion=notion, weight=each.weight,
         offset=each.offset,
     )  # fmt: skip
 
@@ -108,11 +108,11 @@ def _bits(rule: Rule) -> int:
     return enough
 
 
-def _stated(channel: Channel, prior: Prior, notion: Notion, level: float) -> Fraction:
+def _stated(channel: Channel, notion: Notion, level: float) -> Fraction:
     """The smallest level of four decimals that is kept, decided exactly."""
     steps = math.floor(level * _DECIMALS)
     return next(
         epsilon
         for epsilon in (Fraction(step, _DECIMALS) for step in range(max(0, steps - 1), steps + 3))
-        if channel.keeps(prior, notion, epsilon)
+        if channel.keeps(notion, epsilon)
     )

@@ -24,7 +24,7 @@ def optimal_binary(prior: Prior, epsilon: Number) -> Channel:
     >>> from tacit.mechanism.auditing import audit
     >>> from tacit import Survey, mse
     >>> prior = Prior.of({"yes": 0.1, "no": 0.9})
-    >>> round(mse(optimal_binary(prior, 1), prior, Survey("yes")), 7)
+    >>> round(mse(optimal_binary(prior, 1), Survey("yes")), 7)
     0.0791384
     """
     exact = budget(epsilon)

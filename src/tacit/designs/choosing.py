@@ -130,8 +130,8 @@ def design(
             why = "floats cannot solve its equations" if isinstance(failure, LinAlgError) else failure
             notes.append(f"{name} failed: {why}")
             continue
-        if not promise.kept_by(found.mechanism, prior):
-            level = found.mechanism.audit(prior).lip.epsilon
+        if not promise.kept_by(found.mechanism):
+            level = found.mechanism.audit().lip.epsilon
             notes.append(f"{name} failed the audit: its channel reaches {level:.6g}.")
             continue
         if request.says_nothing(found):

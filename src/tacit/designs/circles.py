@@ -59,26 +59,25 @@ def design_shuffled_circle(
     if ratio <= 1:
         raise ValueError("A shuffled circle needs a positive 'epsilon': at 0 no report depends on the answer.")
     within = _radius(radius, notion)
-    weights = prior.on_support().weights
-    circles = [_circle(weights, ratio, within, bits)]
-    if len(weights) > 1 and "cell_bits" not in bits:
-        circles.append(_circle(weights, ratio, within, {**bits, "cell_bits": (len(weights) - 1).bit_length()}))
+    circles, size = [_circle(prior, ratio, within, bits)], len(prior.support)
+    if size > 1 and "cell_bits" not in bits:
+        circles.append(_circle(prior, ratio, within, {**bits, "cell_bits": (size - 1).bit_length()}))
     circle = min(circles, key=lambda each: float(each.variances().sum()))
     if not circle.within(ratio, within) or (notion == "ldp" and circle.odds > ratio):
         raise PrivacyError("The closed form of the step does not pass the exact audit.")
     return circle
 
 
-def _circle(weights: tuple[int, ...], ratio: Fraction, within: Fraction, bits: dict[str, int]) -> ShuffledCircle:
+def _circle(prior: Prior, ratio: Fraction, within: Fraction, bits: dict[str, int]) -> ShuffledCircle:
     """The best arc of a circle with so many cells, and the largest step that passes the audit.
 
     With b = ⌊2^W/M⌋ the two sides are step·(2^W·(1 − E·least) + (E−1)bL) ≤ (E−1)b·2^W, and the same with `most` for
     1 − E·least.
     """
     # Any arc and step will do to ask for the layout.
-    rule = ShuffledCircleRule(weights=weights, arc=1, step=1, **bits)
+    rule = ShuffledCircleRule(prior=prior, arc=1, step=1, **bits)
     cells, off, words = rule.circle, within + rule.cell_error, 1 << rule.choice_bits
-    if cells > len(weights):
+    if cells > len(prior.support):
         arc = min(max(round(best_share(ratio, off) * cells), 1), cells - 1)
     else:
         m, e, tau = np.arange(1, cells) / cells, float(ratio), float(off)
@@ -88,7 +87,7 @@ def _circle(weights: tuple[int, ...], ratio: Fraction, within: Fraction, bits: d
     step = int(one * words / (words * _side(Fraction(arc, cells), ratio, off) + one * arc))
     if step == 0:
         raise ValueError(f"Words of {rule.word_bits} bits are too short for so small an epsilon.")
-    return ShuffledCircle(weights=weights, arc=arc, step=step, **bits)
+    return ShuffledCircle(prior=prior, arc=arc, step=step, **bits)
 
 
 def in_plane(circle: ShuffledCircle) -> PlaneCircle:
@@ -110,7 +109,7 @@ def in_plane(circle: ShuffledCircle) -> PlaneCircle:
     if max(slots, needed) > _MOST_SLOTS:
         raise ArithmeticError(f"no plane of up to {_MOST_SLOTS} slots holds {len(circle.weights)} values")
     first, second = first_full_recurrence(slots)
-    fields = ("weights", "arc", "step", "cell_bits", "seed_bits", "word_bits")
+    fields = ("prior", "arc", "step", "cell_bits", "seed_bits", "word_bits")
     numbers = {name: getattr(circle, name) for name in fields}
     return PlaneCircle(**numbers, slots=slots, first=first, second=second, light=light)
 

@@ -23,6 +23,7 @@ from tacit.exact import Floats
 from tacit.mechanism import CoreTail
 from tacit.mechanism.core_tail_histogram import histogram_gain
 from tacit.mechanism.core_tail_rule import COVERAGE_UNIT, CoreState
+from tacit.prior import Prior
 
 SLACK_BITS = (36, 33, 30, 27, 24, 20, 16, 12)
 WEIGHT_UNIT = 1 << 52
@@ -48,28 +49,26 @@ class CoreTailDesign:
         return 1.0 - self.gain / self.gain_bound if self.gain_bound > 1e-15 else 0.0
 
 
-def design_core_tail(
-    weights: Sequence[int], ratio: Fraction, max_core: int = 256, tail_loss: float = 1e-3
-) -> CoreTailDesign:
+def design_core_tail(prior: Prior, ratio: Fraction, max_core: int = 256, tail_loss: float = 1e-3) -> CoreTailDesign:
     """Return a channel with every lift in [1/ratio, ratio], proved in integers, and its certificate.
 
-    where: `weights` are the prior's positive integers, `ratio` is a rational at most e^ε, `max_core`
+    where: `ratio` is a rational at most e^ε, `max_core`
     limits the core (0: plain arcs), and `tail_loss` is the share of the gain that the tail may lose if a larger
     core can help it.
     """
-    if ratio <= 1 or not weights or min(weights) <= 0:
-        raise ValueError(f"The 'ratio' must exceed 1 and 'weights' be positive integers. Got ratio {float(ratio)}.")
-    total = sum(weights)
-    prior = np.array([weight / total for weight in weights])
+    if ratio <= 1:
+        raise ValueError(f"The 'ratio' must exceed 1. Got {float(ratio)} instead.")
+    weights = prior.on_support().weights
+    p = prior.on_support().probabilities
     share = float(1 / (ratio + 1))
-    core = choose_core(weights, prior, share, max_core, tail_loss)
-    tail = np.setdiff1d(np.arange(len(prior)), core)
-    cover = solve_core(prior[core], float(prior[tail].sum()), share)
-    bound = _gain_bound(prior, tail, ratio, cover.upper_bound)
+    core = choose_core(weights, p, share, max_core, tail_loss)
+    tail = np.setdiff1d(np.arange(len(p)), core)
+    cover = solve_core(p[core], float(p[tail].sum()), share)
+    bound = _gain_bound(p, tail, ratio, cover.upper_bound)
     states = integer_states(cover)
     for bits in SLACK_BITS:
         channel = CoreTail(
-            weights=tuple(weights),
+            prior=prior,
             core=tuple(core.tolist()),
             share=1 / (ratio + 1),
             growth=shrunk_growth(ratio, bits),
@@ -85,7 +84,7 @@ def design_core_tail(
             )
     if len(core):
         # A tail too light for the resolution of the core's coverage (2^-48): the plain arc does not need any.
-        return design_core_tail(weights, ratio, max_core=0)
+        return design_core_tail(prior, ratio, max_core=0)
     raise ValueError(f"No slack was enough to realise the lifts exactly. Got ratio {float(ratio)}; is it close to 1?")
 
 

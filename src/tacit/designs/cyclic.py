@@ -19,7 +19,7 @@ def cyclic(prior: Prior, epsilon: Number) -> Channel:
 
     >>> from tacit.mechanism.auditing import audit
     >>> prior = Prior.uniform(5)
-    >>> cyclic(prior, 1).n_possible_reports, audit(cyclic(prior, 1), prior).lip.holds(Fraction(1))
+    >>> cyclic(prior, 1).n_possible_reports, audit(cyclic(prior, 1)).lip.holds(Fraction(1))
     (5, True)
     """
     exact = budget(epsilon)

@@ -52,7 +52,7 @@ def nearly_sure(plan: Plan) -> tuple[str | None, Belief] | None:
     for group in plan.groups:
         value = _unsure_value(group.prior, plan.task.wanted)
         if value is not None:
-            moved = group.mechanism.belief(group.prior, value)
+            moved = group.mechanism.belief(value)
             if moved.high >= NEARLY_SURE and (worst is None or moved.high > worst[1].high):
                 worst = group.name, moved
     return worst
@@ -141,7 +141,7 @@ def _variance(plan: Plan, place: int) -> float:
     if task.takes_weights:
         raise ValueError("Differences are those of shares and means; a weighted sum is neither.")
     rows = task.widest(group.prior, _MOST_VALUES)
-    return max(unbiased_variance(group.mechanism, group.prior, row) for row in rows)
+    return max(unbiased_variance(group.mechanism, row) for row in rows)
 
 
 @dataclass(frozen=True)

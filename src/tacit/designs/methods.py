@@ -50,11 +50,15 @@ MOST_ROWS = 500
 class Design:
     """A mechanism that has passed the exact audit, and its certificate."""
 
-    prior: Prior
     task: Task
     promise: Promise
     mechanism: Mechanism
     certificate: Certificate
+
+    @property
+    def prior(self) -> Prior:
+        """The prior that the mechanism is bound to."""
+        return self.mechanism.prior
 
     @property
     def channel(self) -> Channel:
@@ -274,8 +278,8 @@ def _unbiased(request: Request) -> Design:
     free, channel = rounded(request, search)
     bound, duals = 0.0, free.duals[group] * p / merged[group]
     if len(p) > 1:
-        finished = channel.lifts(request.prior)[:, request.inside]
-        marginal = channel.marginal(request.prior)
+        finished = channel.inside_lifts
+        marginal = channel.marginal
         bound, duals = proving_duals(request.p, g, request.promise.lifts, finished, marginal, duals, request.gap)
     gain_bound = request.prior_gain_bound
     return designed(
@@ -351,7 +355,7 @@ def _circle(request: Request, method: str, surely: int, made: Callable[[Shuffled
         equal = {"cell_bits": max(1, (len(request.inside) - 1).bit_length())}
         circles.append(design_shuffled_circle(request.prior, epsilon, notion="ldp", **equal))
         notes = (f"arcs that follow the prior are not used beyond ε = {surely}",)
-    mechanism = min(map(made, circles), key=lambda circle: circle.unbiased_variance(request.prior, request.task))
+    mechanism = min(map(made, circles), key=lambda circle: circle.unbiased_variance(request.task))
     return designed(
         request, mechanism, prior_variance(request.prior, request.task), variance_bound=bound, duals=None,
         method=method, status="feasible", notes=notes,
@@ -364,9 +368,8 @@ def core_tail(request: Request, max_core: int = 256) -> Design:
 
     if not (request.is_plain and request.is_histogram):
         raise ArithmeticError("the mechanism core-tail serves histograms under plain LIP with the aim 'mmse' only")
-    inside = request.prior.on_support()
     try:
-        found = design_core_tail(inside.weights, exp_below(request.promise.main[1]), max_core)
+        found = design_core_tail(request.prior, exp_below(request.promise.main[1]), max_core)
     except ValueError as failure:
         raise ArithmeticError(str(failure)) from failure
     method = "core-tail" if found.mechanism.core else "core-tail without a core"
@@ -448,8 +451,8 @@ def designed(
 ) -> Design:
     """A finished mechanism with the errors that its integers have; bounds are those of the request's `g`."""
     prior, task, square = request.prior, request.task, request.unit**2
-    before, error = prior_variance(prior, task), mse(mechanism, prior, task)
-    variance = unbiased_variance(mechanism, prior, task)
+    before, error = prior_variance(prior, task), mse(mechanism, task)
+    variance = unbiased_variance(mechanism, task)
     made = Certificate(
         aim=request.aim,
         mse=error,
@@ -466,7 +469,7 @@ def designed(
         notes=notes,
     )
     certificate = replace(made, status=_status(status, made.gap, request.gap))
-    return Design(prior=prior, task=task, promise=request.promise, mechanism=mechanism, certificate=certificate)
+    return Design(task=task, promise=request.promise, mechanism=mechanism, certificate=certificate)
 
 
 def _status(searched: str, gap: float, wanted: float) -> str:

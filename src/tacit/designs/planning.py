@@ -99,7 +99,6 @@ def make_plan(
         groups.append(
             Group(
                 name=each.name,
-                prior=each.prior,
                 epsilon=level,
                 mechanism=found.mechanism,
                 notion=notion,

@@ -11,7 +11,7 @@ from typing import Literal
 from tacit.designs.program.lifts import LiftSet
 from tacit.exact import Number, budget
 from tacit.mechanism import Mechanism, Notion, satisfies
-from tacit.prior import Prior, PriorSet
+from tacit.prior import PriorSet
 
 
 @dataclass(frozen=True)
@@ -35,9 +35,9 @@ class Promise:
         """Everything else that is promised."""
         return dict(list(self.levels.items())[1:])
 
-    def kept_by(self, mechanism: Mechanism, prior: Prior) -> bool:
+    def kept_by(self, mechanism: Mechanism) -> bool:
         """Whether the mechanism keeps all of it, decided exactly."""
-        kept = all(satisfies(mechanism, prior, notion, level) for notion, level in self.levels.items())
+        kept = all(satisfies(mechanism, notion, level) for notion, level in self.levels.items())
         if self.prior_set is None or not kept:
             return kept
         return all(side.holds(self.levels["lip"]) for side in mechanism.set_levels(self.prior_set))

@@ -21,7 +21,7 @@ def repaired_response(prior: Prior, epsilon: Number, prior_set: PriorSet | None 
 
     >>> from tacit.mechanism.auditing import satisfies
     >>> prior = Prior.of({"a": 0.01, "b": 0.29, "c": 0.7})
-    >>> satisfies(repaired_response(prior, 1), prior, "lip", 1)
+    >>> satisfies(repaired_response(prior, 1), "lip", 1)
     True
     """
     exact = budget(epsilon)
@@ -48,7 +48,7 @@ def randomized_response(prior: Prior, epsilon: Number) -> Channel:
 
     >>> from tacit.mechanism.auditing import satisfies
     >>> prior = Prior.of({"a": 0.01, "b": 0.29, "c": 0.7})
-    >>> satisfies(randomized_response(prior, 1), prior, "ldp", 1)
+    >>> satisfies(randomized_response(prior, 1), "ldp", 1)
     True
     """
     exact = budget(epsilon)

@@ -58,15 +58,15 @@ def verify(found: Design) -> Verification:
     """
     stated = found.certificate
     measure = mse if stated.aim == "mmse" else unbiased_variance
-    error, bound = measure(found.mechanism, found.prior, found.task), _BOUNDS[found.mechanism.kind](found)
+    error, bound = measure(found.mechanism, found.task), _BOUNDS[found.mechanism.kind](found)
     scale = TOLERANCE * max(stated.prior_variance, error)
     searched = found.mechanism.kind == Channel.kind and stated.duals is None
     return Verification(
-        promise_kept=found.promise.kept_by(found.mechanism, found.prior),
+        promise_kept=found.promise.kept_by(found.mechanism),
         error=error,
         lower_bound=bound,
         error_as_stated=abs(error - stated.aimed) <= scale
-        and abs(mse(found.mechanism, found.prior, found.task) - stated.mse) <= scale,
+        and abs(mse(found.mechanism, found.task) - stated.mse) <= scale,
         bound_as_stated=stated.aimed_lower_bound <= bound + (_SEARCHED_TOLERANCE * bound if searched else 0.0) + scale,
     )
 
@@ -77,7 +77,6 @@ def verify_group(group: Group, task: Task) -> Verification | None:
         return None
     notion: Literal["lip", "ldp"] = "ldp" if group.notion == "ldp" else "lip"
     found = Design(
-        prior=group.prior,
         task=task,
         promise=make_promise(group.epsilon, notion, ldp_cap=group.ldp_cap, prior_set=group.prior_set),
         mechanism=group.mechanism,
@@ -107,8 +106,7 @@ def _table_bound(found: Design) -> float:
     if unbiased:
         from tacit.designs.program.prior_free import proven_variance
 
-        reports = found.channel.lifts(found.prior)[:, inside]
-        marginal = found.channel.marginal(found.prior)
+        reports, marginal = found.channel.inside_lifts, found.channel.marginal
         return max(cheap, bound(proven_variance(p, g, lifts, reports, marginal, np.array(duals))))
     return max(cheap, bound(dual_bound(p, g, lifts, np.array(duals))))
 

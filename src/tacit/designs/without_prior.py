@@ -49,51 +49,51 @@ TOLERANCE = 0.02
 FEW_LOOKS = 256
 
 
-def subset_selection(size: int, epsilon: Fraction) -> PureProtocol:
+def subset_selection(prior: Prior, epsilon: Fraction) -> PureProtocol:
     """A random subset of about a share 1/(E+1) of the values, more likely with the answer in it than without.
 
-    >>> found = subset_selection(100, Fraction(1))
+    >>> found = subset_selection(Prior.uniform(100), Fraction(1))
     >>> found.circle, found.arc, found.n_reports
     (101, 27, 10100)
     """
-    ratio, circle = exp_below(epsilon), next_prime(size)
+    ratio, circle = exp_below(epsilon), next_prime(len(prior))
     around = int(circle / (ratio + 1))
     arcs = sorted({min(max(1, arc), circle - 1) for arc in (around, around + 1)})
-    tried = [_design(size, ratio, circle=circle, orders=circle - 1, arc=arc) for arc in arcs]
+    tried = [_design(prior, ratio, circle=circle, orders=circle - 1, arc=arc) for arc in arcs]
     # Subsets of one value need no orders, nor a prime.
-    return best([*tried, _design(size, ratio, circle=size, orders=1, arc=1)])
+    return best([*tried, _design(prior, ratio, circle=len(prior), orders=1, arc=1)])
 
 
-def local_hashing(size: int, epsilon: Fraction) -> BlockDesign:
+def local_hashing(prior: Prior, epsilon: Fraction) -> BlockDesign:
     """OLH: a random hash function onto about E + 1 buckets, and the bucket of the answer or another one.
 
-    >>> local_hashing(100, Fraction(1)).arc
+    >>> local_hashing(Prior.uniform(100), Fraction(1)).arc
     25
     """
-    ratio, circle = exp_below(epsilon), next_prime(size)
+    ratio, circle = exp_below(epsilon), next_prime(len(prior))
     arc = min(max(1, round(circle / (round(ratio) + 1))), circle - 1)
-    return _design(size, ratio, circle=circle, orders=circle - 1, arc=arc)
+    return _design(prior, ratio, circle=circle, orders=circle - 1, arc=arc)
 
 
-def hadamard_response(size: int, epsilon: Fraction) -> BlockDesign:
+def hadamard_response(prior: Prior, epsilon: Fraction) -> BlockDesign:
     """Half of 2^t − 1 reports for every value, any two halves sharing half of themselves.
 
-    >>> hadamard_response(100, Fraction(1)).circle
+    >>> hadamard_response(Prior.uniform(100), Fraction(1)).circle
     127
     """
-    dimension = max(3, size.bit_length())
-    return _geometry(size, exp_below(epsilon), 2, dimension, complement=True)
+    dimension = max(3, len(prior).bit_length())
+    return _geometry(prior, exp_below(epsilon), 2, dimension, complement=True)
 
 
-def projective_response(size: int, epsilon: Fraction) -> PureProtocol:
+def projective_response(prior: Prior, epsilon: Fraction) -> PureProtocol:
     """Projective geometry response: the points of a hyperplane for every value, over a field of about E + 1
     elements.
 
-    >>> found = projective_response(100, Fraction(1))
+    >>> found = projective_response(Prior.uniform(100), Fraction(1))
     >>> found.field, found.circle, found.arc
     (4, 341, 85)
     """
-    ratio = exp_below(epsilon)
+    ratio, size = exp_below(epsilon), len(prior)
     # Beyond the number of values a larger field has more points than it is of use for.
     middle = min(int(ratio) + 1, size, _LARGEST_FIELD)
     below = next(q for q in range(middle, 1, -1) if prime_power(q))
@@ -103,20 +103,20 @@ def projective_response(size: int, epsilon: Fraction) -> PureProtocol:
     fitting = [space for space in spaces if n_points(*space) <= MOST_POINTS]
     if not fitting:
         raise ValueError(f"A difference set has at most {MOST_POINTS} points, too few for {size} values.")
-    return best(_geometry(size, ratio, *space) for space in fitting)
+    return best(_geometry(prior, ratio, *space) for space in fitting)
 
 
-def unary_encoding(size: int, epsilon: Fraction) -> UnaryEncoding:
+def unary_encoding(prior: Prior, epsilon: Fraction) -> UnaryEncoding:
     """OUE: a bit for each value.
 
-    >>> round(float(unary_encoding(20, Fraction(1)).other), 4)
+    >>> round(float(unary_encoding(Prior.uniform(20), Fraction(1)).other), 4)
     0.2689
     """
-    return UnaryEncoding(size=size, chance=math.ceil((1 << DIGITS) / (exp_below(epsilon) + 1)))
+    return UnaryEncoding(prior=prior, chance=math.ceil((1 << DIGITS) / (exp_below(epsilon) + 1)))
 
 
 #: By the names that `design` and the command know; the first is preferred among equals.
-MECHANISMS: dict[str, Callable[[int, Fraction], PureProtocol]] = {
+MECHANISMS: dict[str, Callable[[Prior, Fraction], PureProtocol]] = {
     "subset-selection": subset_selection,
     "projective": projective_response,
     "hadamard": hadamard_response,
@@ -139,7 +139,7 @@ def best_without_prior(prior: Prior, epsilon: Fraction) -> tuple[str, Mechanism]
     size, found = len(prior), dict[str, PureProtocol]()
     for name, make in MECHANISMS.items():
         try:
-            found[name] = make(size, epsilon)
+            found[name] = make(prior, epsilon)
         except ValueError:  # Its reports would be too large.
             continue
     if not found:
@@ -181,7 +181,7 @@ def without_prior(request: Request, name: str | None = None) -> Design:
     """
     if not request.is_histogram or request.invertible or request.max_reports is not None:
         raise ArithmeticError("the mechanisms that need no prior serve histograms, without further wishes")
-    size, epsilon = len(request.prior), min(request.promise.levels.values())
+    epsilon = min(request.promise.levels.values())
     mechanism: Mechanism
     if name is None:
         try:
@@ -189,7 +189,7 @@ def without_prior(request: Request, name: str | None = None) -> Design:
         except ValueError as failure:
             raise ArithmeticError(str(failure)) from failure
     else:
-        mechanism = _named(name, size, epsilon)
+        mechanism = _named(name, request.prior, epsilon)
     bound = without_prior_bound(request.prior, request.promise)
     return designed(
         request, mechanism, prior_variance(request.prior, request.task), variance_bound=bound, duals=None,
@@ -197,18 +197,18 @@ def without_prior(request: Request, name: str | None = None) -> Design:
     )  # fmt: skip
 
 
-def _named(name: str, size: int, epsilon: Fraction) -> PureProtocol:
+def _named(name: str, prior: Prior, epsilon: Fraction) -> PureProtocol:
     """The mechanism that was asked for, or which others have room for so many values."""
     made, limits = dict[str, PureProtocol](), dict[str, str]()
     for each in (name, *(other for other in MECHANISMS if other != name)):
         try:
-            made[each] = MECHANISMS[each](size, epsilon)
+            made[each] = MECHANISMS[each](prior, epsilon)
         except ValueError as failure:
             limits[each] = str(failure)
         if name in made:
             return made[name]
     serving = f"{', '.join(made)} do; without-prior takes the best" if made else "No other does either"
-    raise ValueError(f"The design {name} does not serve {size:,} values. {limits[name]} {serving}.")
+    raise ValueError(f"The design {name} does not serve {len(prior):,} values. {limits[name]} {serving}.")
 
 
 def without_prior_bound(prior: Prior, promise: Promise) -> float:
@@ -222,18 +222,25 @@ def without_prior_bound(prior: Prior, promise: Promise) -> float:
     return unbiased_variance_bound(prior, epsilon, promise.prior_set, "ldp" if notion == "ldp" else "lip")
 
 
-def _geometry(size: int, ratio: Fraction, field: int, dimension: int, complement: bool = False) -> BlockDesign:
+def _geometry(prior: Prior, ratio: Fraction, field: int, dimension: int, complement: bool = False) -> BlockDesign:
     circle, hyperplane = n_points(field, dimension), n_points(field, dimension - 1)
     if circle > MOST_POINTS:
         raise ValueError(f"A difference set has at most {MOST_POINTS} points. Got {circle}.")
     prime, power = prime_power(field) or (field, 1)
     recurrence = first_recurrence(prime, power * dimension)
     arc = circle - hyperplane if complement else hyperplane
-    return _design(size, ratio, circle=circle, orders=1, arc=arc, field=field, recurrence=recurrence)
+    return _design(prior, ratio, circle=circle, orders=1, arc=arc, field=field, recurrence=recurrence)
 
 
 def _design(
-    size: int, ratio: Fraction, *, circle: int, orders: int, arc: int, field: int = 0, recurrence: tuple[int, ...] = ()
+    prior: Prior,
+    ratio: Fraction,
+    *,
+    circle: int,
+    orders: int,
+    arc: int,
+    field: int = 0,
+    recurrence: tuple[int, ...] = (),
 ) -> BlockDesign:
     """The block design with the largest step that keeps the odds within `ratio`, by floor division of integers.
 
@@ -243,6 +250,6 @@ def _design(
     fewest, most = words // (orders * circle), -(-words // orders)
     step = int((ratio - 1) * fewest * words / (most + (ratio - 1) * fewest * arc))
     return BlockDesign(
-        size=size, circle=circle, orders=orders, arc=arc, step=step, field=field, recurrence=recurrence,
+        prior=prior, circle=circle, orders=orders, arc=arc, step=step, field=field, recurrence=recurrence,
         word_bits=_WORD_BITS,
     )  # fmt: skip

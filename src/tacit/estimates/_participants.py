@@ -275,8 +275,8 @@ class GroupReports:
 
 def _check_of(group: Group, counts: GroupTally) -> PriorCheck:
     """The prior check of one group."""
-    about = group.prior, kept_of(counts)
-    statistic, scores = group.mechanism.prior_statistic(*about), group.mechanism.prior_scores(*about)
+    kept = kept_of(counts)
+    statistic, scores = group.mechanism.prior_statistic(kept), group.mechanism.prior_scores(kept)
     return check_prior(group.name, *statistic, counts.total, scores)
 
 
@@ -291,7 +291,7 @@ def read_task(plan: Plan) -> Task:
 
 def read_group(plan: Plan, group: Group, counts: GroupTally, estimator: PlainEstimator) -> Reading:
     """What one group's reports say; a weighted sum's a and b are the group's, times and plus those of the reports."""
-    read = group.mechanism.read(estimator, group.prior, read_task(plan), kept_of(counts))
+    read = group.mechanism.read(estimator, read_task(plan), kept_of(counts))
     if isinstance(counts, Counts) and counts.sums is not None:
         # A forged report weighs no more than the heaviest that came.
         heaviest = counts.weighted()[2]

@@ -47,7 +47,7 @@ from tacit.exact import BigIntegers, Integers, exact_integers
 from tacit.mechanism.protocol import RandomWords
 from tacit.mechanism.pure_protocol import PureProtocol
 from tacit.mechanism.singer import difference_set, is_prime, meets_all_points, n_points, prime_power
-from tacit.mechanism.stand_in import RuleSampler
+from tacit.mechanism.stand_in import RuleSampler, StandIn
 from tacit.mechanism.table_sampler import TableSampler, beginning
 from tacit.prior import Prior
 
@@ -59,12 +59,14 @@ _EXACT_BITS = 20
 
 @dataclass(frozen=True, kw_only=True)
 class BlockDesign(PureProtocol):
-    """A block design for `size` values; see the module's docstring.
+    """A block design for the values of `prior`; see the module's docstring.
 
     where: `circle` = M, `orders` = A, `arc` = s, `step` and `word_bits` = w as there. `field` = q and `recurrence` are
     those of the difference set (`singer`); 0 and () where D is the arc {0, …, s−1}.
 
-    >>> fano = BlockDesign(size=7, circle=7, orders=1, arc=3, step=6, field=2, recurrence=(1, 1, 0), word_bits=6)
+    >>> fano = BlockDesign(
+    ...     prior=Prior.uniform(7), circle=7, orders=1, arc=3, step=6, field=2, recurrence=(1, 1, 0), word_bits=6
+    ... )
     >>> fano.differences.tolist(), str(fano.odds), fano.draw(4, (63, 0))
     ([0, 1, 3], '133/69', 1)
     """
@@ -175,11 +177,11 @@ class BlockDesign(PureProtocol):
     # -- reports -------------------------------------------------------------------------------------------------
 
     @classmethod
-    def sampler(cls, mechanisms: Sequence[Self], priors: Sequence[Prior]) -> RuleSampler:
+    def sampler(cls, mechanisms: Sequence[Self]) -> RuleSampler:
         """The randomizer of several: by the rule, or for arrays from tables where reports are few."""
         n_rows, n_reports = sum(each.size for each in mechanisms), max(each.n_reports for each in mechanisms)
         if beginning(n_rows, n_reports) is None:
-            return super().sampler(mechanisms, priors)
+            return super().sampler(mechanisms)
         return FewReports(mechanisms)
 
     @cached_property
@@ -289,7 +291,7 @@ class BlockDesign(PureProtocol):
             if type(number) is not int or not 0 <= number < 2**53:
                 raise ValueError("The numbers of a block design must be integers from 0 to 2^53 - 1.")
         (step,) = exact_integers([data["step"]])
-        return cls(size=len(prior), step=step, recurrence=tuple(data["recurrence"]), **numbers)
+        return cls(prior=prior, step=step, recurrence=tuple(data["recurrence"]), **numbers)
 
 
 class FewReports(RuleSampler):
@@ -298,7 +300,7 @@ class FewReports(RuleSampler):
     """
 
     def __init__(self, designs: Sequence[BlockDesign]) -> None:
-        super().__init__(designs, [Prior.uniform(design.size) for design in designs])
+        super().__init__([(each, StandIn(Prior.uniform(each.size))) for each in designs])
         self._designs = designs
 
     def many(self, members: Integers, positions: Integers, words: RandomWords) -> Integers:

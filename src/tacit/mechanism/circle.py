@@ -20,7 +20,7 @@ from tacit.mechanism.circle_reading import CircleReading
 from tacit.mechanism.circle_rule import WORDS_PER_SAMPLE
 from tacit.mechanism.levels import Audit, Belief, Level, Notion, bounded_audit, bounded_belief
 from tacit.mechanism.set_levels import SetLevel
-from tacit.mechanism.stand_in import RuleSampler
+from tacit.mechanism.stand_in import RuleSampler, StandIn
 from tacit.prior import Prior, PriorSet, Value
 
 
@@ -40,32 +40,30 @@ class Circle(CircleReading):
 
     # -- the promise ---------------------------------------------------------------------------------------------
 
-    def audit(self, prior: Prior) -> Audit:
+    def audit(self) -> Audit:
         """Bounds of the levels; the LDP level is reached if an arc can cover one value whole and nothing of another."""
-        self._check_prior(prior)
-        return replace(bounded_audit(prior, *self.lift_range()), ldp=Level(self.odds))
+        return replace(bounded_audit(self.prior, *self.lift_range()), ldp=Level(self.odds))
 
     def set_levels(self, prior_set: PriorSet) -> tuple[SetLevel, SetLevel]:
         """Bounds of the levels under every prior as far from the nominal one as the set reaches."""
-        self._check_prior(prior_set.prior)
+        self.under(prior_set.prior)
         highest, lowest = self.lift_range(prior_set.radius)
         return SetLevel(highest), SetLevel(1 / lowest if lowest else None)
 
-    def keeps(self, prior: Prior, notion: Notion, epsilon: Fraction) -> bool:
+    def keeps(self, notion: Notion, epsilon: Fraction) -> bool:
         """Whether the bounds keep a promise, decided exactly; MIP by the upper level, a bound of it."""
-        return self.audit(prior).bounds(notion, epsilon)
+        return self.audit().bounds(notion, epsilon)
 
-    def belief(self, prior: Prior, value: Value) -> Belief:
+    def belief(self, value: Value) -> Belief:
         """A range in which a report can put the belief that someone holds `value`."""
-        self._check_prior(prior)
-        return bounded_belief(prior, value, *self.lift_range())
+        return bounded_belief(self.prior, value, *self.lift_range())
 
     # -- reports -------------------------------------------------------------------------------------------------
 
     @classmethod
-    def sampler(cls, mechanisms: Sequence[Self], priors: Sequence[Prior]) -> RuleSampler:
+    def sampler(cls, mechanisms: Sequence[Self]) -> RuleSampler:
         """The randomizer of several circles of a kind."""
-        return RuleSampler(mechanisms, priors)
+        return RuleSampler([(each, StandIn(each.prior)) for each in mechanisms])
 
     def can_send(self, report: int) -> bool:
         """Whether there are such an order and such a position; everybody can send all of them."""
@@ -102,4 +100,4 @@ class Circle(CircleReading):
                 raise ValueError(
                     f"The {name!r} of a {cls.kind.replace('-', ' ')} must be an integer from 0 to 2^53 - 1."
                 )
-        return cls(weights=prior.on_support().weights, **numbers)
+        return cls(prior=prior, **numbers)

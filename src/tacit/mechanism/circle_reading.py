@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,20 +56,19 @@ class CircleReading(CircleMoments):
         units: Integers = ends * COVERAGE_UNIT // sizes - self.offsets * COVERAGE_UNIT // sizes
         return units
 
-    def gains(self, prior: Prior) -> Floats:
+    def gains(self) -> Floats:
         """Cov(holding x, c_x)²/Var(c_x) for every value of the support: what a report removes from P_x(1 − P_x).
 
         It is P_x² q² D_x where the circle follows the prior.
         """
-        self._check_prior(prior)
         _, variance, covariance = self._under_prior
         gains: Floats = np.zeros(1) if len(self.weights) == 1 else covariance**2 / variance
         return gains
 
-    def gain(self, prior: Prior, task: Task) -> float:
+    def gain(self, task: Task) -> float:
         """Σ_x P_x² E[(lift_x − 1)²]."""
         _check_task(task)
-        return float(self.gains(prior).sum())
+        return float(self.gains().sum())
 
     def variances(self) -> Floats:
         """The variance per respondent of the unbiased share of every value, if the prior is true.
@@ -84,12 +83,12 @@ class CircleReading(CircleMoments):
             variances += (self._prior - self._shares) * (holders - others)
         return variances
 
-    def unbiased_variance(self, prior: Prior, task: Task) -> float:
+    def unbiased_variance(self, task: Task) -> float:
         """Σ_x of `variances`."""
         _check_task(task)
         return float(self.variances().sum())
 
-    def read(self, estimator: PlainEstimator, prior: Prior, task: Task, kept: Kept) -> Reading:
+    def read(self, estimator: PlainEstimator, task: Task, kept: Kept) -> Reading:
         """The histogram from the sums T of N reports.
 
         mmse:      the best guess from c_x that is linear in it, P_x N + slope·(T_x − N·mean). Where the circle follows
@@ -98,15 +97,14 @@ class CircleReading(CircleMoments):
         """
         folded, weight = self._folded(kept)
         _check_task(task)
-        self._check_prior(prior)
         if estimator == "mle":
             raise NotEstimableError("Sums of coverage have no likelihood. Use the estimator 'unbiased' or 'mmse'.")
-        inside = list(prior.support)
+        prior, inside = self.prior, list(self.prior.support)
         if estimator == "mmse":
             p, (mean, variance, covariance) = prior.probabilities[inside], self._under_prior
             slope = covariance / np.maximum(variance, 1e-300)
             sums = p * weight + slope * self._away(folded, weight, mean)
-            spread, changed = p * (1 - p) - self.gains(prior), float(slope.max())
+            spread, changed = p * (1 - p) - self.gains(), float(slope.max())
             added = float(np.abs([p - slope * mean, p + slope * (1 - mean)]).max())
         else:
             sums = self.unbiased_sums(folded, weight)
@@ -117,13 +115,12 @@ class CircleReading(CircleMoments):
         estimate[inside], spreads[inside] = sums, weight * np.maximum(spread, 0.0)
         return Reading(estimate, spreads, changed, added)
 
-    def pseudo_values(self, prior: Prior, task: Task, reports: Integers, values: Sequence[int] | None = None) -> Floats:
+    def pseudo_values(self, task: Task, reports: Integers, values: Sequence[int] | None = None) -> Floats:
         """J⁻¹v of each report: P̃ + q J⁻¹(c − m). For some values J is solved once for each, not for each report."""
         _check_task(task)
-        self._check_prior(prior)
-        covered, support = self.coverage(reports), np.array(prior.support)
+        covered, support = self.coverage(reports), np.array(self.prior.support)
         if values is None:
-            rows = np.full((len(reports), len(prior)), np.nan)
+            rows = np.full((len(reports), len(self.prior)), np.nan)
             rows[:, support] = self.unbiased_sums(covered * COVERAGE_UNIT, 1.0)
             return rows
         rows, asked = np.full((len(reports), len(values)), np.nan), np.asarray(values, dtype=np.int64)
@@ -190,11 +187,10 @@ class CircleReading(CircleMoments):
             raise ValueError("These sums of coverage cannot be of this mechanism's reports: they do not add up.")
         return kept.coverage, float(kept.total)
 
-    def prior_statistic(self, prior: Prior, kept: Kept) -> tuple[float, int]:
+    def prior_statistic(self, kept: Kept) -> tuple[float, int]:
         """The coverage of the heaviest values and of bins of the others against the prior: if that is true, its mean is
         known and so, up to a scale where the circle does not follow the prior, is its covariance A.
         """
-        self._check_prior(prior)
         folded, weight = self._folded(kept)
         if len(self.weights) == 1 or weight == 0:
             return 0.0, 0
@@ -202,9 +198,8 @@ class CircleReading(CircleMoments):
         off = bins @ self._away(folded, weight, self._under_prior[0])
         return float(off @ inverse @ off) / weight, freedom
 
-    def prior_scores(self, prior: Prior, kept: Kept) -> Floats:
+    def prior_scores(self, kept: Kept) -> Floats:
         """(T − N·mean)²/(N·variance) of every value, where the heaviest ones and bins are not all that there are."""
-        self._check_prior(prior)
         folded, weight = self._folded(kept)
         mean, variance, _ = self._under_prior
         scored = (weight * variance >= ENOUGH_TO_SCORE) & (len(self.weights) > _CHECKED_ALONE + _CHECKED_BINS)
@@ -231,9 +226,11 @@ class CircleReading(CircleMoments):
         inverse = np.linalg.pinv(covariance, rtol=1e-9, hermitian=True).astype(np.float64)
         return bins, inverse, freedom
 
-    def _check_prior(self, prior: Prior) -> None:
+    def under(self, prior: Prior) -> Self:
+        """Itself under a prior of the same weights; raises for any other, since the rule follows the prior."""
         if self.weights != prior.on_support().weights:
             raise ValueError("This mechanism was made for another prior.")
+        return replace(self, prior=prior)
 
 
 @lru_cache(maxsize=64)

@@ -45,13 +45,14 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
 
 from tacit.exact import Integers
+from tacit.prior import Prior
 
 WORDS_PER_SAMPLE = 2
 #: A report holds an order and a position; JSON and JavaScript hold integers below 2^53.
@@ -63,12 +64,12 @@ Stretch = tuple[int, int, int]
 
 @dataclass(frozen=True, kw_only=True)
 class CircleRule(ABC):
-    """A circle for the prior `weights[x]`/Σ weights; see the module's docstring.
+    """A circle for the values of positive `prior`; see the module's docstring.
 
     where: `arc` = L, `step` = q·2^W/M, `cell_bits` = B, `seed_bits` = S, `word_bits` = w.
     """
 
-    weights: tuple[int, ...]
+    prior: Prior = field(hash=False)
     arc: int
     step: int
     cell_bits: int = 28
@@ -76,8 +77,6 @@ class CircleRule(ABC):
     word_bits: int = 64
 
     def __post_init__(self) -> None:
-        if min(self.weights, default=0) <= 0:
-            raise ValueError("Every weight must be positive: a value of zero prior has no guarantee. Drop or floor it.")
         if self.seed_bits % 2 or not 0 <= self.seed_bits <= 32:
             raise ValueError(f"The 'seed_bits' must be even and in 0..32. Got {self.seed_bits} instead.")
         if not (1 <= self.cell_bits <= 30 and self.orders << self.cell_bits <= 1 << REPORT_BITS):
@@ -90,6 +89,11 @@ class CircleRule(ABC):
             raise ValueError(f"The 'arc' and 'step' must be positive and leave a base. Got {self.arc} and {self.step}.")
 
     # -- the circle ----------------------------------------------------------------------------------------------
+
+    @cached_property
+    def weights(self) -> tuple[int, ...]:
+        """The prior's integers on its support, whose values the rule numbers."""
+        return self.prior.on_support().weights
 
     @property
     def circle(self) -> int:

@@ -6,10 +6,10 @@ A report is state · 2^32 + position: nobody outside this room takes it apart.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,7 @@ from tacit.mechanism.levels import Audit, Belief, Notion, bounded_audit, bounded
 from tacit.mechanism.pearson import pearson
 from tacit.mechanism.protocol import Kept, NotEstimableError, PlainEstimator, Reading, counted
 from tacit.mechanism.set_levels import SetLevel, bounded_set_levels
-from tacit.mechanism.stand_in import RuleSampler
+from tacit.mechanism.stand_in import RuleSampler, StandIn
 from tacit.prior import Prior, PriorSet, Value
 from tacit.task import Task
 
@@ -48,35 +48,35 @@ class CoreTail(CoreTailRule):
     def _range(self) -> tuple[Fraction, Fraction]:
         return self.lift_range()
 
-    def audit(self, prior: Prior) -> Audit:
+    def audit(self) -> Audit:
         """Bounds of the levels, proved in integers; they name no witness."""
-        self._check_prior(prior)
-        return bounded_audit(prior, *self._range)
+        return bounded_audit(self.prior, *self._range)
 
-    def keeps(self, prior: Prior, notion: Notion, epsilon: Fraction) -> bool:
+    def keeps(self, notion: Notion, epsilon: Fraction) -> bool:
         """Whether the bounds keep a promise, decided exactly; MIP by the upper level, which bounds it."""
-        return self.audit(prior).bounds(notion, epsilon)
+        return self.audit().bounds(notion, epsilon)
 
-    def belief(self, prior: Prior, value: Value) -> Belief:
+    def belief(self, value: Value) -> Belief:
         """A range in which a report can put the belief that someone holds `value`."""
-        self._check_prior(prior)
-        return bounded_belief(prior, value, *self._range)
+        return bounded_belief(self.prior, value, *self._range)
 
     def set_levels(self, prior_set: PriorSet) -> tuple[SetLevel, SetLevel]:
         """Bounds of the levels from those of the lifts and the radius of the set."""
-        self._check_prior(prior_set.prior)
+        self.under(prior_set.prior)
         return bounded_set_levels(prior_set, *self._range)
 
-    def _check_prior(self, prior: Prior) -> None:
+    def under(self, prior: Prior) -> Self:
+        """Itself under a prior of the same weights; raises for any other, since the rule follows the prior."""
         if self.weights != prior.on_support().weights:
             raise ValueError("This mechanism was made for another prior.")
+        return replace(self, prior=prior)
 
     # -- reports -------------------------------------------------------------------------------------------------
 
     @classmethod
-    def sampler(cls, mechanisms: Sequence[CoreTail], priors: Sequence[Prior]) -> RuleSampler:
+    def sampler(cls, mechanisms: Sequence[CoreTail]) -> RuleSampler:
         """The randomizer of several core-tail mechanisms."""
-        return RuleSampler(mechanisms, priors)
+        return RuleSampler([(each, StandIn(each.prior)) for each in mechanisms])
 
     def draw(self, value: int, words: tuple[int, ...]) -> int:
         """The report of a value of the support."""
@@ -114,23 +114,24 @@ class CoreTail(CoreTailRule):
     def _gains(self) -> Floats:
         return histogram_gains(self)
 
-    def gain(self, prior: Prior, task: Task) -> float:
+    def gain(self, task: Task) -> float:
         """Σ_x P_x² E[(lift_x − 1)²]."""
         _check_task(task)
         return float(self._gains.sum())
 
-    def unbiased_variance(self, prior: Prior, task: Task) -> float:
+    def unbiased_variance(self, task: Task) -> float:
         """∞: one order on the circle does not tell the values apart."""
         return float("inf")
 
-    def read(self, estimator: PlainEstimator, prior: Prior, task: Task, kept: Kept) -> Reading:
+    def read(self, estimator: PlainEstimator, task: Task, kept: Kept) -> Reading:
         """Posterior sums in O((N + d) log(N + d)); their spread at its mean under the prior: N times the MSE."""
         _check_task(task)
         if estimator != "mmse":
             raise NotEstimableError(
                 f"The estimator {estimator!r} needs reports that tell all values apart, and this plan's mechanism for "
-                f"{len(prior):,} values has none. Use 'mmse', or plan again with the aim 'unbiased'."
+                f"{len(self.prior):,} values has none. Use 'mmse', or plan again with the aim 'unbiased'."
             )
+        prior = self.prior
         received, inside = counted(kept), list(prior.support)
         p = prior.probabilities[inside]
         estimate, variance = np.zeros((2, len(prior)))
@@ -140,14 +141,14 @@ class CoreTail(CoreTailRule):
         most = float(p.max())
         return Reading(estimate, variance, most * float(highest - lowest), most * float(highest))
 
-    def pseudo_values(self, prior: Prior, task: Task, reports: Integers, values: Sequence[int] | None = None) -> Floats:
+    def pseudo_values(self, task: Task, reports: Integers, values: Sequence[int] | None = None) -> Floats:
         """None exist: one order on the circle does not tell the values apart."""
         raise NotEstimableError(
-            f"A core-tail mechanism for {len(prior):,} values has no pseudo-values: its reports are read with the "
+            f"A core-tail mechanism for {len(self.prior):,} values has no pseudo-values: its reports are read with the "
             "prior only. Plan again with the aim 'unbiased'."
         )
 
-    def prior_statistic(self, prior: Prior, kept: Kept) -> tuple[float, int]:
+    def prior_statistic(self, kept: Kept) -> tuple[float, int]:
         """Pearson's chi-square of the reports by state and slice of positions."""
         received = counted(kept)
         shares = np.array([float(share) for share in self.state_marginal()])
@@ -157,7 +158,7 @@ class CoreTail(CoreTailRule):
         np.add.at(seen, state * _SLICES + position * _SLICES // self.cells, received.counts)
         return pearson(seen, np.outer(shares, slices).ravel())
 
-    def prior_scores(self, prior: Prior, kept: Kept) -> Floats:
+    def prior_scores(self, kept: Kept) -> Floats:
         """None: the statistic looks at all reports."""
         return np.zeros(0)
 
@@ -187,7 +188,7 @@ class CoreTail(CoreTailRule):
             raise ValueError("The places, weights and bits of a core-tail mechanism must be integers.")
         share, growth = exact_ratio(data["share"]), exact_ratio(data["growth"])
         return cls(
-            weights=prior.on_support().weights,
+            prior=prior,
             core=tuple(data["core"]),
             share=share,
             growth=growth,

@@ -38,6 +38,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tacit.exact import Integers
+from tacit.prior import Prior
 
 Words = npt.NDArray[np.uint64]
 
@@ -73,18 +74,18 @@ class CoreState:
 
 @dataclass(frozen=True, kw_only=True)
 class CoreTailRule:
-    """A core-tail channel on the prior `weights[x]`/sum(weights); see the module's docstring.
+    """A core-tail channel on the values of positive `prior`; see the module's docstring.
 
     where: `core` lists the heavy values, `share` = h, `growth` = g, a hair below E² - 1 to leave room for
     rounding, `states` are the coverages of the core, `word_bits` = w.
 
     >>> states = (CoreState(1, 0),)
-    >>> arc = CoreTailRule(weights=(1,) * 8, core=(), share=Fraction(1, 4), growth=Fraction(8), states=states)
+    >>> arc = CoreTailRule(prior=Prior.uniform(8), core=(), share=Fraction(1, 4), growth=Fraction(8), states=states)
     >>> arc.cells, arc.sample_one(3, (0, 2**64 - 1, 0))
     (8, 2)
     """
 
-    weights: tuple[int, ...]
+    prior: Prior
     core: tuple[int, ...]
     share: Fraction
     growth: Fraction
@@ -92,8 +93,6 @@ class CoreTailRule:
     word_bits: int = 64
 
     def __post_init__(self) -> None:
-        if min(self.weights) <= 0:
-            raise ValueError("Every weight must be positive: a value of zero prior has no guarantee. Drop or floor it.")
         size = len(self.core)
         if list(self.core) != sorted(set(self.core) & set(range(len(self.weights)))) or size == len(self.weights):
             raise ValueError("The 'core' must be increasing value indices that leave at least one value to the tail.")
@@ -105,6 +104,11 @@ class CoreTailRule:
             raise ValueError(f"The 'word_bits' must be in 2..64. Got {self.word_bits}.")
 
     # -- the circle ---------------------------------------------------------------------------------------------
+
+    @cached_property
+    def weights(self) -> tuple[int, ...]:
+        """The prior's integers on its support, whose values the rule numbers."""
+        return self.prior.on_support().weights
 
     @cached_property
     def tail(self) -> tuple[int, ...]:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tacit.exact import Floats
-from tacit.prior import Prior
 
 if TYPE_CHECKING:
     from tacit.mechanism.table import Channel
@@ -27,19 +26,20 @@ class Likelihood:
     steps: int
 
 
-def maximum_likelihood(channel: Channel, prior: Prior, counts: Floats) -> Likelihood:
+def maximum_likelihood(channel: Channel, counts: Floats) -> Likelihood:
     """EM (the iterative Bayesian update) with SQUAREM acceleration, on the support of the prior.
 
         p_x ← p_x Σ_y f_y Q(y|x) / (pQ)_y,   f_y the report frequencies.
 
     Each accelerated step is kept only if it does not lower the likelihood, so the likelihood rises to its maximum.
 
-    >>> from tacit import Channel
+    >>> from tacit import Channel, Prior
     >>> prior = Prior.of({"yes": 0.5, "no": 0.5})
     >>> channel = Channel.from_weights(prior, [[3, 1], [1, 3]])
-    >>> maximum_likelihood(channel, prior, np.array([400.0, 600.0])).distribution.round(6).tolist()
+    >>> maximum_likelihood(channel, np.array([400.0, 600.0])).distribution.round(6).tolist()
     [0.3, 0.7]
     """
+    prior = channel.prior
     inside = list(prior.support)
     seen = counts > 0
     q = channel.matrix[inside][:, seen]

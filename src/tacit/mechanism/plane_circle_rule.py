@@ -41,8 +41,9 @@ class PlaneCircleRule(CircleRule):
 
     where: `slots` = p, (`first`, `second`) = (c_0, c_1).
 
+    >>> from tacit.prior import Prior
     >>> rule = PlaneCircleRule(
-    ...     weights=(9, 1, 4, 2), arc=4, step=9, cell_bits=4, seed_bits=4, word_bits=8,
+    ...     prior=Prior.of([9, 1, 4, 2]), arc=4, step=9, cell_bits=4, seed_bits=4, word_bits=8,
     ...     slots=5, first=3, second=1, light=3,
     ... )
     >>> rule.pieces, rule.own.tolist(), [rule.slots_of(order).tolist() for order in (0, 1)]

@@ -1,7 +1,7 @@
 """The one interface of all mechanisms: what plan, randomizer, files, estimates, service and studies ask of them.
 
 Adding a mechanism means adding a file with a class that has these methods, and a line in `tacit.mechanism.KINDS`. A
-mechanism is made for one prior and does not change; a report is an integer that nobody outside this room takes apart.
+mechanism is bound to one prior and does not change; a report is an integer that nobody outside this room takes apart.
 """
 
 from __future__ import annotations
@@ -123,21 +123,30 @@ class Mechanism(Protocol):
     kind: ClassVar[str]
 
     @property
+    def prior(self) -> Prior:
+        """The prior that it is bound to: every level, error and estimate is about this one."""
+        ...
+
+    def under(self, prior: Prior) -> Self:
+        """The same mechanism bound to another prior; raises `ValueError` where it was made for its own only."""
+        ...
+
+    @property
     def n_possible_reports(self) -> int | None:
         """How many different reports there are; None where they are too many to be listed."""
         ...
 
     # -- the promise ---------------------------------------------------------------------------------------------
 
-    def audit(self, prior: Prior) -> Audit:
-        """Levels and witnesses under the prior; raises `ValueError` if the mechanism was made for another one."""
+    def audit(self) -> Audit:
+        """Every privacy level, with witnesses."""
         ...
 
-    def keeps(self, prior: Prior, notion: Notion, epsilon: Fraction) -> bool:
+    def keeps(self, notion: Notion, epsilon: Fraction) -> bool:
         """Whether it keeps a promise, decided exactly."""
         ...
 
-    def belief(self, prior: Prior, value: Value) -> Belief:
+    def belief(self, value: Value) -> Belief:
         """A range in which a report can put the belief that someone holds `value`."""
         ...
 
@@ -148,7 +157,7 @@ class Mechanism(Protocol):
     # -- reports -------------------------------------------------------------------------------------------------
 
     @classmethod
-    def sampler(cls, mechanisms: Sequence[Self], priors: Sequence[Prior]) -> Sampler:
+    def sampler(cls, mechanisms: Sequence[Self]) -> Sampler:
         """The randomizer of several mechanisms of this kind."""
         ...
 
@@ -168,19 +177,19 @@ class Mechanism(Protocol):
 
     # -- what reports tell ---------------------------------------------------------------------------------------
 
-    def gain(self, prior: Prior, task: Task) -> float:
+    def gain(self, task: Task) -> float:
         """Σ_y λ_y |E[g|y] − E g|²: the part of the prior variance that one report removes."""
         ...
 
-    def unbiased_variance(self, prior: Prior, task: Task) -> float:
+    def unbiased_variance(self, task: Task) -> float:
         """The variance per respondent, at the prior, of the best estimate that does not use it; ∞ if there is none."""
         ...
 
-    def read(self, estimator: PlainEstimator, prior: Prior, task: Task, kept: Kept) -> Reading:
+    def read(self, estimator: PlainEstimator, task: Task, kept: Kept) -> Reading:
         """The total of `task` over those who sent the reports; raises `NotEstimableError` where they do not tell."""
         ...
 
-    def pseudo_values(self, prior: Prior, task: Task, reports: Integers, values: Sequence[int] | None = None) -> Floats:
+    def pseudo_values(self, task: Task, reports: Integers, values: Sequence[int] | None = None) -> Floats:
         """A row r for each report with E[r | X = x] = g(x), whatever is believed: what `unbiased` adds up, one by one.
 
         Of a histogram for all values, or for those at some positions. NaN for a value outside the support; raises
@@ -188,13 +197,13 @@ class Mechanism(Protocol):
         """
         ...
 
-    def prior_statistic(self, prior: Prior, kept: Kept) -> tuple[float, int]:
+    def prior_statistic(self, kept: Kept) -> tuple[float, int]:
         """A statistic that is a chi-square if the prior is true, and its degrees of freedom; 0 of these with too few
         reports to tell.
         """
         ...
 
-    def prior_scores(self, prior: Prior, kept: Kept) -> Floats:
+    def prior_scores(self, kept: Kept) -> Floats:
         """Squares, each a chi-square of one degree if the prior is true, for values one by one, where `prior_statistic`
         puts many of them together; none where it does not, or with too few reports to tell.
         """

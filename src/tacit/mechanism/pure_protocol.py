@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar, Self
@@ -37,7 +37,7 @@ from tacit.mechanism.protocol import (
     are_below,
 )
 from tacit.mechanism.set_levels import SetLevel
-from tacit.mechanism.stand_in import RuleSampler
+from tacit.mechanism.stand_in import RuleSampler, StandIn
 from tacit.prior import Prior, PriorSet, Value
 from tacit.task import Task
 
@@ -50,7 +50,18 @@ class PureProtocol(ABC):
     """A mechanism for `size` values, all alike; a subclass says what its reports are and which values they cover."""
 
     kind: ClassVar[str]
-    size: int
+    prior: Prior = field(hash=False)
+
+    def under(self, prior: Prior) -> Self:
+        """The same mechanism for other beliefs about as many values: no prior enters its rule."""
+        if len(prior) != self.size:
+            raise ValueError(f"This mechanism was made for {self.size} values. Got a prior of {len(prior)}.")
+        return replace(self, prior=prior)
+
+    @property
+    def size(self) -> int:
+        """d, the number of values."""
+        return len(self.prior)
 
     # -- what a subclass says ------------------------------------------------------------------------------------
 
@@ -131,14 +142,14 @@ class PureProtocol(ABC):
         """Reports are kept as sums, never listed."""
         return None
 
-    def lift_range(self, prior: Prior) -> tuple[Fraction, Fraction]:
+    def lift_range(self) -> tuple[Fraction, Fraction]:
         """Exact bounds (highest, lowest) of the lifts of the values with positive prior.
 
         With m the prior mass of the values that a report covers, a covered value has the lift r'/(1 + (r'−1)m) and
         another one 1/(1 + (r'−1)m), for some r' ≤ r. Both are widest at r. A covered x has m ≥ P_x, and m is at least
         the mass of the fewest lightest values that a report can cover; the same from above for one that is not.
         """
-        self._check_prior(prior)
+        prior = self.prior
         weights, (fewest, most) = sorted(prior.weights), self.cover_range
         rarest = min(weight for weight in weights if weight)
         light = max(rarest, sum(weights[:fewest]))
@@ -146,33 +157,29 @@ class PureProtocol(ABC):
         more = self.odds - 1
         return self.odds / (1 + more * light / prior.total), 1 / (1 + more * heavy / prior.total)
 
-    def audit(self, prior: Prior) -> Audit:
+    def audit(self) -> Audit:
         """The LDP level, which no prior enters, and bounds of the others under this one."""
-        return replace(bounded_audit(prior, *self.lift_range(prior)), ldp=Level(self.odds))
+        return replace(bounded_audit(self.prior, *self.lift_range()), ldp=Level(self.odds))
 
-    def keeps(self, prior: Prior, notion: Notion, epsilon: Fraction) -> bool:
+    def keeps(self, notion: Notion, epsilon: Fraction) -> bool:
         """Whether the bounds keep a promise, decided exactly."""
-        return self.audit(prior).bounds(notion, epsilon)
+        return self.audit().bounds(notion, epsilon)
 
-    def belief(self, prior: Prior, value: Value) -> Belief:
+    def belief(self, value: Value) -> Belief:
         """A range in which a report can put the belief that someone holds `value`."""
-        return bounded_belief(prior, value, *self.lift_range(prior))
+        return bounded_belief(self.prior, value, *self.lift_range())
 
     def set_levels(self, prior_set: PriorSet) -> tuple[SetLevel, SetLevel]:
         """The LDP level bounds both sides under every prior there is."""
-        self._check_prior(prior_set.prior)
+        self.under(prior_set.prior)
         return SetLevel(self.odds), SetLevel(self.odds)
-
-    def _check_prior(self, prior: Prior) -> None:
-        if len(prior) != self.size:
-            raise ValueError(f"This mechanism was made for {self.size} values. Got a prior of {len(prior)}.")
 
     # -- reports -------------------------------------------------------------------------------------------------
 
     @classmethod
-    def sampler(cls, mechanisms: Sequence[Self], priors: Sequence[Prior]) -> RuleSampler:
+    def sampler(cls, mechanisms: Sequence[Self]) -> RuleSampler:
         """The randomizer of several: a value with prior zero is randomized like any other, and needs no stand-in."""
-        return RuleSampler(mechanisms, [Prior.uniform(len(prior)) for prior in priors])
+        return RuleSampler([(each, StandIn(Prior.uniform(each.size))) for each in mechanisms])
 
     def can_send(self, report: int) -> bool:
         """Whether there is such a report; everybody can send all of them."""
@@ -192,18 +199,17 @@ class PureProtocol(ABC):
     def _chances(self) -> tuple[float, float]:
         return float(self.own), float(self.other)
 
-    def gains(self, prior: Prior) -> Floats:
+    def gains(self) -> Floats:
         """What a report removes from P_x(1 − P_x) by covering x or not: Cov²/Var = (P_x(1−P_x)(p−q))²/π_x(1−π_x)."""
-        self._check_prior(prior)
-        (p, q), share = self._chances, prior.probabilities
+        (p, q), share = self._chances, self.prior.probabilities
         covered = share * p + (1 - share) * q
         gains: Floats = (share * (1 - share) * (p - q)) ** 2 / (covered * (1 - covered))
         return gains
 
-    def gain(self, prior: Prior, task: Task) -> float:
+    def gain(self, task: Task) -> float:
         """Σ_x of `gains`."""
         _check_task(task)
-        return float(self.gains(prior).sum())
+        return float(self.gains().sum())
 
     def variance_at(self, share: Any) -> Any:
         """π(1−π)/(p−q)², the variance per respondent of the estimated share of a value, π = share·p + (1−share)·q."""
@@ -211,13 +217,12 @@ class PureProtocol(ABC):
         covered = share * p + (1 - share) * q
         return covered * (1 - covered) / (p - q) ** 2
 
-    def unbiased_variance(self, prior: Prior, task: Task) -> float:
+    def unbiased_variance(self, task: Task) -> float:
         """Σ_x of `variance_at` the prior's shares."""
         _check_task(task)
-        self._check_prior(prior)
-        return float(self.variance_at(prior.probabilities).sum())
+        return float(self.variance_at(self.prior.probabilities).sum())
 
-    def read(self, estimator: PlainEstimator, prior: Prior, task: Task, kept: Kept) -> Reading:
+    def read(self, estimator: PlainEstimator, task: Task, kept: Kept) -> Reading:
         """The histogram from the sums C of N reports.
 
         unbiased:  (C_x − Nq)/(p − q), with its exact variance at the estimated counts. It grows with n_x by
@@ -225,7 +230,6 @@ class PureProtocol(ABC):
         mmse:      Σ Pr(x | whether the report covers x), the mean under the prior given that alone.
         """
         _check_task(task)
-        self._check_prior(prior)
         if estimator == "mle":
             raise NotEstimableError("Sums of coverage have no likelihood. Use the estimator 'unbiased' or 'mmse'.")
         counts, n = self._counted(kept)
@@ -236,18 +240,17 @@ class PureProtocol(ABC):
             spread = (share * p * (1 - p) + (1 - share) * q * (1 - q)) / (p - q) ** 2
             changed, added = 1 / (p - q), max(1 - q, q) / (p - q)
             return Reading(estimate, n * spread, changed, added, slope=(1 - p - q) / (p - q))
-        share = prior.probabilities
+        share = self.prior.probabilities
         covered = share * p + (1 - share) * q
         slope = share * (1 - share) * (p - q) / (covered * (1 - covered))
         estimate = share * n + slope * (counts - n * covered)
-        spread = np.maximum(share * (1 - share) - self.gains(prior), 0.0)
+        spread = np.maximum(share * (1 - share) - self.gains(), 0.0)
         most = np.abs([share - slope * covered, share + slope * (1 - covered)]).max()
         return Reading(estimate, n * spread, float(slope.max()), float(most))
 
-    def pseudo_values(self, prior: Prior, task: Task, reports: Integers, values: Sequence[int] | None = None) -> Floats:
+    def pseudo_values(self, task: Task, reports: Integers, values: Sequence[int] | None = None) -> Floats:
         """(1 − q)/(p − q) for the values that a report covers, −q/(p − q) for the others."""
         _check_task(task)
-        self._check_prior(prior)
         p, q = self._chances
         covered = self.covers(reports, None if values is None else np.asarray(values, dtype=np.int64))
         rows: Floats = (covered.astype(np.float64) - q) / (p - q)
@@ -265,38 +268,36 @@ class PureProtocol(ABC):
             raise ValueError("These sums of coverage cannot be of this mechanism's reports.")
         return counts.astype(np.float64), float(kept.total)
 
-    def prior_statistic(self, prior: Prior, kept: Kept) -> tuple[float, int]:
+    def prior_statistic(self, kept: Kept) -> tuple[float, int]:
         """How often the heaviest values are covered against what the prior expects.
 
         Means and variances if the prior is true are exact, correlations those of a fixed sample of reports, which for
         16 values are right to a hundredth or two in every direction.
         """
-        self._check_prior(prior)
         counts, n = self._counted(kept)
         if not n:
             return 0.0, 0
-        (p, q), share = self._chances, prior.probabilities
+        (p, q), share = self._chances, self.prior.probabilities
         heaviest = np.argsort(-share, kind="stable")[: min(_CHECKED, self.size - 1)]
         expected = share[heaviest] * p + (1 - share[heaviest]) * q
         off = (counts[heaviest] - n * expected) / np.sqrt(n * expected * (1 - expected))
-        return float(off @ np.linalg.solve(self._correlations(prior, heaviest), off)), len(heaviest)
+        return float(off @ np.linalg.solve(self._correlations(heaviest), off)), len(heaviest)
 
-    def prior_scores(self, prior: Prior, kept: Kept) -> Floats:
+    def prior_scores(self, kept: Kept) -> Floats:
         """The same of every value, where the heaviest are not all that there are."""
-        self._check_prior(prior)
         counts, n = self._counted(kept)
-        (p, q), share = self._chances, prior.probabilities
+        (p, q), share = self._chances, self.prior.probabilities
         expected = share * p + (1 - share) * q
         variance = n * expected * (1 - expected)
         scored = (variance >= ENOUGH_TO_SCORE) & (self.size - 1 > _CHECKED)
         scores: Floats = (counts - n * expected)[scored] ** 2 / variance[scored]
         return scores
 
-    def _correlations(self, prior: Prior, values: Integers) -> Floats:
+    def _correlations(self, values: Integers) -> Floats:
         """Of being covered, between some values, if the prior is true: those of a sample that is always the same."""
         rng = np.random.default_rng(0)
         words = rng.integers(0, 1 << 64, (_SAMPLED, self.words_per_report), dtype=np.uint64)
-        answers = rng.choice(self.size, _SAMPLED, p=prior.probabilities)
+        answers = rng.choice(self.size, _SAMPLED, p=self.prior.probabilities)
         reports = self.draw_many(answers, words >> np.uint64(64 - self.word_bits))
         covered = self.covers(reports, values).astype(np.float64)
         spread = covered.std(axis=0)

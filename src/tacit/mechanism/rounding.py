@@ -54,7 +54,7 @@ def round_channel(
     >>> prior = Prior.of({"yes": 0.5, "no": 0.5})
     >>> lie = 0.5 / math.e
     >>> channel = round_channel(prior, [[1 - lie, lie], [lie, 1 - lie]], epsilon=1)
-    >>> channel.denominator == 2**32, satisfies(channel, prior, "lip", 1)
+    >>> channel.denominator == 2**32, satisfies(channel, "lip", 1)
     (True, True)
     """
     promises = {notion: budget(epsilon)} | {name: budget(level) for name, level in (also or {}).items()}
@@ -63,18 +63,18 @@ def round_channel(
     for word in [bits, *(longer for longer in WORD_BITS if longer > bits)]:
         for mix in _mixes(word, marginal, min(promises.values())):
             channel = Channel.from_weights(prior, to_words(_mixed(rows, marginal, mix), word))
-            if all(satisfies(channel, prior, name, level) for name, level in promises.items()) and (
+            if all(satisfies(channel, name, level) for name, level in promises.items()) and (
                 prior_set is None or all(side.holds(budget(epsilon)) for side in channel.set_levels(prior_set))
             ):
                 return channel
     unrounded = Channel.from_weights(prior, to_words(rows, WORD_BITS[-1]))
-    broken = next((name for name, level in promises.items() if not satisfies(unrounded, prior, name, level)), notion)
-    if prior_set is not None and satisfies(unrounded, prior, broken, promises[broken]):
+    broken = next((name for name, level in promises.items() if not satisfies(unrounded, name, level)), notion)
+    if prior_set is not None and satisfies(unrounded, broken, promises[broken]):
         level = max(side.epsilon for side in unrounded.set_levels(prior_set))
         raise PrivacyError(
             f"This matrix is not LIP at ε = {float(promises[broken]):g} for the set: it reaches {level}."
         )
-    reached = getattr(audit(unrounded, prior), broken)
+    reached = getattr(audit(unrounded), broken)
     level = reached if isinstance(reached, float) else reached.epsilon
     raise PrivacyError(
         f"This matrix is not {broken.upper()} at ε = {float(promises[broken]):g}: it reaches {level:.6g}. "

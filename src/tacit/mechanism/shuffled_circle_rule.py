@@ -29,7 +29,10 @@ _MULTIPLIER = 0x846CA68B
 class ShuffledCircleRule(CircleRule):
     """A shuffled circle; see `circle_rule` and the module's docstring.
 
-    >>> rule = ShuffledCircleRule(weights=(9, 1, 4, 2), arc=4, step=9, cell_bits=4, seed_bits=4, word_bits=8)
+    >>> from tacit.prior import Prior
+    >>> rule = ShuffledCircleRule(
+    ...     prior=Prior.of([9, 1, 4, 2]), arc=4, step=9, cell_bits=4, seed_bits=4, word_bits=8
+    ... )
     >>> rule.cells, rule.pieces, rule.piece_cells.tolist(), rule.base, rule.draw(0, (255, 255))
     ((9, 1, 4, 2), (3, 1, 1, 1), [3, 3, 3, 1, 4, 2], 28, 243)
     """

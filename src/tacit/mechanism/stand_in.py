@@ -41,8 +41,8 @@ class Rule(Protocol):
 class RuleSampler:
     """Rules with their stand-ins, ready to draw."""
 
-    def __init__(self, rules: Sequence[Rule], priors: Sequence[Prior]) -> None:
-        self._members = [(rule, StandIn(prior)) for rule, prior in zip(rules, priors, strict=True)]
+    def __init__(self, rules: Sequence[tuple[Rule, StandIn]]) -> None:
+        self._members = rules
 
     def one(self, member: int, position: int, words: RandomWords) -> int:
         """One respondent's report."""

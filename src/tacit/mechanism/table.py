@@ -12,7 +12,7 @@ rejection and no rounding on the way.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar
@@ -52,7 +52,7 @@ class Channel:
 
     kind: ClassVar[str] = "table"
 
-    values: tuple[Value, ...]
+    prior: Prior
     weights: BigIntegers
     denominator: int
     labels: tuple[Value, ...]
@@ -65,7 +65,7 @@ class Channel:
         chosen = label_reports(prior, weights) if labels is None else tuple(labels)
         if len(chosen) != weights.shape[1]:
             raise ValueError(f"A channel needs one label for each report. Got {len(chosen)} for {weights.shape[1]}.")
-        return cls(prior.values, weights, int(weights[0].sum()), chosen)
+        return cls(prior, weights, int(weights[0].sum()), chosen)
 
     @classmethod
     def from_matrix(cls, prior: Prior, matrix: Any, *, bits: int = 64) -> Channel:
@@ -76,10 +76,27 @@ class Channel:
 
         >>> from tacit import audit
         >>> prior = Prior.of({"yes": 0.1, "no": 0.9})
-        >>> audit(Channel.from_matrix(prior, np.array([[0.75, 0.25], [0.25, 0.75]])), prior).ldp.ratio
+        >>> audit(Channel.from_matrix(prior, np.array([[0.75, 0.25], [0.25, 0.75]]))).ldp.ratio
         Fraction(3, 1)
         """
         return cls.from_weights(prior, to_words(common_rows(prior, matrix), bits))
+
+    def under(self, prior: Prior) -> Channel:
+        """The same integers and labels bound to another prior of the same values.
+
+        >>> fair, rare = Prior.of({"yes": 0.5, "no": 0.5}), Prior.of({"yes": 0.1, "no": 0.9})
+        >>> channel = Channel.from_weights(fair, [[3, 1], [1, 3]])
+        >>> str(channel.audit().lip_upper.ratio), str(channel.under(rare).audit().lip_upper.ratio)
+        ('3/2', '5/2')
+        """
+        if prior.values != self.values:
+            raise ValueError("The prior must have the channel's inputs, in the same order.")
+        return replace(self, prior=prior)
+
+    @property
+    def values(self) -> tuple[Value, ...]:
+        """The inputs: the prior's values."""
+        return self.prior.values
 
     @property
     def n_possible_reports(self) -> int:
@@ -96,38 +113,36 @@ class Channel:
     # -- the promise ---------------------------------------------------------------------------------------------
 
     @cached_property
-    def _audits(self) -> dict[Prior, Audit]:
-        return {}
+    def _audit(self) -> Audit:
+        return audit_table(self)
 
-    def audit(self, prior: Prior) -> Audit:
-        """Every level under the prior, with witnesses; computed once for each prior."""
-        if prior not in self._audits:
-            self._audits[prior] = audit_table(self, prior)
-        return self._audits[prior]
+    def audit(self) -> Audit:
+        """Every level under the prior, with witnesses; computed once."""
+        return self._audit
 
-    def keeps(self, prior: Prior, notion: Notion, epsilon: Fraction) -> bool:
+    def keeps(self, notion: Notion, epsilon: Fraction) -> bool:
         """Whether it keeps a promise, decided exactly."""
-        self.check_prior(prior)
         if notion == "mip":
-            return mip_holds(self, prior, epsilon)
+            return mip_holds(self, epsilon)
         if notion == "ldp":
             return ldp_level(self).holds(epsilon)
-        upper, lower = lift_levels(self, prior)
+        upper, lower = lift_levels(self)
         return (notion == "min_lift" or upper.holds(epsilon)) and (notion == "pml" or lower.holds(epsilon))
 
-    def belief(self, prior: Prior, value: Value) -> Belief:
+    def belief(self, value: Value) -> Belief:
         """The exact range in which a report can put the belief that someone holds `value`."""
-        return table_belief(self, prior, value)
+        return table_belief(self, value)
 
     def set_levels(self, prior_set: PriorSet) -> tuple[SetLevel, SetLevel]:
         """The exact levels for the worst prior of the set, which they name."""
-        self.check_prior(prior_set.prior)
+        if prior_set.prior.values != self.values:
+            raise ValueError("The set of priors must have the channel's inputs, in the same order.")
         return set_lift_levels(self.weights, prior_set)
 
     # -- reports -------------------------------------------------------------------------------------------------
 
     @classmethod
-    def sampler(cls, mechanisms: Sequence[Channel], priors: Sequence[Prior]) -> TableSampler:
+    def sampler(cls, mechanisms: Sequence[Channel]) -> TableSampler:
         """The randomizer of several tables, which are stacked."""
         return TableSampler([(channel.weights, channel.denominator) for channel in mechanisms])
 
@@ -145,39 +160,38 @@ class Channel:
 
     # -- what reports tell ---------------------------------------------------------------------------------------
 
-    def gain(self, prior: Prior, task: Task) -> float:
+    def gain(self, task: Task) -> float:
         """Σ_y λ_y |E[g|y] − E g|²: the part of the prior variance that one report removes."""
-        means = (self.lifts(prior) - 1.0) * prior.probabilities @ centred(prior, task)
-        return float(self.marginal(prior) @ (means**2).sum(axis=1))
+        means = (self.lifts - 1.0) * self.prior.probabilities @ centred(self.prior, task)
+        return float(self.marginal @ (means**2).sum(axis=1))
 
-    def unbiased_variance(self, prior: Prior, task: Task) -> float:
+    def unbiased_variance(self, task: Task) -> float:
         """tr(gᵀ J⁻¹ g) − |E g|² on the support; ∞ where the reports do not determine g.
 
         Computed as tr(hᵀ J⁻¹ h) with h = g − E g, which is the same because J⁻¹1 = P, and does not cancel.
         """
-        g = centred(prior, task)[list(prior.support)]
-        _, information = self.information(prior)
+        g, information = centred(self.prior, task)[list(self.prior.support)], self.information
         return float(information.quadratic(g).sum()) if information.determines(g) else float("inf")
 
-    def read(self, estimator: PlainEstimator, prior: Prior, task: Task, kept: Kept) -> Reading:
+    def read(self, estimator: PlainEstimator, task: Task, kept: Kept) -> Reading:
         """The total of `task` over those who sent the reports."""
         received = counted(kept)
         dense = np.zeros((3, self.n_possible_reports))
         dense[:, received.reports] = received.weights, received.squares, received.counts
-        return read_table(self, estimator, prior, task, *dense)
+        return read_table(self, estimator, task, *dense)
 
-    def pseudo_values(self, prior: Prior, task: Task, reports: Integers, values: Sequence[int] | None = None) -> Floats:
+    def pseudo_values(self, task: Task, reports: Integers, values: Sequence[int] | None = None) -> Floats:
         """t(y) = gᵀJ⁻¹v_y for each report y."""
-        rows: Floats = told_weights(self, prior, task)[:, slice(None) if values is None else list(values)][reports]
+        rows: Floats = told_weights(self, task)[:, slice(None) if values is None else list(values)][reports]
         return rows
 
-    def prior_statistic(self, prior: Prior, kept: Kept) -> tuple[float, int]:
+    def prior_statistic(self, kept: Kept) -> tuple[float, int]:
         """The chi-square of what the reports say of the values, or of the reports themselves."""
-        return statistic_of_table(*self.information(prior), self.marginal(prior), self._counts(kept))
+        return statistic_of_table(self.inside_lifts, self.information, self.marginal, self._counts(kept))
 
-    def prior_scores(self, prior: Prior, kept: Kept) -> Floats:
+    def prior_scores(self, kept: Kept) -> Floats:
         """What the reports say of each value, where there are many."""
-        return scores_of_table(self.information(prior)[0], self.marginal(prior), self._counts(kept))
+        return scores_of_table(self.inside_lifts, self.marginal, self._counts(kept))
 
     def _counts(self, kept: Kept) -> Floats:
         """How often each report came."""
@@ -210,57 +224,54 @@ class Channel:
 
     # -- the matrix ----------------------------------------------------------------------------------------------
 
-    def marginal_weights(self, prior: Prior) -> BigIntegers:
+    @cached_property
+    def marginal_weights(self) -> BigIntegers:
         """λ(y) · denominator · prior.total, as exact integers."""
-        self.check_prior(prior)
-        marginal: BigIntegers = np.array(prior.weights, dtype=object) @ self.weights
+        marginal: BigIntegers = np.array(self.prior.weights, dtype=object) @ self.weights
         return marginal
 
-    def marginal(self, prior: Prior) -> Floats:
-        """λ(y) = Σ P(x) Q(y|x): how often each report is sent; computed once for each prior, to be read only."""
-        if prior not in self._marginals:
-            array = (self.marginal_weights(prior) / (self.denominator * prior.total)).astype(np.float64)
-            array.setflags(write=False)
-            self._marginals[prior] = array
-        return self._marginals[prior]
+    @cached_property
+    def marginal(self) -> Floats:
+        """λ(y) = Σ P(x) Q(y|x): how often each report is sent; read-only."""
+        array: Floats = (self.marginal_weights / (self.denominator * self.prior.total)).astype(np.float64)
+        array.setflags(write=False)
+        return array
 
-    def lifts(self, prior: Prior) -> Floats:
-        """v_y(x) = Q(y|x)/λ(y) as a float array of shape (reports, values); 1 where the report is never sent."""
-        marginal = self.marginal_weights(prior)
+    @cached_property
+    def lifts(self) -> Floats:
+        """v_y(x) = Q(y|x)/λ(y) as a read-only float array of shape (reports, values); 1 for a report never sent."""
+        marginal = self.marginal_weights
         sent = marginal > 0
         safe = np.where(sent, marginal, 1)
-        lifts: Floats = (self.weights * prior.total / safe).astype(np.float64)
+        lifts: Floats = (self.weights * self.prior.total / safe).astype(np.float64)
         lifts[:, ~sent.astype(bool)] = 1.0
+        lifts.setflags(write=False)
         return lifts.T
 
     @cached_property
-    def _marginals(self) -> dict[Prior, Floats]:
-        return {}
+    def inside_lifts(self) -> Floats:
+        """The lifts of the values of the support."""
+        return self.lifts[:, list(self.prior.support)]
 
     @cached_property
-    def _informations(self) -> dict[Prior, tuple[Floats, Information]]:
-        return {}
+    def information(self) -> Information:
+        """What the reports determine of the values of the support."""
+        return Information.of(self.inside_lifts, self.marginal)
 
-    def information(self, prior: Prior) -> tuple[Floats, Information]:
-        """The lifts of the support's values, and what the reports determine; computed once for each prior."""
-        if prior not in self._informations:
-            lifts = self.lifts(prior)[:, list(prior.support)]
-            self._informations[prior] = lifts, Information.of(lifts, self.marginal(prior))
-        return self._informations[prior]
-
-    def posterior(self, prior: Prior) -> Floats:
+    @property
+    def posterior(self) -> Floats:
         """Pr(x|y) = P(x) v_y(x), as a float array of shape (reports, values)."""
-        posterior: Floats = self.lifts(prior) * prior.probabilities
+        posterior: Floats = self.lifts * self.prior.probabilities
         return posterior
 
-    def exact_posterior(self, prior: Prior, report: int) -> tuple[Fraction, ...]:
+    def exact_posterior(self, report: int) -> tuple[Fraction, ...]:
         """Pr(x | report) for every x, as exact rationals.
 
         >>> prior = Prior.of({"yes": 0.1, "no": 0.9})
-        >>> Channel.from_weights(prior, [[3, 1], [1, 3]]).exact_posterior(prior, 0)
+        >>> Channel.from_weights(prior, [[3, 1], [1, 3]]).exact_posterior(0)
         (Fraction(1, 4), Fraction(3, 4))
         """
-        joint = np.array(prior.weights, dtype=object) * self.weights[:, report]
+        joint = np.array(self.prior.weights, dtype=object) * self.weights[:, report]
         total = joint.sum()
         if total == 0:
             raise ValueError(f"Report {report} is never sent under this prior, so it has no posterior.")
@@ -276,7 +287,7 @@ class Channel:
             raise ValueError("Both channels must have the same inputs.")
         d, first, second = len(self.values), self.n_possible_reports, other.n_possible_reports
         joint = (self.weights[:, :, None] * other.weights[:, None, :]).reshape(d, first * second)
-        return Channel.from_weights(Prior.uniform(self.values), joint)
+        return Channel.from_weights(self.prior, joint)
 
     def cascade(self, rows: Any) -> Channel:
         """Post-processing: report y becomes z with probability proportional to the integers rows[y][z].
@@ -286,12 +297,7 @@ class Channel:
         after = np.array(rows, dtype=object)
         if after.ndim != 2 or after.shape[0] != self.n_possible_reports:
             raise ValueError(f"Post-processing needs one row for each of the {self.n_possible_reports} reports.")
-        return Channel.from_weights(Prior.uniform(self.values), self.weights @ after)
-
-    def check_prior(self, prior: Prior) -> None:
-        """Raise unless `prior` has this channel's inputs."""
-        if prior.values != self.values:
-            raise ValueError("The prior must have the channel's inputs, in the same order.")
+        return Channel.from_weights(self.prior, self.weights @ after)
 
     def __repr__(self) -> str:
         return f"Channel({len(self.values)} values → {self.n_possible_reports} reports, denominator {self.denominator})"
@@ -317,14 +323,14 @@ def label_reports(prior: Prior, weights: BigIntegers) -> tuple[Value, ...]:
     return tuple(prior.values[order[k]] for k in np.argmax(half_reached.astype(bool), axis=0))
 
 
-def mean_absolute_error(channel: Channel, prior: Prior) -> float:
+def mean_absolute_error(channel: Channel) -> float:
     """E|X − label(Y)| for numeric values, Pr(X ≠ label(Y)) for names.
 
     >>> prior = Prior.of({"yes": 0.5, "no": 0.5})
-    >>> mean_absolute_error(Channel.from_weights(prior, [[3, 1], [1, 3]]), prior)
+    >>> mean_absolute_error(Channel.from_weights(prior, [[3, 1], [1, 3]]))
     0.25
     """
-    channel.check_prior(prior)
+    prior = channel.prior
     joint = prior.probabilities[:, None] * channel.matrix
     if prior.is_numeric:
         labels = np.array(channel.labels, dtype=np.float64)

@@ -21,16 +21,17 @@ import numpy as np
 
 from tacit.exact import float_above, log_enclosure
 from tacit.mechanism.levels import Audit, Belief, Level, worse
-from tacit.prior import Prior, Value
+from tacit.prior import Value
 
 if TYPE_CHECKING:
     from tacit.mechanism.table import Channel
 
 
-def audit_table(channel: Channel, prior: Prior) -> Audit:
+def audit_table(channel: Channel) -> Audit:
     """Every level of the channel under the prior, with the witnesses that reach them."""
-    above, below = lift_levels(channel, prior)
-    sent = channel.marginal_weights(prior).astype(bool)
+    prior = channel.prior
+    above, below = lift_levels(channel)
+    sent = channel.marginal_weights.astype(bool)
     outside = [x for x, weight in enumerate(prior.weights) if not weight]
     # No information at all is exactly zero; floats would say a little more.
     silent = above.ratio == below.ratio == 1
@@ -40,17 +41,18 @@ def audit_table(channel: Channel, prior: Prior) -> Audit:
         lip_upper=above,
         lip_lower=below,
         ldp=ldp_level(channel),
-        mip=0.0 if silent else float_above(_mutual_information(channel, prior)[1]),
-        witness=table_belief(channel, prior, worst),
+        mip=0.0 if silent else float_above(_mutual_information(channel)[1]),
+        witness=table_belief(channel, worst),
         outside=tuple(prior.values[x] for x in outside),
         exposed=tuple(prior.values[x] for x in outside if channel.weights[x, ~sent].any()),
     )
 
 
-def table_belief(channel: Channel, prior: Prior, value: Value) -> Belief:
+def table_belief(channel: Channel, value: Value) -> Belief:
     """The exact range in which a report can put the belief that someone holds `value`."""
+    prior = channel.prior
     x = prior.position(value)
-    marginal = channel.marginal_weights(prior)
+    marginal = channel.marginal_weights
     posteriors = [
         Fraction(prior.weights[x] * channel.weights[x, y], marginal[y])
         for y in range(channel.n_possible_reports)
@@ -59,9 +61,9 @@ def table_belief(channel: Channel, prior: Prior, value: Value) -> Belief:
     return Belief(prior.values[x], Fraction(prior.weights[x], prior.total), min(posteriors), max(posteriors))
 
 
-def lift_levels(channel: Channel, prior: Prior) -> tuple[Level, Level]:
+def lift_levels(channel: Channel) -> tuple[Level, Level]:
     """The upper and the lower side of LIP."""
-    marginal = channel.marginal_weights(prior)
+    prior, marginal = channel.prior, channel.marginal_weights
     support = list(prior.support)
     inside = channel.weights[support]
     most, least = inside.argmax(axis=0), inside.argmin(axis=0)
@@ -89,29 +91,31 @@ def ldp_level(channel: Channel) -> Level:
     return Level(ratio, channel.values[most[worst]], worst)
 
 
-def mip_holds(channel: Channel, prior: Prior, epsilon: Fraction) -> bool:
+def mip_holds(channel: Channel, epsilon: Fraction) -> bool:
     """Whether the mutual information is at most ε, decided exactly."""
-    low, high = _mutual_information(channel, prior)
+    prior = channel.prior
+    low, high = _mutual_information(channel)
     if not low <= epsilon <= high:
         return high < epsilon
     # (1/n)·ln(rational) meets a rational ε only where both are zero, so more digits decide everything else.
-    marginal = channel.marginal_weights(prior)
+    marginal = channel.marginal_weights
     if all((channel.weights[x] * prior.total == marginal).all() for x in prior.support):
         return True
     digits = 20
     while True:
-        low, high = _mutual_information_enclosure(channel, prior, digits)
+        low, high = _mutual_information_enclosure(channel, digits)
         if not low <= epsilon <= high:
             return high < epsilon
         digits *= 2
 
 
-def _mutual_information(channel: Channel, prior: Prior) -> tuple[Fraction, Fraction]:
+def _mutual_information(channel: Channel) -> tuple[Fraction, Fraction]:
     """Σ P Q ln v between two rationals, from floats.
 
     Each probability and lift is a correctly rounded quotient of integers and the sum is exact (`fsum`), so the
     error is at most Σ P Q (|ln v| + 1) · 2⁻⁵⁰, allowing the logarithm four units in its last place.
     """
+    prior = channel.prior
     joint = np.array(prior.weights, dtype=object)[:, None] * channel.weights
     marginal = joint.sum(axis=0)
     positive = joint.astype(bool)
@@ -123,8 +127,8 @@ def _mutual_information(channel: Channel, prior: Prior) -> tuple[Fraction, Fract
     return max(Fraction(0), total - error), total + error
 
 
-def _mutual_information_enclosure(channel: Channel, prior: Prior, digits: int) -> tuple[Fraction, Fraction]:
-    marginal = channel.marginal_weights(prior)
+def _mutual_information_enclosure(channel: Channel, digits: int) -> tuple[Fraction, Fraction]:
+    prior, marginal = channel.prior, channel.marginal_weights
     low = high = Fraction(0)
     for x in prior.support:
         for y in channel.weights[x].nonzero()[0]:

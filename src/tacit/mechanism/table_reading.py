@@ -27,71 +27,71 @@ _MOST_KINDS = 12
 def read_table(
     channel: Channel,
     estimator: PlainEstimator,
-    prior: Prior,
     task: Task,
     weights: Floats,
     squares: Floats,
     counts: Floats,
 ) -> Reading:
     """The reading of a table: `weights`, `squares` and `counts` are Σ a, Σ a² and how often, for every report."""
+    prior = channel.prior
     g, rounded = task.g(prior), task.rounded
     if estimator == "mmse":
-        t, spread = mmse_weights(channel, prior, g)
+        t, spread = mmse_weights(channel, g)
         variance: Floats = squares @ spread
     elif estimator == "unbiased":
-        t = unbiased_weights(channel, prior, g)
-        s = None if rounded else unbiased_variance_weights(channel, prior, t)
+        t = unbiased_weights(channel, g)
+        s = None if rounded else unbiased_variance_weights(channel, t)
         variance = _observed_spread(t, counts, squares) if s is None else np.maximum(squares @ s, 0.0)
         if not task.counts_people:
             # Few reports that are equal show no spread: one more, anywhere.
             variance = variance + _one_more(t, counts, squares) * (1.0 if rounded else 0.25)
         t = _told(prior, task, t)
     else:
-        t, per_person = _mle_weights(channel, prior, g, counts)
+        t, per_person = _mle_weights(channel, g, counts)
         variance = per_person * float(squares.sum())
     if rounded and estimator != "unbiased":
         # Rounding adds at most the spread of the values that answers are rounded to.
         variance = variance + float(squares.sum()) * (prior.probabilities @ (g - prior.probabilities @ g) ** 2)
     if estimator == "mle":
-        return Reading(weights @ t, variance, *_likely_moves(channel, prior, g, counts, weights))
+        return Reading(weights @ t, variance, *_likely_moves(channel, g, counts, weights))
     changed, added = float(np.nanmax(t.max(axis=0) - t.min(axis=0))), float(np.nanmax(np.abs(t)))
-    told = channel.information(prior)[1].determined(g[list(prior.support)]) if estimator == "mmse" else None
+    told = channel.information.determined(g[list(prior.support)]) if estimator == "mmse" else None
     return Reading(weights @ t, variance, changed, added, told)
 
 
-def mmse_weights(channel: Channel, prior: Prior, g: Floats) -> tuple[Floats, Floats]:
+def mmse_weights(channel: Channel, g: Floats) -> tuple[Floats, Floats]:
     """E[g|y] and Var(g|y) for every report y and component of g, as arrays of shape (reports, components).
 
     The paper's estimator: the estimate of Σ g(X_i) is Σ_i E[g|y_i], and given the reports its error has variance
     Σ_i Var(g|y_i): exact under the prior, and as wrong as the prior otherwise.
 
-    >>> from tacit import Channel
+    >>> from tacit import Channel, Prior
     >>> prior = Prior.of({"yes": 0.5, "no": 0.5})
-    >>> means, variances = mmse_weights(Channel.from_weights(prior, [[3, 1], [1, 3]]), prior, np.eye(2))
+    >>> means, variances = mmse_weights(Channel.from_weights(prior, [[3, 1], [1, 3]]), np.eye(2))
     >>> means.tolist(), variances.tolist()
     ([[0.75, 0.25], [0.25, 0.75]], [[0.1875, 0.1875], [0.1875, 0.1875]])
     """
-    posterior = channel.posterior(prior)
+    posterior = channel.posterior
     means = posterior @ g
     # Centred, so that a large offset does not cancel.
-    centre = prior.probabilities @ g
+    centre = channel.prior.probabilities @ g
     shifted = g - centre
     variances = np.maximum(posterior @ shifted**2 - (posterior @ shifted) ** 2, 0.0)
     return means, variances
 
 
-def unbiased_weights(channel: Channel, prior: Prior, g: Floats) -> Floats:
+def unbiased_weights(channel: Channel, g: Floats) -> Floats:
     """t(y) = gᵀJ⁻¹v_y with J = Σ λ_y v_y v_yᵀ: the unbiased estimate of g(X) from one report y, per component of g.
 
     E[t(Y) | X = x] = g(x) for every value x of the support, whatever the true distribution; the choice of J makes the
     variance least at the prior. Raises `NotEstimableError` if no weights do that (J singular in the direction of g).
 
-    >>> from tacit import Channel
+    >>> from tacit import Channel, Prior
     >>> prior = Prior.of({"yes": 0.5, "no": 0.5})
-    >>> unbiased_weights(Channel.from_weights(prior, [[3, 1], [1, 3]]), prior, np.eye(2)).round(12).tolist()
+    >>> unbiased_weights(Channel.from_weights(prior, [[3, 1], [1, 3]]), np.eye(2)).round(12).tolist()
     [[1.5, -0.5], [-0.5, 1.5]]
     """
-    t = _solved_weights(channel, prior, g)
+    t = _solved_weights(channel, g)
     if t is None:
         raise NotEstimableError(
             "The unbiased estimate does not exist for this plan: its reports do not tell the values apart. "
@@ -100,9 +100,9 @@ def unbiased_weights(channel: Channel, prior: Prior, g: Floats) -> Floats:
     return t
 
 
-def told_weights(channel: Channel, prior: Prior, task: Task) -> Floats:
+def told_weights(channel: Channel, task: Task) -> Floats:
     """`unbiased_weights` of a task, NaN for the values of a histogram that no report speaks of."""
-    return _told(prior, task, unbiased_weights(channel, prior, task.g(prior)))
+    return _told(channel.prior, task, unbiased_weights(channel, task.g(channel.prior)))
 
 
 def _told(prior: Prior, task: Task, t: Floats) -> Floats:
@@ -112,14 +112,14 @@ def _told(prior: Prior, task: Task, t: Floats) -> Floats:
     return t
 
 
-def unbiased_variance_weights(channel: Channel, prior: Prior, t: Floats) -> Floats | None:
+def unbiased_variance_weights(channel: Channel, t: Floats) -> Floats | None:
     """s(y) with E[s(Y) | X = x] = Var(t(Y) | X = x): summed over reports, the variance of the estimate, prior-free too.
 
     None where the reports cannot tell it.
     """
-    q, off = channel.matrix, t - channel.marginal(prior) @ t
+    q, off = channel.matrix, t - channel.marginal @ t
     spread: Floats = q @ off**2 - (q @ off) ** 2
-    return _solved_weights(channel, prior, spread)
+    return _solved_weights(channel, spread)
 
 
 def _observed_spread(t: Floats, counts: Floats, squares: Floats) -> Floats:
@@ -138,19 +138,19 @@ def _one_more(t: Floats, counts: Floats, squares: Floats) -> Floats:
     return moved
 
 
-def _solved_weights(channel: Channel, prior: Prior, g: Floats) -> Floats | None:
+def _solved_weights(channel: Channel, g: Floats) -> Floats | None:
     """E g + (g − E g)ᵀJ⁻¹v_y, which is gᵀJ⁻¹v_y because J⁻¹1 = P and P·v_y = 1, and exact for large g."""
-    lifts, information = channel.information(prior)
+    prior, information = channel.prior, channel.information
     inside = list(prior.support)
     mean = prior.probabilities @ g
     off = g[inside] - mean
-    return mean + lifts @ information.solve(off) if information.determines(off) else None
+    return mean + channel.inside_lifts @ information.solve(off) if information.determines(off) else None
 
 
-def _mle_weights(channel: Channel, prior: Prior, g: Floats, counts: Floats) -> tuple[Floats, Floats]:
+def _mle_weights(channel: Channel, g: Floats, counts: Floats) -> tuple[Floats, Floats]:
     """E[g|y] under the most likely distribution p, and the variance of one person's part of the estimate."""
-    inside = list(prior.support)
-    p = maximum_likelihood(channel, prior, counts).distribution
+    inside = list(channel.prior.support)
+    p = maximum_likelihood(channel, counts).distribution
     information = Information.of_matrix(information_at(channel, p)[np.ix_(inside, inside)])
     off = g[inside] - p[inside] @ g[inside]
     if not information.determines(off):
@@ -169,13 +169,13 @@ def _means_under(channel: Channel, p: Floats, g: Floats) -> Floats:
     return means
 
 
-def _likely_moves(channel: Channel, prior: Prior, g: Floats, counts: Floats, weights: Floats) -> tuple[float, float]:
+def _likely_moves(channel: Channel, g: Floats, counts: Floats, weights: Floats) -> tuple[float, float]:
     """How far one report changed, or added, moves the most likely total: by estimating again, with every report there
     is in the place of every other that came. Where these are many, the two that move it most stand for all.
     """
 
     def total(step: Floats) -> Floats:
-        p = maximum_likelihood(channel, prior, counts + step).distribution
+        p = maximum_likelihood(channel, counts + step).distribution
         moved: Floats = (weights + step) @ _means_under(channel, p, g)
         return moved
 

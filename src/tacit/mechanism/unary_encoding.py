@@ -35,7 +35,7 @@ DIGITS = 32
 class UnaryEncoding(PureProtocol):
     """Unary encoding of `size` values; `chance` = q·2^m, `digits` = m.
 
-    >>> small = UnaryEncoding(size=3, chance=1, digits=2)
+    >>> small = UnaryEncoding(prior=Prior.uniform(3), chance=1, digits=2)
     >>> str(small.odds), small.draw(0, (0b111, 0b110, 0b001))
     ('3', 7)
     """
@@ -131,4 +131,4 @@ class UnaryEncoding(PureProtocol):
         for name in ("chance", "digits"):
             if type(data[name]) is not int or not 0 <= data[name] < 2**53:
                 raise ValueError(f"The {name!r} of a unary encoding must be an integer from 0 to 2^53 - 1.")
-        return cls(size=len(prior), chance=data["chance"], digits=data["digits"])
+        return cls(prior=prior, chance=data["chance"], digits=data["digits"])

@@ -49,7 +49,6 @@ class Group:
     """
 
     name: str | None
-    prior: Prior
     epsilon: Fraction
     mechanism: Mechanism
     notion: Notion = "lip"
@@ -59,10 +58,15 @@ class Group:
     offset: Fraction = Fraction(0)
     certificate: Certificate | None = None
 
+    @property
+    def prior(self) -> Prior:
+        """The prior that the mechanism is bound to."""
+        return self.mechanism.prior
+
     @cached_property
     def audit(self) -> Audit:
         """The levels that the mechanism really reaches under the group's prior."""
-        return self.mechanism.audit(self.prior)
+        return self.mechanism.audit()
 
     @property
     def without_prior(self) -> bool:
@@ -98,7 +102,7 @@ class Group:
         if self.prior_set is not None:
             self._check_set(self.prior_set)
         for notion, level in self.promised.items():
-            if self.mechanism.keeps(self.prior, notion, level):
+            if self.mechanism.keeps(notion, level):
                 continue
             name = "this plan" if self.name is None else f"group {self.name!r}"
             reached = self.levels["ldp" if notion == "ldp" else "lip"]
@@ -148,9 +152,9 @@ class Group:
             raise PlanError(f"The certificate of group {self.name!r} has more duals than there are possible values.")
         found = {"prior_variance": prior_variance(self.prior, task)}
         if not takes_long(self.mechanism):
-            found["mse"] = mse(self.mechanism, self.prior, task)
+            found["mse"] = mse(self.mechanism, task)
             if stated.unbiased_variance != math.inf:
-                found["unbiased_variance"] = unbiased_variance(self.mechanism, self.prior, task)
+                found["unbiased_variance"] = unbiased_variance(self.mechanism, task)
         for name, number in found.items():
             claim = getattr(stated, name)
             # An error far below the variance is a difference of nearly equal floats.
@@ -189,7 +193,6 @@ class Group:
         certificate = data.get("certificate")
         return cls(
             name=data["group"],
-            prior=prior,
             epsilon=budget(exact_ratio(data["epsilon"])),
             mechanism=KINDS[data["mechanism"]["kind"]].from_dict(data["mechanism"], prior),
             notion=data["notion"],

@@ -41,7 +41,7 @@ class Randomizer:
                 for place, k in enumerate(members):
                     self._places[k] = len(self._samplers), place
                 groups = [plan.groups[k] for k in members]
-                sampler = mechanism.sampler([group.mechanism for group in groups], [group.prior for group in groups])
+                sampler = mechanism.sampler([group.mechanism for group in groups])
                 self._samplers.append((sampler, members))
 
     def report(self, group: int, position: int, words: RandomWords | None = None) -> int:

@@ -83,7 +83,7 @@ def _belief(plan: Plan, group: Group) -> Belief:
     support = group.prior.support
     asked = [x for x in support if group.prior.values[x] in wanted] or support
     rarest = min(asked, key=lambda x: group.prior.weights[x])
-    return group.mechanism.belief(group.prior, group.prior.values[rarest])
+    return group.mechanism.belief(group.prior.values[rarest])
 
 
 def other_beliefs(plan: Plan, beliefs: Mapping[str | None, Prior]) -> list[dict[str, Any]]:
@@ -97,8 +97,8 @@ def other_beliefs(plan: Plan, beliefs: Mapping[str | None, Prior]) -> list[dict[
             continue
         other = beliefs[group.name]
         try:
-            level, moved = group.mechanism.audit(other).lip.epsilon, group.mechanism.audit(other).witness
-            told: dict[str, Any] = {"level": level, "exact": True, "sentence": str(moved)}
+            audit = group.mechanism.under(other).audit()
+            told: dict[str, Any] = {"level": audit.lip.epsilon, "exact": True, "sentence": str(audit.witness)}
         except ValueError:
             # A prior of zero in the plan says that a value is impossible, so nobody's belief in it is looked at.
             sides = group.mechanism.set_levels(Hull(group.prior, [other]))

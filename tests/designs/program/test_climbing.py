@@ -76,7 +76,7 @@ def test_beliefs_that_may_fall_to_nothing_are_served_for_many_values_too():
     for task, method in ((Histogram(), "column generation"), (Sum(), "random rounding to")):
         found = design(prior, task, 1, lower_epsilon=math.inf, gap=0.05, time_limit=1)
         assert found.certificate.method.startswith(method)
-        assert found.mechanism.audit(prior).bounds("pml", Fraction(1))
+        assert found.mechanism.audit().bounds("pml", Fraction(1))
 
 
 def test_what_would_make_a_plan_long_or_take_long_is_left_to_circles():

@@ -116,14 +116,14 @@ def _words() -> Prior:
 def _core_tail() -> Plan:
     prior = _words()
     found = design(prior, Histogram(), Fraction(4, 5), method="core-tail", aim="mmse")
-    group = Group(name=None, prior=prior, epsilon=Fraction(4, 5), mechanism=found.mechanism)
+    group = Group(name=None, epsilon=Fraction(4, 5), mechanism=found.mechanism)
     return Plan(Histogram(), (group,), "Which word?")
 
 
 def _large_core_tail() -> Plan:
     prior = Prior.of({x: 10**9 // (x + 1) for x in range(3000)})
     found = design(prior, Histogram(), 1, method="core-tail", aim="mmse")
-    return Plan(Histogram(), (Group(name=None, prior=prior, epsilon=Fraction(1), mechanism=found.mechanism),))
+    return Plan(Histogram(), (Group(name=None, epsilon=Fraction(1), mechanism=found.mechanism),))
 
 
 def _shuffled_circle() -> Plan:
@@ -134,7 +134,6 @@ def _shuffled_circle() -> Plan:
         _circle("a ball", prior, Fraction(1), Ball(prior, near)),
         Group(
             name="odds",
-            prior=prior,
             epsilon=Fraction(2),
             mechanism=design_shuffled_circle(prior, 2, notion="ldp", cell_bits=20, seed_bits=32),
             notion="ldp",
@@ -145,7 +144,7 @@ def _shuffled_circle() -> Plan:
 
 def _circle(name: str | None, prior: Prior, epsilon: Fraction, prior_set: PriorSet | None = None, **bits: int) -> Group:
     circle = design_shuffled_circle(prior, epsilon, 0 if prior_set is None else prior_set.radius, **bits)
-    return Group(name=name, prior=prior, epsilon=epsilon, mechanism=circle, prior_set=prior_set)
+    return Group(name=name, epsilon=epsilon, mechanism=circle, prior_set=prior_set)
 
 
 def _large_shuffled_circle() -> Plan:
@@ -166,32 +165,30 @@ def _in_plane(name: str, prior: Prior) -> Group:
     circle = in_plane(design_shuffled_circle(prior, 1, Fraction(1, 50)))
     small = replace(circle, light=0) if name == "on their own" else circle
     prior_set = Ball(prior, Fraction(1, 50))
-    return Group(name=name, prior=prior, epsilon=Fraction(1), mechanism=small, prior_set=prior_set)
+    return Group(name=name, epsilon=Fraction(1), mechanism=small, prior_set=prior_set)
 
 
 def _no_prior() -> Plan:
     """Every mechanism that needs no prior: for equal priors, for one with a zero, and for all near that one."""
     values = [f"v{x}" for x in range(18)]
-    prior = Prior(values, [0 if x == 4 else x * x + 1 for x in range(18)])
+    alike, prior = Prior.uniform(values), Prior(values, [0 if x == 4 else x * x + 1 for x in range(18)])
     groups = [
-        Group(
-            name=name, prior=Prior.uniform(values), epsilon=Fraction(1), mechanism=make(18, Fraction(1)), notion="ldp"
-        )
+        Group(name=name, epsilon=Fraction(1), mechanism=make(alike, Fraction(1)), notion="ldp")
         for name, make in BLOCK_DESIGNS.items()
     ]
-    made, near = BLOCK_DESIGNS["projective"](18, Fraction(3)), Ball(prior, Fraction(1, 5))
+    made, near = BLOCK_DESIGNS["projective"](prior, Fraction(3)), Ball(prior, Fraction(1, 5))
     groups += [
-        Group(name="odds", prior=prior, epsilon=Fraction(3), mechanism=made, notion="ldp"),
-        Group(name="set", prior=prior, epsilon=Fraction(3), mechanism=made, prior_set=near),
+        Group(name="odds", epsilon=Fraction(3), mechanism=made, notion="ldp"),
+        Group(name="set", epsilon=Fraction(3), mechanism=made, prior_set=near),
     ]
     return Plan(Histogram(), tuple(groups), "Which?")
 
 
 def _many_values() -> Plan:
     """Reports beyond 2^32: few of the values that the circle has room for."""
-    prior, large = Prior.uniform(2000), BLOCK_DESIGNS["subset-selection"](1_000_000, Fraction(1, 2))
-    made = replace(large, size=2000)
-    return Plan(Histogram(), (Group(name=None, prior=prior, epsilon=Fraction(1, 2), mechanism=made, notion="ldp"),))
+    large = BLOCK_DESIGNS["subset-selection"](Prior.uniform(1_000_000), Fraction(1, 2))
+    made = replace(large, prior=Prior.uniform(2000))
+    return Plan(Histogram(), (Group(name=None, epsilon=Fraction(1, 2), mechanism=made, notion="ldp"),))
 
 
 def _small_sets() -> dict[str, PriorSet]:
@@ -215,7 +212,6 @@ def _sets() -> Plan:
         found = design(prior_set.prior, Histogram(), 1, prior_set=prior_set)
         group = Group(
             name=name,
-            prior=prior_set.prior,
             epsilon=Fraction(1),
             mechanism=found.mechanism,
             prior_set=prior_set,
@@ -236,7 +232,6 @@ def _sets_around_rules() -> Plan:
         _circle("hull", prior, Fraction(1), hull),
         Group(
             name="core-tail",
-            prior=prior,
             epsilon=Fraction(1),
             mechanism=rule,
             prior_set=Ball(prior, Fraction(1, 25)),
@@ -258,7 +253,7 @@ def _between() -> Plan:
     prior = Prior.of({0: 12, 20: 30, 45: 40, 100: 18})
     near = Ball(prior, "1/50")
     found = design(prior, Sum(), 1, prior_set=near)
-    group = Group(name=None, prior=prior, epsilon=Fraction(1), mechanism=found.mechanism, prior_set=near)
+    group = Group(name=None, epsilon=Fraction(1), mechanism=found.mechanism, prior_set=near)
     return Plan(Sum(), (group,), "How many hours a week do you care for somebody?", between=True)
 
 
@@ -288,9 +283,7 @@ def _zeros() -> Plan:
     prior = Prior.of({"a": 3, "b": 0, "c": 5, "d": 0})
     quiet = make_plan({"quiet": prior}, Histogram(), 1).groups[0]
     small = Channel.from_weights(prior, [[5, 2, 1, 0, 0], [2, 2, 2, 2, 0], [3, 4, 1, 0, 0], [8, 0, 0, 0, 0]])
-    return Plan(
-        Histogram(), (quiet, Group(name="exposed", prior=prior, epsilon=Fraction("0.7"), mechanism=small)), None
-    )
+    return Plan(Histogram(), (quiet, Group(name="exposed", epsilon=Fraction("0.7"), mechanism=small)), None)
 
 
 def _wide(bits: int) -> Plan:
@@ -299,10 +292,10 @@ def _wide(bits: int) -> Plan:
     lie = Fraction(3, 10)
     wide = round_channel(prior, [[1 - lie, lie], [lie, 1 - lie]], 1, bits=bits)
     groups = (
-        Group(name="short", prior=prior, epsilon=Fraction(1), mechanism=optimal_binary(prior, 1)),
-        Group(name="wide", prior=prior, epsilon=Fraction(1), mechanism=wide),
+        Group(name="short", epsilon=Fraction(1), mechanism=optimal_binary(prior, 1)),
+        Group(name="wide", epsilon=Fraction(1), mechanism=wide),
     )
-    return Plan(Survey("yes"), (*groups, Group(name="eighths", prior=prior, epsilon=Fraction(1), mechanism=small)))
+    return Plan(Survey("yes"), (*groups, Group(name="eighths", epsilon=Fraction(1), mechanism=small)))
 
 
 def _mixed() -> Plan:
@@ -312,8 +305,8 @@ def _mixed() -> Plan:
     circle = design(prior, Histogram(), 1, method="core-tail", aim="mmse").mechanism
     groups = (
         table,
-        Group(name="circle", prior=prior, epsilon=Fraction(1), mechanism=circle),
-        Group(name="odds", prior=prior, epsilon=Fraction(2), mechanism=circle, notion="ldp"),
+        Group(name="circle", epsilon=Fraction(1), mechanism=circle),
+        Group(name="odds", epsilon=Fraction(2), mechanism=circle, notion="ldp"),
     )
     return Plan(Histogram(), groups, "Which?")
 
@@ -344,7 +337,7 @@ def beliefs(group: Group) -> list[list[str]]:
     told: Sequence[int] = prior.support
     if mechanism.n_possible_reports is None:
         told = sorted(prior.support, key=lambda x: prior.weights[x])[:MAX_BELIEFS]
-    moved = [belief(mechanism, prior, prior.values[x]) for x in told]
+    moved = [belief(mechanism, prior.values[x]) for x in told]
     return [[str(b.value), percent(b.prior), percent(b.high, "up"), percent(b.low, "down")] for b in moved]
 
 
@@ -432,7 +425,7 @@ def edge_words(group: Group, x: int, plan: Plan) -> list[list[int]]:
             [0, last, last],
         ]
     tables = [each.mechanism for each in plan.groups if isinstance(each.mechanism, Channel)]
-    bits = Channel.sampler(tables, [each.prior for each in plan.groups]).word_bits
+    bits = Channel.sampler(tables).word_bits
     edges = [edge * 2**bits // channel.denominator for edge in accumulate(channel.weights[x].tolist())]
     edges = edges[:: 1 + len(edges) // 3]
     return [[0], [2**bits - 1]] + [[word] for edge in edges for word in (edge - 1, edge) if 0 <= word < 2**bits]
@@ -525,18 +518,18 @@ def _refused_plane() -> dict[str, Any]:
         "light": 7,
     }
     circle = PlaneCircle.from_dict(numbers, prior)
-    return _slim(Plan(Histogram(), (Group(name=None, prior=prior, epsilon=Fraction(1), mechanism=circle),)).to_dict())
+    return _slim(Plan(Histogram(), (Group(name=None, epsilon=Fraction(1), mechanism=circle),)).to_dict())
 
 
 def _for_set(around: PriorSet, designed: PriorSet | None) -> Group:
     """A group around a prior, its table designed for a set, or for that prior alone."""
     found = design(around.prior, Histogram(), 1, prior_set=designed)
-    return Group(name=None, prior=around.prior, epsilon=Fraction(1), mechanism=found.mechanism, prior_set=designed)
+    return Group(name=None, epsilon=Fraction(1), mechanism=found.mechanism, prior_set=designed)
 
 
 def _binary() -> Group:
     prior = Prior.of({"yes": 0.1, "no": 0.9})
-    return Group(name=None, prior=prior, epsilon=Fraction(1), mechanism=optimal_binary(prior, 1))
+    return Group(name=None, epsilon=Fraction(1), mechanism=optimal_binary(prior, 1))
 
 
 GROUP, TABLE = ("groups", 0), ("groups", 0, "mechanism")
@@ -768,10 +761,15 @@ def small_core_tails() -> list[dict[str, Any]]:
     third, half = Fraction(1, 3), 2**47
     mechanisms = [
         CoreTail(
-            weights=(3, 1, 2, 2), core=(), share=third, growth=Fraction(3), states=(CoreState(1, 0),), word_bits=5
+            prior=Prior.of([3, 1, 2, 2]),
+            core=(),
+            share=third,
+            growth=Fraction(3),
+            states=(CoreState(1, 0),),
+            word_bits=5,
         ),
         CoreTail(
-            weights=(7, 3, 2, 2, 1),
+            prior=Prior.of([7, 3, 2, 2, 1]),
             core=(0,),
             share=third,
             growth=Fraction(3),
@@ -779,7 +777,7 @@ def small_core_tails() -> list[dict[str, Any]]:
             word_bits=5,
         ),
         CoreTail(
-            weights=(3, 2, 9, 1),
+            prior=Prior.of([3, 2, 9, 1]),
             core=(0, 2),
             share=third,
             growth=Fraction(3),
@@ -787,7 +785,7 @@ def small_core_tails() -> list[dict[str, Any]]:
             word_bits=5,
         ),
         CoreTail(
-            weights=(20, 1, 2, 30, 1, 1, 6),
+            prior=Prior.of([20, 1, 2, 30, 1, 1, 6]),
             core=(0,),
             share=third,
             growth=Fraction(3),
@@ -797,8 +795,8 @@ def small_core_tails() -> list[dict[str, Any]]:
     ]
     found = []
     for small in mechanisms:
-        prior = Prior([f"v{x}" for x in range(len(small.weights))], small.weights)
-        plan = Plan(Histogram(), (Group(name=None, prior=prior, epsilon=Fraction(20), mechanism=small),))
+        named = small.under(Prior([f"v{x}" for x in range(len(small.weights))], small.weights))
+        plan = Plan(Histogram(), (Group(name=None, epsilon=Fraction(20), mechanism=named),))
         cells = [state << 32 | cell for state in range(len(small.states)) for cell in range(small.cells)]
         found.append({"plan": _slim(plan.to_dict()), "reports": cells, "triples": small.to_rows()})
     return found
@@ -810,16 +808,16 @@ def small_shuffled_circles() -> list[dict[str, Any]]:
     The third and the fourth have a value in two and in four pieces, the last has a cell for each value.
     """
     rules = [
-        ShuffledCircle(weights=(3, 1, 2, 2), arc=2, step=2, cell_bits=3, seed_bits=2, word_bits=6),
-        ShuffledCircle(weights=(5, 1, 1), arc=5, step=1, cell_bits=3, seed_bits=4, word_bits=5),
-        ShuffledCircle(weights=(1000, 1, 1, 1), arc=3, step=7, cell_bits=3, seed_bits=0, word_bits=6),
-        ShuffledCircle(weights=(13, 1, 1, 1), arc=3, step=5, cell_bits=4, seed_bits=2, word_bits=6),
-        ShuffledCircle(weights=(5, 1, 1, 2, 1), arc=2, step=7, cell_bits=3, seed_bits=2, word_bits=6),
+        ShuffledCircle(prior=Prior.of([3, 1, 2, 2]), arc=2, step=2, cell_bits=3, seed_bits=2, word_bits=6),
+        ShuffledCircle(prior=Prior.of([5, 1, 1]), arc=5, step=1, cell_bits=3, seed_bits=4, word_bits=5),
+        ShuffledCircle(prior=Prior.of([1000, 1, 1, 1]), arc=3, step=7, cell_bits=3, seed_bits=0, word_bits=6),
+        ShuffledCircle(prior=Prior.of([13, 1, 1, 1]), arc=3, step=5, cell_bits=4, seed_bits=2, word_bits=6),
+        ShuffledCircle(prior=Prior.of([5, 1, 1, 2, 1]), arc=2, step=7, cell_bits=3, seed_bits=2, word_bits=6),
     ]
     found = []
     for small in rules:
-        prior = Prior([f"v{x}" for x in range(len(small.weights))], small.weights)
-        plan = Plan(Histogram(), (Group(name=None, prior=prior, epsilon=Fraction(20), mechanism=small),))
+        named = small.under(Prior([f"v{x}" for x in range(len(small.weights))], small.weights))
+        plan = Plan(Histogram(), (Group(name=None, epsilon=Fraction(20), mechanism=named),))
         reports = range(1 << small.seed_bits + small.cell_bits)
         pairs = [[small.word_pairs(x, report) for report in reports] for x in range(len(small.weights))]
         found.append({"plan": _slim(plan.to_dict()), "pairs": pairs})
@@ -833,15 +831,19 @@ def small_plane_circles() -> list[dict[str, Any]]:
     """
     plane: dict[str, Any] = {"slots": 3, "first": 1, "second": 1, "seed_bits": 4}
     rules = [
-        PlaneCircle(weights=(9, 1, 4, 2), arc=4, step=3, cell_bits=4, word_bits=7, **plane),
-        PlaneCircle(weights=(3, 1, 2, 2, 2, 2, 1), arc=4, step=3, cell_bits=4, word_bits=7, **plane | {"light": 4}),
-        PlaneCircle(weights=(7, 1, 2, 2, 2, 2), arc=5, step=3, cell_bits=4, word_bits=7, **plane | {"light": 3}),
-        PlaneCircle(weights=(5, 1, 1, 2, 1), arc=2, step=7, cell_bits=3, word_bits=6, **plane),
+        PlaneCircle(prior=Prior.of([9, 1, 4, 2]), arc=4, step=3, cell_bits=4, word_bits=7, **plane),
+        PlaneCircle(
+            prior=Prior.of([3, 1, 2, 2, 2, 2, 1]), arc=4, step=3, cell_bits=4, word_bits=7, **plane | {"light": 4}
+        ),
+        PlaneCircle(
+            prior=Prior.of([7, 1, 2, 2, 2, 2]), arc=5, step=3, cell_bits=4, word_bits=7, **plane | {"light": 3}
+        ),
+        PlaneCircle(prior=Prior.of([5, 1, 1, 2, 1]), arc=2, step=7, cell_bits=3, word_bits=6, **plane),
     ]
     found = []
     for small in rules:
-        prior = Prior([f"v{x}" for x in range(len(small.weights))], small.weights)
-        plan = Plan(Histogram(), (Group(name=None, prior=prior, epsilon=Fraction(20), mechanism=small),))
+        named = small.under(Prior([f"v{x}" for x in range(len(small.weights))], small.weights))
+        plan = Plan(Histogram(), (Group(name=None, epsilon=Fraction(20), mechanism=named),))
         all_pairs = 4**small.word_bits
         pairs = [
             [int(small.likelihood(x, report) * all_pairs) for report in range(small.orders << small.cell_bits)]
@@ -857,16 +859,25 @@ def small_block_designs() -> list[dict[str, Any]]:
     """
     plane = {"circle": 7, "orders": 1, "field": 2, "recurrence": (1, 1, 0)}
     rules = [
-        BlockDesign(size=4, circle=5, orders=4, arc=2, step=7, word_bits=5),
-        BlockDesign(size=7, arc=3, step=6, word_bits=6, **plane),
-        BlockDesign(size=5, arc=4, step=6, word_bits=6, **plane),
-        BlockDesign(size=4, circle=4, orders=1, arc=1, step=9, word_bits=5),
-        BlockDesign(size=9, circle=21, orders=1, arc=5, step=7, field=4, recurrence=(1, 1, 0, 0, 0, 0), word_bits=6),
+        BlockDesign(prior=Prior.uniform(4), circle=5, orders=4, arc=2, step=7, word_bits=5),
+        BlockDesign(prior=Prior.uniform(7), arc=3, step=6, word_bits=6, **plane),
+        BlockDesign(prior=Prior.uniform(5), arc=4, step=6, word_bits=6, **plane),
+        BlockDesign(prior=Prior.uniform(4), circle=4, orders=1, arc=1, step=9, word_bits=5),
+        BlockDesign(
+            prior=Prior.uniform(9),
+            circle=21,
+            orders=1,
+            arc=5,
+            step=7,
+            field=4,
+            recurrence=(1, 1, 0, 0, 0, 0),
+            word_bits=6,
+        ),
     ]
     found = []
     for small in rules:
-        prior = Prior.uniform([f"v{x}" for x in range(small.size)])
-        plan = Plan(Histogram(), (Group(name=None, prior=prior, epsilon=Fraction(20), mechanism=small, notion="ldp"),))
+        named = small.under(Prior.uniform([f"v{x}" for x in range(small.size)]))
+        plan = Plan(Histogram(), (Group(name=None, epsilon=Fraction(20), mechanism=named, notion="ldp"),))
         pairs = [
             [int(small.likelihood(x, report) * 4**small.word_bits) for report in range(small.n_reports)]
             for x in range(small.size)
@@ -890,11 +901,11 @@ def _block_levels(rng: np.random.Generator) -> dict[str, Any]:
     """A mechanism that needs no prior, at a random budget, under a random prior with zeros."""
     d, epsilon = int(rng.integers(2, 40)), Fraction(int(rng.integers(1, 40)), 10)
     prior = Prior(range(d), [*rng.choice([0, 1, 2, 7, 10**18], d - 1).tolist(), 3])
-    found = BLOCK_DESIGNS[str(rng.choice(list(BLOCK_DESIGNS)))](d, epsilon)
+    found = BLOCK_DESIGNS[str(rng.choice(list(BLOCK_DESIGNS)))](prior, epsilon)
     return {
         "prior": [str(weight) for weight in prior.weights],
         "mechanism": found.to_dict(),
-        **_ratios(found.audit(prior)),
+        **_ratios(found.audit()),
     }
 
 
@@ -905,11 +916,11 @@ def _circle_levels(rng: np.random.Generator) -> dict[str, Any]:
     arc = int(rng.integers(1, 1 << cell_bits))
     step = int(rng.integers(1, 1 + max(1, ((1 << choice_bits) - 1) // arc)))
     bits = {"cell_bits": cell_bits, "seed_bits": 2 * half, "word_bits": choice_bits + half}
-    found = ShuffledCircle(weights=prior.on_support().weights, arc=arc, step=step, **bits)
+    found = ShuffledCircle(prior=prior, arc=arc, step=step, **bits)
     return {
         "prior": [str(weight) for weight in prior.weights],
         "mechanism": found.to_dict(),
-        **_ratios(found.audit(prior)),
+        **_ratios(found.audit()),
     }
 
 
@@ -924,7 +935,7 @@ def _plane_levels(rng: np.random.Generator) -> dict[str, Any]:
     light = int(rng.integers(0, rule["arc"] + 1))
     plane = {"slots": slots, "first": first, "second": second, "light": light}
     found = PlaneCircle.from_dict({**rule, **plane}, prior)
-    return {"prior": known["prior"], "mechanism": found.to_dict(), **_ratios(found.audit(prior))}
+    return {"prior": known["prior"], "mechanism": found.to_dict(), **_ratios(found.audit())}
 
 
 def set_levels() -> list[dict[str, Any]]:
@@ -967,7 +978,7 @@ def _table_levels(rng: np.random.Generator) -> dict[str, Any]:
     d, outputs = rng.integers(2, 5, 2)
     prior = Prior(range(d), [*rng.choice([0, 1, 2, 7, 10**20], d - 1).tolist(), 3])
     rows = rng.multinomial(16, rng.dirichlet(np.full(outputs, 0.7)), d).tolist()
-    found = audit(Channel.from_weights(prior, rows), prior)
+    found = audit(Channel.from_weights(prior, rows))
     cells = [[str(cell) for cell in row] for row in rows]
     return {"prior": [str(weight) for weight in prior.weights], "rows": cells, **_ratios(found)}
 
@@ -982,17 +993,14 @@ def _core_tail_levels(rng: np.random.Generator) -> dict[str, Any]:
         states.append(CoreState(int(rng.integers(1, 9)), int(rng.integers(0, 2 ** len(core))), parts))
     share, growth = Fraction(int(rng.integers(1, 9)), 9), Fraction(int(rng.integers(1, 50)), 7)
     drawn = CoreTail(
-        weights=tuple(weights),
+        prior=Prior.of(tuple(weights)),
         core=core,
         share=share,
         growth=growth,
         states=tuple(states),
         word_bits=int(rng.choice([2, 5, 8, 13, 32, 64])),
     )
-    divisor = math.gcd(*weights)  # Plans hold priors in lowest terms, which may scale the bound of words too short.
-    scaled = replace(drawn, weights=tuple(weight // divisor for weight in weights))
-    found = scaled.audit(Prior(range(d), scaled.weights))
-    return {"prior": [str(weight) for weight in scaled.weights], "mechanism": scaled.to_dict(), **_ratios(found)}
+    return {"prior": [str(weight) for weight in drawn.weights], "mechanism": drawn.to_dict(), **_ratios(drawn.audit())}
 
 
 def _ratios(found: Audit) -> dict[str, str | None]:

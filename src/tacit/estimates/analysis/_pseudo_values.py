@@ -45,7 +45,7 @@ def pseudo_values(plan: Plan, reports: Any, groups: Any = None, values: Sequence
             continue
         if not group.mechanism.can_send_many(sent[mine]).all():
             raise ValueError("There is a report that its group cannot have sent.")
-        found = group.mechanism.pseudo_values(group.prior, task, sent[mine], columns)
+        found = group.mechanism.pseudo_values(task, sent[mine], columns)
         rows[mine] = float(group.weight) * found + float(group.offset)
     return rows
 

@@ -55,7 +55,7 @@ class Cell:
                 read.changed, read.added, read.slope,
             )  # fmt: skip
         weights, squares, heaviest = kept.weighted()
-        t = group.mechanism.pseudo_values(group.prior, read_task(plan), kept.reports)
+        t = group.mechanism.pseudo_values(read_task(plan), kept.reports)
         t = float(group.weight) * t + float(group.offset)
         mean = weights @ t / (float(weights.sum()) or 1.0)
         away = t - mean
