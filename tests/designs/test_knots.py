@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 import pytest
 
-from tacit import Prior, Sum, WeightedSum, audit, design, verify
+from tacit import Matrix, NotEstimableError, Prior, Sum, Task, WeightedSum, audit, design, verify
 from tacit.designs import Design
 from tacit.designs.knots import rounded_to
 from tacit.mechanism.table_reading import unbiased_weights
@@ -92,3 +92,31 @@ def test_thousands_of_numbers_are_planned_with_few_reports():
     found = design(many, Sum(), 2)
     assert found.channel.n_possible_reports < 100
     assert verify(found).holds
+
+
+class Squared(Task):
+    """The sum of squares: a task of one's own with one number for each answer."""
+
+    def g(self, prior):
+        return prior.numbers[:, None] ** 2
+
+
+def test_knots_serve_every_task_with_one_number_for_each_answer():
+    """Column generation alone stops at the time limit with 26 times this variance."""
+    prior = Prior.of({x: 1 + x % 7 for x in range(100)})
+    found = design(prior, Squared(), 1)
+    assert found.certificate.method.startswith("random rounding to")
+    assert found.certificate.unbiased_variance < 1.15 * found.certificate.unbiased_variance_lower_bound
+    t = unbiased_weights(found.channel, prior, Squared().g(prior))
+    assert found.channel.matrix @ t == pytest.approx(Squared().g(prior), abs=1e-6 * 99**2)
+    # Knots of the answers themselves are unbiased for x, not for x².
+    of_the_sum = design(prior, Sum(), 1).channel
+    with pytest.raises(NotEstimableError):
+        unbiased_weights(of_the_sum, prior, Squared().g(prior))
+
+
+def test_several_numbers_over_very_many_values_are_refused_with_advice():
+    prior = Prior.uniform(501)
+    two = Matrix([[x, x * x] for x in range(501)], names=["sum", "squares"])
+    with pytest.raises(ValueError, match=r"Got 501\. Ask for each number in a plan of its own"):
+        design(prior, two, 1)

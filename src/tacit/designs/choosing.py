@@ -150,6 +150,12 @@ def _check(request: Request) -> None:
             apart = float(np.ptp(request.task.g(request.prior)[request.inside], axis=0).max(initial=0.0))
         if not apart < LARGEST_DIFFERENCE:
             raise ValueError("The values lie too far apart: the squares of their differences exceed what floats hold.")
+        if request.aim == "unbiased" and request.g.shape[1] > 1 and request.told_apart > TABLE_LIMIT:
+            raise ValueError(
+                f"A task with several numbers for each answer has no good unbiased design over more than {TABLE_LIMIT} "
+                f"different answers. Got {request.told_apart:,}. Ask for each number in a plan of its own, or merge "
+                "values, or use the aim 'mmse'."
+            )
     inverts = request.invertible or request.aim == "unbiased"
     if d > 1 and epsilon == 0 and inverts:
         raise ValueError("At ε = 0 reports say nothing, so no unbiased estimate exists. Any ε > 0 is feasible.")

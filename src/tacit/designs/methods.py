@@ -131,10 +131,10 @@ class Request:
         """How many different rows g has: values that it does not tell apart can share everything."""
         return len(self.inside) if self.is_histogram else len(np.unique(self.g, axis=0))
 
-    @property
+    @cached_property
     def is_sum(self) -> bool:
-        """Whether the task adds up the answers themselves."""
-        return self.task.adds_numbers
+        """Whether the task adds up one number for each answer: the answer itself, or g of it."""
+        return not self.is_histogram and self.g.shape[1] == 1
 
     @property
     def prior_gain_bound(self) -> float:
@@ -289,15 +289,16 @@ def _unbiased(request: Request) -> Design:
 
 
 def knots(request: Request) -> Design:
-    """A sum over many values: random rounding to a few knots, whose channel is the best of their own."""
+    """One number for each of many values: random rounding to a few knots, whose channel is the best of their own."""
     from tacit.designs.knots import Knots, best_knots, places_of, sum_variance_bound
     from tacit.designs.program.prior_free import prior_free_variance, solve_prior_free
     from tacit.designs.program.robust import solve_robust
 
     if request.aim != "unbiased" or not request.is_sum:
-        raise ArithmeticError("knots serve unbiased sums only")
+        raise ArithmeticError("knots serve unbiased sums of one number only")
     inside = request.prior.on_support()
-    lifts, places = request.promise.lifts, places_of(inside)
+    added = inside.values if request.task.adds_numbers else request.task.g(request.prior)[request.inside, 0].tolist()
+    lifts, places = request.promise.lifts, places_of(added)
     limits: dict[str, Any] = {"gap": request.gap, "time_limit": request.time_limit / 3}
 
     def solved(found: Knots) -> Any:

@@ -150,11 +150,11 @@ def on_knots(
 
     with one_thread():
         past = Prior.of(everybody).on_support()
-        found, _ = best_knots(past, places_of(past, low, high), variance_of, shown)
+        found, _ = best_knots(past, places_of(past.values, low, high), variance_of, shown)
     knots = [low + knot * (high - low) for knot in found.numbers]
 
     def on_them(prior: Prior) -> Prior:
-        return rounded_to(places_of(prior, Fraction(0), Fraction(1)), prior, knots).prior
+        return rounded_to(places_of(prior.values, Fraction(0), Fraction(1)), prior, knots).prior
 
     return [
         replace(

@@ -183,6 +183,8 @@ def _outcome(plan: Plan, fit: Regression) -> str:
         return f"each answer's odds against “{fit.reference}”"
     if not plan.task.counts_people:
         return "the mean"
+    if len(plan.row_values) > 1:
+        return "the shares"
     return f"{'the share' if fit.model == 'linear' else 'the odds'} of “{row_name(plan, fit.coefficients[0].value)}”"
 
 

@@ -84,7 +84,9 @@ function fillNumbers(results) {
     ? `${whole(results.refused)} more were refused: this plan cannot have sent them`
     : "";
   const known = results.rows.filter((row) => row.estimate !== null);
-  byId("headline").hidden = !results.n_reports || !known.length;
+  // The totals of a matrix overlap: none of them leads.
+  const apart = results.n_rows === 1 || results.task === "histogram";
+  byId("headline").hidden = !results.n_reports || !known.length || !apart;
   const leading = known.reduce((most, other) => (other.estimate > most.estimate ? other : most), known[0]);
   if (!byId("headline").hidden) fillHeadline(results, leading);
   byId("ldp").hidden = results.ldp === null || !leading || saysNothing(leading, results);
