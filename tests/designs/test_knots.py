@@ -107,12 +107,12 @@ def test_knots_serve_every_task_with_one_number_for_each_answer():
     found = design(prior, Squared(), 1)
     assert found.certificate.method.startswith("random rounding to")
     assert found.certificate.unbiased_variance < 1.15 * found.certificate.unbiased_variance_lower_bound
-    t = unbiased_weights(found.channel, prior, Squared().g(prior))
+    t = unbiased_weights(found.channel, Squared().g(prior))
     assert found.channel.matrix @ t == pytest.approx(Squared().g(prior), abs=1e-6 * 99**2)
     # Knots of the answers themselves are unbiased for x, not for x².
     of_the_sum = design(prior, Sum(), 1).channel
     with pytest.raises(NotEstimableError):
-        unbiased_weights(of_the_sum, prior, Squared().g(prior))
+        unbiased_weights(of_the_sum, Squared().g(prior))
 
 
 def test_several_numbers_over_very_many_values_are_refused_with_advice():
