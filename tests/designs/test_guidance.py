@@ -11,15 +11,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tacit import Histogram, Prior, Sum, Survey, WeightedSum, make_plan, unbiased_variance
+from tacit.designs import GroupPrior, Worth
 from tacit.designs.guidance import (
     BELIEFS,
+    costs,
     guide,
     highest_belief,
     nearly_sure,
+    other_beliefs,
     read_difference,
     respondents_to_detect,
 )
-from tacit.designs.planning import group_priors
+from tacit.designs.planning import group_priors, with_ldp
 
 RARE = Prior.of({"yes": 0.1, "no": 0.9})
 
@@ -130,3 +133,40 @@ def test_what_cannot_be_detected():
     ):
         with pytest.raises(ValueError, match=said):
             respondents_to_detect(case, [Fraction(1)], difference, power)
+
+
+def test_a_guide_takes_budgets_below_the_cap():
+    group = [GroupPrior(name=None, prior=RARE)]
+    assert [float(each.epsilon) for each in guide(group, Survey("yes"), 100)] == [0.5, 1, 1.5, 2, 3]
+    assert [float(each.epsilon) for each in guide(group, Survey("yes"), 100, ldp_cap="1.5")] == [0.5, 1]
+    assert [float(each.epsilon) for each in guide(group, Survey("yes"), 100, ldp_cap="0.5")] == [0.25]
+
+
+def test_costs_are_the_expected_errors_and_what_other_promises_need():
+    group, shares = [GroupPrior(name=None, prior=RARE)], [Fraction(1)]
+    exact = with_ldp(make_plan(group, Survey("yes"), 1))
+    wide = with_ldp(make_plan(group, Survey("yes"), 1, worth=Worth(error="0.05")))
+    found = costs(wide, shares, 500, exact)
+    assert list(found.price) == ["exact prior", "this plan", "ldp"]
+    assert found.expected_rmse == pytest.approx(wide.expected_rmse(shares, 500), rel=1e-12)
+    assert found.respondents_needed("this plan") == 1
+    ldp = found.respondents_needed("ldp")
+    assert found.respondents_needed("exact prior") < 1 < ldp
+    # The named wrong answer is the ratio of errors, not of variances.
+    assert ldp == pytest.approx((found.price["ldp"] / found.expected_rmse) ** 2, rel=1e-12)
+    assert ldp != pytest.approx(found.price["ldp"] / found.expected_rmse, rel=1e-3)
+    assert found.level_if_prior_off is None
+    off = costs(exact, shares, 500).level_if_prior_off
+    assert 1 < off["0.03"] < off["0.1"]
+    assert off["0.1"] == exact.groups[0].levels_within("0.1")
+
+
+def test_other_beliefs_are_audited_exactly():
+    plan = make_plan(RARE, Survey("yes"), 1)
+    (own,) = other_beliefs(plan, {None: RARE})
+    rarer = Prior.of({"yes": 0.01, "no": 0.99})
+    (other,) = other_beliefs(plan, {None: rarer})
+    assert own.exact
+    assert own.level == plan.groups[0].audit.lip.epsilon
+    assert other.level == plan.groups[0].mechanism.under(rarer).audit().lip.epsilon > own.level
+    assert other_beliefs(plan, {"elsewhere": RARE}) == []

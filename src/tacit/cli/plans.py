@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -122,7 +121,8 @@ def plan_command(
         exact = None
         if worth is not None:
             exact = planning.make_plan(groups, wanted, made.groups[0].epsilon, **options | {"worth": None})
-        summary = shown.plan_summary(made, shares, people, exact)
+        summary: dict[str, Any] = {"groups": [shown.group_summary(group) for group in made.groups]}
+        summary |= guidance.costs(made, shares, people, exact).to_dict()
         found = None if difference is None else guidance.respondents_to_detect(made, shares, difference, chance)
         sure = guidance.nearly_sure(made)
         summary |= {"detect": None if found is None else found.to_dict(), "reaches_90": sure is not None}
@@ -144,16 +144,10 @@ def _show_guide(
     groups: Any, task: Any, respondents: int, epsilon: str | None, as_json: bool, options: dict[str, Any]
 ) -> None:
     """Print what several budgets promise and cost."""
-    from fractions import Fraction
-
-    from tacit.designs.guidance import BUDGETS, guide
-    from tacit.exact import budget
+    from tacit.designs.guidance import guide
     from tacit.show.plans import print_guide
 
-    budgets = BUDGETS if epsilon is None else [part.strip() for part in epsilon.split(",")]
-    if epsilon is None and options["ldp_cap"] is not None:  # Caps are above budgets.
-        cap = budget(options["ldp_cap"], "ldp_cap")
-        budgets = [each for each in BUDGETS if Fraction(each) < cap] or [str(float(cap / 2))]
+    budgets = None if epsilon is None else [part.strip() for part in epsilon.split(",")]
     with progress_bar("designing") as watch:
         choices = guide(groups, task, respondents, budgets, progress=watch, **options)
     rows = [choice.to_dict() for choice in choices]
@@ -231,6 +225,7 @@ def audit_command(
     as_json: JsonFlag = False,
 ) -> None:
     """Verify a plan again, in exact integers, and explain it. Exit code 1 if it does not hold."""
+    from tacit.designs import other_beliefs, read_beliefs, verify_plan
     from tacit.plan.contract import Plan, read_json
     from tacit.show import plans as shown
     from tacit.show import sentences
@@ -248,8 +243,9 @@ def audit_command(
     try:
         loaded = Plan.from_dict(data)
         with progress_bar("verifying certificates") as watch:
-            _check_certificates(loaded, watch)
-        others = None if belief is None else sentences.other_beliefs(loaded, _beliefs(loaded, belief))
+            verify_plan(loaded, watch)
+        found = [] if belief is None else other_beliefs(loaded, read_beliefs(belief, loaded))
+        others = None if belief is None else [each.to_dict() for each in found]
     except ValueError as error:
         raise does_not_hold(error, as_json) from error
     if as_json:
@@ -260,49 +256,6 @@ def audit_command(
         shown.print_audit(out, loaded)
         if others is not None:
             shown.print_other_beliefs(out, others)
-
-
-def _beliefs(plan: Any, path: Path) -> dict[str | None, Any]:
-    """Somebody's own priors for the groups of a plan, over its values."""
-    from tacit.designs import read_priors
-    from tacit.prior import Prior
-    from tacit.prior.names import nearest
-
-    found = {}
-    for each in read_priors(path, floor=0, domain=plan.values):
-        weights = dict(zip(each.prior.values, each.prior.weights, strict=True))
-        if each.name not in {group.name for group in plan.groups}:
-            known = ", ".join(repr(group.name) for group in plan.groups if group.name is not None) or "none"
-            meant = nearest(each.name or "", [group.name for group in plan.groups if group.name is not None])
-            raise ValueError(f"{path} has the group {each.name!r}; the plan's groups are: {known}.{meant}")
-        found[each.name] = Prior(plan.values, [weights.get(value, 0) for value in plan.values])
-    return found
-
-
-def _check_certificates(plan: Any, watch: Callable[[int, int], None]) -> None:
-    """Raise if a certificate claims a bound that nothing proves, or of LDP worse than what LDP can do."""
-    from tacit.designs.planning import ldp_comparison
-    from tacit.designs.verification import verify_group
-    from tacit.plan import PlanError
-
-    verified: set[tuple[Any, ...]] = set()
-    for done, group in enumerate(plan.groups):
-        watch(done, len(plan.groups))
-        key = group.prior, group.epsilon, group.certificate
-        found = None if key in verified else verify_group(group, plan.task)
-        verified.add(key)
-        if found is None:
-            continue
-        if not found.bound_as_stated:
-            raise PlanError(
-                f"The certificate of group {group.name!r} states that no channel is better than "
-                f"{group.certificate.aimed_lower_bound:.6g}; what is proved is {found.lower_bound:.6g}."
-            )
-        stated = group.certificate.ldp_aimed
-        again = None if stated is None else ldp_comparison(group.prior, plan.task, group.epsilon, group.certificate.aim)
-        if stated is not None and (again is None or stated > again.certificate.aimed * 1.02):
-            best = "nothing that can be checked" if again is None else f"{again.certificate.aimed:.6g}"
-            raise PlanError(f"The certificate of group {group.name!r} states {stated:.6g} for LDP; it reaches {best}.")
 
 
 @command("channel", epilog="Example: tacit channel plan.json --json")

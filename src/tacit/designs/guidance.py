@@ -1,9 +1,9 @@
-"""Choosing ε and how many to ask: what beliefs can become, and how many respondents show a difference."""
+"""Choosing ε and how many to ask: what beliefs can become, what a plan costs, and who shows a difference."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -13,7 +13,7 @@ from tacit.designs.prior_file import GroupPrior
 from tacit.exact import Number, budget, exp_enclosure, float_above, rational
 from tacit.mechanism import Belief, Notion, unbiased_variance
 from tacit.plan import Plan
-from tacit.prior import Prior, Value
+from tacit.prior import Hull, Prior, Value
 from tacit.task import Task
 
 #: Budgets that a guide compares, and beliefs that it follows.
@@ -23,6 +23,8 @@ BELIEFS = (Fraction(1, 100), Fraction(1, 10), Fraction(1, 2))
 UNSURE, NEARLY_SURE = Fraction(1, 2), Fraction(9, 10)
 #: A difference is seen where a two-sided test at this level rejects.
 ALPHA = 0.05
+#: Total variation distances by which priors may be off, and the number of different groups that are looked at.
+PRIOR_OFF, _MOST_GROUPS = ("0.03", "0.1"), 20
 #: Of a histogram the variance of so many values is looked at.
 _MOST_VALUES = 200
 
@@ -92,6 +94,7 @@ class Detection:
 def read_difference(text: str, task: Task) -> float:
     """A difference as people write it: 2pp, 2% or 0.02 of a share, a number of a mean.
 
+    >>> from tacit import Sum, Survey
     >>> read_difference("2pp", Survey("yes")), read_difference("0.02", Survey("yes")), read_difference("5", Sum())
     (0.02, 0.02, 5.0)
     """
@@ -111,7 +114,7 @@ def respondents_to_detect(plan: Plan, shares: Sequence[Fraction], difference: fl
     V is the variance per respondent of the unbiased estimate at the prior, sampling included: of a share for surveys
     and histograms (of the value that needs most), of the mean for sums. `shares` are the groups' parts of a wave.
 
-    >>> from tacit import make_plan
+    >>> from tacit import Survey
     >>> plan = make_plan(Prior.of({"yes": 0.2, "no": 0.8}), Survey("yes"), epsilon=1)
     >>> respondents_to_detect(plan, [Fraction(1)], 0.02).per_wave
     23125
@@ -172,18 +175,27 @@ def guide(
     priors: Sequence[GroupPrior],
     task: Task,
     respondents: int,
-    epsilons: Sequence[Number] = BUDGETS,
+    epsilons: Sequence[Number] | None = None,
     *,
     detect: float | None = None,
     power: float = 0.8,
     progress: Callable[[int, int], None] | None = None,
     **options: Any,
 ) -> list[Choice]:
-    """What several budgets promise, beside what they cost; the options are those of `make_plan`."""
+    """What several budgets promise, beside what they cost; the options are those of `make_plan`.
+
+    Without `epsilons` the budgets are 0.5, 1, 1.5, 2 and 3, as far as they lie below an `ldp_cap`, or half the cap.
+
+    >>> from tacit import Survey
+    >>> prior = GroupPrior(name=None, prior=Prior.of({"yes": 0.2, "no": 0.8}))
+    >>> [float(choice.epsilon) for choice in guide([prior], Survey("yes"), 1000, ldp_cap=1.2)]
+    [0.5, 1.0]
+    """
     if any(each.epsilon is not None for each in priors):
         raise ValueError("The groups state their own budgets, so there is none to choose. Drop the 'epsilon' column.")
     shares = [each.share for each in priors]
     notion: Notion = "ldp" if options.get("notion") == "ldp" else "lip"
+    epsilons = _budgets(options.get("ldp_cap")) if epsilons is None else epsilons
     made = []
     for done, epsilon in enumerate(epsilons):
         plan = make_plan(priors, task, epsilon, **options)
@@ -194,3 +206,130 @@ def guide(
         if progress is not None:
             progress(done + 1, len(epsilons))
     return made
+
+
+def _budgets(ldp_cap: Number | None) -> Sequence[Number]:
+    """The budgets of a guide: a cap on the LDP level lies above each of them."""
+    if ldp_cap is None:
+        return BUDGETS
+    cap = budget(ldp_cap, "ldp_cap")
+    return [each for each in BUDGETS if Fraction(each) < cap] or [cap / 2]
+
+
+@dataclass(frozen=True)
+class Costs:
+    """The expected errors of a plan's total, and how many respondents other promises would need instead.
+
+    `expected_rmse` is for the population that the respondents stand for, `for_participants` for themselves,
+    `without_reports` that of guessing from the prior. `price` has the expected error by promise: "exact prior", "this
+    plan" and "ldp", as far as they are known. `ldp_level` is the largest of all groups; `level_if_prior_off` the LIP
+    level if priors are off by a total variation of 0.03 and of 0.1, None for plans of sets or LDP.
+    """
+
+    respondents: int
+    expected_rmse: float
+    for_participants: float
+    without_reports: float
+    price: Mapping[str, float]
+    ldp_level: float
+    level_if_prior_off: Mapping[str, float] | None
+
+    def respondents_needed(self, promise: str) -> float | None:
+        """Respondents that a promise needs for this plan's precision, relative to it: (its error / this plan's)²."""
+        return (self.price[promise] / self.expected_rmse) ** 2 if self.expected_rmse else None
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "price": [
+                {"promise": name, "expected_rmse": error, "respondents_needed": self.respondents_needed(name)}
+                for name, error in self.price.items()
+            ],
+            "ldp_level": self.ldp_level,
+            "level_if_prior_off": self.level_if_prior_off,
+            "respondents": self.respondents,
+            "expected_rmse": self.expected_rmse,
+            "expected_rmse_participants": self.for_participants,
+            "rmse_without_reports": self.without_reports,
+        }
+
+
+def costs(plan: Plan, shares: Sequence[Fraction], respondents: int, exact: Plan | None = None) -> Costs:
+    """What a plan costs: expected errors for so many respondents, whose parts in the groups are `shares`.
+
+    `exact` is the plan for exactly these priors, where this one is for sets of them. The error of LDP is there if the
+    plan's certificates have it (`with_ldp`).
+
+    >>> from tacit import Survey
+    >>> plan = make_plan(Prior.of({"yes": 0.2, "no": 0.8}), Survey("yes"), epsilon=1)
+    >>> found = costs(plan, [Fraction(1)], 1000)
+    >>> round(found.expected_rmse, 1), round(found.without_reports, 1), list(found.price)
+    (24.3, 12.6, ['this plan'])
+    """
+    ours = plan.expected_rmse(shares, respondents)
+    stated = [None if group.certificate is None else group.certificate.ldp_aimed for group in plan.groups]
+    known = {
+        "exact prior": None if exact is None else exact.expected_rmse(shares, respondents),
+        "this plan": ours,
+        "ldp": None if None in stated else plan.expected_rmse(shares, respondents, "ldp_aimed"),
+    }
+    return Costs(
+        respondents=respondents,
+        expected_rmse=ours,
+        for_participants=plan.expected_rmse(shares, respondents, "aimed_for_participants"),
+        without_reports=plan.expected_rmse(shares, respondents, "prior_variance"),
+        price={name: error for name, error in known.items() if error is not None},
+        ldp_level=max(group.levels["ldp"] for group in plan.groups),
+        level_if_prior_off=_levels_off(plan),
+    )
+
+
+def _levels_off(plan: Plan) -> dict[str, float] | None:
+    groups = [group for group in plan.groups if group.prior_set is None and group.notion == "lip"]
+    if len(groups) < len(plan.groups):
+        return None
+    different = list({(group.prior, group.epsilon): group for group in groups}.values())[:_MOST_GROUPS]
+    return {off: max(group.levels_within(off) for group in different) for off in PRIOR_OFF}
+
+
+@dataclass(frozen=True)
+class OtherBelief:
+    """The LIP level of a group's mechanism for somebody with another belief than the plan's prior.
+
+    `exact` says whether the level is reached; else it is an upper bound. `moved` is the belief that moves most, in
+    words, where it is known.
+    """
+
+    group: str | None
+    level: float
+    exact: bool
+    moved: str | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {"group": self.group, "level": self.level, "exact": self.exact, "sentence": self.moved}
+
+
+def other_beliefs(plan: Plan, beliefs: Mapping[str | None, Prior]) -> list[OtherBelief]:
+    """What somebody with other beliefs than the plan's priors can learn, group by group.
+
+    Exact where the mechanism can be audited under another prior, else bounded by the hull of both priors.
+
+    >>> from tacit import Survey
+    >>> plan = make_plan(Prior.of({"yes": 0.2, "no": 0.8}), Survey("yes"), epsilon=1)
+    >>> [round(each.level, 2) for each in other_beliefs(plan, {None: Prior.of({"yes": 0.1, "no": 0.9})})]
+    [1.24]
+    """
+    found: list[OtherBelief] = []
+    for group in plan.groups:
+        if group.name not in beliefs:
+            continue
+        other = beliefs[group.name]
+        try:
+            audited = group.mechanism.under(other).audit()
+            found.append(OtherBelief(group.name, audited.lip.epsilon, True, str(audited.witness)))
+        except ValueError:
+            # A value with prior zero in the plan is taken to be impossible, so beliefs in it are left out.
+            sides = group.mechanism.set_levels(Hull(group.prior, [other]))
+            found.append(OtherBelief(group.name, max(side.epsilon for side in sides), False, None))
+    return found

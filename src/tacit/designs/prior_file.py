@@ -12,6 +12,7 @@ from typing import Any, TextIO
 
 from tacit.exact import Number, rational
 from tacit.opening import csv_records
+from tacit.plan import Plan
 from tacit.prior import Prior, Value, clean_name, has_unseen, numbers_if_all
 from tacit.prior.names import nearest
 
@@ -93,6 +94,26 @@ def read_priors(
             )
         )
     return made
+
+
+def read_beliefs(path: str | Path | TextIO, plan: Plan) -> dict[str | None, Prior]:
+    """Somebody's own priors for groups of a plan, over its values, from a file like that of the priors.
+
+    >>> from io import StringIO
+    >>> from tacit import Survey, make_plan
+    >>> plan = make_plan(Prior.of({"yes": 0.2, "no": 0.8}), Survey("yes"), epsilon=1)
+    >>> read_beliefs(StringIO("value,probability\\nyes,0.5\\nno,0.5\\n"), plan)[None].weights
+    (1, 1)
+    """
+    found = {}
+    for each in read_priors(path, floor=0, domain=plan.values):
+        weights = dict(zip(each.prior.values, each.prior.weights, strict=True))
+        if each.name not in {group.name for group in plan.groups}:
+            names = [group.name for group in plan.groups if group.name is not None]
+            known, meant = ", ".join(map(repr, names)) or "none", nearest(each.name or "", names)
+            raise ValueError(f"{path} has the group {each.name!r}; the plan's groups are: {known}.{meant}")
+        found[each.name] = Prior(plan.values, [weights.get(value, 0) for value in plan.values])
+    return found
 
 
 def _shares(table: _Table, groups: Sequence[_Group]) -> dict[str | None, Fraction]:

@@ -11,13 +11,14 @@ import numpy as np
 from numpy.linalg import LinAlgError
 
 from tacit.designs.methods import Design, possible
+from tacit.designs.planning import ldp_comparison
 from tacit.designs.program.bounds import cheap_bound, cheap_variance_bound, dual_bound
 from tacit.designs.program.gain import Gain, normalised
 from tacit.designs.promise import make_promise
 from tacit.designs.without_prior import without_prior_bound
 from tacit.exact import Floats, exp_below
 from tacit.mechanism import Channel, mse, unbiased_variance
-from tacit.plan import Group
+from tacit.plan import Group, Plan, PlanError
 from tacit.prior import PriorSet
 from tacit.task import Task, prior_variance
 
@@ -83,6 +84,33 @@ def verify_group(group: Group, task: Task) -> Verification | None:
         certificate=group.certificate,
     )
     return verify(found)
+
+
+def verify_plan(plan: Plan, progress: Callable[[int, int], None] | None = None) -> None:
+    """Raise `PlanError` if a certificate states a bound that is not proved, or an error of LDP above the best found.
+
+    Groups with the same prior, budget and certificate are verified once. `progress` is called with groups done and
+    groups in all.
+    """
+    verified: set[tuple[Any, ...]] = set()
+    for done, group in enumerate(plan.groups):
+        if progress is not None:
+            progress(done, len(plan.groups))
+        stated, key = group.certificate, (group.prior, group.epsilon, group.certificate)
+        found = None if key in verified else verify_group(group, plan.task)
+        verified.add(key)
+        if found is None or stated is None:
+            continue
+        if not found.bound_as_stated:
+            raise PlanError(
+                f"The certificate of group {group.name!r} states that no channel is better than "
+                f"{stated.aimed_lower_bound:.6g}; what is proved is {found.lower_bound:.6g}."
+            )
+        ldp = stated.ldp_aimed
+        again = None if ldp is None else ldp_comparison(group.prior, plan.task, group.epsilon, stated.aim)
+        if ldp is not None and (again is None or ldp > again.certificate.aimed * 1.02):
+            best = "nothing that can be checked" if again is None else f"{again.certificate.aimed:.6g}"
+            raise PlanError(f"The certificate of group {group.name!r} states {ldp:.6g} for LDP; it reaches {best}.")
 
 
 def _table_bound(found: Design) -> float:

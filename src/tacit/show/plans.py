@@ -64,49 +64,6 @@ def group_summary(group: Group) -> dict[str, Any]:
     }
 
 
-def plan_summary(plan: Plan, shares: Sequence[Fraction], respondents: int, exact: Plan | None = None) -> dict[str, Any]:
-    """What a plan costs, for JSON: per group, for all respondents, and with LDP or no reports instead.
-
-    `exact` is the plan for exactly these priors, where this one is for sets of them.
-    """
-    ours = plan.expected_rmse(shares, respondents)
-    return {
-        "groups": [group_summary(group) for group in plan.groups],
-        "price": [
-            {"promise": name, "expected_rmse": rmse, "respondents_needed": (rmse / ours) ** 2 if ours else None}
-            for name, rmse in (
-                ("exact prior", None if exact is None else exact.expected_rmse(shares, respondents)),
-                ("this plan", ours),
-                ("ldp", _ldp_rmse(plan, shares, respondents)),
-            )
-            if rmse is not None
-        ],
-        "ldp_level": max(group.levels["ldp"] for group in plan.groups),
-        "level_if_prior_off": _levels_off(plan),
-        "respondents": respondents,
-        "expected_rmse": ours,
-        "expected_rmse_participants": plan.expected_rmse(shares, respondents, "aimed_for_participants"),
-        "rmse_without_reports": plan.expected_rmse(shares, respondents, "prior_variance"),
-    }
-
-
-def _ldp_rmse(plan: Plan, shares: Sequence[Fraction], respondents: int) -> float | None:
-    """The expected error of the best LDP channels found; None unless all groups have been compared."""
-    stated = [None if group.certificate is None else group.certificate.ldp_aimed for group in plan.groups]
-    return None if None in stated else plan.expected_rmse(shares, respondents, "ldp_aimed")
-
-
-def _levels_off(plan: Plan) -> dict[str, float] | None:
-    """The worst LIP level of all groups if priors are off by some total variation; None for plans of sets or LDP."""
-    groups = [group for group in plan.groups if group.prior_set is None and group.notion == "lip"]
-    if len(groups) < len(plan.groups):
-        return None
-    looked_at = {(group.prior, group.epsilon): group for group in groups}
-    return {
-        off: max(group.levels_within(off) for group in list(looked_at.values())[:MAX_ROWS]) for off in ("0.03", "0.1")
-    }
-
-
 def print_plan(console: Console, plan: Plan, summary: dict[str, Any], path: str) -> None:
     """A plan for people: the cost, what LDP and no reports would have cost, and the promise in words."""
     trusting = any(facts["aim"] == "mmse" for facts in summary["groups"])

@@ -24,7 +24,7 @@ from tacit.estimates import (
 from tacit.mechanism import Belief
 from tacit.mechanism.levels import percent
 from tacit.plan import Certificate, Group, Plan
-from tacit.prior import Ball, Box, Hull, Prior, PriorSet, Value
+from tacit.prior import Ball, Box, Hull, PriorSet, Value
 
 #: Instead of an interval, where the reports do not tell a value from others.
 NOT_TOLD = "not told apart"
@@ -84,27 +84,6 @@ def _belief(plan: Plan, group: Group) -> Belief:
     asked = [x for x in support if group.prior.values[x] in wanted] or support
     rarest = min(asked, key=lambda x: group.prior.weights[x])
     return group.mechanism.belief(group.prior.values[rarest])
-
-
-def other_beliefs(plan: Plan, beliefs: Mapping[str | None, Prior]) -> list[dict[str, Any]]:
-    """What somebody with other beliefs than the plan's priors can learn: the LIP level, and the belief that moves most.
-
-    Exact where the mechanism can be audited under another prior, else bounded by how far that is from the plan's own.
-    """
-    found: list[dict[str, Any]] = []
-    for group in plan.groups:
-        if group.name not in beliefs:
-            continue
-        other = beliefs[group.name]
-        try:
-            audit = group.mechanism.under(other).audit()
-            told: dict[str, Any] = {"level": audit.lip.epsilon, "exact": True, "sentence": str(audit.witness)}
-        except ValueError:
-            # A prior of zero in the plan says that a value is impossible, so nobody's belief in it is looked at.
-            sides = group.mechanism.set_levels(Hull(group.prior, [other]))
-            told = {"level": max(side.epsilon for side in sides), "exact": False, "sentence": None}
-        found.append({"group": group.name} | told)
-    return found
 
 
 def set_sentence(group: Group) -> str | None:
