@@ -86,7 +86,7 @@ def plan(planned) -> Path:
 @pytest.fixture
 def reports(plan) -> Path:
     Path("answers.csv").write_text("value,region\n" + "yes,north\n" * 200 + "no,south\n" * 800)
-    tacit("perturb", plan, "answers.csv", "-o", "reports.csv", "--keep", "region")
+    tacit("perturb", plan, "answers.csv", "-o", "reports.csv", "--keep", "region", "--force")
     return Path("reports.csv")
 
 

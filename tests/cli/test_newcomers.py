@@ -261,16 +261,37 @@ def test_compliance_of_several_groups_says_the_share_of_all():
     assert text.startswith("All groups together Of 4,000 people, did not follow the rule: 7.5%")
 
 
-def test_a_kept_column_that_tells_the_answer_is_warned_of_and_no_answer_told():
+def test_a_kept_column_that_tells_the_answer_is_refused_without_force_and_no_answer_told():
     Path("a.csv").write_text("value,ward,sex\n" + "yes,x1,f\nno,x2,m\nno,x2,f\nyes,x1,m\n" * 300)
     words = ("perturb", "plan.json", "a.csv", "--overwrite", "--keep", "sex")
     assert run(*words, "-o", "r.csv")[2] == ""
+    before = Path("r.csv").read_bytes()
     code, out, err = run(*words, "--keep", "ward", "-o", "r.csv", "--json")
+    assert (code, out, Path("r.csv").read_bytes()) == (2, "", before)
+    assert err.startswith("error: 'ward' beside the reports gives answers away")
+    assert "give --force" in err
+    assert run(*words, "--keep", "ward", "-o", "-")[:2] == (2, "")
+    code, out, err = run(*words, "--keep", "ward", "--force", "-o", "r.csv", "--json")
     assert (code, json.loads(out)["gives_away"]) == (0, [["ward"]])
     assert err.startswith("warning: 'ward' beside the reports gives answers away")
     assert not {"x1", "x2", "yes", "no"} & set(err.replace(",", " ").split())
     # Nothing but JSON beside reports on standard output.
-    assert json.loads(run(*words, "--keep", "ward", "-o", "-", "--json")[2])["gives_away"] == [["ward"]]
+    assert json.loads(run(*words, "--keep", "ward", "--force", "-o", "-", "--json")[2])["gives_away"] == [["ward"]]
+
+
+def test_an_order_is_kept_on_demand_and_what_it_means_is_said():
+    Path("a.csv").write_text("value,sex\n" + "yes,f\nno,m\nno,f\nyes,m\n" * 300)
+    words = ("perturb", "plan.json", "a.csv", "--overwrite", "--keep", "sex", "-o", "r.csv")
+    sexes = [f'"{line.split(",")[1]}"' for line in Path("a.csv").read_text().splitlines()[1:]]
+    code, _, err = run(*words, "--keep-order")
+    assert (code, err.startswith("note: reports are in the order of the answers.")) == (0, True)
+    assert [line.split(",")[0] for line in Path("r.csv").read_text().splitlines()[1:]] == sexes
+    assert run(*words)[::2] == (0, "")
+    assert [line.split(",")[0] for line in Path("r.csv").read_text().splitlines()[1:]] != sexes
+    Path("a.csv").write_text("value,sex\n" + "yes,f\n" * 500 + "no,m\n" * 500)
+    code, _, err = run("perturb", "plan.json", "a.csv", "--keep-order", "-o", "new.csv")
+    assert (code, err.startswith("error: The order of the rows gives answers away")) == (2, True)
+    assert not Path("new.csv").exists()
 
 
 def test_the_alarm_says_that_it_is_blunt():

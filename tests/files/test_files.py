@@ -143,8 +143,9 @@ def test_every_format_gives_the_same_reports_for_the_same_words(tmp_path, extens
     source, target = write(tmp_path / f"answers.{extension}", columns), tmp_path / f"reports.{extension}"
     seen: list[tuple[int, int | None]] = []
     summary = perturb_file(
-        plan, source, target, keep=["region"], words=SeededWords(5), progress=lambda *at: seen.append(at)
-    )
+        plan, source, target, keep=["region"], keep_order=True, words=SeededWords(5),
+        progress=lambda *at: seen.append(at),
+    )  # fmt: skip
     assert (summary.rows, summary.reports, summary.skipped) == (300, 300, {})
     assert [done for done, _ in seen] == [64, 128, 192, 256, 300]
     assert {total for _, total in seen} == ({300} if extension == "parquet" else {None})
@@ -197,7 +198,7 @@ def test_bad_rows_stop_with_row_numbers_and_no_raw_value_and_leave_no_file(tmp_p
 def test_bad_rows_can_be_skipped_and_are_counted(tmp_path, extension):
     source = write(tmp_path / f"answers.{extension}", BAD | {"region": list("abcdefg")})
     target = tmp_path / f"reports.{extension}"
-    summary = perturb_file(grouped_plan(), source, target, on_unknown="skip", keep=["region"])
+    summary = perturb_file(grouped_plan(), source, target, on_unknown="skip", keep=["region"], keep_order=True)
     assert (summary.rows, summary.reports, summary.skipped) == (7, 2, REASONS)
     assert read(target)["group"] == ["old", "young"]
     assert read(target)["region"] == ["a", "c"]
@@ -373,7 +374,7 @@ def test_tables_in_memory_give_the_same_reports():
     table = pa.table(columns)
     expected = expected_reports(plan, columns)
     for source in (table, table.to_reader(), columns, Frame(table), table.combine_chunks().to_batches()[0]):
-        result = perturb_table(plan, source, words=SeededWords(5))
+        result = perturb_table(plan, source, words=SeededWords(5), keep_order=True)
         assert result["report"].to_pylist() == expected
         assert result.column_names == ["group", "report"]
     assert tally_table(plan, Frame(result)) == tally_table(plan, result)
@@ -390,7 +391,7 @@ def test_one_column_alone_is_enough_without_groups():
         pa.array(cells),
         Frame(pa.chunked_array([cells])),
     ):
-        assert perturb_table(plan, column, words=SeededWords(5))["report"].to_pylist() == expected
+        assert perturb_table(plan, column, words=SeededWords(5), keep_order=True)["report"].to_pylist() == expected
     assert tally_table(plan, np.array(expected)).groups[None] == Counts.of(expected)
 
 
@@ -712,7 +713,8 @@ from tacit.files import perturb_file
 from tacit.plan.contract import Plan
 from tacit.randomize.randomness import SeededWords
 plan, source, target = sys.argv[1:]
-perturb_file(Plan.load(plan), "-", "-", words=SeededWords(5), source_format=source, target_format=target)
+options = {"words": SeededWords(5), "source_format": source, "target_format": target}
+perturb_file(Plan.load(plan), "-", "-", keep_order=True, **options)
 """
 
 

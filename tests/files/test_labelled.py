@@ -97,7 +97,7 @@ def test_chance_decides_the_arm(tmp_path, crossed: bool):
     target = tmp_path / "reports.parquet"
     column = "region" if crossed else "arm"
     with arms_drawn(plan, source, ["said", "id"], group_column=column, words=SeededWords(4)) as drawn:
-        done = perturb_file(plan, drawn, target, column="said", group_column=column, keep=["id"])
+        done = perturb_file(plan, drawn, target, column="said", group_column=column, keep=["id"], force=True)
     assert done.reports == 10_000
     counts = dict(zip(*np.unique(pq.read_table(target)[column].to_pylist(), return_counts=True), strict=True))
     assert set(counts) == {group.name for group in plan.groups}

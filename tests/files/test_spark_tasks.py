@@ -56,10 +56,12 @@ def test_a_task_that_is_done_again_reports_the_same(plan: Plan):
     task, table = task_of(plan), answers()
     first = done(task, table)
     assert first.num_rows == ROWS
-    assert first.column_names == ["region", "report", "tacit_plan", "tacit: reason", "tacit: rows"]
+    assert first.column_names == ["region", "report", "tacit_plan", "tacit: reason", "tacit: rows", "tacit: key"]
     assert first["region"].equals(table["region"])
     for size in (777, 10_000, ROWS):
-        assert done(pickle.loads(pickle.dumps(task)), table, size)["report"].to_pylist() == first["report"].to_pylist()
+        again = done(pickle.loads(pickle.dumps(task)), table, size)
+        for column in ("report", "tacit: key"):
+            assert again[column].to_pylist() == first[column].to_pylist()
 
 
 def test_other_rows_another_place_and_another_key_get_other_words(plan: Plan, monkeypatch: pytest.MonkeyPatch):

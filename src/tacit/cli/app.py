@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from importlib import import_module
@@ -22,6 +22,7 @@ from tacit.opening import no_file
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from tacit.files import PerturbSummary
     from tacit.personal import PersonalPlan
     from tacit.plan import Plan
     from tacit.tally import Tally
@@ -92,6 +93,7 @@ def message_of(error: Exception) -> str:
     text = str(error.args[0] if isinstance(error, KeyError) and error.args else error)
     # Python's words for options, in those of the command line.
     told = re.sub(r"pass ([a-z_]+)='(\w+)'", lambda found: f"give --{found[1].replace('_', '-')} {found[2]}", text)
+    told = re.sub(r"pass ([a-z_]+)=True", lambda found: f"give --{found[1].replace('_', '-')}", told)
     return " ".join(told.split()) or type(error).__name__
 
 
@@ -136,11 +138,15 @@ Master = Annotated[str | None, option("--master", metavar="URL", help=_MASTER)]
 FileFormat = Annotated[FormatName | None, option(metavar="FORMAT", help=_FORMATS)]
 
 
-_KEEP = (
-    "Public column to keep; repeatable. You are warned if it tells the answers: in the first 100,000 rows, by labels "
-    "that stand in at least 10."
+_KEEP = "Public column to keep; repeatable. Refused if it gives the answers away, by its labels or by its order."
+_ORDER = (
+    "Write reports in the order of the answers, instead of a random one. Who knows how the answers were sorted learns "
+    "more than the reports say. Refused if neighbours answer alike."
 )
+_FORCE = "Write reports even if a kept column, or the kept order, gives the answers away."
 KeptColumns = Annotated[list[str] | None, option("--keep", metavar="NAME", help=_KEEP)]
+KeepOrder = Annotated[bool, option("--keep-order", help=_ORDER)]
+Force = Annotated[bool, option("--force", help=_FORCE)]
 _PARTS = "What was crossed to make the groups, in order: region,age for 'north / 18-24'."
 _POPULATION = "CSV: size, and the public columns it is by; repeat it to rake over several."
 _SCOPE = "Whom intervals are about: participants, or the population they stand for."
@@ -229,14 +235,16 @@ def keep_reports(path: str, overwrite: bool) -> None:
         )
 
 
-def warn_of_kept(gives_away: Sequence[Sequence[str]], on_err: bool) -> None:
-    """Say loudly which kept columns give answers away, unless JSON that says so is `on_err` already."""
-    for columns in () if on_err else gives_away:
-        named, it = " and ".join(f"'{name}'" for name in columns), "it" if len(columns) == 1 else "them together"
+def warn_of_kept(done: PerturbSummary, keep_order: bool, on_err: bool) -> None:
+    """Say loudly what gives answers away, and what a kept order means, unless JSON that says so is `on_err` already."""
+    from tacit.files.giveaway import giveaway_sentence
+
+    for columns in () if on_err else done.gives_away:
+        err.print(f"[bold red]warning:[/bold red] {escape(giveaway_sentence(columns))}", soft_wrap=True)
+    if keep_order and not on_err and not done.gives_away:
         err.print(
-            f"[bold red]warning:[/bold red] {escape(named)} beside the reports gives answers away: who knows {it} "
-            "guesses nearly every answer right, so that randomizing protects nearly nobody. Remove the column from "
-            "the reports before anybody sees them, and leave it out of --keep.",
+            "[yellow]note:[/yellow] reports are in the order of the answers. The promise is about each report alone: "
+            "who knows how the answers were sorted, or collected, learns more from reports that stand together.",
             soft_wrap=True,
         )
 

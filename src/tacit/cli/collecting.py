@@ -11,8 +11,10 @@ from tacit.cli.app import (
     FILES,
     Engine,
     FileFormat,
+    Force,
     GroupColumn,
     JsonFlag,
+    KeepOrder,
     KeptColumns,
     Master,
     OffsetColumn,
@@ -48,6 +50,8 @@ def perturb_command(
     column: Annotated[str, option(metavar="NAME", help="Column with the answers.")] = "value",
     group_column: GroupColumn = None,
     keep: KeptColumns = None,
+    keep_order: KeepOrder = False,
+    force: Force = False,
     on_unknown: Annotated[Literal["stop", "skip"], option(metavar="ACTION", help=_UNKNOWN)] = "stop",
     draw_arms: Annotated[bool, option("--draw-arms", help=_ARMS)] = False,
     input_format: FileFormat = None,
@@ -63,19 +67,21 @@ def perturb_command(
     from tacit.files import arms_drawn
     from tacit.plan.contract import Plan
 
-    if engine == "spark" and (draw_arms or overwrite):
-        raise ValueError("Spark writes a new folder, and draws no arms: leave --overwrite and --draw-arms out.")
+    if engine == "spark" and (draw_arms or overwrite or keep_order):
+        what = "writes a new folder, in random order, and draws no arms"
+        raise ValueError(f"Spark {what}: leave --overwrite, --keep-order and --draw-arms out.")
     if engine == "embedded":
         check_target(output, plan, answers)
         keep_reports(output, overwrite)
     loaded = Plan.load(plan)
     kept = tuple(keep or ())
+    order: dict[str, Any] = {"force": force} | ({} if engine == "spark" else {"keep_order": keep_order})
     source: Any = nullcontext(answers)
     if draw_arms:
         source = arms_drawn(loaded, answers, [column, *kept], group_column=group_column, format=input_format)
     with files_on(engine, master) as files, progress_bar("randomizing") as watch, source as opened:
         done = files.perturb_file(
-            loaded, opened, output, column=column, group_column=group_column, keep=kept, on_unknown=on_unknown,
+            loaded, opened, output, column=column, group_column=group_column, keep=kept, on_unknown=on_unknown, **order,
             progress=watch, source_format=None if draw_arms else input_format, target_format=output_format,
         )  # fmt: skip
     told = err if output == "-" else out
@@ -84,7 +90,7 @@ def perturb_command(
         print_json({"file": output} | facts | {"gives_away": done.gives_away}, told)
     else:
         told.print(f"{done.reports:,} reports of {done.rows:,} rows, {sum(done.skipped.values()):,} skipped.")
-    warn_of_kept(done.gives_away, on_err=as_json and output == "-")
+    warn_of_kept(done, keep_order, on_err=as_json and output == "-")
 
 
 @command("tally", epilog="Example: tacit tally plan.json reports.parquet -o monday.json")

@@ -8,7 +8,9 @@ from typing import Annotated, Any, Literal, cast
 import typer
 
 from tacit.cli.app import (
+    Force,
     JsonFlag,
+    KeepOrder,
     KeptColumns,
     OffsetColumn,
     Output,
@@ -80,6 +82,8 @@ def perturb_command(
     column: Annotated[str, option(help="Column with the answers.")] = "value",
     prior_column: Annotated[str, option(help="Column, or start of the columns, with the priors.")] = "prior",
     keep: KeptColumns = None,
+    keep_order: KeepOrder = False,
+    force: Force = False,
     on_unknown: Annotated[Literal["stop", "skip"], option(help="What to do with bad rows.")] = "stop",
     overwrite: Overwrite = False,
     as_json: JsonFlag = False,
@@ -92,7 +96,8 @@ def perturb_command(
     keep_reports(output, overwrite)
     with progress_bar("randomizing") as watch:
         options: dict[str, Any] = {"column": column, "prior_column": prior_column, "keep": tuple(keep or ())}
-        done = perturb_file(PersonalPlan.load(plan), answers, output, on_unknown=on_unknown, progress=watch, **options)
+        options |= {"keep_order": keep_order, "force": force, "on_unknown": on_unknown}
+        done = perturb_file(PersonalPlan.load(plan), answers, output, progress=watch, **options)
     # Standard output may hold the reports.
     told = err if output == "-" else out
     if as_json:
@@ -100,7 +105,7 @@ def perturb_command(
         print_json(facts | {"gives_away": done.gives_away}, told)
     else:
         told.print(f"{done.reports:,} reports of {done.rows:,} rows, {sum(done.skipped.values()):,} skipped.")
-    warn_of_kept(done.gives_away, on_err=as_json and output == "-")
+    warn_of_kept(done, keep_order, on_err=as_json and output == "-")
 
 
 @app.command("tally")

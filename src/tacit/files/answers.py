@@ -1,8 +1,9 @@
-"""The file engine: answers in, reports out, streaming and in bounded memory. Its other half is `tacit.files.tallies`.
+"""The file engine: answers in, reports out, in bounded memory. Its other half is `tacit.files.tallies`.
 
 Answers come as CSV, Parquet, JSON lines, Arrow files and streams, standard input or tables in memory. Rows are worked
 on in blocks of the same size whatever the format, so the same answers and the same random words give the same reports
-in every format.
+in every format. Reports are held until all answers are read and nothing speaks against writing them, then written in
+random order.
 """
 
 from __future__ import annotations
@@ -25,8 +26,9 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from tacit.files._order import HeldRows
 from tacit.files.columns import MISSING, UNKNOWN, InputError, Matcher, Range, stamped, with_stamp_column
-from tacit.files.giveaway import answers_given_away
+from tacit.files.giveaway import GivesAway, GivesAwayError, Watch
 from tacit.files.reading import (
     REPORT,
     STANDARD,
@@ -42,7 +44,7 @@ from tacit.mechanism.protocol import RandomWords
 from tacit.plan import Plan
 from tacit.plan.saving import atomic
 from tacit.prior import Value
-from tacit.randomize import Randomizer
+from tacit.randomize import Randomizer, secure_words
 
 Write = Callable[[pa.Table], None]
 OnUnknown = Literal["stop", "skip"]
@@ -58,12 +60,12 @@ class BadRowsError(InputError):
 
 @dataclass(frozen=True)
 class PerturbSummary:
-    """What a run did: rows read, reports written, rows skipped by reason, and kept columns that give answers away."""
+    """What a run did: rows read, reports written, rows skipped by reason, and what gives answers away by force."""
 
     rows: int
     reports: int
     skipped: Mapping[str, int] = field(default_factory=dict)
-    gives_away: tuple[tuple[str, ...], ...] = ()
+    gives_away: GivesAway = ()
 
 
 # -- perturb ------------------------------------------------------------------------------------------------------
@@ -77,6 +79,8 @@ def perturb_file(
     column: str = "value",
     group_column: str | None = None,
     keep: Sequence[str] = (),
+    keep_order: bool = False,
+    force: bool = False,
     on_unknown: OnUnknown = "stop",
     words: RandomWords | None = None,
     progress: Progress | None = None,
@@ -85,16 +89,16 @@ def perturb_file(
 ) -> PerturbSummary:
     """Write one report for each answer: the columns group (where the plan names groups), `keep`, report.
 
-    The answer column is never written. The target appears only when the run succeeded; standard output is written to
-    as it goes. Rows without an answer or a group of the plan stop the run, or are skipped and counted.
+    The answer column is never written. Rows come in random order, each order with the same chance, unless `keep_order`.
+    Nothing is written before all answers are read. Rows without an answer or a group of the plan stop the run, or are
+    skipped and counted. Kept columns, or a kept order, that give answers away stop the run, unless `force`.
     """
     columns = AnswerColumns.of(plan, column, group_column, keep)
     format_of(target, target_format)
-    with (
-        reading(source, columns.read, source_format, columns.matched) as opened,
-        writing(target, columns.schema(opened.schema, plan), target_format) as write,
-    ):
-        return _perturb(plan, opened, columns, write, on_unknown, words, progress)
+    with reading(source, columns.read, source_format, columns.matched) as opened:
+        schema = columns.schema(opened.schema, plan)
+        with holding(target, schema, target_format, None if keep_order else words or secure_words()) as held:
+            return _perturb(plan, opened, columns, held, Watch(keep, keep_order), force, on_unknown, words, progress)
 
 
 def perturb_table(
@@ -104,11 +108,15 @@ def perturb_table(
     column: str = "value",
     group_column: str | None = None,
     keep: Sequence[str] = (),
+    keep_order: bool = False,
+    force: bool = False,
     on_unknown: OnUnknown = "stop",
     words: RandomWords | None = None,
     progress: Progress | None = None,
 ) -> pa.Table:
     """`perturb_file` in memory: a data frame, an Arrow table, a mapping of columns or one array in, an Arrow table out.
+
+    Rows come in random order too: what belongs to a report is in `keep`, not in the same row of the answers.
 
     >>> from tacit import Prior, Survey, make_plan
     >>> plan = make_plan(Prior.of({"yes": 0.1, "no": 0.9}), Survey("yes"), epsilon=1)
@@ -116,11 +124,11 @@ def perturb_table(
     ['report']
     """
     columns = AnswerColumns.of(plan, column, group_column, keep)
-    parts: list[pa.Table] = []
     with reading(table, columns.read) as opened:
         schema = columns.schema(opened.schema, plan)
-        _perturb(plan, opened, columns, parts.append, on_unknown, words, progress)
-    return pa.concat_tables(parts) if parts else schema.empty_table()
+        with HeldRows(schema, None if keep_order else words or secure_words()) as held:
+            _perturb(plan, opened, columns, held, Watch(keep, keep_order), force, on_unknown, words, progress)
+            return pa.concat_tables([schema.empty_table(), *held.tables()])
 
 
 @dataclass(frozen=True)
@@ -286,7 +294,9 @@ def _perturb(
     plan: Plan,
     source: Source,
     columns: AnswerColumns,
-    write: Write,
+    out: HeldRows,
+    watch: Watch,
+    force: bool,
     on_unknown: OnUnknown,
     words: RandomWords | None,
     progress: Progress | None,
@@ -294,23 +304,31 @@ def _perturb(
     check_on_unknown(on_unknown)
     perturber, bad = Perturber(plan, columns), BadRows(source)
     rows = reports = 0
-    gives_away: tuple[tuple[str, ...], ...] = ()
+    gives_away: GivesAway = ()
     for table in source.tables():
         matched = perturber.match(table)
-        if not rows:
-            gives_away = answers_given_away(matched.rows, matched.held, columns.keep)
+        gives_away += watch.pass_by(matched.rows, matched.groups, matched.held)
+        refuse_giveaway(gives_away, force)
         bad.note(rows, matched.reasons)
         rows += len(matched.good)
         # After a bad row there will be no result: the rest is read only to say how many there are.
         if len(matched.rows) and (on_unknown == "skip" or not bad.counts):
             drawn = perturber.draw(matched, words)
-            write(drawn)
+            out.add(drawn)
             reports += len(drawn)
         if progress is not None:
             progress(rows, source.total)
     bad.hints |= perturber.hints
     skipped = bad.finish(on_unknown)
+    gives_away = tuple(dict.fromkeys((*gives_away, *watch.found())))
+    refuse_giveaway(gives_away, force)
     return PerturbSummary(rows + len(source.malformed), reports, skipped, gives_away)
+
+
+def refuse_giveaway(gives_away: GivesAway, force: bool) -> None:
+    """Raise if something gives answers away and nobody said to write reports all the same."""
+    if gives_away and not force:
+        raise GivesAwayError(gives_away)
 
 
 def known_values(values: Sequence[Value], between: bool = False) -> str:
@@ -341,19 +359,39 @@ def _reasons(values: Any, groups: Any) -> dict[str, NDArray[np.bool_]]:
 
 
 @contextmanager
-def writing(target: str | Path, schema: pa.Schema, format: str | None = None) -> Iterator[Write]:
-    """Open a path or "-" for tables of one schema. A path gets its file only if the block succeeds."""
+def holding(target: str | Path, schema: pa.Schema, format: str | None, words: RandomWords | None) -> Iterator[HeldRows]:
+    """Rows for a path or "-", which are written when the block has succeeded: in random order, or in theirs if there
+    are no words. A target that cannot be written is refused before.
+    """
+    check_target(target, schema, format)
+    folder = None if str(target) == STANDARD else Path(target).resolve().parent
+    with HeldRows(schema, words, folder) as held:
+        yield held
+        with writing(target, schema, format) as write:
+            for table in held.tables():
+                write(table)
+
+
+def check_target(target: str | Path, schema: pa.Schema, format: str | None = None) -> None:
+    """Raise unless tables of this schema can be written there."""
     kind = format_of(target, format)
     nested = [column.name for column in schema if pa.types.is_nested(column.type)]
     if nested and kind in ("csv", "jsonl"):
         raise InputError(f"A {kind} file cannot hold lists or structs. Got the column '{nested[0]}'.")
+    if str(target) != STANDARD and not Path(target).resolve().parent.is_dir():
+        raise InputError(f"There is no folder {Path(target).parent} to write {Path(target).name} to.")
+
+
+@contextmanager
+def writing(target: str | Path, schema: pa.Schema, format: str | None = None) -> Iterator[Write]:
+    """Open a path or "-" for tables of one schema. A path gets its file only if the block succeeds."""
+    check_target(target, schema, format)
+    kind = format_of(target, format)
     if str(target) == STANDARD:
         with _writer(sys.stdout.buffer, schema, kind, stream=True) as write:
             yield write
         sys.stdout.buffer.flush()
         return
-    if not Path(target).resolve().parent.is_dir():
-        raise InputError(f"There is no folder {Path(target).parent} to write {Path(target).name} to.")
     with atomic(target) as draft, open(draft, "wb") as file, _writer(file, schema, kind) as write:
         yield write
 

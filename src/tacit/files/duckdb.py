@@ -23,7 +23,8 @@ def add_perturb(connection: Any, plan: Plan, name: str = "tacit_perturb", on_unk
 
     Answers are texts or, where the plan's values are numbers, numbers. A row that the plan cannot randomize stops the
     query, or its report is NULL. The function is volatile: DuckDB draws for each row, and again wherever the query
-    mentions it again. Write its reports to a table, once, and go on from there.
+    mentions it again. Write its reports to a table, once, and go on from there. Rows stay in the order of the query: if
+    answers may be sorted, end it with ORDER BY random().
 
     A report is a number, which does not say whose plan it is of. Name the plan in a column `tacit_plan` beside it, and
     `tally` refuses another.
@@ -33,7 +34,7 @@ def add_perturb(connection: Any, plan: Plan, name: str = "tacit_perturb", on_unk
     >>> plan = make_plan(Prior.of({"yes": 0.1, "no": 0.9}), Survey("yes"), epsilon=1)
     >>> add_perturb(connection, plan)
     >>> columns = f"tacit_perturb('no') AS report, 'p{plan.hash[:8]}' AS tacit_plan"
-    >>> made = connection.execute(f"CREATE TABLE reports AS SELECT {columns} FROM range(1000)")
+    >>> made = connection.execute(f"CREATE TABLE reports AS SELECT {columns} FROM range(1000) ORDER BY random()")
     >>> len(connection.sql("SELECT DISTINCT report FROM reports").fetchall())
     2
     """

@@ -1,52 +1,209 @@
-"""Does a kept column tell the answer? A report protects nobody whose answer stands beside it under another name."""
+"""Do kept columns, or the order of the rows, give answers away? Then a report beside them protects nothing.
+
+A column can tell the answer by its labels (a ward where everybody has the same illness), or by its order: numbers that
+were given out when the answers were sorted. The order of the rows themselves is such a column.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import reduce
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-#: What is looked at: so many rows from the beginning, and labels that stand in so many of them.
+from tacit.files.columns import InputError
+from tacit.randomize import secure_words
+
+#: Rows per check, and the number of rows that a label must have to count as a label.
 LOOKED_AT, FEWEST = 100_000, 10
 #: Fewer rows with such labels show nothing.
 _FEWEST_ROWS = 1_000
-#: A column gives answers away if it leaves at most this part of the wrong guesses of who does not know it.
-_LEFT = 0.1
+#: A column gives answers away if it leaves at most this share of the wrong guesses that are made without it; the order
+#: of the rows if it leaves at most this share of the changes between neighbours.
+_LEFT, _LEFT_BY_ROWS = 0.1, 0.5
+#: A smaller number of changes than by chance counts from this many standard deviations on.
+_DEVIATIONS = 5
+#: More different answers than this are put into this many classes of equal size, in their order.
+_CLASSES = 64
+#: The name of the rows' own order among columns that give answers away.
+ROW_ORDER = "the order of the rows"
+
+GivesAway = tuple[tuple[str, ...], ...]
 
 
-def answers_given_away(rows: pa.Table, held: NDArray[np.generic], keep: Sequence[str]) -> tuple[tuple[str, ...], ...]:
-    """The kept columns, each alone or else all together, that tell at least nine tenths of what there is to tell.
+class GivesAwayError(InputError):
+    """Kept columns, or the order of the rows, that give answers away. Nothing was written."""
 
-    Of the first 100,000 rows, those count whose label stands in at least ten, if they are 1,000 or more. Somebody who
-    knows no label guesses everybody's answer to be the most frequent one; who knows labels, the most frequent of each.
-    The column is named if the second guess is wrong at most a tenth as often as the first. Chance hardly makes a label
-    of ten rows and more so pure; of what a column with a label for each person tells, this shows nothing.
+    def __init__(self, gives_away: GivesAway) -> None:
+        self.gives_away = gives_away
+        more = " To write the reports all the same, pass force=True."
+        super().__init__(" ".join(giveaway_sentence(columns) for columns in gives_away) + more)
 
-    >>> kept = pa.table({"ward": ["heart", "lung"] * 600, "sex": ["f", "m", "m", "f"] * 300})
-    >>> answers_given_away(kept, np.array([0, 1] * 600), ["ward", "sex"])
-    (('ward',),)
+
+def giveaway_sentence(columns: Sequence[str]) -> str:
+    """What is wrong with keeping these, and what to do.
+
+    >>> giveaway_sentence(["ward"]).partition(":")[0]
+    "'ward' beside the reports gives answers away"
     """
-    if not keep:
-        return ()
-    answers = np.unique(held[:LOOKED_AT], return_inverse=True)[1]
+    if list(columns) == [ROW_ORDER]:
+        return (
+            "The order of the rows gives answers away: neighbours have the same answer at least twice as often as by "
+            "chance, so that reports in this order show where the answers change. Do not keep the order."
+        )
+    named, them = " and ".join(f"'{name}'" for name in columns), "it" if len(columns) == 1 else "them together"
+    return (
+        f"{named} beside the reports gives answers away: with {them}, by labels or by order, nearly every answer is "
+        "guessed right, so that randomizing protects nearly nobody. Leave it out of the kept columns."
+    )
+
+
+class Watch:
+    """Looks at rows as they pass, and says what gives answers away: by the first 100,000 rows, and by up to 100,000
+    rows at equal distances from all. The file may be of any size; sorted answers begin with rows that are all alike.
+    """
+
+    def __init__(self, keep: Sequence[str], ordered: bool = False) -> None:
+        self._keep, self._ordered = tuple(keep), ordered
+        self._stride, self._passed, self._spread = 1, 0, 0
+        self._parts: list[tuple[pa.Table, NDArray[Any], NDArray[Any]]] = []
+
+    def pass_by(self, rows: pa.Table, groups: NDArray[Any], held: NDArray[Any]) -> GivesAway:
+        """Remember some of these rows; what gives answers away by the first ones, when they are the first."""
+        if not self._keep and not self._ordered:
+            return ()
+        first = not self._passed
+        picked = np.arange(-self._passed % self._stride, len(held), self._stride)
+        self._passed += len(held)
+        self._parts.append((rows.select(self._keep).take(pa.array(picked)), groups[picked], held[picked]))
+        self._spread += len(picked)
+        while self._spread > LOOKED_AT:
+            table, groups_of, held_of = self._together()
+            self._stride *= 2
+            thin = np.arange(0, len(held_of), 2)
+            self._parts, self._spread = [(table.take(pa.array(thin)), groups_of[thin], held_of[thin])], len(thin)
+        if not first:
+            return ()
+        few = slice(0, LOOKED_AT)
+        return answers_given_away(rows.slice(0, LOOKED_AT), held[few], self._keep, groups[few], self._ordered)
+
+    def found(self) -> GivesAway:
+        """What gives answers away by rows from the whole file."""
+        if not self._parts:
+            return ()
+        table, groups, held = self._together()
+        return answers_given_away(table, held, self._keep, groups, self._ordered)
+
+    def _together(self) -> tuple[pa.Table, NDArray[Any], NDArray[Any]]:
+        tables, groups, held = zip(*self._parts, strict=True)
+        return pa.concat_tables(tables), np.concatenate(groups), np.concatenate(held)
+
+
+def answers_given_away(
+    rows: pa.Table,
+    held: NDArray[Any],
+    keep: Sequence[str],
+    groups: NDArray[Any] | None = None,
+    ordered: bool = False,
+) -> GivesAway:
+    """The kept columns, each alone or else all together, that tell at least nine tenths of what there is to tell; and
+    `ROW_ORDER` where the rows are `ordered` and their order tells at least half.
+
+    By labels: of the first 100,000 rows, those count whose label stands in at least ten, if they are 1,000 or more.
+    Without labels the best guess is the most frequent answer, with labels the most frequent answer of each. The column
+    is named if the second guess is wrong at most a tenth as often as the first. Chance rarely makes a label of ten rows
+    so pure.
+
+    By order: the other rows, sorted by the column, ties at random. The column is named if the answer changes from one
+    row of a group to the next at most a tenth as often as in random order, see `fewer_changes`.
+
+    >>> kept = pa.table({"ward": ["heart", "lung"] * 600, "sex": ["f", "m", "m", "f"] * 300, "id": range(1200)})
+    >>> answers_given_away(kept, np.array([0, 1] * 600), ["ward", "sex", "id"])
+    (('ward',),)
+    >>> answers_given_away(kept, np.array([0] * 600 + [1] * 600), ["ward", "sex", "id"])
+    (('id',),)
+    """
+    few = slice(0, LOOKED_AT)
+    answers = _classes(held[few])
+    owners = np.zeros(len(answers), dtype=np.int64) if groups is None else np.asarray(groups[few])
     codes = {name: _codes(rows[name].slice(0, LOOKED_AT)) for name in keep}
-    alone = tuple((name,) for name, code in codes.items() if _tells(code, answers))
+    alone = tuple(
+        (name,) for name, code in codes.items() if _tells(code, answers) or _tells_by_order(code, answers, owners)
+    )
+    if ordered and fewer_changes(owners, answers, _LEFT_BY_ROWS):
+        return (*alone, (ROW_ORDER,))
     if alone or len(keep) < 2:
         return alone
     return (tuple(keep),) if _tells(reduce(_crossed, codes.values()), answers) else ()
 
 
+def fewer_changes(groups: NDArray[Any], answers: NDArray[np.int64], left: float) -> bool:
+    """Whether answers change from one row of a group to the next at most `left` times as often as in random order, and
+    by five standard deviations less often.
+
+    With n rows of a group, n_k of them with answer k, a random order has n − Σ n_k²/n changes in the mean, with the
+    variance (S₂(S₂ + n(n+1)) − 2n·S₃ − n³) / (n²(n − 1)), S_j = Σ n_k^j (Mood 1940). Groups add up.
+
+    >>> together, answers = np.zeros(100, dtype=int), np.arange(100) // 50
+    >>> fewer_changes(together, answers, 0.1), fewer_changes(together, np.arange(100) % 2, 0.1)
+    (True, False)
+    """
+    order = np.argsort(groups, kind="stable")
+    owners, sorted_answers = groups[order], answers[order]
+    same = owners[1:] == owners[:-1]
+    changes = int(np.count_nonzero(same & (sorted_answers[1:] != sorted_answers[:-1])))
+    mean, variance = chance_changes(groups, answers)
+    return mean > 0 and changes <= left * mean and changes <= mean - _DEVIATIONS * variance**0.5
+
+
+def chance_changes(groups: NDArray[Any], answers: NDArray[np.int64]) -> tuple[float, float]:
+    """Mean and variance of the number of changes within groups, over all orders of the rows."""
+    if not len(answers):
+        return 0.0, 0.0
+    owners, place = np.unique(groups, return_inverse=True)
+    several = int(answers.max()) + 1
+    pairs, counts = np.unique(place.astype(np.int64) * several + answers, return_counts=True)
+    n, squares, cubes = (
+        np.bincount(pairs // several, weights=counts.astype(np.float64) ** power, minlength=len(owners))
+        for power in (1, 2, 3)
+    )
+    many = n > 1
+    n, squares, cubes = n[many], squares[many], cubes[many]
+    variance = (squares * (squares + n * (n + 1)) - 2 * n * cubes - n**3) / (n**2 * (n - 1))
+    return float((n - squares / n).sum()), float(np.maximum(variance, 0).sum())
+
+
+def _classes(held: NDArray[Any]) -> NDArray[np.int64]:
+    """A number for each answer; classes of neighbouring answers where there are many different ones."""
+    _, answers, counts = np.unique(held, return_inverse=True, return_counts=True)
+    if len(counts) <= _CLASSES:
+        return answers.astype(np.int64)
+    before = np.cumsum(counts) - counts
+    classes: NDArray[np.int64] = (before * _CLASSES // len(held))[answers]
+    return classes
+
+
 def _codes(cells: pa.ChunkedArray) -> NDArray[np.int64]:
-    """A number for each different cell."""
+    """A number for each different cell, in their order: texts that are all numbers in that of the numbers."""
     plain = cells.cast(cells.type.value_type) if pa.types.is_dictionary(cells.type) else cells
-    if pa.types.is_nested(plain.type):
-        return np.arange(len(plain))
-    indices = plain.combine_chunks().dictionary_encode(null_encoding="encode").indices
-    found: NDArray[np.int64] = pc.cast(indices, pa.int64()).to_numpy(zero_copy_only=False)
+    plain = plain.combine_chunks()
+    if pa.types.is_nested(plain.type) or pa.types.is_null(plain.type):
+        return np.arange(len(plain)) if pa.types.is_nested(plain.type) else np.zeros(len(plain), dtype=np.int64)
+    codes = plain.dictionary_encode(null_encoding="encode")
+    labels = codes.dictionary
+    with suppress(pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        labels = pc.cast(labels, pa.float64())
+    places = np.empty(len(labels), dtype=np.int64)
+    try:
+        places[pc.sort_indices(labels).to_numpy()] = np.arange(len(labels))
+    except pa.ArrowNotImplementedError:  # A kind of cell without an order.
+        places = np.arange(len(labels))
+    found: NDArray[np.int64] = places[codes.indices.to_numpy(zero_copy_only=False)]
     return found
 
 
@@ -55,8 +212,12 @@ def _crossed(one: NDArray[np.int64], other: NDArray[np.int64]) -> NDArray[np.int
     return np.unique(one * (other.max(initial=0) + 1) + other, return_inverse=True)[1]
 
 
+def _often(labels: NDArray[np.int64]) -> NDArray[np.bool_]:
+    return np.bincount(labels)[labels] >= FEWEST if len(labels) else np.zeros(0, dtype=bool)
+
+
 def _tells(labels: NDArray[np.int64], answers: NDArray[np.int64]) -> bool:
-    often = np.bincount(labels)[labels] >= FEWEST if len(labels) else np.zeros(0, dtype=bool)
+    often = _often(labels)
     labels, answers = labels[often], answers[often]
     if len(labels) < _FEWEST_ROWS:
         return False
@@ -66,3 +227,10 @@ def _tells(labels: NDArray[np.int64], answers: NDArray[np.int64]) -> bool:
     np.maximum.at(right, pairs // several, counts)
     without, with_it = len(labels) - int(np.bincount(answers).max()), len(labels) - int(right.sum())
     return without > 0 and with_it <= _LEFT * without
+
+
+def _tells_by_order(labels: NDArray[np.int64], answers: NDArray[np.int64], groups: NDArray[Any]) -> bool:
+    rare = np.flatnonzero(~_often(labels))
+    # Ties at random, not as they stand: the order of the rows is another matter.
+    order = rare[np.lexsort((secure_words().draw(len(rare), 64), labels[rare]))]
+    return fewer_changes(groups[order], answers[order], _LEFT)

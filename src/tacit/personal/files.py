@@ -17,7 +17,16 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tacit.exact import Floats, Integers
-from tacit.files.answers import BadRows, OnUnknown, PerturbSummary, Write, check_on_unknown, known_values, writing
+from tacit.files._order import HeldRows
+from tacit.files.answers import (
+    BadRows,
+    OnUnknown,
+    PerturbSummary,
+    check_on_unknown,
+    holding,
+    known_values,
+    refuse_giveaway,
+)
 from tacit.files.columns import (
     MISSING,
     STAMP,
@@ -30,12 +39,13 @@ from tacit.files.columns import (
     stamped,
 )
 from tacit.files.counting import sources_of
-from tacit.files.giveaway import answers_given_away
+from tacit.files.giveaway import GivesAway, Watch
 from tacit.files.reading import REPORT, Progress, Source, check_file, format_of, reading
 from tacit.mechanism.protocol import RandomWords
 from tacit.personal.contract import PersonalPlan, perturb
 from tacit.personal.estimates import PersonalTally
 from tacit.plan.saving import write_text
+from tacit.randomize import secure_words
 from tacit.tally import LARGEST_WEIGHT
 
 #: Probabilities are read to 12 decimals; from there on everything is integers.
@@ -107,6 +117,8 @@ def perturb_file(
     column: str = "value",
     prior_column: str = "prior",
     keep: Sequence[str] = (),
+    keep_order: bool = False,
+    force: bool = False,
     on_unknown: OnUnknown = "stop",
     words: RandomWords | None = None,
     progress: Progress | None = None,
@@ -115,7 +127,9 @@ def perturb_file(
 ) -> PerturbSummary:
     """Write one report for each answer, with `keep` and the quantised prior beside it; never the answer column.
 
-    Rows without an answer of the plan or without a distribution stop the run, or are skipped and counted.
+    Rows come in random order unless `keep_order`. Nothing is written before all answers are read. Rows without an
+    answer of the plan or without a distribution stop the run, or are skipped and counted. Kept columns, or a kept
+    order, that give answers away stop the run, unless `force`.
     """
     check_on_unknown(on_unknown)
     if isinstance(keep, str):
@@ -130,8 +144,9 @@ def perturb_file(
         types = {name: opened.schema.field(name).type for name in keep}
         plain = [(name, kind.value_type if pa.types.is_dictionary(kind) else kind) for name, kind in types.items()]
         schema = stamped(pa.schema([*plain, *((name, pa.int64()) for name in [*priors, REPORT])]), plan.hash)
-        with writing(target, schema, target_format) as write:
-            return _perturb(plan, opened, (column, *priors), schema, write, on_unknown, words, progress)
+        with holding(target, schema, target_format, None if keep_order else words or secure_words()) as held:
+            watch = Watch(keep, keep_order)
+            return _perturb(plan, opened, (column, *priors), schema, held, watch, force, on_unknown, words, progress)
 
 
 def _perturb(
@@ -139,21 +154,24 @@ def _perturb(
     source: Source,
     columns: tuple[str, ...],
     schema: pa.Schema,
-    write: Write,
+    out: HeldRows,
+    watch: Watch,
+    force: bool,
     on_unknown: OnUnknown,
     words: RandomWords | None,
     progress: Progress | None,
 ) -> PerturbSummary:
     match, bad = Matcher(plan.values, columns[0]), BadRows(source)
     rows = reports = 0
-    gives_away: tuple[tuple[str, ...], ...] = ()
+    gives_away: GivesAway = ()
     for table in source.tables():
         values = match(table[columns[0]])
         beliefs = _two_columns(plan, _numbers(table, columns[1:]))
         believed = _is_distribution(beliefs)
         good = believed & (values >= 0)
-        if not rows:
-            gives_away = answers_given_away(table.filter(pa.array(good)), values[good], schema.names[: -len(columns)])
+        everybody = np.zeros(int(good.sum()), dtype=np.int64)
+        gives_away += watch.pass_by(table.filter(pa.array(good)), everybody, values[good])
+        refuse_giveaway(gives_away, force)
         reasons = {"missing value": values == MISSING, "unknown value": values == UNKNOWN}
         bad.note(rows, reasons | {"no probabilities that sum to one": ~believed})
         rows += len(good)
@@ -164,12 +182,14 @@ def _perturb(
             kept = table.filter(pa.array(good))
             shown = units.T[1:] if len(plan.values) == 2 else units.T
             cells = [kept[name].cast(schema.field(name).type) for name in schema.names[: -len(columns)]]
-            write(pa.table([*cells, *map(pa.array, shown), pa.array(drawn)], schema=schema))
+            out.add(pa.table([*cells, *map(pa.array, shown), pa.array(drawn)], schema=schema))
             reports += len(drawn)
         if progress is not None:
             progress(rows, source.total)
     bad.hints["unknown value"] = known_values(plan.values)
     skipped = bad.finish(on_unknown)
+    gives_away = tuple(dict.fromkeys((*gives_away, *watch.found())))
+    refuse_giveaway(gives_away, force)
     return PerturbSummary(rows + len(source.malformed), reports, skipped, gives_away)
 
 

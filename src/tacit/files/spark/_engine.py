@@ -6,6 +6,9 @@ So the words of a block of rows are derived from a key of the run, from the bloc
 new folder in which Spark's commit protocol shows one attempt of each task; there is no lazy frame of reports, which
 every use of it would draw again. docs/threat-model.md says against whom this helps.
 
+Rows are written in random order: each gets a key of 64 bits from the same words, Spark puts it where the key says, and
+sorts by keys. So the folder does not show how the answers were sorted.
+
 A tally holds counts only, and nothing but partial tallies leaves the executors.
 """
 
@@ -23,6 +26,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from tacit.files.answers import (
@@ -34,9 +38,11 @@ from tacit.files.answers import (
     PerturbSummary,
     bad_rows,
     check_on_unknown,
+    refuse_giveaway,
 )
 from tacit.files.columns import STAMP, InputError, check_columns, check_stamp, stamped, with_stamp_column
 from tacit.files.counting import ROW_COUNT, Piles, ReportColumns, columns_of, in_cells
+from tacit.files.giveaway import LOOKED_AT, answers_given_away
 from tacit.files.reading import REPORT, Source, group_column_of
 from tacit.plan import Plan
 from tacit.randomize.randomness import DerivedWords, secret_bytes
@@ -45,10 +51,12 @@ from tacit.tally import Tally
 #: Rows that share a derived key. Few enough for one thread: a task has one core.
 BLOCK_ROWS = 2**15
 #: Columns on the way, by names that no file would use.
-_REASON, _ROWS = "tacit: reason", "tacit: rows"
+_REASON, _ROWS, _KEY = "tacit: reason", "tacit: rows", "tacit: key"
 _PART, _TALLY = "part", "tally"
 #: At most so many tasks merge the partial tallies of all others, so that the driver need not.
 _MERGERS = 32
+#: Rows of a task that the driver sees to judge kept columns.
+_SHOWN = 1_000
 
 #: Seconds that an interrupted job may take to clear up.
 _CLEARING_SECONDS = 5.0
@@ -69,19 +77,45 @@ def perturb(
     column: str = "value",
     group_column: str | None = None,
     keep: Sequence[str] = (),
+    force: bool = False,
     on_unknown: OnUnknown = "stop",
 ) -> PerturbSummary:
     """`tacit.files.perturb_file` for a DataFrame: write its reports, as Parquet, to a folder that must not exist yet.
 
-    The folder has a file `_SUCCESS` when it is complete. Read it with `session.read.parquet(target)`.
+    The folder has a file `_SUCCESS` when it is complete. Read it with `session.read.parquet(target)`. Rows come in
+    random order. Kept columns that give answers away stop the run before anything is written, unless `force`; to see
+    it, Spark reads the answers once more, and the driver up to 1,000 rows of each task.
     """
     check_on_unknown(on_unknown)
     columns = AnswerColumns.of(plan, column, group_column, keep)
     with plain_errors():
         check_columns(columns.read, answers.columns, "The data frame")
         read = answers.select(*map(sql_column, dict.fromkeys(columns.read)))
+        if columns.keep and not force:
+            _check_kept(plan, columns, read)
         task = _Perturb(plan, columns, on_unknown, secret_bytes(32))
         return _write_once(read.mapInArrow(task, _report_schema(columns, read)), target)
+
+
+def _check_kept(plan: Plan, columns: AnswerColumns, read: Any) -> None:
+    """Raise if kept columns give answers away, by rows at equal distances from every task."""
+    matched = Perturber(plan, columns).match(read.mapInArrow(_thinned, read.schema).toArrow())
+    step = 1 + len(matched.held) // LOOKED_AT
+    rows = matched.rows.take(pa.array(np.arange(0, len(matched.held), step)))
+    refuse_giveaway(answers_given_away(rows, matched.held[::step], columns.keep, matched.groups[::step]), False)
+
+
+def _thinned(batches: Batches) -> Batches:
+    """Up to `_SHOWN` rows of a task, at equal distances."""
+    stride, passed, kept = 1, 0, pa.table({})
+    for batch in batches:
+        picked = pa.array(np.arange(-passed % stride, batch.num_rows, stride))
+        passed += batch.num_rows
+        taken = pa.Table.from_batches([batch]).take(picked)
+        kept = pa.concat_tables([kept, taken]) if kept.num_columns else taken
+        while len(kept) > _SHOWN:
+            stride, kept = 2 * stride, kept.take(pa.array(np.arange(0, len(kept), 2)))
+    yield from kept.to_batches()
 
 
 @dataclass(frozen=True)
@@ -102,13 +136,15 @@ class _Perturb:
             matched = perturber.match(table)
             counts.update(matched.bad_counts())
             if len(matched.rows) and (self.on_unknown == "skip" or not counts):
-                drawn = perturber.draw(matched, self._words(block, table))
+                words = self._words(block, table)
+                drawn = perturber.draw(matched, words)
                 drawn = with_stamp_column(drawn, drawn.schema).cast(schema)
-                yield from _beside(drawn, [None] * len(drawn), [None] * len(drawn)).to_batches()
+                keys = words.draw(len(drawn), 64).view(np.int64)
+                yield from _beside(drawn, [None] * len(drawn), [None] * len(drawn), keys).to_batches()
         if counts and self.on_unknown == "stop":
             raise bad_rows("A part of the answers", counts, perturber.hints)
         nothing = pa.table([pa.nulls(len(counts), kind) for kind in schema.types], schema=schema)
-        yield from _beside(nothing, list(counts), list(counts.values())).to_batches()
+        yield from _beside(nothing, list(counts), list(counts.values()), [None] * len(counts)).to_batches()
 
     def _words(self, block: int, table: pa.Table) -> DerivedWords:
         """Derived from the place of these rows, and from all of them."""
@@ -150,11 +186,16 @@ def _plain(schema: pa.Schema) -> pa.Schema:
     return pa.schema([*zip(schema.names, kinds, strict=True), (STAMP, pa.string())])
 
 
-def _beside(reports: pa.Table, reasons: list[Any], rows: list[Any]) -> pa.Table:
-    """Reports, or none, with the two columns that say how many rows were bad."""
-    return reports.append_column(_REASON, pa.array(reasons, pa.string())).append_column(
-        _ROWS, pa.array(rows, pa.int64())
-    )
+def _beside(reports: pa.Table, reasons: list[Any], rows: list[Any], keys: Any) -> pa.Table:
+    """Reports, or none, with the two columns that say how many rows were bad, and the keys that say where rows go."""
+    beside = {
+        _REASON: pa.array(reasons, pa.string()),
+        _ROWS: pa.array(rows, pa.int64()),
+        _KEY: pa.array(keys, pa.int64()),
+    }
+    for name, cells in beside.items():
+        reports = reports.append_column(name, cells)
+    return reports
 
 
 def _write_once(drawn: Any, target: str | Path) -> PerturbSummary:
@@ -162,10 +203,14 @@ def _write_once(drawn: Any, target: str | Path) -> PerturbSummary:
     from pyspark.sql import Observation
     from pyspark.sql import functions as sql
 
-    seen, reason = Observation("tacit"), sql.col(f"`{_REASON}`")
+    seen, reason, key = Observation("tacit"), sql.col(f"`{_REASON}`"), sql.col(f"`{_KEY}`")
     counts = [sql.sum(sql.when(reason == each, sql.col(f"`{_ROWS}`"))).alias(each) for each in REASONS]
-    reports = drawn.observe(seen, sql.count(sql_column(REPORT)).alias(REPORT), *counts)
-    writer = reports.where(reason.isNull()).drop(_REASON, _ROWS).write.mode("error")
+    reports = (
+        drawn.repartition(key)
+        .sortWithinPartitions(key)
+        .observe(seen, sql.count(sql_column(REPORT)).alias(REPORT), *counts)
+    )
+    writer = reports.where(reason.isNull()).drop(_REASON, _ROWS, _KEY).write.mode("error")
     # Version 2 would show the files of a task before the others are done; the mark says that all are.
     writer = writer.option("mapreduce.fileoutputcommitter.algorithm.version", "1")
     writer = writer.option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "true")
@@ -252,7 +297,7 @@ def _report_schema(columns: AnswerColumns, answers: Any) -> Any:
     kept = [StructField(name, answers.schema[name].dataType) for name in columns.keep]
     stamped(pa.schema([(name, pa.null()) for name in columns.keep]), "")  # Raises where a column has that name.
     report = [StructField(REPORT, LongType()), StructField(STAMP, StringType())]
-    counts = [StructField(_REASON, StringType()), StructField(_ROWS, LongType())]
+    counts = [StructField(_REASON, StringType()), StructField(_ROWS, LongType()), StructField(_KEY, LongType())]
     return StructType([*group, *kept, *report, *counts])
 
 

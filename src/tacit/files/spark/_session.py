@@ -105,6 +105,7 @@ class SparkFiles:
         column: str = "value",
         group_column: str | None = None,
         keep: Sequence[str] = (),
+        force: bool = False,
         on_unknown: OnUnknown = "stop",
         progress: Progress | None = None,
         source_format: str | None = None,
@@ -116,8 +117,9 @@ class SparkFiles:
         with _cells_as_named(self._session):
             answers = read(self._session, source, [column, *groups, *keep], source_format)
             return perturb(
-                plan, answers, target, column=column, group_column=group_column, keep=keep, on_unknown=on_unknown
-            )
+                plan, answers, target, column=column, group_column=group_column, keep=keep, force=force,
+                on_unknown=on_unknown,
+            )  # fmt: skip
 
     def tally_file(
         self,
