@@ -87,7 +87,10 @@ def measured(d: int, epsilon: Fraction, name: str, rows: int) -> tuple[Any, ...]
 
 def squared_error(plan: Plan, reports: np.ndarray, held: np.ndarray) -> float:
     """The mean over the values of (estimate − truth)² over the stated variance."""
-    truth, rows = np.bincount(held, minlength=len(plan.values)), estimate(plan, Tally.of(plan, reports)).rows
+    truth, rows = (
+        np.bincount(held, minlength=len(plan.values)),
+        estimate(plan, Tally.of(plan, reports), simultaneous=False).rows,
+    )
     return float(np.mean([((row.estimate - n) / row.standard_error) ** 2 for row, n in zip(rows, truth, strict=True)]))
 
 

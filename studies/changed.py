@@ -113,7 +113,7 @@ def _cells(change: Change, epsilon: float, options: Options) -> list[Point]:
             for plan, names in ways if k % 4 == 0 else ways[:1]:
                 tally = _reports(plan, people, rng)
                 for name, estimator in names.items():
-                    rows = estimate(plan, tally, estimator).rows
+                    rows = estimate(plan, tally, estimator, simultaneous=False).rows
                     told, low, high = np.array([(row.estimate, row.low, row.high) for row in rows]).T
                     squares[name].append(float(((told - truth) ** 2).sum()))
                     held[name].append(float(((low <= truth) & (truth <= high)).mean()))

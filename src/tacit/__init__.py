@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tacit.designs import Design, GroupPrior, Verification, design, make_plan, read_priors, verify
-    from tacit.estimates import Estimate, NotEstimableError, estimate
+    from tacit.estimates import Differences, Estimate, NotEstimableError, difference, estimate
     from tacit.mechanism import (
         Audit,
         Belief,
@@ -41,6 +41,7 @@ __all__ = [
     "Belief",
     "Channel",
     "Design",
+    "Differences",
     "Estimate",
     "Group",
     "GroupPrior",
@@ -63,6 +64,7 @@ __all__ = [
     "audit",
     "belief",
     "design",
+    "difference",
     "estimate",
     "make_plan",
     "mean_absolute_error",
@@ -82,7 +84,7 @@ _HOME = {
     name: room
     for room, names in {
         "designs": "Design GroupPrior Verification design make_plan read_priors verify",
-        "estimates": "Estimate NotEstimableError estimate",
+        "estimates": "Differences Estimate NotEstimableError difference estimate",
         "mechanism": "Audit Belief Channel Mechanism PrivacyError audit belief mean_absolute_error mse round_channel "
         "satisfies total_mse unbiased_variance",
         "microdata": "PriorTable priors_from",

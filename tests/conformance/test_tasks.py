@@ -20,8 +20,7 @@ from rich.console import Console
 
 from tacit import Histogram, Matrix, Plan, Prior, Sum, Survey, Tally, Task, WeightedSum, make_plan, prior_variance
 from tacit.designs import GroupPrior
-from tacit.estimates import differences, estimate, estimators, pseudo_names, pseudo_values
-from tacit.estimates.survey import Collected, cells_of
+from tacit.estimates import difference, estimate, estimators, pseudo_names, pseudo_values
 from tacit.show.page import page
 from tacit.show.results import print_estimate
 from tacit.show.sentences import row_name
@@ -176,7 +175,7 @@ def test_pseudo_values_are_unbiased(name):
 @every_task
 @pytest.mark.parametrize("estimator", ["unbiased", "mmse"])
 def test_the_estimate_is_right_on_average(name, estimator):
-    """Over all reports of two people: `unbiased` whatever they hold, `mmse` over what the prior expects them to hold."""
+    """Over all reports of two people: `unbiased` for any answers, `mmse` on average over the prior."""
     plan = plan_of(name)
     group, rows, g = plan.groups[0], rows_of(plan)[0], asked(plan)[0]
     found, wanted, estimated = {}, 0.0, 0.0
@@ -201,8 +200,7 @@ def test_intervals_are_finite_and_possible(name):
     tally = tally_of(plan, [[300, 400, 300], [200, 500, 300]], rng)
     results = [estimate(plan, tally, estimator) for estimator in estimators(plan)]
     assert {result.estimator for result in results} == {"assisted", "unbiased", "mmse", "mle"}
-    cells = cells_of(plan, tally)
-    results += [Collected.plain(plan, cells, scope).part().estimate() for scope in ("participants", "population")]
+    results.append(estimate(plan, tally, scope="population"))
     for result in results:
         assert list(result.values) == plan.row_values
         low, middle, high = (result.columns[column] for column in ("low", "estimate", "high"))
@@ -230,10 +228,8 @@ def test_terminal_and_page_name_each_row(name):
     result = estimate(plan, tally)
     printed = io.StringIO()
     print_estimate(Console(file=printed, width=200), plan, result, [1000, 1000])
-    parts = {group.name: estimate(plan, tally, group=group.name) for group in plan.groups}
-    cells = Collected.plain(plan, cells_of(plan, tally))
-    north, south = cells.parts("group")
-    compared = differences([(north, south)])
+    parts = estimate(plan, tally, by="group").parts
+    compared = difference(plan, tally, by="group")
     assert [row.value for row in compared.rows] == plan.row_values
     shown = page(plan, result, parts, "group", tally, comparison=compared)
     assert plan.task.title in shown

@@ -10,7 +10,7 @@ import pytest
 
 from tacit import Histogram, NotEstimableError, Plan, Prior, Survey, Tally, estimate
 from tacit.designs import Rule, adopt, rules
-from tacit.estimates import Collected, cells_of, differences, estimators, the_prior
+from tacit.estimates import cells_of, difference, estimators
 from tacit.files import regress_file
 
 YES_NO = ["yes", "no"]
@@ -113,15 +113,14 @@ def test_what_comes_after_collecting_works_without_a_prior():
     reports = np.concatenate([np.repeat([0, 1], [yes[name], 1000 - yes[name]]) for name in yes])
     places = np.repeat(["north", "south"], 1000)
     tallies = {(name,): Tally.of(plan, reports[places == name]) for name in yes}
-    collected = Collected.plain(plan, cells_of(plan, tallies, ["region"]))
-    whole = collected.part().estimate()
+    cells = cells_of(plan, tallies, ["region"])
+    whole = estimate(plan, cells, scope="population")
     assert whole.rows[0].estimate / 2000 == pytest.approx(0.15)
     assert math.isnan(whole.rows[0].prior)
-    north, south = collected.parts("region")
-    (difference,) = differences([(north, south)]).rows
-    assert (difference.difference, difference.told) == (pytest.approx(0.2), True)
+    (row,) = difference(plan, cells, by="region").rows
+    assert (row.difference, row.told) == (pytest.approx(0.2), True)
     with pytest.raises(ValueError, match="no prior to compare with"):
-        the_prior(north)
+        difference(plan, cells, against="prior")
     table = {"region": places.tolist(), "report": reports.tolist()}
     fitted = regress_file(plan, table, "C(region)")
     south_against_north = next(each for each in fitted.fit.coefficients if "south" in each.name)

@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 from tacit import Histogram, Prior, Sum, Survey, make_plan
-from tacit.estimates import Collected, cells_of, differences, estimate, known_before, the_prior, the_rest
+from tacit.estimates import cells_of, estimate
+from tacit.estimates._cells import Collected
+from tacit.estimates.survey import differences, known_before, the_prior, the_rest
 from tacit.estimates.survey._differences import fieller
 from tacit.tally import Tally
 
@@ -20,12 +22,12 @@ PLAN = make_plan(PRIORS, Survey("yes"), epsilon=1)
 NEXT = make_plan({name: Prior.of({"no": 0.9, "yes": 0.1}) for name in "abc"}, Survey("yes"), epsilon=2)
 
 
-def collected(truth, people, rng, plan=PLAN, scope="population") -> Collected:
+def collected(truth, people, rng, plan=PLAN) -> Collected:
     yes = rng.binomial(people, truth)
     held = np.stack([yes, np.array(people) - yes], axis=1)
     if plan.values[0] != "yes":
         held = held[:, ::-1]
-    return Collected.plain(plan, cells_of(plan, tally_of(plan, held, rng)), scope)
+    return Collected(plan, cells_of(plan, tally_of(plan, held, rng)))
 
 
 def test_differences_between_groups_are_covered_overlap_included():
@@ -45,7 +47,7 @@ def test_differences_between_groups_are_covered_overlap_included():
             zip(found, (truth[0] - truth[1], truth[0] - rest, truth[0] - everybody), strict=True)
         ):
             held[place] += row.low <= true <= row.high
-        alone = 1.96 * math.sqrt(first.variance[0] + reports.part().variance[0])
+        alone = 1.96 * math.sqrt(first.variance("population")[0] + reports.part().variance("population")[0])
         wide += alone > 1.2 * (found[2].high - found[2].low) / 2
     assert (held > 0.90 * rounds).all(), held
     assert wide == rounds
@@ -62,7 +64,8 @@ def test_changes_between_rounds_with_two_plans_are_covered_and_two_rounds_as_one
         (row,) = differences([(second.part(), first.part("before"))]).rows
         held += row.low <= change <= row.high
         as_one = (first.part().mean[0] + second.part().mean[0]) / 2 - first.part().mean[0]
-        merged += abs(as_one - change) <= 1.96 * math.sqrt(first.part().variance[0] + second.part().variance[0]) / 2
+        spread = sum(each.part().variance("population")[0] for each in (first, second))
+        merged += abs(as_one - change) <= 1.96 * math.sqrt(spread) / 2
     assert held > 0.90 * rounds
     assert merged < 0.6 * rounds
     assert row.other == "before"
@@ -78,7 +81,7 @@ def test_assisted_sides_would_hide_a_change_that_unbiased_sides_show():
     for gap in gaps:
         yes = rng.binomial(400, [0.1, 0.16])
         tally = tally_of(plan, np.stack([yes, 400 - yes], axis=1), rng)
-        parts = Collected.plain(plan, cells_of(plan, tally)).parts("group")
+        parts = Collected(plan, cells_of(plan, tally)).parts("group")
         gap[0] = parts[1].mean[0] - parts[0].mean[0]
         gap[1] = np.diff([estimate(plan, tally, "assisted", group=name).rows[0].estimate / 400 for name in "ab"])[0]
     unbiased, assisted = gaps.mean(axis=0)
@@ -144,7 +147,7 @@ def test_means_of_sums_and_rows_of_histograms_are_compared():
     for task in (Sum(), Histogram()):
         plan = make_plan({name: Prior.of({0: 0.5, 1: 0.3, 3: 0.2}) for name in "ab"}, task, epsilon=1)
         tally = tally_of(plan, [[900, 50, 50], [100, 200, 700]], rng)
-        rows = differences([tuple(Collected.plain(plan, cells_of(plan, tally)).parts("group"))]).rows
+        rows = differences([tuple(Collected(plan, cells_of(plan, tally)).parts("group"))]).rows
         expected = [0.2 - 2.3] if task == Sum() else [0.8, -0.15, -0.65]
         assert [row.value for row in rows] == ([None] if task == Sum() else [0, 1, 3])
         for row, true in zip(rows, expected, strict=True):

@@ -12,9 +12,8 @@ from studies.baselines import k_ary_response
 from tacit import Channel, Histogram, Prior, Sum, Survey, WeightedSum, make_plan
 from tacit.designs import optimal_binary, repaired_response
 from tacit.estimates import NotEstimableError, estimate
-from tacit.estimates._participants import kept_of
+from tacit.estimates._cells import Cell, kept_of
 from tacit.estimates._prior_check import check_prior
-from tacit.estimates._rows import prior_totals
 from tacit.mechanism import table_reading
 from tacit.mechanism.likelihood import maximum_likelihood
 from tacit.mechanism.pearson import pearson
@@ -224,12 +223,14 @@ def test_totals_of_surveys_are_kept_in_range_and_sums_are_left_alone():
 def test_the_prior_expects_the_mean_total(task):
     """As the mean over everything that people of the prior can hold; a group's a and b apply to weights and offsets."""
     plan = plan_for(task, weights=(2, 3))
-    people = [(4.0, 6.0, 10.0 if task.takes_weights else 0.0), (1.0, 1.0, 0.0)]
-    expected = sum(weight * PRIOR.probabilities @ task.g(PRIOR) for _, weight, _ in people)
+    offsets = [10.0 if task.takes_weights else 0.0, 0.0, 0.0, 0.0]
+    people = [Counts.of([0, 1, 2, 2], [1.0, 1.0, 2.0, 2.0], offsets), Counts.of([1])]
+    expected = 7 * PRIOR.probabilities @ task.g(PRIOR)
     if isinstance(task, WeightedSum):
         mean = PRIOR.probabilities @ PRIOR.numbers
         expected = [2 * (6 * mean + 10) + 2 * 4 + 3 * mean]
-    assert prior_totals(plan, people) == pytest.approx(np.asarray(expected))
+    found = sum(Cell(plan, group, kept).prior_total for group, kept in zip(plan.groups, people, strict=True))
+    assert found == pytest.approx(np.asarray(expected))
 
 
 @pytest.mark.parametrize("estimator", ["assisted", "unbiased", "mmse", "mle"])

@@ -17,10 +17,8 @@ from scipy.stats import binom
 
 from tacit import Histogram, Prior
 from tacit.designs.without_prior import MECHANISMS
-from tacit.estimates import estimate
-from tacit.estimates._rows import Row, Scope
-from tacit.estimates.survey._cells import cells_of
-from tacit.estimates.survey._collected import Collected
+from tacit.estimates import Row, Scope, cells_of, estimate
+from tacit.estimates._cells import Collected
 from tacit.mechanism.protocol import COVERAGE_UNIT
 from tacit.mechanism.pure_protocol import PureProtocol
 from tacit.plan import Group, Plan
@@ -77,7 +75,8 @@ def estimated(plan: Plan, tally: Tally) -> Row:
 
 
 def collected(scope: Scope, plan: Plan, tally: Tally) -> Row:
-    return Collected.plain(plan, cells_of(plan, tally), scope).part().estimate().rows[0]
+    found = Collected(plan, cells_of(plan, tally)).part().found(scope, 0.95)
+    return Row(value=0, estimate=found.estimate[0], standard_error=found.error[0], low=found.low[0], high=found.high[0])
 
 
 @pytest.mark.parametrize("epsilon", [4, 10])

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from tacit import GroupPrior, Histogram, Prior, Sum, Survey, make_plan
-from tacit.estimates import Collected, cells_of, differences, estimate
+from tacit.estimates import difference, estimate
 from tacit.plan.contract import Plan
 from tacit.show.page import MAX_BARS, MAX_TABLE, page, ticks_between, write_page
 from tacit.tally import Counts, Tally
@@ -136,9 +136,7 @@ def test_parts_of_a_histogram_stand_side_by_side_if_they_are_few():
 def test_a_comparison_is_drawn_told_and_judged():
     plan = PLANS["groups"]
     tally = tally_of(plan)
-    both = Collected.plain(plan, cells_of(plan, tally))
-    old, young = both.parts("group")
-    found = differences([(old, young)])
+    found = difference(plan, tally, by="group")
     text = html.unescape(page(plan, estimate(plan, tally), {}, None, tally, comparison=found, command="tacit <&> x"))
     assert "differences with intervals" in text
     assert f">{'lower' if found.rows[0].difference < 0 else 'higher'}</td>" in text
@@ -149,7 +147,7 @@ def test_a_comparison_is_drawn_told_and_judged():
     many = replace(found, rows=(*[none] * (MAX_TABLE + 5), found.rows[0]))
     text = html.unescape(page(plan, estimate(plan, tally), {}, None, tally, comparison=many))
     assert f"Shown are the surest {MAX_TABLE} of {MAX_TABLE + 6}." in text
-    assert f"{old.name} – {young.name}" in text
+    assert f"{found.rows[0].part} – {found.rows[0].other}" in text
 
 
 def test_values_outside_the_guarantee_are_named():

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import combinations
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -31,16 +30,15 @@ from tacit.cli.app import (
     err,
     escape,
     keep_file,
-    names_of,
     option,
     out,
     print_json,
     progress_bar,
 )
+from tacit.cli.estimating import REFUSED, read_reports
 from tacit.cli.everything import typed
 
 if TYPE_CHECKING:
-    from tacit.estimates import Collected, Known, Part, Side
     from tacit.plan import Plan
 
 _AGAINST = "rest (default), pairs (each with all after it, groups in the plan's order), prior, or a category of --by."
@@ -51,28 +49,8 @@ _SOME = "Of a histogram, only this answer's; repeatable. Far faster where there 
 _FORMULA = "Public columns, as in 'age + C(region)'."
 _MODEL = "linear, logistic or multinomial; by default what the task asks for."
 
-_REFUSED = "the plan cannot have sent such reports, or a weight is missing or no number"
-
 WeightColumn = Annotated[str | None, option("--weight-column", metavar="NAME", help=_WEIGHT)]
 Reports = Annotated[str, typer.Argument(metavar="REPORTS", help="Reports or a tally; - for standard input.")]
-
-
-def collect(
-    plan: Plan, reports: str, margins: list[str], population: list[Path] | None, scope: str | None, **options: Any
-) -> tuple[Any, Collected]:
-    """All reports counted, and in cells, weighted for the population where one is given."""
-    from tacit.estimates import Collected, weighted
-    from tacit.files import read_cells, read_population
-
-    sizes = [read_population(path) for path in population or ()]
-    columns = [*margins, *(name for margin in sizes for name in margin.columns)]
-    with progress_bar("counting") as watch:
-        whole, cells = read_cells(plan, reports, columns, progress=watch, **options)
-    if not cells:
-        refused = f" All {whole.refused:,} rows were refused: {_REFUSED}." if whole.refused else ""
-        raise ValueError(f"There are no reports in {reports}.{refused}")
-    about: Any = scope or "population"
-    return whole, weighted(plan, cells, sizes, about) if sizes else Collected.plain(plan, cells, about)
 
 
 @command("difference", epilog="Example: tacit difference plan.json 2026.parquet --before 2025.parquet --by region")
@@ -105,10 +83,10 @@ def difference_command(
     """Compare shares or means: groups, rounds, or with the prior. Also with last year's numbers."""
     from dataclasses import asdict
 
-    from tacit.estimates import differences
+    from tacit.designs.prior_file import read_priors
+    from tacit.estimates import difference, estimate
     from tacit.plan.contract import Plan
     from tacit.show.results import print_differences
-    from tacit.show.sentences import MAX_ROWS, selects
     from tacit.show.spreadsheet import write_csv
 
     for target in (html, csv):
@@ -118,101 +96,38 @@ def difference_command(
             keep_file(target, overwrite)
     if sum(each is not None for each in (against, before, before_shares)) > 1:
         raise ValueError("Compare with one thing at a time: --against, --before or --before-shares.")
+    if by is None and against != "prior" and before is None and before_shares is None:
+        raise ValueError("Say what to compare: --by a public column, --before an earlier round, or --against prior.")
     loaded = Plan.load(plan)
-    options = {
-        "group_column": group_column, "group_parts": names_of(group_parts), "report_column": report_column,
-        "weight_column": weight_column, "format": input_format,
-    }  # fmt: skip
-    margins = [] if by is None else [by]
-    whole, collected = collect(loaded, reports, margins, population, scope, **options)
-    refused, notes = whole.refused, list[str]()
-    pairs: Sequence[tuple[Part, Side]]
+    read_from = partial(
+        read_reports, by=by, report_column=report_column, group_column=group_column, group_parts=group_parts,
+        weight_column=weight_column, format=input_format, needed=True,
+    )  # fmt: skip
+    whole, cells, sizes = read_from(loaded, reports, population=population)
+    refused, asked = whole.refused, dict[str, Any]()
     if before is not None:
         earlier = loaded if before_plan is None else Plan.load(before_plan)
-        older, past = collect(earlier, before, margins, before_population or population, scope, **options)
+        older, past, past_sizes = read_from(earlier, before, population=before_population or population)
         refused += older.refused
-        pairs, notes = _rounds(collected, past, by)
-    elif before_shares is not None or against == "prior":
-        pairs = known = _with_known(collected, by, before_shares)
-        if before_shares is not None and any(side.n_records is None for _, side in known):
-            notes.append("Last year's numbers come without counts: they are taken as exact.")
-    else:
-        pairs = _groups(collected, by, against)
-    n_rows = sum(len(first.collected.values) for first, _ in pairs)
-    found = differences(pairs, level, simultaneous=n_rows > MAX_ROWS if simultaneous is None else simultaneous)
+        asked = {"before": past, "before_plan": earlier, "before_population": past_sizes}
+    elif before_shares is not None:
+        # A mean may be compared with numbers of any kind, a share with the same answers only.
+        known = read_priors(before_shares, domain=loaded.values if loaded.task.counts_people else None)
+        asked["before_shares"] = {group.name: (group.observed or group.prior, group.records) for group in known}
+    about: dict[str, Any] = {"by": by, "population": sizes, "level": level, "scope": scope or "population"}
+    found = difference(loaded, cells, against=against, simultaneous=simultaneous, **about, **asked)
     if html is not None:
-        from tacit.estimates import estimate
         from tacit.show.page import write_page
 
-        together, checks = selects(loaded), estimate(loaded, whole, "unbiased").prior_check
-        everybody = collected.part().estimate(level, simultaneous=together, prior_check=checks)
-        kinds = [] if by is None else collected.parts(by)
-        parts = {part.name: part.estimate(level, simultaneous=together) for part in kinds}
-        write_page(html, loaded, everybody, parts, by, whole, comparison=found, command=typed())
+        everybody = estimate(loaded, cells, **about)
+        write_page(html, loaded, everybody, everybody.parts, by, whole, comparison=found, command=typed())
     if csv is not None:
         write_csv(csv, [asdict(row) | {"told": row.told, "level": level, "about": found.scope} for row in found.rows])
     if as_json:
         print_json({"plan": loaded.hash} | found.to_dict() | {"refused": refused})
         return
-    if refused:
-        notes.append(f"{refused:,} rows were refused: {_REFUSED}.")
+    notes = [*found.notes, *([f"{refused:,} rows were refused: {REFUSED}."] if refused else [])]
     print_differences(out, loaded, found, title=by or "", ratio=ratio, notes=notes)
-
-
-def _groups(collected: Collected, by: str | None, against: str | None) -> list[tuple[Part, Side]]:
-    """The pairs of parts to compare."""
-    from tacit.estimates import the_rest
-
-    if by is None:
-        raise ValueError("Say what to compare: --by a public column, --before an earlier round, or --against prior.")
-    parts = collected.parts(by)
-    if len(parts) < 2:
-        raise ValueError(f"There is one category of '{by}' only, so nothing to compare it with.")
-    if against == "pairs" or (against is None and len(parts) == 2):
-        return list(combinations(parts, 2))
-    if against in (None, "rest"):
-        return [(part, the_rest(part)) for part in parts]
-    other = next((part for part in parts if part.name == against), None)
-    if other is None:
-        known = ", ".join(part.name for part in parts[:8])
-        raise ValueError(f"There are no reports of '{against}' by '{by}'. There are rest, pairs, prior, {known}.")
-    return [(part, other) for part in parts if part is not other]
-
-
-def _rounds(now: Collected, past: Collected, by: str | None) -> tuple[list[tuple[Part, Side]], list[str]]:
-    """Everybody, and each category, now and before."""
-    pairs: list[tuple[Part, Side]] = [(now.part(), past.part("before"))]
-    notes = ["Rounds are taken as independent. Where the same people answered both, changes are surer than said here."]
-    if by is not None:
-        earlier = {part.name: part for part in past.parts(by)}
-        parts = now.parts(by)
-        pairs += [(part, _renamed(earlier[part.name])) for part in parts if part.name in earlier]
-        alone = sorted({part.name for part in parts} ^ set(earlier))
-        if alone:
-            notes.append(
-                f"In one round only, so not compared: {', '.join(alone[:8])}{', …' if len(alone) > 8 else ''}."
-            )
-    return pairs, notes
-
-
-def _renamed(part: Part) -> Part:
-    from dataclasses import replace
-
-    return replace(part, name="before")
-
-
-def _with_known(collected: Collected, by: str | None, shares: Path | None) -> list[tuple[Part, Known]]:
-    """Everybody, and each category, beside what the prior or last year's numbers say of such people."""
-    from tacit.designs.prior_file import read_priors
-    from tacit.estimates import known_before, the_prior
-
-    parts = [collected.part(), *(collected.parts(by) if by is not None else ())]
-    if shares is None:
-        return [(part, the_prior(part)) for part in parts]
-    # A mean may be compared with numbers of any kind, a share with the same answers only.
-    read = read_priors(shares, domain=collected.plan.values if collected.plan.task.counts_people else None)
-    known = {group.name: (group.observed or group.prior, group.records) for group in read}
-    return [(part, known_before(part, known, "before")) for part in parts]
 
 
 @command("export", epilog="Example: tacit export plan.json reports.parquet -o pseudo.csv --keep region")

@@ -1,5 +1,6 @@
 """From tallies to totals, shares, differences and regressions with intervals, and the check of the prior."""
 
+from tacit.estimates._cells import FEW, Cell, cells_of
 from tacit.estimates._compliance import (
     Compliance,
     ComplianceRow,
@@ -11,7 +12,7 @@ from tacit.estimates._compliance import (
 )
 from tacit.estimates._estimate import estimate, estimators
 from tacit.estimates._prior_check import PriorCheck, check_prior
-from tacit.estimates._rows import Estimate, Estimator, Row, Scope
+from tacit.estimates._rows import MANY_ROWS, Estimate, Estimator, Found, Row, Scope
 from tacit.estimates.analysis import (
     Coefficient,
     CovariateLevels,
@@ -23,30 +24,14 @@ from tacit.estimates.analysis import (
     pseudo_values,
     regress,
 )
-from tacit.estimates.survey import (
-    FEW,
-    Cell,
-    Collected,
-    Difference,
-    Differences,
-    Known,
-    Margin,
-    Part,
-    Side,
-    cells_of,
-    differences,
-    known_before,
-    the_prior,
-    the_rest,
-    weighted,
-)
+from tacit.estimates.survey import Difference, Differences, Margin, difference
 from tacit.mechanism import NotEstimableError
 
 __all__ = [
     "FEW",
+    "MANY_ROWS",
     "Cell",
     "Coefficient",
-    "Collected",
     "Compliance",
     "ComplianceRow",
     "CovariateLevels",
@@ -54,33 +39,27 @@ __all__ = [
     "Differences",
     "Estimate",
     "Estimator",
-    "Known",
+    "Found",
     "Margin",
     "Model",
     "NotEstimableError",
-    "Part",
     "PooledCompliance",
     "PriorCheck",
     "Regression",
     "Row",
     "Scope",
-    "Side",
     "Span",
     "cells_of",
     "check_prior",
     "compliance",
     "covariate_levels",
-    "differences",
+    "difference",
     "estimate",
     "estimators",
     "expected_errors",
-    "known_before",
     "pooled_compliance",
     "positions_of",
     "pseudo_names",
     "pseudo_values",
     "regress",
-    "the_prior",
-    "the_rest",
-    "weighted",
 ]

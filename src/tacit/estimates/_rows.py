@@ -1,4 +1,4 @@
-"""What an estimate consists of, and what every estimator needs to write one."""
+"""The parts of an estimate, and the rules and intervals that all estimators share."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ import numpy as np
 
 from tacit.estimates._prior_check import PriorCheck
 from tacit.exact import Floats
-from tacit.plan import Plan
 from tacit.prior import Value
 
-#: `assisted` uses the prior as far as it is worth it, `unbiased` and `mle` not at all, `mmse` as if it were exact.
+#: `assisted` uses the prior as far as the reports agree with it, `unbiased` and `mle` do not use it, `mmse` trusts it.
 Estimator = Literal["assisted", "unbiased", "mmse", "mle"]
-#: Whom an interval is about: those who took part, or a population they stand for, sampling included.
+#: The people whom an interval is about: those who took part, or a population, with the sampling error.
 Scope = Literal["participants", "population"]
+#: With more rows than this only the largest are shown, so intervals hold for all rows at once unless asked otherwise.
+MANY_ROWS = 20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,8 +27,8 @@ class Row:
     """One estimated number: a value's count, or a sum (value None).
 
     `standard_error` is that of the unbiased estimate where the estimator is `assisted`. `low` and `high` are NaN where
-    the reports do not tell the value from others. `prior` is what the prior alone expects, and `prior_share` how much
-    of the estimate is the prior: 0 if nothing, 1 if all.
+    the reports do not determine the row. `prior` is the number that the prior alone expects, and `prior_share` the
+    share of the prior in the estimate, from 0 to 1.
     """
 
     value: Value | None
@@ -44,20 +45,46 @@ class Row:
         return (self.high - self.low) / 2
 
     def divided(self, by: float) -> Row:
-        """The same per respondent, say: a share of a count, the mean of a sum."""
+        """The row divided by a number: per respondent it is a share of a count, or the mean of a sum."""
         numbers = {name: getattr(self, name) / by for name in ("estimate", "standard_error", "low", "high", "prior")}
         return Row(value=self.value, **numbers, prior_share=self.prior_share)
 
 
+@dataclass(frozen=True)
+class Found:
+    """Totals with their intervals, before they become rows; `error` is the standard error."""
+
+    estimate: Floats
+    error: Floats
+    low: Floats
+    high: Floats
+    prior_share: Floats
+    records_worth: float | None = None
+
+    @classmethod
+    def normal(cls, total: Floats, variance: Floats, level: float) -> Found:
+        """The normal interval, total ± z·√V."""
+        error = np.sqrt(np.maximum(variance, 0.0))
+        width = student(level) * error
+        return cls(total, error, total - width, total + width, np.zeros(len(total)))
+
+    def columns(self, shown: Floats, prior: Floats) -> dict[str, Floats]:
+        """An array for each number of a `Row`: estimates as `shown`, and the totals that the `prior` expects."""
+        return {
+            "estimate": shown, "standard_error": self.error, "low": self.low, "high": self.high, "prior": prior,
+            "prior_share": self.prior_share,
+        }  # fmt: skip
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Estimate:
-    """The result: rows, the check of the prior, and how much one forged report could move a row.
+    """The result: rows, the check of the prior, and the influence of one forged report.
 
-    `values` are what the rows are about, and `columns` their numbers, an array for each name of a `Row`. `checks` finds
-    out whether the reports contradict the prior, and `moves` how far one that is changed to another, or one more, moves
-    a row: both take as long as the rows do, and many never ask. `records_worth` says how many of its people a group's
-    prior is worth, as the reports show it; None where they do not. `scope` says whom the intervals are about, and
-    `design_effect` by how much unequal weights raise the variance (Kish).
+    `values` are the labels of the rows and `columns` their numbers, an array for each name of a `Row`. `checks` and
+    `moves` compute `prior_check` and `influence` on demand, because each takes as long as the rows. `records_worth` is
+    the number of records that a group's prior replaces, as the reports show it; None where they do not. `scope` says
+    whom the intervals are about, and `design_effect` by which factor unequal weights raise the variance (Kish).
+    `parts` has the estimate of each category of the margin `by`.
     """
 
     n_reports: int
@@ -73,11 +100,13 @@ class Estimate:
     records_worth: float | None = None
     scope: Scope = "participants"
     design_effect: float = 1.0
+    by: str | None = None
+    parts: Mapping[str, Estimate] = field(default_factory=dict, repr=False)
 
     @cached_property
     def rows(self) -> tuple[Row, ...]:
-        """The columns, row by row: made when they are asked for, as thousands take longer than all of an estimate."""
-        # Numbers of numpy, one by one, would take longer still.
+        """The columns, row by row: made on demand, because thousands take longer than all of an estimate."""
+        # One by one, numbers of numpy would take longer still.
         numbers = np.column_stack([*self.columns.values()]).tolist()
         return tuple(
             Row(value=value, **dict(zip(self.columns, each, strict=True)))
@@ -95,12 +124,12 @@ class Estimate:
 
     @property
     def influence(self) -> float:
-        """How far one report that is changed to another can move a row."""
+        """The largest change of a row by one report that is changed to another."""
         return self._moved[0]
 
     @property
     def influence_added(self) -> float:
-        """How far one more report can move a row."""
+        """The largest change of a row by one more report."""
         return self._moved[1]
 
     @property
@@ -120,7 +149,8 @@ class Estimate:
         return row.divided(self.total_weight or 1.0)
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON. Shares are of the reports; of a sum they are the mean."""
+        """For JSON. Shares are of the reports; of a sum they are the mean. With `by` also the parts."""
+        parts = {} if self.by is None else {"by": {name: part.to_dict() for name, part in self.parts.items()}}
         return {
             "n_reports": self.n_reports,
             "total_weight": self.total_weight,
@@ -145,28 +175,13 @@ class Estimate:
             "influence": self.influence,
             "influence_added": self.influence_added,
             "projected": self.projected,
-        }
+        } | parts
 
 
 def _row_dict(row: Row, each: Row) -> dict[str, Any]:
     numbers = {name: getattr(row, name) for name in Row.__dataclass_fields__} | {"margin": row.margin}
     numbers |= {"share": each.estimate, "share_low": each.low, "share_high": each.high, "share_margin": each.margin}
     return {name: _known(number) for name, number in numbers.items()}
-
-
-def prior_totals(plan: Plan, people: Sequence[tuple[float, float, float]]) -> Floats:
-    """What the priors alone expect the rows to be, given each group's (respondents, Σ weights, Σ offsets).
-
-    With a and b the group's weight and offset, a weighted sum is expected to be a·(Σ weights · E x + Σ offsets) + b·n.
-    NaN where a group has no prior.
-    """
-    total = np.zeros(len(plan.row_values))
-    if any(group.without_prior for group in plan.groups):
-        return total * np.nan
-    for group, (n, weights, offsets) in zip(plan.groups, people, strict=True):
-        a, b = float(group.weight), float(group.offset)
-        total += a * (weights * plan.task.moments(group.prior)[0] + offsets) + b * n
-    return total
 
 
 def _known(number: Any) -> Any:

@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from tacit.estimates import Estimate, PriorCheck, check_prior
+from tacit.estimates import Estimate, Found, PriorCheck, check_prior
 from tacit.exact import Floats, Integers
 from tacit.mechanism.pearson import MIN_EXPECTED
 from tacit.personal.contract import PersonalPlan, as_rows, channels, prior_rows, valid_rows
@@ -139,8 +139,6 @@ def estimate(
         raise ValueError(f"The 'level' must lie between 0 and 1. Got {level} instead.")
     if tally.plan != plan.hash:
         raise ValueError(f"This tally belongs to another plan: {tally.plan[:12]}…, not {plan.hash[:12]}….")
-    from scipy.special import ndtri
-
     times, first, second, offset = _dense(plan, tally)
     total, variance = np.full(plan.g.shape[1], offset), np.zeros(plan.g.shape[1])
     influence = added = 0.0
@@ -152,13 +150,11 @@ def estimate(
         reach = t.max(axis=1, where=possible, initial=-np.inf) - t.min(axis=1, where=possible, initial=np.inf)
         influence = max(influence, float(reach.max()))
         added = max(added, float(np.abs(t).max(where=possible, initial=0.0)))
-    errors = np.sqrt(np.maximum(variance, 0.0))
+    found = Found.normal(total, variance, level)
     shown = plan.task.possible(total, tally.n_reports) if project else total
-    width = float(ndtri(0.5 + level / 2)) * errors
-    columns = {"estimate": shown, "standard_error": errors, "low": total - width, "high": total + width}
     return Estimate(
         n_reports=tally.n_reports, total_weight=float(first.sum()), estimator=estimator, level=level,
-        values=plan.task.row_values(plan.values), columns=columns,
+        values=plan.task.row_values(plan.values), columns=found.columns(shown, np.full(len(total), np.nan)),
         checks=lambda: (check_priors(plan, tally.priors, times),) if tally.n_reports else (),
         moves=lambda: (influence, added), projected=project,
     )  # fmt: skip

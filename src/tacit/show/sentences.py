@@ -9,6 +9,7 @@ from typing import Any
 
 from tacit.estimates import (
     FEW,
+    MANY_ROWS,
     Coefficient,
     CovariateLevels,
     Difference,
@@ -29,7 +30,7 @@ from tacit.prior import Ball, Box, Hull, PriorSet, Value
 #: Instead of an interval, where the reports do not tell a value from others.
 NOT_TOLD = "not told apart"
 #: Longer tables are cut when printed for people; JSON and files hold everything.
-MAX_ROWS = 20
+MAX_ROWS = MANY_ROWS
 #: An error that is none; its inverse is beyond every error.
 _NOTHING = 1e-100
 
@@ -245,11 +246,6 @@ def _expected_errors(certificate: Certificate | None, estimator: Estimator) -> t
     error, ldp = certificate.aimed, certificate.ldp_aimed
     fit = all(isinstance(each, int | float) and 0 <= each < 1 / _NOTHING for each in (error, ldp))
     return (error, ldp) if fit and ldp is not None else None
-
-
-def selects(plan: Plan) -> bool:
-    """Whether people are shown the largest rows only: intervals of rows that are chosen have to hold for all."""
-    return len(plan.row_values) > MAX_ROWS
 
 
 def promised_answer(plan: Plan) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tacit.estimates._participants import read_task
+from tacit.estimates._cells import read_task
 from tacit.exact import Floats
 from tacit.plan import Plan
 from tacit.prior import Value

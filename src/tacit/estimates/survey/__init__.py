@@ -1,12 +1,10 @@
-"""Reports as a survey: in cells by what is public, weighted for a population, and compared."""
+"""Reports as a survey: weighted for a population, and compared."""
 
-from tacit.estimates.survey._cells import Cell, cells_of
-from tacit.estimates.survey._collected import FEW, Collected, Part
 from tacit.estimates.survey._differences import (
     Difference,
     Differences,
     Known,
-    Side,
+    difference,
     differences,
     known_before,
     the_prior,
@@ -15,16 +13,11 @@ from tacit.estimates.survey._differences import (
 from tacit.estimates.survey._weighting import Margin, weighted
 
 __all__ = [
-    "FEW",
-    "Cell",
-    "Collected",
     "Difference",
     "Differences",
     "Known",
     "Margin",
-    "Part",
-    "Side",
-    "cells_of",
+    "difference",
     "differences",
     "known_before",
     "the_prior",

@@ -1,27 +1,33 @@
-"""Differences and ratios of two means: between groups, between rounds, or against what was known before.
+"""Differences and ratios of two means: between groups, between rounds, or against earlier numbers.
 
-Each side is the unbiased estimate of its own people, so that no prior pulls two sides together. Two parts of the same
-reports may overlap (`Collected.variance`); different rounds are taken as independent.
+Each side is the unbiased estimate for its own people, so that no prior pulls the two sides together. Two parts of the
+same reports may overlap (`Collected.variance`); different rounds are treated as independent.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from itertools import combinations
 
 import numpy as np
 
-from tacit.estimates._rows import Scope, student
-from tacit.estimates.survey._collected import Part
+from tacit.estimates._cells import Cell, Collected, Part, cells_of
+from tacit.estimates._rows import MANY_ROWS, Scope, student
+from tacit.estimates.survey._weighting import Margin, weighted
 from tacit.exact import Floats
 from tacit.plan import Group, Plan
 from tacit.prior import Prior, Value
+from tacit.tally import Tally
 
 
 @dataclass(frozen=True)
 class Known:
-    """What a part is compared with that no report says: a prior, or last year's counts. `variance` is of its mean."""
+    """Numbers to compare a part with that come from no report: a prior, or last year's counts.
+
+    `variance` is that of the mean, and `n_records` the number of records behind it; None for exact numbers.
+    """
 
     name: str
     mean: Floats
@@ -65,7 +71,8 @@ class Difference:
 class Differences:
     """Some differences that are read together.
 
-    With `simultaneous` their intervals hold, and p-values are corrected, for all at once (Bonferroni).
+    With `simultaneous` their intervals hold, and p-values are corrected, for all at once (Bonferroni). `notes` are
+    sentences that a reader of the rows needs.
     """
 
     rows: tuple[Difference, ...]
@@ -73,6 +80,7 @@ class Differences:
     scope: Scope
     simultaneous: bool
     design_effect: float = 1.0
+    notes: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, object]:
         """For JSON."""
@@ -81,18 +89,110 @@ class Differences:
         return about | {"design_effect": self.design_effect, "differences": rows}
 
 
-def differences(pairs: Sequence[tuple[Part, Side]], level: float = 0.95, *, simultaneous: bool = False) -> Differences:
-    """Each pair's first mean less its second, row by row."""
-    if not 0 < level < 1:
-        raise ValueError(f"The 'level' must lie between 0 and 1. Got {level} instead.")
-    if not pairs:
-        raise ValueError("There is nothing to compare.")
-    tests = sum(len(first.collected.values) for first, _ in pairs) if simultaneous else 1
-    rows = [row for first, second in pairs for row in _compared(first, second, level, tests)]
-    return Differences(
-        rows=tuple(rows), level=level, scope=pairs[0][0].collected.scope, simultaneous=simultaneous,
-        design_effect=max(first.design_effect for first, _ in pairs),
-    )  # fmt: skip
+def difference(
+    plan: Plan,
+    now: Tally | Sequence[Cell],
+    *,
+    by: str | None = None,
+    against: str | None = None,
+    before: Tally | Sequence[Cell] | None = None,
+    before_plan: Plan | None = None,
+    before_shares: Mapping[str | None, tuple[Prior, int | None]] | None = None,
+    population: Sequence[Margin] = (),
+    before_population: Sequence[Margin] = (),
+    scope: Scope = "population",
+    level: float = 0.95,
+    simultaneous: bool | None = None,
+) -> Differences:
+    """Compare shares or means: parts, rounds, or with the prior. `tacit difference` calls this function.
+
+    Args:
+        plan: the plan of the reports.
+        now: a tally, or reports in cells by public columns (`cells_of`, `tacit.files.read_cells`).
+        by: the margin whose categories are compared, as for `estimate`.
+        against: `rest` compares each category with all others together, `pairs` each with all after it, a category's
+            name all others with that one, `prior` everybody and each category with the plan's priors. By default
+            `pairs` for two categories, else `rest`.
+        before: an earlier round, of which everybody and each category are compared with now.
+        before_plan: the plan of that round, if another.
+        before_shares: earlier numbers to compare with: for each group a distribution and the number of records behind
+            it, None for exact numbers. The key None is for groups that are not in it.
+        population: how many people there are in the categories of public margins, as for `estimate`.
+        before_population: the same for `before`, if another.
+        scope: `population` for intervals with the sampling error, `participants` without it.
+        level: of the intervals, between 0 and 1.
+        simultaneous: whether intervals hold for all rows at once (Bonferroni); by default with more than 20 rows.
+
+    >>> from tacit import Prior, Survey, make_plan
+    >>> prior = Prior.of({"yes": 0.3, "no": 0.7})
+    >>> plan = make_plan({"north": prior, "south": prior}, Survey("yes"), epsilon=2)
+    >>> tally = Tally.of(plan, [0] * 300 + [1] * 700, ["north"] * 500 + ["south"] * 500)
+    >>> (row,) = difference(plan, tally, by="group").rows
+    >>> row.part, row.other, row.told
+    ('north', 'south', True)
+    """
+    if sum(each is not None for each in (against, before, before_shares)) > 1:
+        raise ValueError("Compare with one thing at a time: 'against', 'before' or 'before_shares'.")
+    collected, notes = _collected(plan, now, population), tuple[str, ...]()
+    pairs: Sequence[tuple[Part, Side]]
+    if before is not None:
+        past = _collected(before_plan or plan, before, before_population or population)
+        pairs, notes = _rounds(collected, past, by)
+    elif before_shares is not None or against == "prior":
+        parts = [collected.part(), *(collected.parts(by) if by is not None else ())]
+        pairs = known = [(part, _known(part, before_shares, scope)) for part in parts]
+        if before_shares is not None and any(side.n_records is None for _, side in known):
+            notes = ("Last year's numbers come without counts: they are taken as exact.",)
+    else:
+        pairs = _parts(collected, by, against)
+    n_rows = len(pairs) * len(collected.values)
+    together = n_rows > MANY_ROWS if simultaneous is None else simultaneous
+    return replace(differences(pairs, level, scope=scope, simultaneous=together), notes=notes)
+
+
+def _collected(plan: Plan, reports: Tally | Sequence[Cell], population: Sequence[Margin]) -> Collected:
+    cells = cells_of(plan, reports) if isinstance(reports, Tally) else reports
+    if not cells:
+        raise ValueError("There are no reports to compare.")
+    return weighted(plan, cells, population) if population else Collected(plan, cells)
+
+
+def _parts(collected: Collected, by: str | None, against: str | None) -> list[tuple[Part, Side]]:
+    """Pairs of categories."""
+    if by is None:
+        raise ValueError(
+            "Say what to compare: 'by' a public column, 'before' an earlier round, or 'against' the prior."
+        )
+    parts = collected.parts(by)
+    if len(parts) < 2:
+        raise ValueError(f"There is one category of '{by}' only, so nothing to compare it with.")
+    if against == "pairs" or (against is None and len(parts) == 2):
+        return list(combinations(parts, 2))
+    if against in (None, "rest"):
+        return [(part, the_rest(part)) for part in parts]
+    other = next((part for part in parts if part.name == against), None)
+    if other is None:
+        known = ", ".join(part.name for part in parts[:8])
+        raise ValueError(f"There are no reports of '{against}' by '{by}'. There are rest, pairs, prior, {known}.")
+    return [(part, other) for part in parts if part is not other]
+
+
+def _rounds(now: Collected, past: Collected, by: str | None) -> tuple[list[tuple[Part, Side]], tuple[str, ...]]:
+    """Everybody, and each category, now and before."""
+    pairs: list[tuple[Part, Side]] = [(now.part(), past.part("before"))]
+    notes = ["Rounds are taken as independent. Where the same people answered both, changes are surer than said here."]
+    if by is not None:
+        parts, earlier = now.parts(by), {part.name: part for part in past.parts(by)}
+        pairs += [(part, replace(earlier[part.name], name="before")) for part in parts if part.name in earlier]
+        alone = sorted({part.name for part in parts} ^ set(earlier))
+        if alone:
+            more = ", …" if len(alone) > 8 else ""
+            notes.append(f"In one round only, so not compared: {', '.join(alone[:8])}{more}.")
+    return pairs, tuple(notes)
+
+
+def _known(part: Part, shares: Mapping[str | None, tuple[Prior, int | None]] | None, scope: Scope) -> Known:
+    return the_prior(part) if shares is None else known_before(part, shares, "before", scope)
 
 
 def the_rest(part: Part) -> Part:
@@ -104,17 +204,19 @@ def the_rest(part: Part) -> Part:
 
 
 def the_prior(part: Part) -> Known:
-    """What the plan's priors expect of the same people, taken as exact."""
+    """The mean that the plan's priors expect of the same people, taken as exact."""
     if any(group.without_prior for group in part.collected.plan.groups):
         raise ValueError("This plan has no prior to compare with. Compare with other parts, rounds or numbers.")
-    return Known("the prior", part.prior_mean, np.zeros(len(part.prior_mean)))
+    return Known("the prior", part.prior_total / part.size, np.zeros(len(part.prior_total)))
 
 
-def known_before(part: Part, known: Mapping[str | None, tuple[Prior, int | None]], name: str) -> Known:
-    """What earlier numbers say of people as in this part: by group where they are, in the mix that this part has.
+def known_before(
+    part: Part, known: Mapping[str | None, tuple[Prior, int | None]], name: str, scope: Scope = "population"
+) -> Known:
+    """The mean by earlier numbers of people as in this part: by group where they are, in the mix of this part.
 
-    `known` has for each group a distribution and the records behind it, whose sampling is then part of the variance;
-    without records it is taken as exact. The key None serves groups that are not there.
+    `known` has for each group a distribution and the number of records behind it, whose sampling error is part of the
+    variance for the scope `population`; without records it is taken as exact. The key None is for all other groups.
     """
     plan, asked = part.collected.plan, dict[str | None, Floats]()
     for cell, share in zip(part.collected.cells, part.composition, strict=True):
@@ -129,7 +231,7 @@ def known_before(part: Part, known: Mapping[str | None, tuple[Prior, int | None]
         distribution, n = known[key]
         expected = distribution.probabilities @ g
         mean = mean + expected
-        if n and part.collected.scope == "population":
+        if n and scope == "population":
             variance = variance + distribution.probabilities @ (g - expected) ** 2 / n
     behind = [known[key][1] for key in asked]
     return Known(name, mean, variance, None if None in behind else sum(filter(None, behind)))
@@ -140,19 +242,39 @@ def _asked(plan: Plan, group: Group, distribution: Prior) -> Floats:
     return float(group.weight) * plan.task.g_over(distribution, plan.values) + float(group.offset)
 
 
-def _compared(first: Part, second: Side, level: float, tests: int) -> list[Difference]:
+def differences(
+    pairs: Sequence[tuple[Part, Side]],
+    level: float = 0.95,
+    *,
+    scope: Scope = "population",
+    simultaneous: bool = False,
+) -> Differences:
+    """Each pair's first mean less its second, row by row."""
+    if not 0 < level < 1:
+        raise ValueError(f"The 'level' must lie between 0 and 1. Got {level} instead.")
+    if not pairs:
+        raise ValueError("There is nothing to compare.")
+    tests = sum(len(first.collected.values) for first, _ in pairs) if simultaneous else 1
+    rows = [row for first, second in pairs for row in _compared(first, second, scope, level, tests)]
+    return Differences(
+        rows=tuple(rows), level=level, scope=scope, simultaneous=simultaneous,
+        design_effect=max(first.design_effect for first, _ in pairs),
+    )  # fmt: skip
+
+
+def _compared(first: Part, second: Side, scope: Scope, level: float, tests: int) -> list[Difference]:
     places = _same_rows(first, second)
-    other_mean, other_variance = second.mean[places], second.variance[places]
-    variance = _variance(first, second, places)
-    degrees = _degrees(first, second, first.variance, other_variance)
-    covariance = (first.variance + other_variance - variance) / 2
+    mine = first.variance(scope)
+    other = (second.variance(scope) if isinstance(second, Part) else second.variance)[places]
+    variance = _variance(first, second, scope) if _overlap(first, second) else mine + other
+    degrees = _degrees(first, second, mine, other)
+    covariance = (mine + other - variance) / 2
     few = first.few or (isinstance(second, Part) and second.few)
     found = []
     for k, value in enumerate(first.collected.values):
-        a, b, error = float(first.mean[k]), float(other_mean[k]), math.sqrt(max(float(variance[k]), 0.0))
+        a, b, error = float(first.mean[k]), float(second.mean[places][k]), math.sqrt(max(float(variance[k]), 0.0))
         reach = student(1 - (1 - level) / tests, float(degrees[k]))
-        spread = float(first.variance[k]), float(other_variance[k]), float(covariance[k])
-        low, high = fieller(a, b, *spread, reach)
+        low, high = fieller(a, b, float(mine[k]), float(other[k]), float(covariance[k]), reach)
         numbers = {"first": a, "second": b, "difference": a - b, "standard_error": error}
         numbers |= {"low": a - b - reach * error, "high": a - b + reach * error}
         numbers |= {"ratio": a / b if b else math.nan, "ratio_low": low, "ratio_high": high}
@@ -175,16 +297,17 @@ def fieller(a: float, b: float, var_a: float, var_b: float, covariance: float, z
     return (middle - math.sqrt(root)) / square, (middle + math.sqrt(root)) / square
 
 
-def _variance(first: Part, second: Side, places: Sequence[int]) -> Floats:
-    if isinstance(second, Part) and second.collected is first.collected:
-        (slope, shift), (other, shifted) = first.moves, second.moves
-        n = sum(
-            cell.n_reports
-            for cell, one, two in zip(first.collected.cells, first.chosen, second.chosen, strict=True)
-            if one or two
-        )
-        return first.collected.variance(slope - other, shift - shifted, n)
-    return first.variance + second.variance[places]
+def _overlap(first: Part, second: Side) -> bool:
+    """Whether both are parts of the same reports."""
+    return isinstance(second, Part) and second.collected is first.collected
+
+
+def _variance(first: Part, second: Side, scope: Scope) -> Floats:
+    """The variance of the difference of two parts of the same reports."""
+    assert isinstance(second, Part)
+    (slope, shift), (other, shifted) = first.moves, second.moves
+    either = Part(first.collected, "", first.chosen | second.chosen)
+    return first.collected.variance(scope, slope - other, shift - shifted, either.n_reports)
 
 
 def _degrees(first: Part, second: Side, mine: Floats, other: Floats) -> Floats:
@@ -206,12 +329,12 @@ def _p_value(difference: float, error: float, degrees: float, tests: int) -> flo
 
 
 def _same_rows(first: Part, second: Side) -> list[int]:
-    """Where each row of the first stands in the second."""
+    """The place of each row of the first among those of the second."""
     values = first.collected.values
     if isinstance(second, Known) or second.collected.plan is first.collected.plan:
         return list(range(len(values)))
+    theirs = second.collected.values
     mine, others = first.collected.plan, second.collected.plan
-    theirs = others.row_values
     if not mine.task.asks_the_same(mine.values, others.task, others.values):
         raise ValueError("The two plans ask for different things, so their reports cannot be compared.")
     return [theirs.index(value) for value in values]

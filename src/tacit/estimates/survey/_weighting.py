@@ -1,8 +1,8 @@
-"""From those who answered to a population: weights that make margins what they are known to be.
+"""From the participants to a population: weights that give known margins their known sizes.
 
 One margin, or one that crosses several columns, is post-stratification; several are raked (Deming and Stephan, 1940):
-the factors g of the cells start at 1 and are scaled to one margin after the other until all are right. What the
-margins explain then no longer varies (`Collected.variance`).
+the factors g of the cells start at 1 and are scaled to one margin after the other until all are right. The part of the
+answers that the margins explain then no longer adds to the variance (`Collected.variance`).
 """
 
 from __future__ import annotations
@@ -12,16 +12,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tacit.estimates._rows import Scope
-from tacit.estimates.survey._cells import Cell
-from tacit.estimates.survey._collected import Collected
+from tacit.estimates._cells import Cell, Collected
 from tacit.exact import Floats
 from tacit.plan import Plan
 from tacit.plan.crossing import CROSSED
 
-#: Margins are right when every category is, to this relative error; raking gives up after so many rounds.
+#: Raking ends when every category is right to this relative error, or fails after this number of rounds.
 _PRECISE, _ROUNDS = 1e-10, 2000
-#: Margins whose totals differ by more than this are not about the same people.
+#: Margins whose totals differ by more than this share are not about the same people.
 _ROUNDED = 0.01
 _SHOWN = 5
 
@@ -50,7 +48,7 @@ class Margin:
         return float(sum(self.sizes.values()))
 
 
-def weighted(plan: Plan, cells: Sequence[Cell], population: Sequence[Margin], scope: Scope = "population") -> Collected:
+def weighted(plan: Plan, cells: Sequence[Cell], population: Sequence[Margin]) -> Collected:
     """The cells with factors that give every margin of the population its size.
 
     Raises `ValueError` where margins and reports do not fit: a category that only one of them has, totals that differ,
@@ -68,8 +66,10 @@ def weighted(plan: Plan, cells: Sequence[Cell], population: Sequence[Margin], sc
     indicators = [_indicators(cells, margin) for margin in population]
     # Rounded totals are scaled to the first one's.
     sizes = [np.array(list(each.sizes.values())) * (total / each.total) for each in population]
-    factors = _raked(np.array([cell.moments.weight for cell in cells]), indicators, sizes)
-    return Collected(plan, cells, scope, factors, np.hstack(indicators))
+    for cell in cells:
+        cell.check_weights()
+    factors = _raked(np.array([cell.weight for cell in cells]), indicators, sizes)
+    return Collected(plan, cells, factors, np.hstack(indicators))
 
 
 def _indicators(cells: Sequence[Cell], margin: Margin) -> Floats:

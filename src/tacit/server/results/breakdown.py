@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from datetime import date, timedelta
+from functools import partial
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Query, Response
@@ -21,7 +22,7 @@ from tacit.server.http.routes import ADMIN, BEARER, CLOSED, COMMON, Service, csv
 from tacit.server.problems import Refusal
 from tacit.server.results.results import LEVEL, rows
 from tacit.server.storage.store import Store
-from tacit.show.sentences import json_ready, row_name, selects
+from tacit.show.sentences import json_ready, row_name
 from tacit.tally import Tally
 
 #: So many estimates are made for one request at most; for more there is the tally.
@@ -77,7 +78,8 @@ def by_group(plan: Plan, tally: Tally, estimator: Estimator) -> Parts:
     present = [group.name for group in plan.groups if _size(tally, group.name)]
     _limit(plan, len(present), "groups")
     level = 1 - (1 - LEVEL) / max(1, len(present))
-    return [({"group": name}, estimate(plan, tally, estimator, level, group=name)) for name in present]
+    made = partial(estimate, plan, tally, estimator, level, simultaneous=False)
+    return [({"group": name}, made(group=name)) for name in present]
 
 
 def by_time(plan: Plan, store: Store, survey: str, estimator: Estimator, spans: Sequence[tuple[date, date]]) -> Parts:
@@ -87,7 +89,7 @@ def by_time(plan: Plan, store: Store, survey: str, estimator: Estimator, spans: 
     return [
         (
             {"since": since, "until": until},
-            estimate(plan, store.tally(survey, plan, since, until), estimator, level),
+            estimate(plan, store.tally(survey, plan, since, until), estimator, level, simultaneous=False),
         )
         for since, until in spans
     ]
@@ -236,7 +238,7 @@ async def show_group(
         if name not in {group.name for group in plan.groups}:
             raise Refusal(422, "The plan does not have this group.")
         tally = service.store.tally(survey, plan)
-        return estimate(plan, tally, chosen, LEVEL, group=name, simultaneous=selects(plan))
+        return estimate(plan, tally, chosen, LEVEL, group=name)
 
     plan, found = await service.estimated(survey, estimator, make)
     shown = [m.Row(**row) for row in rows(plan, found, limit)]

@@ -19,7 +19,7 @@ from tacit.estimates import Estimate, Estimator, estimate
 from tacit.plan import Group, Plan
 from tacit.server.results.publishing import published
 from tacit.server.storage.store import Store, Survey
-from tacit.show.sentences import alarm, json_ready, ldp_people, prior_part, promise, row_name, selects
+from tacit.show.sentences import alarm, json_ready, ldp_people, prior_part, promise, row_name
 from tacit.tally import Tally
 
 LEVEL = 0.95
@@ -141,7 +141,7 @@ def _given(tally: Tally) -> Tally:
 
 def _estimate(plan: Plan, tally: Tally, estimator: Estimator) -> Estimate:
     """As the command does it: intervals hold for all rows at once where only the largest are shown."""
-    return estimate(plan, tally, estimator, LEVEL, simultaneous=selects(plan))
+    return estimate(plan, tally, estimator, LEVEL)
 
 
 def rows(plan: Plan, result: Estimate, limit: int | None = None) -> list[dict[str, Any]]:

@@ -1,0 +1,460 @@
+"""Reports in cells, and totals and means over any part of the cells.
+
+A cell holds the reports of people who share a group and everything else that is public about them. With t the
+pseudo-value of a report, w its own weight and g the factor of its cell, the mean of a part D is m = Σ_D g w t / W with
+W = Σ_D g w. A report changes it by u = 1_D (t − m)/W, so that
+
+    for the population      Var m ≈ n/(n−p) Σ (g w)² (u − xᵀB)²,      B the regression of u on the margins x,
+    for the participants    Var m = Σ (g w)² Var(u | answer).
+
+The first is the usual variance of survey sampling (Särndal, Swensson, Wretman, 1992, section 6; p margins; p = 1 and
+x = 0 without margins) and includes the randomization; the second is the randomization alone. The difference of two
+parts changes by the difference of their u, so parts may overlap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.estimates._rows import Found, Scope, reach, student
+from tacit.exact import Floats
+from tacit.mechanism import Covered, Kept, PlainEstimator, Reading, Received
+from tacit.plan import Group, Plan
+from tacit.plan.crossing import margins
+from tacit.prior import Value, numbers_if_all
+from tacit.tally import Counts, Coverage, GroupTally, Tally
+from tacit.task import Task
+
+#: A part with fewer reports than this is marked as small.
+FEW = 30
+#: A column with more categories is a number or an identifier.
+_MOST_PARTS = 2000
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Sums over the reports of a cell: `mean` Σ w t / Σ w, `first` Σ w² (t − mean), `second` Σ w² (t − mean)², and
+    `randomized` Σ w² Var(t | answer), the part of the randomization.
+
+    One report that is changed to another moves Σ w t by at most `changed`, one more report by `added`. Each person who
+    holds a component adds `slope` to its part of `randomized`.
+    """
+
+    mean: Floats
+    first: Floats
+    second: Floats
+    randomized: Floats
+    changed: float
+    added: float
+    slope: float = 0.0
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Reports whose senders share a group and everything else that is public about them.
+
+    `of_group` has the labels of the group, by the name of the margin; `columns` those of the reports' public columns.
+    """
+
+    plan: Plan
+    group: Group
+    kept: GroupTally
+    of_group: Mapping[str, str] = field(default_factory=dict)
+    columns: Mapping[str, str] = field(default_factory=dict)
+    _readings: dict[PlainEstimator, Reading] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    @cached_property
+    def labels(self) -> Mapping[str, str]:
+        """The cell's category of each margin."""
+        return {**self.of_group, **self.columns}
+
+    @property
+    def n_reports(self) -> int:
+        return self.kept.total
+
+    @property
+    def has_weights(self) -> bool:
+        """Whether the reports have weights of their own."""
+        return isinstance(self.kept, Counts) and self.kept.sums is not None
+
+    @cached_property
+    def weight(self) -> float:
+        """Σ w; the number of reports where they have no weights."""
+        return self.kept.weight_sums[0]
+
+    @cached_property
+    def squares(self) -> float:
+        """Σ w²; the number of reports where they have no weights."""
+        return float(self.kept.weighted()[1].sum()) if isinstance(self.kept, Counts) else float(self.kept.total)
+
+    @cached_property
+    def prior_moments(self) -> tuple[Floats, Floats, Floats]:
+        """Mean, variance and range under the prior of the part that one respondent adds to each row, a·g(x) + b."""
+        mean, variance, width = self.plan.task.moments(self.group.prior)
+        a, b = self._scale
+        return a * mean + b, a * a * variance, abs(a) * width
+
+    @property
+    def prior_total(self) -> Floats:
+        """The total that the prior alone expects of these respondents, a·(Σ w · E g + Σ offsets) + b·n."""
+        (weights, offsets), (a, b) = self.kept.weight_sums, self._scale
+        mean = self.plan.task.moments(self.group.prior)[0]
+        return a * (weights * mean + offsets) + b * self.n_reports
+
+    def read(self, estimator: PlainEstimator) -> Reading:
+        """The total of the respondents, Σ a·w·g(x) + b, as the group's mechanism reads their reports."""
+        if estimator not in self._readings:
+            self._readings[estimator] = self._read(estimator)
+        return self._readings[estimator]
+
+    def _read(self, estimator: PlainEstimator) -> Reading:
+        read = self.group.mechanism.read(estimator, read_task(self.plan), kept_of(self.kept))
+        if isinstance(self.kept, Counts) and self.kept.sums is not None:
+            # A forged report has at most the largest weight that came.
+            largest = self.kept.weighted()[2]
+            read = replace(read, changed=largest * read.changed, added=largest * read.added)
+        a, b = self._scale
+        return replace(
+            read, estimate=a * read.estimate + b * self.n_reports + a * self.kept.weight_sums[1],
+            variance=a * a * read.variance, changed=abs(a) * read.changed, added=abs(a) * read.added + abs(b),
+        )  # fmt: skip
+
+    def with_unbiased(self, reading: Reading) -> Cell:
+        """The same cell, as if its reports were read like this."""
+        cell = replace(self)
+        cell._readings["unbiased"] = reading
+        return cell
+
+    def with_one_more(self, report: int) -> Cell:
+        """The same cell with one more report; of cells whose reports are counted one by one."""
+        assert isinstance(self.kept, Counts)
+        return replace(self, kept=self.kept.merge(Counts.of([report])))
+
+    def check_weights(self) -> None:
+        """Raise `ValueError` unless the reports have positive design weights, or none."""
+        if self.plan.task.takes_weights and self.has_weights:
+            raise ValueError(
+                "The weights and offsets of a weighted sum are part of what is asked, so they cannot weigh reports as "
+                "well. Leave them out here, or export pseudo-values."
+            )
+        if self.weight <= 0:
+            raise ValueError("The weights of reports must be positive.")
+
+    @cached_property
+    def moments(self) -> Moments:
+        """The sums over pseudo-values t that means and their variances need."""
+        self.check_weights()
+        group, kept, read = self.group, self.kept, self.read("unbiased")
+        if isinstance(kept, Coverage):
+            # There are no weights, and of counts the mean of t² is that of t, apart from the randomization.
+            mean = read.estimate / max(kept.total, 1)
+            inside = np.clip(mean, 0.0, 1.0)
+            second = read.variance + kept.total * inside * (1 - inside) + read.changed**2
+            randomized = read.variance + (read.changed / 2) ** 2
+            return Moments(mean, 0 * mean, second, randomized, read.changed, read.added, read.slope)
+        weights, squares, largest = kept.weighted()
+        a, b = self._scale
+        t = a * group.mechanism.pseudo_values(read_task(self.plan), kept.reports) + b
+        mean = weights @ t / (float(weights.sum()) or 1.0)
+        away = t - mean
+        # Few reports that are equal show no spread: count one more report, with any value.
+        step = read.changed / largest if largest else 0.0
+        more = float(squares.sum()) / max(kept.total, 1) * step**2
+        return Moments(
+            mean, squares @ away, squares @ away**2 + more, np.maximum(read.variance, 0.0) + more / 4,
+            read.changed, read.added,
+        )  # fmt: skip
+
+    @property
+    def _scale(self) -> tuple[float, float]:
+        """The group's a and b in a weighted sum; 1 and 0 for other tasks."""
+        return float(self.group.weight), float(self.group.offset)
+
+
+def read_task(plan: Plan) -> Task:
+    """The task that a mechanism is asked for; the weights and offsets of a weighted sum are applied to its result."""
+    return plan.task.as_rounded() if plan.between else plan.task
+
+
+def kept_of(counts: GroupTally) -> Kept:
+    """A group's part of a tally, as a mechanism reads it."""
+    if isinstance(counts, Coverage):
+        return Covered(counts.coverage, counts.total)
+    weights, squares, _ = counts.weighted()
+    return Received(counts.reports, counts.counts.astype(np.float64), weights, squares)
+
+
+def cells_of(
+    plan: Plan,
+    tallies: Tally | Mapping[tuple[str, ...], Tally],
+    by: Sequence[str] = (),
+    *,
+    group_column: str = "group",
+    group_parts: Sequence[str] = (),
+) -> list[Cell]:
+    """The cells of one tally, or of one tally for each combination of categories of the public columns `by`.
+
+    Args:
+        plan: the plan of the tallies.
+        tallies: one tally, or a mapping from categories, one for each column of `by`, to tallies.
+        by: names of the public columns.
+        group_column: the margin under which a cell is labelled with its group.
+        group_parts: where groups are crossed, as in "north / old", the margins that their parts belong to.
+
+    >>> from tacit import Prior, Survey, make_plan
+    >>> plan = make_plan({"north / old": Prior.uniform(["yes", "no"])}, Survey("yes"), epsilon=1)
+    >>> (cell,) = cells_of(plan, Tally.of(plan, [0, 1, 1], ["north / old"] * 3), group_parts=("region", "age"))
+    >>> cell.n_reports, cell.labels
+    (3, {'group': 'north / old', 'region': 'north', 'age': 'old'})
+    """
+    parts = margins(plan, group_parts) if group_parts else {}
+    several = {(): tallies} if isinstance(tallies, Tally) else tallies
+    found = []
+    for key, tally in several.items():
+        tally.check(plan)
+        columns = dict(zip(by, key, strict=True))
+        for group in plan.groups:
+            kept = tally.groups.get(group.name)
+            if kept is not None and kept.total:
+                named = {} if group.name is None else {group_column: group.name, **parts.get(group.name, {})}
+                found.append(Cell(plan, group, kept, named, columns))
+    return found
+
+
+@dataclass(frozen=True)
+class Collected:
+    """A plan's reports in cells, with a factor for each cell beside the reports' own weights; by default 1.
+
+    `margins` has a column for each category of the population that the factors are fitted to, 1 where a cell is in it;
+    None where they are fitted to nothing.
+    """
+
+    plan: Plan
+    cells: Sequence[Cell]
+    factors: Floats = field(default_factory=lambda: np.zeros(0))
+    margins: Floats | None = None
+
+    def __post_init__(self) -> None:
+        if not len(self.factors):
+            object.__setattr__(self, "factors", np.ones(len(self.cells)))
+
+    @property
+    def values(self) -> list[Value | None]:
+        """The labels of the rows."""
+        return self.plan.row_values
+
+    @cached_property
+    def weights(self) -> Floats:
+        """g Σ w of every cell."""
+        weights: Floats = self.factors * np.array([cell.weight for cell in self.cells])
+        return weights
+
+    def by_group(self, chosen: NDArray[np.bool_] | None = None) -> Collected:
+        """All cells, or those `chosen`, merged to one for each group of the plan, groups without reports included."""
+        found: dict[str | None, Cell] = {}
+        for cell, mine in zip(self.cells, np.ones(len(self.cells)) if chosen is None else chosen, strict=True):
+            if mine:
+                first = found.get(cell.group.name)
+                found[cell.group.name] = cell if first is None else merged(first, cell)
+        return Collected(
+            self.plan, [found.get(each.name) or Cell(self.plan, each, Counts()) for each in self.plan.groups]
+        )
+
+    def categories(self, margin: str) -> list[str]:
+        """The categories of a margin among the reports: in the order of the plan's groups where each group is in one
+        of them, else sorted, numbers by their size.
+        """
+        if self.cells and margin not in self.cells[0].labels:
+            known = ", ".join(f"'{name}'" for name in self.cells[0].labels) or "none"
+            raise ValueError(f"The reports have no margin '{margin}'. Known are {known}.")
+        if len(self.plan.groups) > 1:
+            of_group: dict[str | None, dict[str, None]] = {group.name: {} for group in self.plan.groups}
+            for cell in self.cells:
+                of_group[cell.group.name][cell.labels[margin]] = None
+            if all(len(found) <= 1 for found in of_group.values()):
+                return list(dict.fromkeys(name for found in of_group.values() for name in found))
+        names = sorted({cell.labels[margin] for cell in self.cells})
+        sizes = dict(zip(names, numbers_if_all(names), strict=True))
+        return sorted(names, key=lambda name: sizes[name])
+
+    def part(self, name: str = "everybody", where: Callable[[Cell], bool] | None = None) -> Part:
+        """The cells for which `where` holds; all cells without it."""
+        chosen = np.array([where is None or where(cell) for cell in self.cells], dtype=bool)
+        if not chosen.any():
+            raise ValueError(f"There are no reports of {name}.")
+        return Part(self, name, chosen)
+
+    def parts(self, margin: str) -> list[Part]:
+        """A part for each category of a margin."""
+        names = self.categories(margin)
+        if len(names) > _MOST_PARTS:
+            raise ValueError(f"'{margin}' has {len(names):,} categories, too many to be looked at one by one.")
+        places: dict[str, list[int]] = {name: [] for name in names}
+        for place, cell in enumerate(self.cells):
+            places[cell.labels[margin]].append(place)
+        found = []
+        for name in names:
+            chosen = np.zeros(len(self.cells), dtype=bool)
+            chosen[places[name]] = True
+            found.append(Part(self, name, chosen))
+        return found
+
+    def variance(self, scope: Scope, slope: Floats, shift: Floats, n_reports: int) -> Floats:
+        """Var Σ g w (slope·t − shift) over all reports, `slope` per cell and `shift` per cell and component."""
+        moments = [cell.moments for cell in self.cells]
+        if scope == "participants":
+            return _sum(self.factors**2 * slope**2, np.array([each.randomized for each in moments]))
+        mean, first, second = (np.array([getattr(m, name) for m in moments]) for name in ("mean", "first", "second"))
+        away = _times(slope, mean) - shift
+        used = 1
+        if self.margins is not None:
+            away = away - self._explained(away)
+            used = int(np.linalg.matrix_rank(self.margins))
+        squares = np.array([cell.squares for cell in self.cells])[:, None]
+        spread = _times(slope**2, second) + 2 * _times(slope, first) * away + squares * away**2
+        return _sum(self.factors**2, spread) * n_reports / max(n_reports - used, 1)
+
+    def _explained(self, away: Floats) -> Floats:
+        """The part of each cell's mean of u that its margins explain, with the reports' weights and factors.
+
+        Raking factors are e^(xᵀλ), whose derivative is the factor itself: so the regression with the factors inside is
+        the exact first order, also where some people answer more readily than others.
+        """
+        assert self.margins is not None
+        root = np.sqrt(self.weights)[:, None]
+        known = np.isfinite(away).all(axis=0)
+        explained = np.full(away.shape, np.nan)
+        solved = np.linalg.lstsq(root * self.margins, root * away[:, known], rcond=None)[0]
+        explained[:, known] = self.margins @ solved
+        return explained
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some of the collected cells: the total and the mean of the answers of their senders."""
+
+    collected: Collected
+    name: str
+    chosen: NDArray[np.bool_]
+
+    @property
+    def cells(self) -> list[Cell]:
+        """The cells of this part."""
+        return [cell for cell, mine in zip(self.collected.cells, self.chosen, strict=True) if mine]
+
+    @cached_property
+    def n_reports(self) -> int:
+        return sum(cell.n_reports for cell in self.cells)
+
+    @cached_property
+    def size(self) -> float:
+        """W: the number of people whom the reports stand for."""
+        return float(self.collected.weights @ self.chosen)
+
+    @cached_property
+    def design_effect(self) -> float:
+        """Kish's n Σ w²/(Σ w)²: the factor by which unequal weights alone raise the variance."""
+        squares = float(self.collected.factors**2 * self.chosen @ [cell.squares for cell in self.collected.cells])
+        return (
+            1.0 if squares == self.size == self.n_reports or not self.size else self.n_reports * squares / self.size**2
+        )
+
+    @property
+    def n_effective(self) -> float:
+        """The number of reports of equal weight with the same precision."""
+        return self.n_reports / self.design_effect
+
+    @property
+    def degrees(self) -> float:
+        """Degrees of freedom of Student's t, by which few reports make wider intervals."""
+        return max(self.n_effective - 1.0, 1.0)
+
+    @property
+    def few(self) -> bool:
+        """Whether there are too few reports to trust an interval much."""
+        return self.n_effective < FEW
+
+    @cached_property
+    def composition(self) -> Floats:
+        """The share of W in each cell."""
+        shares: Floats = self.collected.weights * self.chosen / self.size
+        return shares
+
+    @cached_property
+    def mean(self) -> Floats:
+        """Shares of a survey or a histogram, the mean of a sum."""
+        return _sum(self.composition, np.array([cell.moments.mean for cell in self.collected.cells]))
+
+    @cached_property
+    def prior_total(self) -> Floats:
+        """The total that the priors alone expect of these people; NaN where a group has no prior."""
+        total = np.zeros(len(self.collected.values))
+        if any(group.without_prior for group in self.collected.plan.groups):
+            return total * np.nan
+        for factor, cell, mine in zip(self.collected.factors, self.collected.cells, self.chosen, strict=True):
+            if mine:
+                total += factor * cell.prior_total
+        return total
+
+    @property
+    def moves(self) -> tuple[Floats, Floats]:
+        """u of a report of each cell, slope·t − shift: the change of the mean by the report."""
+        slope = self.chosen / self.size
+        return slope, np.outer(slope, self.mean)
+
+    def variance(self, scope: Scope) -> Floats:
+        """The variance of the mean."""
+        return self.collected.variance(scope, *self.moves, self.n_reports)
+
+    def found(self, scope: Scope, level: float) -> Found:
+        """The total of the W people whom the reports stand for, with Student's intervals of this level."""
+        z, (least, most), size, variance = (
+            student(level, self.degrees),
+            self._slopes(scope),
+            self.size,
+            self.variance(scope),
+        )
+        low = self.mean - reach(variance, least, z, -1)
+        high = self.mean + reach(variance, most, z, 1)
+        return Found(self.mean * size, np.sqrt(variance) * size, low * size, high * size, np.zeros(len(low)))
+
+    def _slopes(self, scope: Scope) -> tuple[Floats, Floats]:
+        """The growth of the variance of a share with the share, at least and at most; 0 for the mean of a sum.
+
+        Randomization: in a cell with factor g, Σ w t grows by W for each unit of the share, and its variance by g·slope
+        for each unit of itself. Sampling: θ(1−θ) over the effective number of reports.
+        """
+        cells = zip(self.collected.factors, self.collected.cells, self.chosen, strict=True)
+        slopes = [float(factor) * cell.moments.slope / self.size for factor, cell, mine in cells if mine]
+        sampled = np.zeros(len(self.mean))
+        if scope == "population" and self.collected.plan.task.counts_people:
+            sampled = (1 - 2 * np.clip(self.mean, 0.0, 1.0)) / self.n_effective
+        return min(slopes) + sampled, max(slopes) + sampled
+
+    def influence(self) -> tuple[float, float]:
+        """The largest change of a total by one forged report: one that is changed to another, and one that is added."""
+        factors, moments = self.collected.factors[self.chosen], [cell.moments for cell in self.cells]
+        changed, added = ([getattr(each, name) for each in moments] for name in ("changed", "added"))
+        return float(max(factors * changed)), float(max(factors * added))
+
+
+def merged(first: Cell, second: Cell) -> Cell:
+    """The reports of two cells of one group together; labels of columns are lost."""
+    both = Tally("", {None: first.kept}).merge(Tally("", {None: second.kept}))
+    return replace(first, kept=both.groups[None], columns={})
+
+
+def _times(weights: Floats, cells: Floats) -> Floats:
+    """Each cell's numbers times its weight; a cell of weight 0 counts as 0, also where its numbers are NaN."""
+    weighted: Floats = np.where(weights[:, None] == 0, 0.0, weights[:, None] * cells)
+    return weighted
+
+
+def _sum(weights: Floats, cells: Floats) -> Floats:
+    total: Floats = _times(weights, cells).sum(axis=0)
+    return total
