@@ -29,7 +29,7 @@ from studies.figure import (
 from studies.paper import CONTOUR
 from studies.simulate import SIMULATED
 from studies.worth import LDP, SCALAR_SIZES, SIZES, curve_of
-from tacit.plan.saving import atomic
+from tacit.disk import atomic
 
 #: Colours that stay apart for colour-blind readers (Okabe and Ito), with a marker of their own for print.
 _GREEN, _LIGHT, _BLUE, _SKY, _ORANGE, _PURPLE, _GREY, _RED = (

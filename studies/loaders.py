@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from studies.figure import DataMissingError, Options
+from tacit.disk import atomic
 from tacit.exact import Floats, Integers
-from tacit.plan.saving import atomic
 
 Texts = NDArray[np.str_]
 

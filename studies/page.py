@@ -9,7 +9,7 @@ from pathlib import Path
 from studies.figure import BAND, Figure, Options, Point
 from studies.reproduce import Outcome, Reproduction
 from studies.simulate import SIMULATED
-from tacit.plan.saving import write_text
+from tacit.disk import write_text
 
 _STYLE = """
 :root { color-scheme: light dark; --text: #1f2328; --line: #d8dce1; --soft: #626a73; --good: #1b7f5c; --warn: #a63c28;

@@ -22,7 +22,7 @@ from typing import cast
 
 import tacit
 from studies.figure import DataMissingError, Figure, Options, Point, Version
-from tacit.plan.saving import write_text
+from tacit.disk import write_text
 
 #: Name of a figure: where it is computed, and whether it reads data. The slow ones first, so that cores stay busy.
 FIGURES: dict[str, tuple[str, bool]] = {

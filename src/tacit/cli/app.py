@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import typer
 
-from tacit.opening import no_file
+from tacit.disk import no_file
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -106,7 +106,7 @@ def draw(rows: Sequence[Comparison], path: Path, aim: Aim) -> None:
     matplotlib.use("agg")
     from matplotlib import pyplot
 
-    from tacit.plan.saving import atomic
+    from tacit.disk import atomic
 
     kind = path.suffix.lstrip(".").lower() or "png"
     figure, axes = pyplot.subplots(figsize=(7.5, 4.4), layout="constrained")

@@ -41,7 +41,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "Asking in browsers": {
         "serve": ("serve", "Run the collection service; back it up; give out tokens."),
-        "verify-page": ("verifying", "Check that a service serves what Tacit publishes."),
+        "verify-page": ("serve", "Check that a service serves what Tacit publishes."),
     },
     "Other data, other priors": {
         "adopt": ("adopting", "Make a plan of somebody else's design, to read their data."),

@@ -1,4 +1,4 @@
-"""`tacit serve`: the collection service, its backups and its tokens. Argument parsing and printing only."""
+"""`tacit serve`, its backups and tokens, and `verify-page`. Argument parsing and printing only."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 import typer
 from typer.core import TyperGroup
 
-from tacit.cli.app import JsonFlag, err, escape, option, out, print_json, progress_bar, registered
+from tacit.cli.app import JsonFlag, command, err, escape, option, out, print_json, progress_bar, registered
 
 _PLANS = "Plans to open a survey for; those that have one keep it."
 _DATA = "A folder for SQLite, made if it is not there, or the URL of a PostgreSQL database."
@@ -248,3 +248,33 @@ def token_command(
         print_json({"name": name, "token": token})
     else:
         out.print(f"Revoked {escape(name)}." if token is None else f"Token, shown only now: {token}", soft_wrap=True)
+
+
+@command("verify-page", epilog="Example: tacit verify-page https://survey.example/s/0123456789abcdef")
+def verify_page_command(
+    url: Annotated[str, typer.Argument(metavar="URL", help="A survey's page, or a service's address.")],
+    as_json: JsonFlag = False,
+) -> None:
+    """Check that a service serves what Tacit publishes. No browser is needed.
+
+    Every page, script and style is fetched and its hash compared with that of this installed version; of a survey's
+    page also the plan, which is audited. Exit code 1 if anything differs. It tells what was served here and now.
+    """
+    import tacit
+    from tacit.server.site.verify_page import verify_page
+
+    found = verify_page(url)
+    if as_json:
+        findings = [{"what": each.what, "wrong": each.wrong or None} for each in found.findings]
+        print_json({"url": url, "tacit": tacit.__version__, "sound": not found.wrong, "findings": findings})
+    else:
+        for each in found.wrong:
+            out.print(f"[red]✗[/red] {escape(each.what)}: {escape(each.wrong)}", soft_wrap=True)
+        as_published = len(found.findings) - len(found.wrong)
+        verdict = "not as" if found.wrong else "as"
+        out.print(
+            f"{as_published} of {len(found.findings)} checks hold: {verdict} Tacit {tacit.__version__} publishes it."
+        )
+        out.print("[dim]This is what was served to this machine just now.[/dim]")
+    if found.wrong:
+        raise typer.Exit(1)

@@ -10,8 +10,8 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, TextIO
 
+from tacit.disk import csv_records
 from tacit.exact import Number, rational
-from tacit.opening import csv_records
 from tacit.plan import Plan
 from tacit.prior import Prior, Value, clean_name, has_unseen, numbers_if_all
 from tacit.prior.names import nearest

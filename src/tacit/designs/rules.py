@@ -12,8 +12,8 @@ from fractions import Fraction
 from itertools import product
 from pathlib import Path
 
+from tacit.disk import csv_records
 from tacit.exact import Number, budget, exp_below, rational
-from tacit.opening import csv_records
 from tacit.prior import Value, clean_name, numbers_if_all
 
 #: e^ε is taken to so many digits, from below: what rounding to a plan's integers adds keeps the level at ε then.

@@ -6,7 +6,7 @@ import csv
 from pathlib import Path
 
 from tacit.designs.prior_file import GroupPrior
-from tacit.opening import separator_of
+from tacit.disk import separator_of
 from tacit.prior import Prior, clean_name, has_unseen, numbers_if_all
 
 

@@ -26,6 +26,7 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from tacit.disk import atomic
 from tacit.files._order import HeldRows
 from tacit.files.columns import MISSING, UNKNOWN, InputError, Matcher, Range, stamped, with_stamp_column
 from tacit.files.giveaway import GivesAway, GivesAwayError, Watch
@@ -42,7 +43,6 @@ from tacit.files.reading import (
 )
 from tacit.mechanism.protocol import RandomWords
 from tacit.plan import Plan
-from tacit.plan.saving import atomic
 from tacit.prior import Value
 from tacit.randomize import Randomizer, secure_words
 

@@ -26,8 +26,8 @@ import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
+from tacit.disk import names_in, no_file, separator_of
 from tacit.files.columns import InputError, check_columns, is_header, is_text
-from tacit.opening import names_in, no_file, separator_of
 from tacit.plan import Plan
 
 Format = Literal["csv", "parquet", "jsonl", "arrow"]

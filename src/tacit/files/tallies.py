@@ -12,14 +12,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from tacit.disk import atomic, csv_records, write_text
 from tacit.estimates import Cell, Margin, cells_of
 from tacit.files.columns import InputError
 from tacit.files.counting import tally_file, with_source
 from tacit.files.reading import check_file, group_names, no_raw_values
-from tacit.opening import csv_records
 from tacit.plan import Plan
 from tacit.plan.crossing import CROSSED
-from tacit.plan.saving import atomic, write_text
 from tacit.prior import clean_name
 from tacit.tally import SUMS, Tally, merge_all
 

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from tacit.designs.prior_file import GroupPrior, read_priors
+from tacit.disk import write_text
 from tacit.files.columns import NO_ANSWER, InputError
 from tacit.microdata.records import Bins, Cell, Recoding, numbers_of, read_cells
 from tacit.plan.crossing import CROSSED
-from tacit.plan.saving import write_text
 from tacit.prior import numbers_if_all
 from tacit.prior.names import clean_name, nearest
 

@@ -19,9 +19,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from tacit.disk import separator_of
 from tacit.files.columns import InputError, check_columns, is_header, number_of
 from tacit.files.reading import check_file, literal_path, no_raw_values, quoted, reading
-from tacit.opening import separator_of
 from tacit.prior import clean_name
 
 #: What is taken for text with separators; the last of several extensions that is not a compression.

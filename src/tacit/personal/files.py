@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from tacit.disk import write_text
 from tacit.exact import Floats, Integers
 from tacit.files._order import HeldRows
 from tacit.files.answers import (
@@ -44,7 +45,6 @@ from tacit.files.reading import REPORT, Progress, Source, check_file, format_of,
 from tacit.mechanism.protocol import RandomWords
 from tacit.personal.contract import PersonalPlan, perturb
 from tacit.personal.estimates import PersonalTally
-from tacit.plan.saving import write_text
 from tacit.randomize import secure_words
 from tacit.tally import LARGEST_WEIGHT
 

@@ -17,12 +17,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
+from tacit.disk import write_text
 from tacit.exact import Number, budget, exact_integers, exact_ratio
 from tacit.mechanism import KINDS, Audit, Mechanism, Notion, SetLevel, mse, unbiased_variance
 from tacit.mechanism.errors import takes_long
 from tacit.mechanism.levels import PROMISED
 from tacit.plan.certificate import Certificate, is_number
-from tacit.plan.saving import write_text
 from tacit.prior import Ball, Prior, PriorSet, Value, has_unseen, read_set
 from tacit.task import Task, prior_variance
 

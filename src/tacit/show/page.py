@@ -13,9 +13,9 @@ from html import escape
 from pathlib import Path
 
 import tacit
+from tacit.disk import write_text
 from tacit.estimates import Difference, Differences, Estimate, PriorCheck
 from tacit.plan import Plan
-from tacit.plan.saving import write_text
 from tacit.show.sentences import (
     alarm,
     difference_cells,

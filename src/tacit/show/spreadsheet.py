@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from tacit.disk import write_text
 from tacit.estimates import Estimate
 from tacit.plan import Plan
-from tacit.plan.saving import write_text
 from tacit.show.sentences import row_name
 
 

@@ -20,12 +20,12 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+from tacit.disk import separator_of
 from tacit.files.answers import OnUnknown, PerturbSummary
 from tacit.files.columns import STAMP, InputError, check_columns
 from tacit.files.counting import ReportColumns, columns_of, sources_of_parts, with_source
 from tacit.files.reading import DONE, REPORT, STANDARD, UNDONE, Progress, format_of, group_column_of, still_written
 from tacit.files.spark._engine import NOT_UTF8, UNREADABLE, in_another_thread, perturb, plain_errors, sql_column, tally
-from tacit.opening import separator_of
 from tacit.plan import Plan
 
 

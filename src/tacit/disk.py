@@ -1,19 +1,22 @@
-"""What is asked of every file before it is read: is it there, and what separates its cells?"""
+"""Text files on disk: is one there, what separates its cells; and writing so that readers never see half a file."""
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Collection
+import os
+import tempfile
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
 from typing import TextIO
 
-#: What programs write between the cells of a CSV file; spreadsheets take semicolons where commas are in numbers.
+#: Separators of CSV files; spreadsheets take semicolons where numbers have decimal commas.
 SEPARATORS = ",;\t|"
 
 
 def no_file(path: str | Path) -> str | None:
-    """What to say where there is no file; None where there is one.
+    """The sentence for an error where there is no file; None where there is one.
 
     >>> no_file("nowhere.csv"), no_file(".")
     ('There is no file nowhere.csv.', '. is not a file.')
@@ -24,8 +27,9 @@ def no_file(path: str | Path) -> str | None:
 
 
 def separator_of(header: str, needed: Collection[str] = ()) -> str:
-    """What separates the cells of a CSV file with this first line: that by which it names all the columns that are
-    needed, commas first; where none does, what it has most of.
+    """The separator of a CSV file with this first line: the one that finds all needed columns, commas first.
+
+    Where none finds them, the one with the most names.
 
     >>> separator_of("value;net, per month", ["value"]), separator_of("value,a;b;c", ["value"]), separator_of("a\\tb")
     (';', ',', '\\t')
@@ -50,3 +54,30 @@ def csv_records(file: TextIO, needed: Collection[str] = ()) -> csv.DictReader[st
 def names_in(header: str, separator: str) -> list[str]:
     """The columns that a first line names."""
     return next(csv.reader([header], delimiter=separator), [])
+
+
+@contextmanager
+def atomic(path: str | Path) -> Iterator[Path]:
+    """A temporary path beside `path` to write to; it takes the place of `path` only if the block succeeds.
+
+    An interrupt or an error removes the temporary file and leaves what was there before.
+    """
+    target = Path(path)
+    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+    os.close(handle)
+    draft = Path(name)
+    try:
+        yield draft
+        # mkstemp makes private files; give the result the permissions of an ordinary new one.
+        mask = os.umask(0)
+        os.umask(mask)
+        draft.chmod(0o666 & ~mask)
+        draft.replace(target)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def write_text(path: str | Path, text: str) -> None:
+    """Write a text file atomically."""
+    with atomic(path) as draft:
+        draft.write_text(text, encoding="utf-8")

@@ -6,7 +6,7 @@ from io import StringIO
 
 import pytest
 
-from tacit.opening import csv_records, no_file, separator_of
+from tacit.disk import csv_records, no_file, separator_of
 
 
 @pytest.mark.parametrize(
