@@ -16,14 +16,27 @@ import numpy as np
 import pytest
 
 from studies.baselines import k_ary_response
-from tacit import Histogram, Prior, Sum, Survey, WeightedSum, mse, prior_variance, unbiased_variance
+from tacit import (
+    Histogram,
+    Matrix,
+    Prior,
+    Sum,
+    Survey,
+    Task,
+    WeightedSum,
+    make_plan,
+    mse,
+    prior_variance,
+    unbiased_variance,
+)
 from tacit.designs import adopt, repaired_response, rules
 from tacit.estimates import Estimate, estimate
+from tacit.exact import Floats
 from tacit.files.tallies import load_tally
 from tacit.plan.certificate import Certificate
 from tacit.plan.contract import Group, Plan
 from tacit.server.storage.store import Submission, survey_id
-from tacit.show.sentences import counts_people, promise, row_name
+from tacit.show.sentences import promise, row_name
 from tacit.tally import Tally
 
 from support.service import FIRST_DAY, PLANS, Client, Days, arc_plan, grouped_plan, key, plain_plan, report_range
@@ -73,6 +86,20 @@ def sum_plan(weighted: bool = False) -> Plan:
     return Plan(Sum(), (group,))
 
 
+class AtMost(Task):
+    """A task of one's own, of which the service has no code."""
+
+    def __init__(self, most: float) -> None:
+        self.most = most
+
+    def g(self, prior: Prior) -> Floats:
+        return (prior.numbers <= self.most)[:, None].astype(np.float64)
+
+
+def own_plan(task: Task) -> Plan:
+    return make_plan(Prior(range(4), [4, 3, 2, 1]), task, 1, question="How many?")
+
+
 def zero_plan() -> Plan:
     """A histogram with a value that nobody is believed to have: the unbiased estimator knows nothing of it."""
     prior = Prior.of({"a": 3, "b": 2, "none": 0})
@@ -83,6 +110,8 @@ ALL = {name: make() for name, make in PLANS.items()} | {
     "sum": sum_plan(),
     "weighted sum": sum_plan(weighted=True),
     "zero": zero_plan(),
+    "own task": own_plan(AtMost(1)),
+    "matrix": own_plan(Matrix([["1/2", -1], [0, 3], [2, 0], [7, 7]], names=["first", "<second>"])),
 }
 
 
@@ -111,7 +140,7 @@ def check_results(client: Client, survey: str, plan: Plan, estimator: str, n: in
     assert found["rows"] == rows_of(plan, expected)
     assert found["n_reports"] == expected.n_reports == n * len(plan.groups)
     assert found["influence"] == expected.influence
-    assert found["counts_people"] == counts_people(plan)
+    assert found["counts_people"] == plan.task.counts_people
     assert [(check["group"], check["p_value"], check["contradicted"]) for check in found["prior_check"]] == [
         (check.group, check.p_value, check.contradicted) for check in expected.prior_check
     ]
@@ -280,7 +309,7 @@ def test_exported_days_are_tallies_that_the_command_reads(client: Client, days: 
 def certified(aim: str = "mmse") -> Plan:
     """With an LDP channel beside it whose intervals are twice as wide."""
     group = plain_plan().groups[0]
-    error, variance = (measure(group.mechanism, group.prior, Histogram()) for measure in (mse, unbiased_variance))
+    error, variance = (measure(group.mechanism, Histogram()) for measure in (mse, unbiased_variance))
     certificate = Certificate(
         aim=aim,
         mse=error,

@@ -58,7 +58,7 @@ def grouped_plan() -> Plan:
 def arc_plan() -> Plan:
     """A core-tail group, whose reports have a state and a position, beside a table; only mmse works."""
     prior = Prior(range(8), [1] * 7 + [0])
-    arc = CoreTail(prior=Prior.uniform(7), core=(), share=Fraction(1, 4), growth=Fraction(7), states=(CoreState(1, 0),))
+    arc = CoreTail(prior=prior, core=(), share=Fraction(1, 4), growth=Fraction(7), states=(CoreState(1, 0),))
     groups = (
         Group(name="arc", epsilon=Fraction(3, 2), mechanism=arc),
         Group(name="table", epsilon=Fraction(1), mechanism=repaired_response(prior, 1)),
