@@ -277,7 +277,7 @@ function readTask(data, { values, numeric }) {
 function readMatrix(task, size) {
   onlyFields(task, "task", ["kind", "names", "rows"]);
   const names = each(task.names, "task.names", name);
-  expect(new Set(names).size === names.length, "task.names", "different names");
+  expect(new Set(names).size === names.length && names.every((told) => told.trim()), "task.names", "different names");
   const rows = each(task.rows, "task.rows", (row, where) => each(row, where, rational).length);
   const fits = rows.length === size && rows.every((width) => width === names.length);
   expect(fits, "task.rows", "a row for each value, with a number for each name");

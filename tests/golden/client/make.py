@@ -22,7 +22,20 @@ from typing import Any
 
 import numpy as np
 
-from tacit import Channel, GroupPrior, Histogram, Prior, Sum, Survey, audit, belief, design, make_plan, round_channel
+from tacit import (
+    Channel,
+    GroupPrior,
+    Histogram,
+    Matrix,
+    Prior,
+    Sum,
+    Survey,
+    audit,
+    belief,
+    design,
+    make_plan,
+    round_channel,
+)
 from tacit.designs import optimal_binary
 from tacit.designs.circles import design_shuffled_circle, in_plane
 from tacit.designs.without_prior import projective_response, subset_selection
@@ -87,6 +100,7 @@ def plans() -> Iterator[tuple[str, Callable[[], Plan]]]:
     yield "capped", _capped
     yield "between", _between
     yield "weighted between", _weighted_between
+    yield "matrix", _matrix
 
 
 def _histogram() -> Plan:
@@ -266,6 +280,12 @@ def _weighted_between() -> Plan:
         GroupPrior(name="second", prior=second, weight=Fraction(1, 3)),
     ]
     return replace(make_plan(groups, WeightedSum(), 1, question="How much?"), between=True)
+
+
+def _matrix() -> Plan:
+    """Two totals with names, of numbers that floats do not hold."""
+    task = Matrix([["1/3", -2], [0, 40], [0.1, 1e-9]], names=["a “third”", "naïve 😀"])
+    return make_plan(Prior.of({1: 2, 2: 3, 5: 5}), task, 1, question="How many?")
 
 
 def _survey() -> Plan:
@@ -535,6 +555,12 @@ def _binary() -> Group:
 GROUP, TABLE = ("groups", 0), ("groups", 0, "mechanism")
 #: One in ten believed to say yes become one in 37.
 LOWERING = {"kind": "table", "denominator": "8", "labels": [1, 1], "rows": [["1", "7"], ["4", "4"]]}
+
+
+def _two_columns(names: list[str], rows: list[list[str]]) -> dict[str, Any]:
+    return {"kind": "matrix", "names": names, "rows": rows}
+
+
 MALFORMED: list[tuple[str, tuple[Any, ...], Any, str]] = [
     *(
         (f"a rational written {text}", (*GROUP, "weight"), text, "rational")
@@ -557,6 +583,18 @@ MALFORMED: list[tuple[str, tuple[Any, ...], Any, str]] = [
     ("an unknown task", ("task", "kind"), "guess", "task.kind"),
     ("a sum of names", ("task",), {"kind": "sum"}, "numeric"),
     ("a survey of a value that is not there", ("task", "values"), [2], "task.values[0]"),
+    ("a matrix without names", ("task",), {"kind": "matrix", "rows": [["1"], ["0"]]}, "task.names"),
+    ("a matrix with a blank name", ("task",), {"kind": "matrix", "names": [" "], "rows": [["1"], ["0"]]}, "task.names"),
+    ("a matrix with two equal names", ("task",), _two_columns(["a", "a"], [["1", "0"], ["0", "1"]]), "task.names"),
+    ("a matrix with too few rows", ("task",), _two_columns(["a", "b"], [["1", "0"]]), "task.rows"),
+    ("a matrix with a short row", ("task",), _two_columns(["a", "b"], [["1", "0"], ["1"]]), "task.rows"),
+    (
+        "a matrix not in lowest terms",
+        ("task",),
+        _two_columns(["a", "b"], [["1", "2/4"], ["0", "1"]]),
+        "task.rows[0][1]",
+    ),
+    ("a matrix with values", ("task", "kind"), "matrix", "task"),
     ("a negative budget", (*GROUP, "epsilon"), "-1", "epsilon"),
     ("a budget beyond sense", (*GROUP, "epsilon"), "101", "epsilon"),
     ("a budget with an exponent", (*GROUP, "epsilon"), "1e3", "epsilon"),
