@@ -55,9 +55,7 @@ def case(rng: random.Random) -> dict[str, Any]:
         "epsilon": rng.choice(["0.01", "0.1", "1/3", "0.5", "1", "1.5", "2", "3", "4", "5", "8"]),
         "aim": rng.choice(["unbiased", "mmse"]),
     }
-    wish = rng.choice(["", "", "ldp", "cap", "invertible", "ball", "hull", "few"])
-    if wish == "few" and asked["aim"] == "mmse":
-        return asked | {"max_reports": rng.randint(2, 4)}
+    wish = rng.choice(["", "", "ldp", "cap", "invertible", "ball", "hull"])
     if wish == "invertible" and asked["aim"] == "mmse":
         return asked | {"invertible": True}
     if wish == "hull":

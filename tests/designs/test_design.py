@@ -176,19 +176,10 @@ def test_the_prior_free_aim_beats_the_mmse_optimum_and_ldp_at_its_own_game():
     assert verify(free).holds
     best = design(prior, Histogram(), 1)
     assert free.certificate.unbiased_variance < best.certificate.unbiased_variance
-    assert free.certificate.mse > best.certificate.mse
+    assert free.certificate.mse > best.certificate.mse * (1 - 1e-8)
     for found in (free, best):
         assert found.certificate.unbiased_variance == unbiased_variance(found.channel, Histogram())
         assert found.certificate.mse == mse(found.channel, Histogram())
-
-
-def test_few_outputs_are_respected_and_priced():
-    prior = named_prior("dirichlet", 8)
-    full = design(prior, Sum(), 1)
-    few = design(prior, Sum(), 1, max_reports=3)
-    assert few.mechanism.n_possible_reports <= 3
-    assert few.certificate.gain <= full.certificate.gain
-    assert few.certificate.gain_bound == pytest.approx(full.certificate.gain_bound, rel=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -197,8 +188,6 @@ def test_few_outputs_are_respected_and_priced():
         ({"ldp_cap": 0.9}, r"Use notion='ldp', epsilon=0.9, or a cap between 1 and 2"),
         ({"notion": "ldp", "ldp_cap": 1.5}, "nothing to refine"),
         ({"notion": "dp"}, "'lip' or 'ldp'"),
-        ({"max_reports": 1}, "at least 2"),
-        ({"max_reports": 3, "invertible": True}, "Drop one of them"),
         ({"method": "magic"}, "must be one of auto"),
         ({"aim": "mse"}, "'mmse' or 'unbiased'"),
         ({"lower_epsilon": -1}, "lower_epsilon"),
@@ -257,9 +246,8 @@ def test_a_builder_that_breaks_the_promise_is_not_believed(monkeypatch):
         assert found.certificate.unbiased_variance < math.inf
         assert verify(found).holds
     # Where there is nobody else, nothing leaves.
-    for wish in ({"method": "columns"}, {"max_reports": 3}):
-        with pytest.raises(PrivacyError, match=re.escape(told)):
-            design(prior, Histogram(), 0.1, **wish)
+    with pytest.raises(PrivacyError, match=re.escape(told)):
+        design(prior, Histogram(), 0.1, method="columns")
 
 
 def test_an_interrupt_returns_the_best_so_far_with_a_valid_certificate():

@@ -20,7 +20,7 @@ from tacit.designs.planning import (
     make_task,
     smallest_budget,
 )
-from tacit.designs.program.robust import MOST_CLIMBED
+from tacit.designs.program.sets import MOST_CLIMBED
 from tacit.designs.verification import verify_group
 from tacit.designs.worth import Worth
 from tacit.prior import Ball

@@ -68,12 +68,6 @@ def test_a_capped_sum_is_never_worse_than_ldp(d: int, epsilon: int, cap: str) ->
     assert verify(found).holds
 
 
-def test_few_reports_are_not_promised_for_a_set() -> None:
-    prior = Prior.of({"a": 0.5, "b": 0.3, "c": 0.2})
-    with pytest.raises(ValueError, match="'max_reports' cannot be combined with a set"):
-        design(prior, Histogram(), 1, aim="mmse", prior_set=Ball(prior, "0.1"), max_reports=2)
-
-
 def test_the_bound_holds_where_one_value_is_all_but_certain() -> None:
     """1 − P is then lost to rounding: the bound was no number at 10¹⁸, and too high by a ten-thousandth at 10¹⁵."""
     found = [

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tacit import Matrix, Prior, Sum, WeightedSum, design, verify
+from tacit import Matrix, Prior, Sum, design, verify
 from tacit.designs import make_plan
 from tacit.mechanism.table_reading import unbiased_weights
 from tacit.prior import Ball
@@ -46,19 +46,13 @@ def test_shift_and_scale_change_nothing_but_the_answer(weights, shift, scale, ep
 
 
 @pytest.mark.parametrize("size", [6, 20])
-def test_sets_of_priors_and_weighted_sums_do_not_depend_on_the_offset(size):
+def test_sets_of_priors_do_not_depend_on_the_offset(size):
     weights = [3 + k % 4 for k in range(size)]
     plain, far = moved(weights), moved(weights, 10**8)
     errors = [
         design(prior, Sum(), 1, prior_set=Ball(prior, "0.02")).certificate.unbiased_variance for prior in (plain, far)
     ]
     assert errors[1] == pytest.approx(errors[0], rel=1e-9)
-    doubled = design(plain, WeightedSum(2, 10**7), 1)
-    assert doubled.certificate.unbiased_variance == pytest.approx(
-        4 * design(plain, Sum(), 1).certificate.unbiased_variance, rel=1e-6
-    )
-    assert doubled.certificate.aimed_lower_bound <= doubled.certificate.aimed
-    assert verify(doubled).holds
 
 
 def test_a_matrix_of_large_numbers_has_the_design_of_its_differences():

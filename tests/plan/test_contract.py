@@ -325,7 +325,7 @@ def test_names_hold_nothing_that_nobody_sees():
 
 def test_a_variance_is_not_stated_where_the_reports_tell_none():
     """Two reports do not tell three values apart."""
-    plan = make_plan(Prior.of({0: 0.5, 1: 0.3, 2: 0.2}), Sum(), 1, aim="mmse", max_reports=2)
+    plan = make_plan(Prior.of({0: 0.5, 1: 0.3, 2: 0.2}), Survey(0), 1, aim="mmse")
     data = json.loads(json.dumps(plan.to_dict()))
     assert Plan.from_dict(data).groups[0].certificate.unbiased_variance > 0
     histogram = Plan(Histogram(), plan.groups)

@@ -24,7 +24,7 @@ HALF = Fraction(1, 2)
 PLANS = {
     "survey": (NAMES, Survey("b"), {}),
     "survey of a set": (NAMES, Survey(("a", "c")), {}),
-    "sum": (NUMBERS, Sum(), {"max_reports": 2}),
+    "sum": (NUMBERS, Sum(), {}),
     "histogram": (NAMES, Histogram(), {}),
     "invertible": (NUMBERS, Histogram(), {"invertible": True}),
     "unbiased": (NUMBERS, Histogram(), {"aim": "unbiased"}),
@@ -50,7 +50,6 @@ PLANS = {
     "block design": (LARGE, Histogram(), {"notion": "ldp", "method": "projective"}),
     "subsets": (LARGE, Histogram(), {"notion": "ldp", "method": "without-prior"}),
     "unary encoding": (NUMBERS, Histogram(), {"notion": "ldp", "method": "oue"}),
-    "coreless": (NUMBERS, Histogram(), {"method": "coreless"}),
 }
 
 

@@ -58,7 +58,6 @@ def plan_command(
     aim: Annotated[Literal["mmse", "unbiased"], option(metavar="AIM", help=_AIMS)] = "unbiased",
     invertible: Annotated[bool, option("--invertible", help="Allow unbiased estimates as well.")] = False,
     ldp_cap: Annotated[str | None, option(metavar="ε", help="Also keep this LDP level.")] = None,
-    max_reports: Annotated[int | None, option(metavar="N", help="At most this many reports.")] = None,
     target_rmse: Annotated[float | None, option(metavar="R", help=_TARGET)] = None,
     respondents: Annotated[int | None, option(metavar="N", help="How many will answer; else 1000.")] = None,
     question: Annotated[str | None, option(metavar="TEXT", help="The question, kept in the plan.")] = None,
@@ -106,7 +105,7 @@ def plan_command(
     shares, chance = [each.share for each in groups], 0.8 if power is None else power
     worth = _worth(prior_error, prior_records, confidence, candidates)
     options: dict[str, Any] = {"notion": notion, "method": method, "aim": aim}
-    options |= {"invertible": invertible, "ldp_cap": ldp_cap, "max_reports": max_reports, "question": question}
+    options |= {"invertible": invertible, "ldp_cap": ldp_cap, "question": question}
     options |= {"worth": worth, "between": None if between is None else _ends(between)}
     if guide:
         asked = {"detect": difference, "power": chance, **options}

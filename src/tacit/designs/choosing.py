@@ -24,6 +24,7 @@ from tacit.designs.for_sets import robust
 from tacit.designs.large_histogram import capped_histogram, large_histogram
 from tacit.designs.methods import Design, Request, closed_kind
 from tacit.designs.one_thread import one_thread
+from tacit.designs.program.deadline import Deadline
 from tacit.designs.promise import make_promise
 from tacit.designs.without_prior import MECHANISMS, without_prior
 from tacit.exact import Number
@@ -33,7 +34,7 @@ from tacit.prior import Prior, PriorSet
 from tacit.task import Task
 
 Method = Literal[
-    "auto", "closed-form", "columns", "robust", "knots", "plane-circle", "shuffled-circle", "core-tail", "coreless",
+    "auto", "closed-form", "columns", "robust", "knots", "plane-circle", "shuffled-circle", "core-tail",
     "repaired", "without-prior", "subset-selection", "projective", "hadamard", "olh", "oue",
 ]  # fmt: skip
 #: Up to so many values the linear program finds the best unbiased channel; beyond there are rules that need no search.
@@ -51,7 +52,6 @@ _BUILD: dict[str, Callable[[Request], Design]] = {
     "plane-circle": methods.plane_circle,
     "shuffled-circle": methods.shuffled_circle,
     "core-tail": methods.core_tail,
-    "coreless": methods.coreless,
     "repaired": methods.repaired,
     "without-prior": without_prior,
     **{name: partial(without_prior, name=name) for name in MECHANISMS},
@@ -72,7 +72,6 @@ def design(
     ldp_cap: Number | None = None,
     prior_set: PriorSet | None = None,
     invertible: bool = False,
-    max_reports: int | None = None,
     gap: float | None = None,
     time_limit: float = 30.0,
     groups: int = 1,
@@ -94,7 +93,6 @@ def design(
         ldp_cap: caps the LDP level as well.
         prior_set: LIP is kept for every prior of this set around `prior`, which may be wrong.
         invertible: mixes in what unbiased estimates need, where the aim is "mmse".
-        max_reports: limits the number of different reports.
         gap: the search stops at this relative gap, by default 0.1% up to 50 values, 0.4% up to 200, 0.8% beyond.
         time_limit: or after so many seconds, or at a keyboard interrupt, with the best channel so far and a valid
             certificate.
@@ -109,15 +107,15 @@ def design(
     >>> from tacit.task import Histogram
     >>> found = design(Prior.of({"a": 0.5, "b": 0.3, "c": 0.2}), Histogram(), epsilon=1)
     >>> found.certificate.status, found.certificate.gap < 1e-3
-    ('within gap', True)
+    ('optimal', True)
     """
     promise = make_promise(epsilon, notion, lower_epsilon, ldp_cap, prior_set)
     if gap is None:
         d = len(prior.support)
         gap = 1e-3 if d <= 50 else 4e-3 if d <= 200 else 8e-3
     request = Request(
-        prior=prior, task=task, promise=promise, aim=aim, invertible=invertible, max_reports=max_reports, gap=gap,
-        time_limit=time_limit, groups=groups, different_groups=different_groups, progress=progress,
+        prior=prior, task=task, promise=promise, aim=aim, invertible=invertible, gap=gap,
+        deadline=Deadline.after(time_limit), groups=groups, different_groups=different_groups, progress=progress,
     )  # fmt: skip
     _check(request)
     notes: list[str] = []
@@ -159,16 +157,7 @@ def _check(request: Request) -> None:
     inverts = request.invertible or request.aim == "unbiased"
     if d > 1 and epsilon == 0 and inverts:
         raise ValueError("At ε = 0 reports say nothing, so no unbiased estimate exists. Any ε > 0 is feasible.")
-    if request.max_reports is not None:
-        if inverts:
-            raise ValueError("'max_reports' cannot be combined with 'invertible' or aim 'unbiased'. Drop one of them.")
-        if request.max_reports < min(2, d):
-            raise ValueError(
-                f"'max_reports' = {request.max_reports} is too small: any design needs at least 2 reports."
-            )
-        if request.promise.prior_set is not None:
-            raise ValueError("'max_reports' cannot be combined with a set of priors. Drop one of them.")
-    wishes = request.promise.others or request.invertible or request.max_reports is not None
+    wishes = request.promise.others or request.invertible
     set_asked = request.promise.prior_set is not None and request.aim == "mmse"
     if d > TABLE_LIMIT and request.is_histogram and (wishes or set_asked):
         raise ValueError(
@@ -197,5 +186,5 @@ def _methods(request: Request, method: Method) -> list[str]:
     if request.promise.prior_set is not None:
         return ["robust", "repaired"]
     if request.is_histogram and len(request.inside) > TABLE_LIMIT:
-        return ["core-tail", "coreless"]
+        return ["core-tail"]
     return [*first, "columns", "repaired"]

@@ -20,7 +20,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from tacit.designs.knapsack import Knapsack
-from tacit.designs.program.master import GrowingProgram, SolverError, TimeLimitError
+from tacit.designs.program.deadline import TimeLimitError
+from tacit.designs.program.master import GrowingProgram, SolverError
 from tacit.exact import Floats
 
 START_ORDERS = 8

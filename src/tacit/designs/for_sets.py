@@ -9,7 +9,8 @@ from tacit.mechanism import Channel
 from tacit.prior import Ball, PriorSet
 
 if TYPE_CHECKING:
-    from tacit.designs.program.robust import RobustDesign
+    from tacit.designs.program.deadline import Deadline
+    from tacit.designs.program.search import Found
 
 
 def robust(request: Request) -> Design:
@@ -18,7 +19,7 @@ def robust(request: Request) -> Design:
     Where the set keeps values apart that the task does not, and so many that nothing proves the best channel for it,
     the best one for the ball around it is looked at, too, whose values merge always.
     """
-    from tacit.designs.program.robust import MOST_VALUES, values_searched
+    from tacit.designs.program.sets import MOST_VALUES, values_searched
 
     prior_set = request.promise.prior_set
     if prior_set is None:
@@ -30,15 +31,15 @@ def robust(request: Request) -> Design:
     return min((_designed_in(request, each) for each in sets), key=lambda found: found.certificate.aimed)
 
 
-def table_in(request: Request, around: PriorSet, seconds: float) -> tuple[RobustDesign, Channel]:
+def table_in(request: Request, around: PriorSet, deadline: Deadline) -> tuple[Found, Channel]:
     """The best table found for every prior of a set, which may be larger than the one that is asked for."""
-    from tacit.designs.program.robust import solve_robust
+    from tacit.designs.program.sets import solve_robust
 
     epsilon = float(request.promise.main[1])
     return rounded(
         request,
         lambda share: solve_robust(
-            around, request.g, share * epsilon, aim=request.aim, gap=request.gap, time_limit=seconds,
+            around, request.g, share * epsilon, aim=request.aim, gap=request.gap, time_limit=deadline,
             progress=request.watch,
         ),
     )  # fmt: skip
@@ -47,7 +48,7 @@ def table_in(request: Request, around: PriorSet, seconds: float) -> tuple[Robust
 def _designed_in(request: Request, around: PriorSet) -> Design:
     from tacit.designs.program.bounds import cheap_variance_bound
 
-    found, channel = table_in(request, around, request.time_limit)
+    found, channel = table_in(request, around, request.deadline)
     gain_bound, bound = request.prior_gain_bound, cheap_variance_bound(request.p, request.g, request.promise.lifts)
     proved = around == request.promise.prior_set  # What a larger set allows is no bound of what this one does.
     if proved and request.aim == "mmse":

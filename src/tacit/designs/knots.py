@@ -17,6 +17,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from tacit.designs.program.deadline import Deadline
 from tacit.designs.program.lifts import LiftSet
 from tacit.exact import Floats
 from tacit.prior import Prior, Value
@@ -136,7 +137,7 @@ def _plain(knot: Fraction) -> int | float:
 _BINS = 12
 
 
-def sum_variance_bound(p: Floats, numbers: Floats, lifts: LiftSet) -> float:
+def sum_variance_bound(p: Floats, numbers: Floats, lifts: LiftSet, deadline: Deadline | None = None) -> float:
     """No channel for all values has a smaller unbiased variance of the sum than the best one for bins of values.
 
     Let B(x) be the bin of x, q_b = Σ_{x in b} P_x and m_b the mean of x in the bin. From any channel for x with lifts v
@@ -145,7 +146,7 @@ def sum_variance_bound(p: Floats, numbers: Floats, lifts: LiftSet) -> float:
     and by spread are tried, and the better bound counts.
     """
     from tacit.designs.program.bounds import TINY, cheap_variance_bound
-    from tacit.designs.program.prior_free import solve_prior_free
+    from tacit.designs.program.unbiased import solve_unbiased
 
     order = np.argsort(numbers, kind="stable")
     p, numbers = p[order], numbers[order]
@@ -154,7 +155,7 @@ def sum_variance_bound(p: Floats, numbers: Floats, lifts: LiftSet) -> float:
     even = (numbers - numbers[0]) / (numbers[-1] - numbers[0])
     spread = p * np.abs(numbers - p @ numbers)
     by_spread = (np.cumsum(spread) - spread / 2) / spread.sum()
-    bounds = []
+    bounds, until = [], (Deadline() if deadline is None else deadline).part(1, most=60.0)
     for place in (even, by_spread):
         _, group = np.unique(np.minimum((place * _BINS).astype(int), _BINS - 1), return_inverse=True)
         mass = np.bincount(group, p).astype(np.float64)
@@ -162,5 +163,5 @@ def sum_variance_bound(p: Floats, numbers: Floats, lifts: LiftSet) -> float:
         if mass.min() < TINY:
             bounds.append(cheap_variance_bound(mass, means[:, None], lifts))
             continue
-        bounds.append(solve_prior_free(mass, means[:, None], lifts, gap=1e-3, time_limit=60.0).variance_bound)
+        bounds.append(solve_unbiased(mass, means[:, None], lifts, gap=1e-3, time_limit=until).bound)
     return max(bounds)

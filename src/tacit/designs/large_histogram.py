@@ -112,7 +112,7 @@ def _repaired(request: Request) -> Design:
 
 def _climbed(request: Request) -> Design:
     """The best table that climbing finds; for a hull of priors, of those that hold for a ball or a box around it."""
-    from tacit.designs.program.robust import MOST_CLIMBED
+    from tacit.designs.program.sets import MOST_CLIMBED
 
     size, (notion, _) = len(request.inside), request.promise.main
     if size > MOST_CLIMBED or size**3 * request.groups > MOST_SEARCHED or notion != "lip":
@@ -130,7 +130,7 @@ def _climbed(request: Request) -> Design:
 def _climbed_in(request: Request, around: PriorSet) -> Design:
     """The best table that climbing finds among those that hold for a set of priors, which may be larger than stated."""
     epsilon = request.promise.main[1]
-    found, channel = table_in(request, around, request.time_limit / 2)
+    found, channel = table_in(request, around, request.deadline.part(1 / 2))
     return designed(
         request, channel, prior_variance(request.prior, request.task), duals=None, method="climbing",
         variance_bound=unbiased_variance_bound(request.prior, epsilon, request.promise.prior_set), status="within gap",

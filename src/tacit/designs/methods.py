@@ -1,4 +1,4 @@
-"""The ways to a design: closed forms, column generation, core-tail with and without a core, repaired response.
+"""The ways to a design: closed forms, column generation, core-tail, repaired response.
 
 Each takes a request and returns a finished design with its certificate, which `design` audits, or raises
 `ArithmeticError` or `PrivacyError` so that the next one is tried.
@@ -13,13 +13,14 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from tacit.designs.binary import optimal_binary
 from tacit.designs.cyclic import cyclic, cyclic_lifts
 from tacit.designs.program.bounds import TINY, dual_bound
+from tacit.designs.program.deadline import Deadline
 from tacit.designs.program.lifts import LiftSet
 from tacit.designs.promise import Promise
 from tacit.designs.repaired import randomized_response, repaired_response
@@ -30,12 +31,9 @@ from tacit.prior import Ball, Prior
 from tacit.task import Task, prior_variance
 
 if TYPE_CHECKING:
-    from tacit.designs.program.prior_free import PriorFreeDesign
-    from tacit.designs.program.robust import RobustDesign
-    from tacit.designs.program.solver import LiftDesign
+    from tacit.designs.program.search import Found
     from tacit.mechanism import ShuffledCircle
 
-Found = TypeVar("Found", "LiftDesign", "PriorFreeDesign", "RobustDesign")
 #: Up to this budget estimates from shuffled circles that follow the prior hold for every truth; see the tests.
 SURE_EPSILON = 2
 #: And from plane circles, whose J is exact; beyond, arcs are so short that variances far from the prior are not.
@@ -77,9 +75,8 @@ class Request:
     promise: Promise
     aim: Aim
     invertible: bool
-    max_reports: int | None
     gap: float
-    time_limit: float
+    deadline: Deadline
     progress: Callable[[float, float], None] | None
     groups: int = 1
     different_groups: int = 1
@@ -147,7 +144,7 @@ class Request:
     @property
     def is_plain(self) -> bool:
         """Whether closed forms and the mechanism core-tail apply: plain LIP and no further wishes."""
-        wishes = self.invertible or self.max_reports is not None or self.aim != "mmse"
+        wishes = self.invertible or self.aim != "mmse"
         return self.promise.is_plain_lip and not wishes
 
     def says_nothing(self, found: Design) -> bool:
@@ -235,24 +232,24 @@ def _two_answers(request: Request) -> tuple[Channel, float, Floats]:
 
 def columns(request: Request) -> Design:
     """Column generation over the vertices of the lift set, for either aim and every wish."""
-    from tacit.designs.program.prior_free import solve_invertible
     from tacit.designs.program.solver import solve
+    from tacit.designs.program.unbiased import solve_invertible
 
     (p, lifts), g = request.searched, request.g
-    limits: dict[str, Any] = {"gap": request.gap, "time_limit": request.time_limit}
+    limits: dict[str, Any] = {"gap": request.gap, "time_limit": request.deadline.part(1 / 2)}
     if request.aim == "unbiased":
         return _unbiased(request)
 
-    def search(share: float) -> LiftDesign:
+    def search(share: float) -> Found:
         within = lifts.tightened(share)
         if request.invertible:
             return solve_invertible(p, g, within, **limits)
-        return solve(p, g, within, progress=_watch(request), max_reports=request.max_reports, **limits)
+        return solve(p, g, within, progress=request.watch, **limits)
 
     found, channel = rounded(request, search)
-    bound = found.gain_bound
+    bound = found.bound
     if lifts != request.promise.lifts:
-        bound = dual_bound(request.p, g, request.promise.lifts, found.duals)
+        bound = dual_bound(request.p, g, request.promise.lifts, found.duals, request.deadline)
     return designed(
         request, channel, bound, duals=found.duals, method=found.method, status=found.status,
         iterations=found.iterations, notes=found.notes,
@@ -261,26 +258,27 @@ def columns(request: Request) -> Design:
 
 def _unbiased(request: Request) -> Design:
     """The channel of least unbiased variance; its bound is proved from the finished integers."""
-    from tacit.designs.program.prior_free import proving_duals, solve_prior_free
+    from tacit.designs.program.unbiased import proving_duals, solve_unbiased
 
     (p, lifts), g = request.searched, request.g
-    limits: dict[str, Any] = {"gap": request.gap, "time_limit": request.time_limit}
+    limits: dict[str, Any] = {"gap": request.gap, "time_limit": request.deadline.part(1 / 2)}
     # Values that g does not tell apart share their lifts: averaging over them keeps every bound and the estimate.
     rows, group = np.unique(g, axis=0, return_inverse=True)
     group = group.ravel()
     merged = np.bincount(group, p).astype(np.float64)
 
-    def search(share: float) -> PriorFreeDesign:
+    def search(share: float) -> Found:
         within = lifts.tightened(share)
-        found = solve_prior_free(merged, rows, within, progress=request.watch, **limits)
+        found = solve_unbiased(merged, rows, within, progress=request.watch, **limits)
         return replace(found, lifts=found.lifts[:, group])
 
     free, channel = rounded(request, search)
     bound, duals = 0.0, free.duals[group] * p / merged[group]
     if len(p) > 1:
-        finished = channel.inside_lifts
-        marginal = channel.marginal
-        bound, duals = proving_duals(request.p, g, request.promise.lifts, finished, marginal, duals, request.gap)
+        finished, marginal = channel.inside_lifts, channel.marginal
+        bound, duals = proving_duals(
+            request.p, g, request.promise.lifts, finished, marginal, duals, request.gap, request.deadline
+        )
     gain_bound = request.prior_gain_bound
     return designed(
         request, channel, gain_bound, variance_bound=bound, duals=duals, method=free.method, status=free.status,
@@ -291,22 +289,23 @@ def _unbiased(request: Request) -> Design:
 def knots(request: Request) -> Design:
     """One number for each of many values: random rounding to a few knots, whose channel is the best of their own."""
     from tacit.designs.knots import Knots, best_knots, places_of, sum_variance_bound
-    from tacit.designs.program.prior_free import prior_free_variance, solve_prior_free
-    from tacit.designs.program.robust import solve_robust
+    from tacit.designs.program.search import unbiased_variance_of
+    from tacit.designs.program.sets import solve_robust
+    from tacit.designs.program.unbiased import solve_unbiased
 
     if request.aim != "unbiased" or not request.is_sum:
         raise ArithmeticError("knots serve unbiased sums of one number only")
     inside = request.prior.on_support()
     added = inside.values if request.task.adds_numbers else request.task.g(request.prior)[request.inside, 0].tolist()
     lifts, places = request.promise.lifts, places_of(added)
-    limits: dict[str, Any] = {"gap": request.gap, "time_limit": request.time_limit / 3}
+    limits: dict[str, Any] = {"gap": request.gap, "time_limit": request.deadline.part(1 / 3)}
 
     def solved(found: Knots) -> Any:
         # A prior within total variation τ induces knots within τ.
         p, g = found.prior.probabilities, found.prior.numbers[:, None]
         if request.promise.prior_set is None:
             p, within = searchable(p, lifts)
-            return solve_prior_free(p, g, within, **limits)
+            return solve_unbiased(p, g, within, **limits)
         around = Ball(found.prior, request.promise.radius)
         return solve_robust(around, g, float(request.promise.main[1]), aim="unbiased", **limits)
 
@@ -314,12 +313,12 @@ def knots(request: Request) -> Design:
 
     def variance_of(found: Knots) -> float:
         made = tried[found.numbers] = solved(found)
-        return prior_free_variance(found.prior.probabilities, found.prior.numbers, made.lifts, made.probabilities)
+        return unbiased_variance_of(found.prior.probabilities, found.prior.numbers, made.lifts, made.probabilities)
 
     best, _ = best_knots(inside, places, variance_of)
     found = tried[best.numbers]
     channel = _table(request, found.lifts @ best.weights.T, found.probabilities)
-    bound = sum_variance_bound(request.p, request.g[:, 0], lifts)
+    bound = sum_variance_bound(request.p, request.g[:, 0], lifts, request.deadline)
     method = f"random rounding to {len(best.numbers)} knots"
     return designed(
         request, channel, request.prior_gain_bound, variance_bound=bound, duals=None, method=method, status="feasible"
@@ -379,11 +378,6 @@ def core_tail(request: Request, max_core: int = 256) -> Design:
     return designed(request, found.mechanism, bound, duals=np.array(found.duals), method=method, status=status)
 
 
-def coreless(request: Request) -> Design:
-    """The mechanism `core-tail` with all values in the tail: a plain arc on the circle."""
-    return core_tail(request, max_core=0)
-
-
 def repaired(request: Request) -> Design:
     """Randomized response, repaired for LIP or, at the least level that is promised, LDP, which implies all else.
 
@@ -391,9 +385,8 @@ def repaired(request: Request) -> Design:
     """
     from tacit.designs.program.bounds import cheap_variance_bound
 
-    most = MOST_ROWS if request.max_reports is None else request.max_reports
-    if len(request.inside) > most:
-        raise ArithmeticError(f"the repaired response needs a report for each value, more than {most}")
+    if len(request.inside) > MOST_ROWS:
+        raise ArithmeticError(f"the repaired response needs a report for each value, more than {MOST_ROWS}")
     if list(request.promise.levels) == ["lip"]:
         channel = repaired_response(request.prior, request.promise.main[1], request.promise.prior_set)
         method = "repaired response"
@@ -404,11 +397,6 @@ def repaired(request: Request) -> Design:
         request, channel, request.prior_gain_bound, duals=None, method=method, status="feasible",
         variance_bound=cheap_variance_bound(request.p, request.g, request.promise.lifts),
     )  # fmt: skip
-
-
-def _watch(request: Request) -> Callable[[Any], None] | None:
-    watch = request.watch
-    return None if watch is None else lambda state: watch(state.gain, state.gain_bound)
 
 
 def rounded(request: Request, search: Callable[[float], Found]) -> tuple[Found, Channel]:

@@ -136,14 +136,14 @@ def on_knots(
         for value, weight in zip(each.prior.values, each.prior.weights, strict=True):
             part = each.share * Fraction(weight, each.prior.total)
             everybody[value] = everybody.get(value, Fraction(0)) + part
-    from tacit.designs.program.prior_free import solve_prior_free
+    from tacit.designs.program.unbiased import solve_unbiased
 
     lifts = LiftSet.lip(float(max(_budget_of(each, epsilon) for each in stated)))
 
     def variance_of(found: Knots) -> float:
         p, g = found.prior.probabilities, found.prior.numbers[:, None]
         p, within = searchable(p, lifts)
-        return solve_prior_free(p, g, within, gap=1e-3, time_limit=10.0).variance
+        return solve_unbiased(p, g, within, gap=1e-3, time_limit=10.0).value
 
     def shown(knot: Fraction) -> Fraction:
         return (readable(low + knot * (high - low), low, high) - low) / (high - low)

@@ -132,7 +132,7 @@ def _table_bound(found: Design) -> float:
     if duals is None:
         return cheap
     if unbiased:
-        from tacit.designs.program.prior_free import proven_variance
+        from tacit.designs.program.unbiased import proven_variance
 
         reports, marginal = found.channel.inside_lifts, found.channel.marginal
         return max(cheap, bound(proven_variance(p, g, lifts, reports, marginal, np.array(duals))))
@@ -147,7 +147,7 @@ def _check_duals(duals: Sequence[float] | None, size: int) -> None:
 def _searched_bound(found: Design, g: Floats, unit: float) -> float:
     """The bound of a design without duals, found again: for a set of priors, for a sum by bins, for many values."""
     from tacit.designs.knots import sum_variance_bound
-    from tacit.designs.program.robust import MOST_VALUES
+    from tacit.designs.program.sets import MOST_VALUES
 
     aim, prior_set = found.certificate.aim, found.promise.prior_set
     if prior_set is not None and len(np.unique(g, axis=0)) <= MOST_VALUES:
@@ -160,7 +160,7 @@ def _searched_bound(found: Design, g: Floats, unit: float) -> float:
 
 def _bound_in(prior_set: PriorSet, g: Floats, unit: float, found: Design) -> float:
     """What a search over channels for every prior of a set proves, as far as it matters here: of variance or gain."""
-    from tacit.designs.program.robust import solve_robust, values_searched
+    from tacit.designs.program.sets import solve_robust, values_searched
 
     stated = found.certificate
     unbiased = stated.aim == "unbiased"

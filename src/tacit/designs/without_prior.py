@@ -179,7 +179,7 @@ def without_prior(request: Request, name: str | None = None) -> Design:
     """A mechanism that needs no prior, by its name, or the best of them: for histograms, at the least level promised,
     as LDP implies all else.
     """
-    if not request.is_histogram or request.invertible or request.max_reports is not None:
+    if not request.is_histogram or request.invertible:
         raise ArithmeticError("the mechanisms that need no prior serve histograms, without further wishes")
     epsilon = min(request.promise.levels.values())
     mechanism: Mechanism

@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 
 from tacit import Histogram, Prior, Sum, design, make_plan, verify
-from tacit.designs.program import robust
-from tacit.designs.program.robust import solve_robust
-from tacit.designs.program.robust_climb import NestedClimber
+from tacit.designs.program import sets
 from tacit.designs.program.robust_lifts import RobustLifts
+from tacit.designs.program.sets import NestedClimber, solve_robust
 from tacit.prior import Ball, Box
 
 from support.priors import named_prior
@@ -45,7 +44,7 @@ def test_the_best_lift_for_a_slope_is_a_vertex_and_none_is_better(prior_set, eps
 def test_climbing_comes_within_the_gap_of_the_proved_optimum(prior_set, epsilon, monkeypatch):
     optimum = solve_robust(prior_set, np.eye(8), epsilon)
     assert optimum.status in {"optimal", "within gap"}
-    monkeypatch.setattr(robust, "MOST_VALUES", 7)
+    monkeypatch.setattr(sets, "MOST_VALUES", 7)
     climbed = solve_robust(prior_set, np.eye(8), epsilon, gap=1e-3)
     assert (climbed.method, climbed.bound) == ("climbing", 0.0)
     assert 1 - 1e-9 <= climbed.value / optimum.value <= 1.003

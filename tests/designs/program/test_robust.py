@@ -10,12 +10,12 @@ import pytest
 from scipy.optimize import linprog, minimize
 from scipy.spatial import HalfspaceIntersection
 
+from tacit.designs.program.deadline import Deadline
 from tacit.designs.program.lifts import LiftSet, all_vertices
-from tacit.designs.program.prior_free import solve_prior_free
-from tacit.designs.program.robust import solve_robust
-from tacit.designs.program.robust_climb import HullClimber
 from tacit.designs.program.robust_lifts import RobustLifts
+from tacit.designs.program.sets import HullClimber, solve_robust
 from tacit.designs.program.solver import solve
+from tacit.designs.program.unbiased import solve_unbiased
 from tacit.exact import BigIntegers
 from tacit.mechanism.rows import to_words
 from tacit.mechanism.set_levels import set_lift_levels
@@ -144,9 +144,9 @@ def test_radius_zero_is_lip_and_radius_one_is_ldp(epsilon):
     prior = HEALTH.probabilities
     for radius, lift_set in ((0, LiftSet.lip(epsilon)), (1, LiftSet.ldp(epsilon))):
         gain = solve_robust(Ball(HEALTH, radius), np.eye(5), epsilon, aim="mmse").value
-        assert gain == pytest.approx(solve(prior, np.eye(5), lift_set, gap=1e-6).gain, rel=1e-6)
+        assert gain == pytest.approx(solve(prior, np.eye(5), lift_set, gap=1e-6).value, rel=1e-6)
         variance = solve_robust(Ball(HEALTH, radius), np.eye(5), epsilon).value
-        assert variance == pytest.approx(solve_prior_free(prior, np.eye(5), lift_set, gap=1e-4).variance, rel=2e-4)
+        assert variance == pytest.approx(solve_unbiased(prior, np.eye(5), lift_set, gap=1e-4).value, rel=2e-4)
 
 
 # -- the lifts --------------------------------------------------------------------------------------------------------
@@ -196,7 +196,7 @@ def test_designs_equal_brute_force(n, task):
         assert free.value == pytest.approx(least_variance(prior, g, vertices), rel=1e-3)
         assert free.value * (1 - 1e-4) <= free.bound <= free.value
         # The named wrong answer, the design for the nominal prior alone, is better than what the set allows.
-        wrong = solve(prior, g, LiftSet.lip(1.0), gap=1e-6).gain
+        wrong = solve(prior, g, LiftSet.lip(1.0), gap=1e-6).value
         assert wrong > mmse.bound * (1 + 1e-3)
         for design in (mmse, free):
             assert np.abs(design.probabilities @ design.lifts - 1).max() < 1e-12
@@ -340,8 +340,8 @@ def test_the_outer_lifts_of_climbing_contain_the_polytope():
 
         # One column is bounded over the polytope itself, more over the larger set.
         larger = vertices if columns == 1 else all_vertices(polytope.prior, outer)
-        assert worth(vertices) <= climber.bound(factor, duals) * (1 + 1e-12)
-        assert climber.bound(factor, duals) == pytest.approx(worth(larger), rel=1e-5)
+        assert worth(vertices) <= climber.bound(factor, duals, Deadline()) * (1 + 1e-12)
+        assert climber.bound(factor, duals, Deadline()) == pytest.approx(worth(larger), rel=1e-5)
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,7 @@ from math import inf
 
 import numpy as np
 
+from tacit.designs.program.deadline import Deadline
 from tacit.designs.program.gain import Gain
 from tacit.designs.program.grids import PartGrid, marginal_prices, pattern_bound
 from tacit.designs.program.lifts import Array, LiftSet
@@ -34,17 +35,24 @@ ENUMERATION_LIMIT = 14
 TINY = 1e-9
 _NODES = 4096
 _CELLS = 20_000
+#: Tables of so many cells are worked on at a time.
+_CELLS_AT_ONCE = 2**22
+#: Eigenvalues of larger matrices take longer than they gain.
+_MOST_DOMINATED = 2000
 
 Support = Callable[[Array], Array]
 
 
-def dual_bound(prior: Array, g: Array, lift_set: LiftSet, duals: Array) -> float:
+def dual_bound(prior: Array, g: Array, lift_set: LiftSet, duals: Array, deadline: Deadline | None = None) -> float:
     """Upper bound on the gain of every channel for task `g` (d, m), valid for any `duals` (d,)."""
-    return gain_dual_bound(prior, Gain.of(prior, g), lift_set, duals)
+    return gain_dual_bound(prior, Gain.of(prior, g), lift_set, duals, deadline)
 
 
-def gain_dual_bound(prior: Array, gain: Gain, lift_set: LiftSet, duals: Array) -> float:
-    """As `dual_bound`, for a gain that is already at hand."""
+def gain_dual_bound(
+    prior: Array, gain: Gain, lift_set: LiftSet, duals: Array, deadline: Deadline | None = None
+) -> float:
+    """As `dual_bound`, for a gain that is already at hand. After the deadline the bound is valid and less sharp."""
+    deadline = Deadline() if deadline is None else deadline
     if lift_set.trivial or len(prior) == 1:
         return 0.0
     if prior.min() < TINY:
@@ -54,11 +62,11 @@ def gain_dual_bound(prior: Array, gain: Gain, lift_set: LiftSet, duals: Array) -
     if len(prior) <= ENUMERATION_LIMIT:
         inner = _enumerated(prior, gain, lift_set, duals)
     elif gain.weights is None:
-        inner = _over_t(prior, gain.factor, lift_set, duals)
-        if gain.factor.shape[1] > 1:
-            inner = min(inner, _dominated(prior, gain.factor, lift_set, duals))
+        inner = _over_t(prior, gain.factor, lift_set, duals, deadline)
+        if gain.factor.shape[1] > 1 and len(prior) <= _MOST_DOMINATED:
+            inner = min(inner, _dominated(prior, gain.factor, lift_set, duals, deadline))
     else:
-        inner = _separable(prior, gain.weights, lift_set, duals)
+        inner = _separable(prior, gain.weights, lift_set, duals, deadline)
     high = lift_set.limits(prior)[1]
     noise = 1e-14 * len(prior) * (np.abs(duals) @ high + abs(inner))
     return float(duals.sum() + inner + noise)
@@ -159,22 +167,26 @@ def _enumerated(prior: Array, gain: Gain, lift_set: LiftSet, duals: Array) -> fl
     return best
 
 
-def _over_t(prior: Array, factor: Array, lift_set: LiftSet, duals: Array) -> float:
+def _over_t(prior: Array, factor: Array, lift_set: LiftSet, duals: Array, deadline: Deadline) -> float:
     """max_v |Fᵀ(v-1)|² - μ · v = max_t G(t), G(t) = max_v [2 (F t) · (v-1) - μ · v] - |t|²."""
     total = factor.sum(axis=0)
 
+    rows = max(1, _CELLS_AT_ONCE // len(prior))
+
     def support(t: Array) -> Array:
-        return np.asarray(_linear_max(prior, lift_set, 2 * t @ factor.T - duals) - 2 * t @ total)
+        parts = [t[k : k + rows] for k in range(0, len(t), rows)]
+        most = [_linear_max(prior, lift_set, 2 * part @ factor.T - duals) - 2 * part @ total for part in parts]
+        return np.concatenate(most)
 
     r = factor.shape[1]
     top = _linear_max(prior, lift_set, factor.T) - total
     bottom = total + _linear_max(prior, lift_set, -factor.T)
     if r == 1:
-        return _by_chords(support, -float(bottom[0]), float(top[0]))
-    return _by_boxes(support, -bottom, top)
+        return _by_chords(support, -float(bottom[0]), float(top[0]), deadline)
+    return _by_boxes(support, -bottom, top, deadline)
 
 
-def _by_chords(support: Support, start: float, stop: float) -> float:
+def _by_chords(support: Support, start: float, stop: float, deadline: Deadline) -> float:
     """max_t H(t) - t² for convex H: on each interval H lies under its chord; split until nothing is gained."""
     t = np.linspace(start, stop, 65)
     h = support(t[:, None])
@@ -186,7 +198,7 @@ def _by_chords(support: Support, start: float, stop: float) -> float:
         floor = float((h - t**2).max())
         worst = max(closed, float(above.max()))
         split = above > floor + 1e-6 * max(worst - floor, 0.0) + 1e-7 * max(abs(start), abs(stop)) ** 2
-        if not split.any() or len(t) > _NODES:
+        if not split.any() or len(t) > _NODES or deadline.passed:
             return worst
         middle = np.clip(peak, t[:-1] + 0.1 * np.diff(t), t[1:] - 0.1 * np.diff(t))[split]
         t, index = np.unique(np.concatenate([t, middle]), return_index=True)
@@ -194,7 +206,7 @@ def _by_chords(support: Support, start: float, stop: float) -> float:
     return worst
 
 
-def _by_boxes(support: Support, start: Array, stop: Array) -> float:
+def _by_boxes(support: Support, start: Array, stop: Array, deadline: Deadline) -> float:
     """max_t H(t) - |t|² over a box by bisection: at the centre c of a cell, secants give H(c) - |c|² + |half|².
 
     For t inside the cell t_k² ≤ 2 c_k t_k - c_k² + half_k² in every column k.
@@ -205,7 +217,7 @@ def _by_boxes(support: Support, start: Array, stop: Array) -> float:
     while True:
         above = value + (half**2).sum(axis=1)
         floor, worst = float(value.max()), float(above.max())
-        if worst - floor <= 1e-4 * abs(worst) or visited > _CELLS:
+        if worst - floor <= 1e-4 * abs(worst) or visited > _CELLS or deadline.passed:
             return worst
         split = (above >= np.median(above)) & (above > floor)
         rows = np.arange(int(split.sum()))
@@ -220,7 +232,7 @@ def _by_boxes(support: Support, start: Array, stop: Array) -> float:
         visited += len(children)
 
 
-def _dominated(prior: Array, factor: Array, lift_set: LiftSet, duals: Array) -> float:
+def _dominated(prior: Array, factor: Array, lift_set: LiftSet, duals: Array, deadline: Deadline) -> float:
     """Replace K = FFᵀ by a diagonal that dominates it on P · u = 0, where all u = v - 1 lie.
 
     K may first be shifted by P a' + a P', which vanishes there; a is chosen to empty the off-diagonal. What is left of
@@ -236,16 +248,16 @@ def _dominated(prior: Array, factor: Array, lift_set: LiftSet, duals: Array) -> 
     project = np.eye(len(prior)) - np.outer(direction, direction) / (direction @ direction)
     rest = project @ ((kernel - np.diag(size)) / np.outer(root, root)) @ project
     top = float(np.linalg.eigvalsh(rest)[-1])
-    return _separable(prior, size * (1 + max(top, -1.0) + 1e-12), lift_set, duals)
+    return _separable(prior, size * (1 + max(top, -1.0) + 1e-12), lift_set, duals, deadline)
 
 
-def _separable(prior: Array, weights: Array, lift_set: LiftSet, duals: Array) -> float:
+def _separable(prior: Array, weights: Array, lift_set: LiftSet, duals: Array, deadline: Deadline) -> float:
     """max_v Σ_x w_x (v_x-1)² - μ · v, by the tightest of the bounds that apply."""
     if lift_set.has_ratio:
         ratio, (s_min, s_max) = lift_set.ratio, lift_set.smallest()
         ends = [LiftSet(s, s * ratio) for s in (s_min, s_max) if 1 / ratio < s < 1]
-        vertices = [_separable(prior, weights, end, duals) for end in ends]
-        vertices.append(pattern_bound(prior, weights, lift_set, duals))
+        vertices = [_separable(prior, weights, end, duals, deadline) for end in ends]
+        vertices.append(pattern_bound(prior, weights, lift_set, duals, deadline))
         return min(max(vertices), _relaxed_ratio(prior, weights, lift_set, duals))
     low, high = lift_set.limits(prior)
     at_low = weights * (low - 1) ** 2 - duals * low
@@ -260,7 +272,7 @@ def _separable(prior: Array, weights: Array, lift_set: LiftSet, duals: Array) ->
         return min(relaxed, _equal_values(low, high, weights, duals, capacity / room[0]))
     price = float(density[order][np.flatnonzero(used)[-1]])
     grid = PartGrid(prior, weights, duals, low, high, price)
-    return min(relaxed, float(at_low.sum()) + grid.solve())
+    return min(relaxed, float(at_low.sum()) + grid.solve(deadline))
 
 
 def _equal_values(low: Array, high: Array, weights: Array, duals: Array, count: float) -> float:

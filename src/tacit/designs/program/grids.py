@@ -12,6 +12,7 @@ from math import inf
 import numpy as np
 from numpy.typing import NDArray
 
+from tacit.designs.program.deadline import Deadline
 from tacit.designs.program.lifts import Array, LiftSet
 
 _GRID_WORK = 2e8
@@ -19,11 +20,12 @@ _GRID_WORK = 2e8
 _GRID_ROWS = 16
 
 
-def pattern_bound(prior: Array, weights: Array, lift_set: LiftSet, duals: Array) -> float:
+def pattern_bound(prior: Array, weights: Array, lift_set: LiftSet, duals: Array, deadline: Deadline) -> float:
     """Bound over the vertices {s, s R} of a set with a ratio, where S is raised and s = 1 / (1 + (R-1) P(S)).
 
     For a fixed S and price k the function k (1 - P.v) + Σ_x [w (v-1)² - μ v] is convex in s and right at its own s,
-    so on an interval of s its ends bound it: one knapsack table per end, read where P(S) is in reach.
+    so on an interval of s its ends bound it: one knapsack table per end, read where P(S) is in reach. Infinite if the
+    deadline passes on the way.
     """
     n, ratio = len(prior), lift_set.ratio
     intervals = int(np.clip(8000 / n, 96, 512))
@@ -42,6 +44,8 @@ def pattern_bound(prior: Array, weights: Array, lift_set: LiftSet, duals: Array)
         high = weights * (s * ratio - 1) ** 2 - duals * s * ratio - price * prior * s * ratio
         rise, rest = high - low, low.sum(axis=1) + price[:, 0]
         for first in range(0, intervals, _GRID_ROWS):
+            if deadline.passed:
+                return inf
             rows = slice(first, first + _GRID_ROWS)
             # P(S) falls as s grows: the first row of these reaches furthest.
             last = min(int(np.ceil(reach[first] * cells)), cells)
@@ -94,16 +98,22 @@ class PartGrid:
         w, mu, low = self.weights[x], self.duals[x], self.low[x]
         return np.asarray(w * ((v - 1) ** 2 - (low - 1) ** 2) - mu * (v - low))
 
-    def solve(self) -> float:
-        return self._without(np.argsort(-self.room), self.empty) + self.price * self.capacity
+    def solve(self, deadline: Deadline) -> float:
+        """The bound, infinite if the deadline passes on the way."""
+        return self._without(np.argsort(-self.room), self.empty, deadline) + self.price * self.capacity
 
-    def _without(self, values: NDArray[np.intp], table: Array) -> float:
+    def _without(self, values: NDArray[np.intp], table: Array, deadline: Deadline) -> float:
         """Best completion where the partly raised value is among `values` and `table` holds all others."""
+        if deadline.passed:
+            return inf
         if len(values) == 1:
             return self._completed(int(values[0]), table)
         half = len(values) // 2
         first, second = values[:half], values[half:]
-        return max(self._without(first, self._add(second, table)), self._without(second, self._add(first, table)))
+        return max(
+            self._without(first, self._add(second, table), deadline),
+            self._without(second, self._add(first, table), deadline),
+        )
 
     def _add(self, values: NDArray[np.intp], table: Array) -> Array:
         table = table.copy()

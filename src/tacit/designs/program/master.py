@@ -11,6 +11,7 @@ from __future__ import annotations
 import highspy
 import numpy as np
 
+from tacit.designs.program.deadline import TimeLimitError
 from tacit.designs.program.lifts import Array
 
 #: HiGHS' number for primal simplex.
@@ -19,13 +20,6 @@ _PRIMAL = 4
 
 class SolverError(ArithmeticError):
     """No linear-programming solver returned an optimum."""
-
-
-class TimeLimitError(ArithmeticError):
-    """The time limit ended a solve."""
-
-    def __str__(self) -> str:
-        return "the time limit ended the search before it had a channel"
 
 
 class GrowingProgram:

@@ -1,16 +1,15 @@
-"""The optimal channel for a known prior, by column generation with a proven bound.
+"""The channel of largest gain for one prior, of any number of values.
 
     maximise  Σ_y λ_y gain(v_y)   subject to   Σ_y λ_y v_y = 1,  λ ≥ 0,  v_y feasible lifts
 
-A convex gain is best at vertices of the lift set. Up to 14 distinct values all vertices are candidates and the
-result is exact. Beyond that a linear program over arcs and packed sets is extended by improving columns until the
-bound of `bounds` is close enough; with many values, light ones first share lifts in bundles.
+Up to 14 distinct values `search` looks at all vertices, and the result is exact. Beyond that a linear program over arcs
+and packed sets is extended by improving columns until the bound of `bounds` is close enough; with many values, light
+ones first share lifts in bundles.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import inf
 from time import perf_counter
 
@@ -18,52 +17,22 @@ import numpy as np
 
 from tacit.designs.program.bounds import ENUMERATION_LIMIT, cheap_bound, gain_dual_bound
 from tacit.designs.program.columns import Order, arc_design, improving, packed_sets, starting_orders
-from tacit.designs.program.fewer_reports import few_reports, merge_reports
+from tacit.designs.program.deadline import Deadline, TimeLimitError
 from tacit.designs.program.gain import Gain, Merged, bundles, equal_rows
-from tacit.designs.program.lifts import Array, LiftSet, all_vertices
-from tacit.designs.program.master import Master, SolverError, TimeLimitError, polished
+from tacit.designs.program.lifts import Array, LiftSet
+from tacit.designs.program.master import Master, SolverError, polished
+from tacit.designs.program.plain import PlainLifts
+from tacit.designs.program.search import Found, Progress, Search
 
 _DIRECT_LIMIT = 160
 _FIRST_BUNDLES = 14
 _ARC_LIMIT = 1200
+#: A linear program over more values than this takes longer than it gains.
+_MOST_BUNDLES = 1500
+#: Tables that a linear program starts from have at most this many cells.
+_MOST_CELLS = 2**23
 _PROOF_EVERY = 3
 _PULL = 0.8
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LiftDesign:
-    """A channel as lifts and report probabilities, with the proof of how good it is.
-
-    `gain` is what `lifts` (reports, d) with `probabilities` remove from the prior variance; no channel in the lift set
-    removes more than `gain_bound`. `duals` (d,) reproduce a bound through `bounds.dual_bound`.
-    `status` is "optimal" (gap at rounding level), "within gap", "time limit", "stalled" or "interrupted".
-    """
-
-    lifts: Array
-    probabilities: Array
-    gain: float
-    gain_bound: float
-    duals: Array
-    iterations: int
-    seconds: float
-    method: str
-    status: str
-    notes: tuple[str, ...] = ()
-
-    @property
-    def gap(self) -> float:
-        """Relative distance between gain and bound."""
-        return (self.gain_bound - self.gain) / self.gain_bound if self.gain_bound > 0 else 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """What a progress callback sees after each iteration."""
-
-    iteration: int
-    seconds: float
-    gain: float
-    gain_bound: float
 
 
 @dataclass(slots=True)
@@ -74,8 +43,8 @@ class _Search:
     gain: Gain
     lift_set: LiftSet
     target_gap: float
-    deadline: float
-    progress: Callable[[Progress], None] | None
+    deadline: Deadline
+    progress: Progress | None
     started: float = field(default_factory=perf_counter)
     rng: np.random.Generator = field(default_factory=lambda: np.random.default_rng(0))
     lifts: Array = field(default_factory=lambda: np.empty((0, 0)))
@@ -102,18 +71,14 @@ class _Search:
 
     def prove(self, duals: Array) -> None:
         """Tighten the bound with these duals."""
-        bound = gain_dual_bound(self.prior, self.gain, self.lift_set, duals)
+        bound = gain_dual_bound(self.prior, self.gain, self.lift_set, duals, self.deadline)
         if bound < self.proved:
             self.proved, self.duals = bound, duals
         self.bound = min(self.bound, bound)
 
     def report(self) -> None:
         if self.progress is not None:
-            self.progress(Progress(self.iterations, self.elapsed, self.best, self.bound))
-
-    @property
-    def elapsed(self) -> float:
-        return perf_counter() - self.started
+            self.progress(self.best, self.bound)
 
     @property
     def close(self) -> bool:
@@ -121,7 +86,7 @@ class _Search:
 
     @property
     def late(self) -> bool:
-        return self.elapsed > self.deadline
+        return self.deadline.passed
 
     @property
     def status(self) -> str:
@@ -136,23 +101,45 @@ def solve(
     lift_set: LiftSet,
     *,
     gap: float = 5e-3,
-    time_limit: float = 30.0,
-    progress: Callable[[Progress], None] | None = None,
-    max_reports: int | None = None,
-) -> LiftDesign:
+    time_limit: float | Deadline = 30.0,
+    progress: Progress | None = None,
+) -> Found:
     """The channel with the largest gain for task `g` (d, m) among all whose lifts lie in `lift_set`.
 
-    Stops once (gain_bound - gain) ≤ gap * gain_bound. An interrupt from the keyboard returns the best so far.
-    `max_reports` asks for few reports: the best found then, while `gain_bound` still speaks of all channels.
+    Stops once (bound − gain) ≤ gap · bound. An interrupt from the keyboard returns the best so far. `duals` reproduce a
+    bound through `bounds.dual_bound`.
     """
-    if max_reports is not None and max_reports < 2:
-        raise ValueError(
-            f"The 'max_reports' parameter must be at least 2: a single report tells nothing. Got {max_reports} instead."
-        )
+    deadline = Deadline.after(time_limit)
     prior = np.asarray(prior, dtype=float)
     g = np.asarray(g, dtype=float).reshape(len(prior), -1)
     merged = Merged.by(group := equal_rows(g), prior, Gain.of(prior, g))
-    search = _Search(merged.prior, merged.gain, lift_set, gap, time_limit, progress)
+    n = len(merged.prior)
+    if n == 1 or lift_set.trivial:
+        found = Found.constant(n, "mmse")
+    elif n <= ENUMERATION_LIMIT:
+        rows = np.zeros((n, g.shape[1]))
+        rows[group] = g
+        found = _listed(merged.prior, rows, lift_set, gap, deadline, progress)
+    else:
+        found = _searched(merged, lift_set, gap, deadline, progress)
+    shared = found.duals[group] * prior / merged.prior[group]
+    return replace(found, lifts=found.lifts[:, group], duals=shared)
+
+
+def _listed(
+    prior: Array, g: Array, lift_set: LiftSet, gap: float, deadline: Deadline, progress: Progress | None
+) -> Found:
+    """All vertices are candidates: the linear program is complete, the bound exact."""
+    found = Search(PlainLifts(prior, lift_set, ENUMERATION_LIMIT), g, "mmse", 1e-9, deadline, progress).run()
+    cheap = cheap_bound(prior, Gain.of(prior, g), lift_set)
+    close = found.bound - found.value <= gap * found.bound
+    status = "within gap" if close and found.status in ("stalled", "time limit") else found.status
+    return replace(found, bound=max(found.value, min(found.bound, cheap)), status=status)
+
+
+def _searched(merged: Merged, lift_set: LiftSet, gap: float, deadline: Deadline, progress: Progress | None) -> Found:
+    """Column generation over bundles of values."""
+    search = _Search(merged.prior, merged.gain, lift_set, gap, deadline, progress)
     status = None
     try:
         _run(search)
@@ -162,33 +149,23 @@ def solve(
         status = "time limit"
     except SolverError as failure:
         search.notes.append(f"{failure}; kept the best design found before")
-    if max_reports is not None and len(search.probabilities) > max_reports:
-        _limit(search, max_reports)
     search.polish()
-    return LiftDesign(
-        lifts=search.lifts[:, group],
-        probabilities=search.probabilities,
-        gain=search.best,
-        gain_bound=max(search.bound, search.best),
-        duals=search.duals[group] * prior / merged.prior[group],
-        iterations=search.iterations,
-        seconds=search.elapsed,
-        method=search.method,
-        status=status or search.status,
+    return Found(
+        lifts=search.lifts, probabilities=search.probabilities, value=search.best,
+        bound=max(search.bound, search.best), aim="mmse", duals=search.duals, iterations=search.iterations,
+        seconds=perf_counter() - search.started, method=search.method, status=status or search.status,
         notes=tuple(search.notes),
-    )
+    )  # fmt: skip
 
 
 def _run(search: _Search) -> None:
     n = len(search.prior)
     search.duals = np.zeros(n)
     search.offer(np.ones((1, n)), np.ones(1), "constant")
-    if n == 1 or search.lift_set.trivial:
-        search.bound = search.best = 0.0
-        return
     search.bound = cheap_bound(search.prior, search.gain, search.lift_set)
     # Arcs over all of very many values would be a table of their square; bundles of values serve as a start.
-    start = Merged.by(bundles(search.prior, search.gain, _ARC_LIMIT), search.prior, search.gain)
+    count = min(_ARC_LIMIT, max(64, _MOST_CELLS // n))
+    start = Merged.by(bundles(search.prior, search.gain, count), search.prior, search.gain)
     for order in starting_orders(start.prior, start.gain, search.rng, 4):
         lifts, probabilities = arc_design(start.prior, search.lift_set, order)
         search.offer(lifts[:, start.group], probabilities, "arcs")
@@ -196,25 +173,7 @@ def _run(search: _Search) -> None:
         # By symmetry equal duals are best when the gain is symmetric too, and they cost nothing to try.
         search.prove(np.zeros(n))
     search.report()
-    if n <= ENUMERATION_LIMIT:
-        _enumerate(search)
-    else:
-        _refine(search)
-
-
-def _limit(search: _Search, count: int) -> None:
-    """At most `count` reports: the better of merging reports and of giving values one of `count` lifts."""
-    lifts, weights = few_reports(search.prior, search.lift_set, search.gain, search.lifts, search.probabilities)
-    if len(lifts) > count:
-        problem = Merged.by(bundles(search.prior, search.gain, count), search.prior, search.gain)
-        small = _Search(problem.prior, problem.gain, search.lift_set, search.target_gap, search.deadline, None)
-        _run(small)
-        grouped = few_reports(small.prior, small.lift_set, small.gain, small.lifts, small.probabilities)
-        lifts, weights = merge_reports(lifts, weights, search.gain, count)
-        if small.best > weights @ search.gain(lifts) and len(grouped[1]) <= count:
-            lifts, weights = grouped[0][:, problem.group], grouped[1]
-        search.notes.append(f"limited to {count} reports; without the limit the gain is {search.best:.6g}")
-    search.lifts, search.probabilities = lifts, weights
+    _refine(search)
 
 
 def _refine(search: _Search) -> None:
@@ -225,7 +184,7 @@ def _refine(search: _Search) -> None:
     while not (search.close or search.late):
         problem = Merged.by(bundles(search.prior, search.gain, count), search.prior, search.gain)
         _generate(search, problem)
-        if len(problem.prior) == n:
+        if len(problem.prior) == n or 3 * count > _MOST_BUNDLES:
             return
         count *= 3
 
@@ -239,30 +198,12 @@ def _master(search: _Search, problem: Merged) -> Master:
     lifts = problem.merge_lifts(search.prior, search.lifts)
     if problem.gain.weights is not None and not search.lift_set.has_ratio:
         n = len(problem.prior)
-        orders: Order = np.array([search.rng.permutation(n) for _ in range(2 * n)], dtype=np.intp)
+        rows = min(2 * n, max(64, _MOST_CELLS // n))
+        orders: Order = np.array([search.rng.permutation(n) for _ in range(rows)], dtype=np.intp)
         packed = packed_sets(problem.prior, problem.gain, search.lift_set, orders, np.zeros(n))
         lifts = np.concatenate([lifts, packed])
     master.add(lifts, problem.gain(lifts))
     return master
-
-
-def _enumerate(search: _Search) -> None:
-    """All vertices are candidates: the linear program is complete, the bound exact."""
-    vertices = all_vertices(search.prior, search.lift_set)
-    gains = search.gain(vertices)
-    master = _master(search, Merged(np.arange(len(search.prior)), search.prior, search.gain))
-    while True:
-        weights, duals = master.solve(search.deadline - search.elapsed)
-        search.iterations += 1
-        surplus = gains - vertices @ duals
-        new = np.argsort(-surplus)[:64]
-        new = new[surplus[new] > 1e-11 * master.scale]
-        if not master.add(vertices[new], gains[new]) or search.late:
-            break
-    search.notes += master.notes
-    search.offer(master.lifts, weights, "all vertices")
-    search.prove(duals)
-    search.report()
 
 
 def _generate(search: _Search, problem: Merged) -> None:
@@ -277,7 +218,7 @@ def _generate(search: _Search, problem: Merged) -> None:
     centre, worth = problem.merge_duals(search.duals), inf
     pull = 1.0 if search.proved < inf else 0.0
     while not (search.close or search.late):
-        weights, duals = master.solve(search.deadline - search.elapsed)
+        weights, duals = master.solve(search.deadline.left)
         search.iterations += 1
         used, reached = weights > 1e-10, float(weights @ master.gains)
         search.offer(master.lifts[used][:, problem.group], weights[used], method)

@@ -5,8 +5,9 @@ import pytest
 from scipy.optimize import minimize
 
 from tacit.designs.program.lifts import LiftSet
-from tacit.designs.program.prior_free import prior_free_variance, solve_invertible, solve_prior_free
+from tacit.designs.program.search import unbiased_variance_of
 from tacit.designs.program.solver import solve
+from tacit.designs.program.unbiased import solve_invertible, solve_unbiased
 
 from support.oracle import box_vertices, g_of
 from support.priors import named_shares
@@ -37,34 +38,34 @@ def direct_variance(prior, g, vertices):
 def test_equals_direct_convex_solve(d, seed, task):
     prior = np.random.default_rng(seed).dirichlet(np.full(d, 3.0))
     g, lift_set = g_of(task, d), LiftSet.lip(1.0)
-    design = solve_prior_free(prior, g, lift_set, gap=1e-4)
+    design = solve_unbiased(prior, g, lift_set, gap=1e-4)
     truth = direct_variance(prior, g, box_vertices(prior, lift_set.lower, lift_set.upper))
-    assert design.variance == pytest.approx(truth, rel=3e-4)
-    assert design.variance_bound <= truth * (1 + 1e-9)
+    assert design.value == pytest.approx(truth, rel=3e-4)
+    assert design.bound <= truth * (1 + 1e-9)
     assert np.abs(design.probabilities @ design.lifts - 1).max() < 1e-11
 
 
 def test_known_values():
     """theory.md section 4: binary 1.25 and 2.34 for LDP; uniform on 7 values, LDP subset selection 19.0."""
     pair = np.full(2, 0.5)
-    assert solve_prior_free(pair, np.eye(2), LiftSet.lip(1.0)).variance == pytest.approx(1.2513, abs=1e-3)
-    assert solve_prior_free(pair, np.eye(2), LiftSet.ldp(1.0)).variance == pytest.approx(2.3413, abs=1e-3)
+    assert solve_unbiased(pair, np.eye(2), LiftSet.lip(1.0)).value == pytest.approx(1.2513, abs=1e-3)
+    assert solve_unbiased(pair, np.eye(2), LiftSet.ldp(1.0)).value == pytest.approx(2.3413, abs=1e-3)
     seven = np.full(7, 1 / 7)
-    ldp = solve_prior_free(seven, np.eye(7), LiftSet.ldp(1.0))
-    lip = solve_prior_free(seven, np.eye(7), LiftSet.lip(1.0))
-    assert ldp.variance == pytest.approx(19.0, abs=0.05)
-    assert lip.variance < ldp.variance_bound
+    ldp = solve_unbiased(seven, np.eye(7), LiftSet.ldp(1.0))
+    lip = solve_unbiased(seven, np.eye(7), LiftSet.lip(1.0))
+    assert ldp.value == pytest.approx(19.0, abs=0.05)
+    assert lip.value < ldp.bound
 
 
 def test_invertible_pays_a_stated_price():
     prior, lift_set = named_shares("dirichlet", 8, seed=5), LiftSet.lip(1.0)
     plain = solve(prior, np.eye(8), lift_set)
     design = solve_invertible(prior, np.eye(8), lift_set, inflation=1.5)
-    least = solve_prior_free(prior, np.eye(8), lift_set).variance
-    assert prior_free_variance(prior, np.eye(8), plain.lifts, plain.probabilities) > 1.6 * least
-    assert prior_free_variance(prior, np.eye(8), design.lifts, design.probabilities) < 1.55 * least
+    least = solve_unbiased(prior, np.eye(8), lift_set).value
+    assert unbiased_variance_of(prior, np.eye(8), plain.lifts, plain.probabilities) > 1.6 * least
+    assert unbiased_variance_of(prior, np.eye(8), design.lifts, design.probabilities) < 1.55 * least
     assert np.linalg.matrix_rank(design.lifts) == 8
-    assert 0 < design.gain < plain.gain
+    assert 0 < design.value < plain.value
     assert "gain paid" in design.notes[-1]
 
 

@@ -1,0 +1,75 @@
+"""The lifts of one prior under LIP or LDP, as the oracle of `search`.
+
+Proofs are those of `bounds`, written for |Fᵀ(v−1)|²: with t = Fᵀ1,
+
+    |Fᵀv|² − μ·v  =  |Fᵀ(v−1)|² − (μ − 2Ft)·v − |t|².
+"""
+
+from __future__ import annotations
+
+from math import inf
+
+import numpy as np
+
+from tacit.designs.program.bounds import TINY, gain_dual_bound
+from tacit.designs.program.columns import arc_design, climb, packed_sets, starting_orders
+from tacit.designs.program.deadline import Deadline
+from tacit.designs.program.gain import Gain
+from tacit.designs.program.lifts import Array, LiftSet, all_vertices, best_lifts
+from tacit.designs.program.search import largest
+
+
+class PlainLifts:
+    """The lifts of one prior under LIP or LDP: all vertices of few values, climbed to for more."""
+
+    def __init__(self, prior: Array, lift_set: LiftSet, most_listed: int) -> None:
+        self.prior, self.lift_set = prior, lift_set
+        self._rng = np.random.default_rng(0)
+        histogram = Gain(np.empty((len(prior), 0)), prior**2)
+        orders = starting_orders(prior, histogram, self._rng, 4 if len(prior) <= 60 else 2)
+        self._arcs = [arc_design(prior, lift_set, order) for order in orders]
+        self._pool = all_vertices(prior, lift_set) if len(prior) <= most_listed else None
+        self.method = "column generation" if self._pool is None else "all vertices"
+        self.proves = True
+
+    def start(self) -> tuple[Array, Array]:
+        """Arcs in several orders, mixed equally: feasible, every weight positive, and of full rank in practice."""
+        lifts, weights = zip(*self._arcs, strict=True)
+        return np.concatenate(lifts), np.concatenate(weights) / len(weights)
+
+    def limits(self) -> tuple[Array, Array]:
+        """The least and the largest lift of each value."""
+        return self.lift_set.limits(self.prior)
+
+    def price(self, factor: Array, duals: Array, level: float, lifts: Array) -> tuple[Array, float]:
+        """Lifts with |Fᵀv|² − μ·v above `level`, among all vertices or by climbing."""
+        pool = self._climbed(factor, duals, lifts) if self._pool is None else self._pool
+        worth = ((pool @ factor) ** 2).sum(axis=1) - pool @ duals
+        found = largest(worth, max(64, 2 * len(self.prior)))
+        new = pool[found[worth[found] > level]]
+        if self._pool is None or self.prior.min() < TINY:  # Floats do not tell which vertices a tiny value allows.
+            return new, inf
+        most = float(worth.max())
+        return new, most + 1e-13 * (float(np.abs(duals).sum()) + abs(most))
+
+    def _climbed(self, factor: Array, duals: Array, lifts: Array) -> Array:
+        prior, n, gain = self.prior, len(self.prior), Gain(factor)
+        starts = [lifts, best_lifts(prior, self.lift_set, self._rng.normal(size=(256, n)) * prior)]
+        if not self.lift_set.has_ratio:
+            orders = np.argsort(self._rng.random((256, n)), axis=1)
+            starts.append(packed_sets(prior, gain, self.lift_set, orders, np.zeros(n)))
+        shifted = duals - 2 * factor @ factor.sum(axis=0)
+        found = climb(prior, gain, self.lift_set, shifted, np.concatenate(starts), steps=8)
+        return np.unique(np.round(found, 12), axis=0)
+
+    def prove(self, factor: Array, duals: Array, deadline: Deadline) -> float:
+        """An upper bound of |Fᵀv|² − μ·v over all lifts."""
+        total = factor.sum(axis=0)
+        shifted = duals - 2 * factor @ total
+        left, scale, _ = np.linalg.svd(factor, full_matrices=False)
+        most = gain_dual_bound(self.prior, Gain(left * scale), self.lift_set, shifted, deadline)
+        return float(most - shifted.sum() - total @ total)
+
+    def other_bound(self, g: Array, lifts: Array, weights: Array, deadline: Deadline) -> float:
+        """None for most tasks."""
+        return 0.0

@@ -1,0 +1,371 @@
+"""The one search for the best channel: column generation over a polytope of lifts, with a proof.
+
+    aim "mmse"       maximise  Σ_y λ_y |Fᵀv_y|²,  F = diag(P)(g − E g)           the gain of the posterior mean
+    aim "unbiased"   minimise  tr(gᵀ J⁻¹ g) − |E g|²,  J = Σ_y λ_y v_y v_yᵀ      the variance of the unbiased estimate
+
+subject to Σ_y λ_y v_y = 1, λ ≥ 0, v_y in the polytope, with P the nominal prior. The estimate that is unbiased under
+every truth weighs report y by gᵀ J⁻¹ v_y; its variance is convex in λ with slope −|Fᵀv|² at report v, F = J⁻¹g. So both
+aims are settled by one inner problem, the largest |Fᵀv|² − μ·v: for every μ, every F and every channel,
+
+    gain      ≤  Σ μ + max_v (|Fᵀv|² − μ·v)                          with the F of the aim "mmse"
+    variance  ≥  2 tr(Fᵀg) − Σ μ − max_v (|Fᵀv|² − μ·v) − |E g|²     with any F; F = J⁻¹g is best at the optimum
+
+A convex function is largest at a vertex. A `Polytope` is the oracle for this problem: `plain` has the lifts of one
+prior under LIP or LDP, `sets` those of a set of priors. Weights of the columns found so far come from a linear program
+for the gain, and from Newton's method for the variance.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from math import inf
+from time import perf_counter
+from typing import Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.designs.program.deadline import Deadline, TimeLimitError
+from tacit.designs.program.lifts import Array
+from tacit.designs.program.master import Master, SolverError, polished
+from tacit.mechanism.information import Information
+
+Aim = Literal["unbiased", "mmse"]
+Progress = Callable[[float, float], None]
+
+#: Newton's method solves systems of so many values at most.
+NEWTON_LIMIT = 200
+#: How often what is reached is proved where a proof takes longer than a step.
+_PROVED_EVERY = 8
+#: Without a proof the search ends when so many steps together gain less than the gap.
+_PATIENCE = 3
+#: Where Newton's method for the weights stops at the latest.
+_NEWTON_STEPS = 80
+
+
+class Polytope(Protocol):
+    """A set of lift vectors, and the oracle for the largest |Fᵀv|² − μ·v over it."""
+
+    @property
+    def prior(self) -> Array:
+        """P, the nominal prior."""
+        ...
+
+    @property
+    def method(self) -> str:
+        """How vertices are found."""
+        ...
+
+    @property
+    def proves(self) -> bool:
+        """Whether `prove` has a bound."""
+        ...
+
+    def start(self) -> tuple[Array, Array]:
+        """Lifts and weights of a channel of full rank."""
+        ...
+
+    def limits(self) -> tuple[Array, Array]:
+        """The least and the largest lift of each value."""
+        ...
+
+    def price(self, factor: Array, duals: Array, level: float, lifts: Array) -> tuple[Array, float]:
+        """Lifts with |Fᵀv|² − μ·v above `level`, the largest first, and a bound of all lifts (inf if not known)."""
+        ...
+
+    def prove(self, factor: Array, duals: Array, deadline: Deadline) -> float:
+        """An upper bound of |Fᵀv|² − μ·v over all lifts, inf where there is none."""
+        ...
+
+    def other_bound(self, g: Array, lifts: Array, weights: Array, deadline: Deadline) -> float:
+        """A lower bound of the variance found in another way, 0 where there is none."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Found:
+    """A channel as lifts and report probabilities, with the proof of how good it is.
+
+    `value` is the variance of the unbiased estimate (aim "unbiased"), which no channel of the polytope brings below
+    `bound`; or the gain of the posterior mean (aim "mmse"), which none brings above `bound`. Both are per respondent
+    and under the nominal prior. `duals` (d,) prove a bound again, for |Fᵀ(v−1)|² − μ·v. `status` is "optimal" (gap at
+    rounding level), "within gap", "time limit", "stalled", "arcs only" or "interrupted".
+    """
+
+    lifts: Array
+    probabilities: Array
+    value: float
+    bound: float
+    aim: Aim
+    duals: Array
+    iterations: int = 0
+    seconds: float = 0.0
+    method: str
+    status: str
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def constant(cls, n: int, aim: Aim) -> Found:
+        """The report that is always the same."""
+        return cls(
+            lifts=np.ones((1, n)), probabilities=np.ones(1), value=0.0, bound=0.0, aim=aim, duals=np.zeros(n),
+            method="constant", status="optimal",
+        )  # fmt: skip
+
+    @property
+    def gap(self) -> float:
+        """Relative distance between value and bound."""
+        return abs(self.value - self.bound) / max(self.value, self.bound) if self.value != self.bound else 0.0
+
+
+def unbiased_variance_of(prior: Array, g: Array, lifts: Array, probabilities: Array) -> float:
+    """tr(gᵀ J⁻¹ g) − |E g|², infinite if the channel determines g for no truth but the prior."""
+    g = np.asarray(g, dtype=float).reshape(len(prior), -1)
+    off = g - prior @ g
+    information = Information.of(lifts, probabilities)
+    return float(information.quadratic(off).sum()) if information.determines(off) else inf
+
+
+def value_of(prior: Array, g: Array, aim: Aim, lifts: Array, probabilities: Array) -> float:
+    """Gain or variance of a channel under the nominal prior."""
+    if aim == "unbiased":
+        return unbiased_variance_of(prior, g, lifts, probabilities)
+    factor = prior[:, None] * (g - prior @ g)
+    return float(probabilities @ ((lifts @ factor) ** 2).sum(axis=1))
+
+
+@dataclass(slots=True)
+class Search:
+    """Best channel and bound so far. Everything is written for "larger is better", variances with a minus."""
+
+    polytope: Polytope
+    g: Array
+    aim: Aim
+    gap: float
+    deadline: Deadline
+    progress: Progress | None = None
+    best: float = -inf
+    bound: float = inf
+    lifts: Array = field(default_factory=lambda: np.empty((0, 0)))
+    probabilities: Array = field(default_factory=lambda: np.empty(0))
+    duals: Array = field(default_factory=lambda: np.empty(0))
+    iterations: int = 0
+    started: float = field(default_factory=perf_counter)
+    notes: list[str] = field(default_factory=list)
+
+    def run(self) -> Found:
+        """Search until the gap is reached, nothing improves, the deadline passes or a keyboard interrupt comes."""
+        start = self.polytope.start()
+        self.duals = np.zeros(len(self.g))
+        self.offer(*start)
+        status = None
+        try:
+            if self.aim == "mmse":
+                self._mmse()
+            elif len(self.g) > NEWTON_LIMIT:
+                self._tighten()
+                status = None if self.close else "arcs only"
+            else:
+                self._unbiased(*start)
+        except KeyboardInterrupt:
+            status = "interrupted"
+        except TimeLimitError:
+            status = None if self.close else "time limit"
+        except SolverError as failure:
+            self.notes.append(f"{failure}; kept the best design found before")
+        sign = 1.0 if self.aim == "mmse" else -1.0
+        # Rounding may leave the bound a hair on the wrong side.
+        bound = max(self.bound, self.best)
+        return Found(
+            lifts=self.lifts, probabilities=self.probabilities, value=sign * self.best, bound=max(sign * bound, 0.0),
+            aim=self.aim, duals=self.duals, iterations=self.iterations, seconds=perf_counter() - self.started,
+            method=self.polytope.method, status=status or self.status, notes=tuple(self.notes),
+        )  # fmt: skip
+
+    @property
+    def close(self) -> bool:
+        return self.bound - self.best <= self.gap * abs(self.best)
+
+    @property
+    def status(self) -> str:
+        if self.bound - self.best <= 1e-7 * abs(self.best):
+            return "optimal"
+        return "within gap" if self.close else "time limit" if self.deadline.passed else "stalled"
+
+    def offer(self, lifts: Array, weights: Array) -> None:
+        """Keep a channel if it is the best so far, or as good with fewer reports; Σ λ v = 1 to machine precision."""
+        lifts, weights = polished(lifts, weights)
+        value = value_of(self.polytope.prior, self.g, self.aim, lifts, weights)
+        value = value if self.aim == "mmse" else -value
+        fewer = len(weights) < len(self.probabilities) and value > self.best - 1e-12 * abs(self.best)
+        if value > self.best or fewer:
+            self.best, self.lifts, self.probabilities = value, lifts, weights
+
+    def proved(self, bound: float, duals: Array) -> None:
+        """Keep a bound if it is the best so far."""
+        if bound < self.bound:
+            self.bound, self.duals = bound, duals
+
+    def report(self) -> None:
+        """Call back with the value reached and the bound."""
+        if self.progress is not None:
+            sign = 1.0 if self.aim == "mmse" else -1.0
+            self.progress(sign * self.best, max(sign * self.bound, 0.0))
+
+    # -- the gain -------------------------------------------------------------------------------------------------
+
+    def _mmse(self) -> None:
+        """The best channel for a gain, and its proof, are one linear program."""
+        prior = self.polytope.prior
+        factor = prior[:, None] * (self.g - prior @ self.g)
+        for lifts, weights, duals, bound in self.largest(factor):
+            self.iterations += 1
+            self.offer(lifts, weights)
+            self.proved(bound, duals)
+            self.report()
+            if self.close or self.deadline.passed:
+                return
+
+    def largest(self, factor: Array) -> Iterator[tuple[Array, Array, Array, float]]:
+        """Better and better channels for Σ_y λ_y |Fᵀv_y|², with duals and a bound of all channels (inf if not known).
+
+        The linear program over columns found so far, extended by the most improving ones.
+        """
+        new = np.concatenate([self.polytope.start()[0], self.lifts])
+        low, high = self.polytope.limits()
+        scale = float(((new @ factor) ** 2).sum(axis=1).max())
+        if not scale:
+            yield np.ones((1, len(factor))), np.ones(1), np.zeros(len(factor)), 0.0
+            return
+        master = Master(self.polytope.prior, low, high, scale)
+        while master.add(new, ((new @ factor) ** 2).sum(axis=1)):
+            weights, duals = master.solve(self.deadline.left)
+            self.notes = list(dict.fromkeys([*self.notes, *master.notes]))
+            new, most = self.polytope.price(factor, duals, 1e-11 * scale, master.lifts)
+            if most == inf and not len(new):
+                most = self.polytope.prove(factor, duals, self.deadline)
+            yield master.lifts, weights, duals, float(duals.sum()) + most
+
+    # -- the variance ---------------------------------------------------------------------------------------------
+
+    def _unbiased(self, lifts: Array, weights: Array) -> None:
+        """Newton's method for the weights of columns found so far, extended by the most improving ones."""
+        start, recentred = weights, False
+        # Time for the last proof.
+        late = self.deadline.part(2 / 3)
+        mean = float(((self.polytope.prior @ self.g) ** 2).sum())
+        # The first columns span everything; without them J may become singular before the end.
+        lasting, seen = set(keys(lifts)), set[bytes]()
+        reached_before = deque([-inf], _PATIENCE)
+        self._tighten()
+        while True:
+            weights, mu = newton_weights(lifts, weights, self.g, self.gap)
+            self.iterations += 1
+            self.offer(*_trimmed(self.polytope.prior, self.g, lifts, weights, self.gap)[1:])
+            factor = np.asarray(np.linalg.solve((lifts * weights[:, None]).T @ lifts, self.g), dtype=np.float64)
+            worth = ((lifts @ factor) ** 2).sum(axis=1) - lifts @ mu
+            new, most = self.polytope.price(factor, mu, float(np.abs(worth).min()) + 1e-9 * abs(self.best), lifts)
+            new = new[: 2 * lifts.shape[1]]
+            reached, ending = mean - 2 * float((factor * self.g).sum()), late.passed or not len(new)
+            if most == inf and (ending or self.iterations % _PROVED_EVERY == 0):
+                most = self.polytope.prove(factor, mu, self.deadline)
+            self.proved(reached + most + float(mu.sum()), mu - 2 * factor @ factor.sum(axis=0))
+            self.report()
+            if self.close or late.passed:
+                break
+            if not (len(new) or recentred):
+                # Newton's method may rest at an edge where J is singular at the optimum: once more, from the middle.
+                weights, recentred = weights / 2, True
+                weights[: len(start)] += start / 2
+                continue
+            if not self.polytope.proves and self.best - reached_before[0] < self.gap * abs(self.best):
+                break
+            reached_before.append(self.best)
+            if not len(new):
+                self._best_duals(factor, reached)
+                break
+            # A column that was dropped and comes back stays for good, so that no two sets of columns alternate.
+            again = set(keys(new))
+            lasting |= again & seen
+            seen |= again
+            keep = (weights > _trim(weights)) | [one in lasting for one in keys(lifts)]
+            lifts = np.concatenate([lifts[keep], new])
+            weights = np.concatenate([weights[keep], np.full(len(new), 1e-3 / len(new))])
+        self._tighten()
+
+    def _tighten(self) -> None:
+        """A bound found in another way, from the best channel so far."""
+        if not self.close:
+            other = self.polytope.other_bound(self.g, self.lifts, self.probabilities, self.deadline.part(1 / 6))
+            self.bound = min(self.bound, -other)
+
+    def _best_duals(self, factor: Array, reached: float) -> None:
+        """The weights are as good as they get but μ is not: the best μ for this F is a linear program."""
+        if self.polytope.proves and not self.close:
+            for _, _, duals, bound in self.largest(factor):
+                self.proved(reached + bound, duals - 2 * factor @ factor.sum(axis=0))
+                if self.close or self.deadline.passed:
+                    return
+
+
+def newton_weights(lifts: Array, weights: Array, g: Array, gap: float) -> tuple[Array, Array]:
+    """Newton's method for tr(gᵀ J⁻¹ g) − τ Σ log λ, Σ_y λ_y v_y = 1, as τ falls to a share of the first.
+
+    Returns λ and the multipliers μ of the constraint.
+    """
+    n_reports, n = lifts.shape
+    tau, mu = inf, np.zeros(n)
+    system = np.zeros((n_reports + n, n_reports + n))
+    diagonal = system.reshape(-1)[:: n_reports + n + 1][:n_reports]
+    for _ in range(_NEWTON_STEPS):
+        scaled = lifts * weights[:, None]
+        inverse = np.linalg.inv(scaled.T @ lifts)
+        side = lifts @ inverse @ g
+        value = float((g * (inverse @ g)).sum())
+        tau = min(tau, 0.1 * value / n_reports)
+        # Steps in units of λ keep the system well conditioned as weights vanish.
+        system[:n_reports, :n_reports] = 2 * (scaled @ inverse @ scaled.T) * (side @ side.T)
+        diagonal += tau
+        system[:n_reports, n_reports:], system[n_reports:, :n_reports] = scaled, scaled.T
+        right = np.concatenate([weights * (side**2).sum(axis=1) + tau, 1 - weights @ lifts])
+        solution = np.linalg.solve(system, right)
+        step, mu = solution[:n_reports], solution[n_reports:]
+        shrink = float((-step).max())
+        weights = weights * (1 + min(1.0, 0.95 / max(shrink, 1e-12)) * step)
+        if shrink < 0.5:
+            if n_reports * tau < 0.05 * gap * value:
+                break
+            tau *= 0.2
+    return weights, mu
+
+
+def _trim(weights: Array) -> float:
+    """Weights below this are the barrier's, not the design's."""
+    return 1e-2 / len(weights)
+
+
+def _trimmed(prior: Array, g: Array, lifts: Array, weights: Array, gap: float) -> tuple[float, Array, Array]:
+    """The channel without the barrier's reports; where rare reports carry the design, with all but the rarest."""
+    designs = []
+    for share in (1.0, 1e-3, 1e-6):
+        kept = polished(lifts, np.where(weights > share * _trim(weights), weights, 0.0))
+        designs.append((unbiased_variance_of(prior, g, *kept), *kept))
+    least = min(variance for variance, _, _ in designs)
+    return next((design for design in designs if design[0] <= least + gap / 4 * abs(least)), designs[-1])
+
+
+def keys(lifts: Array) -> list[bytes]:
+    """What equal lifts have in common, rounding aside, for each row."""
+    return [row.tobytes() for row in np.round(lifts, 10) + 0.0]
+
+
+def largest(worth: Array, count: int) -> NDArray[np.intp]:
+    """The places of the `count` largest entries, the largest first.
+
+    >>> largest(np.array([3.0, 9.0, 5.0]), 2).tolist()
+    [1, 2]
+    """
+    found = np.argpartition(-worth, count)[:count] if count < len(worth) else np.arange(len(worth))
+    return np.asarray(found[np.argsort(-worth[found])])

@@ -1,0 +1,324 @@
+"""Channels whose promise holds for every prior of a set: the oracle of `search` over the lifts V(U) of `robust_lifts`.
+
+For a ball, a box and a hull of few candidates all vertices are listed, so the optimum is found and proved. For a larger
+hull columns are found by climbing, and the bound is proved over a larger set of lifts. For a ball or a box of more than
+twelve values columns are found by climbing as well, and no bound is proved: the search ends when it gains next to
+nothing.
+
+LDP's columns are in V(U) whatever U is, and so no design is worse than the best LDP one; a smaller U has more lifts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import inf
+from time import perf_counter
+from typing import Any, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.designs.program.bounds import _by_chords, gain_dual_bound
+from tacit.designs.program.deadline import Deadline
+from tacit.designs.program.gain import Gain, equal_rows
+from tacit.designs.program.lifts import Array, LiftSet
+from tacit.designs.program.master import SolverError
+from tacit.designs.program.robust_lifts import RobustLifts
+from tacit.designs.program.search import Aim, Found, Progress, Search, keys, largest, value_of
+from tacit.prior.sets import Hull, PriorSet
+
+#: Vertices are listed for up to this many values that the task tells apart; their number grows as 3^d.
+MOST_VALUES = 12
+#: And climbed to, without a proof, of so many: it takes some seconds, and time grows as d³.
+MOST_CLIMBED = 32
+#: How many columns to look at again before all are, how many to climb from, and how many to add at a time.
+_SHORT, _CLIMBS, _COLUMNS = 2048, 48, 64
+#: One of these small programs takes no longer.
+_SECONDS_PER_SOLVE = 10.0
+#: Nested lifts are sought from so many places more.
+_AT_RANDOM = 256
+
+
+def solve_robust(
+    prior_set: PriorSet,
+    g: Array,
+    epsilon: float,
+    *,
+    aim: Aim = "unbiased",
+    gap: float = 1e-4,
+    time_limit: float | Deadline = 30.0,
+    progress: Progress | None = None,
+) -> Found:
+    """The best channel for task `g` (d, m), a row for each value of the support, ε-LIP for every prior of the set.
+
+    `progress` sees the value reached and the bound. An interrupt from the keyboard returns the best so far. Values with
+    equal rows of g get one lift where the set allows that without loss.
+
+    >>> from tacit.prior import Prior
+    >>> from tacit.prior.sets import Ball
+    >>> design = solve_robust(Ball(Prior.of({"yes": 0.41, "no": 0.59}), 0.03), np.eye(2), 1.0, aim="mmse")
+    >>> round(design.value, 4), design.method, design.status
+    (0.1848, 'closed form', 'optimal')
+    """
+    started, deadline = perf_counter(), Deadline.after(time_limit)
+    support = prior_set.prior.support
+    g = np.asarray(g, dtype=float).reshape(len(support), -1)
+    if aim not in get_args(Aim):
+        raise ValueError(f"The 'aim' must be 'unbiased' or 'mmse'. Got {aim!r} instead.")
+    if not 0 <= epsilon < inf:
+        raise ValueError(f"The 'epsilon' must be finite and not negative. Got {epsilon} instead.")
+    merged, group = _merged(prior_set, g)
+    n = len(merged.prior)
+    rows = np.zeros((n, g.shape[1]))
+    rows[group] = g
+    if n > (most := _most_values(merged, aim)):
+        raise ValueError(f"A design for a set of priors needs a task that tells at most {most} values apart. Got {n}.")
+    if n == 1 or epsilon == 0:
+        if n > 1 and aim == "unbiased":
+            raise ValueError("An unbiased estimate needs reports that depend on the value. Got epsilon = 0.")
+        found = Found.constant(n, aim)
+    elif n == 2:
+        found = _pair(merged, rows, epsilon, aim)
+    else:
+        found = Search(SetLifts(RobustLifts(merged, epsilon)), rows, aim, gap, deadline, progress).run()
+    return replace(found, lifts=found.lifts[:, group], duals=found.duals[group], seconds=perf_counter() - started)
+
+
+def values_searched(prior_set: PriorSet, g: Array, aim: Aim) -> int | None:
+    """How many values a search tells apart: those of the task, where the set allows that without loss, or else all that
+    are possible; None if they are too many.
+    """
+    merged, _ = _merged(prior_set, g)
+    return len(merged.prior) if len(merged.prior) <= _most_values(merged, aim) else None
+
+
+def _most_values(merged: PriorSet, aim: Aim) -> int:
+    return MOST_VALUES if aim == "mmse" or isinstance(merged, Hull) else MOST_CLIMBED
+
+
+def _merged(prior_set: PriorSet, g: Array) -> tuple[PriorSet, NDArray[np.intp]]:
+    """The set over values that the task tells apart, or else over the support; and the group of each value there."""
+    support = prior_set.prior.support
+    for group in (equal_rows(g), np.arange(len(support), dtype=np.intp)):
+        # Impossible values may join any group: they carry no mass.
+        groups = [int(group[0])] * len(prior_set.prior)
+        for x, label in zip(support, group, strict=True):
+            groups[x] = int(label)
+        merged = prior_set.merged(groups)
+        if merged is not None:
+            return merged, group
+    raise AssertionError("Leaving out impossible values changes no set.")
+
+
+def _pair(prior_set: PriorSet, g: Array, epsilon: float, aim: Aim) -> Found:
+    """Two values: any set is an interval [a, b] of P'_1, V(U) is a segment, and its two ends are the best reports.
+
+    With t = v_1/v_0 the ends are t⁺ = min(E(1−a)/(1−Ea) if Ea < 1, (E−1+b)/b) and
+    t⁻ = max((1−E(1−b))/(Eb), (1−a)/(E−a)).
+    """
+    e, prior = float(np.exp(epsilon)), prior_set.prior.probabilities
+    a, b = (float(end) for end in prior_set.extremes([0, 1]))
+    above = min(e * (1 - a) / (1 - e * a) if e * a < 1 else inf, (e - 1 + b) / b)
+    below = max((1 - e * (1 - b)) / (e * b), (1 - a) / (e - a))
+    lifts = np.array([[1.0, above], [1.0, below]])
+    lifts /= (lifts @ prior)[:, None]
+    rise, fall = lifts[0, 1] - 1, 1 - lifts[1, 1]
+    probabilities = np.array([fall, rise]) / (rise + fall)
+    value = value_of(prior, g, aim, lifts, probabilities)
+    return Found(
+        lifts=lifts, probabilities=probabilities, value=value, bound=value, aim=aim, duals=np.zeros(2),
+        method="closed form", status="optimal",
+    )  # fmt: skip
+
+
+class SetLifts:
+    """V(U) as the oracle of `search`: vertices that are listed, or a climber that finds some."""
+
+    def __init__(self, polytope: RobustLifts) -> None:
+        self.polytope, self.prior = polytope, polytope.prior
+        self._pool, self._short = np.empty((0, len(self.prior))), np.empty(0, dtype=np.intp)
+        self._climber: HullClimber | NestedClimber | None = None
+        if not isinstance(polytope.prior_set, Hull) and len(self.prior) > MOST_VALUES:
+            self._climber = NestedClimber(polytope)
+        elif (vertices := polytope.vertices) is None:
+            self._pool, self._climber = polytope.candidates(), HullClimber(polytope)
+        else:
+            self._pool = vertices
+        self.method = "all vertices" if self._climber is None else "climbing"
+        self.proves = not isinstance(self._climber, NestedClimber)
+
+    def start(self) -> tuple[Array, Array]:
+        """Two-level lifts on each value alone and on all others."""
+        return self.polytope.pairs
+
+    def limits(self) -> tuple[Array, Array]:
+        """The least and the largest lift of each value, of those that are listed."""
+        return self._pool.min(axis=0), self._pool.max(axis=0)
+
+    def price(self, factor: Array, duals: Array, level: float, lifts: Array) -> tuple[Array, float]:
+        """Lifts beside those in use with |Fᵀv|² − μ·v above `level`, the largest first, and a bound of them all (inf
+        if not known).
+
+        Looked for where they are cheap first: among those that were good a moment ago, among all that are listed, and
+        by climbing. Where nothing is listed, by climbing from those in use.
+        """
+        known = set(keys(lifts))
+        if isinstance(self._climber, NestedClimber):
+            return self._above(self._climber.climb(factor, duals, lifts), factor, duals, level, known)[0], inf
+        new, _ = self._above(self._pool[self._short], factor, duals, level, known)
+        if len(new):
+            return new, inf
+        new, worth = self._above(self._pool, factor, duals, level, known)
+        self._short = largest(worth, _SHORT)
+        if self._climber is None:
+            most = float(worth.max())
+            return new, most + 1e-13 * (float(np.abs(duals).sum()) + abs(most))
+        if len(new):
+            return new, inf
+        climbed = self._climber.climb(factor, duals, self._pool[self._short[:_CLIMBS]])
+        self._pool = np.concatenate([self._pool, climbed])
+        return self._above(climbed, factor, duals, level, known)[0], inf
+
+    @staticmethod
+    def _above(lifts: Array, factor: Array, duals: Array, level: float, known: set[bytes]) -> tuple[Array, Array]:
+        worth = ((lifts @ factor) ** 2).sum(axis=1) - lifts @ duals
+        found = largest(worth, _COLUMNS)
+        best = lifts[found[worth[found] > level]]
+        return best[[one not in known for one in keys(best)]], worth
+
+    def prove(self, factor: Array, duals: Array, deadline: Deadline) -> float:
+        """An upper bound of |Fᵀv|² − μ·v over V(U)."""
+        if isinstance(self._climber, NestedClimber):
+            return inf
+        if self._climber is not None:
+            return self._climber.bound(factor, duals, deadline)
+        most = float((((self._pool @ factor) ** 2).sum(axis=1) - self._pool @ duals).max())
+        return most + 1e-13 * (float(np.abs(duals).sum()) + abs(most))
+
+    def other_bound(self, g: Array, lifts: Array, weights: Array, deadline: Deadline) -> float:
+        """None."""
+        return 0.0
+
+
+class NestedClimber:
+    """For a ball or a box: lifts on nested sets, found without a solver and without a bound."""
+
+    def __init__(self, polytope: RobustLifts) -> None:
+        self.polytope = polytope
+        self._rng = np.random.default_rng(0)
+
+    def climb(self, factor: Array, duals: Array, starts: Array, steps: int = 2) -> Array:
+        """Move each start, and some at random, to the best lift for |F'v|² − μ·v linearised at it."""
+        slopes = self._rng.normal(size=(_AT_RANDOM, len(duals))) * self.polytope.prior
+        v = np.concatenate([starts, self.polytope.best_nested(slopes)])
+        for _ in range(steps):
+            slopes = 2 * (v @ factor) @ factor.T - duals
+            found = self.polytope.best_nested(slopes)
+            v = np.where(((slopes * (found - v)).sum(axis=1) > 0)[:, None], found, v)
+        gauge = self.polytope.gauge(v - 1)
+        return np.unique(np.round(1 + (v - 1) / np.maximum(gauge, 1.0)[:, None], 12), axis=0)
+
+
+class HullClimber:
+    """A linear program over V(U), kept in memory: each call changes the slope and starts from the last basis.
+
+    Variables are v, A ≤ min_c c·v and B ≥ max_c c·v, over the members c of the hull; v_x ≤ E·A and B ≤ E·v_x.
+    """
+
+    def __init__(self, polytope: RobustLifts) -> None:
+        self.polytope = polytope
+        self.prior = polytope.prior
+        self._model = _program(polytope.members, float(np.exp(polytope.epsilon)))
+        self._outer = self._enclosing()
+
+    def best(self, slope: Array) -> tuple[float, Array]:
+        """max slope·v over V(U), and where."""
+        n = len(self.prior)
+        costs = np.concatenate([slope, [0.0, 0.0]])
+        if not np.isfinite(costs).all():
+            raise SolverError("a slope of the linear program is not finite")
+        self._model.setOptionValue("time_limit", self._model.getRunTime() + _SECONDS_PER_SOLVE)
+        self._model.changeColsCost(n + 2, np.arange(n + 2, dtype=np.int32), costs)
+        self._model.run()
+        if self._model.modelStatusToString(self._model.getModelStatus()) != "Optimal":
+            raise SolverError("HiGHS found no best lift of the hull")
+        values = np.asarray(self._model.getSolution().col_value)
+        return float(costs @ values), values[:n]
+
+    def climb(self, factor: Array, duals: Array, starts: Array, steps: int = 4) -> Array:
+        """Move each start to the best vertex for |F'v|² − μ·v linearised at it; a convex function never falls."""
+        found = []
+        for start in starts:
+            v = start
+            for _ in range(steps):
+                before, v = v, self.best(2 * factor @ (factor.T @ v) - duals)[1]
+                if np.abs(v - before).max() < 1e-9:
+                    break
+            found.append(v)
+        columns = np.array(found)
+        gauge = self.polytope.gauge(columns - 1)
+        # A solver's vertex may stick out by its tolerance.
+        return np.asarray(1 + (columns - 1) / np.maximum(gauge, 1.0)[:, None])
+
+    def bound(self, factor: Array, duals: Array, deadline: Deadline) -> float:
+        """An upper bound of |F'v|² − μ·v over V(U).
+
+        With one column, |F'v|² = max_t 2t F'v − t², a linear program for each t, and chords between them. With more,
+        the maximum over a larger set of lifts, visited vertex by vertex.
+        """
+        if factor.shape[1] == 1:
+            f = factor[:, 0]
+            ends = -self.best(-f)[0], self.best(f)[0]
+            return _by_chords(
+                lambda t: np.array([self.best(2 * one * f - duals)[0] for one in t[:, 0]]), *ends, deadline
+            )
+        total = factor.sum(axis=0)
+        shifted = duals - 2 * factor @ total
+        most = gain_dual_bound(self.prior, Gain(factor), self._outer, shifted, deadline)
+        return float(most - shifted.sum() - total @ total)
+
+    def _enclosing(self) -> LiftSet:
+        """The range of lifts and of their ratios over V(U): the smallest set of its kind that contains V(U)."""
+        n = len(self.prior)
+        unit = np.eye(n)
+        high = max(self.best(unit[x])[0] for x in range(n))
+        low = min(-self.best(-unit[x])[0] for x in range(n))
+        return LiftSet(low * (1 - 1e-8), high * (1 + 1e-8), self._ratio(high / low) * (1 + 1e-8))
+
+    def _ratio(self, most: float) -> float:
+        """The largest v_x / v_z over V(U): a ratio is raised by Dinkelbach's steps until no pair exceeds it."""
+        n = len(self.prior)
+        ratio = 1.0
+        for x in range(n):
+            for z in range(n):
+                slope = np.eye(n)[x]
+                slope[z] -= ratio
+                surplus, v = self.best(slope)
+                while x != z and surplus > 1e-10:
+                    ratio = float(v[x] / v[z])
+                    slope[z] = -ratio
+                    surplus, v = self.best(slope)
+        return min(ratio, most)
+
+
+def _program(members: Array, e: float) -> Any:
+    import highspy
+
+    count, n = members.shape
+    model = highspy.Highs()  # type: ignore[no-untyped-call]
+    for name, option in (("output_flag", False), ("threads", 1), ("primal_feasibility_tolerance", 1e-10)):
+        model.setOptionValue(name, option)
+    model.addVars(n + 2, np.zeros(n + 2), np.full(n + 2, np.inf))
+    model.changeObjectiveSense(highspy.ObjSense.kMaximize)
+    ones, zeros = np.ones((count, 1)), np.zeros((count, 1))
+    rows = np.concatenate([
+        np.hstack([members, -ones, zeros]),
+        np.hstack([-members, zeros, ones]),
+        np.hstack([-np.eye(n), np.full((n, 1), e), np.zeros((n, 1))]),
+        np.hstack([e * np.eye(n), np.zeros((n, 1)), -np.ones((n, 1))]),
+    ])  # fmt: skip
+    columns = np.arange(n + 2, dtype=np.int32)
+    for row in rows:
+        model.addRow(0.0, np.inf, n + 2, columns, row)
+    model.addRow(1.0, 1.0, n, columns[:n], members[0])
+    return model

@@ -1,0 +1,198 @@
+"""Channels of least unbiased variance under LIP or LDP for one prior, and what a finished one proves.
+
+For g = diag(w) there is a bound beside that of `search`, often a better one: for every matrix C,
+tr(gᵀJ⁻¹g) ≥ 2 tr(Cᵀg) − Σ_y λ_y |Cᵀv_y|², which with C = diag(a) + P (wP − a)ᵀ leaves a separable gain problem, a being
+free to choose:
+
+    variance  ≥  2 Σ_x a_x w_x (1 − P_x) − max over channels of Σ_x a_x² Var v(x)
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from operator import itemgetter
+
+import numpy as np
+
+from tacit.designs.program.bounds import TINY, cheap_variance_bound, gain_dual_bound
+from tacit.designs.program.deadline import Deadline
+from tacit.designs.program.gain import Gain, equal_rows
+from tacit.designs.program.lifts import Array, LiftSet
+from tacit.designs.program.plain import PlainLifts
+from tacit.designs.program.search import Found, Progress, Search, unbiased_variance_of
+from tacit.designs.program.solver import solve
+
+#: All vertices are listed up to this many values.
+_LISTED = 12
+#: Where vertices are listed, steps are so quick that the search goes on to this gap.
+_LISTED_GAP = 2e-6
+#: Proofs of a finished channel take no longer, whatever time is left.
+_PROOF_SECONDS = 10.0
+_first = itemgetter(0)
+
+
+class _WithSeparableBound(PlainLifts):
+    """The lifts of one prior, with the bound for g = diag(w)."""
+
+    def other_bound(self, g: Array, lifts: Array, weights: Array, deadline: Deadline) -> float:
+        """The module's bound for g = diag(w), with a = w (1 − P) / Var v taken from a channel."""
+        a = spread_weights(self.prior, g, lifts, weights)
+        if a is None:
+            return 0.0
+        most = solve(self.prior, np.diag(a / self.prior), self.lift_set, gap=1e-4, time_limit=deadline).bound
+        return float(2 * (a * np.diag(g)) @ (1 - self.prior) - most)
+
+
+def solve_unbiased(
+    prior: Array,
+    g: Array,
+    lift_set: LiftSet,
+    *,
+    gap: float = 1e-3,
+    time_limit: float | Deadline = 30.0,
+    progress: Progress | None = None,
+) -> Found:
+    """The channel with the least unbiased variance for task `g` (d, m).
+
+    `progress` sees the variance reached and the bound. An interrupt from the keyboard returns the best so far. Up to 12
+    values every vertex is considered; beyond 200 only mixtures of arcs are (no weights are optimised).
+    """
+    prior = np.asarray(prior, dtype=float)
+    g = np.asarray(g, dtype=float).reshape(len(prior), -1)
+    if len(prior) == 1:
+        return Found.constant(1, "unbiased")
+    if lift_set.trivial:
+        raise ValueError(
+            "An unbiased estimate needs reports that depend on the value. "
+            "Got a lift set that allows v = 1 only; hint: epsilon must be positive."
+        )
+    if len(prior) <= _LISTED:
+        gap = min(gap, _LISTED_GAP)
+    return Search(
+        _WithSeparableBound(prior, lift_set, _LISTED), g, "unbiased", gap, Deadline.after(time_limit), progress
+    ).run()
+
+
+def proven_variance(
+    prior: Array,
+    g: Array,
+    lift_set: LiftSet,
+    lifts: Array,
+    weights: Array,
+    duals: Array,
+    deadline: Deadline | None = None,
+) -> float:
+    """The variance that no channel in the lift set goes below, as proved by a channel and any `duals` (d,).
+
+    Two choices of F are tried: J⁻¹g of the given channel, and, where g is diagonal, Fᵀv = a (v − 1) with
+    a = g (1 − P) / Var v. Values that g does not tell apart are taken together: averaging over them keeps every lift in
+    the set.
+    """
+    prior, g, lifts, duals = _told_apart(prior, np.asarray(g, dtype=float).reshape(len(prior), -1), lifts, duals)
+    cheap = cheap_variance_bound(prior, g, lift_set)
+    if prior.min() < TINY:
+        return cheap
+    deadline = Deadline() if deadline is None else deadline
+    factor = _factor(g, lifts, weights)
+    total = factor.sum(axis=0)
+    left, scale, _ = np.linalg.svd(factor, full_matrices=False)
+    most = gain_dual_bound(prior, Gain(left * scale), lift_set, duals, deadline) + float(total @ total)
+    bound = float(2 * (factor * g).sum() - most - ((prior @ g) ** 2).sum())
+    scales = spread_weights(prior, g, lifts, weights)
+    if scales is not None:
+        most = gain_dual_bound(prior, Gain(np.empty((len(prior), 0)), scales**2), lift_set, duals, deadline)
+        bound = max(bound, float(2 * (scales * np.diag(g)) @ (1 - prior) - most))
+    return max(bound, cheap)
+
+
+def _factor(g: Array, lifts: Array, weights: Array) -> Array:
+    """F = J⁻¹ g. Any F proves something, so a singular J may be inverted where it can be."""
+    moment = (lifts * weights[:, None]).T @ lifts
+    return np.asarray(np.linalg.pinv(moment, rcond=1e-10, hermitian=True) @ g)
+
+
+def _told_apart(prior: Array, g: Array, lifts: Array, duals: Array) -> tuple[Array, Array, Array, Array]:
+    """The same problem with the values of each different row of g as one."""
+    group = equal_rows(g)
+    if len(group) == group.max() + 1:
+        return prior, g, lifts, duals
+    member = (group[:, None] == np.arange(group.max() + 1)).astype(float)
+    mass = prior @ member
+    rows = np.zeros((member.shape[1], g.shape[1]))
+    rows[group] = g
+    return mass, rows, (lifts * prior) @ member / mass, duals @ member
+
+
+def spread_weights(prior: Array, g: Array, lifts: Array, weights: Array) -> Array | None:
+    """a = g (1 − P) / Var v for a diagonal task, None for others."""
+    if g.shape[0] != g.shape[1] or np.count_nonzero(g - np.diag(np.diag(g))):
+        return None
+    return np.asarray(np.diag(g) * (1 - prior) / np.maximum(weights @ (lifts - 1) ** 2, 1e-9))
+
+
+def proving_duals(
+    prior: Array,
+    g: Array,
+    lift_set: LiftSet,
+    lifts: Array,
+    weights: Array,
+    duals: Array,
+    gap: float = 1e-3,
+    deadline: Deadline | None = None,
+) -> tuple[float, Array]:
+    """The best proven variance for a finished channel, and the duals that prove it."""
+    g = np.asarray(g, dtype=float).reshape(len(prior), -1)
+    until = (Deadline() if deadline is None else deadline).part(1, most=_PROOF_SECONDS)
+    proofs = [(proven_variance(prior, g, lift_set, lifts, weights, duals, until), duals)]
+    scales = spread_weights(prior, g, lifts, weights)
+    if scales is not None and prior.min() >= TINY:
+        other = solve(prior, np.diag(scales / prior), lift_set, gap=1e-4, time_limit=until).duals
+        proofs.append((proven_variance(prior, g, lift_set, lifts, weights, other, until), other))
+    reached = unbiased_variance_of(prior, g, lifts, weights)
+    if prior.min() >= TINY and reached - max(proofs, key=_first)[0] > gap * reached:
+        # Duals of the search are for its own F; those for the finished channel's are a linear program.
+        factor = _factor(g, lifts, weights) / prior[:, None]
+        other = solve(prior, factor, lift_set, gap=1e-6, time_limit=until.part(1 / 2)).duals
+        proofs.append((proven_variance(prior, g, lift_set, lifts, weights, other, until), other))
+    return max(proofs, key=_first)
+
+
+def solve_invertible(
+    prior: Array,
+    g: Array,
+    lift_set: LiftSet,
+    *,
+    inflation: float = 4.0,
+    gap: float = 5e-3,
+    time_limit: float | Deadline = 30.0,
+) -> Found:
+    """The optimal channel for `g`, mixed with just enough of an unbiased one to be invertible.
+
+    The share θ of the unbiased channel is the smallest for which the unbiased variance of the whole histogram is at
+    most `inflation` times the least possible; the gain paid is θ times the difference in gain.
+    """
+    deadline = Deadline.after(time_limit)
+    best = solve(prior, g, lift_set, gap=gap, time_limit=deadline.part(1 / 2))
+    identity = np.eye(len(prior))
+    # Only mixed in, so it need not be the best of its kind.
+    free = solve_unbiased(prior, identity, lift_set, gap=1e-2, time_limit=deadline.part(1, most=4.0))
+    limit = inflation * free.value
+    lifts = np.concatenate([best.lifts, free.lifts])
+
+    def mixed(theta: float) -> Array:
+        return np.concatenate([(1 - theta) * best.probabilities, theta * free.probabilities])
+
+    low, high = 0.0, 1.0
+    if unbiased_variance_of(prior, identity, best.lifts, best.probabilities) <= limit:
+        return replace(best, notes=(*best.notes, "invertible as it is; no gain was paid"))
+    while high - low > 1e-4:
+        middle = (low + high) / 2
+        fits = unbiased_variance_of(prior, identity, lifts, mixed(middle)) <= limit
+        low, high = (low, middle) if fits else (middle, high)
+    weights = mixed(high)
+    value = float(weights @ Gain.of(prior, g)(lifts))
+    note = f"{high:.4f} of an unbiased channel mixed in; gain paid {best.value - value:.6g} of {best.value:.6g}"
+    return replace(
+        best, lifts=lifts, probabilities=weights, value=value, method=f"{best.method}, mixed",
+        notes=(*best.notes, note), seconds=best.seconds + free.seconds,
+    )  # fmt: skip
