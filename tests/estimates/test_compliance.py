@@ -7,12 +7,13 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from tacit import Histogram, NotEstimableError, Plan, Prior, Survey, Tally, estimate, make_plan
-from tacit.designs import Rule, adopt, rules
+from tacit import Channel, Histogram, NotEstimableError, Plan, Prior, Survey, Tally, estimate, make_plan
+from tacit.designs import adopt, rules
 from tacit.designs.arms import in_arms
 from tacit.designs.prior_file import GroupPrior
 from tacit.estimates import compliance
 from tacit.estimates._compliance import GAP, ArmsModel, expected_errors, most_likely_mixture, pooled_compliance
+from tacit.plan import Group
 from tacit.tally import Counts
 
 YES_NO = ["yes", "no"]
@@ -48,24 +49,24 @@ def test_the_stochastic_lie_detector_of_the_minarets():
     whoever is for a ban says yes, all others with 1 − p, p = 2/12 and 10/12. 373 of 564 and 398 of 692 said yes.
     Published: π = 0.870695 (standard error 0.041118), and t = 0.635806 (0.017344) of those for a ban say so.
 
-    There only those for a ban do not follow, so π is the share if all who do not follow are for it.
+    There only those for a ban do not follow, so π is the share if all who do not follow are for it. A report of “no”
+    excludes “yes”, so no plan holds this design; the model is asked without one.
     """
-
-    def mangat(p: Fraction) -> Rule:
-        return Rule(("yes", "no"), ("yes", "no"), ((Fraction(1), Fraction(0)), (1 - p, p)))
-
-    two = {"1": mangat(Fraction(2, 12)), "2": mangat(Fraction(10, 12))}
-    plan = adopt(two, Survey("yes"), Prior.uniform(YES_NO))
-    (found,) = compliance(plan, tally_of(plan, [np.array([373, 191]), np.array([398, 294])]), says=1)
-    followed, gone, most = found.rows[0].least.estimate, found.not_following.estimate, found.rows[0].most
+    prior = Prior.uniform(YES_NO)
+    arms = [
+        Group(name=str(p), epsilon=Fraction(1), mechanism=Channel.from_weights(prior, [[12, 0], [12 - p, p]]))
+        for p in (2, 10)
+    ]
+    model = ArmsModel.of(arms, [np.array([373.0, 191.0]), np.array([398.0, 294.0])], says=1)
+    both = HOLDS + GAMMA
+    most, followed, gone = model.span(both, 0.95), HOLDS @ model.best[0], GAMMA @ model.best[0]
     assert most.estimate == pytest.approx(0.870695, abs=1e-6)
     assert followed / most.estimate == pytest.approx(0.635806, abs=1e-6)
     # Theirs divide by n − 1.
-    both = HOLDS + GAMMA
-    assert np.sqrt(both @ found.covariance @ both) == pytest.approx(0.041118, rel=2e-3)
+    assert np.sqrt(both @ model.covariance @ both) == pytest.approx(0.041118, rel=2e-3)
     slope = np.array([gone, 0.0, -followed]) / most.estimate**2
-    assert np.sqrt(slope @ found.covariance @ slope) == pytest.approx(0.017344, rel=2e-3)
-    assert found.p_value < 1e-50
+    assert np.sqrt(slope @ model.covariance @ slope) == pytest.approx(0.017344, rel=2e-3)
+    assert model.p_value(GAMMA) < 1e-50
     # Far from 0 and 1 the interval is nearly ± 1.96 standard errors.
     assert (most.low, most.high) == pytest.approx((0.8707 - 1.96 * 0.0411, 0.8707 + 1.96 * 0.0411), abs=3e-3)
 
