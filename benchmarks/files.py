@@ -26,7 +26,7 @@ from rich.table import Table
 from tacit import Histogram, Prior
 from tacit.designs import design
 from tacit.files import perturb_file, tally_file
-from tacit.plan.contract import Group, Plan
+from tacit.plan import Group, Plan
 
 GROUPS, VALUES, BATCH = 4, 100, 2**20
 

@@ -23,7 +23,7 @@ from rich.table import Table
 from tacit import Histogram, Prior
 from tacit.designs import design
 from tacit.mechanism.protocol import WordBits
-from tacit.plan.contract import Group, Plan
+from tacit.plan import Group, Plan
 from tacit.randomize import Randomizer, SecureWords
 from tacit.randomize.randomness import Words
 

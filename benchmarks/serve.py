@@ -33,7 +33,7 @@ from rich.table import Table
 
 from tacit import Prior, Survey
 from tacit.designs import design
-from tacit.plan.contract import Group, Plan
+from tacit.plan import Group, Plan
 from tacit.randomize.randomness import secret_bytes
 from tacit.server.storage.store import survey_id
 

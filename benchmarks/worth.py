@@ -28,7 +28,7 @@ from studies.loaders import DEFAULT_DATA, find, load_clicks
 from studies.worth import best_ldp_variance, linear_ldp_variance, subset_variance, sum_priors, zipf
 from tacit import Histogram, Prior, Sum, design
 from tacit.mechanism import Mechanism
-from tacit.plan.contract import Group, Plan
+from tacit.plan import Group, Plan
 from tacit.randomize import Randomizer
 
 OUT = Path("out/bench")

@@ -31,7 +31,7 @@ from tacit import Histogram, Prior
 from tacit.cli import demo
 from tacit.designs import GroupPrior, make_plan
 from tacit.designs.planning import with_ldp
-from tacit.plan.contract import Plan
+from tacit.plan import Plan
 from tacit.randomize import Randomizer
 from tacit.randomize.randomness import SeededWords
 from tacit.server.results.publishing import published

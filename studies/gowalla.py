@@ -20,7 +20,7 @@ from tacit.designs import Design, design
 from tacit.estimates import estimate
 from tacit.exact import Floats, Integers, budget
 from tacit.mechanism import Received, audit
-from tacit.plan.contract import Group, Plan
+from tacit.plan import Group, Plan
 from tacit.prior import Prior
 from tacit.published import theorem3
 from tacit.randomize import Randomizer, SeededWords

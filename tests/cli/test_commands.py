@@ -316,7 +316,7 @@ def test_a_plan_can_be_written_to_standard_output():
 
 
 def test_a_plan_that_does_not_hold_fails_the_audit_with_code_1(plan):
-    from tacit.plan.contract import contract_hash
+    from tacit.plan import contract_hash
 
     data = json.loads(plan.read_text())
     data["groups"][0]["epsilon"] = "1/2"

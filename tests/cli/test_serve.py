@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tacit.__main__ import main
-from tacit.plan.contract import Plan
+from tacit.plan import Plan
 from tacit.server import run
 from tacit.server.storage.store import Store, Survey, survey_id
 from tacit.server.storage.tokens import Grant, grant_of

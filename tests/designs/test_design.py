@@ -32,8 +32,7 @@ from tacit.designs import design as design_for
 from tacit.designs.program import solver
 from tacit.estimates import NotEstimableError, estimate
 from tacit.mechanism.core_tail import CoreTail
-from tacit.plan.certificate import Certificate
-from tacit.plan.contract import Group, Plan
+from tacit.plan import Certificate, Group, Plan
 from tacit.randomize import Randomizer
 from tacit.randomize.randomness import SeededWords
 from tacit.tally import Counts, Tally

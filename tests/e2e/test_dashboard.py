@@ -15,7 +15,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tacit import Histogram, Survey
-from tacit.plan.contract import Plan
+from tacit.plan import Plan
 from tacit.randomize import Randomizer
 
 from support.browsing import (

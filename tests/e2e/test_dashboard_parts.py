@@ -12,7 +12,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tacit import Histogram, Survey
-from tacit.plan.contract import Plan
+from tacit.plan import Plan
 from tacit.server.storage.store import Store, Submission, survey_id
 
 from support.browsing import DESKTOP, PHONE, TOKEN, Service, choose, planned, profile, sign_in, yes_no_plan

@@ -14,7 +14,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 from scipy.stats import binomtest, combine_pvalues
 
-from tacit.plan.contract import Plan
+from tacit.plan import Plan
 from tacit.server.storage.store import survey_id
 
 from support.browsing import (

@@ -6,7 +6,7 @@ import json
 
 from playwright.sync_api import Browser, expect
 
-from tacit.plan.contract import Plan
+from tacit.plan import Plan
 from tacit.show.sentences import set_sentence
 
 from support.browsing import Service, profile, send, shown_report

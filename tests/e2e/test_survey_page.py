@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, Page, Playwright, Route, expect
 
 from tacit import Histogram, Survey
 from tacit.mechanism.core_tail import CoreTail
-from tacit.plan.contract import Plan, PlanError, contract_hash
+from tacit.plan import Plan, PlanError, contract_hash
 from tacit.server.storage.store import survey_id
 
 from support.browsing import (

@@ -17,7 +17,7 @@ from tacit.estimates._prior_check import check_prior
 from tacit.mechanism import table_reading
 from tacit.mechanism.likelihood import maximum_likelihood
 from tacit.mechanism.pearson import pearson
-from tacit.plan.contract import Group, Plan
+from tacit.plan import Group, Plan
 from tacit.randomize import Randomizer, SeededWords
 from tacit.tally import Counts, Tally
 

@@ -24,7 +24,7 @@ from tacit.files import (
     tally_table,
 )
 from tacit.files.columns import STAMP, is_header
-from tacit.plan.contract import Group, Plan
+from tacit.plan import Group, Plan
 
 FORMATS = ["csv", "jsonl", "parquet", "arrow"]
 SECRET = "a-very-private-answer"

@@ -35,7 +35,7 @@ from tacit.files import (
 from tacit.files.columns import Matcher
 from tacit.mechanism.core_tail import CoreTail
 from tacit.mechanism.core_tail_rule import CoreState
-from tacit.plan.contract import Group, Plan
+from tacit.plan import Group, Plan
 from tacit.randomize import Randomizer
 from tacit.randomize.randomness import SeededWords
 from tacit.tally import Counts, Tally, merge_all
@@ -710,7 +710,7 @@ def test_reports_and_saved_tallies_are_read_alike(tmp_path, extension):
 PIPE = """
 import sys
 from tacit.files import perturb_file
-from tacit.plan.contract import Plan
+from tacit.plan import Plan
 from tacit.randomize.randomness import SeededWords
 plan, source, target = sys.argv[1:]
 options = {"words": SeededWords(5), "source_format": source, "target_format": target}

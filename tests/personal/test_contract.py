@@ -19,7 +19,7 @@ from tacit.mechanism.pearson import pearson
 from tacit.personal.contract import PersonalPlan, channels, largest_bound, perturb, prior_rows, report, reports_for
 from tacit.personal.estimates import PersonalTally, check_priors, estimate, expected_mse
 from tacit.personal.files import load_tally, save_tally
-from tacit.plan.contract import PlanError
+from tacit.plan import PlanError
 from tacit.randomize.randomness import SeededWords
 
 from support import places

@@ -14,7 +14,7 @@ from tacit import Channel, Histogram, Prior, Sum, Survey, WeightedSum, design, m
 from tacit.designs import optimal_binary, repaired_response
 from tacit.designs.verification import verify_group
 from tacit.mechanism.levels import PROMISED
-from tacit.plan.contract import Group, Plan, PlanError, contract_hash
+from tacit.plan import Group, Plan, PlanError, contract_hash
 from tacit.published import theorem3
 
 PRIOR = Prior.of({"yes": 0.1, "no": 0.9})

@@ -12,7 +12,7 @@ from tacit import Histogram, Prior
 from tacit.designs import optimal_binary, repaired_response
 from tacit.mechanism import table_sampler
 from tacit.mechanism.table_sampler import Beginnings, TableSampler
-from tacit.plan.contract import Group, Plan
+from tacit.plan import Group, Plan
 from tacit.randomize import DerivedWords, Randomizer, SecureWords, SeededWords
 
 #: Weights over 2^16. Some reports are never sent, some thresholds fall together, into one byte or between two.

@@ -21,7 +21,7 @@ from tacit.exact import exp_below
 from tacit.mechanism.core_tail import CoreTail
 from tacit.mechanism.core_tail_rule import CoreState
 from tacit.mechanism.table_sampler import TableSampler
-from tacit.plan.contract import Group, Plan
+from tacit.plan import Group, Plan
 from tacit.randomize import Randomizer
 from tacit.randomize.randomness import SecureWords, SeededWords
 

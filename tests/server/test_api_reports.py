@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from tacit.plan.contract import Plan
+from tacit.plan import Plan
 from tacit.server.storage.store import survey_id
 from tacit.tally import Tally
 

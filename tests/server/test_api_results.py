@@ -33,8 +33,7 @@ from tacit.designs import adopt, repaired_response, rules
 from tacit.estimates import Estimate, estimate
 from tacit.exact import Floats
 from tacit.files.tallies import load_tally
-from tacit.plan.certificate import Certificate
-from tacit.plan.contract import Group, Plan
+from tacit.plan import Certificate, Group, Plan
 from tacit.server.storage.store import Submission, survey_id
 from tacit.show.sentences import promise, row_name
 from tacit.tally import Tally

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tacit.plan.contract import Plan
+from tacit.plan import Plan
 from tacit.server.storage.store import Store, survey_id
 from tacit.server.storage.tokens import Grant, grant_of, make_token, set_token, tokens
 
@@ -120,7 +120,7 @@ def test_a_tampered_plan_is_refused_with_the_reason(client: Client):
 
 
 def test_a_plan_that_breaks_its_promise_is_refused(client: Client):
-    from tacit.plan.contract import contract_hash
+    from tacit.plan import contract_hash
 
     data = plain_plan().to_dict()
     data["groups"][0]["epsilon"] = "1/2"

@@ -13,7 +13,7 @@ import pytest
 from tacit import Histogram, Prior
 from tacit.designs import repaired_response
 from tacit.estimates import estimate
-from tacit.plan.contract import Group, Plan
+from tacit.plan import Group, Plan
 from tacit.server.http.routes import harmless
 from tacit.server.results.breakdown import spans
 from tacit.server.storage.store import Submission, survey_id

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tacit.plan.contract import Plan
+from tacit.plan import Plan
 from tacit.server.http.batches import ARROW, NDJSON
 from tacit.server.storage.store import Store, survey_id
 
@@ -222,7 +222,7 @@ def test_an_offset_outside_its_buffer_is_refused():
     body = before + edges[0] + edges[2] + after
     code = f"""
 import json, sys
-from tacit.plan.contract import Plan
+from tacit.plan import Plan
 from tacit.server.http.batches import ARROW, read_batch
 from tacit.server.problems import Refusal
 try:

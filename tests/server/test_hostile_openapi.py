@@ -129,7 +129,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 def plans(store: Store) -> list[Any]:
     import json
 
-    from tacit.plan.contract import Plan
+    from tacit.plan import Plan
 
     return [Plan.from_dict(json.loads(survey.plan)) for survey, _ in store.surveys()]
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from tacit.plan.contract import Plan
+from tacit.plan import Plan
 from tacit.server.storage.store import Store, survey_id
 
 from support.service import (
@@ -228,7 +228,7 @@ def test_plans_of_any_kind(target: Client, plan: Any):
 @given(st.data())
 def test_plans_gone_wrong(target: Client, data: st.DataObject):
     """One part of a good plan is replaced, with its hash made right again: it is refused, or it is a good plan."""
-    from tacit.plan.contract import contract_hash
+    from tacit.plan import contract_hash
 
     plan = json.loads(json.dumps(data.draw(st.sampled_from(PLANS)).to_dict()))
     parts = [(plan, name) for name in plan if name != "tacit_plan"]

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tacit.plan.contract import Plan
+from tacit.plan import Plan
 from tacit.server.storage import schema
 from tacit.server.storage.store import Store, Submission, survey_id
 

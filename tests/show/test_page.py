@@ -13,7 +13,7 @@ import pytest
 
 from tacit import GroupPrior, Histogram, Prior, Sum, Survey, make_plan
 from tacit.estimates import difference, estimate
-from tacit.plan.contract import Plan
+from tacit.plan import Plan
 from tacit.show.page import MAX_BARS, MAX_TABLE, page, ticks_between, write_page
 from tacit.tally import Counts, Tally
 

@@ -22,7 +22,7 @@ from typer.testing import CliRunner
 from tacit import Prior
 from tacit.cli.everything import app
 from tacit.designs.planning import GroupPrior, make_plan
-from tacit.plan.contract import Plan
+from tacit.plan import Plan
 from tacit.server.storage.store import survey_id
 from tacit.task import Survey, Task
 

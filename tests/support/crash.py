@@ -25,7 +25,7 @@ import httpx
 from tacit import Histogram, Prior
 from tacit.mechanism.core_tail import CoreTail
 from tacit.mechanism.core_tail_rule import CoreState
-from tacit.plan.contract import Group, Plan
+from tacit.plan import Group, Plan
 from tacit.server.storage.store import survey_id
 
 from support import warm

@@ -22,7 +22,7 @@ from tacit import Histogram, Prior, Survey
 from tacit.designs import optimal_binary, repaired_response
 from tacit.mechanism.core_tail import CoreTail
 from tacit.mechanism.core_tail_rule import CoreState
-from tacit.plan.contract import Group, Plan
+from tacit.plan import Group, Plan
 from tacit.server.http.app import make_app
 from tacit.server.storage import schema
 from tacit.server.storage.store import Store, survey_id

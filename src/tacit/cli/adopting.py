@@ -274,7 +274,7 @@ def compliance_command(
     """Estimate from two arms how many did not follow the rule. Also what that means for each answer."""
     from tacit.estimates import compliance, pooled_compliance
     from tacit.files import read_tallies
-    from tacit.plan.contract import Plan
+    from tacit.plan import Plan
     from tacit.show.results import print_compliance
 
     loaded = Plan.load(plan)

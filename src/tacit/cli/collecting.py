@@ -65,7 +65,7 @@ def perturb_command(
     from contextlib import nullcontext
 
     from tacit.files import arms_drawn
-    from tacit.plan.contract import Plan
+    from tacit.plan import Plan
 
     if engine == "spark" and (draw_arms or overwrite or keep_order):
         what = "writes a new folder, in random order, and draws no arms"
@@ -114,7 +114,7 @@ def tally_command(
     """
     from tacit.files import save_tally
     from tacit.files.tallies import tally_format
-    from tacit.plan.contract import Plan
+    from tacit.plan import Plan
 
     check_target(output, plan, reports)
     if output != "-":

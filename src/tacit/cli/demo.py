@@ -38,7 +38,7 @@ from tacit.estimates import Estimator, estimate
 from tacit.files import tally_file
 from tacit.mechanism import PrivacyError
 from tacit.mechanism.auditing import audit
-from tacit.plan.contract import Plan
+from tacit.plan import Plan
 from tacit.prior import Prior
 from tacit.published import theorem3
 from tacit.randomize import Randomizer

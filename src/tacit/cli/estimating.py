@@ -79,7 +79,7 @@ def estimate_command(
     differences half as large.
     """
     from tacit.estimates import estimate
-    from tacit.plan.contract import Plan
+    from tacit.plan import Plan
     from tacit.show import results
 
     loaded = Plan.load(plan)

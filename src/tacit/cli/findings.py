@@ -85,7 +85,7 @@ def difference_command(
 
     from tacit.designs.prior_file import read_priors
     from tacit.estimates import difference, estimate
-    from tacit.plan.contract import Plan
+    from tacit.plan import Plan
     from tacit.show.results import print_differences
     from tacit.show.spreadsheet import write_csv
 
@@ -149,7 +149,7 @@ def export_command(
     Shares, means, weights and linear models of them are right as they are. A single one says no more than its report.
     """
     from tacit.files import export_file
-    from tacit.plan.contract import Plan
+    from tacit.plan import Plan
 
     loaded = Plan.load(plan)
     check_target(output, plan, reports)
@@ -200,7 +200,7 @@ def regress_command(
 
     from tacit.files import regress_file
     from tacit.files.tallies import is_tally
-    from tacit.plan.contract import Plan
+    from tacit.plan import Plan
     from tacit.show.results import print_regression
     from tacit.show.spreadsheet import write_csv
 

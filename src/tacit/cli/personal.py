@@ -156,7 +156,7 @@ def estimate_command(
     from tacit.personal import PersonalPlan
     from tacit.personal.estimates import estimate
     from tacit.personal.files import load_tally
-    from tacit.plan.contract import Plan
+    from tacit.plan import Plan
     from tacit.show.results import print_estimate
 
     loaded = PersonalPlan.load(plan)

@@ -225,7 +225,7 @@ def audit_command(
 ) -> None:
     """Verify a plan again, in exact integers, and explain it. Exit code 1 if it does not hold."""
     from tacit.designs import other_beliefs, read_beliefs, verify_plan
-    from tacit.plan.contract import Plan, read_json
+    from tacit.plan import Plan, read_json
     from tacit.show import plans as shown
     from tacit.show import sentences
 
@@ -260,7 +260,7 @@ def audit_command(
 @command("channel", epilog="Example: tacit channel plan.json --json")
 def channel_command(plan: PlanFile, as_json: JsonFlag = False) -> None:
     """Print the numbers that devices use: Pr(report | answer). With --json they are exact integers."""
-    from tacit.plan.contract import Plan
+    from tacit.plan import Plan
     from tacit.show import plans as shown
 
     loaded = Plan.load(plan)

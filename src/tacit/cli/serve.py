@@ -71,7 +71,7 @@ def serve_command(
 
     Also: tacit serve backup, tacit serve restore, tacit serve token (each with --help).
     """
-    from tacit.plan.contract import Plan
+    from tacit.plan import Plan
     from tacit.server.run import Address, check_public_url, open_surveys, serve, today
     from tacit.server.site.texts import change_texts_of
     from tacit.server.storage.store import survey_id

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from tacit.designs.prior_file import GroupPrior
 from tacit.exact import Number, budget
-from tacit.plan.arms import arm_name
+from tacit.plan import arm_name
 
 
 def in_arms(groups: Sequence[GroupPrior], budgets: Sequence[Number]) -> list[GroupPrior]:

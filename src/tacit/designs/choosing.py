@@ -29,7 +29,7 @@ from tacit.designs.promise import make_promise
 from tacit.designs.without_prior import MECHANISMS, without_prior
 from tacit.exact import Number
 from tacit.mechanism import PrivacyError
-from tacit.plan.certificate import Aim
+from tacit.plan import Aim
 from tacit.prior import Prior, PriorSet
 from tacit.task import Task
 

@@ -26,7 +26,7 @@ from tacit.designs.promise import Promise
 from tacit.designs.repaired import randomized_response, repaired_response
 from tacit.exact import Floats, exp_below
 from tacit.mechanism import Channel, Mechanism, PrivacyError, mse, round_channel, unbiased_variance
-from tacit.plan.certificate import Aim, Certificate
+from tacit.plan import Aim, Certificate
 from tacit.prior import Ball, Prior
 from tacit.task import Task, prior_variance
 

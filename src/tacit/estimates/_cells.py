@@ -24,8 +24,7 @@ from numpy.typing import NDArray
 from tacit.estimates._rows import Found, Scope, reach, student
 from tacit.exact import Floats
 from tacit.mechanism import Covered, Kept, PlainEstimator, Reading, Received
-from tacit.plan import Group, Plan
-from tacit.plan.crossing import margins
+from tacit.plan import Group, Plan, margins
 from tacit.prior import Value, numbers_if_all
 from tacit.tally import Counts, Coverage, GroupTally, Tally
 from tacit.task import Task

@@ -33,8 +33,7 @@ from numpy.typing import NDArray
 
 from tacit.exact import Floats
 from tacit.mechanism import NotEstimableError
-from tacit.plan import Group, Plan
-from tacit.plan.arms import arms_of
+from tacit.plan import Group, Plan, arms_of
 from tacit.prior import Value
 from tacit.tally import Counts, Tally
 

@@ -12,8 +12,7 @@ import pyarrow as pa
 from tacit.files.columns import InputError, Matcher
 from tacit.files.reading import group_column_of, reading
 from tacit.mechanism.protocol import RandomWords
-from tacit.plan import Plan
-from tacit.plan.arms import arms_of
+from tacit.plan import Plan, arms_of
 from tacit.randomize import SecureWords
 
 

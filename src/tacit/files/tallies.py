@@ -17,8 +17,7 @@ from tacit.estimates import Cell, Margin, cells_of
 from tacit.files.columns import InputError
 from tacit.files.counting import tally_file, with_source
 from tacit.files.reading import check_file, group_names, no_raw_values
-from tacit.plan import Plan
-from tacit.plan.crossing import CROSSED
+from tacit.plan import CROSSED, Plan
 from tacit.prior import clean_name
 from tacit.tally import SUMS, Tally, merge_all
 

@@ -18,7 +18,7 @@ from tacit.designs.prior_file import GroupPrior, read_priors
 from tacit.disk import write_text
 from tacit.files.columns import NO_ANSWER, InputError
 from tacit.microdata.records import Bins, Cell, Recoding, numbers_of, read_cells
-from tacit.plan.crossing import CROSSED
+from tacit.plan import CROSSED
 from tacit.prior import numbers_if_all
 from tacit.prior.names import clean_name, nearest
 

@@ -36,7 +36,7 @@ from tacit.disk import write_text
 from tacit.exact import Floats, Integers, Number, at_most_exp, budget, exp_below
 from tacit.mechanism import Channel
 from tacit.mechanism.protocol import RandomWords
-from tacit.plan.contract import PlanError, malformed, read_json, value_from_text
+from tacit.plan import PlanError, malformed, read_json, value_from_text
 from tacit.prior import Prior, Value
 from tacit.randomize import secure_words
 from tacit.task import Task

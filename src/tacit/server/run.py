@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 
 import uvicorn
 
-from tacit.plan.contract import Plan
+from tacit.plan import Plan
 from tacit.server.http.app import make_app
 from tacit.server.http.intake import PatientProtocol, Proxies
 from tacit.server.invitations import new_secrets

@@ -48,7 +48,7 @@ from tacit.mechanism.core_tail_rule import CoreState
 from tacit.mechanism.levels import Audit, percent
 from tacit.mechanism.plane_circle import PlaneCircle
 from tacit.mechanism.shuffled_circle import ShuffledCircle
-from tacit.plan.contract import Group, Plan, PlanError, contract_hash
+from tacit.plan import Group, Plan, PlanError, contract_hash
 from tacit.prior import Ball, Box, Hull, PriorSet
 from tacit.randomize import Randomizer
 from tacit.randomize.randomness import SeededWords

@@ -14,8 +14,7 @@ import numpy as np
 
 from tacit.estimates._cells import Cell, Collected
 from tacit.exact import Floats
-from tacit.plan import Plan
-from tacit.plan.crossing import CROSSED
+from tacit.plan import CROSSED, Plan
 
 #: Raking ends when every category is right to this relative error, or fails after this number of rounds.
 _PRECISE, _ROUNDS = 1e-10, 2000

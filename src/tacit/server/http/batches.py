@@ -17,7 +17,7 @@ import numpy as np
 from pydantic_core import from_json
 
 from tacit.exact import Integers
-from tacit.plan.contract import Plan
+from tacit.plan import Plan
 from tacit.server.problems import Refusal
 from tacit.server.storage.counting import Folds
 from tacit.server.storage.vault import CROWD

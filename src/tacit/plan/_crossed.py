@@ -1,0 +1,65 @@
+"""Groups that are crossed: regions with ages, or a group with the arms that chance put its people into."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from tacit.plan._group import Group
+from tacit.plan._plan import Plan
+
+#: Stands between the parts of a crossed group's name: "north / 18-24".
+CROSSED = " / "
+
+
+def crossed_name(parts: Iterable[str]) -> str:
+    """The name of the group in which these parts meet.
+
+    >>> crossed_name(["north", "18-24"])
+    'north / 18-24'
+    """
+    return CROSSED.join(parts)
+
+
+def margins(plan: Plan, names: Sequence[str]) -> dict[str, dict[str, str]]:
+    """For each group what its parts are, by the `names` of the margins that were crossed, in their order.
+
+    Raises `ValueError` where a group has more or fewer parts than there are names.
+    """
+    found = {}
+    for group in plan.groups:
+        parts = (group.name or "").split(CROSSED)
+        if group.name is None or len(parts) != len(names) or len(set(names)) < len(names):
+            got = "no named groups" if group.name is None else f"the group {group.name!r}"
+            raise ValueError(
+                f"Crossed groups must have one part, between '{CROSSED}', for each of {', '.join(names)}. Got {got}."
+            )
+        found[group.name] = dict(zip(names, parts, strict=True))
+    return found
+
+
+def arm_name(group: str | None, number: int) -> str:
+    """The name of an arm, counted from 1, of a group. Arms differ in their randomizer only.
+
+    >>> arm_name(None, 1), arm_name("north", 2)
+    ('arm 1', 'north / arm 2')
+    """
+    arm = f"arm {number}"
+    return arm if group is None else crossed_name([group, arm])
+
+
+def arms_of(plan: Plan) -> dict[str | None, list[Group]]:
+    """The arms of each group: those whose names are alike up to the last " / "; all groups if no name has one.
+
+    Raises `ValueError` where a group has one arm only.
+    """
+    found: dict[str | None, list[Group]] = {}
+    for group in plan.groups:
+        found.setdefault((group.name or "").rpartition(CROSSED)[0] or None, []).append(group)
+    for name, arms in found.items():
+        if len(arms) < 2:
+            whose = "This plan" if name is None else f"Group {name!r}"
+            raise ValueError(
+                f"{whose} has one arm only: whether people followed the rule shows where chance gave some of them "
+                "another randomizer. Plan with --arms, or adopt a design of two groups."
+            )
+    return found
