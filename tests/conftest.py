@@ -1,6 +1,5 @@
 """Small dense algebra is fastest on one thread; the limit has to be set before numpy loads."""
 
-import gc
 import os
 from collections.abc import Iterator
 from functools import cache
@@ -18,9 +17,6 @@ settings.load_profile("tacit")
 
 pytest.register_assert_rewrite("support")
 
-# Nothing of what is imported and collected is garbage: see `pytest_collection_finish`.
-gc.disable()
-
 #: Whole folders and files that take long or need a browser, a database, node or a wheel.
 SLOW = (
     "browser", "e2e", "studies", "packaging", "server", "deploy", "cli", "docs/test_readme.py", "docs/test_f",
@@ -33,8 +29,7 @@ SLOW = (
 #: The files that take longest come first, so that all workers end together (`--no-loadscope-reorder` keeps this order).
 FIRST = (
     "files/test_spark.py", "e2e/test_eighty", "server/test_crash.py", "server/test_hostile_openapi.py", "studies",
-    "packaging", "cli/test_commands.py", "browser", "cli", "docs/test_readme.py", "e2e", "estimates",
-    "designs/program/test_solver.py", "mechanism", "designs", "server",
+    "packaging", "browser", "cli", "docs", "e2e", "estimates", "mechanism", "designs", "server",
 )  # fmt: skip
 
 
@@ -43,32 +38,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if _place(item.path).startswith(SLOW):
             item.add_marker(pytest.mark.slow)
-    items.sort(key=lambda item: _rank(item.path))
+    items.sort(key=lambda item: next((k for k, name in enumerate(FIRST) if _place(item.path).startswith(name)), 99))
 
 
 @cache
 def _place(path: Path) -> str:
-    """Where a file is in this folder; nowhere, if it is in another one."""
+    """The path of a file in this folder; empty for a file of another one."""
     root = Path(__file__).parent
     return path.relative_to(root).as_posix() if path.is_relative_to(root) else ""
 
 
-@cache
-def _rank(path: Path) -> int:
-    return next((k for k, name in enumerate(FIRST) if _place(path).startswith(name)), len(FIRST))
-
-
-def pytest_collection_finish() -> None:
-    """What thousands of tests are made of stays until the end: the search for garbage need not go through it."""
-    gc.freeze()
-    gc.enable()
-
-
 @pytest.fixture(scope="session")
 def tacit_on_path(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A folder for the PATH with a `tacit` that starts at once, one for all workers."""
+    """A folder for the PATH with a `tacit` that starts at once."""
     from support.warm import warm_command
 
-    mine = tmp_path_factory.getbasetemp()
-    with warm_command((mine.parent if "PYTEST_XDIST_WORKER" in os.environ else mine) / "warm") as folder:
+    with warm_command(tmp_path_factory.mktemp("warm")) as folder:
         yield folder

@@ -1,12 +1,10 @@
 """Commands and services that start at once: a process that has imported everything forks for each.
 
-Documentation has a hundred commands, and a service is killed twenty times: each start would spend most of its time
-importing.
+The documentation has a hundred commands, and a service is killed twenty times. Each would import for a second.
 """
 
 from __future__ import annotations
 
-import fcntl
 import json
 import multiprocessing
 import os
@@ -16,7 +14,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
@@ -40,42 +38,20 @@ with socket.socket(socket.AF_UNIX) as line:
 
 @contextmanager
 def warm_command(folder: Path) -> Iterator[Path]:
-    """A folder with a `tacit` for the PATH, and a `python` for `-m tacit` and `-c`, as long as the context lasts.
-
-    Whoever comes with the same folder shares the process behind it, which ends after the last of them.
-    """
-    folder.mkdir(exist_ok=True)
-    with (folder / "users").open("w") as users:
-        with (folder / "starting").open("w") as starting:
-            fcntl.flock(starting, fcntl.LOCK_EX)
-            # A process that is about to end has it to itself until it has ended.
-            fcntl.flock(users, fcntl.LOCK_SH)
-            server = None if _answers(folder) else _started_in(folder)
+    """Puts a `tacit`, and a `python` for `-m tacit` and `-c`, into a folder for the PATH, while the context lasts."""
+    address = folder / "line"
+    env = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT / "tests")])}
+    words = [sys.executable, "-m", "support.warm", str(address)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, env=env) as server:
+        assert server.stdout is not None
+        assert server.stdout.readline() == b"ready\n"
+        for name in ("tacit", "python"):
+            (folder / name).write_text(CALL.format(python=sys.executable, address=str(address)))
+            (folder / name).chmod(0o755)
         try:
             yield folder
         finally:
-            fcntl.flock(users, fcntl.LOCK_UN)
-            if server is not None:
-                server.wait()
-
-
-def _answers(folder: Path) -> bool:
-    with socket.socket(socket.AF_UNIX) as line:
-        return line.connect_ex(str(folder / "line")) == 0
-
-
-def _started_in(folder: Path) -> subprocess.Popen[bytes]:
-    address = folder / "line"
-    address.unlink(missing_ok=True)
-    env = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT / "tests")])}
-    server = subprocess.Popen([sys.executable, "-m", "support.warm", str(folder)], stdout=subprocess.PIPE, env=env)
-    assert server.stdout is not None
-    with server.stdout as said:
-        assert said.readline() == b"ready\n"
-    for name in ("tacit", "python"):
-        (folder / name).write_text(CALL.format(python=sys.executable, address=str(address)))
-        (folder / name).chmod(0o755)
-    return server
+            server.kill()
 
 
 _FORKS = multiprocessing.get_context("forkserver")
@@ -103,7 +79,7 @@ def _become(words: list[str], stdout: str, stderr: str, environment: dict[str, s
         runpy.run_path(words[0], run_name="__main__")
 
 
-def _serve(folder: Path) -> None:
+def _serve(address: str) -> None:
     import duckdb  # noqa: F401
     import pandas  # noqa: F401
     import pyarrow.parquet  # noqa: F401
@@ -126,22 +102,14 @@ def _serve(folder: Path) -> None:
     estimate(plan, Tally.of(plan, Randomizer(plan).randomize(["yes", "no"])))
 
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-    with (folder / "users").open("w") as users, socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(str(folder / "line"))
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(address)
         listener.listen(64)
-        listener.settimeout(0.5)
         print("ready", flush=True)
         while True:
-            try:
-                line, _ = listener.accept()
-            except TimeoutError:
-                with suppress(BlockingIOError):
-                    fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    os._exit(0)
-                continue
+            line, _ = listener.accept()
             if os.fork() == 0:
                 listener.close()
-                users.close()
                 _answer(line)
             line.close()
 
@@ -150,9 +118,6 @@ def _answer(line: socket.socket) -> None:
     """Be the command, in the caller's place."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     size, streams, _, _ = socket.recv_fds(line, 4, 3)
-    if not size:
-        # Somebody who only asked whether anybody is there.
-        os._exit(0)
     with line.makefile("rb") as given:
         words, folder, environment = json.loads(given.read(int.from_bytes(size, "big")))
     line.sendall(f"{os.getpid():8}".encode())
@@ -190,4 +155,4 @@ def _run(words: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    _serve(Path(sys.argv[1]))
+    _serve(sys.argv[1])

@@ -114,7 +114,15 @@ def serve(store: Store, address: Address, rate: int, token: str | None, started:
         surveys = {survey.id: json.loads(survey.plan)["question"] for survey, _ in store.surveys()}
         url = address.public_url.rstrip("/") or _url(address, listening.getsockname()[1])
         started(Started(url, token, surveys, not address.public_url and address.host in ("0.0.0.0", "::")))
-        server(app, address).run(sockets=[listening])
+        # What is there from the start stays: looking through it for garbage, over and over, makes requests wait.
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(20_000, 20, 20)
+        try:
+            server(app, address).run(sockets=[listening])
+        finally:
+            # Frozen objects are not freed at exit, which libraries such as DuckDB report as leaks.
+            gc.unfreeze()
 
 
 def _leave_in_time() -> None:
@@ -132,10 +140,6 @@ def _leave() -> None:
 
 def server(app: Any, address: Address) -> uvicorn.Server:
     """Uvicorn, as the service uses it. No access log is written: it would hold addresses beside times."""
-    # What is there from the start stays: looking through it for garbage, over and over, makes requests wait.
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(20_000, 20, 20)
     return uvicorn.Server(
         uvicorn.Config(
             app,
