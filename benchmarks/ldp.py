@@ -6,7 +6,7 @@ Variances are per value and respondent, all values equally frequent, and exact; 
 `error` is the mean squared error of the run's own estimates over what they state, 1 if all is right. Speeds are medians
 of five runs over all cores, reports from answers and an estimate from reports; baselines in the same run are k-ary
 response by vectorised numpy with its insecure generator, and OpenDP's, one value at a time (where opendp is installed).
-OUE has reports for up to 52 values only; `auto` is what `design` takes by itself. Writes out/bench/ldp.csv.
+`auto` is what `design` takes by itself. Writes out/bench/ldp.csv.
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ from rich.table import Table
 
 from tacit import Histogram, Plan, Prior, Randomizer, Tally, estimate, make_plan
 from tacit.designs.without_prior import MECHANISMS, ldp_variance_bound
-from tacit.mechanism.unary_encoding import MOST_VALUES
 
 OUT = Path("out/bench")
 RUNS = 5
@@ -120,9 +119,8 @@ def measurements(sizes: list[int], epsilons: list[Fraction], rows: int) -> Itera
     for d in sizes:
         for epsilon in epsilons:
             for name in ("auto", *MECHANISMS, "shuffled-circle"):
-                if name != "oue" or d <= MOST_VALUES:
-                    few = rows // 10 if name == "shuffled-circle" and d >= 1000 else rows
-                    yield measured(d, epsilon, name, few)
+                few = rows // 10 if name == "shuffled-circle" and d >= 1000 else rows
+                yield measured(d, epsilon, name, few)
             if epsilon == 1:
                 yield from baselines(d, epsilon, rows)
 

@@ -29,7 +29,7 @@ from tacit.designs import design
 from tacit.exact import Floats, Integers
 from tacit.mechanism import Channel
 from tacit.mechanism.auditing import audit
-from tacit.mechanism.table_reading import mmse_weights, unbiased_weights
+from tacit.mechanism.table import mmse_weights, unbiased_weights
 from tacit.prior import Prior
 from tacit.published import theorem3
 from tacit.task import Histogram, Task

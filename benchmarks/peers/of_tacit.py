@@ -23,9 +23,6 @@ LDP_METHODS: dict[Any, str] = {
     "auto": "LDP",
     "subset-selection": "LDP, subset",
     "projective": "LDP, projective",
-    "hadamard": "LDP, Hadamard",
-    "olh": "LDP, OLH",
-    "oue": "LDP, OUE",
 }
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from browser.test_client import CLIENT, node
 from tacit import Histogram, Plan, PlanError, Prior, Randomizer, Tally, estimate, make_plan
-from tacit.mechanism.plane_circle import PlaneCircle
+from tacit.mechanism import PlaneCircle
 from tacit.randomize import SeededWords
 
 OPEN = """

@@ -22,7 +22,7 @@ from cryptography.hazmat.primitives.asymmetric import padding, rsa
 from tacit import Prior
 from tacit.exact import at_most_exp
 from tacit.mechanism import KINDS, CoreTail, PlaneCircle, ShuffledCircle
-from tacit.mechanism.levels import percent
+from tacit.mechanism.auditing import percent
 from tacit.plan import Plan, contract_hash
 from tacit.prior import read_set
 from tacit.randomize import Randomizer

@@ -35,17 +35,6 @@ def test_a_plan_without_a_prior_speaks_of_none():
     assert "whatever the prior is worth. proven best: no channel can do better. LDP: the best LDP" in known
 
 
-def test_a_design_that_is_too_small_says_its_limit_and_who_serves():
-    Path("many.txt").write_text("".join(f"v{x}\n" for x in range(60)))
-    words = ("plan", "many.txt", "--no-prior", "--task", "histogram", "--epsilon", 1, "-o", "many.json", "--design")
-    said = refused(*words, "oue")
-    assert "The design oue does not serve 60 values" in said
-    assert "2 to 52 values" in said
-    assert "subset-selection, projective, hadamard, olh do" in said
-    for design in ("subset-selection", "projective", "hadamard", "olh"):
-        done(*words, design, "--overwrite")
-
-
 # -- files ----------------------------------------------------------------------------------------------------------
 
 

@@ -13,7 +13,7 @@ import pytest
 from tacit import Matrix, NotEstimableError, Prior, Sum, Task, WeightedSum, audit, design, verify
 from tacit.designs import Design
 from tacit.designs.knots import rounded_to
-from tacit.mechanism.table_reading import unbiased_weights
+from tacit.mechanism.table._reading import unbiased_weights
 from tacit.prior import Ball
 
 UNIFORM = Prior.uniform(100)

@@ -10,7 +10,7 @@ import pytest
 
 from tacit import Histogram, Prior
 from tacit.designs import Rule, adopt, read_matrix, rules
-from tacit.mechanism.table_reading import unbiased_weights
+from tacit.mechanism.table._reading import unbiased_weights
 
 YES_NO = ["yes", "no"]
 LETTERS = ["a", "b", "c", "d"]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tacit import Matrix, Prior, Sum, design, verify
 from tacit.designs import make_plan
-from tacit.mechanism.table_reading import unbiased_weights
+from tacit.mechanism.table._reading import unbiased_weights
 from tacit.prior import Ball
 
 WEIGHTS = st.lists(st.integers(1, 50), min_size=2, max_size=20)

@@ -14,9 +14,9 @@ from tacit.designs import optimal_binary, repaired_response
 from tacit.estimates import NotEstimableError, estimate
 from tacit.estimates._cells import Cell, kept_of
 from tacit.estimates._prior_check import check_prior
-from tacit.mechanism import table_reading
-from tacit.mechanism.likelihood import maximum_likelihood
 from tacit.mechanism.pearson import pearson
+from tacit.mechanism.table import _reading as table_reading
+from tacit.mechanism.table._reading import maximum_likelihood
 from tacit.plan import Group, Plan
 from tacit.randomize import Randomizer, SeededWords
 from tacit.tally import Counts, Tally

@@ -33,8 +33,7 @@ from tacit.files import (
     tally_table,
 )
 from tacit.files.columns import Matcher
-from tacit.mechanism.core_tail import CoreTail
-from tacit.mechanism.core_tail_rule import CoreState
+from tacit.mechanism.core_tail import CoreState, CoreTail
 from tacit.plan import Group, Plan
 from tacit.randomize import Randomizer
 from tacit.randomize.randomness import SeededWords

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from tacit import Channel, Prior, audit, satisfies
 from tacit.exact import exp_enclosure
-from tacit.mechanism.levels import percent
-from tacit.mechanism.table_audit import _mutual_information_enclosure, mip_holds
+from tacit.mechanism.auditing import percent
+from tacit.mechanism.table._audit import _mutual_information_enclosure, mip_holds
 
 from support.strategies import channels, priors
 

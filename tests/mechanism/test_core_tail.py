@@ -13,13 +13,12 @@ import numpy as np
 import pytest
 
 from tacit import Histogram, Prior, Sum, audit, belief, satisfies
-from tacit.mechanism import NotEstimableError
-from tacit.mechanism.core_tail import CoreTail
-from tacit.mechanism.core_tail_rule import COVERAGE_UNIT, POSITION_BITS, CoreState, CoreTailRule
+from tacit.mechanism import CoreTail, NotEstimableError
+from tacit.mechanism.core_tail._rule import CORE_UNIT, POSITION_BITS, CoreState, CoreTailRule
 
 from support.places import GOLDEN
 
-HALF = COVERAGE_UNIT // 2
+HALF = CORE_UNIT // 2
 THIRD, THREE = Fraction(1, 3), Fraction(3)
 
 SMALL = {
@@ -214,7 +213,7 @@ def test_mean_coverage_is_the_share() -> None:
     size = 1 << channel.word_bits
     for state, units in enumerate(channel.coverage[-1]):
         arc = Fraction(size - channel.base[state], channel.step[state])
-        assert 0 <= Fraction(units, COVERAGE_UNIT) - arc / channel.cells < Fraction(1, 1 << 30)
+        assert 0 <= Fraction(units, CORE_UNIT) - arc / channel.cells < Fraction(1, 1 << 30)
         for value in channel.tail:
             reports = [state << POSITION_BITS | cell for cell in range(channel.cells)]
             assert sum(channel.word_triples(value, report) for report in reports) == size**2 * channel.counts[-1][state]
@@ -249,7 +248,7 @@ def test_plan_round_trip_and_golden_file() -> None:
         ({"states": ()}, "states"),
         ({"states": (CoreState(0, 0),)}, "states"),
         ({"states": (CoreState(1, 1),)}, "states"),
-        ({"core": (1,), "states": (CoreState(1, 0, ((0, COVERAGE_UNIT + 1),)),)}, "states"),
+        ({"core": (1,), "states": (CoreState(1, 0, ((0, CORE_UNIT + 1),)),)}, "states"),
         ({"word_bits": 65}, "word_bits"),
     ],
 )

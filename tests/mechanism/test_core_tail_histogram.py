@@ -6,18 +6,18 @@ from math import floor
 import numpy as np
 import pytest
 
-from tacit.mechanism.core_tail import CoreTail
-from tacit.mechanism.core_tail_histogram import (
+from tacit.mechanism.core_tail._rule import CORE_UNIT, POSITION_BITS, CoreState
+from tacit.mechanism.core_tail.core_tail import (
+    CoreTail,
     histogram_gain,
     histogram_mse,
     mean_square_coverage,
     posterior,
     posterior_sum,
 )
-from tacit.mechanism.core_tail_rule import COVERAGE_UNIT, POSITION_BITS, CoreState
 from tacit.prior import Prior
 
-HALF = COVERAGE_UNIT // 2
+HALF = CORE_UNIT // 2
 STATES = (CoreState(3, 0), CoreState(1, 1), CoreState(1, 2, ((0, HALF),)))
 CHANNELS = {
     "arc": CoreTail(

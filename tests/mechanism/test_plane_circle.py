@@ -13,8 +13,8 @@ from tacit import Histogram, Prior, design
 from tacit.designs.circles import design_shuffled_circle, in_plane
 from tacit.designs.large_histogram import IN_PLANE
 from tacit.designs.methods import SURE_IN_PLANE
-from tacit.mechanism import plane_circle_information
-from tacit.mechanism.plane_circle import PlaneCircle
+from tacit.mechanism import PlaneCircle
+from tacit.mechanism.plane_circle import _information as plane_circle_information
 from tacit.mechanism.protocol import COVERAGE_UNIT, Covered
 from tacit.mechanism.singer import first_full_recurrence, meets_all_states, terms_of
 

@@ -13,10 +13,9 @@ import pytest
 from tacit import Histogram, Prior, Survey
 from tacit.designs.circles import best_share, design_shuffled_circle, unbiased_variance_bound
 from tacit.exact import at_most_exp, exp_below
-from tacit.mechanism.circle_rule import lay_out
+from tacit.mechanism.circle._rule import lay_out
 from tacit.mechanism.protocol import NotEstimableError, Received
-from tacit.mechanism.shuffled_circle import ShuffledCircle
-from tacit.mechanism.shuffled_circle_rule import keys_of
+from tacit.mechanism.shuffled_circle.shuffled_circle import ShuffledCircle, keys_of
 from tacit.randomize.randomness import SeededWords
 
 from support.circles import all_words, brute_range, reports_of, stated

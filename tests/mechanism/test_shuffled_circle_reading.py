@@ -8,10 +8,10 @@ import pytest
 
 from tacit import Histogram, Prior
 from tacit.designs.circles import design_shuffled_circle
-from tacit.mechanism.circle_rule import lay_out
+from tacit.mechanism import ShuffledCircle
+from tacit.mechanism.circle._rule import lay_out
 from tacit.mechanism.protocol import COVERAGE_UNIT, Covered, PlainEstimator, Reading, Received
-from tacit.mechanism.shuffled_circle import ShuffledCircle
-from tacit.mechanism.shuffled_circle_information import circle_information
+from tacit.mechanism.shuffled_circle._information import circle_information
 
 from support.circles import random_reports, simulated
 from support.priors import named_prior

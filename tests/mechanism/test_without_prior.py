@@ -14,12 +14,11 @@ import pytest
 from tacit import Histogram, NotEstimableError, Prior, Survey, audit, satisfies
 from tacit.designs.without_prior import MECHANISMS, TOLERANCE, best_without_prior, ldp_variance_bound
 from tacit.exact import at_most_exp
-from tacit.mechanism import BlockDesign, Covered, Received, UnaryEncoding
-from tacit.mechanism.block_design import FewReports
+from tacit.mechanism import BlockDesign, Covered, Received
+from tacit.mechanism.block_design.block_design import FewReports
 from tacit.mechanism.protocol import COVERAGE_UNIT
-from tacit.mechanism.pure_protocol import PureProtocol
+from tacit.mechanism.sampling import RuleSampler
 from tacit.mechanism.singer import difference_set, first_recurrence, meets_all_points, n_points, next_prime
-from tacit.mechanism.stand_in import RuleSampler
 from tacit.randomize.randomness import SecureWords, SeededWords
 
 PLANE = {"circle": 7, "orders": 1, "field": 2, "recurrence": (1, 1, 0)}
@@ -32,7 +31,6 @@ SMALL = {
     "four elements": BlockDesign(
         prior=Prior.uniform(8), circle=21, orders=1, arc=5, step=6, field=4, recurrence=(1, 1, 0, 0, 0, 0), word_bits=6
     ),
-    "bits": UnaryEncoding(prior=Prior.uniform(3), chance=1, digits=2),
 }
 EPSILONS = [Fraction(1, 10), Fraction(1, 2), Fraction(1), Fraction(2), Fraction(4)]
 
@@ -57,26 +55,16 @@ def differences_of(mechanism: BlockDesign) -> set[int]:
     return zeros if len(zeros) == mechanism.arc else set(range(mechanism.circle)) - zeros
 
 
-def covered_by(mechanism: PureProtocol, report: int) -> set[int]:
+def covered_by(mechanism: BlockDesign, report: int) -> set[int]:
     """The values that a report covers, from the definition."""
-    if isinstance(mechanism, UnaryEncoding):
-        return {x for x in range(mechanism.size) if report >> x & 1}
     order, position = divmod(report, mechanism.circle)
     differences = differences_of(mechanism)
     places = {x: ((order + 1) * x - position) % mechanism.circle for x in range(mechanism.size)}
     return {x for x, place in places.items() if place in differences}
 
 
-def channel(mechanism: PureProtocol) -> list[list[Fraction]]:
+def channel(mechanism: BlockDesign) -> list[list[Fraction]]:
     """Q(report|value) by counting words: bisection finds where each report's words begin."""
-    if isinstance(mechanism, UnaryEncoding):
-        q = Fraction(mechanism.chance, 2**mechanism.digits)
-        flips = [
-            [math.prod([q if report >> y & 1 else 1 - q for y in range(mechanism.size) if y != x]) / 2 for report in
-             range(mechanism.n_reports)]
-            for x in range(mechanism.size)
-        ]  # fmt: skip
-        return flips
     words, n = 2**mechanism.word_bits, mechanism.circle * mechanism.orders
     edges = [next_word(report, n, words) for report in range(n + 1)]
     rows = [[Fraction(0)] * n for _ in range(mechanism.size)]
@@ -100,7 +88,7 @@ def next_word(report: int, n: int, words: int) -> int:
     return low
 
 
-def drawn(mechanism: PureProtocol, truth: np.ndarray, seed: int) -> np.ndarray:
+def drawn(mechanism: BlockDesign, truth: np.ndarray, seed: int) -> np.ndarray:
     words = SeededWords(seed).draw(len(truth) * mechanism.words_per_report, 64).reshape(len(truth), -1)
     return mechanism.draw_many(truth, words >> np.uint64(64 - mechanism.word_bits))
 
@@ -127,7 +115,7 @@ def sampler_of(*mechanisms: BlockDesign) -> RuleSampler:
     )
 
 
-@pytest.mark.parametrize("name", [name for name, small in SMALL.items() if isinstance(small, BlockDesign)])
+@pytest.mark.parametrize("name", SMALL)
 def test_few_reports_are_drawn_from_the_table_of_the_same_probabilities(name: str) -> None:
     small = SMALL[name]
     table, bits = sampler_of(small).tables, 2 * small.word_bits
@@ -215,11 +203,7 @@ def test_designs_keep_ldp_over_all_reports_and_no_step_more_does(name: str, size
         worst = max(max(column) / min(column) for column in zip(*channel(made), strict=True))
         assert worst <= made.odds
         assert at_most_exp(made.odds, epsilon)
-        more = (
-            replace(made, step=made.step + 1)
-            if isinstance(made, BlockDesign)
-            else replace(made, chance=made.chance - 1)
-        )
+        more = replace(made, step=made.step + 1)
         assert not satisfies(more, "ldp", epsilon)
 
 
@@ -227,10 +211,6 @@ def test_designs_keep_ldp_over_all_reports_and_no_step_more_does(name: str, size
 @pytest.mark.parametrize("size", [13, 100, 3000])
 def test_designs_of_any_size_keep_ldp(name: str, size: int) -> None:
     for epsilon in EPSILONS:
-        if name == "oue" and size > 52:
-            with pytest.raises(ValueError, match="52 values"):
-                MECHANISMS[name](Prior.uniform(size), epsilon)
-            continue
         made = MECHANISMS[name](Prior.uniform(size), epsilon)
         found = audit(made)
         assert found.ldp.holds(epsilon)
@@ -256,7 +236,7 @@ def test_bounds_of_lifts_hold_under_any_prior(name: str) -> None:
 # -- the designs -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", [name for name in MECHANISMS if name != "oue"])
+@pytest.mark.parametrize("name", MECHANISMS)
 @pytest.mark.parametrize("epsilon", [Fraction(1, 2), Fraction(1), Fraction(2)])
 def test_any_two_values_share_equally_many_reports(name: str, epsilon: Fraction) -> None:
     made = MECHANISMS[name](Prior.uniform(11), epsilon)
@@ -275,24 +255,6 @@ def test_difference_sets_are_hyperplanes(field: int, dimension: int) -> None:
     assert len(found) == n_points(field, dimension - 1)
     apart = Counter((a - b) % points for a in found.tolist() for b in found.tolist() if a != b)
     assert apart == dict.fromkeys(range(1, points), n_points(field, dimension - 2))
-
-
-def test_local_hashing_is_an_arc_in_all_orders() -> None:
-    """A hash x ↦ ⌊(a·x + b mod M)/s⌋ and a bucket j cover what the report with that order and position j·s − b does."""
-    made = MECHANISMS["olh"](Prior.uniform(11), Fraction(1))
-    m, s = made.circle, made.arc
-    for a, b, j in itertools.product(range(1, m), range(m), range(m // s)):
-        hashed = {x for x in range(made.size) if (a * x + b) % m // s == j}
-        assert hashed == covered_by(made, (a - 1) * m + (j * s - b) % m)
-
-
-def test_hadamard_response_has_the_rows_of_a_hadamard_matrix() -> None:
-    """With the constant report, which is left out, rows of ±1 are orthogonal."""
-    made = MECHANISMS["hadamard"](Prior.uniform(15), Fraction(1))
-    signs = np.array([[1 if x in covered_by(made, y) else -1 for y in range(15)] for x in range(15)])
-    whole = np.hstack([-np.ones((15, 1), dtype=int), signs])
-    assert (whole @ whole.T == 16 * np.eye(15, dtype=int)).all()
-    assert (whole.sum(axis=1) == 0).all()
 
 
 def test_a_recurrence_that_returns_early_is_refused() -> None:
@@ -369,8 +331,7 @@ def test_the_well_known_off_by_one_of_subset_selection_is_biased() -> None:
 def test_the_mean_under_the_prior_uses_what_is_covered(name: str) -> None:
     small = SMALL[name]
     prior = Prior(range(small.size), [5, 1, 2, *[1] * (small.size - 3)])
-    longer = {"word_bits": 64, "step": small.step << 64 - small.word_bits} if name != "bits" else {}
-    exact = replace(small, prior=prior, **longer)
+    exact = replace(small, prior=prior, word_bits=64, step=small.step << 64 - small.word_bits)
     rows, p = np.array([[float(each) for each in row] for row in channel(exact)]), prior.probabilities
     for report in (0, small.n_reports - 1):
         kept = Received(np.array([report]), np.ones(1), np.ones(1), np.ones(1))
@@ -389,9 +350,8 @@ def test_intervals_cover_and_a_wrong_chance_is_found(name: str) -> None:
     made, rounds, n = MECHANISMS[name](Prior.uniform(20), Fraction(1)), 40, 4000
     truth = np.minimum(np.random.default_rng(2).geometric(0.3, n) - 1, 19)
     counts = np.bincount(truth, minlength=20)
-    # The named wrong answers: others are covered as often as if the report ignored the answer; for unary encoding, as
-    # often as in the symmetric one.
-    ignored = made.arc / made.circle if isinstance(made, BlockDesign) else 1 / (math.exp(0.5) + 1)
+    # The named wrong answer: others are covered as often as if the report ignored the answer.
+    ignored = made.arc / made.circle
     scores, wrong = np.zeros(20), np.zeros(20)
     for seed in range(rounds):
         folded = made.fold(drawn(made, truth, seed))
@@ -437,11 +397,10 @@ def test_more_reports_than_there_are_give_the_same_sums(name: str) -> None:
 @pytest.mark.parametrize("name", MECHANISMS)
 def test_no_reports_add_nothing_but_ready_the_loop_that_counts(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The service folds none before it opens, so that nobody waits for a compiler within a transaction."""
-    from tacit.mechanism import pure_loops
+    from tacit.mechanism.block_design import _kernels
 
-    called, none = [], np.zeros(0, dtype=np.int64)
-    for loop, kept in (("arc_covers", pure_loops.arc_covers), ("unary_covers", pure_loops.unary_covers)):
-        monkeypatch.setattr(pure_loops, loop, lambda *args, kept=kept: called.append(kept(*args)))
+    called, none, kept = [], np.zeros(0, dtype=np.int64), _kernels.arc_covers
+    monkeypatch.setattr(_kernels, "arc_covers", lambda *args: called.append(kept(*args)))
     made = MECHANISMS[name](Prior.uniform(40), Fraction(1))
     assert not made.fold(none, none).any()
     assert len(called) == (made.counts_at_once is False)
@@ -482,7 +441,7 @@ def test_a_true_prior_passes_its_check_and_a_wrong_one_does_not(name: str) -> No
     assert made.under(Prior(range(13), [20, 1, 9, *[1] * 10])).prior_statistic(kept)[0] > 69.5
 
 
-@pytest.mark.parametrize(("name", "size"), [("subset-selection", 23), ("projective", 20), ("hadamard", 30)])
+@pytest.mark.parametrize(("name", "size"), [("subset-selection", 23), ("projective", 20)])
 def test_correlations_of_the_check_are_those_of_the_written_channel(name: str, size: int) -> None:
     """In every direction to a few hundredths; without correlations a chi-square would be far off in some."""
     prior, values = Prior(range(size), [100 // (x + 1) + 1 for x in range(size)]), np.arange(16)
@@ -518,8 +477,7 @@ def test_json_keeps_everything(name: str) -> None:
 def test_no_variance_is_below_the_bound_and_the_best_is_near_it(size: int, epsilon: Fraction) -> None:
     prior, bound = Prior.uniform(size), ldp_variance_bound(size, epsilon)
     for make in MECHANISMS.values():
-        if make is not MECHANISMS["oue"] or size <= 52:
-            assert make(prior, epsilon).unbiased_variance(Histogram()) >= bound * (1 - 1e-9)
+        assert make(prior, epsilon).unbiased_variance(Histogram()) >= bound * (1 - 1e-9)
     _, best = best_without_prior(prior, epsilon)
     assert best.unbiased_variance(Histogram()) <= (1 + TOLERANCE) * bound
 

@@ -13,7 +13,7 @@ from studies.baselines import k_ary_response
 from tacit import Channel, Histogram, Prior, Sum, Survey, WeightedSum, design, make_plan, mse, satisfies
 from tacit.designs import optimal_binary, repaired_response
 from tacit.designs.verification import verify_group
-from tacit.mechanism.levels import PROMISED
+from tacit.mechanism.auditing import PROMISED
 from tacit.plan import Group, Plan, PlanError, contract_hash
 from tacit.published import theorem3
 

@@ -49,7 +49,6 @@ PLANS = {
     "core-tail": (LARGE, Histogram(), {}),
     "block design": (LARGE, Histogram(), {"notion": "ldp", "method": "projective"}),
     "subsets": (LARGE, Histogram(), {"notion": "ldp", "method": "without-prior"}),
-    "unary encoding": (NUMBERS, Histogram(), {"notion": "ldp", "method": "oue"}),
 }
 
 

@@ -15,7 +15,7 @@ from scipy.stats import binom
 
 from tacit.exact import log_above
 from tacit.mechanism import Channel, audit
-from tacit.mechanism.set_levels import set_lift_levels
+from tacit.mechanism.auditing import set_lift_levels
 from tacit.prior import Prior
 from tacit.prior.confidence import clopper_pearson, weissman_radius
 from tacit.prior.sets import Ball, Box, Hull, from_records, read_set

@@ -10,8 +10,8 @@ from scipy.stats import chi2
 
 from tacit import Histogram, Prior
 from tacit.designs import optimal_binary, repaired_response
-from tacit.mechanism import table_sampler
-from tacit.mechanism.table_sampler import Beginnings, TableSampler
+from tacit.mechanism.table import _sampler as table_sampler
+from tacit.mechanism.table._sampler import Beginnings, TableSampler
 from tacit.plan import Group, Plan
 from tacit.randomize import DerivedWords, Randomizer, SecureWords, SeededWords
 

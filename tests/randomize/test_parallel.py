@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from tacit import Histogram, Prior, make_plan
-from tacit.mechanism.kernels import in_threads, n_threads
+from tacit.mechanism.sampling import in_threads, n_threads
 from tacit.plan import Plan
 from tacit.randomize import Randomizer, SecureWords, SeededWords
 from tacit.tally import keep

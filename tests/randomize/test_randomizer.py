@@ -18,9 +18,8 @@ from tacit import Channel, Histogram, Prior, Survey, make_plan
 from tacit.designs import optimal_binary, repaired_response
 from tacit.designs.core_tail import design_core_tail
 from tacit.exact import exp_below
-from tacit.mechanism.core_tail import CoreTail
-from tacit.mechanism.core_tail_rule import CoreState
-from tacit.mechanism.table_sampler import TableSampler
+from tacit.mechanism.core_tail import CoreState, CoreTail
+from tacit.mechanism.table._sampler import TableSampler
 from tacit.plan import Group, Plan
 from tacit.randomize import Randomizer
 from tacit.randomize.randomness import SecureWords, SeededWords

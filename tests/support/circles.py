@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from tacit.mechanism.circle import Circle
+from tacit.mechanism.circle.circle import Circle
 
 
 def reports_of(circle: Circle) -> list[int]:

@@ -23,8 +23,7 @@ from pathlib import Path
 import httpx
 
 from tacit import Histogram, Prior
-from tacit.mechanism.core_tail import CoreTail
-from tacit.mechanism.core_tail_rule import CoreState
+from tacit.mechanism.core_tail import CoreState, CoreTail
 from tacit.plan import Group, Plan
 from tacit.server.storage.store import survey_id
 

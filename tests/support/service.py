@@ -20,8 +20,7 @@ from fastapi import FastAPI
 
 from tacit import Histogram, Prior, Survey
 from tacit.designs import optimal_binary, repaired_response
-from tacit.mechanism.core_tail import CoreTail
-from tacit.mechanism.core_tail_rule import CoreState
+from tacit.mechanism.core_tail import CoreState, CoreTail
 from tacit.plan import Group, Plan
 from tacit.server.http.app import make_app
 from tacit.server.storage import schema

@@ -7,7 +7,7 @@ installed packages, out of which every import is compiled anew and whose tables 
 import sys
 from importlib import import_module
 
-_NEEDED = ("pandas", "pyarrow.parquet", "pyspark.worker", "tacit.files.spark", "tacit.mechanism.kernels")
+_NEEDED = ("pandas", "pyarrow.parquet", "pyspark.worker", "tacit.files.spark", "tacit.mechanism.table._kernels")
 
 
 def main() -> None:

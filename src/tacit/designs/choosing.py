@@ -35,7 +35,7 @@ from tacit.task import Task
 
 Method = Literal[
     "auto", "closed-form", "columns", "robust", "knots", "plane-circle", "shuffled-circle", "core-tail",
-    "repaired", "without-prior", "subset-selection", "projective", "hadamard", "olh", "oue",
+    "repaired", "without-prior", "subset-selection", "projective",
 ]  # fmt: skip
 #: Up to so many values the linear program finds the best unbiased channel; beyond there are rules that need no search.
 FEW_VALUES = 12

@@ -28,10 +28,9 @@ from typing import Literal
 import numpy as np
 
 from tacit.exact import Number, budget, exp_below, rational
-from tacit.mechanism.plane_circle import PlaneCircle
+from tacit.mechanism import PlaneCircle
 from tacit.mechanism.rounding import PrivacyError
-from tacit.mechanism.shuffled_circle import ShuffledCircle
-from tacit.mechanism.shuffled_circle_rule import ShuffledCircleRule
+from tacit.mechanism.shuffled_circle import ShuffledCircle, ShuffledCircleRule
 from tacit.mechanism.singer import first_full_recurrence, next_prime
 from tacit.prior import Ball, Prior, PriorSet
 

@@ -21,8 +21,7 @@ import numpy.typing as npt
 from tacit.designs.core_cover import CoreCover, price_bound, second_moment_bound, solve_core
 from tacit.exact import Floats
 from tacit.mechanism import CoreTail
-from tacit.mechanism.core_tail_histogram import histogram_gain
-from tacit.mechanism.core_tail_rule import COVERAGE_UNIT, CoreState
+from tacit.mechanism.core_tail import CORE_UNIT, CoreState, histogram_gain
 from tacit.prior import Prior
 
 SLACK_BITS = (36, 33, 30, 27, 24, 20, 16, 12)
@@ -151,9 +150,9 @@ def choose_core(
 def integer_states(cover: CoreCover) -> tuple[CoreState, ...]:
     """Round a core's distribution to integers; what rounding changes is seen by the audit and by the gain."""
     states = []
-    for probability, row in zip(cover.probability, np.rint(cover.coverage * COVERAGE_UNIT), strict=True):
+    for probability, row in zip(cover.probability, np.rint(cover.coverage * CORE_UNIT), strict=True):
         units = [int(n) for n in row]
-        covered = sum(1 << place for place, n in enumerate(units) if n == COVERAGE_UNIT)
-        parts = tuple((place, n) for place, n in enumerate(units) if 0 < n < COVERAGE_UNIT)
+        covered = sum(1 << place for place, n in enumerate(units) if n == CORE_UNIT)
+        parts = tuple((place, n) for place, n in enumerate(units) if 0 < n < CORE_UNIT)
         states.append(CoreState(max(1, round(float(probability) * WEIGHT_UNIT)), covered, parts))
     return tuple(states)

@@ -197,5 +197,4 @@ _BOUNDS: dict[str, Callable[[Design], float]] = {
     "shuffled-circle": _unsearched_bound,
     "plane-circle": _unsearched_bound,
     "block-design": _unsearched_bound,
-    "unary-encoding": _unsearched_bound,
 }

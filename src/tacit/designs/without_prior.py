@@ -1,9 +1,9 @@
-"""Designs for those who have no prior at all: the LDP mechanisms of the literature, the best of them, and a bound.
+"""Designs without a prior: block designs under LDP, the best of them, and a bound.
 
 With E = e^ε, every value covered by the share f of all reports and E times as likely to send one of those as another,
 the variance per value is (1+(E−1)f)²/((E−1)²f(1−f)) up to terms in 1/d, least at f = 1/(E+1), where it is 4E/(E−1)².
-Subset selection takes the f = k/M nearest to that; projective geometry response has f ≈ 1/q, q a power of a prime;
-Hadamard response has f ≈ 1/2, good for small ε only; OLH has f ≈ 1/g, g whole; OUE has f = 1/(E+1).
+Subset selection takes the f = k/M nearest to that; projective geometry response has f ≈ 1/q, q a power of a prime.
+Other LDP mechanisms of the literature (OLH, OUE, Hadamard response) have no better f.
 
 The rule (`best_without_prior`).  All of them draw a report in the same short time. So least variance decides, but for
 at most 2% (`TOLERANCE`) of it, which buys reports that are counted fast: counting an arc looks at all d values for
@@ -20,7 +20,6 @@ each report, counting a difference set takes one convolution for all reports tog
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable
 from fractions import Fraction
 from itertools import count
@@ -32,11 +31,9 @@ from tacit.designs.methods import Design, Request, designed, possible
 from tacit.designs.program.bounds import cheap_variance_bound
 from tacit.designs.promise import Promise
 from tacit.exact import exp_below, exp_enclosure, float_above
-from tacit.mechanism import BlockDesign, Mechanism, UnaryEncoding
+from tacit.mechanism import BlockDesign, Mechanism
 from tacit.mechanism.block_design import MOST_POINTS
-from tacit.mechanism.pure_protocol import PureProtocol
 from tacit.mechanism.singer import first_recurrence, n_points, next_prime, prime_power
-from tacit.mechanism.unary_encoding import DIGITS
 from tacit.prior import Prior
 from tacit.task import prior_variance
 
@@ -49,7 +46,7 @@ TOLERANCE = 0.02
 FEW_LOOKS = 256
 
 
-def subset_selection(prior: Prior, epsilon: Fraction) -> PureProtocol:
+def subset_selection(prior: Prior, epsilon: Fraction) -> BlockDesign:
     """A random subset of about a share 1/(E+1) of the values, more likely with the answer in it than without.
 
     >>> found = subset_selection(Prior.uniform(100), Fraction(1))
@@ -64,28 +61,7 @@ def subset_selection(prior: Prior, epsilon: Fraction) -> PureProtocol:
     return best([*tried, _design(prior, ratio, circle=len(prior), orders=1, arc=1)])
 
 
-def local_hashing(prior: Prior, epsilon: Fraction) -> BlockDesign:
-    """OLH: a random hash function onto about E + 1 buckets, and the bucket of the answer or another one.
-
-    >>> local_hashing(Prior.uniform(100), Fraction(1)).arc
-    25
-    """
-    ratio, circle = exp_below(epsilon), next_prime(len(prior))
-    arc = min(max(1, round(circle / (round(ratio) + 1))), circle - 1)
-    return _design(prior, ratio, circle=circle, orders=circle - 1, arc=arc)
-
-
-def hadamard_response(prior: Prior, epsilon: Fraction) -> BlockDesign:
-    """Half of 2^t − 1 reports for every value, any two halves sharing half of themselves.
-
-    >>> hadamard_response(Prior.uniform(100), Fraction(1)).circle
-    127
-    """
-    dimension = max(3, len(prior).bit_length())
-    return _geometry(prior, exp_below(epsilon), 2, dimension, complement=True)
-
-
-def projective_response(prior: Prior, epsilon: Fraction) -> PureProtocol:
+def projective_response(prior: Prior, epsilon: Fraction) -> BlockDesign:
     """Projective geometry response: the points of a hyperplane for every value, over a field of about E + 1
     elements.
 
@@ -106,26 +82,14 @@ def projective_response(prior: Prior, epsilon: Fraction) -> PureProtocol:
     return best(_geometry(prior, ratio, *space) for space in fitting)
 
 
-def unary_encoding(prior: Prior, epsilon: Fraction) -> UnaryEncoding:
-    """OUE: a bit for each value.
-
-    >>> round(float(unary_encoding(Prior.uniform(20), Fraction(1)).other), 4)
-    0.2689
-    """
-    return UnaryEncoding(prior=prior, chance=math.ceil((1 << DIGITS) / (exp_below(epsilon) + 1)))
-
-
 #: By the names that `design` and the command know; the first is preferred among equals.
-MECHANISMS: dict[str, Callable[[Prior, Fraction], PureProtocol]] = {
+MECHANISMS: dict[str, Callable[[Prior, Fraction], BlockDesign]] = {
     "subset-selection": subset_selection,
     "projective": projective_response,
-    "hadamard": hadamard_response,
-    "olh": local_hashing,
-    "oue": unary_encoding,
 }
 
 
-def best(mechanisms: Iterable[PureProtocol]) -> PureProtocol:
+def best(mechanisms: Iterable[BlockDesign]) -> BlockDesign:
     """The one of least variance if all values are equally frequent; the first of equals."""
     return min(mechanisms, key=lambda each: each.variance_at(1 / each.size))
 
@@ -136,7 +100,7 @@ def best_without_prior(prior: Prior, epsilon: Fraction) -> tuple[str, Mechanism]
     >>> [best_without_prior(Prior.uniform(size), Fraction(2))[0] for size in (24, 100, 1000)]
     ['shuffled-circle', 'subset-selection', 'projective']
     """
-    size, found = len(prior), dict[str, PureProtocol]()
+    size, found = len(prior), dict[str, BlockDesign]()
     for name, make in MECHANISMS.items():
         try:
             found[name] = make(prior, epsilon)
@@ -197,9 +161,9 @@ def without_prior(request: Request, name: str | None = None) -> Design:
     )  # fmt: skip
 
 
-def _named(name: str, prior: Prior, epsilon: Fraction) -> PureProtocol:
+def _named(name: str, prior: Prior, epsilon: Fraction) -> BlockDesign:
     """The mechanism that was asked for, or which others have room for so many values."""
-    made, limits = dict[str, PureProtocol](), dict[str, str]()
+    made, limits = dict[str, BlockDesign](), dict[str, str]()
     for each in (name, *(other for other in MECHANISMS if other != name)):
         try:
             made[each] = MECHANISMS[each](prior, epsilon)
@@ -222,14 +186,13 @@ def without_prior_bound(prior: Prior, promise: Promise) -> float:
     return unbiased_variance_bound(prior, epsilon, promise.prior_set, "ldp" if notion == "ldp" else "lip")
 
 
-def _geometry(prior: Prior, ratio: Fraction, field: int, dimension: int, complement: bool = False) -> BlockDesign:
+def _geometry(prior: Prior, ratio: Fraction, field: int, dimension: int) -> BlockDesign:
     circle, hyperplane = n_points(field, dimension), n_points(field, dimension - 1)
     if circle > MOST_POINTS:
         raise ValueError(f"A difference set has at most {MOST_POINTS} points. Got {circle}.")
     prime, power = prime_power(field) or (field, 1)
     recurrence = first_recurrence(prime, power * dimension)
-    arc = circle - hyperplane if complement else hyperplane
-    return _design(prior, ratio, circle=circle, orders=1, arc=arc, field=field, recurrence=recurrence)
+    return _design(prior, ratio, circle=circle, orders=1, arc=hyperplane, field=field, recurrence=recurrence)
 
 
 def _design(

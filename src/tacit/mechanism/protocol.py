@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.exact import Floats, Integers
-from tacit.mechanism.levels import Audit, Belief, Notion
-from tacit.mechanism.set_levels import SetLevel
+from tacit.mechanism.auditing import Audit, Belief, Notion, SetLevel
 from tacit.prior import Prior, PriorSet, Value
 from tacit.task import Task
 

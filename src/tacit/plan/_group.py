@@ -11,8 +11,8 @@ from typing import Any
 
 from tacit.exact import Number, budget, exact_integers, exact_ratio
 from tacit.mechanism import KINDS, Audit, Mechanism, Notion, SetLevel, mse, unbiased_variance
+from tacit.mechanism.auditing import PROMISED
 from tacit.mechanism.errors import takes_long
-from tacit.mechanism.levels import PROMISED
 from tacit.plan._certificate import Certificate, is_number
 from tacit.prior import Ball, Prior, PriorSet, Value, read_set
 from tacit.task import Task, prior_variance

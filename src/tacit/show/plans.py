@@ -13,7 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from tacit.mechanism import Belief
-from tacit.mechanism.levels import percent
+from tacit.mechanism.auditing import percent
 from tacit.plan import Group, Plan
 from tacit.show.sentences import (
     MAX_ROWS,

@@ -23,7 +23,7 @@ from tacit.estimates import (
     estimators,
 )
 from tacit.mechanism import Belief
-from tacit.mechanism.levels import percent
+from tacit.mechanism.auditing import percent
 from tacit.plan import Certificate, Group, Plan
 from tacit.prior import Ball, Box, Hull, PriorSet, Value
 

@@ -17,8 +17,8 @@ from tacit.designs.program.sets import HullClimber, solve_robust
 from tacit.designs.program.solver import solve
 from tacit.designs.program.unbiased import solve_unbiased
 from tacit.exact import BigIntegers
-from tacit.mechanism.rows import to_words
-from tacit.mechanism.set_levels import set_lift_levels
+from tacit.mechanism.auditing import set_lift_levels
+from tacit.mechanism.table._rows import to_words
 from tacit.prior import Prior
 from tacit.prior.sets import Ball, Box, Hull
 

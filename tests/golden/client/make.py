@@ -41,11 +41,10 @@ from tacit.designs.circles import design_shuffled_circle, in_plane
 from tacit.designs.without_prior import projective_response, subset_selection
 from tacit.exact import at_most_exp, exp_enclosure
 from tacit.mechanism import KINDS
+from tacit.mechanism.auditing import Audit, percent
 from tacit.mechanism.block_design import BlockDesign
 from tacit.mechanism.circle import Circle
-from tacit.mechanism.core_tail import CoreTail
-from tacit.mechanism.core_tail_rule import CoreState
-from tacit.mechanism.levels import Audit, percent
+from tacit.mechanism.core_tail import CoreState, CoreTail
 from tacit.mechanism.plane_circle import PlaneCircle
 from tacit.mechanism.shuffled_circle import ShuffledCircle
 from tacit.plan import Group, Plan, PlanError, contract_hash

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from tacit.designs.program.deadline import Deadline, TimeLimitError
 from tacit.designs.program.lifts import Array
 from tacit.designs.program.master import Master, SolverError, polished
-from tacit.mechanism.information import Information
+from tacit.mechanism.table import Information
 
 Aim = Literal["unbiased", "mmse"]
 Progress = Callable[[float, float], None]

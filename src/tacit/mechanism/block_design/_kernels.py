@@ -1,4 +1,4 @@
-"""The compiled loops of the mechanisms that need no prior. Symbols as in `block_design` and `unary_encoding`.
+"""The compiled loops of block designs. Symbols as in `block_design`.
 
 Importing this module imports numba, so it is imported where it is used.
 """
@@ -11,7 +11,8 @@ import numba
 import numpy as np
 
 from tacit.exact import Integers
-from tacit.mechanism.kernels import divided, in_threads, n_threads
+from tacit.mechanism._kernels import divided
+from tacit.mechanism.sampling import in_threads, n_threads
 
 #: Neighbouring values are looked at together, so many at a time, in one register.
 _LANES = 32
@@ -77,24 +78,3 @@ def count_arcs(reports: Integers, times: Integers | None, size: int, circle: int
     in_threads(len(reports), work, size)
     found: Integers = sums.astype(np.int64).sum(axis=0)[:size]
     return found
-
-
-@numba.njit(nogil=True, cache=True)
-def unary_draw(values: Any, words: Any, chance: Any, digits: int, reports: Any) -> None:
-    """`UnaryEncoding.draw` for arrays."""
-    for i in range(len(values)):
-        bits = np.uint64(0)
-        for k in range(digits):
-            one = np.uint64(0) - ((chance >> np.uint64(k)) & np.uint64(1))
-            bits = (words[i, k] & (one | bits)) | (one & bits)
-        mine = np.uint64(1) << np.uint64(values[i])
-        reports[i] = np.int64((bits & ~mine) | (words[i, digits] & mine))
-
-
-@numba.njit(nogil=True, cache=True)
-def unary_covers(reports: Any, times: Any, sums: Any) -> None:
-    """Add to `sums` how often each bit is set."""
-    for i in range(len(reports)):
-        weight = times[i if len(times) > 1 else 0]
-        for x in range(len(sums)):
-            sums[x] += weight * ((reports[i] >> x) & 1)

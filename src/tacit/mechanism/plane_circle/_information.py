@@ -62,7 +62,7 @@ class PlaneInformation:
         result, of_own = np.zeros(len(right)), self.parts * right[self.owners]
         product = self.own_own @ of_own
         if len(self.light):
-            from tacit.mechanism.plane_circle_loops import seen_by_lines
+            from tacit.mechanism.plane_circle._kernels import seen_by_lines
 
             seen, by_own = seen_by_lines(self.lines, right[self.light], of_own, self.line_line, self.line_own)
             product, result[self.light] = product + by_own, seen
@@ -74,7 +74,7 @@ class PlaneInformation:
         result, of_own = np.zeros(rows.shape), rows[:, self.owners] * self.parts
         product = of_own @ self.own_own
         if len(self.light):
-            from tacit.mechanism.plane_circle_blocks import line_means_of_each, line_sums_of_each
+            from tacit.mechanism.plane_circle._kernels import line_means_of_each, line_sums_of_each
 
             slopes, size, _ = self.line_line.shape
             line_own = self.line_own.reshape(slopes * size, -1)
@@ -147,7 +147,7 @@ class PlaneInformation:
             return product
         if right.ndim == 1:
             return self._by_gradients(right)
-        from tacit.mechanism.kernels import in_threads
+        from tacit.mechanism.sampling import in_threads
 
         solved = np.empty(right.shape)
         _ = self._near  # Made once, before the threads that share it.
@@ -187,7 +187,7 @@ class PlaneInformation:
             of_pieces[:, self.light] = self.line_own[slopes, self.lines].mean(axis=0).T
         np.add.at(covariance, self.owners, self.parts[:, None] * of_pieces)
         if len(self.light):
-            from tacit.mechanism.plane_circle_loops import between_light_values
+            from tacit.mechanism.plane_circle._kernels import between_light_values
 
             covariance[np.ix_(self.light, self._others)] = covariance[np.ix_(self._others, self.light)].T
             covariance[np.ix_(self.light, self.light)] = between_light_values(self.line_line, self.lines)

@@ -10,7 +10,8 @@ from typing import Any
 import numba
 import numpy as np
 
-from tacit.mechanism.kernels import in_threads, n_threads, part_of, units_of
+from tacit.mechanism._kernels import part_of, units_of
+from tacit.mechanism.sampling import in_threads, n_threads
 
 #: Pieces are looked through in runs of this many for those near an end of the arc.
 _RUN = 64

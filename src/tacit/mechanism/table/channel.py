@@ -21,15 +21,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.exact import BigIntegers, Floats, Integers, exact_integers
-from tacit.mechanism.information import Information
-from tacit.mechanism.levels import Audit, Belief, Notion
+from tacit.mechanism.auditing import Audit, Belief, Notion, SetLevel, set_lift_levels
 from tacit.mechanism.protocol import Kept, PlainEstimator, Reading, are_below, counted
-from tacit.mechanism.rows import common_rows, to_words
-from tacit.mechanism.set_levels import SetLevel, set_lift_levels
-from tacit.mechanism.table_audit import audit_table, ldp_level, lift_levels, mip_holds, table_belief
-from tacit.mechanism.table_check import scores_of_table, statistic_of_table
-from tacit.mechanism.table_reading import read_table, told_weights
-from tacit.mechanism.table_sampler import TableSampler
+from tacit.mechanism.table._audit import audit_table, ldp_level, lift_levels, mip_holds, table_belief
+from tacit.mechanism.table._information import Information, scores_of_table, statistic_of_table
+from tacit.mechanism.table._reading import read_table, told_weights
+from tacit.mechanism.table._rows import common_rows, to_words
+from tacit.mechanism.table._sampler import TableSampler
 from tacit.prior import Prior, PriorSet, Value
 from tacit.task import Task, centred
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from tacit.exact import BigIntegers, Integers
 from tacit.mechanism.protocol import RandomWords, WordBits
+from tacit.mechanism.sampling import in_chunks
 
 #: Slots per row of the table that a whole word's leading bits look up before thresholds are compared.
 _GUIDE_BITS = 10
@@ -71,8 +72,6 @@ class TableSampler:
 
     def many(self, members: Integers, positions: Integers, words: RandomWords) -> Integers:
         """A report for each respondent."""
-        from tacit.mechanism.kernels import in_chunks
-
         reports = np.empty(len(positions), dtype=np.int64)
         _ = self.beginnings, self._tables  # Made once, before the threads that share them.
 
@@ -115,13 +114,13 @@ class TableSampler:
 
         `reports` is overwritten. Rows must be valid.
         """
-        from tacit.mechanism import kernels
+        from tacit.mechanism.table import _kernels as kernels
 
         kernels.table(rows, words, *self._tables, reports)
 
     def begin(self, rows: NDArray[Any], begun: NDArray[Any], reports: Integers) -> Integers:
         """The rule for arrays of beginnings: overwrites `reports`, says which are left open. Rows must be valid."""
-        from tacit.mechanism import kernels
+        from tacit.mechanism.table import _kernels as kernels
 
         if self.beginnings is None:
             raise ValueError("This table is too large for words to be read lazily.")
@@ -137,7 +136,7 @@ class TableSampler:
 
         Says which of these words are the last of their reports.
         """
-        from tacit.mechanism import kernels
+        from tacit.mechanism.table import _kernels as kernels
 
         last: Integers = kernels.table_rest(left_open, rows, begun, rest, 8 * begun.itemsize, *self._tables, reports)
         return last

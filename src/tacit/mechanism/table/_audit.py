@@ -20,11 +20,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tacit.exact import float_above, log_enclosure
-from tacit.mechanism.levels import Audit, Belief, Level, worse
+from tacit.mechanism.auditing import Audit, Belief, Level, worse
 from tacit.prior import Value
 
 if TYPE_CHECKING:
-    from tacit.mechanism.table import Channel
+    from tacit.mechanism.table.channel import Channel
 
 
 def audit_table(channel: Channel) -> Audit:

@@ -44,7 +44,7 @@ Words = npt.NDArray[np.uint64]
 
 WORDS_PER_SAMPLE = 3
 POSITION_BITS = 32
-COVERAGE_UNIT = 1 << 48
+CORE_UNIT = 1 << 48
 
 
 @dataclass(frozen=True)
@@ -61,12 +61,12 @@ class CoreState:
 
     def fits(self, size: int) -> bool:
         """Return whether the weight is positive and the coverage is in [0, 1] and about `size` values only."""
-        parts = all(0 <= place < size and 0 <= n <= COVERAGE_UNIT for place, n in self.parts)
+        parts = all(0 <= place < size and 0 <= n <= CORE_UNIT for place, n in self.parts)
         return self.weight > 0 and 0 <= self.covered < 1 << size and parts
 
     def coverage(self, size: int) -> list[int]:
         """Return the coverage of `size` core values in units of 2^-48."""
-        units = [COVERAGE_UNIT * (self.covered >> place & 1) for place in range(size)]
+        units = [CORE_UNIT * (self.covered >> place & 1) for place in range(size)]
         for place, units_covered in self.parts:
             units[place] = units_covered
         return units
@@ -154,11 +154,11 @@ class CoreTailRule:
         The tail's is rounded down and kept in [0, 1]; whatever that costs is in `counts`, hence in the audit.
         """
         by_state = [state.coverage(len(self.core)) for state in self.states]
-        wanted = sum(self.weights) * COVERAGE_UNIT * self.share
+        wanted = sum(self.weights) * CORE_UNIT * self.share
         tail = []
         for units in by_state:
             mass = sum(self.weights[value] * n for value, n in zip(self.core, units, strict=True))
-            tail.append(min(max(int((wanted - mass) / self.tail_sums[-1]), 0), COVERAGE_UNIT))
+            tail.append(min(max(int((wanted - mass) / self.tail_sums[-1]), 0), CORE_UNIT))
         return (*(tuple(units[place] for units in by_state) for place in range(len(self.core))), tuple(tail))
 
     @cached_property
@@ -167,7 +167,7 @@ class CoreTailRule:
 
         Row x is proportional to weight_j (1 + g c_jx), rounded by differences of floored running sums.
         """
-        one, more = self.growth.denominator * COVERAGE_UNIT, self.growth.numerator
+        one, more = self.growth.denominator * CORE_UNIT, self.growth.numerator
         rows = []
         for units in self.coverage:
             ideal = (state.weight * (one + more * n) for state, n in zip(self.states, units, strict=True))
@@ -180,7 +180,7 @@ class CoreTailRule:
     def base(self) -> tuple[int, ...]:
         """Words 2 that ignore the value: ceil(2^w / (1 + g L_j/M))."""
         size = 1 << self.word_bits
-        return tuple(-int(-size // (1 + self.growth * n / COVERAGE_UNIT)) for n in self.coverage[-1])
+        return tuple(-int(-size // (1 + self.growth * n / CORE_UNIT)) for n in self.coverage[-1])
 
     @cached_property
     def step(self) -> tuple[int, ...]:

@@ -14,7 +14,8 @@ import numba
 import numpy as np
 
 from tacit.exact import Integers
-from tacit.mechanism.kernels import in_threads, n_threads, part_of, units_of
+from tacit.mechanism._kernels import part_of, units_of
+from tacit.mechanism.sampling import in_threads, n_threads
 
 #: What adding up a report costs, in steps of a loop, and how many are sorted by their orders at once: 8 MiB.
 _STEPS, _SORTED_AT_ONCE = 16, 2**20
@@ -428,3 +429,27 @@ def _write_out(line_line: Any, lines: Any, first: int, last: int, sums: Any) -> 
             of_line = line_line[slope, lines[slope, x]]
             for other in range(lines.shape[1]):
                 sums[x, other] += of_line[lines[slope, other]]
+
+
+@numba.njit(nogil=True, cache=True)
+def line_sums_of_each(lines: Any, numbers: Any, size: int) -> Any:
+    """The sum of `numbers`, a column for each right side, over every line: slopes × lines × right sides."""
+    sums = np.zeros((len(lines), size, numbers.shape[1]))
+    for slope in range(len(lines)):
+        for x in range(len(numbers)):
+            line = lines[slope, x]
+            for each in range(numbers.shape[1]):
+                sums[slope, line, each] += numbers[x, each]
+    return sums
+
+
+@numba.njit(nogil=True, cache=True)
+def line_means_of_each(lines: Any, seen: Any) -> Any:
+    """For every light value the mean over slopes of what its line has, a column for each right side."""
+    means = np.zeros((lines.shape[1], seen.shape[2]))
+    for slope in range(len(lines)):
+        for x in range(len(means)):
+            line = lines[slope, x]
+            for each in range(seen.shape[2]):
+                means[x, each] += seen[slope, line, each]
+    return means / len(lines)

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.exact import Floats, Integers
-from tacit.mechanism.circle_rule import CircleRule
+from tacit.mechanism.circle._rule import CircleRule
 
 #: Up to so many sampled coverages are kept for the next estimate: 32 MiB with their squares, in short floats.
 _KEPT_COVERAGES = 2**22
@@ -242,3 +242,22 @@ def nearest_distribution(shares: Floats) -> Floats:
     excess = (np.cumsum(falling) - 1) / np.arange(1, len(shares) + 1)
     nearest: Floats = np.maximum(shares - excess[np.flatnonzero(falling > excess)[-1]], 0.0)
     return nearest
+
+
+def mean_square_coverage(length: Floats, arc: float, cells: int) -> Floats:
+    """Return E[c²] of segments of `length` cells under an arc of `arc` cells placed uniformly on the circle.
+
+    With n = `length`, L = `arc`, f its fractional part and M = `cells`, M n² E[c²] is the sum over pairs of
+    cells of the number of arcs that cover both, R(k) = L - k for cells k ≥ 1 apart, R(0) = L - f + f²:
+
+        n R(0) + 2 Σ_{k=1}^{min(n-1, L)} (n-k)(L-k) + 2 Σ_{k≥1} k (L-M+n-k)+       (the last: around the circle)
+
+    which is n² L - n(n²-1)/3 - n f(1-f) when the segment fits inside and outside the arc.
+    """
+    whole = np.floor(arc)
+    near = np.minimum(length - 1.0, whole)
+    around = np.maximum(whole - cells + length, 0.0)
+    pairs = near * length * arc - (length + arc) * near * (near + 1) / 2 + near * (near + 1) * (2 * near + 1) / 6
+    wrapped = (arc - cells + length) * around * (around + 1) / 2 - around * (around + 1) * (2 * around + 1) / 6
+    square: Floats = (length * (whole + (arc - whole) ** 2) + 2 * pairs + 2 * wrapped) / (cells * length * length)
+    return square
