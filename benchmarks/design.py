@@ -97,7 +97,7 @@ def unbiased_table() -> Table:
         for epsilon in EPSILONS:
             lip, ldp = (design(prior, Histogram(), epsilon, aim="unbiased", notion=n) for n in ("lip", "ldp"))
             mmse = design(prior, Histogram(), epsilon, aim="mmse").certificate.unbiased_variance
-            numbers = (lip.certificate.aimed, lip.certificate.aimed_lower_bound, ldp.certificate.aimed, mmse)
+            numbers = (lip.certificate.aimed, lip.certificate.lower_bound, ldp.certificate.aimed, mmse)
             table.add_row(f"{kind} 7", str(epsilon), *(f"{number:.4g}" for number in numbers))
     return table
 

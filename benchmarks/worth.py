@@ -77,7 +77,7 @@ def histogram_table(data: Path | None, notes: list[str]) -> Table:
         found = design(prior, Histogram(), EPSILON).certificate
         seconds = perf_counter() - start
         each = found.unbiased_variance / d
-        least = found.unbiased_variance_lower_bound / d
+        least = found.lower_bound / d
         ldp = subset_variance(prior, EPSILON) / d
         table.add_row(
             name, f"{d:,}", f"{prior.probabilities.max():.1%}", f"{each:.4f}", f"{each / LIMIT:.3f}",

@@ -202,7 +202,7 @@ def histogram_curves(
         *curve(BEST_LDP, "corrected", budgets, [variance - gain for gain, _ in ldp], [level for _, level in ldp], read),
         *curve(K_ARY, "corrected", budgets, k_ary, [k_ary_level(p, e) for e in budgets], read),
         *curve(SUBSET, "corrected", budgets, subset, levels, read),
-        *curve(BOUND, "corrected", budgets, [f.certificate.mse_lower_bound for f in optimal], None, read),
+        *curve(BOUND, "corrected", budgets, [f.certificate.lower_bound for f in optimal], None, read),
         *curve(NO_DATA, "corrected", budgets, [variance] * len(budgets), 0.0, read),
         *curve(UNARY, "corrected", budgets, unary, unary_levels(inside, budgets), unread),
         *curve(FREE_SUBSET, "corrected", budgets, free, levels, unread),

@@ -314,7 +314,7 @@ def _crowd(people: list[Prior], epsilon: float, notion: Literal["lip", "ldp"]) -
     found = [design(prior, Sum(), epsilon, aim="mmse", notion=notion) for prior in people]
     return _Crowd(
         float(np.mean([each.certificate.mse for each in found])),
-        float(np.mean([each.certificate.mse_lower_bound for each in found])),
+        float(np.mean([each.certificate.lower_bound for each in found])),
         max(audit(each.channel).lip.epsilon for each in found),
         tuple(each.channel for each in found),
     )

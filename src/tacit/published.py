@@ -148,7 +148,7 @@ def _compare(
         ldp = ldp_comparison(each.prior, task, epsilon, aim)
         sums["no_data"] += share * found.prior_variance
         sums["lip"] += share * found.aimed
-        sums["lip_bound"] += share * found.aimed_lower_bound
+        sums["lip_bound"] += share * found.lower_bound
         sums["ldp"] += math.nan if ldp is None else share * ldp.certificate.aimed
         if len(each.prior) <= PUBLISHED_LIMIT:
             channel = theorem3(each.prior, epsilon, force=True)

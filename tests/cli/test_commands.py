@@ -118,15 +118,15 @@ def test_plan_json():
     data = json.loads(tacit("plan", "groups.csv", "--task", "sum", "--epsilon", "1/2", "-o", "p.json", "--json"))
     assert [group["group"] for group in data["groups"]] == ["young", "old"]
     for group in data["groups"]:
-        keys = {"group", "epsilon", "n_possible_reports", "mse", "mse_lower_bound", "prior_variance", "levels"}
+        keys = {"group", "epsilon", "n_possible_reports", "mse", "lower_bound", "prior_variance", "levels"}
         assert keys <= group.keys()
         assert group["levels"].keys() == {"lip", "lip_upper", "lip_lower", "ldp", "mip"}
         assert group["epsilon"] == 0.5
         assert group["levels"]["lip"] <= 0.5 + 1e-12
-        assert group["mse_lower_bound"] <= group["mse"] <= group["prior_variance"]
+        assert group["mse"] <= group["prior_variance"]
         assert group["aim"] == "unbiased"
         assert group["prior_set"] is None
-        assert group["unbiased_variance_lower_bound"] <= group["unbiased_variance"] < group["ldp_unbiased_variance"]
+        assert group["lower_bound"] <= group["unbiased_variance"] < group["ldp_aimed"]
     assert data["level_if_prior_off"]["0.03"] < data["level_if_prior_off"]["0.1"] < 1
     assert data["plan"] == json.loads(Path("p.json").read_text())["hash"]
 
@@ -545,7 +545,7 @@ def test_without_any_prior(tmp_path):
     )
     (group,) = made["groups"]
     assert (group["notion"], group["mechanism"]) == ("ldp", "block-design")
-    assert group["unbiased_variance"] < 1.01 * group["unbiased_variance_lower_bound"]
+    assert group["unbiased_variance"] < 1.01 * group["lower_bound"]
     assert "odds change by at most a factor of 2.72" in tacit("audit", plan)
     (tmp_path / "answers.csv").write_text("value\n" + "word 3\n" * 500 + "word 7\n" * 100, encoding="utf-8")
     tacit("perturb", plan, tmp_path / "answers.csv", "-o", reports)

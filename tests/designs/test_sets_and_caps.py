@@ -25,8 +25,8 @@ def test_a_bound_that_was_searched_for_is_found_again(d: int, epsilon: str, radi
     found = design(prior, Histogram(), epsilon, prior_set=Ball(prior, radius))
     assert verify(found).holds
     stated = found.certificate
-    higher = stated.unbiased_variance_lower_bound * 1.001
-    assert not verify(replace(found, certificate=replace(stated, unbiased_variance_lower_bound=higher))).holds
+    higher = stated.lower_bound * 1.001
+    assert not verify(replace(found, certificate=replace(stated, lower_bound=higher))).holds
 
 
 def steep(d: int) -> Prior:
@@ -51,7 +51,7 @@ def test_a_survey_of_several_values_is_served_for_every_set_and_never_worse_than
         reached = found.certificate.unbiased_variance
         assert reached <= ball.certificate.unbiased_variance * (1 + 1e-6)
         assert reached <= design(prior, task, 1, notion="ldp").certificate.unbiased_variance * (1 + 1e-6)
-        assert 0 < found.certificate.unbiased_variance_lower_bound <= reached
+        assert 0 < found.certificate.lower_bound <= reached
         assert verify(found).holds
         trusting = design(prior, task, 1, aim="mmse", prior_set=prior_set)
         assert verify(trusting).holds

@@ -36,7 +36,7 @@ def test_shift_and_scale_change_nothing_but_the_answer(weights, shift, scale, ep
     plain = design(moved(weights), Sum(), epsilon, aim=aim)
     far = design(moved(weights, shift, scale), Sum(), epsilon, aim=aim)
     assert (far.channel.weights == plain.channel.weights).all()
-    for name in ("mse", "unbiased_variance", "prior_variance", "aimed_lower_bound"):
+    for name in ("mse", "unbiased_variance", "prior_variance", "lower_bound"):
         expected = getattr(plain.certificate, name) * scale**2
         assert getattr(far.certificate, name) == pytest.approx(expected, rel=1e-6, abs=1e-9 * scale**2)
     assert verify(far).holds

@@ -77,7 +77,7 @@ def test_the_best_is_proven_to_be_near_the_best_there_is():
     assert isinstance(found.mechanism, BlockDesign)
     assert found.certificate.status == "within gap"
     assert found.certificate.gap < 3e-3
-    assert found.certificate.unbiased_variance_lower_bound == pytest.approx(ldp_variance_bound(3000, Fraction(1)))
+    assert found.certificate.lower_bound == pytest.approx(ldp_variance_bound(3000, Fraction(1)))
     assert verify(found).holds
 
 
@@ -97,7 +97,7 @@ def test_without_prior_does_not_look_at_a_prior():
 
 def test_a_certificate_that_claims_a_better_bound_is_found_out():
     found = design(Prior.uniform(100), Histogram(), 1, notion="ldp", method="projective")
-    more = replace(found.certificate, unbiased_variance_lower_bound=found.certificate.unbiased_variance)
+    more = replace(found.certificate, lower_bound=found.certificate.unbiased_variance)
     assert verify(found).holds
     assert not verify(replace(found, certificate=more)).bound_as_stated
 

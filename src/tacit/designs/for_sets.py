@@ -46,17 +46,11 @@ def table_in(request: Request, around: PriorSet, deadline: Deadline) -> tuple[Fo
 
 
 def _designed_in(request: Request, around: PriorSet) -> Design:
-    from tacit.designs.program.bounds import cheap_variance_bound
-
     found, channel = table_in(request, around, request.deadline)
-    gain_bound, bound = request.prior_gain_bound, cheap_variance_bound(request.p, request.g, request.promise.lifts)
     proved = around == request.promise.prior_set  # What a larger set allows is no bound of what this one does.
-    if proved and request.aim == "mmse":
-        gain_bound = min(gain_bound, found.bound)
-    elif proved:
-        bound = max(bound, found.bound)
+    better = min if request.aim == "mmse" else max
+    bound = better(request.cheap_bound, found.bound) if proved else request.cheap_bound
     return designed(
-        request, channel, gain_bound, variance_bound=0.0 if request.aim == "mmse" else bound, duals=None,
-        method=f"for a set of priors, {found.method}", status=found.status if proved else "feasible",
-        iterations=found.iterations, notes=found.notes,
+        request, channel, bound, duals=None, method=f"for a set of priors, {found.method}",
+        status=found.status if proved else "feasible", iterations=found.iterations, notes=found.notes,
     )  # fmt: skip

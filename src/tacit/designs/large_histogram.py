@@ -34,7 +34,6 @@ from tacit.designs.without_prior import TOLERANCE, without_prior
 from tacit.exact import exp_below
 from tacit.mechanism import PrivacyError
 from tacit.prior import Ball, Hull, PriorSet
-from tacit.task import prior_variance
 
 #: So much of the variance may be given for reports that are drawn and counted in no time.
 IN_PLANE = 0.05
@@ -54,7 +53,7 @@ def large_histogram(request: Request) -> Design:
         alike = without_prior(request)
     except ArithmeticError:  # So many values that no block design has room for them.
         return _following(request)
-    if _near(alike, alike.certificate.unbiased_variance_lower_bound, TOLERANCE):
+    if _near(alike, alike.certificate.lower_bound, TOLERANCE):
         return alike
     try:
         following = _following(request)
@@ -132,9 +131,8 @@ def _climbed_in(request: Request, around: PriorSet) -> Design:
     epsilon = request.promise.main[1]
     found, channel = table_in(request, around, request.deadline.part(1 / 2))
     return designed(
-        request, channel, prior_variance(request.prior, request.task), duals=None, method="climbing",
-        variance_bound=unbiased_variance_bound(request.prior, epsilon, request.promise.prior_set), status="within gap",
-        iterations=found.iterations,
+        request, channel, unbiased_variance_bound(request.prior, epsilon, request.promise.prior_set), duals=None,
+        method="climbing", status="within gap", iterations=found.iterations,
     )  # fmt: skip
 
 

@@ -134,12 +134,14 @@ class Request:
         return not self.is_histogram and self.g.shape[1] == 1
 
     @property
-    def prior_gain_bound(self) -> float:
-        """A bound of the gain of `g` that needs no search."""
-        from tacit.designs.program.bounds import cheap_bound
+    def cheap_bound(self) -> float:
+        """A bound of what the aim is about, for `g`, that needs no search."""
+        from tacit.designs.program.bounds import cheap_bound, cheap_variance_bound
         from tacit.designs.program.gain import Gain
 
-        return cheap_bound(self.p, Gain.of(self.p, self.g), self.promise.lifts)
+        if self.aim == "mmse":
+            return cheap_bound(self.p, Gain.of(self.p, self.g), self.promise.lifts)
+        return cheap_variance_bound(self.p, self.g, self.promise.lifts)
 
     @property
     def is_plain(self) -> bool:
@@ -279,9 +281,8 @@ def _unbiased(request: Request) -> Design:
         bound, duals = proving_duals(
             request.p, g, request.promise.lifts, finished, marginal, duals, request.gap, request.deadline
         )
-    gain_bound = request.prior_gain_bound
     return designed(
-        request, channel, gain_bound, variance_bound=bound, duals=duals, method=free.method, status=free.status,
+        request, channel, bound, duals=duals, method=free.method, status=free.status,
         iterations=free.iterations, notes=free.notes,
     )  # fmt: skip
 
@@ -320,9 +321,7 @@ def knots(request: Request) -> Design:
     channel = _table(request, found.lifts @ best.weights.T, found.probabilities)
     bound = sum_variance_bound(request.p, request.g[:, 0], lifts, request.deadline)
     method = f"random rounding to {len(best.numbers)} knots"
-    return designed(
-        request, channel, request.prior_gain_bound, variance_bound=bound, duals=None, method=method, status="feasible"
-    )
+    return designed(request, channel, bound, duals=None, method=method, status="feasible")
 
 
 def shuffled_circle(request: Request) -> Design:
@@ -357,8 +356,7 @@ def _circle(request: Request, method: str, surely: int, made: Callable[[Shuffled
         notes = (f"arcs that follow the prior are not used beyond ε = {surely}",)
     mechanism = min(map(made, circles), key=lambda circle: circle.unbiased_variance(request.task))
     return designed(
-        request, mechanism, prior_variance(request.prior, request.task), variance_bound=bound, duals=None,
-        method=method, status="feasible", notes=notes,
+        request, mechanism, bound, duals=None, method=method, status="feasible", notes=notes,
     )  # fmt: skip
 
 
@@ -383,7 +381,6 @@ def repaired(request: Request) -> Design:
 
     No floats take part, so it is there for every prior; its bounds need no search.
     """
-    from tacit.designs.program.bounds import cheap_variance_bound
 
     if len(request.inside) > MOST_ROWS:
         raise ArithmeticError(f"the repaired response needs a report for each value, more than {MOST_ROWS}")
@@ -393,10 +390,7 @@ def repaired(request: Request) -> Design:
     else:
         channel = randomized_response(request.prior, min(request.promise.levels.values()))
         method = "randomized response"
-    return designed(
-        request, channel, request.prior_gain_bound, duals=None, method=method, status="feasible",
-        variance_bound=cheap_variance_bound(request.p, request.g, request.promise.lifts),
-    )  # fmt: skip
+    return designed(request, channel, request.cheap_bound, duals=None, method=method, status="feasible")
 
 
 def rounded(request: Request, search: Callable[[float], Found]) -> tuple[Found, Channel]:
@@ -429,27 +423,29 @@ def _table(request: Request, lifts: Floats, probabilities: Floats) -> Channel:
 def designed(
     request: Request,
     mechanism: Mechanism,
-    gain_bound: float,
+    bound: float,
     *,
     duals: Floats | None,
     method: str,
     status: str,
-    variance_bound: float = 0.0,
     iterations: int = 0,
     notes: tuple[str, ...] = (),
 ) -> Design:
-    """A finished mechanism with the errors that its integers have; bounds are those of the request's `g`."""
-    prior, task, square = request.prior, request.task, request.unit**2
-    before, error = prior_variance(prior, task), mse(mechanism, task)
+    """A finished mechanism with the errors that its integers have.
+
+    `bound` is for the request's `g`: no channel has a larger gain (aim "mmse") or a smaller variance ("unbiased").
+    """
+    task, square = request.task, request.unit**2
+    before, error = prior_variance(request.prior, task), mse(mechanism, task)
     variance = unbiased_variance(mechanism, task)
+    # Bounds are floats: they may not claim more than the integers achieve.
+    lower = min(before - square * bound, error) if request.aim == "mmse" else min(square * bound, variance)
     made = Certificate(
         aim=request.aim,
         mse=error,
-        # Bounds are floats: they may not claim more than the integers achieve.
-        mse_lower_bound=max(0.0, min(before - square * gain_bound, error)),
         unbiased_variance=variance,
-        unbiased_variance_lower_bound=max(0.0, min(square * variance_bound, variance)),
         prior_variance=before,
+        lower_bound=max(0.0, lower),
         method=method,
         status=status,
         iterations=iterations,

@@ -244,9 +244,7 @@ def with_ldp(plan: Plan) -> Plan:
             known[key] = ldp_comparison(group.prior, plan.task, group.epsilon, group.certificate.aim)
         found = known.get(key)
         if found is not None:
-            ldp = found.certificate
-            stated = replace(group.certificate, ldp_mse=ldp.mse, ldp_unbiased_variance=ldp.unbiased_variance)
-            group = replace(group, certificate=stated)
+            group = replace(group, certificate=replace(group.certificate, ldp_aimed=found.certificate.aimed))
         groups.append(group)
     return replace(plan, groups=tuple(groups))
 

@@ -154,11 +154,11 @@ def without_prior(request: Request, name: str | None = None) -> Design:
             raise ArithmeticError(str(failure)) from failure
     else:
         mechanism = _named(name, request.prior, epsilon)
-    bound = without_prior_bound(request.prior, request.promise)
-    return designed(
-        request, mechanism, prior_variance(request.prior, request.task), variance_bound=bound, duals=None,
-        method=name.replace("-", " "), status="within gap",
-    )  # fmt: skip
+    unbiased = request.aim == "unbiased"
+    before = prior_variance(request.prior, request.task)  # No report removes more.
+    bound = without_prior_bound(request.prior, request.promise) if unbiased else before
+    method = name.replace("-", " ")
+    return designed(request, mechanism, bound, duals=None, method=method, status="within gap")
 
 
 def _named(name: str, prior: Prior, epsilon: Fraction) -> BlockDesign:

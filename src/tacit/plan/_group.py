@@ -139,8 +139,7 @@ class Group:
         found = {"prior_variance": prior_variance(self.prior, task)}
         if not takes_long(self.mechanism):
             found["mse"] = mse(self.mechanism, task)
-            if stated.unbiased_variance != math.inf:
-                found["unbiased_variance"] = unbiased_variance(self.mechanism, task)
+            found["unbiased_variance"] = unbiased_variance(self.mechanism, task)
         for name, number in found.items():
             claim = getattr(stated, name)
             # An error far below the variance is a difference of nearly equal floats.
@@ -149,7 +148,7 @@ class Group:
                 raise PlanError(
                     f"The certificate of group {self.name!r} states {name} = {claim}; its mechanism has {number:.9g}."
                 )
-        if stated.aimed_lower_bound > stated.aimed * (1 + _TOLERANCE) + 1e-12 * stated.prior_variance:
+        if stated.lower_bound > stated.aimed * (1 + _TOLERANCE) + 1e-12 * stated.prior_variance:
             raise PlanError(f"The certificate of group {self.name!r} states a bound above what its mechanism reaches.")
 
     def to_dict(self) -> dict[str, Any]:

@@ -32,8 +32,7 @@ from tacit.show.sentences import (
 MAX_REPORTS = 6
 #: What a certificate says of a group in JSON.
 _STATED = (
-    "aim", "mse", "mse_lower_bound", "unbiased_variance", "unbiased_variance_lower_bound", "prior_variance",
-    "ldp_mse", "ldp_unbiased_variance", "method", "status",
+    "aim", "mse", "unbiased_variance", "prior_variance", "lower_bound", "ldp_aimed", "method",
 )  # fmt: skip
 
 
@@ -149,8 +148,8 @@ def print_other_beliefs(console: Console, others: Sequence[Mapping[str, Any]]) -
 def _errors_of(aim: str | None) -> tuple[str, ...]:
     """The numbers that a plan is shown with, by what it aims at."""
     if aim == "unbiased":
-        return "unbiased_variance", "unbiased_variance_lower_bound", "ldp_unbiased_variance", "prior_variance"
-    return "mse", "mse_lower_bound", "ldp_mse", "prior_variance"
+        return "unbiased_variance", "lower_bound", "ldp_aimed", "prior_variance"
+    return "mse", "lower_bound", "ldp_aimed", "prior_variance"
 
 
 def print_promises(console: Console, plan: Plan) -> None:

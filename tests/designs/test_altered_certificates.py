@@ -1,0 +1,67 @@
+"""`tacit audit` finds every number of a certificate again, or refuses it."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from typing import Any
+
+import pytest
+
+from tacit import Histogram, Plan, Prior, Sum, Survey, make_plan
+from tacit.designs import Worth, verify_plan
+from tacit.designs.planning import with_ldp
+from tacit.plan import PlanError
+
+PEOPLE = Prior.of({0: 0.5, 1: 0.3, 2: 0.15, 3: 0.05})
+YEARS = Prior(range(1940, 1960), [1 + k % 3 for k in range(20)])
+PLANS: dict[str, Any] = {
+    "mmse": lambda: make_plan(PEOPLE, Histogram(), 1, aim="mmse", invertible=True),
+    "unbiased": lambda: make_plan(PEOPLE, Histogram(), 1),
+    "survey": lambda: make_plan(PEOPLE, Survey(1), 2),
+    "survey, mmse": lambda: make_plan(PEOPLE, Survey(1), 2, aim="mmse"),
+    "knots": lambda: make_plan(YEARS, Sum(), 1),
+    "ball": lambda: make_plan(PEOPLE, Histogram(), 1, worth=Worth(error="0.02")),
+    "large values": lambda: make_plan(Prior([10**8, 10**8 + 1, 10**8 + 2], [1, 1, 2]), Sum(), 1),
+}
+
+
+@cache
+def planned(name: str) -> str:
+    return json.dumps(with_ldp(PLANS[name]()).to_dict())
+
+
+def altered(name: str, **fields: Any) -> None:
+    """Audit the plan with other fields in its certificate."""
+    data = json.loads(planned(name))
+    stated = data["groups"][0]["certificate"]
+    stated |= {field: change(stated) for field, change in fields.items()}
+    verify_plan(Plan.from_dict(data))
+
+
+OTHER = {"mmse": "unbiased", "unbiased": "mmse"}
+ALTERED: dict[str, dict[str, Any]] = {
+    "optimal": {"status": lambda _: "optimal"},
+    "no gap": {"gap": lambda _: 0.0},
+    "bound of the other aim": {"mse_lower_bound": lambda stated: stated["mse"] * 2},
+    "a higher bound": {"lower_bound": lambda stated: stated["lower_bound"] * 1.001},
+    "no bound": {"lower_bound": lambda _: 0.0},
+    "no variance": {"unbiased_variance": lambda _: None},
+    "a lower variance": {"unbiased_variance": lambda stated: stated["unbiased_variance"] * 0.999},
+    "a lower mse": {"mse": lambda stated: stated["mse"] * 0.999},
+    "the other aim": {"aim": lambda stated: OTHER[stated["aim"]]},
+    "a worse LDP": {"ldp_aimed": lambda stated: stated["ldp_aimed"] * 1.1},
+    "a better LDP": {"ldp_aimed": lambda stated: stated["ldp_aimed"] * 0.9},
+}
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_a_plan_as_it_was_written_passes(name: str) -> None:
+    altered(name)
+
+
+@pytest.mark.parametrize("change", ALTERED)
+@pytest.mark.parametrize("name", PLANS)
+def test_an_altered_certificate_is_refused(name: str, change: str) -> None:
+    with pytest.raises(PlanError):
+        altered(name, **ALTERED[change])
