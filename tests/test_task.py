@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 import re
+from fractions import Fraction
 from itertools import product
 from pathlib import Path
 
@@ -14,9 +15,13 @@ import tacit
 from tacit import (
     Channel,
     Histogram,
+    Matrix,
+    PlanError,
     Prior,
     Sum,
     Survey,
+    Task,
+    make_plan,
     mse,
     prior_variance,
     total_mse,
@@ -111,3 +116,46 @@ def test_no_other_file_asks_which_class_a_task_has():
     found = [f"{path}: {line}" for path in files for line in path.read_text().splitlines() if asks.search(line)]
     assert len(files) > 50
     assert not found
+
+
+class Given(Task):
+    """Whatever a script returns."""
+
+    def __init__(self, rows):
+        self.rows = rows
+
+    def g(self, prior):
+        return self.rows
+
+
+@pytest.mark.parametrize("rows", [[True, False, True], [[1], [0], [1]], np.array([1, 0, 1]), ((1.0,), (0.0,), (1.0,))])
+def test_g_may_be_anything_that_numpy_reads_as_numbers(rows):
+    assert Given(rows).g(Prior.uniform(3)).tolist() == [[1.0], [0.0], [1.0]]
+    assert prior_variance(Prior.uniform(3), Given(rows)) == pytest.approx(2 / 9)
+
+
+@pytest.mark.parametrize("rows", [[1, 0], [[[1]], [[0]], [[1]]], [[], [], []], [1, math.nan, 0], [1, math.inf, 0]])
+def test_g_of_another_shape_is_refused(rows):
+    with pytest.raises(ValueError, match="needs a row of finite numbers for each of the 3 values"):
+        Given(rows).g(Prior.uniform(3))
+
+
+def test_matrices_are_equal_by_content_and_names_are_checked():
+    one = Matrix([[0.1, 1], [0, "1/3"]], names=["a", "b"])
+    assert one == Matrix([["1/10", 1.0], [0.0, Fraction(1, 3)]], names=("a", "b"))
+    assert one != Matrix(one.rows, names=["a", "c"])
+    assert Matrix([[1, 2]]).names == ("component 1", "component 2")
+    for names in (["a"], ["a", "a"], ["a", " "], ["a", "b\u202e"]):
+        with pytest.raises(ValueError, match="'names' must be"):
+            Matrix(one.rows, names=names)
+    with pytest.raises(ValueError, match="same number of columns"):
+        Matrix([[1, 2], [3]])
+
+
+def test_a_g_that_depends_on_probabilities_is_no_task_of_a_plan():
+    class Rare(Task):
+        def g(self, prior):
+            return prior.probabilities < 0.3
+
+    with pytest.raises(PlanError, match="depend on the values only"):
+        make_plan({"a": Prior.of({1: 0.2, 2: 0.8}), "b": Prior.of({1: 0.7, 2: 0.3})}, Rare(), 1)

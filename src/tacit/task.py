@@ -15,9 +15,9 @@ and errors of independent respondents add (the paper's Proposition 2).
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, wraps
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -29,6 +29,21 @@ from tacit.prior import Prior, Value, has_unseen
 Model = Literal["linear", "logistic", "multinomial"]
 
 
+def _in_shape(g: Callable[[Any, Prior], Any]) -> Callable[[Any, Prior], Floats]:
+    @wraps(g)
+    def checked(self: Any, prior: Prior) -> Floats:
+        found = np.asarray(g(self, prior), dtype=np.float64)
+        found = found[:, None] if found.ndim == 1 else found
+        if found.ndim != 2 or len(found) != len(prior) or not found.shape[1] or not np.isfinite(found).all():
+            raise ValueError(
+                f"The task {type(self).__name__} needs a row of finite numbers for each of the {len(prior)} values. "
+                f"Got the shape {found.shape}."
+            )
+        return found
+
+    return checked
+
+
 class Task(ABC):
     """A total to estimate. Override `g`, and `names` where the components should have names.
 
@@ -36,7 +51,7 @@ class Task(ABC):
     ...     def __init__(self, most):
     ...         self.most = most
     ...     def g(self, prior):
-    ...         return (prior.numbers <= self.most)[:, None].astype(float)
+    ...         return prior.numbers <= self.most
     >>> AtMost(1).as_planned(Prior.uniform(3))
     Matrix(rows=((Fraction(1, 1),), (Fraction(1, 1),), (Fraction(0, 1),)), names=('total',))
     """
@@ -54,9 +69,18 @@ class Task(ABC):
     #: Answers were rounded at random to the values, which adds to every error (`Plan.between`).
     rounded: bool = False
 
+    def __init_subclass__(cls) -> None:
+        """A `g` may return whatever numpy reads as numbers; all callers get floats of shape (values, components)."""
+        super().__init_subclass__()
+        if "g" in cls.__dict__:
+            cls.g = _in_shape(cls.g)  # type: ignore[assignment, method-assign]
+
     @abstractmethod
     def g(self, prior: Prior) -> Floats:
-        """g(x) for every value x, as an array of shape (values, components). It may depend on the values only."""
+        """g(x) for every value x: an array of shape (values, components), or one number for each value.
+
+        It may depend on the values only, not on their probabilities.
+        """
 
     @property
     def counts_people(self) -> bool:
@@ -120,13 +144,7 @@ class Task(ABC):
 
     def as_planned(self, prior: Prior) -> Task:
         """The task as a plan holds it: itself if it has JSON of its own, else the `Matrix` of its g."""
-        g = np.asarray(self.g(prior), dtype=np.float64)
-        if g.ndim != 2 or len(g) != len(prior):
-            raise ValueError(
-                f"The g of {type(self).__name__} must have the shape (values, components), with {len(prior)} values. "
-                f"Got {g.shape} instead."
-            )
-        return Matrix(g.tolist(), self.names)
+        return Matrix(self.g(prior).tolist(), self.names)
 
     def as_rounded(self) -> Task:
         """The same task where answers were rounded at random to the values."""
@@ -369,10 +387,6 @@ class Matrix(Task):
         return "total" if len(self.names) == 1 else "totals together"
 
     def g(self, prior: Prior) -> Floats:
-        if len(self.rows) != len(prior):
-            raise ValueError(
-                f"The matrix needs a row for each of the {len(prior)} values. Got {len(self.rows)} rows instead."
-            )
         return self._numbers.copy()
 
     def as_planned(self, prior: Prior) -> Task:

@@ -41,7 +41,7 @@ class AtMost(Task):
         self.most = most
 
     def g(self, prior):
-        return (prior.numbers <= self.most)[:, None].astype(float)
+        return prior.numbers <= self.most
 
 
 class Powers(Task):

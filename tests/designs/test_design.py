@@ -119,7 +119,7 @@ def test_any_matrix_can_be_a_task():
     found = design(prior, task, 1)
     assert found.certificate.gain == pytest.approx(best_lip_gain(prior.probabilities, task.g(prior), 1), rel=1e-5)
     assert verify(found).holds
-    with pytest.raises(ValueError, match="needs a row for each of the 6 values"):
+    with pytest.raises(ValueError, match="a row of finite numbers for each of the 6 values"):
         design(prior, Matrix([[1.0]]), 1)
 
 

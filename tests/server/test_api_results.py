@@ -31,7 +31,6 @@ from tacit import (
 )
 from tacit.designs import adopt, repaired_response, rules
 from tacit.estimates import Estimate, estimate
-from tacit.exact import Floats
 from tacit.files.tallies import load_tally
 from tacit.plan import Certificate, Group, Plan
 from tacit.server.storage.store import Submission, survey_id
@@ -91,8 +90,8 @@ class AtMost(Task):
     def __init__(self, most: float) -> None:
         self.most = most
 
-    def g(self, prior: Prior) -> Floats:
-        return (prior.numbers <= self.most)[:, None].astype(np.float64)
+    def g(self, prior: Prior) -> Any:
+        return prior.numbers <= self.most
 
 
 def own_plan(task: Task) -> Plan:
