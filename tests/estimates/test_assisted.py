@@ -71,7 +71,7 @@ def test_assisted_intervals_cover_whatever_happened_and_mmse_do_not(name):
     if name != "no drift":
         assert np.nanmean(covered[:, 2]) < 0.9
     rmse = rmse_of(errors)
-    assert rmse[0] < 1.4 * rmse[1]
+    assert rmse[0] < 1.25 * rmse[1]
     if name == "no drift":
         assert rmse[0] < 0.75 * rmse[1]
 
@@ -83,6 +83,53 @@ def test_one_group_is_helped_by_what_the_others_show():
     assisted, unbiased, _ = rmse_of(errors)
     assert assisted < 0.75 * unbiased
     assert widths[:, 0].mean() < 0.95 * np.nanmean(widths[:, 1])
+
+
+def group_by_group(plan, truth, people, rounds, seed=5):
+    """Errors of assisted and unbiased estimates of every group, and whether the assisted interval holds."""
+    rng, found = np.random.default_rng(seed), []
+    for _ in range(rounds):
+        counts, held = {}, {}
+        for part, share in zip(plan.groups, truth, strict=True):
+            yes = rng.binomial(people, share)
+            sent = rng.multinomial(yes, part.mechanism.matrix[0]) + rng.multinomial(
+                people - yes, part.mechanism.matrix[1]
+            )
+            counts[part.name], held[part.name] = Counts(np.flatnonzero(sent), sent[sent > 0]), yes
+        tally = Tally(plan.hash, counts)
+        for name in plan.groups[:: max(1, len(truth) // 8)]:
+            assisted, unbiased = (
+                estimate(plan, tally, each, group=name.name, scope="participants").rows[0]
+                for each in ("assisted", "unbiased")
+            )
+            true = held[name.name]
+            found.append((assisted.estimate - true, unbiased.estimate - true, assisted.low <= true <= assisted.high))
+    return np.array(found).T
+
+
+def test_small_areas_move_towards_the_drift_that_all_of_them_show():
+    """40 areas of 100 people, a prior of 20%, areas around 30%."""
+    truth = np.random.default_rng(2).normal(0.3, 0.03, 40)
+    plan = plan_of(np.full(40, 0.2))
+    assisted, unbiased, covered = group_by_group(plan, truth, 100, 25)
+    error, error_unbiased = np.sqrt(np.mean(assisted**2)), np.sqrt(np.mean(unbiased**2))
+    assert error < 0.8 * error_unbiased
+    assert covered.mean() > 0.92
+    # The named wrong answer: to move towards the prior alone, by half.
+    prior = 100 * (0.2 - truth[::5])
+    towards_prior = unbiased / 2 + np.tile(prior, 25) / 2
+    assert np.sqrt(np.mean(towards_prior**2)) > error_unbiased
+
+
+@pytest.mark.parametrize("share", [0.03, 0.1, 0.3, 0.5])
+def test_a_rare_answer_that_became_common_costs_little(share):
+    """The prior is 1%. A grid of drifts that ends at 5.5 points makes errors 1.5 times as large, and intervals too."""
+    plan = plan_of(np.full(5, 0.01))
+    errors, covered, widths = rounds_of(plan, np.full(5, share), rounds=150)
+    assisted, unbiased, _ = rmse_of(errors)
+    assert assisted < 1.15 * unbiased
+    assert covered[:, 0].mean() > 0.89
+    assert widths[:, 0].mean() < 1.2 * np.nanmean(widths[:, 1])
 
 
 def test_a_prior_of_which_nothing_is_known_is_not_used():
@@ -107,7 +154,7 @@ def test_a_stated_error_is_worth_something_in_one_group():
     errors, covered, _ = rounds_of(plan, [0.2], people=2000, rounds=150)
     assert covered[:, 0].mean() > 0.89
     assisted, unbiased, _ = rmse_of(errors)
-    assert assisted < 1.56 * unbiased
+    assert assisted < 1.25 * unbiased
 
 
 def test_weights_may_go_with_the_answers_so_they_get_the_unbiased_estimate():
@@ -142,7 +189,7 @@ def test_for_one_normal_the_interval_is_the_published_one(scale):
     rng = np.random.default_rng(0)
     for truth, relative in zip((0.0, 4.0), expected, strict=True):
         x = truth + rng.normal(size=4000)
-        mixture = Expectation(np.ones(1), np.ones(1), np.full((1, 4000), 1 + scale))
+        mixture = Expectation(np.ones(1), np.ones(1), np.zeros((1, 4000)), np.full((1, 4000), 1 + scale))
         low, high = pratt_interval(mixture, x, np.ones(4000), 0.95)
         assert np.mean((low <= truth) & (truth <= high)) == pytest.approx(0.95, abs=0.012)
         assert (high - low).mean() / 3.92 == pytest.approx(relative, abs=0.015)

@@ -6,13 +6,18 @@ unbiased totals Y_j, less the totals that the priors expect, have the covariance
 
     Σ = diag(S_j + n_j V_j + n_j² e_j² + τ² u_j²) + c τ² u uᵀ,      u_j = n_j √V_j,
 
-where S_j is their variance given the people. A prior off by τ √V has the value of 1/τ² records. With c = 0 every group
-drifts on its own, with c = 1 they also drift together. τ and c are unknown: each pair of a grid is weighted by its
-likelihood. All values of a histogram together show τ and c.
+where S_j is their variance given the people. With c = 0 every group drifts on its own, with c > 0 they also drift
+together, and a prior has the value of 1/((1 + c) τ²) records. τ and c are unknown: each pair of a grid is weighted by
+its likelihood. All values of a histogram together show τ and c.
 
 For a total X = Σ_target Y_j the rest R = Y − s X, s_j = S_j/Σ_target S, is independent of X for every truth, because
-only the randomness of the reports is in both. So the weights that R gives the grid are a legitimate expectation of X, a
-mixture of normals around 0: an interval made for it covers for every truth. For the estimate X itself is used as well.
+only the randomness of the reports is in both. So everything that R says is a legitimate expectation of X: for each pair
+of the grid a normal,
+
+    X | R ~ N(−sᵀΣ⁻¹R/sᵀΣ⁻¹s, 1/sᵀΣ⁻¹s),
+
+and an interval made for the mixture of them covers for every truth. Its means move a group towards the drift that the
+other groups show, as small-area estimates do. For the estimate X itself is used as well.
 
 **The estimate** is the posterior mean under that expectation, at most D standard errors from the unbiased estimate. A
 shift of a normal estimate by at most D·σ that does not shrink again keeps its mean squared error below (1 + D²) σ²
@@ -37,10 +42,11 @@ from numpy.typing import NDArray
 
 from tacit.exact import Floats
 
-#: The grid of τ²: priors with the value of a million records down to three.
-_DRIFTS = np.geomspace(1e-6, 0.3, 25)
-#: The grid of c: groups drift each on its own, or also together.
-_TOGETHER = (0.0, 1.0)
+#: The grid of τ²: from priors with the value of a million records to rare answers that became common, a hundred times
+#: the variance that the prior expects.
+_DRIFTS = np.geomspace(1e-6, 100.0, 25)
+#: The grid of c: groups drift each on its own, also together, or nearly all of the drift is common.
+_TOGETHER = (0.0, 1.0, 30.0)
 #: This part of every expectation is spread evenly over the grid, so that a prior that is badly wrong for a single
 #: answer costs little.
 _DOUBT = 0.2
@@ -71,13 +77,14 @@ class Groups:
 
 @dataclass(frozen=True)
 class Expectation:
-    """A mixture of normals around 0 for each component's X, with `variances` of shape (grid, components).
+    """A mixture of normals for each component's X, with `means` and `variances` of shape (grid, components).
 
     `before` weighs the grid without any X, `after` with those of all components.
     """
 
     before: Floats
     after: Floats
+    means: Floats
     variances: Floats
 
     def given(self, x: Floats, free: float = 1.0) -> Floats:
@@ -85,7 +92,7 @@ class Expectation:
 
         A part of the weight stays spread evenly, so that the others do not pull back a component that moved alone.
         """
-        own = -(x**2 / self.variances + np.log(self.variances)) / 2
+        own = -((x - self.means) ** 2 / self.variances + np.log(self.variances)) / 2
         with np.errstate(divide="ignore"):
             others = _weights(np.log(self.after)[:, None] - free * own)
         weights = _doubted(others) * np.exp(own - own.max(axis=0))
@@ -99,14 +106,14 @@ def expectation(groups: Groups, target: NDArray[np.bool_]) -> Expectation:
     chunks = [slice(start, start + size) for start in range(0, groups.excess.shape[1], size)]
     parts = [[_explained(groups, target, together, chunk) for chunk in chunks] for together in _TOGETHER]
     before, after = (groups.free * np.concatenate([sum(c[k] for c in row) for row in parts]) for k in (0, 1))
-    variances = np.concatenate([np.concatenate([chunk[2] for chunk in row], axis=1) for row in parts])
-    return Expectation(_doubted(_weights(before)), _weights(after), variances)
+    means, variances = (np.concatenate([np.concatenate([c[k] for c in row], axis=1) for row in parts]) for k in (2, 3))
+    return Expectation(_doubted(_weights(before)), _weights(after), means, variances)
 
 
 def _explained(
     groups: Groups, target: NDArray[np.bool_], together: float, chunk: slice
-) -> tuple[Floats, Floats, Floats]:
-    """For every τ² and some components: the log-likelihoods of R and of Y, summed up, and the variances of X."""
+) -> tuple[Floats, Floats, Floats, Floats]:
+    """For every τ² and some components: the summed log-likelihoods of R and of Y, mean and variance of X given R."""
     y, variance, sampled, scale = (
         part[:, chunk] for part in (groups.excess, groups.variance, groups.sampled, groups.scale)
     )
@@ -125,23 +132,25 @@ def _explained(
         return found
 
     volume = np.log(diagonal).sum(axis=1) + np.log1p(loading)
-    precision = product(s, s)
-    unexplained = product(rest, rest) - product(s, rest) ** 2 / precision
-    shift = together * _DRIFTS[:, None] * scale[target].sum(axis=0) ** 2
+    precision, mean = product(s, s), -product(s, rest)
+    unexplained = product(rest, rest) - mean**2 / precision
     return (
         -(unexplained + volume + np.log(precision)).sum(axis=1) / 2,
         -(product(y, y) + volume).sum(axis=1) / 2,
-        diagonal[:, target].sum(axis=1) + shift,
+        mean / precision,
+        1 / precision,
     )
 
 
 def records_worth(expected: Expectation) -> float | None:
-    """The number of records that a group's prior replaces, as the reports show it: the median of 1/τ².
+    """The number of records that a group's prior replaces, as the reports show it: the median of 1/((1 + c) τ²).
 
     None where four fifths of the weight do not lie within a factor of ten, up or down.
     """
-    weights = expected.after.reshape(len(_TOGETHER), -1).sum(axis=0)
-    low, middle, high = (_DRIFTS[int(np.searchsorted(np.cumsum(weights), share))] for share in (0.1, 0.5, 0.9))
+    drifts = np.outer(1 + np.array(_TOGETHER), _DRIFTS).ravel()
+    order = np.argsort(drifts)
+    reached = np.cumsum(expected.after[order])
+    low, middle, high = (drifts[order[int(np.searchsorted(reached, share))]] for share in (0.1, 0.5, 0.9))
     return float(1 / middle) if high < 100 * low else None
 
 
@@ -160,12 +169,14 @@ def shifted(
     expected: Expectation, x: Floats, variance: Floats, limit: float, free: float = 1.0
 ) -> tuple[Floats, Floats]:
     """The posterior mean of each component given x and its `variance`, at most `limit` standard errors from x, and the
-    share of the prior in it, from 0 to 1.
+    share of the expectation in it, from 0 to 1.
     """
-    weight = np.clip((expected.given(x, free) * variance / expected.variances).sum(axis=0), 0.0, 1.0)
+    weights = expected.given(x, free) * np.minimum(variance / expected.variances, 1.0)
+    wanted = (weights * (x - expected.means)).sum(axis=0)
     room = limit * np.sqrt(variance)
-    moved = np.clip(weight * x, -room, room)
-    return x - moved, np.divide(moved, x, out=weight, where=x != 0)
+    moved = np.clip(wanted, -room, room)
+    share = weights.sum(axis=0)
+    return x - moved, share * np.divide(moved, wanted, out=np.ones(len(x)), where=wanted != 0)
 
 
 def pratt_interval(expected: Expectation, x: Floats, variance: Floats, level: float) -> tuple[Floats, Floats]:
@@ -174,29 +185,31 @@ def pratt_interval(expected: Expectation, x: Floats, variance: Floats, level: fl
     ends = np.empty((2, len(x)))
     for start in range(0, len(x), _COMPONENTS):
         part = slice(start, start + _COMPONENTS)
-        scaled, variances = x[part] / error[part], expected.variances[:, part] / error[part] ** 2
+        away = (expected.means[:, part] - x[part]) / error[part]
+        variances = expected.variances[:, part] / error[part] ** 2
         # By symmetry the lower end is an upper end for −x.
-        away, twice = np.concatenate([-scaled, scaled]), np.concatenate([variances, variances], axis=1)
-        up, down = _upper_end(expected.before, away, twice, 1 - level).reshape(2, -1)
+        sides, twice = np.concatenate([away, -away], axis=1), np.concatenate([variances, variances], axis=1)
+        up, down = _upper_end(expected.before, sides, twice, 1 - level).reshape(2, -1)
         ends[:, part] = x[part] - down * error[part], x[part] + up * error[part]
     return ends[0], ends[1]
 
 
-def _upper_end(weights: Floats, mean: Floats, variances: Floats, alpha: float) -> Floats:
-    """u for x = 0 and σ = 1, where m has this mean and these variances: the last place where both sides are equal."""
+def _upper_end(weights: Floats, means: Floats, variances: Floats, alpha: float) -> Floats:
+    """u for x = 0 and σ = 1, where m has these means and variances: the last place where both sides are equal."""
     from scipy.special import ndtr, ndtri
 
     heights, twice = (np.log(weights)[:, None] - np.log(variances) / 2)[:, None], 2 * variances[:, None]
+    centres, size = means[:, None], means.shape[1]
 
     def log_m(at: Floats) -> Floats:
         # Sums over two axes are faster than over three.
-        logs = (heights - (at - mean) ** 2 / twice).reshape(len(weights), -1)
+        logs = (heights - (at - centres) ** 2 / twice).reshape(len(weights), -1)
         most = logs.max(axis=0)
         logs -= most
         found: Floats = (most + np.log(np.exp(logs, out=logs).sum(axis=0))).reshape(at.shape)
         return found
 
-    at_x = log_m(np.zeros((1, len(mean))))
+    at_x = log_m(np.zeros((1, size)))
 
     def excess(u: Floats) -> Floats:
         """Left side less right side: positive as long as u is too low."""
@@ -207,16 +220,16 @@ def _upper_end(weights: Floats, mean: Floats, variances: Floats, alpha: float) -
 
     def between(ends: Floats) -> tuple[Floats, Floats]:
         """Of several places for each component, the last that is too low, or else the first, and the one after it."""
-        inner, rows = ends[1:-1], max(1, _AT_A_TIME // len(mean))
+        inner, rows = ends[1:-1], max(1, _AT_A_TIME // size)
         below = np.concatenate([excess(inner[k : k + rows]) > 0 for k in range(0, len(inner), rows)])
         last = np.where(below.any(axis=0), len(below) - np.argmax(below[::-1], axis=0), 0)
-        each = np.arange(len(mean))
+        each = np.arange(size)
         return ends[last, each], ends[last + 1, each]
 
     first = float(-ndtri(alpha))
     places = first + _FURTHEST * (np.arange(_PLACES + 1) / _PLACES) ** 2
-    low, high = between(np.repeat(places[:, None], len(mean), axis=1))
-    halvings = _AT_ONCE if len(mean) <= _FEW else 1
+    low, high = between(np.repeat(places[:, None], size, axis=1))
+    halvings = _AT_ONCE if size <= _FEW else 1
     parts = np.linspace(0.0, 1.0, 2**halvings + 1)[:, None]
     for _ in range(_HALVINGS // halvings):
         low, high = between((1 - parts) * low + parts * high)
