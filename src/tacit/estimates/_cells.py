@@ -14,7 +14,7 @@ parts changes by the difference of their u, so parts may overlap.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -94,16 +94,18 @@ class Cell:
     @cached_property
     def prior_moments(self) -> tuple[Floats, Floats, Floats]:
         """Mean, variance and range under the prior of the part that one respondent adds to each row, a·g(x) + b."""
-        mean, variance, width = self.plan.task.moments(self.group.prior)
-        a, b = self._scale
+        (mean, variance, width), (a, b) = self._task_moments, self._scale
         return a * mean + b, a * a * variance, abs(a) * width
 
     @property
     def prior_total(self) -> Floats:
         """The total that the prior alone expects of these respondents, a·(Σ w · E g + Σ offsets) + b·n."""
         (weights, offsets), (a, b) = self.kept.weight_sums, self._scale
-        mean = self.plan.task.moments(self.group.prior)[0]
-        return a * (weights * mean + offsets) + b * self.n_reports
+        return a * (weights * self._task_moments[0] + offsets) + b * self.n_reports
+
+    @cached_property
+    def _task_moments(self) -> tuple[Floats, Floats, Floats]:
+        return self.plan.task.moments(self.group.prior)
 
     def read(self, estimator: PlainEstimator) -> Reading:
         """The total of the respondents, Σ a·w·g(x) + b, as the group's mechanism reads their reports."""
@@ -225,6 +227,25 @@ def cells_of(
     return found
 
 
+def coarser(cells: Sequence[Cell], margins: Collection[str]) -> Sequence[Cell]:
+    """The cells with all public columns left out but those in `margins`.
+
+    The variance of a cell has a little on top for few reports, so columns that nobody asks for would widen intervals.
+    """
+    if all(set(cell.columns) <= set(margins) for cell in cells):
+        return cells
+    found: dict[tuple[str | None, tuple[str, ...]], Cell] = {}
+    for cell in cells:
+        columns = {name: label for name, label in cell.columns.items() if name in margins}
+        key = cell.group.name, tuple(columns.values())
+        kept = cell.kept
+        if key in found:
+            # The tally knows how to merge each kind.
+            kept = Tally("", {None: found[key].kept}).merge(Tally("", {None: kept})).groups[None]
+        found[key] = replace(cell, kept=kept, columns=columns)
+    return list(found.values())
+
+
 @dataclass(frozen=True)
 class Collected:
     """A plan's reports in cells, with a factor for each cell beside the reports' own weights; by default 1.
@@ -255,14 +276,10 @@ class Collected:
 
     def by_group(self, chosen: NDArray[np.bool_] | None = None) -> Collected:
         """All cells, or those `chosen`, merged to one for each group of the plan, groups without reports included."""
-        found: dict[str | None, Cell] = {}
-        for cell, mine in zip(self.cells, np.ones(len(self.cells)) if chosen is None else chosen, strict=True):
-            if mine:
-                first = found.get(cell.group.name)
-                found[cell.group.name] = cell if first is None else merged(first, cell)
-        return Collected(
-            self.plan, [found.get(each.name) or Cell(self.plan, each, Counts()) for each in self.plan.groups]
-        )
+        mine = self.cells if chosen is None else [cell for cell, asked in zip(self.cells, chosen, strict=True) if asked]
+        found = {cell.group.name: cell for cell in coarser(mine, ())}
+        groups = self.plan.groups
+        return Collected(self.plan, [found.get(each.name) or Cell(self.plan, each, Counts()) for each in groups])
 
     def categories(self, margin: str) -> list[str]:
         """The categories of a margin among the reports: in the order of the plan's groups where each group is in one
@@ -440,12 +457,6 @@ class Part:
         factors, moments = self.collected.factors[self.chosen], [cell.moments for cell in self.cells]
         changed, added = ([getattr(each, name) for each in moments] for name in ("changed", "added"))
         return float(max(factors * changed)), float(max(factors * added))
-
-
-def merged(first: Cell, second: Cell) -> Cell:
-    """The reports of two cells of one group together; labels of columns are lost."""
-    both = Tally("", {None: first.kept}).merge(Tally("", {None: second.kept}))
-    return replace(first, kept=both.groups[None], columns={})
 
 
 def _times(weights: Floats, cells: Floats) -> Floats:

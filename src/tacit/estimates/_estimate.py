@@ -16,7 +16,7 @@ import numpy as np
 from tacit.estimates import _participants as participants
 from tacit.estimates._cells import Cell, Collected, Part, cells_of
 from tacit.estimates._rows import MANY_ROWS, Estimate, Estimator, Scope
-from tacit.estimates.survey._weighting import Margin, weighted
+from tacit.estimates.survey._weighting import Margin, collected
 from tacit.mechanism import NotEstimableError
 from tacit.plan import Plan
 from tacit.tally import Counts, GroupTally, Tally
@@ -94,8 +94,7 @@ def estimate(
         return _of_participants(Collected(plan, cells), estimator, by, group, asked)
     if not unbiased:
         raise ValueError("Estimates for a population are unbiased: leave the estimator and 'project' out.")
-    collected = weighted(plan, cells, population) if population else Collected(plan, cells)
-    return _of_population(collected, by, group, asked)
+    return _of_population(collected(plan, cells, by, population), by, group, asked)
 
 
 @dataclass(frozen=True)
@@ -123,24 +122,24 @@ def _design_weights(plan: Plan, cells: Iterable[Cell]) -> bool:
 
 
 def _of_participants(
-    collected: Collected,
+    reports: Collected,
     estimator: Estimator | None,
     by: str | None,
     group: _Names,
     asked: _Asked,
 ) -> Estimate:
     """The total of the chosen groups, and of each part: by groups with the other groups beside it, else on its own."""
-    whole = collected.by_group()
-    names = _named(collected.plan, group)
-    chosen = np.array([names is None or each.name in names for each in collected.plan.groups])
+    whole = reports.by_group()
+    names = _named(reports.plan, group)
+    chosen = np.array([names is None or each.name in names for each in reports.plan.groups])
     result = _total(Part(whole, "everybody", chosen), estimator, asked)
     if by is None:
         return result
     parts = {}
-    for part in collected.parts(by) if collected.cells else ():
+    for part in reports.parts(by) if reports.cells else ():
         present = {cell.group.name for cell in part.cells}
-        if by in collected.cells[0].of_group:
-            mine = np.array([each.name in present for each in collected.plan.groups])
+        if by in reports.cells[0].of_group:
+            mine = np.array([each.name in present for each in reports.plan.groups])
             parts[part.name] = _total(Part(whole, part.name, mine), estimator, asked)
         else:
             parts[part.name] = _of_column(part, by, estimator, asked)
@@ -197,15 +196,15 @@ def _named(plan: Plan, group: _Names) -> set[str] | None:
 # -- a population -----------------------------------------------------------------------------------------------------
 
 
-def _of_population(collected: Collected, by: str | None, group: _Names, asked: _Asked) -> Estimate:
+def _of_population(reports: Collected, by: str | None, group: _Names, asked: _Asked) -> Estimate:
     """The total of the people whom the chosen groups stand for, and of each part."""
-    names = _named(collected.plan, group)
-    everybody = collected.part(where=None if names is None else lambda cell: cell.group.name in names)
-    checks = partial(participants.prior_checks, collected.by_group(everybody.chosen).part(), True)
+    names = _named(reports.plan, group)
+    everybody = reports.part(where=None if names is None else lambda cell: cell.group.name in names)
+    checks = partial(participants.prior_checks, reports.by_group(everybody.chosen).part(), True)
     result = replace(_mean(everybody, asked), checks=checks)
     if by is None:
         return result
-    return replace(result, by=by, parts={part.name: _mean(part, asked) for part in collected.parts(by)})
+    return replace(result, by=by, parts={part.name: _mean(part, asked) for part in reports.parts(by)})
 
 
 def _mean(part: Part, asked: _Asked) -> Estimate:

@@ -15,7 +15,7 @@ import numpy as np
 
 from tacit.estimates._cells import Cell, Collected, Part, cells_of
 from tacit.estimates._rows import MANY_ROWS, Scope, student
-from tacit.estimates.survey._weighting import Margin, weighted
+from tacit.estimates.survey._weighting import Margin, collected
 from tacit.exact import Floats
 from tacit.plan import Group, Plan
 from tacit.prior import Prior, Value
@@ -133,37 +133,37 @@ def difference(
     """
     if sum(each is not None for each in (against, before, before_shares)) > 1:
         raise ValueError("Compare with one thing at a time: 'against', 'before' or 'before_shares'.")
-    collected, notes = _collected(plan, now, population), tuple[str, ...]()
+    reports, notes = _reports(plan, now, by, population), tuple[str, ...]()
     pairs: Sequence[tuple[Part, Side]]
     if before is not None:
-        past = _collected(before_plan or plan, before, before_population or population)
-        pairs, notes = _rounds(collected, past, by)
+        past = _reports(before_plan or plan, before, by, before_population or population)
+        pairs, notes = _rounds(reports, past, by)
     elif before_shares is not None or against == "prior":
-        parts = [collected.part(), *(collected.parts(by) if by is not None else ())]
+        parts = [reports.part(), *(reports.parts(by) if by is not None else ())]
         pairs = known = [(part, _known(part, before_shares, scope)) for part in parts]
         if before_shares is not None and any(side.n_records is None for _, side in known):
             notes = ("Last year's numbers come without counts: they are taken as exact.",)
     else:
-        pairs = _parts(collected, by, against)
-    n_rows = len(pairs) * len(collected.values)
+        pairs = _parts(reports, by, against)
+    n_rows = len(pairs) * len(reports.values)
     together = n_rows > MANY_ROWS if simultaneous is None else simultaneous
     return replace(differences(pairs, level, scope=scope, simultaneous=together), notes=notes)
 
 
-def _collected(plan: Plan, reports: Tally | Sequence[Cell], population: Sequence[Margin]) -> Collected:
+def _reports(plan: Plan, reports: Tally | Sequence[Cell], by: str | None, population: Sequence[Margin]) -> Collected:
     cells = cells_of(plan, reports) if isinstance(reports, Tally) else reports
     if not cells:
         raise ValueError("There are no reports to compare.")
-    return weighted(plan, cells, population) if population else Collected(plan, cells)
+    return collected(plan, cells, by, population)
 
 
-def _parts(collected: Collected, by: str | None, against: str | None) -> list[tuple[Part, Side]]:
+def _parts(reports: Collected, by: str | None, against: str | None) -> list[tuple[Part, Side]]:
     """Pairs of categories."""
     if by is None:
         raise ValueError(
             "Say what to compare: 'by' a public column, 'before' an earlier round, or 'against' the prior."
         )
-    parts = collected.parts(by)
+    parts = reports.parts(by)
     if len(parts) < 2:
         raise ValueError(f"There is one category of '{by}' only, so nothing to compare it with.")
     if against == "pairs" or (against is None and len(parts) == 2):

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tacit.estimates._cells import Cell, Collected
+from tacit.estimates._cells import Cell, Collected, coarser
 from tacit.exact import Floats
 from tacit.plan import CROSSED, Plan
 
@@ -45,6 +45,14 @@ class Margin:
     @property
     def total(self) -> float:
         return float(sum(self.sizes.values()))
+
+
+def collected(plan: Plan, cells: Sequence[Cell], by: str | None, population: Sequence[Margin]) -> Collected:
+    """The cells by the margins that play a part, weighted for the population where there is one."""
+    names = {name for margin in population for name in margin.columns} | ({by} if by is not None else set())
+    known = cells and names <= set(cells[0].labels)
+    mine = coarser(cells, names) if known else cells
+    return weighted(plan, mine, population) if population else Collected(plan, mine)
 
 
 def weighted(plan: Plan, cells: Sequence[Cell], population: Sequence[Margin]) -> Collected:
