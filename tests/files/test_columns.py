@@ -19,9 +19,8 @@ from tacit.files import (
     export_file,
     perturb_file,
     perturb_table,
-    read_tallies,
+    read_tally,
     tally_file,
-    tally_table,
 )
 from tacit.files.columns import STAMP, is_header
 from tacit.plan import Group, Plan
@@ -51,7 +50,7 @@ def test_reports_of_another_plan_are_refused(tmp_path, extension):
     with pytest.raises(InputError, match="another plan"):
         tally_file(OTHER, target)
     with pytest.raises(InputError, match="another plan"):
-        read_tallies(OTHER, target)
+        read_tally(OTHER, target)
     with pytest.raises(InputError, match="another plan"):
         export_file(OTHER, target, tmp_path / "values.csv")
     assert export_file(OURS, target, tmp_path / "values.csv").rows == 100
@@ -102,9 +101,9 @@ def test_a_parquet_file_that_was_a_csv_file_is_still_told(tmp_path):
 
 def test_tables_in_memory_name_their_plan_too():
     reports = perturb_table(OURS, ["yes", "no"])
-    assert tally_table(OURS, reports).n_reports == 2
+    assert tally_file(OURS, reports).n_reports == 2
     with pytest.raises(InputError, match="another plan"):
-        tally_table(OTHER, reports)
+        tally_file(OTHER, reports)
 
 
 def test_a_column_of_that_name_cannot_be_kept(tmp_path):

@@ -9,7 +9,16 @@ import pyarrow as pa
 import pytest
 
 from tacit import Histogram, Plan, Prior, Randomizer, Sum, Tally, estimate, make_plan
-from tacit.files import InputError, load_tally, perturb_file, perturb_table, read_tallies, save_tally, tally_file
+from tacit.files import (
+    InputError,
+    load_tally,
+    perturb_file,
+    perturb_table,
+    read_tally,
+    save_tally,
+    tally_by,
+    tally_file,
+)
 from tacit.randomize import SeededWords
 from tacit.tally import Coverage, merge_all
 
@@ -51,7 +60,7 @@ def test_any_split_merges_to_the_same_and_files_keep_it(plan, tmp_path):
     for name in ("t.json", "t.parquet"):
         save_tally(whole, tmp_path / name)
         assert load_tally(tmp_path / name) == whole
-        assert read_tallies(plan, tmp_path / name)[0].n_reports == 3000
+        assert read_tally(plan, tmp_path / name).n_reports == 3000
 
 
 def test_groups_and_breakdowns(grouped, tmp_path):
@@ -59,9 +68,9 @@ def test_groups_and_breakdowns(grouped, tmp_path):
     names = rng.choice(["a", "b"], 3000)
     table = pa.table({"value": answers(), "group": names, "city": np.where(names == "a", "x", "y")})
     reports = perturb_table(grouped, table, keep=["city"])
-    whole, parts = read_tallies(grouped, reports, by="city")
+    whole, parts = tally_file(grouped, reports), tally_by(grouped, reports, ["city"])
     assert merge_all(parts.values()) == whole
-    assert parts["x"].groups.keys() == {"a"}
+    assert parts[("x",)].groups.keys() == {"a"}
     save_tally(whole, tmp_path / "t.parquet")
     assert load_tally(tmp_path / "t.parquet") == whole
 

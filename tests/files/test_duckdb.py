@@ -9,10 +9,11 @@ import duckdb
 import pytest
 from scipy.stats import binom
 
+import tacit.files
 from tacit import Histogram, Plan, Prior, Sum, Survey, make_plan
 from tacit.designs.prior_file import GroupPrior
-from tacit.files import InputError, tally_table
-from tacit.files.duckdb import add_perturb, tally
+from tacit.files import InputError, tally_file
+from tacit.files.duckdb import add_perturb, tally, tally_by
 
 SECRET = "a-very-private-answer"
 ROWS = 20_000
@@ -45,7 +46,7 @@ def test_every_row_is_drawn_for_itself_with_the_probabilities_of_the_plan(connec
     with pytest.warns(UserWarning, match=f"has no column 'tacit_plan'.* 'p{plan.hash[:8]}' AS tacit_plan"):
         counted = tally(plan, connection.table("reports"))
     assert counted.n_reports == ROWS
-    assert counted == tally_table(plan, connection.table("reports").to_arrow_table())
+    assert counted == tally_file(plan, connection.table("reports").to_arrow_table())
 
 
 def test_rows_that_cannot_be_randomized_stop_the_query_or_are_null(connection: Any, plan: Plan):
@@ -72,11 +73,12 @@ def test_numbers_are_answers_too(connection: Any):
     table = connection.table("reports")
     for plan, options in (
         (minutes, {"report_column": "minute", "weight_column": "weight"}),
-        (pages, {"report_column": "page", "by": "region"}),
+        (pages, {"report_column": "page", "by": ["region"]}),
     ):
         # A table may have reports of several plans, in columns of their own; one column names the plan of one.
         named = table.project(f"*, 'p{plan.hash[:8]}' AS tacit_plan")
-        assert tally(plan, named, **options) == tally_table(plan, table.to_arrow_table(), **options)
+        here, there = (tally_by, tacit.files.tally_by) if "by" in options else (tally, tally_file)
+        assert here(plan, named, **options) == there(plan, table.to_arrow_table(), **options)
     with pytest.raises(InputError, match="must have one column 'report'"):
         tally(pages, table)
 

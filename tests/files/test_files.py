@@ -26,11 +26,12 @@ from tacit.files import (
     load_tally,
     perturb_file,
     perturb_table,
-    read_tallies,
+    read_cells,
+    read_tally,
     reading,
     save_tally,
+    tally_by,
     tally_file,
-    tally_table,
 )
 from tacit.files.columns import Matcher
 from tacit.mechanism.core_tail import CoreState, CoreTail
@@ -67,7 +68,7 @@ def mixed_plan() -> Plan:
     return Plan(
         Sum(),
         (
-            Group(name="arc", epsilon=Fraction(3, 2), mechanism=arc),
+            Group(name="arc", epsilon=Fraction(3, 2), mechanism=arc.under(prior)),
             Group(name="table", epsilon=Fraction(1), mechanism=table),
         ),
     )
@@ -283,7 +284,7 @@ def test_kept_columns_keep_their_types(tmp_path):
     result = perturb_table(grouped_plan(), columns, keep=keep)
     assert result.schema.field("number").type == pa.int64()
     assert result.schema.field("text").type == pa.string()
-    perturb_file(grouped_plan(), columns, tmp_path / "reports.jsonl", keep=keep)
+    perturb_file(grouped_plan(), columns, tmp_path / "reports.jsonl", keep=keep, keep_order=True)
     rows = [json.loads(line) for line in (tmp_path / "reports.jsonl").read_text().splitlines()]
     assert [[row[name] for name in keep] for row in rows] == [
         [1, 0.5, True, "x", "1970-01-01"],
@@ -376,7 +377,7 @@ def test_tables_in_memory_give_the_same_reports():
         result = perturb_table(plan, source, words=SeededWords(5), keep_order=True)
         assert result["report"].to_pylist() == expected
         assert result.column_names == ["group", "report"]
-    assert tally_table(plan, Frame(result)) == tally_table(plan, result)
+    assert tally_file(plan, Frame(result)) == tally_file(plan, result)
 
 
 def test_one_column_alone_is_enough_without_groups():
@@ -391,7 +392,7 @@ def test_one_column_alone_is_enough_without_groups():
         Frame(pa.chunked_array([cells])),
     ):
         assert perturb_table(plan, column, words=SeededWords(5), keep_order=True)["report"].to_pylist() == expected
-    assert tally_table(plan, np.array(expected)).groups[None] == Counts.of(expected)
+    assert tally_file(plan, np.array(expected)).groups[None] == Counts.of(expected)
 
 
 @pytest.mark.parametrize("table", [3, [1, SECRET], {"value": [1, 2], "group": [1]}, object()])
@@ -497,7 +498,7 @@ def test_a_tally_counts_the_reports(tmp_path, extension, plan):
     tally = tally_file(plan, target, progress=lambda done, total: seen.append(done))
     assert tally == by_hand(plan, columns)
     assert (seen[-1], tally.refused) == (300, 0)
-    parts = tally_file(plan, target, by="region")
+    parts = {cell: part for (cell,), part in tally_by(plan, target, ["region"]).items()}
     assert sorted(parts) == sorted(set(columns["region"]))
     assert merge_all(parts.values()) == tally
     one = columns["region"][0]
@@ -548,8 +549,8 @@ def test_reports_the_plan_does_not_know_are_refused_and_counted(tmp_path, extens
         {"group": "young", "reports": [1], "counts": [1]},
     ]
     assert SECRET not in json.dumps(tally.to_dict())
-    parts = tally_file(grouped_plan(), source, by="half")
-    assert {name: part.refused for name, part in parts.items()} == {"a": 4, "b": 4}
+    parts = tally_by(grouped_plan(), source, ["half"])
+    assert {name: part.refused for (name,), part in parts.items()} == {"a": 4, "b": 4}
 
 
 @pytest.mark.parametrize(
@@ -567,16 +568,16 @@ def test_reports_of_any_numeric_type_are_read(tmp_path, cells, kept, refused):
     plan = plain_plan(Prior.uniform(2))
     pq.write_table(pa.table({"report": cells}), tmp_path / "reports.parquet")
     for source in (cells, tmp_path / "reports.parquet"):
-        tally = tally_table(plan, source)
+        tally = tally_file(plan, source)
         assert (tally.n_reports, tally.refused) == (kept, refused)
     with pytest.raises(InputError, match="must hold integers"):
-        tally_table(plan, {"report": [True]})
+        tally_file(plan, {"report": [True]})
 
 
 def test_core_tail_reports_beyond_the_circle_or_the_states_are_refused():
     plan = mixed_plan()
     reports = [0, 6, 7, 1 << 32, -1]
-    tally = tally_table(plan, {"group": ["arc"] * 5, "report": reports})
+    tally = tally_file(plan, {"group": ["arc"] * 5, "report": reports})
     assert tally.groups["arc"] == Counts.of([0, 6])
     assert tally.refused == 3
 
@@ -587,7 +588,7 @@ def test_a_negative_report_is_refused_where_every_position_exists():
     arc = CoreTail(prior=prior, core=(), share=Fraction(1, 4), growth=Fraction(7), states=(CoreState(1, 0),))
     assert arc.cells == 2**32
     plan = Plan(Sum(), (Group(name=None, epsilon=Fraction(3, 2), mechanism=arc),))
-    tally = tally_table(plan, pa.array([-1, 2**32 - 1]))
+    tally = tally_file(plan, pa.array([-1, 2**32 - 1]))
     assert (tally.groups[None], tally.refused) == (Counts.of([2**32 - 1]), 1)
 
 
@@ -610,8 +611,8 @@ def test_malformed_csv_rows_are_refused(tmp_path):
     (tmp_path / "reports.csv").write_text("group,report\nold,1\nold\nold,0,0\n")
     tally = tally_file(grouped_plan(), tmp_path / "reports.csv")
     assert (tally.n_reports, tally.refused) == (1, 2)
-    parts = tally_file(grouped_plan(), tmp_path / "reports.csv", by="group")
-    assert {name: (part.n_reports, part.refused) for name, part in parts.items()} == {"": (0, 2), "old": (1, 0)}
+    parts = tally_by(grouped_plan(), tmp_path / "reports.csv", ["group"])
+    assert {name: (part.n_reports, part.refused) for (name,), part in parts.items()} == {"": (0, 2), "old": (1, 0)}
 
 
 @pytest.mark.parametrize("extension", EXTENSIONS)
@@ -641,7 +642,7 @@ def test_weights_and_offsets_are_summed_and_bad_ones_refused(tmp_path, extension
 
 def test_a_report_that_is_text_among_weights_is_refused_without_an_error():
     columns = {"report": ["0", "1"], "a": ["1.5", SECRET]}
-    tally = tally_table(plain_plan(Prior.uniform(2)), columns, weight_column="a")
+    tally = tally_file(plain_plan(Prior.uniform(2)), columns, weight_column="a")
     assert (tally.groups[None], tally.refused) == (Counts.of([0], [1.5]), 1)
 
 
@@ -649,8 +650,8 @@ def test_a_report_that_is_text_among_weights_is_refused_without_an_error():
 @settings(max_examples=30, deadline=None)
 def test_any_split_of_the_reports_gives_the_same_tally(reports, size):
     plan = plain_plan(Prior.uniform(3))
-    parts = [tally_table(plan, pa.array(reports[i : i + size], pa.int64())) for i in range(0, len(reports), size)]
-    whole = tally_table(plan, pa.array(reports, pa.int64()))
+    parts = [tally_file(plan, pa.array(reports[i : i + size], pa.int64())) for i in range(0, len(reports), size)]
+    whole = tally_file(plan, pa.array(reports, pa.int64()))
     assert whole == merge_all([Tally(plan.hash, {}), *parts])
     assert whole.refused == sum(not 0 <= y < plan.groups[0].mechanism.n_possible_reports for y in reports)
 
@@ -692,16 +693,19 @@ def test_what_is_not_a_tally_is_refused(tmp_path):
 def test_reports_and_saved_tallies_are_read_alike(tmp_path, extension):
     plan, saved = grouped_plan(), tmp_path / f"tally.{extension}"
     perturb_file(plan, answers(plan, 100), tmp_path / "reports.parquet", keep=["region"])
-    whole, parts = read_tallies(plan, tmp_path / "reports.parquet", by="region")
-    assert merge_all(parts.values()) == whole
+    whole = read_tally(plan, tmp_path / "reports.parquet")
+    assert merge_all(tally_by(plan, tmp_path / "reports.parquet", ["region"]).values()).groups == whole.groups
     save_tally(whole, saved)
-    again, none = read_tallies(plan, saved)
-    assert (again, none) == (whole, {})
-    assert read_tallies(plan, tmp_path / "reports.parquet")[0] == whole
+    assert read_tally(plan, saved) == whole
     with pytest.raises(InputError, match="no column 'region'"):
-        read_tallies(plan, saved, by="region")
+        read_cells(plan, saved, ["region"])
     with pytest.raises(InputError, match="another plan"):
-        read_tallies(plain_plan(Prior.uniform(2)), saved)
+        read_tally(plain_plan(Prior.uniform(2)), saved)
+
+
+def test_columns_to_count_by_are_a_list():
+    with pytest.raises(InputError, match="must be a list of columns"):
+        tally_by(grouped_plan(), {"group": ["old"], "report": [0]}, "group")
 
 
 # -- standard input and output, imports ---------------------------------------------------------------------------

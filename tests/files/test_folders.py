@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tacit import Plan, Prior, Survey, make_plan
-from tacit.files import InputError, read_tallies, tally_file, tally_table
+from tacit.files import InputError, tally_by, tally_file
 from tacit.files.counting import sources_of_parts
 
 NAMES = [f"part-0000{k}-0123abcd-0123-0123-0123-0123456789ab-c000.snappy.parquet" for k in range(3)]
@@ -41,12 +41,12 @@ def folder(plan: Plan, tmp_path: Path) -> Path:
 
 def test_a_folder_counts_as_all_its_files_and_is_known_again_by_their_names(plan: Plan, folder: Path) -> None:
     whole = tally_file(plan, folder)
-    assert whole.groups == tally_table(plan, {"report": [0, 1, 1, 1]}).groups
+    assert whole.groups == tally_file(plan, {"report": [0, 1, 1, 1]}).groups
     assert whole.sources == sources_of_parts([f"hdfs://name/reports/{name}" for name in NAMES])
     with pytest.raises(ValueError, match="counted the same reports"):
         whole.merge(tally_file(plan, folder))
-    _, parts = read_tallies(plan, str(folder), by="region")
-    assert {name: part.n_reports for name, part in parts.items()} == {"n": 2, "s": 2}
+    parts = tally_by(plan, str(folder), ["region"])
+    assert {name: part.n_reports for (name,), part in parts.items()} == {"n": 2, "s": 2}
     other = make_plan(Prior.of({"yes": 0.2, "no": 0.8}), Survey("yes"), epsilon=1)
     with pytest.raises(InputError, match="reports of another plan"):
         tally_file(other, folder)

@@ -36,7 +36,8 @@ from tacit.files import (
     perturb_file,
     perturb_table,
     spark,
-    tally_table,
+    tally_by,
+    tally_file,
 )
 from tacit.files.spark import _engine, _session
 
@@ -129,16 +130,17 @@ def test_tallies_are_those_of_the_embedded_engine_however_reports_are_split(
     pages = make_plan(Prior(range(20), range(1, 21)), Histogram(), epsilon=1, method="plane-circle")
     for asked, options in (
         (plan, {}),
-        (plan, {"by": "region", "weight_column": "weight"}),
+        (plan, {"by": ["region"], "weight_column": "weight"}),
         (pages, {"by": ("region", "weight")}),
     ):
         table = reports_of(asked, 5000)
         path = tmp_path / f"{asked.hash[:8]}-{len(options)}.parquet"
         pq.write_table(table, path)
-        expected = tally_table(asked, table, **options)
-        assert spark.tally(asked, running.session.read.parquet(str(path)).repartition(3), **options) == expected
+        here, there = (tally_by, spark.tally_by) if "by" in options else (tally_file, spark.tally)
+        split = running.session.read.parquet(str(path)).repartition(3)
+        assert there(asked, split, **options) == here(asked, table, **options)
     nothing = running.session.range(0).selectExpr("'' AS `group`", "id AS report")
-    assert spark.tally(plan, nothing) == tally_table(plan, nothing.toArrow())
+    assert spark.tally(plan, nothing) == tally_file(plan, nothing.toArrow())
 
 
 def test_the_order_of_sorted_answers_is_gone_and_a_column_that_has_it_is_refused(running: Running, tmp_path: Path):
@@ -417,5 +419,5 @@ def test_a_killed_executor_neither_loses_nor_doubles_a_report_in_a_tally(running
     note = tmp_path / "note"
     with killing(note):
         counted = spark.tally(plan, reports.mapInArrow(noting(note), reports.schema))
-    assert counted == tally_table(plan, reports.toArrow())
+    assert counted == tally_file(plan, reports.toArrow())
     assert counted.n_reports + counted.refused == ROWS

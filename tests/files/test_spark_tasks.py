@@ -16,7 +16,7 @@ import pytest
 from scipy.stats import binom
 
 from tacit import Plan, Prior, Survey, make_plan
-from tacit.files import BadRowsError, InputError, perturb_table, tally_table
+from tacit.files import BadRowsError, InputError, perturb_table, tally_file
 from tacit.files.answers import AnswerColumns
 from tacit.files.counting import ROW_COUNT, ReportColumns, sources_of_parts
 from tacit.files.spark import _engine as spark
@@ -128,7 +128,7 @@ def test_partial_tallies_merge_to_the_tally_of_all(plan: Plan):
     rows = [row for part in range(5) for row in count(iter(reports.slice(part * 8000, 8000).to_batches()))]
     (whole,) = spark._merge(iter(rows))
     (text,) = whole["tally"].to_pylist()
-    assert Tally.from_dict(json.loads(text)) == tally_table(plan, reports)
+    assert Tally.from_dict(json.loads(text)) == tally_file(plan, reports)
     counted = reports.group_by("report").aggregate([([], "count_all")]).rename_columns(["report", ROW_COUNT])
     (same,) = count(iter(counted.to_batches()))
     assert same["tally"].to_pylist() == [text]

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tacit import Histogram, Plan, Prior, Survey, make_plan
-from tacit.files import load_tally, read_tallies, save_tally
+from tacit.files import load_tally, read_tally, save_tally
 from tacit.files.columns import InputError
 from tacit.tally import Counts, Coverage, Tally, merge_all
 
@@ -293,7 +293,7 @@ def test_a_tally_is_held_against_its_plan(tmp_path, plan, groups, said):
     for name in ("tally.json", "tally.parquet"):
         save_tally(tally, tmp_path / name)
         with pytest.raises(InputError, match=said):
-            read_tallies(plan, tmp_path / name)
+            read_tally(plan, tmp_path / name)
     Tally.of(CIRCLE, [1, 2, 3]).check(CIRCLE)
 
 

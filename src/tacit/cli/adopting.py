@@ -273,13 +273,13 @@ def compliance_command(
 ) -> None:
     """Estimate from two arms how many did not follow the rule. Also what that means for each answer."""
     from tacit.estimates import compliance, pooled_compliance
-    from tacit.files import read_tallies
+    from tacit.files import read_tally
     from tacit.plan import Plan
     from tacit.show.results import print_compliance
 
     loaded = Plan.load(plan)
     with progress_bar("counting") as watch:
-        whole, _ = read_tallies(
+        whole = read_tally(
             loaded, reports, report_column=report_column, group_column=group_column, progress=watch, format=input_format
         )
         found = compliance(loaded, whole, says, level)

@@ -91,7 +91,7 @@ def estimate_command(
         whole, cells, sizes = read_reports(
             loaded, reports, by, population, report_column=report_column, group_column=group_column,
             group_parts=group_parts, weight_column=weight_column, offset_column=offset_column, format=input_format,
-            count=files.tally_file, needed=bool(population) or scope == "population",
+            count=files.tally_by, needed=bool(population) or scope == "population",
         )  # fmt: skip
     result = estimate(
         loaded, cells, estimator, level, scope=scope, by=by, population=sizes, simultaneous=simultaneous,

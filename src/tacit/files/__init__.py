@@ -4,9 +4,9 @@ from tacit.files._analysis import ExportSummary, RegressionSummary, export_file,
 from tacit.files.answers import BadRowsError, PerturbSummary, perturb_file, perturb_table
 from tacit.files.arms import arms_drawn
 from tacit.files.columns import InputError
-from tacit.files.counting import tally_file, tally_table
+from tacit.files.counting import tally_by, tally_file
 from tacit.files.labelled import label_file
-from tacit.files.tallies import load_tally, read_cells, read_population, read_tallies, save_tally
+from tacit.files.tallies import load_tally, read_cells, read_population, read_tally, save_tally
 
 __all__ = [
     "BadRowsError",
@@ -23,9 +23,9 @@ __all__ = [
     "pseudo_table",
     "read_cells",
     "read_population",
-    "read_tallies",
+    "read_tally",
     "regress_file",
     "save_tally",
+    "tally_by",
     "tally_file",
-    "tally_table",
 ]

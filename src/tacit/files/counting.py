@@ -10,13 +10,13 @@ import importlib.util
 import re
 import tempfile
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, overload
+from typing import Any
 from urllib.parse import unquote
 
 import numpy as np
@@ -42,7 +42,7 @@ from tacit.files.reading import (
     reading,
 )
 from tacit.plan import Plan
-from tacit.tally import LARGEST_WEIGHT, Counts, Coverage, GroupTally, Sources, Tally, keep
+from tacit.tally import LARGEST_WEIGHT, Counts, Coverage, GroupTally, Sources, Tally, keep, merge_all
 
 #: The column that says how many rows a row stands for. Not a name that a file would use.
 ROW_COUNT = "tacit: number of rows"
@@ -57,6 +57,21 @@ class ReportColumns:
     by: tuple[str, ...]
     weight: str | None
     offset: str | None
+
+    @classmethod
+    def of(
+        cls,
+        plan: Plan,
+        by: Sequence[str],
+        report: str = REPORT,
+        group: str | None = None,
+        weight: str | None = None,
+        offset: str | None = None,
+    ) -> ReportColumns:
+        """The columns as a caller names them, checked against the plan."""
+        if isinstance(by, str):
+            raise InputError(f"The 'by' parameter must be a list of columns. Got the string '{by}' instead.")
+        return cls(report, group_column_of(plan, group), tuple(by), weight, offset)
 
     @property
     def weighted(self) -> bool:
@@ -98,7 +113,7 @@ class Piles:
 
     @property
     def keys(self) -> list[tuple[str, ...]]:
-        """The cells of the `by` columns, sorted."""
+        """The combinations of cells of the `by` columns, sorted."""
         return sorted({key for key, _ in self._piles} | set(self.refused))
 
     def add(self, table: pa.Table) -> int:
@@ -233,54 +248,6 @@ _PART_NAME = re.compile(r"part-\d+-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b.*
 #: Where chance would need so many bits to send the same reports again, two equal files are one.
 _SAME_BITS = 64
 
-#: One tally, one for each cell of a column, or one for each combination of cells of some.
-Tallies = Tally | dict[str, Tally] | dict[tuple[str, ...], Tally]
-
-
-@overload
-def tally_file(
-    plan: Plan,
-    source: Any,
-    *,
-    report_column: str = ...,
-    group_column: str | None = ...,
-    weight_column: str | None = ...,
-    offset_column: str | None = ...,
-    by: None = ...,
-    progress: Progress | None = ...,
-    format: str | None = ...,
-) -> Tally: ...
-
-
-@overload
-def tally_file(
-    plan: Plan,
-    source: Any,
-    *,
-    report_column: str = ...,
-    group_column: str | None = ...,
-    weight_column: str | None = ...,
-    offset_column: str | None = ...,
-    by: str,
-    progress: Progress | None = ...,
-    format: str | None = ...,
-) -> dict[str, Tally]: ...
-
-
-@overload
-def tally_file(
-    plan: Plan,
-    source: Any,
-    *,
-    report_column: str = ...,
-    group_column: str | None = ...,
-    weight_column: str | None = ...,
-    offset_column: str | None = ...,
-    by: tuple[str, ...],
-    progress: Progress | None = ...,
-    format: str | None = ...,
-) -> dict[tuple[str, ...], Tally]: ...
-
 
 def tally_file(
     plan: Plan,
@@ -290,19 +257,50 @@ def tally_file(
     group_column: str | None = None,
     weight_column: str | None = None,
     offset_column: str | None = None,
-    by: str | tuple[str, ...] | None = None,
     progress: Progress | None = None,
     format: str | None = None,
-) -> Tallies:
-    """Count the reports of a file or a table; with `by`, one tally for each cell of that column, "" for null, or for
-    each combination of cells of some columns.
+) -> Tally:
+    """Count the reports of a file, of "-", or of a table in memory: a data frame, a mapping of columns, an array.
 
     Refused are reports out of the mechanism's range, reports of groups that the plan does not have, and, where the
     columns are named, reports without a weight or an offset of at most 2^53.
+
+    >>> from tacit import Prior, Survey, make_plan
+    >>> plan = make_plan(Prior.of({"yes": 0.1, "no": 0.9}), Survey("yes"), epsilon=1)
+    >>> tally_file(plan, {"report": [0, 1, 1, 7]}).n_reports
+    3
     """
-    columns = ReportColumns(
-        report_column, group_column_of(plan, group_column), columns_of(by), weight_column, offset_column
-    )
+    columns = ReportColumns.of(plan, (), report_column, group_column, weight_column, offset_column)
+    return with_source(whole_of(plan, _counted(plan, source, columns, progress, format)), source)
+
+
+def tally_by(
+    plan: Plan,
+    source: Any,
+    by: Sequence[str],
+    *,
+    report_column: str = REPORT,
+    group_column: str | None = None,
+    weight_column: str | None = None,
+    offset_column: str | None = None,
+    progress: Progress | None = None,
+    format: str | None = None,
+) -> dict[tuple[str, ...], Tally]:
+    """The same for each combination of cells of the public columns `by`, in order; a cell that is null is "".
+
+    >>> from tacit import Prior, Survey, make_plan
+    >>> plan = make_plan(Prior.of({"yes": 0.1, "no": 0.9}), Survey("yes"), epsilon=1)
+    >>> reports = {"report": [0, 1, 1], "region": ["north", "north", "south"]}
+    >>> {cells: tally.n_reports for cells, tally in tally_by(plan, reports, ["region"]).items()}
+    {('north',): 2, ('south',): 1}
+    """
+    columns = ReportColumns.of(plan, by, report_column, group_column, weight_column, offset_column)
+    return _counted(plan, source, columns, progress, format)
+
+
+def _counted(
+    plan: Plan, source: Any, columns: ReportColumns, progress: Progress | None, format: str | None
+) -> dict[tuple[str, ...], Tally]:
     piles, done = Piles(plan, columns), 0
     with _opened(source, columns, format, piles.countable) as rows:
         check_stamp(rows.schema, plan.hash, rows.name)
@@ -313,8 +311,12 @@ def tally_file(
                 progress(done, rows.total)
         if rows.malformed:
             piles.refused[("",) * len(columns.by)] += len(rows.malformed)
-    counted = in_cells(by, piles.tallies(), plan)
-    return with_source(counted, source) if isinstance(counted, Tally) else counted
+    return piles.tallies()
+
+
+def whole_of(plan: Plan, parts: Mapping[tuple[str, ...], Tally]) -> Tally:
+    """All parts together."""
+    return merge_all([Tally(plan.hash, {}), *parts.values()])
 
 
 def sources_of(source: Any, collision_bits: float) -> Sources:
@@ -331,22 +333,6 @@ def sources_of(source: Any, collision_bits: float) -> Sources:
 def with_source(tally: Tally, source: Any) -> Tally:
     """The tally, with what it counted."""
     return replace(tally, sources=sources_of(source, tally.collision_bits))
-
-
-def columns_of(by: str | tuple[str, ...] | None) -> tuple[str, ...]:
-    """The columns that `by` names."""
-    return (by,) if isinstance(by, str) else by or ()
-
-
-def in_cells(by: str | tuple[str, ...] | None, parts: Mapping[tuple[str, ...], Tally], plan: Plan) -> Tallies:
-    """What `tally_file` returns for its `by`: one tally, one for each cell, or one for each combination of cells."""
-    if by is None:
-        return parts.get((), Tally(plan.hash, {}))
-    return {key[0]: parts[key] for key in sorted(parts)} if isinstance(by, str) else dict(sorted(parts.items()))
-
-
-#: The same for tables in memory: data frames, Arrow tables and readers, mappings of columns, arrays of reports.
-tally_table = tally_file
 
 
 def sources_of_parts(files: Iterable[str]) -> Sources:

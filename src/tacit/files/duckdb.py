@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import duckdb
@@ -13,9 +14,10 @@ from duckdb.sqltypes import BIGINT, DOUBLE, VARCHAR
 
 from tacit.files.answers import AnswerColumns, OnUnknown, Perturber, bad_rows, check_on_unknown
 from tacit.files.columns import STAMP, InputError, check_columns, check_stamp
-from tacit.files.counting import ROW_COUNT, Piles, ReportColumns, columns_of, in_cells
-from tacit.files.reading import BATCH_ROWS, REPORT, careful, group_column_of, quoted
+from tacit.files.counting import ROW_COUNT, Piles, ReportColumns, whole_of
+from tacit.files.reading import BATCH_ROWS, REPORT, careful, quoted
 from tacit.plan import Plan
+from tacit.tally import Tally
 
 
 def add_perturb(connection: Any, plan: Plan, name: str = "tacit_perturb", on_unknown: OnUnknown = "stop") -> None:
@@ -67,31 +69,34 @@ def add_perturb(connection: Any, plan: Plan, name: str = "tacit_perturb", on_unk
     connection.create_function(name, function, kinds, BIGINT, type="arrow", null_handling="special", side_effects=True)
 
 
-def tally(
+def tally(plan: Plan, relation: Any, **columns: Any) -> Tally:
+    """`tacit.files.tally_file` for a relation, such as `connection.table("reports")`: DuckDB counts where it can.
+
+    `columns` are report_column, group_column, weight_column and offset_column. A column `tacit_plan` (p and the first
+    eight digits of the plan's hash) must name this plan; without one, a warning says that it cannot be checked.
+    """
+    return whole_of(plan, tally_by(plan, relation, (), **columns))
+
+
+def tally_by(
     plan: Plan,
     relation: Any,
+    by: Sequence[str],
     *,
     report_column: str = REPORT,
     group_column: str | None = None,
     weight_column: str | None = None,
     offset_column: str | None = None,
-    by: str | tuple[str, ...] | None = None,
-) -> Any:
-    """`tacit.files.tally_table` for a relation, such as `connection.table("reports")`: DuckDB counts where it can.
-
-    A column `tacit_plan` (p and the first eight digits of the plan's hash) must name this plan; without one, a warning
-    says that nobody can tell.
-    """
+) -> dict[tuple[str, ...], Tally]:
+    """`tacit.files.tally_by` for a relation."""
     if not isinstance(relation, duckdb.DuckDBPyRelation):
         got = type(relation).__name__
         raise InputError(f"A relation of DuckDB is needed, such as connection.table('reports'). Got a {got} instead.")
-    columns = ReportColumns(
-        report_column, group_column_of(plan, group_column), columns_of(by), weight_column, offset_column
-    )
+    columns = ReportColumns.of(plan, by, report_column, group_column, weight_column, offset_column)
     piles = Piles(plan, columns)
     check_columns(columns.named, relation.columns, "The relation")
     if STAMP not in relation.columns:
-        told = f"The relation has no column '{STAMP}': nobody can tell whether its reports are of this plan."
+        told = f"The relation has no column '{STAMP}': it cannot be checked whether its reports are of this plan."
         warnings.warn(f"{told} Add it where they are drawn: 'p{plan.hash[:8]}' AS {STAMP}.", stacklevel=2)
     keys = ", ".join(quoted(name) for name in [*columns.named, *({STAMP} & set(relation.columns))])
     if piles.countable and not columns.weighted:
@@ -103,4 +108,4 @@ def tally(
         table = pa.Table.from_batches([batch])
         check_stamp(table, plan.hash, "The relation")
         piles.add(table)
-    return in_cells(by, piles.tallies(), plan)
+    return piles.tallies()

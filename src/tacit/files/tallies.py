@@ -15,33 +15,16 @@ import pyarrow.parquet as pq
 from tacit.disk import atomic, csv_records, write_text
 from tacit.estimates import Cell, Margin, cells_of
 from tacit.files.columns import InputError
-from tacit.files.counting import tally_file, with_source
+from tacit.files.counting import tally_by, tally_file, whole_of
 from tacit.files.reading import check_file, group_names, no_raw_values
 from tacit.plan import CROSSED, Plan
 from tacit.prior import clean_name
-from tacit.tally import SUMS, Tally, merge_all
+from tacit.tally import SUMS, Tally
 
 
-def read_tallies(
-    plan: Plan, source: Any, *, by: str | None = None, count: Callable[..., Any] = tally_file, **options: Any
-) -> tuple[Tally, dict[str, Tally]]:
-    """The tally of a file of reports, or a saved tally of the plan, and its parts by the `by` column.
-
-    `options` are those of `tally_file`; `count` is another engine's function of that kind.
-    """
-    if is_tally(source):
-        tally = checked_tally(plan, source, **options)
-        if by is not None:
-            raise InputError(
-                f"{source} is a tally, which has no column '{by}'. Break the reports down instead, or, "
-                "where it is a part of crossed groups, say what their parts are, as in --group-parts region,age."
-            )
-        return tally, {}
-    if by is None:
-        return count(plan, source, **options), {}
-    parts = count(plan, source, by=by, **options)
-    whole = merge_all([Tally(plan.hash, {}), *parts.values()])
-    return with_source(whole, source), parts
+def read_tally(plan: Plan, source: Any, **options: Any) -> Tally:
+    """A saved tally of the plan, or the count of reports; `options` are those of `tally_file`."""
+    return checked_tally(plan, source, **options) if is_tally(source) else tally_file(plan, source, **options)
 
 
 def is_tally(source: Any) -> bool:
@@ -155,14 +138,14 @@ def read_cells(
     *,
     group_column: str | None = None,
     group_parts: Sequence[str] = (),
-    count: Callable[..., Any] = tally_file,
+    count: Callable[..., dict[tuple[str, ...], Tally]] = tally_by,
     **options: Any,
 ) -> tuple[Tally, list[Cell]]:
     """All reports counted, and in cells that tell the categories of every margin apart.
 
     A margin is the groups' column, one of the names `group_parts` of what was crossed to make the groups, or any other
-    public column of the reports. A saved tally has no other columns. `options` are those of `tally_file`;
-    `count` is another engine's function of that kind.
+    public column of the reports. A saved tally has no other columns. `options` are those of `tally_by`; `count` is
+    another engine's function of that kind.
     """
     named = group_column or "group"
     of_groups = {named, *group_parts} if group_names(plan) else set()
@@ -172,9 +155,8 @@ def read_cells(
             raise InputError(_no_column(plan, source, columns[0]))
         whole = checked_tally(plan, source, **options)
         return whole, cells_of(plan, whole, group_column=named, group_parts=group_parts)
-    tallies = count(plan, source, by=columns, group_column=group_column, **options)
-    whole = merge_all([Tally(plan.hash, {}), *tallies.values()])
-    return whole, cells_of(plan, tallies, columns, group_column=named, group_parts=group_parts)
+    tallies = count(plan, source, columns, group_column=group_column, **options)
+    return whole_of(plan, tallies), cells_of(plan, tallies, columns, group_column=named, group_parts=group_parts)
 
 
 def _no_column(plan: Plan, source: Any, column: str) -> str:

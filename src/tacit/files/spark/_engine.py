@@ -41,9 +41,9 @@ from tacit.files.answers import (
     refuse_giveaway,
 )
 from tacit.files.columns import STAMP, InputError, check_columns, check_stamp, stamped, with_stamp_column
-from tacit.files.counting import ROW_COUNT, Piles, ReportColumns, columns_of, in_cells
+from tacit.files.counting import ROW_COUNT, Piles, ReportColumns, whole_of
 from tacit.files.giveaway import LOOKED_AT, answers_given_away
-from tacit.files.reading import REPORT, Source, group_column_of
+from tacit.files.reading import REPORT, Source
 from tacit.plan import Plan
 from tacit.randomize.randomness import DerivedWords, secret_bytes
 from tacit.tally import Tally
@@ -304,25 +304,29 @@ def _report_schema(columns: AnswerColumns, answers: Any) -> Any:
 # -- tally --------------------------------------------------------------------------------------------------------
 
 
-def tally(
+def tally(plan: Plan, reports: Any, **columns: Any) -> Tally:
+    """`tacit.files.tally_file` for a DataFrame.
+
+    `columns` are report_column, group_column, weight_column and offset_column. Where reports repeat, Spark counts the
+    different ones before Python sees any.
+    """
+    return whole_of(plan, tally_by(plan, reports, (), **columns))
+
+
+def tally_by(
     plan: Plan,
     reports: Any,
+    by: Sequence[str],
     *,
     report_column: str = REPORT,
     group_column: str | None = None,
     weight_column: str | None = None,
     offset_column: str | None = None,
-    by: str | tuple[str, ...] | None = None,
-) -> Any:
-    """`tacit.files.tally_file` for a DataFrame: the tally, or with `by` one for each cell of that column.
-
-    Where reports repeat, Spark counts the different ones before Python sees any.
-    """
+) -> dict[tuple[str, ...], Tally]:
+    """`tacit.files.tally_by` for a DataFrame."""
     from pyspark.sql import functions as sql
 
-    columns = ReportColumns(
-        report_column, group_column_of(plan, group_column), columns_of(by), weight_column, offset_column
-    )
+    columns = ReportColumns.of(plan, by, report_column, group_column, weight_column, offset_column)
     with plain_errors():
         check_columns(columns.named, reports.columns, "The data frame")
         names = [sql_column(name) for name in [*columns.named, *({STAMP} & set(reports.columns))]]
@@ -333,7 +337,7 @@ def tally(
             merger = sql.spark_partition_id() % _MERGERS
             partial = rows.mapInArrow(count, schema).repartition(merger).mapInArrow(_merge, schema)
         merged = _merged((row[_PART], row[_TALLY]) for row in partial.collect())
-    return in_cells(by, merged, plan)
+    return dict(sorted(merged.items()))
 
 
 @dataclass(frozen=True)

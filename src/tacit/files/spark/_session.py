@@ -23,10 +23,20 @@ from urllib.parse import unquote, urlsplit
 from tacit.disk import separator_of
 from tacit.files.answers import OnUnknown, PerturbSummary
 from tacit.files.columns import STAMP, InputError, check_columns
-from tacit.files.counting import ReportColumns, columns_of, sources_of_parts, with_source
-from tacit.files.reading import DONE, REPORT, STANDARD, UNDONE, Progress, format_of, group_column_of, still_written
-from tacit.files.spark._engine import NOT_UTF8, UNREADABLE, in_another_thread, perturb, plain_errors, sql_column, tally
+from tacit.files.counting import ReportColumns, sources_of_parts, with_source
+from tacit.files.reading import DONE, STANDARD, UNDONE, Progress, format_of, group_column_of, still_written
+from tacit.files.spark._engine import (
+    NOT_UTF8,
+    UNREADABLE,
+    in_another_thread,
+    perturb,
+    plain_errors,
+    sql_column,
+    tally,
+    tally_by,
+)
 from tacit.plan import Plan
+from tacit.tally import Tally
 
 
 def check_begun(session: Any, path: str) -> None:
@@ -88,7 +98,7 @@ OTHER_SUFFIXES = frozenset([".csv", ".tsv", ".txt", ".json", ".jsonl", ".ndjson"
 
 
 class SparkFiles:
-    """`perturb_file` and `tally_file` as in `tacit.files`, on a Spark session, for paths that Spark reads and writes.
+    """`perturb_file`, `tally_file` and `tally_by` as in `tacit.files`, on a Spark session, for paths that Spark reads.
 
     Spark shows its own progress; `progress` is taken so that engines can stand in for each other.
     """
@@ -126,28 +136,37 @@ class SparkFiles:
         plan: Plan,
         source: str | Path,
         *,
-        report_column: str = REPORT,
-        group_column: str | None = None,
-        weight_column: str | None = None,
-        offset_column: str | None = None,
-        by: str | tuple[str, ...] | None = None,
         progress: Progress | None = None,
         format: str | None = None,
-    ) -> Any:
-        """Count the reports; with `by`, one tally for each cell of that column."""
-        groups = group_column_of(plan, group_column)
-        named = ReportColumns(report_column, groups, columns_of(by), weight_column, offset_column).named
+        **columns: Any,
+    ) -> Tally:
+        """Count the reports."""
         with _cells_as_named(self._session):
-            reports = read(self._session, source, named, format)
-            counted = tally(
-                plan, reports, report_column=report_column, group_column=group_column,
-                weight_column=weight_column, offset_column=offset_column, by=by,
-            )  # fmt: skip
-            if by is not None:
-                return counted
+            reports = self._reports(plan, source, (), format, columns)
+            counted = tally(plan, reports, **columns)
             if Path(source).is_file():
                 return with_source(counted, source)
             return replace(counted, sources=sources_of_parts(reports.inputFiles()))
+
+    def tally_by(
+        self,
+        plan: Plan,
+        source: str | Path,
+        by: Sequence[str],
+        *,
+        progress: Progress | None = None,
+        format: str | None = None,
+        **columns: Any,
+    ) -> dict[tuple[str, ...], Tally]:
+        """Count the reports for each combination of cells of the columns `by`."""
+        with _cells_as_named(self._session):
+            return tally_by(plan, self._reports(plan, source, by, format, columns), by, **columns)
+
+    def _reports(
+        self, plan: Plan, source: str | Path, by: Sequence[str], format: str | None, columns: Mapping[str, Any]
+    ) -> Any:
+        names = {name.removesuffix("_column"): column for name, column in columns.items()}
+        return read(self._session, source, ReportColumns.of(plan, by, **names).named, format)
 
 
 def check_target(target: str | Path, format: str | None = None) -> None:
