@@ -18,9 +18,23 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from tacit import Histogram, Matrix, Plan, Prior, Sum, Survey, Tally, Task, WeightedSum, make_plan, prior_variance
+from tacit import (
+    Histogram,
+    Matrix,
+    Plan,
+    Prior,
+    Sum,
+    Survey,
+    Tally,
+    Task,
+    WeightedSum,
+    make_plan,
+    personal,
+    prior_variance,
+)
 from tacit.designs import GroupPrior
 from tacit.estimates import difference, estimate, estimators, pseudo_names, pseudo_values
+from tacit.personal import PersonalPlan, PersonalTally
 from tacit.show.page import page
 from tacit.show.results import print_estimate
 from tacit.show.sentences import row_name
@@ -263,3 +277,16 @@ def test_the_commands_take_it_the_whole_way(name, tmp_path, monkeypatch):
         assert set(pseudo_names(plan_of(name))) < set(next(csv.reader(file)))
     fitted = json.loads(done("regress", "plan.json", "reports.csv", "arm", "--json"))
     assert fitted["model"] == plan_of(name).task.model
+
+
+@every_task
+def test_people_with_priors_of_their_own_are_asked_for_it(name):
+    """A personal plan, read again from its JSON: the estimate from one report is unbiased, by enumeration."""
+    plan = PersonalPlan.of(LISTED[name], PRIOR.values, epsilon=1, resolution=1000)
+    plan = PersonalPlan.from_dict(json.loads(json.dumps(plan.to_dict())))
+    assert plan.task == LISTED[name].as_planned(PRIOR)
+    own = np.array([[200, 300, 500]])
+    found = [personal.estimate(plan, PersonalTally.of(plan, own, [report])) for report in range(3)]
+    estimates = np.array([result.columns["estimate"] for result in found])
+    assert plan.channel(own[0]).matrix @ estimates == pytest.approx(plan.task.g(PRIOR), abs=1e-9 * np.ptp(plan.g))
+    assert list(found[0].values) == plan.task.row_values(plan.values)

@@ -10,7 +10,7 @@ from fractions import Fraction
 import jsonschema
 import pytest
 
-from tacit import GroupPrior, Histogram, Prior, Sum, Survey, WeightedSum, make_plan
+from tacit import GroupPrior, Histogram, Matrix, Prior, Sum, Survey, WeightedSum, make_plan
 
 from support.places import ROOT
 
@@ -46,6 +46,7 @@ PLANS = {
         WeightedSum(),
         {},
     ),
+    "matrix": (NUMBERS, Matrix([[x, x**2, "1/3"] for x in NUMBERS.values], names=["x", "x²", "third"]), {}),
     "core-tail": (LARGE, Histogram(), {}),
     "block design": (LARGE, Histogram(), {"notion": "ldp", "method": "projective"}),
     "subsets": (LARGE, Histogram(), {"notion": "ldp", "method": "without-prior"}),
