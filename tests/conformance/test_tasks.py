@@ -290,3 +290,16 @@ def test_people_with_priors_of_their_own_are_asked_for_it(name):
     estimates = np.array([result.columns["estimate"] for result in found])
     assert plan.channel(own[0]).matrix @ estimates == pytest.approx(plan.task.g(PRIOR), abs=1e-9 * np.ptp(plan.g))
     assert list(found[0].values) == plan.task.row_values(plan.values)
+
+
+@pytest.mark.parametrize("scope", ["participants", "population"])
+def test_rows_in_other_units_do_not_touch_an_interval(scope):
+    """Seconds beside a count once made the interval of the count as wide as that of the seconds."""
+    seconds = Matrix([[1, 0], [0, 86_400], [0, 864_000]], names=["count", "seconds"])
+    plan = make_plan(PRIOR, seconds, 2)
+    alone = Plan(Matrix([[1], [0], [0]], names=["count"]), plan.groups)
+    (sent,) = tally_of(plan, [[300, 400, 300]], np.random.default_rng(4)).groups.values()
+    both, one = (estimate(each, Tally(each.hash, {None: sent}), "unbiased", scope=scope) for each in (plan, alone))
+    for end in ("low", "high"):
+        # Counts are rounded outwards, and half a report is added.
+        assert both.columns[end][0] == pytest.approx(one.columns[end][0], abs=4)

@@ -164,12 +164,23 @@ class Cell:
         mean = weights @ t / (float(weights.sum()) or 1.0)
         away = t - mean
         # Few reports that are equal show no spread: count one more report, with any value.
-        step = read.changed / largest if largest else 0.0
+        step = self._step(read.changed / largest if largest else 0.0)
         more = float(squares.sum()) / max(kept.total, 1) * step**2
         return Moments(
             mean, squares @ away, squares @ away**2 + more, np.maximum(read.variance, 0.0) + more / 4,
             read.changed, read.added,
         )  # fmt: skip
+
+    def _step(self, largest: float) -> float | Floats:
+        """How far one report of weight 1 moves each row, at most: `largest`, the most of all rows, unless the rows of
+        the task have different units.
+        """
+        if self.plan.task.per_value or len(self.plan.row_values) == 1:
+            return largest
+        n_reports = self.group.mechanism.n_possible_reports
+        assert n_reports is not None, "tasks other than histograms are served by tables"
+        moved: Floats = np.ptp(self.group.mechanism.pseudo_values(read_task(self.plan), np.arange(n_reports)), axis=0)
+        return moved
 
     @property
     def _scale(self) -> tuple[float, float]:
