@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tacit import Histogram, Survey
+from tacit import Histogram, Matrix, Survey
 from tacit.plan import Plan
 from tacit.randomize import Randomizer
 
@@ -288,3 +288,25 @@ def test_two_reports_say_too_few_and_the_switch_is_what_is_shown(browser: Browse
         expect(page.locator("#estimator-meaning")).not_to_contain_text("Until they are there")
         expect(row).not_to_contain_text("too few reports")
         expect(page.locator("#history")).to_be_visible()
+
+
+def test_two_totals_of_a_matrix_are_asked_for_and_shown(browser: Browser, service: Service):
+    """From the survey page, whose plan reader knows matrices, to a row for each total; none of them leads."""
+    overlap = Matrix([[1, 0], [1, 1], [0, 1]], names=["at most medium", "at least medium"])
+    plan = planned("Which size fits?", {None: SIZES}, overlap, 1)
+    survey = service.open(plan, public_results=True, publish_every=2)
+    upload(service, survey, 1, reports_of(plan, {"small": 1000, "medium": 1000, "large": 999}))
+    with profile(browser, service, viewport=DESKTOP) as page:
+        page.goto(f"/s/{survey}")
+        page.get_by_test_id("answer-0").check()
+        page.get_by_test_id("randomize").click()
+        shown_report(page)
+        send(page)
+        page.goto(f"/d/{survey}")
+        expect(page.get_by_test_id("reports")).to_have_text("3,000")
+        for name in overlap.names:
+            shown = page.get_by_test_id(f"estimate-{name}")
+            expect(shown).to_be_visible()
+            assert 1500 < float(shown.get_attribute("data-value") or 0) < 2500
+        expect(page.locator("#headline")).to_be_hidden()
+        assert painted(page, "interval-chart") > 4
