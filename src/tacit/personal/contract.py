@@ -1,16 +1,20 @@
 """Individual priors: a plan without an entry per person, because each record brings its own prior.
 
 A prior is a row of d integers n_k that sum to the plan's resolution D; for two values the second integer alone says it.
-With r = a/b ≤ e^ε and words of w bits, everybody computes the same integers from a prior:
+The promise is for the prior that was stated, which was rounded to these integers: D times the stated probability of k
+lies between l_k = n_k − 1 and u_k = (n_k + 1)·D/(D − N), rounded up and at most D, where N is the number of values with
+n_k = 1 (see `stated_between`; a value that was stated with 10⁻¹² has n_k = 1, so l_k = 0). With r = a/b ≤ e^ε and words
+of w bits, every program computes the same integers from a prior:
 
-    m_k = max(b·n_k, b·D − a·n_k)  (0 where n_k = 0),   T = (a − b)·D,   M = T + Σ m,
+    m_k = max(b·u_k, b·D − a·l_k)  (0 where n_k = 0),   T = (a − b)·D,   M = T + Σ m,
     C_k = ⌈2^w·m_k / M⌉,   S = 2^w − Σ C,   and A_xk = C_k + S·1{x = k} is the weight of report k for the answer x.
 
-This is repaired randomized response, which for two values is the optimal channel (`tacit.designs`). Rounding C up makes
-it ε-LIP for every prior, whatever d, D and w are. Report k has Λ_k = S·n_k + D·C_k, so the two lifts to bound are
-D·(S + C_k)/Λ_k ≤ r and D·C_k/Λ_k ≥ 1/r; both together say S·m_k ≤ T·C_k. And S ≤ 2^w·T/M because every C_k ≥ 2^w·m_k/M,
-hence S·m_k ≤ T·(2^w·m_k/M) ≤ T·C_k. Rounding up takes less than d words from S. D·a < 2^31 keeps every product
-below 2^63; the plan refuses what does not fit, and every prior that is used is checked again in integers.
+This is repaired randomized response for a set of priors (`tacit.designs`), for two values nearly the optimal channel.
+Rounding C up makes it ε-LIP for every stated prior, whatever d, D and w are. If q is D times the stated probability of
+k, report k has Λ_k = S·q + D·C_k, so the two lifts to bound are D·(S + C_k)/Λ_k ≤ r and D·C_k/Λ_k ≥ 1/r. They say
+S·(b·D − a·q) ≤ T·C_k and S·b·q ≤ T·C_k, for all q from l_k to u_k together S·m_k ≤ T·C_k. And S ≤ 2^w·T/M because every
+C_k ≥ 2^w·m_k/M, hence S·m_k ≤ T·(2^w·m_k/M) ≤ T·C_k. Rounding up takes less than d words from S. D·a < 2^31 keeps every
+product below 2^63; the plan refuses what does not fit, and every prior that is used is checked again in integers.
 
 A holder of a value with n_x = 0 is outside the guarantee and sends a report drawn from the marginal: the cumulative
 weights of that row are C_0 + … + C_y + ⌊S·(n_0 + … + n_y)/D⌋, which is Λ/D rounded to whole words.
@@ -116,7 +120,9 @@ class PersonalPlan:
         """The integer channel of one prior over 2^w, one row per answer: the module's rule in plain integers."""
         (units,) = prior_rows(self, np.asarray([prior])).tolist()
         total, (a, b), words = self.resolution, self.bound.as_integer_ratio(), 2**self.word_bits
-        m = [max(b * n, b * total - a * n) if n else 0 for n in units]
+        others = max(1, total - units.count(1))
+        ends = [(n - 1, min(total, -(-(n + 1) * total // others))) for n in units]
+        m = [max(b * high, b * total - a * low) if n else 0 for n, (low, high) in zip(units, ends, strict=True)]
         whole = (a - b) * total + sum(m)
         common = [-(-words * part // whole) for part in m]
         truth = words - sum(common)
@@ -259,19 +265,37 @@ def valid_rows(plan: PersonalPlan, rows: Integers) -> NDArray[np.bool_]:
 def channels(plan: PersonalPlan, columns: Integers) -> tuple[Integers, Integers]:
     """C of shape (d, n) and S of shape (n,) for priors in columns (d, n), checked against the definition of LIP.
 
-    The check: b·Λ ≤ a·D·C and b·D·(S + C) ≤ a·Λ for every report of a possible value, exact in 64 bits.
+    The check, for every report of a possible value, exact in 64 bits: b·Λ ≤ a·D·C for the largest stated probability,
+    and b·D·(S + C) ≤ a·Λ for the smallest.
     """
     total, (a, b), bits = plan.resolution, plan.bound.as_integer_ratio(), plan.word_bits
     possible = columns > 0
-    m = np.maximum(b * columns, b * total - a * columns) * possible
+    low, high = stated_between(columns, total)
+    m = np.maximum(b * high, b * total - a * low) * possible
     whole = ((a - b) * total + m.sum(axis=0)).astype(np.uint64)
     common = (((m.astype(np.uint64) << np.uint64(bits)) + (whole - np.uint64(1))) // whole).astype(np.int64)
     truth = 2**bits - common.sum(axis=0)
-    marginal = truth * columns + total * common
-    kept = (b * marginal <= a * total * common) & (b * total * (truth + common) <= a * marginal)
+    kept = b * (truth * high + total * common) <= a * total * common
+    kept &= b * total * (truth + common) <= a * (truth * low + total * common)
     if not (kept | ~possible).all() or (truth < 1).any():
         raise PlanError("A rounded channel does not keep the promise. This cannot happen; please report it.")
     return common, truth
+
+
+def stated_between(columns: Integers, total: int) -> tuple[Integers, Integers]:
+    """Bounds l and u of D times the stated probabilities that are rounded to the integers n in columns (d, n).
+
+    A stated probability below 1/D gets one unit. Of the D − s units that s such values leave, the others get their
+    part, rounded down or up: n = (D − s)·p/(1 − P) up to less than 1, where the s values have P < s/D together. So D·p
+    lies between (n ± 1)·D·(1 − P)/(D − s), and the factor between 1 and D/(D − N), as s ≤ N, the number of ones.
+
+    >>> [part.T.tolist() for part in stated_between(np.array([[9_998, 1, 1]]).T, 10_000)]
+    [[[9997, 0, 0]], [[10000, 3, 3]]]
+    """
+    others = np.maximum(1, total - (columns == 1).sum(axis=0))
+    low: Integers = np.maximum(columns - 1, 0)
+    high: Integers = np.minimum(total, -(-(columns + 1) * total // others))
+    return low, high
 
 
 def check_every_prior(plan: PersonalPlan) -> int | None:

@@ -166,7 +166,7 @@ def expected_mse(plan: PersonalPlan, priors: Any) -> Floats:
     >>> from tacit import Survey
     >>> plan = PersonalPlan.of(Survey("yes"), ["no", "yes"], 1, 1000)
     >>> expected_mse(plan, [100, 500]).round(6).tolist()
-    [0.079138, 0.150106]
+    [0.079176, 0.150253]
     """
     rows = prior_rows(plan, priors)
     error = np.zeros(len(rows))
