@@ -13,9 +13,9 @@ import pytest
 from scipy.stats import chi2
 
 from tacit import Histogram, Prior, Sum, Survey, make_plan
-from tacit.files import _order, giveaway, perturb_file, perturb_table, reading
-from tacit.files._order import HeldRows
+from tacit.files import giveaway, perturb_file, perturb_table, reading, writing
 from tacit.files.giveaway import ROW_ORDER, GivesAwayError, answers_given_away, chance_changes
+from tacit.files.writing import HeldRows
 from tacit.randomize import SecureWords, SeededWords
 from tacit.randomize._permutation import _swap, permutation
 
@@ -70,15 +70,15 @@ def test_groups_and_kept_columns_travel_with_their_reports(tmp_path, extension):
 def test_files_larger_than_memory_are_shuffled_as_a_whole(monkeypatch, tmp_path, most, files):
     """In memory, through 64 files, and through files that are dealt again; no file has a name."""
     opened: list[object] = []
-    temporary = _order.tempfile.TemporaryFile
+    temporary = writing.tempfile.TemporaryFile
 
     def counted(**options):
         opened.append(options)
         assert list(tmp_path.iterdir()) == []
         return temporary(**options)
 
-    monkeypatch.setattr(_order, "MOST_HELD", most)
-    monkeypatch.setattr(_order.tempfile, "TemporaryFile", counted)
+    monkeypatch.setattr(writing, "MOST_HELD", most)
+    monkeypatch.setattr(writing.tempfile, "TemporaryFile", counted)
     numbers, table = np.arange(5000), pa.table({"x": np.arange(5000), "name": [f"n{x}" for x in range(5000)]})
     with HeldRows(table.schema, SecureWords(), tmp_path) as held:
         for start in range(0, 5000, 50):
@@ -97,7 +97,7 @@ def test_files_larger_than_memory_are_shuffled_as_a_whole(monkeypatch, tmp_path,
 
 
 def test_rows_in_their_order_stay_so_through_a_file(monkeypatch):
-    monkeypatch.setattr(_order, "MOST_HELD", 100)
+    monkeypatch.setattr(writing, "MOST_HELD", 100)
     table = pa.table({"x": np.arange(1000)})
     with HeldRows(table.schema, None) as held:
         for start in range(0, 1000, 30):

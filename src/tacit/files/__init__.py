@@ -1,8 +1,7 @@
 """Answers, reports and tallies in files and tables, streaming, in bounded memory."""
 
 from tacit.files._analysis import ExportSummary, RegressionSummary, export_file, pseudo_table, regress_file
-from tacit.files.answers import BadRowsError, PerturbSummary, perturb_file, perturb_table
-from tacit.files.arms import arms_drawn
+from tacit.files.answers import BadRowsError, PerturbSummary, arms_drawn, perturb_file, perturb_table
 from tacit.files.columns import InputError
 from tacit.files.counting import tally_by, tally_file
 from tacit.files.labelled import label_file

@@ -28,7 +28,6 @@ from tacit.estimates import (
     regress,
 )
 from tacit.exact import Floats
-from tacit.files.answers import writing
 from tacit.files.columns import (
     STAMP,
     InputError,
@@ -42,6 +41,7 @@ from tacit.files.columns import (
     texts_of,
 )
 from tacit.files.reading import REPORT, Progress, Source, format_of, group_column_of, group_names, reading
+from tacit.files.writing import writing
 from tacit.plan import Plan
 from tacit.prior import Value
 

@@ -1,39 +1,28 @@
-"""The file engine: answers in, reports out, in bounded memory. Its other half is `tacit.files.tallies`.
+"""The file engine: answers in, reports out, in bounded memory. Its other half is `tacit.files.counting`.
 
 Answers come as CSV, Parquet, JSON lines, Arrow files and streams, standard input or tables in memory. Rows are worked
 on in blocks of the same size whatever the format, so the same answers and the same random words give the same reports
 in every format. Reports are held until all answers are read and nothing speaks against writing them, then written in
-random order.
+random order. For a plan with arms, chance decides with which randomizer each person is asked (`arms_drawn`).
 """
 
 from __future__ import annotations
 
-import csv
-import io
-import json
-import sys
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO, Literal
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.csv as pa_csv
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from tacit.disk import atomic
-from tacit.files._order import HeldRows
-from tacit.files.columns import MISSING, UNKNOWN, InputError, Matcher, Range, stamped, with_stamp_column
+from tacit.files.columns import MISSING, UNKNOWN, InputError, Matcher, Range, stamped
 from tacit.files.giveaway import GivesAway, GivesAwayError, Watch
 from tacit.files.reading import (
     REPORT,
-    STANDARD,
-    Format,
     Progress,
     Source,
     format_of,
@@ -41,12 +30,12 @@ from tacit.files.reading import (
     group_names,
     reading,
 )
+from tacit.files.writing import HeldRows, holding
 from tacit.mechanism.protocol import RandomWords
-from tacit.plan import Plan
+from tacit.plan import Plan, arms_of
 from tacit.prior import Value
-from tacit.randomize import Randomizer, secure_words
+from tacit.randomize import Randomizer, SecureWords, secure_words
 
-Write = Callable[[pa.Table], None]
 OnUnknown = Literal["stop", "skip"]
 _SHOWN_ROWS, _SHOWN_NAMES = 5, 12
 CANNOT_RANDOMIZE = "that the plan cannot randomize"
@@ -355,88 +344,45 @@ def _reasons(values: Any, groups: Any) -> dict[str, NDArray[np.bool_]]:
     return dict(zip(REASONS, found, strict=True))
 
 
-# -- writing ------------------------------------------------------------------------------------------------------
-
-
 @contextmanager
-def holding(target: str | Path, schema: pa.Schema, format: str | None, words: RandomWords | None) -> Iterator[HeldRows]:
-    """Rows for a path or "-", which are written when the block has succeeded: in random order, or in theirs if there
-    are no words. A target that cannot be written is refused before.
+def arms_drawn(
+    plan: Plan,
+    source: Any,
+    columns: Sequence[str],
+    *,
+    group_column: str | None = None,
+    format: str | None = None,
+    words: RandomWords | None = None,
+) -> Iterator[pa.RecordBatchReader]:
+    """The `columns` of a file or table with an arm for each row in the group column, drawn with secure random bits.
+
+    Where the plan's arms are of groups, the group column says which; else it need not be there. Rows without a group of
+    the plan have no arm, and whoever randomizes them says so.
     """
-    check_target(target, schema, format)
-    folder = None if str(target) == STANDARD else Path(target).resolve().parent
-    with HeldRows(schema, words, folder) as held:
-        yield held
-        with writing(target, schema, format) as write:
-            for table in held.tables():
-                write(table)
+    arms, drawn = arms_of(plan), words or SecureWords()
+    column = group_column_of(plan, group_column)
+    assert column is not None
+    if column in columns:
+        raise InputError(f"The column '{column}' is made of the arms that are drawn, so it cannot be kept.")
+    groups = [name for name in arms if name is not None]
+    match = Matcher(groups, column) if groups else None
+    names = np.array([[arm.name for arm in each] for each in _even(list(arms.values()))], dtype=object)
+    with reading(source, [*columns, column] if groups else columns, format) as opened:
+        types = [opened.schema.field(name).type for name in columns]
+        schema = pa.schema([*zip(columns, types, strict=True), (column, pa.string())])
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            for table in opened.tables():
+                places = np.zeros(len(table), dtype=np.int64) if match is None else match(table[column])
+                arm = drawn.draw(len(table), 64) % names.shape[1]
+                chosen = np.where(places >= 0, names[places, arm.astype(np.int64)], None)
+                parts = [table[name] for name in columns]
+                yield from pa.table([*parts, pa.array(chosen, pa.string())], schema=schema).to_batches()
+
+        yield pa.RecordBatchReader.from_batches(schema, batches())
 
 
-def check_target(target: str | Path, schema: pa.Schema, format: str | None = None) -> None:
-    """Raise unless tables of this schema can be written there."""
-    kind = format_of(target, format)
-    nested = [column.name for column in schema if pa.types.is_nested(column.type)]
-    if nested and kind in ("csv", "jsonl"):
-        raise InputError(f"A {kind} file cannot hold lists or structs. Got the column '{nested[0]}'.")
-    if str(target) != STANDARD and not Path(target).resolve().parent.is_dir():
-        raise InputError(f"There is no folder {Path(target).parent} to write {Path(target).name} to.")
-
-
-@contextmanager
-def writing(target: str | Path, schema: pa.Schema, format: str | None = None) -> Iterator[Write]:
-    """Open a path or "-" for tables of one schema. A path gets its file only if the block succeeds."""
-    check_target(target, schema, format)
-    kind = format_of(target, format)
-    if str(target) == STANDARD:
-        with _writer(sys.stdout.buffer, schema, kind, stream=True) as write:
-            yield write
-        sys.stdout.buffer.flush()
-        return
-    with atomic(target) as draft, open(draft, "wb") as file, _writer(file, schema, kind) as write:
-        yield write
-
-
-@contextmanager
-def _writer(file: BinaryIO, schema: pa.Schema, kind: Format, stream: bool = False) -> Iterator[Write]:
-    if kind == "parquet":
-        with pq.ParquetWriter(file, schema) as parquet:
-            yield parquet.write_table
-    elif kind == "arrow":
-        with (pa.ipc.new_stream if stream else pa.ipc.new_file)(file, schema) as arrow:
-            yield arrow.write_table
-    elif kind == "csv":
-        full = with_stamp_column(schema.empty_table(), schema).schema
-        line = io.StringIO()
-        csv.writer(line, lineterminator="\n").writerow(full.names)
-        file.write(line.getvalue().encode())
-        with pa_csv.CSVWriter(file, full, write_options=pa_csv.WriteOptions(include_header=False)) as rows:
-            yield lambda table: rows.write_table(with_stamp_column(table, schema))
-    else:
-        yield lambda table: _write_jsonl(file, with_stamp_column(table, schema))
-
-
-def _write_jsonl(file: BinaryIO, table: pa.Table) -> None:
-    for batch in table.to_batches():
-        if not batch.num_rows:
-            continue
-        parts: list[Any] = []
-        for name, column in zip(batch.schema.names, batch.columns, strict=True):
-            parts += [("{" if not parts else ",") + json.dumps(name, ensure_ascii=False) + ":", _json_cells(column)]
-        lines = pc.binary_join_element_wise(*parts, "}\n", "").cast(pa.large_string())
-        file.write(lines.buffers()[2].slice(0, pc.sum(pc.binary_length(lines)).as_py()))
-
-
-def _json_cells(column: pa.Array) -> pa.Array:
-    """Each cell as JSON text; numbers directly, everything else once for each different cell."""
-    if pa.types.is_integer(column.type):
-        return pc.fill_null(column.cast(pa.string()), "null")
-    codes = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
-    cells = codes.dictionary
-    plain = pa.types.is_floating(cells.type) or pa.types.is_boolean(cells.type) or pa.types.is_integer(cells.type)
-    texts = [_json_text(cell) for cell in (cells if plain else cells.cast(pa.string())).to_pylist()]
-    return pc.fill_null(pa.array(texts, pa.string()).take(codes.indices), "null")
-
-
-def _json_text(cell: Any) -> str:
-    is_number = not isinstance(cell, float) or abs(cell) < float("inf")
-    return json.dumps(cell, ensure_ascii=False) if is_number else "null"
+def _even(arms: list[Any]) -> list[Any]:
+    if len({len(each) for each in arms}) > 1:
+        raise InputError("All groups of the plan must have the same number of arms for them to be drawn.")
+    return arms

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tacit.disk import names_in, separator_of
-from tacit.files.answers import BadRows, OnUnknown, PerturbSummary, check_on_unknown, known_groups, listed, writing
+from tacit.files.answers import BadRows, OnUnknown, PerturbSummary, check_on_unknown, known_groups, listed
 from tacit.files.columns import MISSING, UNKNOWN, InputError, Matcher, stamped
 from tacit.files.reading import (
     REPORT,
@@ -24,6 +24,7 @@ from tacit.files.reading import (
     group_names,
     reading,
 )
+from tacit.files.writing import writing
 from tacit.plan import Plan
 from tacit.prior import numbers_if_all
 

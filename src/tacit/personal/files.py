@@ -18,16 +18,7 @@ from numpy.typing import NDArray
 
 from tacit.disk import write_text
 from tacit.exact import Floats, Integers
-from tacit.files._order import HeldRows
-from tacit.files.answers import (
-    BadRows,
-    OnUnknown,
-    PerturbSummary,
-    check_on_unknown,
-    holding,
-    known_values,
-    refuse_giveaway,
-)
+from tacit.files.answers import BadRows, OnUnknown, PerturbSummary, check_on_unknown, known_values, refuse_giveaway
 from tacit.files.columns import (
     MISSING,
     STAMP,
@@ -42,6 +33,7 @@ from tacit.files.columns import (
 from tacit.files.counting import sources_of
 from tacit.files.giveaway import GivesAway, Watch
 from tacit.files.reading import REPORT, Progress, Source, check_file, format_of, reading
+from tacit.files.writing import HeldRows, holding
 from tacit.mechanism.protocol import RandomWords
 from tacit.personal.contract import PersonalPlan, perturb
 from tacit.personal.estimates import PersonalTally
