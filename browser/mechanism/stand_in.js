@@ -14,22 +14,24 @@ const STAND_IN_BITS = 64;
 
 /** Positions in the domain to positions in the support. */
 export class StandIn {
-  #prior;
+  /** @type {(number | undefined)[]} */
+  #places = [];
+  /** @type {bigint[] | null} null where no value has prior zero */
+  #edges = null;
 
   /** @param {Prior} prior */
-  constructor(prior) {
-    this.#prior = prior;
+  constructor({ support, weights, total }) {
+    for (const [place, x] of support.entries()) this.#places[x] = place;
+    if (support.length < weights.length)
+      this.#edges = runningSums(support.map((x) => weights[x])).map((part) => (part << BigInt(STAND_IN_BITS)) / total);
   }
 
   /** The place of x, or of its stand-in, in the support. @param {number} x @param {RandomWords} words */
   one(x, words) {
-    const { support, weights, total } = this.#prior;
-    if (support.length === weights.length) return x;
-    // Where the prior has zeros every answer takes this word: the number of words does not depend on the answer.
-    const word = words.integer(STAND_IN_BITS);
-    if (weights[x]) return support.indexOf(x);
-    const edges = runningSums(support.map((y) => weights[y])).map((part) => (part << BigInt(STAND_IN_BITS)) / total);
-    return rank(edges, word);
+    if (this.#edges === null) return x;
+    // Where the prior has zeros every answer takes a word and looks for a stand-in: neither depends on the answer.
+    const standIn = rank(this.#edges, words.integer(STAND_IN_BITS));
+    return this.#places[x] ?? standIn;
   }
 }
 

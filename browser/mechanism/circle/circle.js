@@ -231,15 +231,25 @@ export class Circle {
     const low = (1n << half) - 1n;
     const order = this.orderOf(((first & low) << half) | (second & low));
     const [alpha, beta] = [first >> half, second >> half];
-    let position = (beta * this.circle) >> bits;
-    if (alpha >= this.base) {
-      const stretches = this.stretches(inside, Number(order));
-      const cell = (beta * BigInt(lengthOf(stretches))) >> bits;
-      const [start, , from] = /** @type {Stretch} */ ([...stretches].reverse().find((each) => BigInt(each[2]) <= cell));
-      const place = BigInt(start) + cell - BigInt(from);
-      position = (place - (alpha - this.base) / this.step + this.circle) % this.circle;
-    }
-    return Number((order << BigInt(this.cellBits)) | position);
+    const uniform = (beta * this.circle) >> bits;
+    // Computed also where it is not sent: the time does not tell whether a report depends on the answer.
+    const back = alpha < this.base ? 0n : (alpha - this.base) / this.step;
+    const own = (this.cellOf(inside, Number(order), beta) - back + this.circle) % this.circle;
+    return Number((order << BigInt(this.cellBits)) | (alpha < this.base ? uniform : own));
+  }
+
+  /**
+   * The cell of a value that a word of `choiceBits` bits chooses.
+   *
+   * @param {number} inside
+   * @param {number} order
+   * @param {bigint} word
+   */
+  cellOf(inside, order, word) {
+    const stretches = this.stretches(inside, order);
+    const cell = (word * BigInt(lengthOf(stretches))) >> BigInt(this.choiceBits);
+    const [start, , from] = /** @type {Stretch} */ ([...stretches].reverse().find((each) => BigInt(each[2]) <= cell));
+    return BigInt(start) + cell - BigInt(from);
   }
 }
 

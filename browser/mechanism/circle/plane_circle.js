@@ -113,10 +113,6 @@ export class PlaneCircle extends Circle {
     let before = 0;
     const starts = inSlots.map((n) => (before += n) - n);
     const first = this.firstPieces[inside];
-    if (this.isLight(inside)) {
-      const slot = this.slotOf(order, first);
-      return [[starts[slot], lines[slot], 0]];
-    }
     /** @type {import("./circle.js").Stretch[]} */
     const found = [];
     const next = starts.map((start, slot) => start + lines[slot]);
@@ -126,7 +122,8 @@ export class PlaneCircle extends Circle {
       if (this.owners[j] === inside) found.push([next[slot], n, this.offset(inside, j - first)]);
       next[slot] += n;
     }
-    return found;
+    const line = this.slotOf(order, first);
+    return this.isLight(inside) ? [[starts[line], lines[line], 0]] : found;
   }
 }
 

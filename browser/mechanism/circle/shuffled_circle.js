@@ -50,14 +50,41 @@ export class ShuffledCircle extends Circle {
    * @returns {readonly import("./circle.js").Stretch[]}
    */
   stretches(inside, order) {
+    return Array.from({ length: this.pieces[inside] }, (_, i) => this.#stretch(inside, order, i));
+  }
+
+  /**
+   * The same as for every circle, but only the piece that the word chooses is looked for: a value of many pieces takes
+   * as long as one of a single piece.
+   *
+   * @override
+   * @param {number} inside
+   * @param {number} order
+   * @param {bigint} word
+   */
+  cellOf(inside, order, word) {
+    const cell = Number((word * BigInt(this.cells[inside])) >> BigInt(this.choiceBits));
+    let i = this.pieces[inside] - 1;
+    while (this.offset(inside, i) > cell) i--;
+    const [start, , from] = this.#stretch(inside, order, i);
+    return BigInt(start + cell - from);
+  }
+
+  /**
+   * The i-th piece of a value.
+   *
+   * @param {number} inside
+   * @param {number} order
+   * @param {number} i
+   * @returns {import("./circle.js").Stretch}
+   */
+  #stretch(inside, order, i) {
     const key = keyOf(order);
-    return Array.from({ length: this.pieces[inside] }, (_, i) => {
-      const piece = this.firstPieces[inside] + i;
-      const mine = key(piece);
-      let start = 0;
-      for (const [j, n] of this.pieceCells.entries()) if (key(j) < mine) start += n;
-      return /** @type {const} */ ([start, this.pieceCells[piece], this.offset(inside, i)]);
-    });
+    const piece = this.firstPieces[inside] + i;
+    const mine = key(piece);
+    let start = 0;
+    for (const [j, n] of this.pieceCells.entries()) start += key(j) < mine ? n : 0;
+    return [start, this.pieceCells[piece], this.offset(inside, i)];
   }
 }
 

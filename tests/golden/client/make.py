@@ -565,6 +565,7 @@ MALFORMED: list[tuple[str, tuple[Any, ...], Any, str]] = [
         (f"a rational written {text}", (*GROUP, "weight"), text, "rational")
         for text in ("01", "1/1", "-0", "0/3", "2/4")
     ),
+    *((f"the notion {text!r}", (*GROUP, "notion"), text, "notion") for text in ("pml", "min_lift", "mip", "LIP")),
     *((f"a budget written {text}", (*GROUP, "epsilon"), text, "rational") for text in ("01", "1/1", "+1", "1.0", " 1")),
     ("weights with a common divisor", (*GROUP, "prior"), ["2", "18"], "divisor"),
     ("a value with a control character", ("domain", "values"), ["yes\0", "no"], "control characters"),
