@@ -50,6 +50,8 @@ def best_of(repeats: int, action: Callable[[], object]) -> float:
 class CountedWords(SecureWords):
     """Secure words that note in `drawn` how many bytes were drawn, in every thread."""
 
+    per_thread = False
+
     def __init__(self, drawn: list[int]) -> None:
         super().__init__()
         self._drawn = drawn

@@ -31,7 +31,7 @@ from tacit.plan import Plan
 from tacit.prior import Prior, Value
 from tacit.randomize import Randomizer, SeededWords
 from tacit.show.sentences import ldp_people
-from tacit.tally import Counts, GroupTally, Tally, keep
+from tacit.tally import Counts, Kept, Tally
 from tacit.task import Histogram, Sum, Survey, Task
 
 PEOPLE = (500, 2_000, 8_000, 32_000, 128_000)
@@ -136,12 +136,13 @@ def _drawn(held: Integers, n: int, rng: np.random.Generator) -> Integers:
 
 def _reports(plan: Plan, people: Integers, rng: np.random.Generator) -> Tally:
     """What these people report."""
-    groups: dict[str | None, GroupTally] = {}
+    groups: dict[str | None, Kept] = {}
     for k, (group, holders) in enumerate(zip(plan.groups, people, strict=True)):
         if not holders.sum():
             continue
-        matrix = getattr(group.mechanism, "matrix", None)
-        if matrix is not None and len(matrix) == len(holders):
+        table = group.mechanism.table()
+        if table is not None and len(table.matrix) == len(holders):
+            matrix = table.matrix
             rows = matrix / matrix.sum(axis=1, keepdims=True)
             sent = np.sum([rng.multinomial(count, row) for count, row in zip(holders, rows, strict=True)], axis=0)
             seen = np.flatnonzero(sent)
@@ -150,7 +151,7 @@ def _reports(plan: Plan, people: Integers, rng: np.random.Generator) -> Tally:
             answers = np.repeat(np.arange(len(holders)), holders)
             words = SeededWords(int(rng.integers(2**63)))
             drawn = Randomizer(plan).reports(np.full(len(answers), k), answers, words)
-            groups[group.name] = keep(group.mechanism, drawn)
+            groups[group.name] = group.mechanism.keep(drawn)
     return Tally(plan.hash, groups)
 
 

@@ -19,7 +19,7 @@ from studies.loaders import Checkins, find, load_checkins
 from tacit.designs import Design, design
 from tacit.estimates import estimate
 from tacit.exact import Floats, Integers, budget
-from tacit.mechanism import Received, audit
+from tacit.mechanism import Counts, audit
 from tacit.plan import Group, Plan
 from tacit.prior import Prior
 from tacit.published import theorem3
@@ -296,9 +296,7 @@ def _sampled(designs: Sequence[Design], last: Integers, inside: Integers, rng: n
         for row, report in enumerate(
             sampler.many(np.zeros(rounds, dtype=np.int64), standing, SeededWords(int(rng.integers(2**63))))
         ):
-            one = np.ones(1)
-            received = Received(reports=np.array([report]), counts=one, weights=one, squares=one)
-            off[row, inside] += found.mechanism.read("mmse", Histogram(), received).estimate
+            off[row, inside] += found.mechanism.read("mmse", Histogram(), Counts.of([report])).estimate
     squares: Floats = (off**2).sum(axis=1)
     return squares
 

@@ -30,6 +30,8 @@ RULE = {"kind": "plane-circle", "cell_bits": 4, "seed_bits": 4, "word_bits": 12,
 class Words:
     """Words from a list."""
 
+    per_thread = False
+
     def __init__(self, *words: int) -> None:
         self.left = list(words)
 

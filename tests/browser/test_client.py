@@ -61,6 +61,8 @@ def node() -> str:
 class Replay:
     """Words from a list of (bits, word), each asked for with its number of bits."""
 
+    per_thread = False
+
     def __init__(self, drawn: list[tuple[int, str]]) -> None:
         self.left = list(drawn)
 

@@ -38,7 +38,7 @@ def tally_of(plan: Plan, counts: list[np.ndarray]) -> Tally:
     return Tally(
         plan.hash,
         {
-            arm.name: Counts.of_repeated(np.arange(len(came)), came.astype(np.int64))
+            arm.name: Counts.of(np.arange(len(came)), times=came.astype(np.int64))
             for arm, came in zip(plan.groups, counts, strict=True)
         },
     )

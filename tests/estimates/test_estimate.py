@@ -12,7 +12,7 @@ from studies.baselines import k_ary_response
 from tacit import Channel, Histogram, Prior, Sum, Survey, WeightedSum, make_plan
 from tacit.designs import optimal_binary, repaired_response
 from tacit.estimates import NotEstimableError, estimate
-from tacit.estimates._cells import Cell, kept_of
+from tacit.estimates._cells import Cell
 from tacit.estimates._prior_check import check_prior
 from tacit.mechanism.pearson import pearson
 from tacit.mechanism.table import _reading as table_reading
@@ -327,7 +327,7 @@ def test_a_change_of_one_value_among_many_is_heard(notion, n):
             reports = randomizer.reports(0, rng.choice(100, n, p=shares), SeededWords(seed))
             tally = Tally.of(plan, reports)
             heard += estimate(plan, tally).prior_check[0].contradicted
-            statistic = group.mechanism.prior_statistic(kept_of(tally.groups[None]))
+            statistic = group.mechanism.prior_statistic(tally.groups[None])
             alone += check_prior(None, *statistic, n).contradicted
         return heard, alone
 

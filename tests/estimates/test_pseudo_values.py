@@ -8,7 +8,7 @@ import pytest
 from tacit import Histogram, Prior, Randomizer, Sum, Survey, Tally, WeightedSum, estimate, make_plan
 from tacit.designs.prior_file import GroupPrior
 from tacit.estimates import NotEstimableError, pseudo_names, pseudo_values
-from tacit.mechanism.protocol import Received
+from tacit.mechanism.kept import Counts
 from tacit.randomize import SeededWords
 
 from support.answering import reports_of, rows_of
@@ -41,8 +41,7 @@ def test_pseudo_values_add_up_to_the_unbiased_estimate_of_a_circle():
     answers = np.random.default_rng(1).choice(40, 3000, p=prior.probabilities)
     reports = Randomizer(plan).reports(np.zeros(3000, np.int32), answers.astype(np.int32), SeededWords(3))
     r = pseudo_values(plan, reports)
-    ones = np.ones(len(reports))
-    read = mechanism.read("unbiased", plan.task, Received(reports, ones, ones, ones))
+    read = mechanism.read("unbiased", plan.task, Counts.of(reports))
     np.testing.assert_allclose(r.sum(axis=0), read.estimate, atol=0.01)
     np.testing.assert_allclose(r.sum(axis=1), 1.0, atol=1e-6)
     # For each answer's holders the mean is near 1 for it and 0 for others; a value's own prior would not be.

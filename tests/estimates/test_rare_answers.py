@@ -20,7 +20,7 @@ from tacit.designs.without_prior import subset_selection
 from tacit.estimates import Row, Scope, cells_of, estimate
 from tacit.estimates._cells import Collected
 from tacit.mechanism import BlockDesign
-from tacit.mechanism.protocol import COVERAGE_UNIT
+from tacit.mechanism.kept import COVERAGE_UNIT
 from tacit.plan import Group, Plan
 from tacit.tally import Coverage, Tally
 

@@ -63,7 +63,7 @@ def plain_plan(prior: Prior, task=None) -> Plan:
 def mixed_plan() -> Plan:
     """A core-tail group, whose words per report depend on the answer, beside a table."""
     prior = Prior(range(8), [1] * 7 + [0])
-    arc = CoreTail(prior=Prior.uniform(7), core=(), share=Fraction(1, 4), growth=Fraction(7), states=(CoreState(1, 0),))
+    arc = CoreTail(prior=prior, core=(), share=Fraction(1, 4), growth=Fraction(7), states=(CoreState(1, 0),))
     table = repaired_response(prior, 1)
     return Plan(
         Sum(),
@@ -209,6 +209,8 @@ def test_nobody_is_randomized_after_a_bad_row_has_stopped_the_run():
     begun: list[int] = []
 
     class Watched(SeededWords):
+        per_thread = False
+
         def draw(self, count, bits):
             begun.extend([count] if bits == 8 else [])
             return super().draw(count, bits)

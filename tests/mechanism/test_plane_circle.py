@@ -14,8 +14,8 @@ from tacit.designs.circles import design_shuffled_circle, in_plane
 from tacit.designs.large_histogram import IN_PLANE
 from tacit.designs.methods import SURE_IN_PLANE
 from tacit.mechanism import PlaneCircle
+from tacit.mechanism.kept import COVERAGE_UNIT, Coverage
 from tacit.mechanism.plane_circle import _information as plane_circle_information
-from tacit.mechanism.protocol import COVERAGE_UNIT, Covered
 from tacit.mechanism.singer import first_full_recurrence, meets_all_states, terms_of
 
 from support.circles import all_words, brute_range, random_reports, reports_of, simulated, stated
@@ -245,7 +245,7 @@ def test_the_variance_is_the_stated_one() -> None:
     # 40 rounds of 300 nearly independent values: the mean of 12,000 squares is known to 1.3%.
     assert (squares / answers_kept).mean() == pytest.approx(1, abs=0.06)
     assert squares.sum() < 0.5 * 4 * np.e / (np.e - 1) ** 2 * 300
-    reading = circle.read("unbiased", Histogram(), Covered(folded, n))
+    reading = circle.read("unbiased", Histogram(), Coverage(folded, n))
     assert (reading.variance / n / answers_kept).mean() == pytest.approx(1, abs=0.05)
 
 
@@ -256,7 +256,7 @@ def test_the_unbiased_estimate_holds_under_another_truth(kind: str, d: int) -> N
     truth = 0.45 * prior.probabilities + 0.55 * prior.probabilities[::-1]
     n = 1_000_000
     folded, counts = simulated(circle, truth, n, 7)
-    reading = circle.read("unbiased", Histogram(), Covered(folded, n))
+    reading = circle.read("unbiased", Histogram(), Coverage(folded, n))
     off = (reading.estimate - counts) / np.sqrt(reading.variance)
     assert np.abs(off).max() < 6
     assert 0.6 < (off**2).mean() < 1.5
@@ -265,7 +265,7 @@ def test_the_unbiased_estimate_holds_under_another_truth(kind: str, d: int) -> N
     shares = circle.cell_array / circle.circle
     naive = n * shares + (folded / COVERAGE_UNIT - m * n) / (q * circle.information.spreads)
     assert np.abs((naive - counts) / np.sqrt(reading.variance)).max() > 15
-    assert circle.prior_statistic(Covered(folded, n))[0] > 1000
+    assert circle.prior_statistic(Coverage(folded, n))[0] > 1000
 
 
 @pytest.mark.parametrize("d", [20, 100])
@@ -277,7 +277,7 @@ def test_intervals_hold_for_two_values_that_hold_everybody_at_the_largest_sure_b
     off = []
     for seed in range(rounds):
         folded, counts = simulated(circle, truth, n, seed)
-        reading = circle.read("unbiased", Histogram(), Covered(folded, n))
+        reading = circle.read("unbiased", Histogram(), Coverage(folded, n))
         off.append((reading.estimate - counts) / np.sqrt(reading.variance))
     # The mean of 60·d squares of nearly independent values, each with a variance known to about a tenth.
     assert np.mean(np.square(off)) == pytest.approx(1, abs=0.15)
@@ -292,7 +292,7 @@ def test_influence_bounds_what_one_report_moves() -> None:
     circle, rng = plane("zipf", 300), np.random.default_rng(0)
     reports = random_reports(circle, 150, rng)
     each = circle.pseudo_values(Histogram(), reports)
-    found = circle.read("unbiased", Histogram(), Covered(circle.fold(reports), 150))
+    found = circle.read("unbiased", Histogram(), Coverage(circle.fold(reports), 150))
     assert 0.3 * found.changed < np.ptp(each, axis=0).max() <= found.changed
     assert np.abs(each).max() <= found.added * (1 + 1e-5)
 

@@ -14,7 +14,8 @@ from tacit import Histogram, Prior, Survey
 from tacit.designs.circles import best_share, design_shuffled_circle, unbiased_variance_bound
 from tacit.exact import at_most_exp, exp_below
 from tacit.mechanism.circle._rule import lay_out
-from tacit.mechanism.protocol import NotEstimableError, Received
+from tacit.mechanism.kept import Counts
+from tacit.mechanism.protocol import NotEstimableError
 from tacit.mechanism.shuffled_circle.shuffled_circle import ShuffledCircle, keys_of
 from tacit.randomize.randomness import SeededWords
 
@@ -326,7 +327,7 @@ def test_values_outside_the_support_send_a_stand_ins_report() -> None:
     assert circle.can_send(sampler.one(0, 1, SeededWords(3)))
     reports = sampler.many(np.zeros(2000, np.int64), np.arange(2000) % 3, SeededWords(3))
     assert circle.can_send_many(reports).all()
-    received = Received(reports, *np.ones((3, 2000)))
+    received = Counts.of(reports)
     unbiased = circle.read("unbiased", Histogram(), received)
     assert np.isnan(unbiased.estimate).tolist() == [False, True, False]
     assert circle.read("mmse", Histogram(), received).estimate[1] == 0
@@ -360,7 +361,7 @@ def test_a_plan_holds_five_integers_and_no_other() -> None:
 def test_what_it_does_not_serve_is_refused() -> None:
     prior = named_prior("zipf", 5)
     circle = design_shuffled_circle(prior, 1)
-    received = Received(np.array([5]), *np.ones((3, 1)))
+    received = Counts.of([5])
     with pytest.raises(NotEstimableError, match="histograms only"):
         circle.read("mmse", Survey(0), received)
     with pytest.raises(NotEstimableError, match="likelihood"):

@@ -10,7 +10,8 @@ from tacit import Histogram, Prior
 from tacit.designs.circles import design_shuffled_circle
 from tacit.mechanism import ShuffledCircle
 from tacit.mechanism.circle._rule import lay_out
-from tacit.mechanism.protocol import COVERAGE_UNIT, Covered, PlainEstimator, Reading, Received
+from tacit.mechanism.kept import COVERAGE_UNIT, Counts, Coverage
+from tacit.mechanism.protocol import PlainEstimator, Reading
 from tacit.mechanism.shuffled_circle._information import circle_information
 
 from support.circles import random_reports, simulated
@@ -18,7 +19,7 @@ from support.priors import named_prior
 
 
 def read(circle: ShuffledCircle, estimator: PlainEstimator, prior: Prior, folded: np.ndarray, n: int) -> Reading:
-    return circle.read(estimator, Histogram(), Covered(folded, n))
+    return circle.read(estimator, Histogram(), Coverage(folded, n))
 
 
 # -- sums of coverage ------------------------------------------------------------------------------------------------
@@ -195,7 +196,7 @@ def test_the_unbiased_estimate_holds_under_another_truth_and_mmse_does_not(kind:
     spread = circle.information.spreads
     naive = n * circle.cell_array / circle.circle + (folded / COVERAGE_UNIT - m * n) / (q * spread)
     assert np.abs((naive - counts) / np.sqrt(reading.variance)).max() > 15
-    statistic, freedom = circle.prior_statistic(Covered(folded, n))
+    statistic, freedom = circle.prior_statistic(Coverage(folded, n))
     assert freedom == 11
     assert statistic > 1000
 
@@ -210,7 +211,7 @@ def test_the_prior_check_keeps_its_level_if_the_prior_is_right(kind: str, notion
         answers = rng.choice(40, 5000, p=prior.probabilities)
         words = np.random.default_rng(seed).integers(0, 2**64 - 1, (5000, 2), dtype=np.uint64, endpoint=True)
         folded = circle.fold(circle.draw_many(answers, words))
-        found.append(circle.prior_statistic(Covered(folded, 5000)))
+        found.append(circle.prior_statistic(Coverage(folded, 5000)))
     # Equal cells add up to the same whatever is covered.
     expected = 15 if notion == "ldp" else 16
     assert {freedom for _, freedom in found} == {expected}
@@ -225,7 +226,7 @@ def test_mmse_is_the_posterior_mean() -> None:
     likelihood = np.array([[float(circle.likelihood(x, y)) for y in reports.tolist()] for x in range(4)])
     posterior = likelihood * prior.probabilities[:, None] / (prior.probabilities @ likelihood)
     times = np.arange(256.0) % 5
-    received = Received(reports, times, times, times)
+    received = Counts.of(reports, times=times.astype(np.int64))
     reading = circle.read("mmse", Histogram(), received)
     assert reading.estimate == pytest.approx(posterior @ times, rel=1e-3)
     marginal = prior.probabilities @ likelihood

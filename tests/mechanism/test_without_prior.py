@@ -14,9 +14,9 @@ import pytest
 from tacit import Histogram, NotEstimableError, Prior, Survey, audit, satisfies
 from tacit.designs.without_prior import MECHANISMS, TOLERANCE, best_without_prior, ldp_variance_bound
 from tacit.exact import at_most_exp
-from tacit.mechanism import BlockDesign, Covered, Received
+from tacit.mechanism import BlockDesign, Counts, Coverage
 from tacit.mechanism.block_design.block_design import FewReports
-from tacit.mechanism.protocol import COVERAGE_UNIT
+from tacit.mechanism.kept import COVERAGE_UNIT
 from tacit.mechanism.sampling import RuleSampler
 from tacit.mechanism.singer import difference_set, first_recurrence, meets_all_points, n_points, next_prime
 from tacit.randomize.randomness import SecureWords, SeededWords
@@ -300,10 +300,7 @@ def test_what_is_no_block_design_is_refused(change: dict[str, int], message: str
 def test_estimates_are_unbiased_for_every_answer_and_have_the_stated_variance(name: str, epsilon: Fraction) -> None:
     made = MECHANISMS[name](Prior.uniform(6), epsilon)
     rows = channel(made)
-    readings = [
-        made.read("unbiased", Histogram(), Received(np.array([report]), np.ones(1), np.ones(1), np.ones(1)))
-        for report in range(made.n_reports)
-    ]
+    readings = [made.read("unbiased", Histogram(), Counts.of([report])) for report in range(made.n_reports)]
     estimates = np.array([reading.estimate for reading in readings])
     p, q = float(made.own), float(made.other)
     for x in range(6):
@@ -334,7 +331,7 @@ def test_the_mean_under_the_prior_uses_what_is_covered(name: str) -> None:
     exact = replace(small, prior=prior, word_bits=64, step=small.step << 64 - small.word_bits)
     rows, p = np.array([[float(each) for each in row] for row in channel(exact)]), prior.probabilities
     for report in (0, small.n_reports - 1):
-        kept = Received(np.array([report]), np.ones(1), np.ones(1), np.ones(1))
+        kept = Counts.of([report])
         told = exact.read("mmse", Histogram(), kept).estimate
         for x in range(small.size):
             covered = [x in covered_by(small, each) for each in range(small.n_reports)]
@@ -355,7 +352,7 @@ def test_intervals_cover_and_a_wrong_chance_is_found(name: str) -> None:
     scores, wrong = np.zeros(20), np.zeros(20)
     for seed in range(rounds):
         folded = made.fold(drawn(made, truth, seed))
-        reading = made.read("unbiased", Histogram(), Covered(folded, n))
+        reading = made.read("unbiased", Histogram(), Coverage(folded, n))
         scores += (reading.estimate - counts) ** 2 / reading.variance
         wrong_estimate = (folded / COVERAGE_UNIT - n * ignored) / (float(made.own) - ignored)
         wrong += (wrong_estimate - counts) ** 2 / reading.variance
@@ -374,7 +371,7 @@ def test_sums_of_any_split_add_up_and_are_those_of_the_definition(name: str) -> 
         direct[list(covered_by(made, report))] += 1
     whole = made.fold(reports)
     assert (made.covers(reports).sum(axis=0) == direct).all()
-    kept = Covered(whole, 400)
+    kept = Coverage(whole, 400)
     rows = made.pseudo_values(Histogram(), reports)
     assert np.allclose(rows.sum(axis=0), made.read("unbiased", Histogram(), kept).estimate)
     assert (whole == direct * COVERAGE_UNIT).all()
@@ -409,15 +406,15 @@ def test_no_reports_add_nothing_but_ready_the_loop_that_counts(name: str, monkey
 def test_sums_of_something_else_are_refused() -> None:
     made = MECHANISMS["subset-selection"](Prior.uniform(13), Fraction(1))
     right = made.fold(drawn(made, np.arange(50) % 13, 1))
-    assert made.read("unbiased", Histogram(), Covered(right, 50)).estimate.sum() == pytest.approx(50)
+    assert made.read("unbiased", Histogram(), Coverage(right, 50)).estimate.sum() == pytest.approx(50)
     for wrong, total in ((right[1:], 50), (right + 1, 50), (right, 49), (right * 0, 50), (-right, 50)):
         with pytest.raises(ValueError, match="cannot be"):
-            made.read("unbiased", Histogram(), Covered(wrong, total))
+            made.read("unbiased", Histogram(), Coverage(wrong, total))
 
 
 def test_what_cannot_be_told_is_said() -> None:
     made = MECHANISMS["projective"](Prior.uniform(13), Fraction(1))
-    nothing = Covered(np.zeros(13, dtype=np.int64), 0)
+    nothing = Coverage(np.zeros(13, dtype=np.int64), 0)
     with pytest.raises(NotEstimableError, match="likelihood"):
         made.read("mle", Histogram(), nothing)
     with pytest.raises(NotEstimableError, match="histograms only"):
@@ -432,7 +429,7 @@ def test_a_true_prior_passes_its_check_and_a_wrong_one_does_not(name: str) -> No
     prior = Prior(range(13), [20, 9, *[1] * 11])
     made = MECHANISMS[name](prior, Fraction(2))
     truth = np.random.default_rng(0).choice(13, 20_000, p=prior.probabilities)
-    kept = Covered(made.fold(drawn(made, truth, 0)), len(truth))
+    kept = Coverage(made.fold(drawn(made, truth, 0)), len(truth))
     statistic, degrees = made.prior_statistic(kept)
     assert degrees == 12
     assert statistic < 69.5  # 4e-10 of a chi-square of twelve degrees.

@@ -15,6 +15,8 @@ KNOTS = np.array(PLAN.values, dtype=float)
 class Chosen:
     """Words that are known beforehand."""
 
+    per_thread = False
+
     def __init__(self, *words: int) -> None:
         self._words = np.array(words, dtype=np.uint64)
 

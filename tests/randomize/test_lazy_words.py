@@ -120,6 +120,8 @@ def test_one_stream_is_read_chunk_by_chunk_in_the_order_of_the_respondents(epsil
 class Scripted:
     """One word of 66 bits, in the pieces in which it is asked for."""
 
+    per_thread = False
+
     def __init__(self, word: int) -> None:
         self._word, self._begun, self.to_the_end = word, 0, False
 

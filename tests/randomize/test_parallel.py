@@ -15,7 +15,6 @@ from tacit import Histogram, Prior, make_plan
 from tacit.mechanism.sampling import in_threads, n_threads
 from tacit.plan import Plan
 from tacit.randomize import Randomizer, SecureWords, SeededWords
-from tacit.tally import keep
 
 PEOPLE = 140_000
 PLANS = {
@@ -30,7 +29,7 @@ def reports_of(plan: Plan) -> np.ndarray:
     """Everybody's reports, counted too, since counting has compiled loops of its own."""
     people = np.zeros(PEOPLE, dtype=np.int64)
     reports = Randomizer(plan).reports(people, people)
-    assert keep(plan.groups[0].mechanism, reports).total == PEOPLE
+    assert plan.groups[0].mechanism.keep(reports).total == PEOPLE
     return reports
 
 

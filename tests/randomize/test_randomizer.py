@@ -297,6 +297,8 @@ def test_answers_that_are_no_row_are_refused(positions):
 class CountedWords(SeededWords):
     """Seeded words that remember how many bits were asked for, in order."""
 
+    per_thread = False
+
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
         self.asked: list[tuple[int, int]] = []

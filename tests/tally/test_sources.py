@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tacit import Prior, Survey, Tally, make_plan
 from tacit.files import load_tally, save_tally, tally_file
-from tacit.mechanism.protocol import COVERAGE_UNIT
+from tacit.mechanism.kept import COVERAGE_UNIT
 from tacit.tally import Counts, Coverage, Sources, merge_all
 from tacit.tally.sources import MOST
 

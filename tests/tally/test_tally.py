@@ -81,18 +81,6 @@ def test_weights_of_any_size_keep_all_their_digits():
     assert not np.rint(np.full(10, 4e-7) ** 2 / 2.0**-20).any()  # the named wrong answer
 
 
-def test_tallies_with_the_earlier_unit_of_weights_are_read():
-    old = {"reports": [0, 1], "counts": [2, 1], "weights": [str(3 << 20), str(1 << 19)],
-           "squared_weights": [str(5 << 20), str(1 << 18)], "offsets": ["0", str(-(2 << 20))]}  # fmt: skip
-    counts = Counts.from_dict(old)
-    weights, squares, largest = counts.weighted()
-    assert (weights.tolist(), squares.tolist()) == ([3.0, 0.5], [5.0, 0.25])
-    assert counts.weight_sums == (3.5, -2.0)
-    # Not known any more, but no weight was larger.
-    assert largest == pytest.approx(5**0.5)
-    assert Counts.from_dict(counts.to_dict()) == counts
-
-
 def test_another_plans_tally_is_refused():
     with pytest.raises(ValueError, match="different plans"):
         Tally("one", {}).merge(Tally("two", {}))
@@ -247,14 +235,17 @@ def test_what_is_not_even_json_is_no_tally(tmp_path, text):
         load_tally(tmp_path / "tally.json")
 
 
+SUMS_OF_ONE = {"square_sums": ["1"], "offset_sums": ["0"], "largest_weights": ["1"]}
+
+
 def test_what_a_schema_cannot_say_is_refused_too(tmp_path):
     """Ascending reports, sums below 2^63, groups that differ, lists of one length."""
     half, groups = 2**62, json.loads(json.dumps(WRITTEN["groups"].to_dict()))
     for wrong, said in (
         ({"reports": [0, 1], "counts": [half, half]}, "2\\^63"),
         ({"reports": [1, 0], "counts": [1, 1]}, "ascending"),
-        ({"reports": [0], "counts": [1], "weights": [], "squared_weights": ["1"], "offsets": ["0"]}, "a weight"),
-        ({"reports": [0], "counts": [1], "weights": ["1"], "squared_weights": ["-1"], "offsets": ["0"]}, "from 0"),
+        ({"reports": [0], "counts": [1], "weight_sums": [], **SUMS_OF_ONE}, "a weight"),
+        ({"reports": [0], "counts": [1], "weight_sums": ["1"], **SUMS_OF_ONE, "square_sums": ["-1"]}, "from 0"),
     ):
         data = WRITTEN["everybody"].to_dict() | {"groups": [{"group": None} | wrong]}
         assert FITS(data)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -61,9 +61,10 @@ class Design:
     @property
     def channel(self) -> Channel:
         """The mechanism, where it is a table."""
-        if self.mechanism.kind != Channel.kind:
+        table = self.mechanism.table()
+        if table is None:
             raise TypeError(f"The mechanism {self.mechanism.kind!r} is a rule, not a table. Use 'mechanism'.")
-        return cast(Channel, self.mechanism)
+        return table
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,8 +156,8 @@ class Request:
             return False
         if self.invertible or self.aim == "unbiased":
             return math.isinf(found.certificate.unbiased_variance)
-        rows = found.channel.weights if found.mechanism.kind == Channel.kind else None
-        return rows is not None and bool((rows == rows[0]).all())
+        table = found.mechanism.table()
+        return table is not None and bool((table.weights == table.weights[0]).all())
 
 
 def possible(prior: Prior) -> Floats:

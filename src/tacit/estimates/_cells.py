@@ -23,10 +23,10 @@ from numpy.typing import NDArray
 
 from tacit.estimates._rows import Found, Scope, reach, student
 from tacit.exact import Floats
-from tacit.mechanism import Covered, Kept, PlainEstimator, Reading, Received
+from tacit.mechanism import Kept, PlainEstimator, Reading
 from tacit.plan import Group, Plan, margins
 from tacit.prior import Value, numbers_if_all
-from tacit.tally import Counts, Coverage, GroupTally, Tally
+from tacit.tally import Counts, Tally
 from tacit.task import Task
 
 #: A part with fewer reports than this is marked as small.
@@ -62,7 +62,7 @@ class Cell:
 
     plan: Plan
     group: Group
-    kept: GroupTally
+    kept: Kept
     of_group: Mapping[str, str] = field(default_factory=dict)
     columns: Mapping[str, str] = field(default_factory=dict)
     _readings: dict[PlainEstimator, Reading] = field(default_factory=dict, init=False, repr=False, compare=False)
@@ -79,7 +79,7 @@ class Cell:
     @property
     def has_weights(self) -> bool:
         """Whether the reports have weights of their own."""
-        return isinstance(self.kept, Counts) and self.kept.sums is not None
+        return self.kept.has_weights
 
     @cached_property
     def weight(self) -> float:
@@ -89,7 +89,7 @@ class Cell:
     @cached_property
     def squares(self) -> float:
         """Σ w²; the number of reports where they have no weights."""
-        return float(self.kept.weighted()[1].sum()) if isinstance(self.kept, Counts) else float(self.kept.total)
+        return self.kept.weight_squares
 
     @cached_property
     def prior_moments(self) -> tuple[Floats, Floats, Floats]:
@@ -114,10 +114,10 @@ class Cell:
         return self._readings[estimator]
 
     def _read(self, estimator: PlainEstimator) -> Reading:
-        read = self.group.mechanism.read(estimator, read_task(self.plan), kept_of(self.kept))
-        if isinstance(self.kept, Counts) and self.kept.sums is not None:
+        read = self.group.mechanism.read(estimator, read_task(self.plan), self.kept)
+        if self.kept.has_weights:
             # A forged report has at most the largest weight that came.
-            largest = self.kept.weighted()[2]
+            largest = self.kept.largest_weight
             read = replace(read, changed=largest * read.changed, added=largest * read.added)
         a, b = self._scale
         return replace(
@@ -133,7 +133,6 @@ class Cell:
 
     def with_one_more(self, report: int) -> Cell:
         """The same cell with one more report; of cells whose reports are counted one by one."""
-        assert isinstance(self.kept, Counts)
         return replace(self, kept=self.kept.merge(Counts.of([report])))
 
     def check_weights(self) -> None:
@@ -151,16 +150,17 @@ class Cell:
         """The sums over pseudo-values t that means and their variances need."""
         self.check_weights()
         group, kept, read = self.group, self.kept, self.read("unbiased")
-        if isinstance(kept, Coverage):
+        if not kept.is_counted:
             # There are no weights, and of counts the mean of t² is that of t, apart from the randomization.
             mean = read.estimate / max(kept.total, 1)
             inside = np.clip(mean, 0.0, 1.0)
             second = read.variance + kept.total * inside * (1 - inside) + read.changed**2
             randomized = read.variance + (read.changed / 2) ** 2
             return Moments(mean, 0 * mean, second, randomized, read.changed, read.added, read.slope)
-        weights, squares, largest = kept.weighted()
+        counts = kept.counted()
+        weights, squares, largest = counts.weighted()
         a, b = self._scale
-        t = a * group.mechanism.pseudo_values(read_task(self.plan), kept.reports) + b
+        t = a * group.mechanism.pseudo_values(read_task(self.plan), counts.reports) + b
         mean = weights @ t / (float(weights.sum()) or 1.0)
         away = t - mean
         # Few reports that are equal show no spread: count one more report, with any value.
@@ -191,14 +191,6 @@ class Cell:
 def read_task(plan: Plan) -> Task:
     """The task that a mechanism is asked for; the weights and offsets of a weighted sum are applied to its result."""
     return plan.task.as_rounded() if plan.between else plan.task
-
-
-def kept_of(counts: GroupTally) -> Kept:
-    """A group's part of a tally, as a mechanism reads it."""
-    if isinstance(counts, Coverage):
-        return Covered(counts.coverage, counts.total)
-    weights, squares, _ = counts.weighted()
-    return Received(counts.reports, counts.counts.astype(np.float64), weights, squares)
 
 
 def cells_of(

@@ -32,7 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.exact import Floats
-from tacit.mechanism import NotEstimableError
+from tacit.mechanism import Channel, NotEstimableError
 from tacit.plan import Group, Plan, arms_of
 from tacit.prior import Value
 from tacit.tally import Counts, Tally
@@ -161,8 +161,7 @@ def expected_errors(plan: Plan, shares: Sequence[Fraction], respondents: int) ->
     people = {arm.name: float(share) * respondents for arm, share in zip(plan.groups, shares, strict=True)}
     found: dict[str | None, float | None] = {}
     for name, arms in arms_of(plan).items():
-        tables = all("rows" in arm.mechanism.to_dict() for arm in arms)
-        fewest = min(arm.mechanism.n_possible_reports or 0 for arm in arms) if tables else 0
+        fewest = min(0 if (table := arm.mechanism.table()) is None else table.n_possible_reports for arm in arms)
         errors = [_expected_error(arms, [people[arm.name] for arm in arms], says) for says in range(fewest)]
         worst = max(errors, default=math.inf)
         found[name] = None if math.isinf(worst) else worst
@@ -205,13 +204,12 @@ def _compliance(
 
 def _counts(tally: Tally, arm: Group) -> Floats:
     """How often each report came in one arm."""
-    kept, possible = tally.groups.get(arm.name, Counts()), arm.mechanism.n_possible_reports
-    if possible is None or not isinstance(kept, Counts) or "rows" not in arm.mechanism.to_dict():
-        raise NotEstimableError("Arms are compared by the reports of tables. This plan's mechanisms are rules.")
-    if kept.sums is not None:
+    kept = tally.groups.get(arm.name, Counts())
+    counts = np.zeros(_table(arm).n_possible_reports)
+    if kept.has_weights:
         raise ValueError("Who followed the rule is estimated from plain counts. Leave the weights out.")
-    counts = np.zeros(possible)
-    counts[kept.reports] = kept.counts
+    came = kept.counted()
+    counts[came.reports] = came.counts
     if not counts.sum():
         raise ValueError(f"There are no reports of {arm.name!r}: both arms are needed.")
     return counts
@@ -219,8 +217,15 @@ def _counts(tally: Tally, arm: Group) -> Floats:
 
 def _matrix(arm: Group) -> Floats:
     """The channel of an arm whose mechanism is a table."""
-    facts = arm.mechanism.to_dict()
-    return np.array([[int(cell) / int(facts["denominator"]) for cell in row] for row in facts["rows"]])
+    return _table(arm).matrix
+
+
+def _table(arm: Group) -> Channel:
+    """The table of an arm; raises where its mechanism is a rule."""
+    table = arm.mechanism.table()
+    if table is None:
+        raise NotEstimableError("Arms are compared by the reports of tables. This plan's mechanisms are rules.")
+    return table
 
 
 @dataclass(frozen=True)

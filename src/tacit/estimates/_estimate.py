@@ -19,7 +19,7 @@ from tacit.estimates._rows import MANY_ROWS, Estimate, Estimator, Scope
 from tacit.estimates.survey._weighting import Margin, collected
 from tacit.mechanism import NotEstimableError
 from tacit.plan import Plan
-from tacit.tally import Counts, GroupTally, Tally
+from tacit.tally import Counts, Kept, Tally
 
 #: The scope of an estimate where neither weights nor a population say that the reports stand for other people.
 DEFAULT_SCOPE: Scope = "participants"
@@ -219,7 +219,7 @@ def _mean(part: Part, asked: _Asked) -> Estimate:
 
 def estimators(plan: Plan) -> list[Estimator]:
     """The estimators that a plan's reports allow, the preferred one first; tried on every report of a table once."""
-    counts: dict[str | None, GroupTally] = {
+    counts: dict[str | None, Kept] = {
         group.name: Counts.of(range(group.mechanism.n_possible_reports))
         for group in plan.groups
         if group.mechanism.n_possible_reports is not None

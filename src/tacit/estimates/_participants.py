@@ -15,12 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.estimates._assisted import Groups, expectation, pratt_interval, records_worth, shifted
-from tacit.estimates._cells import Cell, Part, kept_of
+from tacit.estimates._cells import Cell, Part
 from tacit.estimates._prior_check import ALARM_LEVEL, PriorCheck, check_prior, check_together
 from tacit.estimates._rows import Estimator, Found, reach, student
 from tacit.exact import Floats
 from tacit.mechanism import PlainEstimator, Reading
-from tacit.tally import Counts
 
 #: The largest distance of an assisted estimate from the unbiased one, in squared standard errors: for each number that
 #: shows how far the priors are off, and in all.
@@ -176,7 +175,7 @@ def influence(part: Part, estimator: Estimator) -> tuple[float, float]:
 def _additions(cell: Cell) -> list[Cell]:
     """The cell with one more report: for each possible report, or, where they are many, for the two extremes."""
     kinds = cell.group.mechanism.n_possible_reports
-    if kinds is not None and kinds <= _MOST_KINDS and isinstance(cell.kept, Counts):
+    if kinds is not None and kinds <= _MOST_KINDS and cell.kept.is_counted:
         return [cell.with_one_more(report) for report in range(kinds)]
     old, mean = cell.read("unbiased"), cell.prior_moments[0]
     steps = (-old.changed / 2, old.changed / 2)
@@ -229,5 +228,5 @@ def _scores(part: Part) -> Floats:
 
 
 def _check_of(cell: Cell) -> PriorCheck:
-    mechanism, kept = cell.group.mechanism, kept_of(cell.kept)
+    mechanism, kept = cell.group.mechanism, cell.kept
     return check_prior(cell.group.name, *mechanism.prior_statistic(kept), cell.n_reports, mechanism.prior_scores(kept))

@@ -42,7 +42,7 @@ from tacit.files.reading import (
     reading,
 )
 from tacit.plan import Plan
-from tacit.tally import LARGEST_WEIGHT, Counts, Coverage, GroupTally, Sources, Tally, keep, merge_all
+from tacit.tally import LARGEST_WEIGHT, Counts, Kept, Sources, Tally, merge_all
 
 #: The column that says how many rows a row stands for. Not a name that a file would use.
 ROW_COUNT = "tacit: number of rows"
@@ -108,8 +108,7 @@ class Piles:
     @property
     def countable(self) -> bool:
         """Whether reports repeat, so that counting different ones saves work."""
-        none = np.zeros(0, dtype=np.int64)
-        return all(group.mechanism.fold(none) is None for group in self._plan.groups)
+        return all(group.mechanism.n_sums is None for group in self._plan.groups)
 
     @property
     def keys(self) -> list[tuple[str, ...]]:
@@ -152,11 +151,11 @@ class Piles:
         }
         return Tally(self._plan.hash, counts, self.refused.get(key, 0))
 
-    def _kept(self, group: int, reports: NDArray[np.int64], times: Any, weights: Any, offsets: Any) -> GroupTally:
+    def _kept(self, group: int, reports: NDArray[np.int64], times: Any, weights: Any, offsets: Any) -> Kept:
         mechanism = self._plan.groups[group].mechanism
         if weights is None and offsets is None:
-            return keep(mechanism, reports, times)
-        if mechanism.fold(reports[:0]) is not None:
+            return mechanism.keep(reports, times)
+        if mechanism.n_sums is not None:
             raise InputError(
                 "Weights need counts of single reports, and this plan's many values are kept as sums. Export "
                 "pseudo-values instead (`tacit export`), which take any weights."
@@ -165,11 +164,12 @@ class Piles:
             raise InputError("Offsets are for a weighted sum, and this plan asks for something else.")
         return Counts.of(reports, weights, offsets)
 
-    def _pile(self, key: tuple[str, ...], group: int, counts: GroupTally) -> None:
+    def _pile(self, key: tuple[str, ...], group: int, kept: Kept) -> None:
         pile = self._piles[key, group]
-        if isinstance(counts, Coverage):
-            pile[:] = [pile[0].merge(counts) if pile else counts]
+        if not kept.is_counted:
+            pile[:] = [pile[0].merge(kept) if pile else kept]
             return
+        counts = kept.counted()
         while pile and not _follows(pile[-1], counts) and len(pile[-1].reports) <= 2 * len(counts.reports):
             counts = Counts.merge(pile.pop(), counts)
         pile.append(counts)
@@ -236,10 +236,10 @@ def _follows(first: Counts, second: Counts) -> bool:
     return first.sums is None and second.sums is None and bool(first.reports[-1] < second.reports[0])
 
 
-def _joined(pile: list[Any]) -> GroupTally:
+def _joined(pile: list[Any]) -> Kept:
     if len(pile) > 1 and all(_follows(*pair) for pair in pairwise(pile)):
         return Counts(*(np.concatenate([getattr(part, name) for part in pile]) for name in ("reports", "counts")))
-    joined: GroupTally = reduce(Counts.merge, reversed(pile))
+    joined: Kept = reduce(Counts.merge, reversed(pile))
     return joined
 
 

@@ -4,8 +4,9 @@ from tacit.mechanism.auditing import Audit, Belief, Level, Notion, SetLevel, aud
 from tacit.mechanism.block_design import BlockDesign
 from tacit.mechanism.core_tail import CoreTail
 from tacit.mechanism.errors import gain, mse, total_mse, unbiased_variance
+from tacit.mechanism.kept import Counts, Coverage, Kept
 from tacit.mechanism.plane_circle import PlaneCircle
-from tacit.mechanism.protocol import Covered, Kept, Mechanism, NotEstimableError, PlainEstimator, Reading, Received
+from tacit.mechanism.protocol import Mechanism, NotEstimableError, PlainEstimator, Reading
 from tacit.mechanism.rounding import PrivacyError, round_channel
 from tacit.mechanism.shuffled_circle import ShuffledCircle
 from tacit.mechanism.table import Channel, mean_absolute_error
@@ -26,7 +27,8 @@ __all__ = [
     "BlockDesign",
     "Channel",
     "CoreTail",
-    "Covered",
+    "Counts",
+    "Coverage",
     "Kept",
     "Level",
     "Mechanism",
@@ -36,7 +38,6 @@ __all__ = [
     "PlaneCircle",
     "PrivacyError",
     "Reading",
-    "Received",
     "SetLevel",
     "ShuffledCircle",
     "audit",

@@ -7,9 +7,6 @@ from collections.abc import Iterable, Sequence
 from tacit.mechanism.protocol import Mechanism
 from tacit.task import Task, prior_variance
 
-#: Steps of a loop that take some milliseconds.
-_QUICK_WORK = 2**20
-
 
 def gain(mechanism: Mechanism, task: Task) -> float:
     """Σ_y λ_y |E[g|y] − E g|²: the part of the prior variance that one report removes."""
@@ -63,8 +60,3 @@ def total_mse(respondents: Iterable[Mechanism], task: Task, weights: Sequence[fl
             seen[id(mechanism)] = mse(mechanism, task)
         total += weight**2 * seen[id(mechanism)]
     return total
-
-
-def takes_long(mechanism: Mechanism) -> bool:
-    """Whether these errors are not found at once: then plans are read as they are stated, and audits look again."""
-    return getattr(mechanism, "work", 0) > _QUICK_WORK

@@ -1,6 +1,6 @@
 """The one interface of all mechanisms: what plan, randomizer, files, estimates, service and studies ask of them.
 
-Adding a mechanism means adding a file with a class that has these methods, and a line in `tacit.mechanism.KINDS`. A
+Adding a mechanism means adding a folder with a class that has these methods, and a line in `tacit.mechanism.KINDS`. A
 mechanism is bound to one prior and does not change; a report is an integer that nobody outside this room takes apart.
 """
 
@@ -9,21 +9,23 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar, Literal, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tacit.exact import Floats, Integers
 from tacit.mechanism.auditing import Audit, Belief, Notion, SetLevel
+from tacit.mechanism.kept import Kept
 from tacit.prior import Prior, PriorSet, Value
 from tacit.task import Task
+
+if TYPE_CHECKING:
+    from tacit.mechanism.table import Channel
 
 #: Estimators for which the reports of one group suffice.
 PlainEstimator = Literal["mmse", "unbiased", "mle"]
 WordBits = Literal[8, 16, 32, 64]
-#: Coverage is folded in units of 2^-20.
-COVERAGE_UNIT = 1 << 20
 #: A sum of so many variances of being covered is normal enough for a score far out: see `Mechanism.prior_scores`.
 ENOUGH_TO_SCORE = 25.0
 
@@ -33,7 +35,12 @@ class NotEstimableError(ValueError):
 
 
 class RandomWords(Protocol):
-    """A source of independent uniform words. One whose `per_thread` is true gives every thread a stream of its own."""
+    """A source of independent uniform words."""
+
+    @property
+    def per_thread(self) -> bool:
+        """Whether every thread has a stream of its own; else words are drawn in the order of the rows."""
+        ...
 
     def draw(self, count: int, bits: WordBits) -> NDArray[Any]:
         """`count` words of `bits` bits."""
@@ -54,40 +61,6 @@ class Sampler(Protocol):
     def many(self, members: Integers, positions: Integers, words: RandomWords) -> Integers:
         """A report for each respondent."""
         ...
-
-
-@dataclass(frozen=True)
-class Received:
-    """The different reports that came: how often each, and the sums of the senders' public weights and their squares.
-
-    Where nobody has a weight, `weights` and `squares` are the counts.
-    """
-
-    reports: Integers
-    counts: Floats
-    weights: Floats
-    squares: Floats
-
-
-@dataclass(frozen=True)
-class Covered:
-    """Reports of which nearly every one is different, kept as sums: `coverage` as `Mechanism.fold` adds it up, and how
-    many reports it is of.
-    """
-
-    coverage: Integers
-    total: int
-
-
-#: What is kept of reports: the different ones and how often they came, or sums.
-Kept = Received | Covered
-
-
-def counted(kept: Kept) -> Received:
-    """Reports that were counted one by one, as most mechanisms need them."""
-    if not isinstance(kept, Received):
-        raise ValueError("These are sums of coverage, which belong to another mechanism.")
-    return kept
 
 
 def are_below(reports: Integers, n_reports: int) -> NDArray[np.bool_]:
@@ -130,6 +103,15 @@ class Mechanism(Protocol):
         """The same mechanism bound to another prior; raises `ValueError` where it was made for its own only."""
         ...
 
+    def table(self) -> Channel | None:
+        """Itself where it is a table; None where it is a rule."""
+        ...
+
+    @property
+    def is_quick(self) -> bool:
+        """Whether its errors are found in milliseconds; then every reader of a plan finds them again."""
+        ...
+
     @property
     def n_possible_reports(self) -> int | None:
         """How many different reports there are; None where they are too many to be listed."""
@@ -168,10 +150,13 @@ class Mechanism(Protocol):
         """The same for an array."""
         ...
 
-    def fold(self, reports: Integers, times: Integers | None = None) -> Integers | None:
-        """What is kept of these reports, each of which came `times` times: integers that can be added; or None where
-        the different reports are few enough to be counted.
-        """
+    @property
+    def n_sums(self) -> int | None:
+        """How many sums its reports are kept as; None where they are counted one by one."""
+        ...
+
+    def keep(self, reports: Integers, times: Integers | None = None) -> Kept:
+        """What is kept of reports that it can send, each of which came once or `times` times."""
         ...
 
     # -- what reports tell ---------------------------------------------------------------------------------------

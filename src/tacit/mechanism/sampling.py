@@ -154,7 +154,7 @@ def in_chunks(rows: int, words: RandomWords, draw: Callable[[slice], None], step
         for start in range(part.start, part.stop, _CHUNK):
             draw(slice(start, min(start + _CHUNK, part.stop)))
 
-    if getattr(words, "per_thread", False):
+    if words.per_thread:
         in_threads(rows, work, steps)
     else:
         work(0, slice(0, rows))

@@ -12,7 +12,6 @@ from typing import Any
 from tacit.exact import Number, budget, exact_integers, exact_ratio
 from tacit.mechanism import KINDS, Audit, Mechanism, Notion, SetLevel, mse, unbiased_variance
 from tacit.mechanism.auditing import PROMISED
-from tacit.mechanism.errors import takes_long
 from tacit.plan._certificate import Certificate, is_number
 from tacit.prior import Ball, Prior, PriorSet, Value, read_set
 from tacit.task import Task, prior_variance
@@ -137,7 +136,7 @@ class Group:
         if stated.duals is not None and len(stated.duals) > len(self.prior.support) + 1:
             raise PlanError(f"The certificate of group {self.name!r} has more duals than there are possible values.")
         found = {"prior_variance": prior_variance(self.prior, task)}
-        if not takes_long(self.mechanism):
+        if self.mechanism.is_quick:
             found["mse"] = mse(self.mechanism, task)
             found["unbiased_variance"] = unbiased_variance(self.mechanism, task)
         for name, number in found.items():

@@ -93,6 +93,8 @@ class DerivedWords:
     (True, False)
     """
 
+    per_thread = False
+
     def __init__(self, key: bytes, *about: bytes) -> None:
         from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
 
@@ -127,6 +129,8 @@ class SeededWords:
     >>> SeededWords(7).integer(16) == SeededWords(7).integer(16)
     True
     """
+
+    per_thread = False
 
     def __init__(self, seed: int) -> None:
         self._generator = np.random.Generator(np.random.PCG64DXSM(seed))

@@ -211,11 +211,11 @@ def print_audit(console: Console, plan: Plan) -> None:
 def channel_facts(group: Group) -> dict[str, Any]:
     """The exact integers of one group, for JSON: the rows of a table, or the description of a rule."""
     facts = {"group": group.name, "values": list(group.prior.values), "prior": list(group.prior.weights)}
-    mechanism = group.mechanism.to_dict()
-    if "rows" not in mechanism:
-        return facts | {"weights": None, "denominator": None, "mechanism": mechanism}
-    labels = [group.prior.values[place] for place in mechanism["labels"]]
-    return facts | {"weights": mechanism["rows"], "denominator": mechanism["denominator"], "labels": labels}
+    table = group.mechanism.table()
+    if table is None:
+        return facts | {"weights": None, "denominator": None, "mechanism": group.mechanism.to_dict()}
+    weights = [[str(cell) for cell in row] for row in table.weights]
+    return facts | {"weights": weights, "denominator": str(table.denominator), "labels": list(table.labels)}
 
 
 def print_channels(console: Console, groups: Sequence[dict[str, Any]]) -> None:

@@ -20,7 +20,7 @@ _DIGITS = 32
 class Sources:
     """Identities of what was counted, ascending, and whether every one of them would be recognised again.
 
-    A file is named by its content. Where nobody can know (an earlier tally, reports from a pipe, files so small that
+    A file is named by its content. Where nobody can know (reports from a pipe, files so small that
     two may be equal by chance, more than 256 files) `complete` is false. Of more than 256 the smallest are kept, which
     are the same in whatever order tallies merge.
 

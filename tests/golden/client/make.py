@@ -62,6 +62,8 @@ BLOCK_DESIGNS = {"subset-selection": subset_selection, "projective": projective_
 class Recorded:
     """Words from a list, or else from a seeded stream; remembers what was asked for."""
 
+    per_thread = False
+
     def __init__(self, words: Sequence[int] = (), seed: int = 0) -> None:
         self._given, self._more, self.drawn = list(words), SeededWords(seed), []
 

@@ -58,17 +58,8 @@ from numpy.typing import NDArray
 
 from tacit.exact import BigIntegers, Floats, Integers, exact_integers
 from tacit.mechanism.auditing import Audit, Belief, Level, Notion, SetLevel, bounded_audit, bounded_belief
-from tacit.mechanism.protocol import (
-    COVERAGE_UNIT,
-    ENOUGH_TO_SCORE,
-    Covered,
-    Kept,
-    NotEstimableError,
-    PlainEstimator,
-    RandomWords,
-    Reading,
-    are_below,
-)
+from tacit.mechanism.kept import COVERAGE_UNIT, Coverage, Kept
+from tacit.mechanism.protocol import ENOUGH_TO_SCORE, NotEstimableError, PlainEstimator, RandomWords, Reading, are_below
 from tacit.mechanism.sampling import RuleSampler, StandIn
 from tacit.mechanism.singer import difference_set, is_prime, meets_all_points, n_points, prime_power
 from tacit.mechanism.table._sampler import TableSampler, beginning
@@ -213,6 +204,15 @@ class BlockDesign:
         beside, share = Fraction(self.arc - 1, self.circle - 1), Fraction(self.arc, self.circle)
         return self.truthful * beside + (1 - self.truthful) * share
 
+    def table(self) -> None:
+        """It is a rule, not a table."""
+        return None
+
+    @property
+    def is_quick(self) -> bool:
+        """Its errors are found at once."""
+        return True
+
     @property
     def n_possible_reports(self) -> None:
         """Reports are kept as sums, never listed."""
@@ -353,6 +353,15 @@ class BlockDesign:
         """The same for an array."""
         return are_below(reports, self.n_reports)
 
+    @property
+    def n_sums(self) -> int:
+        """A sum for each value: nearly every report is different."""
+        return self.size
+
+    def keep(self, reports: Integers, times: Integers | None = None) -> Coverage:
+        """The sums of coverage of the reports."""
+        return Coverage.of(self.fold(reports, times), reports, times)
+
     def fold(self, reports: Integers, times: Integers | None = None) -> Integers:
         """C_x for every value, in the units of coverage: a value that is covered is covered whole."""
         return self.cover_counts(np.ascontiguousarray(reports, dtype=np.int64), times) * COVERAGE_UNIT
@@ -422,15 +431,13 @@ class BlockDesign:
 
     def _counted(self, kept: Kept) -> tuple[Floats, float]:
         """C and N; reports that were kept one by one are folded."""
-        if not isinstance(kept, Covered):
-            times = np.rint(kept.counts).astype(np.int64)
-            return self.cover_counts(kept.reports, times).astype(np.float64), float(kept.counts.sum())
-        counts, rest = np.divmod(kept.coverage, COVERAGE_UNIT)
+        sums = kept.folded(self.fold)
+        counts, rest = np.divmod(sums.coverage, COVERAGE_UNIT)
         fewest, most = self.cover_range
-        fits = counts.shape == (self.size,) and not rest.any() and bool(((counts >= 0) & (counts <= kept.total)).all())
-        if not fits or not fewest * kept.total <= int(counts.sum()) <= most * kept.total:
+        fits = counts.shape == (self.size,) and not rest.any() and bool(((counts >= 0) & (counts <= sums.total)).all())
+        if not fits or not fewest * sums.total <= int(counts.sum()) <= most * sums.total:
             raise ValueError("These sums of coverage cannot be of this mechanism's reports.")
-        return counts.astype(np.float64), float(kept.total)
+        return counts.astype(np.float64), float(sums.total)
 
     def prior_statistic(self, kept: Kept) -> tuple[float, int]:
         """How often the heaviest values are covered against what the prior expects.

@@ -25,15 +25,8 @@ from tacit.exact import Floats, Integers
 from tacit.mechanism.auditing import Audit, Belief, Level, Notion, SetLevel, bounded_audit, bounded_belief
 from tacit.mechanism.circle._moments import CircleMoments
 from tacit.mechanism.circle._rule import WORDS_PER_SAMPLE
-from tacit.mechanism.protocol import (
-    COVERAGE_UNIT,
-    ENOUGH_TO_SCORE,
-    Covered,
-    Kept,
-    NotEstimableError,
-    PlainEstimator,
-    Reading,
-)
+from tacit.mechanism.kept import COVERAGE_UNIT, Coverage, Kept
+from tacit.mechanism.protocol import ENOUGH_TO_SCORE, NotEstimableError, PlainEstimator, Reading
 from tacit.mechanism.sampling import RuleSampler, StandIn
 from tacit.prior import Prior, PriorSet, Value
 from tacit.task import Task
@@ -182,19 +175,17 @@ class CircleReading(CircleMoments):
 
     def _folded(self, kept: Kept) -> tuple[Integers, float]:
         """T and N; reports that were kept one by one are folded."""
-        if not isinstance(kept, Covered):
-            folded = self.fold(kept.reports, np.rint(kept.counts).astype(np.int64))
-            return folded, float(kept.counts.sum())
-        most = kept.total * COVERAGE_UNIT
-        if kept.coverage.shape != (len(self.weights),) or not ((kept.coverage >= 0) & (kept.coverage <= most)).all():
+        sums = kept.folded(self.fold)
+        most = sums.total * COVERAGE_UNIT
+        if sums.coverage.shape != (len(self.weights),) or not ((sums.coverage >= 0) & (sums.coverage <= most)).all():
             raise ValueError("These sums of coverage cannot be of this mechanism's reports.")
         # Every report covers L cells, so Σ n_x T_x is known but for the rounding of each piece to whole units.
         # In two halves, since the products may be larger than 64 bits.
-        high, low = (int(self.cell_array @ half) for half in (kept.coverage >> 32, kept.coverage & (1 << 32) - 1))
+        high, low = (int(self.cell_array @ half) for half in (sums.coverage >> 32, sums.coverage & (1 << 32) - 1))
         covered = (high << 32) + low
-        if abs(covered - self.arc * most) > self.circle * kept.total * (self.most_pieces + 1):
+        if abs(covered - self.arc * most) > self.circle * sums.total * (self.most_pieces + 1):
             raise ValueError("These sums of coverage cannot be of this mechanism's reports: they do not add up.")
-        return kept.coverage, float(kept.total)
+        return sums.coverage, float(sums.total)
 
     def prior_statistic(self, kept: Kept) -> tuple[float, int]:
         """The coverage of the heaviest values and of bins of the others against the prior: if that is true, its mean is
@@ -273,6 +264,15 @@ class Circle(CircleReading):
     #: The integers that a plan holds, each below 2^53.
     _integers: ClassVar[tuple[str, ...]] = ("arc", "step", "cell_bits", "seed_bits", "word_bits")
 
+    def table(self) -> None:
+        """It is a rule, not a table."""
+        return None
+
+    @property
+    def is_quick(self) -> bool:
+        """Its errors are found at once."""
+        return True
+
     @property
     def n_possible_reports(self) -> None:
         """Orders and positions are too many to be listed."""
@@ -315,6 +315,15 @@ class Circle(CircleReading):
         orders, positions = reports >> self.cell_bits, reports & (1 << self.cell_bits) - 1
         good: NDArray[np.bool_] = (orders >= 0) & (orders < self.orders) & (positions < self.circle)
         return good
+
+    @property
+    def n_sums(self) -> int:
+        """A sum for each possible value: nearly every report is different."""
+        return len(self.weights)
+
+    def keep(self, reports: Integers, times: Integers | None = None) -> Coverage:
+        """The sums of coverage of the reports."""
+        return Coverage.of(self.fold(reports, times), reports, times)
 
     @property
     @abstractmethod

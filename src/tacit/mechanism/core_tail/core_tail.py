@@ -28,8 +28,9 @@ from tacit.exact import Floats, Integers, exact_ratio
 from tacit.mechanism.auditing import Audit, Belief, Notion, SetLevel, bounded_audit, bounded_belief, bounded_set_levels
 from tacit.mechanism.circle._moments import mean_square_coverage
 from tacit.mechanism.core_tail._rule import POSITION_BITS, WORDS_PER_SAMPLE, CoreState, CoreTailRule, Words
+from tacit.mechanism.kept import Counts, Kept
 from tacit.mechanism.pearson import pearson
-from tacit.mechanism.protocol import Kept, NotEstimableError, PlainEstimator, Reading, counted
+from tacit.mechanism.protocol import NotEstimableError, PlainEstimator, Reading
 from tacit.mechanism.sampling import RuleSampler, StandIn
 from tacit.prior import Prior, PriorSet, Value
 from tacit.task import Task
@@ -45,6 +46,15 @@ class CoreTail(CoreTailRule):
     kind: ClassVar[str] = "core-tail"
     words_per_report: ClassVar[int] = WORDS_PER_SAMPLE
     steps_per_report: ClassVar[int] = 2 * WORDS_PER_SAMPLE
+
+    def table(self) -> None:
+        """It is a rule, not a table."""
+        return None
+
+    @property
+    def is_quick(self) -> bool:
+        """Its errors are found at once."""
+        return True
 
     @property
     def n_possible_reports(self) -> None:
@@ -113,9 +123,14 @@ class CoreTail(CoreTailRule):
         good: NDArray[np.bool_] = (reports >= 0) & (state < len(self.states)) & (position < self.cells)
         return good
 
-    def fold(self, reports: Integers, times: Integers | None = None) -> None:
+    @property
+    def n_sums(self) -> None:
         """Reports are counted one by one: states and positions repeat."""
         return None
+
+    def keep(self, reports: Integers, times: Integers | None = None) -> Counts:
+        """How often each report came."""
+        return Counts.of(reports, times=times)
 
     # -- what reports tell ---------------------------------------------------------------------------------------
 
@@ -141,11 +156,11 @@ class CoreTail(CoreTailRule):
                 f"{len(self.prior):,} values has none. Use 'mmse', or plan again with the aim 'unbiased'."
             )
         prior = self.prior
-        received, inside = counted(kept), list(prior.support)
+        (counts, inside) = kept.counted(), list(prior.support)
         p = prior.probabilities[inside]
         estimate, variance = np.zeros((2, len(prior)))
-        estimate[inside] = posterior_sum(self, received.reports, received.weights)
-        variance[inside] = float(received.squares.sum()) * np.maximum(p * (1 - p) - self._gains, 0.0)
+        estimate[inside] = posterior_sum(self, counts.reports, counts.weighted()[0])
+        variance[inside] = counts.weight_squares * np.maximum(p * (1 - p) - self._gains, 0.0)
         highest, lowest = self._range
         most = float(p.max())
         return Reading(estimate, variance, most * float(highest - lowest), most * float(highest))
@@ -159,7 +174,7 @@ class CoreTail(CoreTailRule):
 
     def prior_statistic(self, kept: Kept) -> tuple[float, int]:
         """Pearson's chi-square of the reports by state and slice of positions."""
-        received = counted(kept)
+        received = kept.counted()
         shares = np.array([float(share) for share in self.state_marginal()])
         slices = np.diff([-(-edge * self.cells // _SLICES) for edge in range(_SLICES + 1)]) / self.cells
         state, position = received.reports >> POSITION_BITS, received.reports & ((1 << POSITION_BITS) - 1)

@@ -37,8 +37,9 @@ from tacit.exact import Floats, Integers
 from tacit.mechanism.circle._moments import mean_square_coverage, third_central_moment
 from tacit.mechanism.circle._rule import CircleRule, Stretch
 from tacit.mechanism.circle.circle import Circle
+from tacit.mechanism.kept import COVERAGE_UNIT
 from tacit.mechanism.plane_circle._information import PlaneInformation
-from tacit.mechanism.protocol import COVERAGE_UNIT, NotEstimableError
+from tacit.mechanism.protocol import NotEstimableError
 from tacit.mechanism.singer import is_prime, meets_all_states, terms_of
 
 if TYPE_CHECKING:
@@ -153,6 +154,8 @@ class PlaneCircleRule(CircleRule):
         ]
 
 
+#: Pairs of stretches that take some milliseconds.
+_QUICK_WORK = 2**20
 #: Arcs of ε up to 2 cover more than this.
 _SHORT = Fraction(1, 10)
 
@@ -166,6 +169,11 @@ class PlaneCircle(PlaneCircleRule, Circle):
     #: Drawing and counting are so fast that an estimate should not take longer: all of these are kept.
     _sampled_coverages: ClassVar[int] = 2**21
     _integers: ClassVar[tuple[str, ...]] = (*Circle._integers, "slots", "first", "second", "light")
+
+    @property
+    def is_quick(self) -> bool:
+        """Whether few enough pairs of stretches are near each other."""
+        return self.work <= _QUICK_WORK
 
     def draw_many(self, values: Integers, words: NDArray[np.uint64]) -> Integers:
         """`draw` for arrays, in constant time for each."""

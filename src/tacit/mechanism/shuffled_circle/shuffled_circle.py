@@ -27,7 +27,8 @@ from numpy.typing import NDArray
 from tacit.exact import Floats, Integers
 from tacit.mechanism.circle._rule import CircleRule, Stretch
 from tacit.mechanism.circle.circle import Circle
-from tacit.mechanism.protocol import COVERAGE_UNIT, NotEstimableError
+from tacit.mechanism.kept import COVERAGE_UNIT
+from tacit.mechanism.protocol import NotEstimableError
 from tacit.mechanism.shuffled_circle._information import CircleInformation, circle_information
 
 Keys = npt.NDArray[np.uint32]

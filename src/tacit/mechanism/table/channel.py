@@ -22,7 +22,8 @@ from numpy.typing import NDArray
 
 from tacit.exact import BigIntegers, Floats, Integers, exact_integers
 from tacit.mechanism.auditing import Audit, Belief, Notion, SetLevel, set_lift_levels
-from tacit.mechanism.protocol import Kept, PlainEstimator, Reading, are_below, counted
+from tacit.mechanism.kept import Counts, Kept
+from tacit.mechanism.protocol import PlainEstimator, Reading, are_below
 from tacit.mechanism.table._audit import audit_table, ldp_level, lift_levels, mip_holds, table_belief
 from tacit.mechanism.table._information import Information, scores_of_table, statistic_of_table
 from tacit.mechanism.table._reading import read_table, told_weights
@@ -96,6 +97,15 @@ class Channel:
         """The inputs: the prior's values."""
         return self.prior.values
 
+    def table(self) -> Channel:
+        """Itself."""
+        return self
+
+    @property
+    def is_quick(self) -> bool:
+        """Its errors are found at once."""
+        return True
+
     @property
     def n_possible_reports(self) -> int:
         """How many different reports there are."""
@@ -152,9 +162,14 @@ class Channel:
         """The same for an array."""
         return are_below(reports, self.n_possible_reports)
 
-    def fold(self, reports: Integers, times: Integers | None = None) -> None:
-        """The different reports are few: they are counted."""
+    @property
+    def n_sums(self) -> None:
+        """Reports are counted one by one: the different ones are few."""
         return None
+
+    def keep(self, reports: Integers, times: Integers | None = None) -> Counts:
+        """How often each report came."""
+        return Counts.of(reports, times=times)
 
     # -- what reports tell ---------------------------------------------------------------------------------------
 
@@ -173,9 +188,9 @@ class Channel:
 
     def read(self, estimator: PlainEstimator, task: Task, kept: Kept) -> Reading:
         """The total of `task` over those who sent the reports."""
-        received = counted(kept)
+        counts = kept.counted()
         dense = np.zeros((3, self.n_possible_reports))
-        dense[:, received.reports] = received.weights, received.squares, received.counts
+        dense[:, counts.reports] = *counts.weighted()[:2], counts.counts
         return read_table(self, estimator, task, *dense)
 
     def pseudo_values(self, task: Task, reports: Integers, values: Sequence[int] | None = None) -> Floats:
@@ -193,9 +208,9 @@ class Channel:
 
     def _counts(self, kept: Kept) -> Floats:
         """How often each report came."""
-        counts, received = np.zeros(self.n_possible_reports), counted(kept)
-        counts[received.reports] = received.counts
-        return counts
+        often, counts = np.zeros(self.n_possible_reports), kept.counted()
+        often[counts.reports] = counts.counts
+        return often
 
     # -- the contract --------------------------------------------------------------------------------------------
 

@@ -21,7 +21,7 @@ from tacit.plan import Plan
 from tacit.server.problems import Refusal
 from tacit.server.storage.counting import Folds
 from tacit.server.storage.vault import CROWD
-from tacit.tally import Coverage, keep
+from tacit.tally import Coverage
 
 NDJSON = "application/x-ndjson"
 ARROW = "application/vnd.apache.arrow.stream"
@@ -82,8 +82,7 @@ class _Adding:
             raise Refusal(413, f"A batch may hold {MOST_DIFFERENT:,} different reports at most. Send it in parts.")
 
     def _cover(self, k: int, reports: Integers, times: Integers) -> None:
-        more = keep(self._plan.groups[k].mechanism, reports, times)
-        assert isinstance(more, Coverage)
+        more = self._plan.groups[k].mechanism.keep(reports, times).folded()
         self._covered[k] = self._covered[k].merge(more) if k in self._covered else more
 
     def done(self) -> Batch:

@@ -305,17 +305,17 @@ class Counting:
 
 def fold_groups(plan: Plan) -> Folds:
     """The groups whose reports are kept as sums, with the mechanism that folds them."""
+    found = {k: group.mechanism for k, group in enumerate(plan.groups) if group.mechanism.n_sums is not None}
     none = np.zeros(0, dtype=np.int64)
-    groups = enumerate(plan.groups)
-    return {k: group.mechanism for k, group in groups if group.mechanism.fold(none, none) is not None}
+    for mechanism in found.values():
+        mechanism.keep(none, none)  # Compiles the loops now, not within a transaction.
+    return found
 
 
 def fold(mechanism: Mechanism, rows: Sequence[tuple[int, int]]) -> Integers:
     """The sums of coverage of reports, each with how often it came."""
     reports, times = np.array(rows, dtype=np.int64).T
-    covered = mechanism.fold(np.ascontiguousarray(reports), np.ascontiguousarray(times))
-    assert covered is not None
-    return covered
+    return mechanism.keep(np.ascontiguousarray(reports), np.ascontiguousarray(times)).folded().coverage
 
 
 def _n_reports(group: Iterable[Submission]) -> int:

@@ -16,7 +16,7 @@ from tacit.server.storage import schema
 from tacit.server.storage.counting import Counting
 from tacit.server.storage.database import Database
 from tacit.server.storage.vault import Pending, Vault, VaultError
-from tacit.tally import Counts, Coverage, GroupTally, Tally, keep
+from tacit.tally import Counts, Coverage, Kept, Tally
 
 
 class Tallies:
@@ -67,7 +67,7 @@ class Tallies:
     def tally(self, name: str, plan: Plan, since: date | None = None, until: date | None = None) -> Tally:
         """The tally of the days from `since` to `until`, both included."""
         with self.moment(name) as (connection, pending):
-            groups: dict[int, GroupTally] = {
+            groups: dict[int, Kept] = {
                 **_counts(connection, name, since, until),
                 **_coverage(connection, name, since, until),
             }
@@ -76,11 +76,11 @@ class Tallies:
         for (day, group, report), times in pending.reports.items():
             if (since is None or since <= day) and (until is None or day <= until):
                 newest[group][report] += times
-        more = {k: keep(plan.groups[k].mechanism, *_arrays(reports)) for k, reports in newest.items()}
+        more = {k: plan.groups[k].mechanism.keep(*_arrays(reports)) for k, reports in newest.items()}
         return _named(plan, groups, n_refused).merge(_named(plan, more, 0))
 
 
-def _named(plan: Plan, groups: Mapping[int, GroupTally], n_refused: int) -> Tally:
+def _named(plan: Plan, groups: Mapping[int, Kept], n_refused: int) -> Tally:
     return Tally(plan.hash, {plan.groups[k].name: counts for k, counts in sorted(groups.items())}, n_refused)
 
 

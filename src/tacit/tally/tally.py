@@ -10,10 +10,8 @@ import numpy as np
 
 from tacit.exact import Integers
 from tacit.mechanism import Mechanism
-from tacit.mechanism.protocol import COVERAGE_UNIT
+from tacit.mechanism.kept import Counts, Kept, read_kept, whole
 from tacit.plan import Plan
-from tacit.tally.counts import Counts, sums_of, whole
-from tacit.tally.coverage import Coverage
 from tacit.tally.sources import Sources
 
 #: The fields of a tally and of its groups, see files/tally.schema.json.
@@ -21,30 +19,19 @@ _FIELDS = ("tacit_tally", "plan", "refused", "groups")
 #: Earlier tallies do not say what they counted.
 _SOURCES = "sources"
 
-#: What is kept of one group's reports.
-GroupTally = Counts | Coverage
 
-
-def keep(mechanism: Mechanism, reports: Integers, times: Integers | None = None) -> GroupTally:
-    """What is kept of reports that the mechanism can send, each of which came once or `times` times."""
-    folded = mechanism.fold(reports, times)
-    if folded is None:
-        return Counts.of(reports) if times is None else Counts.of_repeated(reports, times)
-    return Coverage(folded, len(reports) if times is None else int(times.sum()))
-
-
-def _counted(mechanism: Mechanism, reports: Integers) -> GroupTally:
+def _counted(mechanism: Mechanism, reports: Integers) -> Kept:
     """What is kept of those reports that the mechanism can send.
 
     Where different reports are few they are counted first, and these few are looked at.
     """
-    if mechanism.fold(reports[:0]) is None:
+    if mechanism.n_sums is None:
         counts = Counts.of(reports)
         good = mechanism.can_send_many(counts.reports)
         return counts if good.all() else Counts(counts.reports[good], counts.counts[good])
     good = mechanism.can_send_many(reports)
     # A copy of millions takes longer than adding them up.
-    return keep(mechanism, reports if good.all() else reports[good])
+    return mechanism.keep(reports if good.all() else reports[good])
 
 
 @dataclass(frozen=True)
@@ -55,7 +42,7 @@ class Tally:
     """
 
     plan: str
-    groups: Mapping[str | None, GroupTally]
+    groups: Mapping[str | None, Kept]
     refused: int = 0
     sources: Sources = field(default=Sources(), compare=False)
 
@@ -82,7 +69,7 @@ class Tally:
         names = None if groups is None else np.asarray(groups, dtype=object)
         if names is not None and names.shape != sent.shape:
             raise ValueError(f"There must be one group for each report. Got {len(names)} for {len(sent)}.")
-        counts: dict[str | None, GroupTally] = {}
+        counts: dict[str | None, Kept] = {}
         for group in plan.groups:
             mine = sent if names is None else sent[names == group.name]
             counts[group.name] = _counted(group.mechanism, mine)
@@ -110,7 +97,7 @@ class Tally:
         sources = self.sources.merge(other.sources)
         groups = dict(self.groups)
         for name, counts in other.groups.items():
-            groups[name] = _merged(groups[name], counts) if name in groups else counts
+            groups[name] = groups[name].merge(counts) if name in groups else counts
         return Tally(self.plan, groups, self.refused + other.refused, sources)
 
     def to_dict(self) -> dict[str, Any]:
@@ -147,16 +134,10 @@ class Tally:
         for name, kept in self.groups.items():
             if name not in mechanisms:
                 raise ValueError(f"This tally has a group {name!r}, which the plan does not have.")
-            folded = mechanisms[name].fold(np.zeros(0, dtype=np.int64))
-            whose = "the plan" if name is None else f"group {name!r}"
-            if isinstance(kept, Coverage):
-                most = kept.total * COVERAGE_UNIT
-                if folded is None or len(folded) != len(kept.coverage) or int(kept.coverage.max(initial=0)) > most:
-                    raise ValueError(f"This tally has sums of coverage that reports of {whose} cannot add up to.")
-            elif folded is not None or not mechanisms[name].can_send_many(kept.reports).all():
-                raise ValueError(f"This tally has a report that {whose} cannot have sent.")
-            elif not plan.task.takes_weights and kept.sums is not None and (kept.sums[0] < 0).any():
-                raise ValueError("This tally has design weights below 0, and nobody stands for fewer than nobody.")
+            mechanism, whose = mechanisms[name], "the plan" if name is None else f"group {name!r}"
+            kept.check(mechanism.n_sums, mechanism.can_send_many, whose)
+            if not plan.task.takes_weights and kept.least_weight_sum < 0:
+                raise ValueError("This tally has design weights below 0; a respondent stands for at least 0 people.")
 
 
 def merge_all(tallies: Iterable[Tally]) -> Tally:
@@ -171,23 +152,11 @@ def merge_all(tallies: Iterable[Tally]) -> Tally:
     return merged
 
 
-def _merged(first: GroupTally, second: GroupTally) -> GroupTally:
-    if isinstance(first, Coverage):
-        return first.merge(second)
-    if isinstance(second, Coverage):
-        raise ValueError("Counts and sums of coverage cannot be merged.")
-    return first.merge(second)
-
-
-def _read_group(data: Any) -> tuple[str | None, GroupTally]:
+def _read_group(data: Any) -> tuple[str | None, Kept]:
     """A group's name and what is kept of its reports."""
-    if not isinstance(data, Mapping) or not isinstance(data.get("group", ""), str | None):
+    if not isinstance(data, Mapping) or not isinstance(data.get("group", 0), str | None):
         raise ValueError("A group of a tally must be an object with a name, a text or null.")
-    if "coverage" in data:
-        _check_fields(data, "A group of sums", ("group", "total", "coverage"))
-        return data["group"], Coverage.from_dict(data)
-    _check_fields(data, "A group of a tally", ("group", "reports", "counts", *sums_of(data)))
-    return data["group"], Counts.from_dict(data)
+    return data["group"], read_kept({name: field for name, field in data.items() if name != "group"})
 
 
 def _check_fields(data: Mapping[str, Any], what: str, names: Sequence[str]) -> None:

@@ -1,24 +1,30 @@
-"""How often each report came in one group. Counts of any split of the reports merge to the same.
+"""What is kept of a group's reports: how often each came (`Counts`), or sums of their coverage (`Coverage`).
 
-Where respondents have public weights and offsets, also the sums per report of weights, squared weights and offsets and
-the largest weight, in integer units of 2^-160, so that merging is exact in any order.
+A mechanism says which (`Mechanism.keep`) and reads it; tallies hold it. Both kinds merge: any split of the reports, in
+any order, gives the same. Both answer the same questions, so that callers need not know which one they have.
+
+Where respondents have public weights and offsets, counts also hold the sums per report of weights, squared weights and
+offsets and the largest weight, in integer units of 2^-160, so that merging is exact in any order.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tacit.exact import BigIntegers, Floats, Integers
 
-#: Weights, their squares and offsets are read to a multiple of 2^-160; earlier tallies to one of 2^-20.
-UNIT_BITS, _OLD_UNIT_BITS = 160, 20
+#: Weights, their squares and offsets are read to a multiple of 2^-160.
+UNIT_BITS = 160
+#: Coverage is kept in units of 2^-20.
+COVERAGE_UNIT = 1 << 20
 #: Counts and their sums stay below this.
 LIMIT = 2**63
 #: Larger weights and offsets are refused.
@@ -27,8 +33,9 @@ LARGEST_WEIGHT = 2.0**53
 _FEW = 4
 #: So many numbers below 2^27 are added exactly as floats.
 _ROOM = 2**25
+#: Sums of coverage of reports, each with how often it came.
+Fold = Callable[[Integers, Integers], Integers]
 SUMS = ("weight_sums", "square_sums", "offset_sums", "largest_weights")
-_OLD_SUMS = ("weights", "squared_weights", "offsets")
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +55,31 @@ class Counts:
         # Above this mean a sum of 64 bits might wrap.
         small = int(self.counts.max(initial=0)) < LIMIT // max(1, len(self.counts))
         return int(self.counts.sum()) if small else sum(self.counts.tolist())
+
+    @property
+    def has_weights(self) -> bool:
+        """Whether respondents have weights of their own."""
+        return self.sums is not None
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether single reports are known."""
+        return True
+
+    def counted(self) -> Counts:
+        """Itself: reports that were counted one by one."""
+        return self
+
+    def folded(self, fold: Fold | None = None) -> Coverage:
+        """The sums of coverage of the same reports, as their mechanism folds them."""
+        if fold is None:
+            raise ValueError("Counts and sums of coverage cannot be merged.")
+        return Coverage(fold(self.reports, self.counts), self.total)
+
+    def check(self, n_values: int | None, can_send: Callable[[Integers], NDArray[np.bool_]], whose: str) -> None:
+        """Raise `ValueError` unless they are reports that can be sent, of a mechanism that counts them."""
+        if n_values is not None or not can_send(self.reports).all():
+            raise ValueError(f"This tally has a report that {whose} cannot have sent.")
 
     @property
     def collision_bits(self) -> float:
@@ -71,19 +103,36 @@ class Counts:
         floats = self.sums.astype(np.float64) * 2.0**-UNIT_BITS
         return floats[0], floats[1], float(floats[3].max(initial=0.0))
 
+    @property
+    def least_weight_sum(self) -> float:
+        """The least sum of weights of any report; 0 without weights."""
+        return 0.0 if self.sums is None else float(min(self.sums[0], default=0))
+
+    @property
+    def weight_squares(self) -> float:
+        """Σ weight²; the number of reports where nobody has a weight."""
+        return float(self.weighted()[1].sum())
+
+    @property
+    def largest_weight(self) -> float:
+        """The largest weight; 1 where nobody has one."""
+        return self.weighted()[2]
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Counts) and self.to_dict() == other.to_dict()
 
     __hash__ = None  # type: ignore[assignment]
 
     @classmethod
-    def of(cls, reports: Any, weights: Any = None, offsets: Any = None) -> Counts:
-        """Count an array of reports, with the respondents' weights and offsets where they have any.
+    def of(cls, reports: Any, weights: Any = None, offsets: Any = None, *, times: Integers | None = None) -> Counts:
+        """Count an array of reports, each of which came once or `times` times, or with weights and offsets.
 
         >>> Counts.of([2, 0, 2]).to_dict()
         {'reports': [0, 2], 'counts': [1, 2]}
         """
         array = np.asarray(reports, dtype=np.int64)
+        if times is not None:
+            return cls._repeated(array, times)
         if weights is None and offsets is None:
             return cls(*_often(array))
         unique, inverse, counts = np.unique(array, return_inverse=True, return_counts=True)
@@ -97,7 +146,7 @@ class Counts:
         return cls(unique, counts.astype(np.int64), np.array(sums, dtype=object))
 
     @classmethod
-    def of_repeated(cls, reports: Integers, times: Integers) -> Counts:
+    def _repeated(cls, reports: Integers, times: Integers) -> Counts:
         """Count reports that came `times` times each."""
         if (np.diff(reports) > 0).all():
             return cls(reports, times)
@@ -106,8 +155,9 @@ class Counts:
         np.add.at(counts, inverse, times)
         return cls(unique, counts)
 
-    def merge(self, other: Counts) -> Counts:
+    def merge(self, more: Kept) -> Counts:
         """The counts of both together."""
+        other = more.counted()
         if (self.sums is None) != (other.sums is None) and self.total and other.total:
             raise ValueError("Tallies with and without weights cannot be merged.")
         # No single count can wrap where their sum does not.
@@ -142,22 +192,117 @@ class Counts:
             raise ValueError("A tally needs ascending reports, each with a positive count.")
         check_size(sum(times))
         counts = np.array(times, dtype=np.int64)
-        names = sums_of(data)
-        if not names:
+        if SUMS[0] not in data:
             return cls(reports, counts)
-        rows = [_units(data[name], name) for name in names]
+        rows = [_units(data[name], name) for name in SUMS]
         if any(len(row) != len(reports) for row in rows) or any(unit < 0 for row in rows[1::2] for unit in row):
             raise ValueError("A tally needs a weight, a squared weight from 0 and an offset for each report.")
-        if names == _OLD_SUMS:
-            rows = [[unit << UNIT_BITS - _OLD_UNIT_BITS for unit in row] for row in rows]
-            # No weight is larger than the root of the sum of squares.
-            rows.append([math.isqrt(square << UNIT_BITS) + 1 for square in rows[1]])
         return cls(reports, counts, np.array(rows, dtype=object).reshape(len(SUMS), len(reports)))
 
 
-def sums_of(data: Mapping[str, Any]) -> tuple[str, ...]:
-    """The names of a group's sums of weights: the present ones, the earlier ones, or none."""
-    return next((names for names in (SUMS, _OLD_SUMS) if any(name in data for name in names)), ())
+@dataclass(frozen=True, eq=False)
+class Coverage:
+    """Reports of which nearly every one is different, as sums that can be added: `coverage` has an integer for each
+    possible value, in units of 2^-20, and `total` is the number of reports.
+    """
+
+    coverage: Integers
+    total: int
+
+    @property
+    def has_weights(self) -> bool:
+        """False: sums have no weights."""
+        return False
+
+    @property
+    def is_counted(self) -> bool:
+        """False: single reports are not known."""
+        return False
+
+    def counted(self) -> Counts:
+        """Raises `ValueError`: single reports are not known."""
+        raise ValueError("These are sums of coverage, which belong to another mechanism.")
+
+    def folded(self, fold: Fold | None = None) -> Coverage:
+        """Itself."""
+        return self
+
+    def check(self, n_values: int | None, can_send: Callable[[Integers], NDArray[np.bool_]], whose: str) -> None:
+        """Raise `ValueError` unless they are sums for `n_values` values that reports can add up to."""
+        if n_values != len(self.coverage) or int(self.coverage.max(initial=0)) > self.total * COVERAGE_UNIT:
+            raise ValueError(f"This tally has sums of coverage that reports of {whose} cannot add up to.")
+
+    @property
+    def collision_bits(self) -> float:
+        """A lower bound of −log₂ of the probability that the same reports come again in the same order.
+
+        Two equal reports agree in whether they cover a value, of which a share π of reports does, and that has the
+        probability π² + (1 − π)².
+        """
+        covered = self.coverage / (max(1, self.total) * COVERAGE_UNIT)
+        return -self.total * math.log2(float((covered**2 + (1 - covered) ** 2).min(initial=1.0)))
+
+    @property
+    def weight_sums(self) -> tuple[float, float]:
+        """Σ weight and Σ offset: every weight is 1 and every offset 0."""
+        return float(self.total), 0.0
+
+    @property
+    def least_weight_sum(self) -> float:
+        """0: there are no weights."""
+        return 0.0
+
+    @property
+    def weight_squares(self) -> float:
+        """The number of reports."""
+        return float(self.total)
+
+    @property
+    def largest_weight(self) -> float:
+        """1."""
+        return 1.0
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Coverage) and self.to_dict() == other.to_dict()
+
+    __hash__ = None  # type: ignore[assignment]
+
+    @classmethod
+    def of(cls, folded: Integers, reports: Integers, times: Integers | None) -> Coverage:
+        """The sums of reports, each of which came once or `times` times."""
+        return cls(folded, len(reports) if times is None else int(times.sum()))
+
+    def merge(self, more: Kept) -> Coverage:
+        """The sums of both together."""
+        other = more.folded()
+        if len(other.coverage) != len(self.coverage):
+            raise ValueError("Sums of coverage merge with others of the same mechanism only.")
+        most = int(self.coverage.max(initial=0)) + int(other.coverage.max(initial=0))
+        check_size(max(most, self.total + other.total))
+        return Coverage(self.coverage + other.coverage, self.total + other.total)
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {"total": self.total, "coverage": self.coverage.tolist()}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Coverage:
+        """The inverse of `to_dict`; refuses what no sums can be."""
+        coverage, (total,) = whole(data["coverage"], "coverage"), whole([data["total"]], "total")
+        return cls(np.array(coverage, dtype=np.int64), total)
+
+
+#: What is kept of one group's reports.
+Kept = Counts | Coverage
+
+
+def read_kept(data: Mapping[str, Any]) -> Kept:
+    """What `to_dict` of either kind wrote; refuses other fields."""
+    kind: type[Counts] | type[Coverage] = Coverage if "coverage" in data else Counts
+    fields = ("total", "coverage") if kind is Coverage else ("reports", "counts", *(SUMS if SUMS[0] in data else ()))
+    if set(data) != set(fields):
+        raise ValueError(f"A group of a tally must have the fields {', '.join(fields)}, and no other.")
+    return kind.from_dict(data)
 
 
 def check_size(count: int) -> None:
