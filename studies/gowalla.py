@@ -34,7 +34,7 @@ FLOOR = "0.01"
 FLOORED = "optimal ε-LIP, prior floored by 1%"
 ONCE = ", each user counted once"
 OWN = "optimal ε-LIP, each user's own prior"
-#: How strongly a user's own prior leans on everybody's: as if so many check-ins of it were theirs.
+#: Weight of everybody's prior in a user's own, in check-ins.
 LEAN = 5
 
 

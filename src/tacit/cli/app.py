@@ -216,18 +216,18 @@ def check_target(path: str | Path, *inputs: str | Path) -> None:
 
 
 def would_replace(path: str | Path, overwrite: bool) -> bool:
-    """Whether there is a file with content that nobody asked to replace."""
+    """Whether there is a file with content, and --overwrite is not given."""
     return str(path) != "-" and not overwrite and Path(path).is_file() and Path(path).stat().st_size > 0
 
 
 def keep_file(path: str | Path, overwrite: bool) -> None:
-    """Refuse to replace a file with content, whatever it is, that nobody asked to replace."""
+    """Refuse to replace a file with content without --overwrite."""
     if would_replace(path, overwrite):
         raise ValueError(f"{path} exists. Name another file, or give --overwrite.")
 
 
 def keep_reports(path: str, overwrite: bool) -> None:
-    """Refuse to replace reports, or anything else with content, that nobody asked to replace."""
+    """Refuse to replace reports, or any other file with content, without --overwrite."""
     if would_replace(path, overwrite):
         raise ValueError(
             f"{path} exists. Reports are not drawn again by accident: a second report about the same answer tells more "

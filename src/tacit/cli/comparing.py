@@ -96,7 +96,7 @@ def show_rows(console: Console, rows: Sequence[Comparison], aim: Aim) -> None:
     if any(row.published_breaks for row in rows):
         console.print("[dim]The published form breaks its promise where the last column exceeds the first.[/dim]")
     if any(row.ldp is None or row.published is None for row in rows):
-        console.print("[dim]–: not computed for so many values.[/dim]")
+        console.print("[dim]–: not computed for this number of values.[/dim]")
 
 
 def draw(rows: Sequence[Comparison], path: Path, aim: Aim) -> None:

@@ -23,7 +23,7 @@ _LANGUAGE = "What the pages of these surveys speak: en, de, es or fr."
 _TEXTS = "JSON with what their pages say: language, introduction, consent, privacy_notice, contact."
 _NEW_TOKEN = "Make a new administrator's token; the old one stops working."
 _WIDE = "Take a data folder that others on this machine can look into."
-_EVERY = "Public results change by so many reports of a group."
+_EVERY = "Public results change after this many new reports of a group."
 
 Data = Annotated[str, option(metavar="WHERE", help=_DATA)]
 Secrets = Annotated[Path | None, option(metavar="FOLDER", help=_SECRETS)]

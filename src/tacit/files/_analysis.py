@@ -45,7 +45,7 @@ from tacit.files.writing import writing
 from tacit.plan import Plan
 from tacit.prior import Value
 
-#: So many numbers are made at a time.
+#: Numbers per batch.
 _AT_ONCE = 2**22
 
 
@@ -233,7 +233,7 @@ def regress_file(
     if cluster_column is not None:
         clusters = np.array(texts_of(table[cluster_column], cluster_column).to_pylist())[rows]
         whole &= clusters != ""
-    # No report speaks of a value outside the support.
+    # Values outside the support have no pseudo-values.
     told = np.flatnonzero(np.isfinite(r).any(axis=0)).tolist()
     values = [plan.row_values[place] for place in told]
     fit = regress(

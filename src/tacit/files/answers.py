@@ -315,7 +315,7 @@ def _perturb(
 
 
 def refuse_giveaway(gives_away: GivesAway, force: bool) -> None:
-    """Raise if something gives answers away and nobody said to write reports all the same."""
+    """Raise if something gives answers away, unless `force` is set."""
     if gives_away and not force:
         raise GivesAwayError(gives_away)
 
@@ -357,7 +357,7 @@ def arms_drawn(
     """The `columns` of a file or table with an arm for each row in the group column, drawn with secure random bits.
 
     Where the plan's arms are of groups, the group column says which; else it need not be there. Rows without a group of
-    the plan have no arm, and whoever randomizes them says so.
+    the plan have no arm; `perturb_file` then refuses or skips them.
     """
     arms, drawn = arms_of(plan), words or SecureWords()
     column = group_column_of(plan, group_column)

@@ -245,7 +245,7 @@ def _joined(pile: list[Any]) -> Kept:
 
 #: The names that Spark gives to files: a number, and a random number of the job that wrote them.
 _PART_NAME = re.compile(r"part-\d+-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b.*")
-#: Where chance would need so many bits to send the same reports again, two equal files are one.
+#: Files with equal content count as one if the chance of equal reports is below 2^-64.
 _SAME_BITS = 64
 
 

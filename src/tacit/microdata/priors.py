@@ -24,7 +24,7 @@ from tacit.prior.names import clean_name, nearest
 
 #: A group of fewer records takes the shares of a larger one.
 LEAST = 30
-#: Counts are written to one part of so many of a record.
+#: Counts are written in units of 1/10,000 of a record.
 UNITS = 10_000
 
 
@@ -342,7 +342,7 @@ class People:
                 "--map or --rare; an identifier is no answer."
             )
         last = [missing_as] if missing_as is not None and missing_as in found else []
-        # Bins are answers even where nobody was in one.
+        # An empty bin is an answer too.
         return (*self._ordered(0, {*found, *self.bins.get(0, ())} - set(last)), *last)
 
     def _ordered(self, place: int, names: Collection[str]) -> list[str]:

@@ -254,7 +254,7 @@ class Bins:
 
 
 def _quantiles(numbers: Mapping[float, float], count: float) -> list[float]:
-    """Edges that leave about as many people in each of so many bins, as far as equal numbers allow."""
+    """Edges of `count` bins with about equally many people in each, as far as equal numbers allow."""
     if not count.is_integer() or not 2 <= count <= 100:
         raise InputError(f"The number of bins must be from 2 to 100. Got {count:g}.")
     ordered, total = sorted(numbers), sum(numbers.values())

@@ -181,7 +181,7 @@ def print_audit(console: Console, plan: Plan) -> None:
     shown = table("group", "promised", "LIP", "up", "down", "LDP", "MIP")
     for group in plan.groups[:MAX_ROWS]:
         levels = [_level(group.levels[name]) for name in ("lip", "lip_upper", "lip_lower", "ldp", "mip")]
-        if group.without_prior:  # The others are about beliefs that nobody has stated.
+        if group.without_prior:  # The other levels need a stated prior.
             levels = ["–", "–", "–", levels[3], "–"]
         promised = f"{group.notion.upper()} {float(group.epsilon):g}"
         promised += "" if group.ldp_cap is None else f", LDP {float(group.ldp_cap):g}"

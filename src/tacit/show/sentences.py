@@ -360,7 +360,7 @@ def difference_sentence(plan: Plan, row: Difference, level: float) -> str:
     """One difference with what it means: "+2.1 points, 95% 0.4 … 3.8"."""
     first, second, difference, ends = difference_cells(plan, row)
     if difference == "–":
-        return f"{row.part} and {row.other} cannot be compared: no report speaks of it."
+        return f"{row.part} and {row.other} cannot be compared: the reports say nothing about one of them."
     what = f"The share of “{row_name(plan, row.value)}”" if plan.task.counts_people else "The mean"
     points = " points" if plan.task.counts_people else ""
     said = f"{what} is {first} ({row.part}) against {second} ({row.other}): "
@@ -381,7 +381,7 @@ def verdict(row: Difference) -> str:
 
 
 def surest(found: Differences, most: int) -> list[Difference]:
-    """At most so many rows, in their order: those that are furthest from zero for their error."""
+    """The `most` rows with the largest |difference| / standard error, in their order."""
 
     def doubt(row: Difference) -> float:
         return -abs(row.difference) / row.standard_error if row.standard_error > 0 else 0.0

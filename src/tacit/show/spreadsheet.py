@@ -1,4 +1,4 @@
-"""Tables as CSV, for whoever opens them in a spreadsheet: one header line, plain numbers, one row for each finding."""
+"""Tables as CSV for spreadsheets: one header line, plain numbers, one row for each finding."""
 
 from __future__ import annotations
 

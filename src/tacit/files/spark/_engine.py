@@ -53,7 +53,7 @@ BLOCK_ROWS = 2**15
 #: Columns on the way, by names that no file would use.
 _REASON, _ROWS, _KEY = "tacit: reason", "tacit: rows", "tacit: key"
 _PART, _TALLY = "part", "tally"
-#: At most so many tasks merge the partial tallies of all others, so that the driver need not.
+#: Tasks that merge the partial tallies of all others, so that the driver need not.
 _MERGERS = 32
 #: Rows of a task that the driver sees to judge kept columns.
 _SHOWN = 1_000
@@ -253,7 +253,7 @@ def _clear_up(session: Any, folder: _Folder | None) -> None:
 
 
 def in_another_thread(work: Callable[[], None]) -> None:
-    """Do it, and wait. After an interrupt this thread's connection to Spark still has an answer that nobody read."""
+    """Run it in another thread, and wait. After an interrupt this thread's connection to Spark still has an unread answer."""
     thread = threading.Thread(target=work, daemon=True)
     thread.start()
     thread.join(3 * _CLEARING_SECONDS)

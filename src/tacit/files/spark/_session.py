@@ -253,7 +253,7 @@ def _texts(names: Sequence[str]) -> Any:
 
 
 _KNOWN = re.compile(r"local(-cluster)?(\[[^\]]*\])?|yarn|(spark|sc|k8s)://.+")
-#: So long a port may take to answer, and a cluster to give an executor before somebody is told.
+#: Seconds to wait for a port, and for a first executor before a note is printed.
 _ANSWER_SECONDS, _EXECUTOR_SECONDS = 5.0, 15.0
 _CONNECT_PORT = 15002
 #: How HTTP/2 begins, which is what Spark Connect speaks: both sides say their settings. To anything else PySpark would
@@ -384,7 +384,7 @@ def _answers(host: str, port: int, said: bytes = b"", heard: int | None = None) 
 
 
 def _tell_of_no_executor(session: Any) -> None:
-    """Say that a cluster has given nobody yet, where that can be seen: not behind Spark Connect."""
+    """Print a note if the cluster has given no executor yet. Behind Spark Connect this cannot be seen."""
     with suppress(Exception):
         context = session.sparkContext
         # The driver is one of them.
