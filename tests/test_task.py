@@ -159,3 +159,10 @@ def test_a_g_that_depends_on_probabilities_is_no_task_of_a_plan():
 
     with pytest.raises(PlanError, match="depend on the values only"):
         make_plan({"a": Prior.of({1: 0.2, 2: 0.8}), "b": Prior.of({1: 0.7, 2: 0.3})}, Rare(), 1)
+
+
+@pytest.mark.parametrize("kind", TASKS.values())
+def test_the_tasks_of_plans_are_no_base_for_others(kind):
+    """A plan would write such a task as its base, and everybody would read another g than was designed for."""
+    with pytest.raises(TypeError, match=f"would store Clipped as {kind.__name__}"):
+        type("Clipped", (kind,), {"g": lambda self, prior: np.minimum(prior.numbers, 3)})

@@ -72,6 +72,11 @@ class Task(ABC):
     def __init_subclass__(cls) -> None:
         """A `g` may return whatever numpy reads as numbers; all callers get floats of shape (values, components)."""
         super().__init_subclass__()
+        base = cls.__mro__[1]
+        if base is not Task and base.__module__ == __name__ and cls.__module__ != __name__:
+            raise TypeError(
+                f"A task of your own must be a subclass of Task. A plan would store {cls.__name__} as {base.__name__}."
+            )
         if "g" in cls.__dict__:
             cls.g = _in_shape(cls.g)  # type: ignore[assignment, method-assign]
 

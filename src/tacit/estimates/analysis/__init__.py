@@ -4,11 +4,11 @@ from tacit.estimates.analysis._pseudo_values import positions_of, pseudo_names, 
 from tacit.estimates.analysis._regression import (
     Coefficient,
     CovariateLevels,
-    Model,
     Regression,
     covariate_levels,
     regress,
 )
+from tacit.task import Model
 
 __all__ = [
     "Coefficient",

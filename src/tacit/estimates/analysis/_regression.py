@@ -19,7 +19,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from fractions import Fraction
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -28,8 +28,7 @@ from tacit.exact import Floats, Integers
 from tacit.mechanism import NotEstimableError
 from tacit.plan import Group, Plan
 from tacit.prior import Box, Value
-
-Model = Literal["linear", "logistic", "multinomial"]
+from tacit.task import Model
 
 _STEPS, _HALVINGS, _PRECISE = 100, 40, 1e-9
 #: Where the likelihood is flatter than this, a coefficient is on its way to infinity.
