@@ -22,6 +22,7 @@ from rich.table import Table
 
 from tacit import GroupPrior, Histogram, Prior, Sum, design
 from tacit.cli.comparing import draw
+from tacit.designs import Promise, Search
 from tacit.published import compare
 from tacit.task import Task
 
@@ -95,7 +96,7 @@ def unbiased_table() -> Table:
     for kind in KINDS:
         prior = prior_of(kind, 7)
         for epsilon in EPSILONS:
-            lip, ldp = (design(prior, Histogram(), epsilon, aim="unbiased", notion=n) for n in ("lip", "ldp"))
+            lip, ldp = (design(prior, Histogram(), Promise(epsilon, notion=n), aim="unbiased") for n in ("lip", "ldp"))
             mmse = design(prior, Histogram(), epsilon, aim="mmse").certificate.unbiased_variance
             numbers = (lip.certificate.aimed, lip.certificate.lower_bound, ldp.certificate.aimed, mmse)
             table.add_row(f"{kind} 7", str(epsilon), *(f"{number:.4g}" for number in numbers))
@@ -112,7 +113,10 @@ def measure(name: str, prior: Prior, task: Task, epsilon: float) -> list[object]
     repaired = _ratio(response_gain(prior, task, np.maximum(p, 1 - e * p), e), best.gain_bound)
     if len(prior) <= BASELINE_LIMIT:
         ldp = _ratio(
-            design(prior, task, epsilon, aim="mmse", notion="ldp", time_limit=10).certificate.gain, best.gain_bound
+            design(
+                prior, task, Promise(epsilon, notion="ldp"), aim="mmse", search=Search(time_limit=10)
+            ).certificate.gain,
+            best.gain_bound,
         )
     else:
         ldp = _ratio(response_gain(prior, task, np.ones(len(p)), e), best.gain_bound) + "*"

@@ -27,6 +27,7 @@ from rich.console import Console
 from rich.table import Table
 
 from tacit import Histogram, Plan, Prior, Randomizer, Tally, estimate, make_plan
+from tacit.designs import Search
 from tacit.designs.without_prior import MECHANISMS, ldp_variance_bound
 
 OUT = Path("out/bench")
@@ -67,7 +68,7 @@ def answers(d: int, rows: int) -> np.ndarray:
 def measured(d: int, epsilon: Fraction, name: str, rows: int) -> tuple[Any, ...]:
     """One row of the table."""
     prior, held = Prior.uniform(d), answers(d, rows)
-    plan = make_plan(prior, Histogram(), epsilon, notion="ldp", method=name)  # type: ignore[arg-type]
+    plan = make_plan(prior, Histogram(), epsilon, notion="ldp", search=Search(method=name))  # type: ignore[arg-type]
     mechanism, randomizer = plan.groups[0].mechanism, Randomizer(plan)
     certificate = plan.groups[0].certificate
     label = f"auto: {certificate.method}" if name == "auto" and certificate is not None else name

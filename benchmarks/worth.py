@@ -27,6 +27,7 @@ from studies.figure import DataMissingError, Options
 from studies.loaders import DEFAULT_DATA, find, load_clicks
 from studies.worth import best_ldp_variance, linear_ldp_variance, subset_variance, sum_priors, zipf
 from tacit import Histogram, Prior, Sum, design
+from tacit.designs import Search
 from tacit.mechanism import Mechanism
 from tacit.plan import Group, Plan
 from tacit.randomize import Randomizer
@@ -115,7 +116,7 @@ def speed_table(rows: int, large: Prior) -> Table:
         values = rng.integers(0, d, rows)
         circle, core = (
             design(prior, Histogram(), EPSILON).mechanism,
-            design(prior, Histogram(), EPSILON, aim="mmse", method="core-tail").mechanism,
+            design(prior, Histogram(), EPSILON, aim="mmse", search=Search(method="core-tail")).mechanism,
         )
         many = max(1_000, min(rows, 10**9 // d))
         speeds = drawn_per_second(prior, circle, values[:many]), drawn_per_second(prior, core, values)

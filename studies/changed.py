@@ -24,6 +24,7 @@ from studies.figure import Figure, Options, Point
 from studies.gowalla import NEW_YORK
 from studies.groups import HEALTH
 from studies.loaders import find, load_adult, load_checkins, load_diabetes, load_heart
+from tacit.designs import Search
 from tacit.designs.planning import least_variance_method, make_plan, with_ldp
 from tacit.estimates import Estimator, estimate
 from tacit.exact import Floats, Integers
@@ -92,7 +93,7 @@ def _cells(change: Change, epsilon: float, options: Options) -> list[Point]:
     default = with_ldp(make_plan(change.priors, change.task, epsilon))
     trusting = make_plan(change.priors, change.task, epsilon, aim="mmse")
     method = least_variance_method(next(iter(change.priors.values())), change.task)
-    ldp = make_plan(change.priors, change.task, epsilon, notion="ldp", method=method)
+    ldp = make_plan(change.priors, change.task, epsilon, notion="ldp", search=Search(method=method))
     ways: Sequence[tuple[Plan, dict[str, Estimator]]] = (
         (default, {ASSISTED: "assisted", UNBIASED: "unbiased"}),
         (trusting, {MMSE: "mmse"}),

@@ -25,7 +25,7 @@ from fractions import Fraction
 import numpy as np
 
 from studies.figure import Figure, Options, Point, Version
-from tacit.designs import design
+from tacit.designs import Promise, design
 from tacit.exact import Floats, Integers
 from tacit.mechanism import Channel
 from tacit.mechanism.auditing import audit
@@ -171,13 +171,13 @@ def _ways() -> list[Way]:
     trusting: list[tuple[str, Version, Channel]] = [
         (OPTIMAL_MMSE, "corrected", design(prior, task, EPSILON, aim="mmse").channel),
         (ROBUST_MMSE, "corrected", design(prior, task, a, aim="mmse").channel),
-        (LDP_MMSE, "corrected", design(prior, task, EPSILON, aim="mmse", notion="ldp").channel),
+        (LDP_MMSE, "corrected", design(prior, task, Promise(EPSILON, notion="ldp"), aim="mmse").channel),
         (PUBLISHED, "published", theorem3(prior, EPSILON, force=True)),
         (NO_DATA, "corrected", Channel.from_weights(prior, [[1]] * len(prior))),
     ]
     free = [
         (OPTIMAL_FREE, design(prior, task, EPSILON, aim="unbiased").channel),
-        (LDP_FREE, design(prior, task, EPSILON, aim="unbiased", notion="ldp").channel),
+        (LDP_FREE, design(prior, task, Promise(EPSILON, notion="ldp"), aim="unbiased").channel),
     ]
     return [
         *(Way(name, version, channel, mmse_weights(channel.under(prior), g)[0]) for name, version, channel in trusting),

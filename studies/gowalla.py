@@ -16,7 +16,7 @@ import numpy as np
 from studies.figure import NO_DATA, OPTIMAL, Figure, Options, Point, curve
 from studies.kosarak import LDP_NOTE, WITH, WITHOUT, histogram_curves, level_of
 from studies.loaders import Checkins, find, load_checkins
-from tacit.designs import Design, design
+from tacit.designs import Design, Search, design
 from tacit.estimates import estimate
 from tacit.exact import Floats, Integers, budget
 from tacit.mechanism import Counts, audit
@@ -209,7 +209,7 @@ def _reduced(city: Traces) -> Prior:
 
 def _circle(prior: Prior, epsilon: float) -> Design:
     """The mechanism for large histograms, whatever the size, so that reports are read the same way throughout."""
-    return design(prior, Histogram(), epsilon, aim="mmse", method="core-tail")
+    return design(prior, Histogram(), epsilon, aim="mmse", search=Search(method="core-tail"))
 
 
 def _realised_points(city: Traces, budgets: Sequence[float], panel: str, options: Options) -> list[Point]:

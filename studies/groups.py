@@ -12,7 +12,7 @@ from studies.baselines import k_ary_response, subset_size, subset_support
 from studies.drift import Arm, error_moments, mmse_arm, realised, unbiased_arm
 from studies.figure import Figure, Options, Point, Version, noise
 from studies.loaders import find, load_adult, load_heart
-from tacit.designs import design, optimal_binary
+from tacit.designs import Promise, Search, design, optimal_binary
 from tacit.exact import Floats, Integers
 from tacit.mechanism import Channel, audit, mse
 from tacit.prior import Prior, Value
@@ -197,7 +197,7 @@ def ldp_channel(prior: Prior, task: Task, epsilon: float) -> Channel:
     k_ary = k_ary_response(prior, epsilon)
     if len(prior) == 2:
         return k_ary
-    found = design(prior, task, epsilon, aim="mmse", notion="ldp", gap=0.02).channel
+    found = design(prior, task, Promise(epsilon, notion="ldp"), aim="mmse", search=Search(gap=0.02)).channel
     return min(found, k_ary, key=lambda channel: mse(channel, task))
 
 

@@ -36,8 +36,8 @@ from studies.figure import (
 )
 from studies.groups import subset_level
 from studies.loaders import find, load_clicks
-from tacit.designs import Design, design, optimal_binary
-from tacit.designs.binary import binary_mse, opt_ldp_binary_mse, published_binary_mse
+from tacit.designs import Design, Promise, design, optimal_binary
+from tacit.designs.closed_forms import binary_mse, opt_ldp_binary_mse, published_binary_mse
 from tacit.exact import Floats
 from tacit.mechanism import Channel
 from tacit.mechanism.auditing import audit
@@ -278,7 +278,7 @@ def best_ldp(p: Floats, epsilon: float) -> tuple[float, float]:
         weights = [*heavy, mass] if mass else list(heavy)
         merged = Prior(range(len(weights)), [round(weight * 10**15) for weight in weights])
         # The scale differs from 1 only for the rest, so a domain without one is a plain histogram.
-        made = design(merged, _HeavyAndRest(scale), epsilon, aim="mmse", notion="ldp")
+        made = design(merged, _HeavyAndRest(scale), Promise(epsilon, notion="ldp"), aim="mmse")
         found.append((made.certificate.gain, audit(made.channel).lip.epsilon))
         if not mass:
             break

@@ -33,7 +33,7 @@ from studies.figure import (
     reached,
 )
 from studies.simulate import binary_errors, cell_moments, grouped_squares, seeded, simulated_point
-from tacit.designs.binary import binary_mse, opt_ldp_binary_mse, published_binary_mse
+from tacit.designs.closed_forms import binary_mse, opt_ldp_binary_mse, published_binary_mse
 from tacit.exact import Floats
 
 CELLS = 500

@@ -46,9 +46,9 @@ from studies.figure import (
 )
 from studies.monte_carlo import optimal_pair, published_pair
 from studies.simulate import cell_moments, histogram_point, seeded, simulated_point, sum_errors
-from tacit.designs.binary import binary_mse, opt_ldp_binary_mse, published_binary_mse
-from tacit.designs.choosing import design
-from tacit.designs.cyclic import cyclic_lifts
+from tacit.designs import Promise
+from tacit.designs._design import design
+from tacit.designs.closed_forms import binary_mse, cyclic_lifts, opt_ldp_binary_mse, published_binary_mse
 from tacit.exact import Floats, budget, exp_below
 from tacit.mechanism import Channel
 from tacit.mechanism.auditing import audit
@@ -311,7 +311,7 @@ def figure_6b(options: Options) -> Figure:
 
 
 def _crowd(people: list[Prior], epsilon: float, notion: Literal["lip", "ldp"]) -> _Crowd:
-    found = [design(prior, Sum(), epsilon, aim="mmse", notion=notion) for prior in people]
+    found = [design(prior, Sum(), Promise(epsilon, notion=notion), aim="mmse") for prior in people]
     return _Crowd(
         float(np.mean([each.certificate.mse for each in found])),
         float(np.mean([each.certificate.lower_bound for each in found])),

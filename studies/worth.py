@@ -29,8 +29,8 @@ from pathlib import Path
 from studies.baselines import subset_support
 from studies.drift import robust_level
 from studies.figure import Figure, Options, Point
-from tacit.designs import design
-from tacit.designs.choosing import FEW_VALUES
+from tacit.designs import Promise, Search, design
+from tacit.designs._design import FEW_VALUES
 from tacit.designs.planning import least_variance_method
 from tacit.exact import Number
 from tacit.prior import Ball, Prior
@@ -140,7 +140,9 @@ def best_ldp_variance(prior: Prior, task: Task, epsilon: float) -> float:
     known = linear_ldp_variance(prior, epsilon) if task.adds_numbers else subset_variance(prior, epsilon)
     method = least_variance_method(prior, task)
     # A promise for every prior is LDP.
-    found = design(prior, task, epsilon, prior_set=Ball(prior, 1), gap=_gap(prior, task), method=method).certificate
+    found = design(
+        prior, task, Promise(epsilon, prior_set=Ball(prior, 1)), search=Search(gap=_gap(prior, task), method=method)
+    ).certificate
     return min(found.unbiased_variance, known)
 
 
@@ -187,7 +189,9 @@ def _curve(
 ) -> list[Point]:
     points, gap, method = [], _gap(prior, task), least_variance_method(prior, task)
     for radius in radii:
-        found = design(prior, task, epsilon, prior_set=Ball(prior, radius), gap=gap, method=method).certificate
+        found = design(
+            prior, task, Promise(epsilon, prior_set=Ball(prior, radius)), search=Search(gap=gap, method=method)
+        ).certificate
         points.append(Point(panel, name, "corrected", float(radius), found.unbiased_variance / ldp))
     return points
 
@@ -198,7 +202,9 @@ def _scalar_curve(panel: str, d: int, epsilon: float, radii: Sequence[Number], l
         # Four decimals, rounded down, keep the design a short exact number.
         level = math.floor(robust_level(epsilon, float(radius)) * 10_000) / 10_000
         method = least_variance_method(prior, Histogram())
-        found = design(prior, Histogram(), level, gap=_gap(prior, Histogram()), method=method).certificate
+        found = design(
+            prior, Histogram(), level, search=Search(gap=_gap(prior, Histogram()), method=method)
+        ).certificate
         points.append(Point(panel, curve_of(d, scalar=True), "corrected", float(radius), found.unbiased_variance / ldp))
     return points
 

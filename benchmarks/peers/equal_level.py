@@ -7,7 +7,7 @@ from functools import cache
 from peers.measure import PEOPLE
 from studies.worth import best_ldp_variance, subset_variance
 from tacit import Histogram, Prior
-from tacit.designs.choosing import FEW_VALUES
+from tacit.designs._design import FEW_VALUES
 
 
 @cache

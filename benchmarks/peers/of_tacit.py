@@ -10,7 +10,8 @@ from typing import Any, get_args
 from peers.peer import Exact, Integers, Peer, Shares, bytes_for
 from peers.truth import shifted
 from tacit import Design, Group, Histogram, Plan, Prior, PrivacyError, Randomizer, Tally, design, estimate
-from tacit.designs.choosing import Method
+from tacit.designs import Promise, Search
+from tacit.designs._design import Method
 from tacit.prior import Ball
 
 SYSTEM = "Tacit"
@@ -37,13 +38,13 @@ def peers(truth: Prior, epsilon: float) -> Iterator[Peer]:
     yield _peer(EXACT, design(truth, task, budget), "unbiased")
     for tau in RADII:
         stated = shifted(truth, tau)
-        yield _peer(off_by(tau), design(stated, task, budget, prior_set=Ball(stated, tau)), "unbiased")
+        yield _peer(off_by(tau), design(stated, task, Promise(budget, prior_set=Ball(stated, tau))), "unbiased")
     yield _peer(MMSE, design(truth, task, budget, aim="mmse"), "mmse", "holds if the prior is exactly right")
     nobody_knows = Prior.uniform(len(truth))
     for method, name in LDP_METHODS.items():
         if method in get_args(Method):
             with suppress(PrivacyError, ValueError):
-                found = design(nobody_knows, task, budget, notion="ldp", method=method)
+                found = design(nobody_knows, task, Promise(budget, notion="ldp"), search=Search(method=method))
                 yield _peer(name, found, "unbiased")
 
 

@@ -10,7 +10,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tacit.designs import Design, GroupPrior, Verification, design, make_plan, read_priors, verify
+    from tacit.designs import (
+        Design,
+        GroupPrior,
+        Promise,
+        Search,
+        Verification,
+        design,
+        make_plan,
+        read_priors,
+        verify,
+    )
     from tacit.estimates import Differences, Estimate, NotEstimableError, difference, estimate
     from tacit.mechanism import (
         Audit,
@@ -54,7 +64,9 @@ __all__ = [
     "Prior",
     "PriorTable",
     "PrivacyError",
+    "Promise",
     "Randomizer",
+    "Search",
     "Sum",
     "Survey",
     "Tally",
@@ -83,7 +95,7 @@ __all__ = [
 _HOME = {
     name: room
     for room, names in {
-        "designs": "Design GroupPrior Verification design make_plan read_priors verify",
+        "designs": "Design GroupPrior Promise Search Verification design make_plan read_priors verify",
         "estimates": "Differences Estimate NotEstimableError difference estimate",
         "mechanism": "Audit Belief Channel Mechanism PrivacyError audit belief mean_absolute_error mse round_channel "
         "satisfies total_mse unbiased_variance",

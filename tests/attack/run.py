@@ -27,6 +27,8 @@ from tacit import Histogram, Plan, Prior, Sum, Survey, make_plan
 from tacit.designs import Worth
 from tacit.designs.prior_file import GroupPrior
 
+from support.wishes import in_search
+
 #: No plan over a few values takes longer.
 SECONDS = 40.0
 
@@ -76,7 +78,7 @@ def plan_for(asked: dict[str, Any]) -> dict[str, Any]:
     shared = [[w if p else 0 for w, p in zip(each, prior.weights, strict=True)] for each in others or ()]
     candidates = tuple(Prior(range(len(held)), each) for each in shared if any(map(float, each)))
     group = GroupPrior(name=None, prior=prior, candidates=candidates or (prior,))
-    plan = make_plan([group], tasks[options.pop("task")], options.pop("epsilon"), worth=worth, **options)
+    plan = make_plan([group], tasks[options.pop("task")], options.pop("epsilon"), worth=worth, **in_search(options))
     written = json.loads(json.dumps(plan.to_dict(), allow_nan=False))
     Plan.from_dict(written)
     return written

@@ -14,6 +14,7 @@ import pytest
 from attack.judge import at_most_exp
 from attack.plane_circle import PlaneCircleByTheBook
 from tacit import Histogram, Plan, PlanError, Prior, Randomizer, make_plan
+from tacit.designs import Search
 
 from support.circles import worst_means
 
@@ -83,7 +84,7 @@ def reached(book: PlaneCircleByTheBook, radius: Fraction) -> Fraction:
 @pytest.mark.parametrize("epsilon", [Fraction(1, 2), Fraction(3, 2)])
 def test_reports_are_those_that_the_page_says(name: str, epsilon: Fraction) -> None:
     prior = Prior(range(len(NASTY[name])), NASTY[name])
-    plan = make_plan(prior, Histogram(), epsilon=epsilon, method="plane-circle")
+    plan = make_plan(prior, Histogram(), epsilon=epsilon, search=Search(method="plane-circle"))
     book, wrong = (kind(plan.to_dict()["groups"][0]) for kind in (PlaneCircleByTheBook, OwnCells))
     randomizer, rng, differs = Randomizer(plan), random.Random(1), 0
     for _ in range(60):

@@ -10,6 +10,7 @@ import numpy as np
 
 from browser.test_client import CLIENT, node
 from tacit import Histogram, Plan, PlanError, Prior, Randomizer, Tally, estimate, make_plan
+from tacit.designs import Search
 from tacit.mechanism import PlaneCircle
 from tacit.randomize import SeededWords
 
@@ -27,7 +28,7 @@ def zipf(d: int) -> Prior:
 def test_the_default_plan_of_many_groups_is_opened_in_a_browser() -> None:
     """600 groups of 20 values; as a shuffled circle it is opened, so that it is not the groups."""
     for method in ("shuffled-circle", "auto"):
-        plan = make_plan({f"g{k}": zipf(20) for k in range(600)}, Histogram(), epsilon=1, method=method)
+        plan = make_plan({f"g{k}": zipf(20) for k in range(600)}, Histogram(), epsilon=1, search=Search(method=method))
         command = [node(), "--input-type=module", "--eval", OPEN, (Path(CLIENT) / "index.js").as_uri()]
         done = subprocess.run(command, input=json.dumps(plan.to_dict()), capture_output=True, text=True, timeout=60)
         assert done.returncode == 0, (method, done.stderr[-300:])

@@ -27,7 +27,7 @@ from tacit import (
     satisfies,
     unbiased_variance,
 )
-from tacit.designs import choosing, repaired_response, verify
+from tacit.designs import Promise, Search, _design, repaired_response, verify
 from tacit.designs import design as design_for
 from tacit.designs.program import solver
 from tacit.estimates import NotEstimableError, estimate
@@ -40,6 +40,7 @@ from tacit.tally import Counts, Tally
 from support.oracle import best_gain, best_lip_gain, box_vertices, ldp_vertices
 from support.priors import KINDS, named_prior
 from support.strategies import budgets, priors
+from support.wishes import wished
 
 EPSILONS = (0.25, 0.5, 1, 2, 4)
 #: For the estimate that uses the prior, unless a test asks for the other aim.
@@ -75,7 +76,7 @@ def test_a_hundred_values_are_certified_to_half_a_per_cent(kind, task):
 
 def test_a_thousand_values_are_certified_to_one_per_cent_as_integers():
     prior = named_prior("zipf", 1000)
-    table = design(prior, Histogram(), 1, method="columns")
+    table = design(prior, Histogram(), 1, search=Search(method="columns"))
     assert table.certificate.gap <= 0.01
     assert satisfies(table.channel, "lip", 1)
     for task in (Histogram(), Sum()):
@@ -126,7 +127,7 @@ def test_any_matrix_can_be_a_task():
 def test_the_fair_ldp_baseline_is_the_best_ldp_channel():
     prior = named_prior("dirichlet", 7)
     for task in (Histogram(), Sum()):
-        found = design(prior, task, 1, notion="ldp")
+        found = design(prior, task, Promise(1, notion="ldp"))
         best = best_gain(prior.probabilities, task.g(prior), ldp_vertices(prior.probabilities, math.e))
         assert found.certificate.gain == pytest.approx(best, rel=1e-6)
         assert satisfies(found.channel, "ldp", 1)
@@ -135,7 +136,9 @@ def test_the_fair_ldp_baseline_is_the_best_ldp_channel():
 
 def test_an_ldp_cap_is_kept_and_costs_something_between():
     prior = named_prior("zipf", 6)
-    plain, capped, ldp = (design(prior, Histogram(), 1, **wish) for wish in ({}, {"ldp_cap": 1.4}, {"notion": "ldp"}))
+    plain, capped, ldp = (
+        design(prior, Histogram(), **wished(1, **wish)) for wish in ({}, {"ldp_cap": 1.4}, {"notion": "ldp"})
+    )
     assert not satisfies(plain.channel, "ldp", 1.4)
     assert satisfies(capped.channel, "ldp", 1.4)
     assert satisfies(capped.channel, "lip", 1)
@@ -146,7 +149,7 @@ def test_an_ldp_cap_is_kept_and_costs_something_between():
 @pytest.mark.parametrize("lower", [0.3, 2.5, math.inf])
 def test_one_sided_budgets(lower):
     prior = named_prior("zipf", 5)
-    found = design(prior, Histogram(), 1, lower_epsilon=lower)
+    found = design(prior, Histogram(), Promise(1, lower_epsilon=lower))
     assert satisfies(found.channel, "pml", 1)
     if math.isfinite(lower):
         assert satisfies(found.channel, "min_lift", lower)
@@ -157,7 +160,7 @@ def test_one_sided_budgets(lower):
 def test_invertible_designs_allow_prior_free_estimates_and_state_the_price():
     prior = Prior.of({"a": 0.2, "b": 0.3, "c": 0.5})
     task = Survey("a")
-    plain, invertible = design(prior, task, 1), design(prior, task, 1, invertible=True)
+    plain, invertible = design(prior, task, 1), design(prior, task, 1, search=Search(invertible=True))
     assert math.isinf(unbiased_variance(plain.channel, Histogram()))
     assert math.isfinite(unbiased_variance(invertible.channel, Histogram()))
     assert invertible.certificate.gain <= plain.certificate.gain + 1e-9
@@ -194,13 +197,13 @@ def test_the_prior_free_aim_beats_the_mmse_optimum_and_ldp_at_its_own_game():
 )
 def test_wishes_that_cannot_be_met_say_what_would_be_feasible(wish, message):
     with pytest.raises(ValueError, match=message):
-        design(named_prior("zipf", 4), Histogram(), 1, **wish)
+        design(named_prior("zipf", 4), Histogram(), **wished(1, **wish))
 
 
 @pytest.mark.parametrize("wish", [{"invertible": True}, {"aim": "unbiased"}])
 def test_nothing_is_invertible_without_a_budget(wish):
     with pytest.raises(ValueError, match="Any ε > 0 is feasible"):
-        design(Prior.uniform(3), Histogram(), 0, **wish)
+        design(Prior.uniform(3), Histogram(), **wished(0, **wish))
 
 
 def test_a_failing_solver_falls_back_and_says_so(monkeypatch):
@@ -218,10 +221,10 @@ def test_a_failing_solver_falls_back_and_says_so(monkeypatch):
 
 def test_no_unaudited_channel_leaves(monkeypatch):
     monkeypatch.setattr(
-        choosing, "_BUILD", {"columns": lambda request: (_ for _ in ()).throw(PrivacyError("not private"))}
+        _design, "_BUILDERS", {"columns": lambda request: (_ for _ in ()).throw(PrivacyError("not private"))}
     )
     with pytest.raises(PrivacyError, match="No method gave a channel"):
-        design(named_prior("dirichlet", 6), Histogram(), 1, method="columns")
+        design(named_prior("dirichlet", 6), Histogram(), 1, search=Search(method="columns"))
 
 
 def test_a_builder_that_breaks_the_promise_is_not_believed(monkeypatch):
@@ -231,7 +234,7 @@ def test_a_builder_that_breaks_the_promise_is_not_believed(monkeypatch):
     level = audit(planted.mechanism).lip.epsilon
     assert level == pytest.approx(5.4, abs=1e-3)
     told = f"columns failed the audit: its channel reaches {level:.6g}."
-    monkeypatch.setitem(choosing._BUILD, "columns", lambda request: replace(planted, promise=request.promise))
+    monkeypatch.setitem(_design._BUILDERS, "columns", lambda request: replace(planted, promise=request.promise))
     # Somebody else serves the request, and the certificate says why.
     found = design(prior, Histogram(), 0.1)
     assert satisfies(found.mechanism, "lip", 0.1)
@@ -239,14 +242,14 @@ def test_a_builder_that_breaks_the_promise_is_not_believed(monkeypatch):
     assert found.certificate.notes[0] == told
     assert verify(found).holds
     for wish in ({"ldp_cap": 0.15}, {"invertible": True}, {"notion": "ldp"}):
-        found = design(prior, Histogram(), 0.1, **wish)
+        found = design(prior, Histogram(), **wished(0.1, **wish))
         assert found.promise.kept_by(found.mechanism)
         assert found.certificate.notes[0] == told
         assert found.certificate.unbiased_variance < math.inf
         assert verify(found).holds
     # Where there is nobody else, nothing leaves.
     with pytest.raises(PrivacyError, match=re.escape(told)):
-        design(prior, Histogram(), 0.1, method="columns")
+        design(prior, Histogram(), 0.1, search=Search(method="columns"))
 
 
 def test_an_interrupt_returns_the_best_so_far_with_a_valid_certificate():
@@ -258,7 +261,7 @@ def test_an_interrupt_returns_the_best_so_far_with_a_valid_certificate():
             raise KeyboardInterrupt
 
     prior = named_prior("dirichlet", 120)
-    found = design(prior, Sum(), 1, gap=1e-9, progress=impatient)
+    found = design(prior, Sum(), 1, search=Search(gap=1e-9, progress=impatient))
     assert len(calls) == 3
     assert found.certificate.status == "interrupted"
     assert satisfies(found.channel, "lip", 1)
@@ -274,7 +277,7 @@ def test_an_interrupted_prior_free_design_is_valid_too():
             raise KeyboardInterrupt
 
     prior = named_prior("dirichlet", 20)
-    found = design(prior, Histogram(), 1, aim="unbiased", method="columns", gap=1e-9, progress=impatient)
+    found = design(prior, Histogram(), 1, aim="unbiased", search=Search(method="columns", gap=1e-9, progress=impatient))
     assert len(calls) == 2
     assert found.certificate.status == "interrupted"
     assert satisfies(found.channel, "lip", 1)
@@ -313,21 +316,21 @@ def test_the_same_question_has_the_same_answer(task):
 def test_surveys_are_planned_as_the_yes_or_no_that_they_are(notion):
     """Found by an attack: seven values, of which one is asked for, at a large budget."""
     prior = Prior(range(7), [100_000, 50_000, 33_333, 25_000, 20_000, 16_666, 14_285])
-    found = design(prior, Survey(2), 4, aim="unbiased", notion=notion)
+    found = design(prior, Survey(2), Promise(4, notion=notion), aim="unbiased")
     assert found.channel.n_possible_reports == 2
     assert verify(found).holds
-    two = design(Prior.of({"yes": 33_333, "no": 225_951}), Survey("yes"), 4, aim="unbiased", notion=notion)
+    two = design(Prior.of({"yes": 33_333, "no": 225_951}), Survey("yes"), Promise(4, notion=notion), aim="unbiased")
     assert found.certificate.unbiased_variance == pytest.approx(two.certificate.unbiased_variance, rel=1e-6)
 
 
 def test_large_budgets_do_not_use_arcs_that_follow_the_prior():
     """Found by an attack: they are not sure for truths far from the prior. Never worse than LDP all the same."""
     prior = Prior(range(30), [900] + [3] * 29)
-    circle = partial(design, prior, Histogram(), aim="unbiased", method="plane-circle")
+    circle = partial(design, prior, Histogram(), aim="unbiased", search=Search(method="plane-circle"))
     assert not circle(3).certificate.notes  # `test_plane_circle` has why 3 is not too large.
     for epsilon in (4, 5, 6):
         found = circle(epsilon)
-        ldp = design(prior, Histogram(), epsilon, aim="unbiased", notion="ldp")
+        ldp = design(prior, Histogram(), Promise(epsilon, notion="ldp"), aim="unbiased")
         assert found.certificate.unbiased_variance <= ldp.certificate.unbiased_variance * (1 + 1e-9)
         assert "not used beyond" in found.certificate.notes[0]
 
@@ -416,7 +419,7 @@ def test_the_holder_of_an_impossible_value_sends_what_anybody_would(large_plan):
 
 def test_large_domains_refuse_wishes_that_need_a_table():
     with pytest.raises(ValueError, match="Merge rare values"):
-        design(large_prior(), Histogram(), 1, invertible=True)
+        design(large_prior(), Histogram(), 1, search=Search(invertible=True))
 
 
 def test_the_repaired_response_is_far_from_optimal_for_many_values():

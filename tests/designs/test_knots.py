@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from tacit import Matrix, NotEstimableError, Prior, Sum, Task, WeightedSum, audit, design, verify
-from tacit.designs import Design
+from tacit.designs import Design, Promise
 from tacit.designs.knots import rounded_to
 from tacit.mechanism.table._reading import unbiased_weights
 from tacit.prior import Ball
@@ -24,7 +24,7 @@ BELL = Prior(range(60), [round(10**6 * math.exp(-(((k - 30) / 12) ** 2) / 2)) fo
 @cache
 def designed(prior: Prior, epsilon: int, notion: Literal["lip", "ldp"] = "lip") -> Design:
     """The design of a sum, made once for the tests that look at it."""
-    return design(prior, Sum(), epsilon, notion=notion)
+    return design(prior, Sum(), Promise(epsilon, notion=notion))
 
 
 def linear_ldp_variance(prior: Prior, epsilon: float) -> float:
@@ -80,7 +80,7 @@ def test_the_knots_induce_their_prior_exactly():
 
 
 def test_a_set_of_priors_costs_more_than_the_prior_and_less_than_ldp():
-    near, far = (design(BELL, Sum(), 1, prior_set=Ball(BELL, tau)) for tau in ("0.03", "0.1"))
+    near, far = (design(BELL, Sum(), Promise(1, prior_set=Ball(BELL, tau))) for tau in ("0.03", "0.1"))
     exact, near, far, ldp = (
         found.certificate.unbiased_variance for found in (designed(BELL, 1), near, far, designed(BELL, 1, "ldp"))
     )

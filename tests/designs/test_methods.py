@@ -33,7 +33,7 @@ from tacit import (
     unbiased_variance,
 )
 from tacit.designs import binary_mse, cyclic, optimal_binary, repaired_response
-from tacit.designs.cyclic import cyclic_lifts
+from tacit.designs.closed_forms import cyclic_lifts
 from tacit.exact import exp_below
 from tacit.published import theorem3
 

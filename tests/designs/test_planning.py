@@ -11,18 +11,18 @@ import pytest
 
 from tacit import GroupPrior, Histogram, Plan, PlanError, Prior, Sum, Survey, WeightedSum, make_plan, read_priors
 from tacit.designs import planning as module
-from tacit.designs.choosing import FEW_VALUES, TABLE_LIMIT
+from tacit.designs._design import FEW_VALUES, TABLE_LIMIT
 from tacit.designs.planning import (
     BUDGET_STEP,
     COMPARISON_LIMIT,
     HISTOGRAM_LIMIT,
+    Worth,
     ldp_comparison,
     make_task,
     smallest_budget,
 )
 from tacit.designs.program.sets import MOST_CLIMBED
 from tacit.designs.verification import verify_group
-from tacit.designs.worth import Worth
 from tacit.prior import Ball
 from tacit.published import PUBLISHED_LIMIT
 
@@ -218,8 +218,6 @@ def test_the_documentation_states_the_limits():
     assert f"With `--aim mmse` more than {TABLE_LIMIT:,} values get" in how_to
 
 
-def test_a_set_of_priors_for_one_group_is_refused_in_words():
+def test_each_group_has_a_set_of_priors_of_its_own():
     prior = Prior.of({"yes": 0.1, "no": 0.9})
-    with pytest.raises(ValueError, match=r"give worth=Worth\(error=…\)"):
-        make_plan(prior, Survey("yes"), 1, prior_set=Ball(prior, "0.1"))
     assert make_plan(prior, Survey("yes"), 1, worth=Worth(error="0.1")).groups[0].prior_set == Ball(prior, "0.1")

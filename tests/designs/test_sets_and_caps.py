@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tacit import Histogram, Prior, Sum, Survey, design, verify
-from tacit.designs import planning
+from tacit.designs import Promise, planning
 from tacit.designs.circles import unbiased_variance_bound
 from tacit.designs.prior_file import GroupPrior
 from tacit.prior import Ball, Box, Hull, PriorSet, from_records
@@ -22,7 +22,7 @@ from tacit.prior import Ball, Box, Hull, PriorSet, from_records
 def test_a_bound_that_was_searched_for_is_found_again(d: int, epsilon: str, radius: str) -> None:
     """Two searches end at different bounds, both true. A bound that is higher by a thousandth is refused."""
     prior = Prior.uniform(d)
-    found = design(prior, Histogram(), epsilon, prior_set=Ball(prior, radius))
+    found = design(prior, Histogram(), Promise(epsilon, prior_set=Ball(prior, radius)))
     assert verify(found).holds
     stated = found.certificate
     higher = stated.lower_bound * 1.001
@@ -46,14 +46,14 @@ def some_sets(prior: Prior) -> list[PriorSet]:
 def test_a_survey_of_several_values_is_served_for_every_set_and_never_worse_than_for_the_ball(d: int) -> None:
     prior, task = steep(d), Survey((7, 11))
     for prior_set in some_sets(prior):
-        found = design(prior, task, 1, prior_set=prior_set)
-        ball = design(prior, task, 1, prior_set=Ball(prior, prior_set.radius))
+        found = design(prior, task, Promise(1, prior_set=prior_set))
+        ball = design(prior, task, Promise(1, prior_set=Ball(prior, prior_set.radius)))
         reached = found.certificate.unbiased_variance
         assert reached <= ball.certificate.unbiased_variance * (1 + 1e-6)
-        assert reached <= design(prior, task, 1, notion="ldp").certificate.unbiased_variance * (1 + 1e-6)
+        assert reached <= design(prior, task, Promise(1, notion="ldp")).certificate.unbiased_variance * (1 + 1e-6)
         assert 0 < found.certificate.lower_bound <= reached
         assert verify(found).holds
-        trusting = design(prior, task, 1, aim="mmse", prior_set=prior_set)
+        trusting = design(prior, task, Promise(1, prior_set=prior_set), aim="mmse")
         assert verify(trusting).holds
 
 
@@ -61,8 +61,8 @@ def test_a_survey_of_several_values_is_served_for_every_set_and_never_worse_than
 def test_a_capped_sum_is_never_worse_than_ldp(d: int, epsilon: int, cap: str) -> None:
     """Column generation over all values, the named wrong way, ended at up to four times LDP's variance."""
     prior = Prior.uniform(d)
-    found = design(prior, Sum(), epsilon, ldp_cap=cap)
-    ldp = design(prior, Sum(), epsilon, notion="ldp")
+    found = design(prior, Sum(), Promise(epsilon, ldp_cap=cap))
+    ldp = design(prior, Sum(), Promise(epsilon, notion="ldp"))
     assert found.certificate.unbiased_variance <= ldp.certificate.unbiased_variance * (1 + 1e-4)
     assert found.channel.audit().ldp.holds(Fraction(cap))
     assert verify(found).holds
@@ -94,7 +94,7 @@ def test_a_small_ball_of_priors_is_near_the_prior_alone(d: int, epsilon: int) ->
     """Radius 0 is plain LIP, and the variance is continuous there; LDP's, twice as large, is not near it."""
     prior = Prior(range(d), [Fraction(10**6, k + 1) for k in range(d)])
     plain, zero, tiny, small = (
-        design(prior, Histogram(), epsilon, prior_set=each).certificate.unbiased_variance
+        design(prior, Histogram(), Promise(epsilon, prior_set=each)).certificate.unbiased_variance
         for each in (None, *(Ball(prior, radius) for radius in (0, "0.000001", "0.001")))
     )
     assert zero == plain
@@ -106,5 +106,5 @@ def test_a_small_ball_of_priors_is_near_the_prior_alone(d: int, epsilon: int) ->
 def test_surveys_of_several_or_all_values_with_candidates_are_served(wanted: tuple[int, ...]) -> None:
     """Of all values the variance is 0, or a rounding error below it, from which a search has to choose."""
     prior = Prior([0, 1, 2, 3], [3, 5, 5, 13])
-    found = design(prior, Survey(wanted), "1.5", prior_set=Hull(prior, [Prior([0, 1, 2, 3], [2, 5, 5, 1])]))
+    found = design(prior, Survey(wanted), Promise("1.5", prior_set=Hull(prior, [Prior([0, 1, 2, 3], [2, 5, 5, 1])])))
     assert verify(found).holds

@@ -8,7 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tacit import Matrix, Prior, Sum, design, verify
-from tacit.designs import make_plan
+from tacit.designs import Promise, make_plan
 from tacit.mechanism.table._reading import unbiased_weights
 from tacit.prior import Ball
 
@@ -50,7 +50,8 @@ def test_sets_of_priors_do_not_depend_on_the_offset(size):
     weights = [3 + k % 4 for k in range(size)]
     plain, far = moved(weights), moved(weights, 10**8)
     errors = [
-        design(prior, Sum(), 1, prior_set=Ball(prior, "0.02")).certificate.unbiased_variance for prior in (plain, far)
+        design(prior, Sum(), Promise(1, prior_set=Ball(prior, "0.02"))).certificate.unbiased_variance
+        for prior in (plain, far)
     ]
     assert errors[1] == pytest.approx(errors[0], rel=1e-9)
 

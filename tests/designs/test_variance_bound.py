@@ -7,10 +7,12 @@ import numpy as np
 import pytest
 
 from tacit import Histogram, Prior, design, verify
+from tacit.designs import Promise, Search
 from tacit.designs.circles import best_share, design_shuffled_circle, most_lift_variance, unbiased_variance_bound
 from tacit.prior import Ball, Box, Hull
 
 from support.priors import named_prior
+from support.wishes import wished
 
 BUDGETS, RADII = (0.1, 0.5, 1.0, 2.0, 4.0), (0.0, 0.01, 0.03, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0)
 
@@ -81,7 +83,7 @@ def test_no_variance_falls_below_its_bound() -> None:
 def test_no_optimum_of_the_program_falls_below_it(kind: str, d: int, radius: str) -> None:
     prior = named_prior(kind, d)
     for promise in ({"prior_set": Ball(prior, radius)}, {"notion": "ldp"}):
-        found = design(prior, Histogram(), 2, **promise).certificate
+        found = design(prior, Histogram(), **wished(2, **promise)).certificate
         bound = unbiased_variance_bound(prior, 2, promise.get("prior_set"), promise.get("notion", "lip"))
         assert found.unbiased_variance >= bound * (1 - 1e-9)
 
@@ -90,7 +92,7 @@ def test_a_box_is_not_taken_for_the_ball_around_it() -> None:
     """The wrong answer: the bound of the ball that contains the box, which is beaten by what holds in the box alone."""
     prior = Prior.uniform(20)
     box = Box(prior, [Fraction(4, 100)] * 20, [Fraction(6, 100)] * 20)
-    found = design(prior, Histogram(), 2, prior_set=box)
+    found = design(prior, Histogram(), Promise(2, prior_set=box))
     stated = found.certificate
     assert stated.lower_bound < stated.unbiased_variance < 4.6
     assert unbiased_variance_bound(prior, 2, Ball(prior, box.radius)) > stated.unbiased_variance
@@ -112,8 +114,8 @@ def test_a_hull_is_served_by_the_box_around_it_where_the_ball_is_wide() -> None:
     prior = named_prior("zipf", 20)
     first, second, *rest = prior.weights
     hull = Hull(prior, [Prior(prior.values, [first - second // 2, second + second // 2, *rest])])
-    found = design(prior, Histogram(), 2, prior_set=hull)
-    ball = design(prior, Histogram(), 2, prior_set=Ball(prior, hull.radius))
+    found = design(prior, Histogram(), Promise(2, prior_set=hull))
+    ball = design(prior, Histogram(), Promise(2, prior_set=Ball(prior, hull.radius)))
     assert found.certificate.unbiased_variance < 0.7 * ball.certificate.unbiased_variance
     assert hull.box.low[2:] == hull.box.high[2:]
     assert verify(found).holds
@@ -122,10 +124,10 @@ def test_a_hull_is_served_by_the_box_around_it_where_the_ball_is_wide() -> None:
 def test_a_capped_histogram_is_never_worse_than_ldp_and_claims_what_its_own_promise_proves() -> None:
     """LDP at ε keeps every promise at ε and more: a search for columns that ends early may lose to it."""
     prior = Prior(range(26), [max(1, int(10**12 * 0.5**x)) for x in range(26)])
-    found = design(prior, Histogram(), 8, ldp_cap="10.4", time_limit=0.1)
-    ldp = design(prior, Histogram(), 8, notion="ldp")
+    found = design(prior, Histogram(), Promise(8, ldp_cap="10.4"), search=Search(time_limit=0.1))
+    ldp = design(prior, Histogram(), Promise(8, notion="ldp"))
     assert found.certificate.unbiased_variance <= ldp.certificate.unbiased_variance * (1 + 1e-9)
     assert verify(found).holds
-    lower = design(prior, Histogram(), 1, lower_epsilon=2, method="without-prior").certificate
+    lower = design(prior, Histogram(), Promise(1, lower_epsilon=2), search=Search(method="without-prior")).certificate
     # LIP at 1 promises more than lowering beliefs by up to e² does, so its bound is none of theirs.
     assert lower.lower_bound < unbiased_variance_bound(prior, 1)

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from tacit import Histogram, Plan, Prior, PrivacyError, Randomizer, Survey, Tally, design, estimate, make_plan, verify
-from tacit.designs import Design, read_values
-from tacit.designs.choosing import Method
+from tacit.designs import Design, Promise, Search, read_values
+from tacit.designs._design import Method
 from tacit.designs.large_histogram import IN_PLANE
 from tacit.designs.planning import ldp_comparison
 from tacit.designs.without_prior import FEW_LOOKS, MECHANISMS, TOLERANCE, ldp_variance_bound
@@ -22,11 +22,13 @@ from tacit.prior import Ball
 from tacit.randomize import SeededWords
 from tacit.show.sentences import promise
 
+from support.wishes import in_search
+
 
 def without(size: int, epsilon: object = 1, **options: object) -> Plan:
     return make_plan(
         Prior.uniform([f"v{x}" for x in range(size)]), Histogram(), epsilon,
-        **{"notion": "ldp", "method": "without-prior"} | options,
+        **in_search({"notion": "ldp", "method": "without-prior"} | options),
     )  # fmt: skip
 
 
@@ -66,14 +68,14 @@ def test_a_file_that_lists_no_values_is_refused(tmp_path: Path, text: str):
 def test_every_name_is_known_and_audited():
     assert set(MECHANISMS) < set(get_args(Method))
     for name in MECHANISMS:
-        found = design(Prior.uniform(30), Histogram(), 1, notion="ldp", method=name)
+        found = design(Prior.uniform(30), Histogram(), Promise(1, notion="ldp"), search=Search(method=name))
         assert found.certificate.method == name.replace("-", " ")
         assert found.mechanism.audit().ldp.holds(Fraction(1))
         assert verify(found).holds
 
 
 def test_the_best_is_proven_to_be_near_the_best_there_is():
-    found = design(Prior.uniform(3000), Histogram(), 1, notion="ldp", method="without-prior")
+    found = design(Prior.uniform(3000), Histogram(), Promise(1, notion="ldp"), search=Search(method="without-prior"))
     assert isinstance(found.mechanism, BlockDesign)
     assert found.certificate.status == "within gap"
     assert found.certificate.gap < 3e-3
@@ -83,20 +85,24 @@ def test_the_best_is_proven_to_be_near_the_best_there_is():
 
 @pytest.mark.parametrize(("size", "epsilon", "kind"), [(24, 2, "shuffled-circle"), (23, 1, "block-design")])
 def test_certificates_of_the_best_are_borne_out(size: int, epsilon: int, kind: str):
-    found = design(Prior.uniform(size), Histogram(), epsilon, notion="ldp", method="without-prior")
+    found = design(
+        Prior.uniform(size), Histogram(), Promise(epsilon, notion="ldp"), search=Search(method="without-prior")
+    )
     assert found.mechanism.kind == kind
     assert found.certificate.gap < 1e-3
     assert verify(found).holds
 
 
 def test_without_prior_does_not_look_at_a_prior():
-    found = design(Prior(range(24), range(24)), Histogram(), 2, notion="ldp", method="without-prior")
+    found = design(
+        Prior(range(24), range(24)), Histogram(), Promise(2, notion="ldp"), search=Search(method="without-prior")
+    )
     assert found.mechanism.kind == "block-design"
     assert verify(found).promise_kept
 
 
 def test_a_certificate_that_claims_a_better_bound_is_found_out():
-    found = design(Prior.uniform(100), Histogram(), 1, notion="ldp", method="projective")
+    found = design(Prior.uniform(100), Histogram(), Promise(1, notion="ldp"), search=Search(method="projective"))
     more = replace(found.certificate, lower_bound=found.certificate.unbiased_variance)
     assert verify(found).holds
     assert not verify(replace(found, certificate=more)).bound_as_stated
@@ -104,18 +110,18 @@ def test_a_certificate_that_claims_a_better_bound_is_found_out():
 
 def test_few_values_and_other_tasks_get_the_best_table():
     assert without(5).groups[0].mechanism.kind == "table"
-    survey = make_plan(Prior.uniform(40), Survey(3), 1, notion="ldp", method="without-prior")
+    survey = make_plan(Prior.uniform(40), Survey(3), 1, notion="ldp", search=Search(method="without-prior"))
     assert survey.groups[0].mechanism.kind == "table"
 
 
 def test_what_a_name_cannot_do_is_said():
     with pytest.raises(PrivacyError, match="histograms"):
-        design(Prior.uniform(20), Survey(3), 1, notion="ldp", method="projective")
+        design(Prior.uniform(20), Survey(3), Promise(1, notion="ldp"), search=Search(method="projective"))
 
 
 def test_ldp_mechanisms_keep_other_promises_as_well():
     prior = Prior(range(20), [0, 50, *range(1, 19)])
-    found = design(prior, Histogram(), 1, method="subset-selection")
+    found = design(prior, Histogram(), 1, search=Search(method="subset-selection"))
     assert found.mechanism.audit().ldp.holds(Fraction(1))
     assert verify(found).promise_kept
 
@@ -129,10 +135,9 @@ BUDGETS = [Fraction(1, 10), Fraction(2, 5), Fraction(1, 2), Fraction(1), Fractio
 def worse_than_allowed(found: Design) -> str | None:
     """Why this is not what the rule takes, against the shuffled circle, which was taken for all of them before."""
     radius = found.promise.radius
-    circle = design(
-        found.prior, found.task, found.promise.main[1], notion=found.promise.main[0],
-        prior_set=None if not radius else Ball(found.prior, radius), method="shuffled-circle",
-    )  # fmt: skip
+    around = Ball(found.prior, radius) if radius else None
+    promise = Promise(found.promise.epsilon, found.promise.notion, prior_set=around)
+    circle = design(found.prior, found.task, promise, search=Search(method="shuffled-circle"))
     ours, theirs = (each.certificate.unbiased_variance for each in (found, circle))
     if ours > (1 + (IN_PLANE if found.mechanism.kind == "plane-circle" else TOLERANCE)) * theirs:
         return "variance"
@@ -152,7 +157,7 @@ def worse_than_allowed(found: Design) -> str | None:
 
 def _named(found: Design, name: str) -> Design | None:
     try:
-        return design(found.prior, found.task, found.promise.main[1], notion="ldp", method=name)
+        return design(found.prior, found.task, Promise(found.promise.main[1], notion="ldp"), search=Search(method=name))
     except ValueError:  # More points than a difference set has.
         return None
 
@@ -161,34 +166,39 @@ def _named(found: Design, name: str) -> Design | None:
 def test_auto_is_nowhere_worse_than_the_shuffled_circle_by_more_than_stated(size: int):
     prior = Prior.uniform(size)
     for epsilon in BUDGETS:
-        found = design(prior, Histogram(), epsilon, notion="ldp")
+        found = design(prior, Histogram(), Promise(epsilon, notion="ldp"))
         assert worse_than_allowed(found) is None, epsilon
         assert found.mechanism.audit().ldp.holds(epsilon)
         assert not found.mechanism.audit().ldp.holds(epsilon * Fraction(999, 1000))
         assert verify(found).holds
-    kinds = {design(prior, Histogram(), epsilon, notion="ldp").mechanism.kind for epsilon in (Fraction(1), Fraction(2))}
+    kinds = {
+        design(prior, Histogram(), Promise(epsilon, notion="ldp")).mechanism.kind
+        for epsilon in (Fraction(1), Fraction(2))
+    }
     assert (kinds == {"block-design"}) == (size not in (14, 24))  # Fourteen and 24 have no prime near.
 
 
 def test_the_rule_rejects_worse_choices():
     """Twice the variance; and arcs of a thousand values, which are counted slowly."""
-    fine = design(Prior.uniform(300), Histogram(), 2, notion="ldp")
+    fine = design(Prior.uniform(300), Histogram(), Promise(2, notion="ldp"))
     twice = 2 * fine.certificate.unbiased_variance
     worse = replace(fine, certificate=replace(fine.certificate, unbiased_variance=twice))
     assert worse_than_allowed(worse) == "variance"
-    slower = design(Prior.uniform(1000), Histogram(), 1, notion="ldp", method="subset-selection")
+    slower = design(
+        Prior.uniform(1000), Histogram(), Promise(1, notion="ldp"), search=Search(method="subset-selection")
+    )
     assert worse_than_allowed(slower) == "counting"
 
 
 @pytest.mark.parametrize("epsilon", [Fraction(1, 2), Fraction(1), Fraction(2), Fraction(4)])
 def test_under_a_prior_ldp_takes_values_as_alike_if_that_costs_next_to_nothing(epsilon: Fraction):
     prior = Prior.of({f"v{x}": 1 + 1000 // (x + 1) for x in range(300)})
-    found = design(prior, Histogram(), epsilon, notion="ldp")
+    found = design(prior, Histogram(), Promise(epsilon, notion="ldp"))
     assert found.mechanism.kind == "block-design"
     assert worse_than_allowed(found) is None
     assert verify(found).holds
     gone = Prior(range(300), [x % 2 for x in range(300)])
-    kept = design(gone, Histogram(), epsilon, notion="ldp")
+    kept = design(gone, Histogram(), Promise(epsilon, notion="ldp"))
     assert kept.mechanism.kind == "plane-circle"  # Values that nobody holds cost nothing there.
 
 
@@ -196,7 +206,7 @@ def test_wide_balls_take_values_as_alike_and_narrow_ones_follow_the_prior():
     prior = Prior.of({f"v{x}": 1 + 1000 // (x + 1) for x in range(300)})
     kinds = {}
     for radius in (0, "0.03", "0.3", "0.7", 1):
-        found = design(prior, Histogram(), 1, prior_set=Ball(prior, radius) if radius else None)
+        found = design(prior, Histogram(), Promise(1, prior_set=Ball(prior, radius) if radius else None))
         kinds[radius] = found.mechanism.kind
         assert worse_than_allowed(found) is None
         assert verify(found).holds
@@ -217,7 +227,7 @@ def test_up_to_that_budget_they_are_followed_and_win():
     prior = Prior.of({f"v{x}": 1 + 1000 // (x + 1) for x in range(300)})
     sampled = float((prior.probabilities * (1 - prior.probabilities)).sum())
     noise = {
-        method: design(prior, Histogram(), 3, method=method).certificate.unbiased_variance - sampled
+        method: design(prior, Histogram(), 3, search=Search(method=method)).certificate.unbiased_variance - sampled
         for method in ("auto", "shuffled-circle")
     }
     assert noise["shuffled-circle"] > 3 * noise["auto"]
@@ -231,7 +241,7 @@ def test_comparisons_with_ldp_pay_nothing_for_speed():
     prior = Prior.uniform(300)
     least = ldp_comparison(prior, Histogram(), Fraction(1), "unbiased").certificate.unbiased_variance
     assert least == pytest.approx(ldp_variance_bound(300, Fraction(1)), rel=1e-9)
-    assert design(prior, Histogram(), 1, notion="ldp").certificate.unbiased_variance > least * (1 + 1e-4)
+    assert design(prior, Histogram(), Promise(1, notion="ldp")).certificate.unbiased_variance > least * (1 + 1e-4)
 
 
 # -- the way to an estimate ------------------------------------------------------------------------------------------
@@ -257,7 +267,7 @@ def test_from_answers_to_estimates(name: str, tmp_path: Path):
 
 def test_a_prior_that_somebody_has_is_still_checked():
     prior = Prior([f"v{x}" for x in range(20)], [100, *[1] * 19])
-    plan = make_plan(prior, Histogram(), 2, notion="ldp", method="subset-selection")
+    plan = make_plan(prior, Histogram(), 2, notion="ldp", search=Search(method="subset-selection"))
     reports = Randomizer(plan).reports(0, np.arange(20_000) % 20, SeededWords(1))
     (check,) = estimate(plan, Tally.of(plan, reports)).prior_check
     assert check.contradicted

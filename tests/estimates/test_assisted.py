@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import norm
 
 from tacit import Histogram, Prior, Randomizer, Sum, Survey, WeightedSum, make_plan
-from tacit.designs.worth import Worth
+from tacit.designs.planning import Worth
 from tacit.estimates import estimate, estimators
 from tacit.estimates._assisted import Expectation, Groups, expectation, pratt_interval, shifted
 from tacit.randomize import SeededWords

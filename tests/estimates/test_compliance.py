@@ -9,7 +9,7 @@ import pytest
 
 from tacit import Channel, Histogram, NotEstimableError, Plan, Prior, Survey, Tally, estimate, make_plan
 from tacit.designs import adopt, rules
-from tacit.designs.arms import in_arms
+from tacit.designs.planning import in_arms
 from tacit.designs.prior_file import GroupPrior
 from tacit.estimates import compliance
 from tacit.estimates._compliance import GAP, ArmsModel, expected_errors, most_likely_mixture, pooled_compliance

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tacit import Histogram, Prior, Randomizer, Sum, Survey, Tally, WeightedSum, estimate, make_plan
+from tacit.designs import Search
 from tacit.designs.prior_file import GroupPrior
 from tacit.estimates import NotEstimableError, pseudo_names, pseudo_values
 from tacit.mechanism.kept import Counts
@@ -63,7 +64,7 @@ def test_those_of_some_values_are_those_of_all(size, method, kind):
     """In the order asked for; of a value outside the support there are none."""
     notion = "ldp" if kind == "block-design" else "lip"
     prior = Prior(range(size), [*range(size - 1, 0, -1), int(notion == "ldp")])
-    plan = make_plan(prior, Histogram(), epsilon=1, notion=notion, method=method)
+    plan = make_plan(prior, Histogram(), epsilon=1, notion=notion, search=Search(method=method))
     assert plan.groups[0].mechanism.kind == kind
     reports = Randomizer(plan).reports(0, np.arange(200) % size, SeededWords(3))
     some = pseudo_values(plan, reports, values=[size - 1, 0, 3])

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tacit import Channel, Histogram, Prior, Survey, WeightedSum, make_plan
+from tacit.designs import Search
 from tacit.estimates import Margin, cells_of, estimate
 from tacit.estimates._cells import Collected
 from tacit.estimates.survey import weighted
@@ -75,7 +76,7 @@ def test_intervals_for_participants_do_not_cover_the_population():
 @pytest.mark.parametrize("method", ["auto", "subset-selection"])
 def test_few_people_and_a_weak_randomizer_are_covered_too(method, n, share):
     """Nobody among twelve holds it, most of the time, and equal reports show no spread."""
-    ldp = {"notion": "ldp", "method": method} if method != "auto" else {}
+    ldp = {"notion": "ldp", "search": Search(method=method)} if method != "auto" else {}
     plan = make_plan(Prior.uniform(5), Histogram(), epsilon=5, **ldp)
     rng, randomizer = np.random.default_rng(3), Randomizer(plan)
     held = wald = 0

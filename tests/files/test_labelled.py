@@ -12,7 +12,7 @@ import pytest
 
 from tacit import Histogram, Prior, Survey, Tally, make_plan
 from tacit.designs import adopt, rules
-from tacit.designs.arms import in_arms
+from tacit.designs.planning import in_arms
 from tacit.designs.prior_file import GroupPrior
 from tacit.files import BadRowsError, InputError, arms_drawn, label_file, perturb_file, tally_file
 from tacit.randomize import SeededWords

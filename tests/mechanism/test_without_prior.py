@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from tacit import Histogram, NotEstimableError, Prior, Survey, audit, satisfies
+from tacit.designs import Promise
 from tacit.designs.without_prior import MECHANISMS, TOLERANCE, best_without_prior, ldp_variance_bound
 from tacit.exact import at_most_exp
 from tacit.mechanism import BlockDesign, Counts, Coverage
@@ -483,5 +484,5 @@ def test_no_variance_is_below_the_bound_and_the_best_is_near_it(size: int, epsil
 def test_the_bound_is_what_the_linear_program_finds(size: int) -> None:
     from tacit import design
 
-    found = design(Prior.uniform(size), Histogram(), 1, notion="ldp").certificate.unbiased_variance
+    found = design(Prior.uniform(size), Histogram(), Promise(1, notion="ldp")).certificate.unbiased_variance
     assert found == pytest.approx(ldp_variance_bound(size, Fraction(1)), rel=2e-3)

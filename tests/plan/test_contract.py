@@ -11,7 +11,7 @@ import pytest
 
 from studies.baselines import k_ary_response
 from tacit import Channel, Histogram, Prior, Sum, Survey, WeightedSum, design, make_plan, mse, satisfies
-from tacit.designs import optimal_binary, repaired_response
+from tacit.designs import Search, optimal_binary, repaired_response
 from tacit.designs.verification import verify_group
 from tacit.mechanism.auditing import PROMISED
 from tacit.plan import Group, Plan, PlanError, contract_hash
@@ -229,7 +229,7 @@ CERTIFIED = {
     "table": make_plan(PEOPLE, Histogram(), 1, aim="mmse"),
     "unbiased": make_plan(PEOPLE, Histogram(), 1, aim="unbiased"),
     "weighted": make_plan(Prior.of({0: 0.5, 4: 0.3, 9: 0.2}), WeightedSum(), 1, aim="mmse"),
-    "core-tail": make_plan(PEOPLE, Histogram(), 1, aim="mmse", method="core-tail"),
+    "core-tail": make_plan(PEOPLE, Histogram(), 1, aim="mmse", search=Search(method="core-tail")),
     # Nothing is left to estimate but rounding errors.
     "exhausted": make_plan(PEOPLE, Histogram(), 60, aim="mmse"),
 }

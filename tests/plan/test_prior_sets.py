@@ -8,7 +8,7 @@ from fractions import Fraction
 import pytest
 
 from tacit import Channel, Group, Histogram, Plan, PlanError, Prior, Sum, Survey, design, make_plan
-from tacit.designs import Worth
+from tacit.designs import Promise, Worth
 from tacit.prior import Ball, Box, Hull
 
 PRIOR = Prior.of({"a": 0.5, "b": 0.3, "c": 0.15, "d": 0.05})
@@ -22,7 +22,7 @@ TASKS = {"histogram": Histogram(), "survey": Survey("d")}
 
 
 def group_for(prior_set, task, **changes) -> Group:
-    found = design(PRIOR, task, 1, prior_set=prior_set)
+    found = design(PRIOR, task, Promise(1, prior_set=prior_set))
     facts = {"name": None, "epsilon": Fraction(1), "mechanism": found.mechanism, "prior_set": prior_set}
     return Group(**facts | changes)
 

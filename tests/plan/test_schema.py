@@ -13,6 +13,7 @@ import pytest
 from tacit import GroupPrior, Histogram, Matrix, Prior, Sum, Survey, WeightedSum, make_plan
 
 from support.places import ROOT
+from support.wishes import in_search
 
 SCHEMA = json.loads((ROOT / "src/tacit/plan/plan.schema.json").read_text(encoding="utf-8"))
 VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
@@ -56,7 +57,7 @@ PLANS = {
 def written(name: str) -> dict:
     priors, task, options = PLANS[name]
     return json.loads(
-        json.dumps(make_plan(priors, task, 1, question="Which?", **({"aim": "mmse"} | options)).to_dict())
+        json.dumps(make_plan(priors, task, 1, question="Which?", **in_search({"aim": "mmse"} | options)).to_dict())
     )
 
 

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from tacit import Histogram, Prior, make_plan
+from tacit.designs import Search
 from tacit.mechanism.sampling import in_threads, n_threads
 from tacit.plan import Plan
 from tacit.randomize import Randomizer, SecureWords, SeededWords
@@ -19,8 +20,8 @@ from tacit.randomize import Randomizer, SecureWords, SeededWords
 PEOPLE = 140_000
 PLANS = {
     "table": lambda: make_plan(Prior.of({"a": 0.5, "b": 0.3, "c": 0.2}), Histogram(), 1),
-    "core-tail": lambda: make_plan(Prior.uniform(30), Histogram(), 1, aim="mmse", method="core-tail"),
-    "shuffled-circle": lambda: make_plan(Prior.uniform(30), Histogram(), 1, method="shuffled-circle"),
+    "core-tail": lambda: make_plan(Prior.uniform(30), Histogram(), 1, aim="mmse", search=Search(method="core-tail")),
+    "shuffled-circle": lambda: make_plan(Prior.uniform(30), Histogram(), 1, search=Search(method="shuffled-circle")),
     "plane-circle": lambda: make_plan(Prior.uniform(40), Histogram(), 1),
 }
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from tacit import Histogram, Plan, Prior, Randomizer, Tally, make_plan
+from tacit.designs import Search
 from tacit.randomize import SeededWords
 from tacit.server.collector import ReadySurvey
 from tacit.server.storage.store import Store, Submission, survey_id
@@ -108,7 +109,7 @@ def test_reports_and_batches_over_http_lead_to_the_same_sums_and_no_report_is_st
 
 
 def test_a_plan_without_a_prior_is_collected_as_any_other(client: Client):
-    plan = make_plan(Prior.uniform(PRIOR.values), Histogram(), 1, notion="ldp", method="without-prior")
+    plan = make_plan(Prior.uniform(PRIOR.values), Histogram(), 1, notion="ldp", search=Search(method="without-prior"))
     survey = client.open(plan)
     reports = Randomizer(plan).reports(0, np.arange(30), SeededWords(1)).tolist()
     assert [client.report(survey, n, report) for n, report in enumerate(reports)] == ["counted"] * 30

@@ -9,6 +9,7 @@ import pytest
 
 from studies.baselines import k_ary_response
 from tacit import Channel, GroupPrior, Histogram, Prior, audit, design, mse, round_channel
+from tacit.designs import Search
 from tacit.published import compare
 
 GROUPS = [
@@ -47,7 +48,7 @@ def test_any_mechanism_can_be_compared_and_ours_is_ours():
     ours = {
         "ours": lambda prior, epsilon: design(prior, Histogram(), epsilon, aim="mmse").mechanism,
         "core-tail": lambda prior, epsilon: (
-            design(prior, Histogram(), epsilon, aim="mmse", method="core-tail").mechanism
+            design(prior, Histogram(), epsilon, aim="mmse", search=Search(method="core-tail")).mechanism
         ),
     }
     (row,) = compare(prior, Histogram(), [1], aim="mmse", own=ours)

@@ -17,8 +17,8 @@ from studies.figure import BAND, DataMissingError, Figure, Options, Point
 from studies.page import agreement
 from studies.paper import _unary_level
 from tacit import Prior, audit
-from tacit.designs import design, optimal_binary
-from tacit.designs.binary import published_binary_mse
+from tacit.designs import Promise, design, optimal_binary
+from tacit.designs.closed_forms import published_binary_mse
 from tacit.published import theorem3
 from tacit.task import Histogram
 
@@ -100,7 +100,7 @@ def test_levels_in_closed_form_equal_the_exact_audit():
 
 def test_subset_selection_is_the_best_ldp_histogram_for_a_uniform_prior():
     for d, epsilon in ((4, 0.5), (6, 1.0), (6, 3.0)):
-        found = design(Prior.uniform(d), Histogram(), epsilon, notion="ldp")
+        found = design(Prior.uniform(d), Histogram(), Promise(epsilon, notion="ldp"))
         assert curves.subset_error(d, epsilon)[0] == pytest.approx(found.certificate.mse, rel=1e-6)
 
 

@@ -32,7 +32,7 @@ from tacit import (
     total_mse,
 )
 from tacit.designs import cyclic, optimal_binary
-from tacit.designs.binary import binary_mse, opt_ldp_binary_mse, published_binary_mse
+from tacit.designs.closed_forms import binary_mse, opt_ldp_binary_mse, published_binary_mse
 from tacit.published import theorem3
 
 from support.oracle import best_gain, best_lip_gain, best_objective, box_vertices, ldp_vertices

@@ -20,7 +20,7 @@ import pytest
 from studies import drift, gowalla, groups, kosarak, loaders
 from studies.baselines import k_ary_response, subset_selection, unary_encoding
 from studies.figure import BAND, DataMissingError, Figure, Options
-from tacit.designs import design, optimal_binary
+from tacit.designs import Promise, design, optimal_binary
 from tacit.mechanism import Channel, audit, gain
 from tacit.prior import Prior
 from tacit.published import theorem3
@@ -202,7 +202,7 @@ def test_the_merged_ldp_channel_gains_on_all_values_what_it_claims() -> None:
     merged = Prior(range(13), [*weights[:12], sum(weights[12:])])
     rest = prior.probabilities[12:]
     task = kosarak._HeavyAndRest(math.sqrt(float(rest @ rest)) / float(rest.sum()))
-    found = design(merged, task, 2.0, notion="ldp")
+    found = design(merged, task, Promise(2.0, notion="ldp"))
     spelled = Channel.from_weights(prior, [found.channel.weights[min(x, 12)] for x in range(30)])
     assert gain(spelled, Histogram()) == pytest.approx(found.certificate.gain, rel=1e-9)
     assert found.certificate.gain <= kosarak.best_ldp(prior.probabilities, 2.0)[0] + 1e-9

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tacit import Histogram, Plan, Prior, Survey, make_plan
+from tacit.designs import Search
 from tacit.files import load_tally, read_tally, save_tally
 from tacit.files.columns import InputError
 from tacit.tally import Counts, Coverage, Tally, merge_all
@@ -149,7 +150,7 @@ def test_groups_are_given_where_the_plan_names_them(plan: Plan, groups):
 
 SCHEMA = json.loads((ROOT / "src/tacit/files/tally.schema.json").read_text(encoding="utf-8"))
 FITS = jsonschema.Draft202012Validator(SCHEMA).is_valid
-CIRCLE = make_plan(Prior.uniform(14), Histogram(), 1, method="plane-circle")
+CIRCLE = make_plan(Prior.uniform(14), Histogram(), 1, search=Search(method="plane-circle"))
 WRITTEN = {
     "groups": Tally.of(GROUPED, [1, 0, 1], ["a", "b", "b"]),
     "everybody": Tally.of(EVERYBODY, [0, 1, 7]),

@@ -103,8 +103,8 @@ command = registered.command
 
 TaskName = Literal["histogram", "sum", "survey", "weighted-sum"]
 DesignName = Literal[
-    "auto", "closed-form", "columns", "robust", "knots", "plane-circle", "shuffled-circle", "core-tail",
-    "repaired", "without-prior", "subset-selection", "projective",
+    "auto", "columns", "core-tail", "plane-circle", "shuffled-circle", "repaired", "without-prior", "subset-selection",
+    "projective",
 ]  # fmt: skip
 EngineName = Literal["embedded", "spark"]
 FormatName = Literal["csv", "parquet", "jsonl", "arrow"]

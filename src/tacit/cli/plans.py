@@ -81,7 +81,7 @@ def plan_command(
 
     What is promised is checked in exact integers before anything is written.
     """
-    from tacit.designs import guidance, planning, read_priors, read_values
+    from tacit.designs import Search, guidance, planning, read_priors, read_values
     from tacit.show import plans as shown
 
     check_target(output, priors)
@@ -104,8 +104,8 @@ def plan_command(
     difference = None if detect is None else guidance.read_difference(detect, wanted)
     shares, chance = [each.share for each in groups], 0.8 if power is None else power
     worth = _worth(prior_error, prior_records, confidence, candidates)
-    options: dict[str, Any] = {"notion": notion, "method": method, "aim": aim}
-    options |= {"invertible": invertible, "ldp_cap": ldp_cap, "question": question}
+    options: dict[str, Any] = {"notion": notion, "ldp_cap": ldp_cap, "aim": aim, "question": question}
+    options |= {"search": Search(method=method, invertible=invertible)}
     options |= {"worth": worth, "between": None if between is None else _ends(between)}
     if guide:
         asked = {"detect": difference, "power": chance, **options}
@@ -179,7 +179,7 @@ def _check_no_prior(about_priors: bool, aim: str) -> None:
 
 
 def _in_arms(groups: Any, arms: str, other_budget: bool) -> Any:
-    from tacit.designs.arms import in_arms
+    from tacit.designs.planning import in_arms
 
     if other_budget:
         raise ValueError("Arms have budgets of their own: leave --epsilon, --target-rmse and --guide out.")

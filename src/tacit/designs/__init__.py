@@ -1,9 +1,8 @@
 """Choosing a mechanism: closed forms, linear programs, and the certificate of how good the choice is."""
 
+from tacit.designs._design import Search, design
 from tacit.designs.adopted import adopt
-from tacit.designs.binary import binary_mse, optimal_binary
-from tacit.designs.choosing import design
-from tacit.designs.cyclic import cyclic
+from tacit.designs.closed_forms import binary_mse, cyclic, optimal_binary, repaired_response
 from tacit.designs.guidance import (
     Choice,
     Costs,
@@ -15,13 +14,11 @@ from tacit.designs.guidance import (
     respondents_to_detect,
 )
 from tacit.designs.methods import Design
-from tacit.designs.planning import make_plan
-from tacit.designs.prior_file import GroupPrior, read_beliefs, read_priors
-from tacit.designs.repaired import repaired_response
+from tacit.designs.planning import Worth, make_plan
+from tacit.designs.prior_file import GroupPrior, read_beliefs, read_priors, read_values
+from tacit.designs.promise import Promise
 from tacit.designs.rules import Rule, read_matrix
-from tacit.designs.value_file import read_values
 from tacit.designs.verification import Verification, verify, verify_plan
-from tacit.designs.worth import Worth
 
 __all__ = [
     "Choice",
@@ -30,7 +27,9 @@ __all__ = [
     "Detection",
     "GroupPrior",
     "OtherBelief",
+    "Promise",
     "Rule",
+    "Search",
     "Verification",
     "Worth",
     "adopt",

@@ -28,8 +28,7 @@ from typing import Any
 from numpy.linalg import LinAlgError
 
 from tacit.designs.circles import in_plane, unbiased_variance_bound
-from tacit.designs.for_sets import table_in
-from tacit.designs.methods import Design, Request, columns, designed, plane_circle, repaired, shuffled_circle
+from tacit.designs.methods import Design, Request, columns, designed, plane_circle, repaired, shuffled_circle, table_in
 from tacit.designs.without_prior import TOLERANCE, without_prior
 from tacit.exact import exp_below
 from tacit.mechanism import PrivacyError

@@ -17,17 +17,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tacit.designs.binary import optimal_binary
-from tacit.designs.cyclic import cyclic, cyclic_lifts
+from tacit.designs.closed_forms import cyclic, cyclic_lifts, optimal_binary, randomized_response, repaired_response
 from tacit.designs.program.bounds import TINY, dual_bound
 from tacit.designs.program.deadline import Deadline
 from tacit.designs.program.lifts import LiftSet
 from tacit.designs.promise import Promise
-from tacit.designs.repaired import randomized_response, repaired_response
 from tacit.exact import Floats, exp_below
 from tacit.mechanism import Channel, Mechanism, PrivacyError, mse, round_channel, unbiased_variance
 from tacit.plan import Aim, Certificate
-from tacit.prior import Ball, Prior
+from tacit.prior import Ball, Prior, PriorSet
 from tacit.task import Task, prior_variance
 
 if TYPE_CHECKING:
@@ -323,6 +321,49 @@ def knots(request: Request) -> Design:
     bound = sum_variance_bound(request.p, request.g[:, 0], lifts, request.deadline)
     method = f"random rounding to {len(best.numbers)} knots"
     return designed(request, channel, bound, duals=None, method=method, status="feasible")
+
+
+def robust(request: Request) -> Design:
+    """The best channel for every prior of a set.
+
+    Where the set keeps values apart that the task does not, and so many that nothing proves the best channel for it,
+    the best one for the ball around it is looked at, too, whose values merge always.
+    """
+    from tacit.designs.program.sets import MOST_VALUES, values_searched
+
+    prior_set = request.promise.prior_set
+    if prior_set is None:
+        raise ArithmeticError("there is no set of priors")
+    values = values_searched(prior_set, request.g, request.aim)
+    if isinstance(prior_set, Ball) or (values is not None and values <= MOST_VALUES):
+        return _designed_in(request, prior_set)
+    sets = [*([] if values is None else [prior_set]), Ball(request.prior, prior_set.radius)]
+    return min((_designed_in(request, each) for each in sets), key=lambda found: found.certificate.aimed)
+
+
+def table_in(request: Request, around: PriorSet, deadline: Deadline) -> tuple[Found, Channel]:
+    """The best table found for every prior of a set, which may be larger than the one that is asked for."""
+    from tacit.designs.program.sets import solve_robust
+
+    epsilon = float(request.promise.main[1])
+    return rounded(
+        request,
+        lambda share: solve_robust(
+            around, request.g, share * epsilon, aim=request.aim, gap=request.gap, time_limit=deadline,
+            progress=request.watch,
+        ),
+    )  # fmt: skip
+
+
+def _designed_in(request: Request, around: PriorSet) -> Design:
+    found, channel = table_in(request, around, request.deadline)
+    proved = around == request.promise.prior_set  # What a larger set allows is no bound of what this one does.
+    better = min if request.aim == "mmse" else max
+    bound = better(request.cheap_bound, found.bound) if proved else request.cheap_bound
+    return designed(
+        request, channel, bound, duals=None, method=f"for a set of priors, {found.method}",
+        status=found.status if proved else "feasible", iterations=found.iterations, notes=found.notes,
+    )  # fmt: skip
 
 
 def shuffled_circle(request: Request) -> Design:

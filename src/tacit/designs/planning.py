@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, Literal
 
-from tacit.designs.choosing import FEW_VALUES, Method, design
+from tacit.designs._design import FEW_VALUES, Method, Search, design, one_thread
 from tacit.designs.knots import Knots, best_knots, places_of, readable, rounded_to
 from tacit.designs.methods import Design, searchable
-from tacit.designs.one_thread import one_thread
 from tacit.designs.prior_file import GroupPrior
 from tacit.designs.program.lifts import LiftSet
-from tacit.designs.worth import Worth
+from tacit.designs.promise import Promise
 from tacit.exact import Number, budget, rational
-from tacit.mechanism import Notion
-from tacit.plan import Aim, Group, Plan
-from tacit.prior import Prior, PriorSet, Value
+from tacit.plan import Aim, Group, Plan, arm_name
+from tacit.prior import Ball, Box, Hull, Prior, PriorSet, Value, from_records
 from tacit.task import Histogram, Sum, Survey, Task, WeightedSum
 
 #: The planner finds the smallest budget to this many decimals.
@@ -29,6 +27,8 @@ LARGEST_BUDGET = Fraction(10)
 HISTOGRAM_LIMIT, COMPARISON_LIMIT = 60, 1200
 #: One such search takes no longer, and only this many different groups are compared.
 COMPARISON_SECONDS, COMPARED_GROUPS = 3.0, 50
+#: How sure the set of priors that records leave plausible holds the truth.
+CONFIDENCE = "0.99"
 
 
 def make_task(name: str, values: Sequence[str], priors: Sequence[GroupPrior]) -> Task:
@@ -44,6 +44,82 @@ def make_task(name: str, values: Sequence[str], priors: Sequence[GroupPrior]) ->
     return Survey(wanted[0]) if len(wanted) == 1 else Survey(wanted)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Worth:
+    """How wrong the priors of a plan may be; one of these, for all groups.
+
+    `error` is a total variation distance; `records` the number of past records a prior rests on, None to take it from
+    the counts of each group; with `candidates` every group's candidates and their mixtures are plausible.
+
+    >>> from tacit import Prior
+    >>> Worth(error="0.03").around(GroupPrior(name=None, prior=Prior.of({"yes": 0.1, "no": 0.9}))).to_dict()
+    {'kind': 'ball', 'radius': '3/100'}
+    """
+
+    error: Number | None = None
+    records: int | None = None
+    confidence: Number = CONFIDENCE
+    candidates: bool = False
+
+    def around(self, each: GroupPrior, between: bool = False) -> PriorSet:
+        """The set around one group's prior; `between` says that its values are knots that answers are rounded to."""
+        if self.error is not None:
+            return Ball(each.prior, self.error)
+        if self.candidates:
+            if not each.candidates:
+                raise ValueError(f"There are no candidates for group {each.name!r}.")
+            return Hull(each.prior, each.candidates)
+        records = self.records if self.records is not None else each.records
+        if records is None or records < 1:
+            raise ValueError(
+                f"It is not known how many records the prior of group {each.name!r} rests on: give counts, or "
+                "--prior-records."
+            )
+        if between:
+            return _knots_box(each.prior, each.observed or each.prior, records, self.confidence)
+        return from_records(each.prior, records, self.confidence, each.observed)
+
+
+def _knots_box(prior: Prior, observed: Prior, records: int, confidence: Number) -> Box:
+    """Ranges of the knots' probabilities that n past answers leave plausible.
+
+    By Dvoretzky, Kiefer, Wolfowitz and Massart the distribution function of the answers is within
+    D = √(ln(2/(1 − confidence))/2n) of the empirical one, everywhere at once. The weight of a knot rises from 0 to 1
+    and falls again as an answer moves over it (at the ends it does only one of the two), so its mean is off by at most
+    2D (or D). D is rounded up.
+    """
+    risk = 1 - rational(confidence, "confidence")
+    if not 0 < risk < 1:
+        raise ValueError(f"The 'confidence' must lie between 0 and 1. Got {confidence} instead.")
+    off = rational(math.ceil(math.sqrt(math.log(2 / risk) / (2 * records)) * 1e6)) / 10**6
+    low, high = [], []
+    for place, (weight, seen) in enumerate(zip(prior.weights, observed.weights, strict=True)):
+        share, found = Fraction(weight, prior.total), Fraction(seen, observed.total)
+        far = off if place in (0, len(prior) - 1) else 2 * off
+        low.append(max(Fraction(0), min(share, found - far)))
+        high.append(min(Fraction(1), max(share, found + far)))
+    return Box(prior, low, high)
+
+
+def in_arms(groups: Sequence[GroupPrior], budgets: Sequence[Number]) -> list[GroupPrior]:
+    """Every group once for each budget, with the same prior: chance decides who is asked with which.
+
+    >>> from tacit import Prior
+    >>> [(each.name, float(each.epsilon)) for each in in_arms([GroupPrior(name=None, prior=Prior.uniform(2))], [1, 2])]
+    [('arm 1', 1.0), ('arm 2', 2.0)]
+    """
+    levels = [budget(each, "arms") for each in budgets]
+    if len(levels) < 2 or len(set(levels)) < len(levels):
+        raise ValueError("Arms need at least two different budgets, as in --arms 0.5,1.5.")
+    if any(group.epsilon is not None for group in groups):
+        raise ValueError("The groups state their own budgets. Drop the 'epsilon' column, or the arms.")
+    return [
+        replace(group, name=arm_name(group.name, number), epsilon=level, share=group.share / len(levels))
+        for group in groups
+        for number, level in enumerate(levels, start=1)
+    ]
+
+
 #: The priors of a plan: everybody's, each group's by name, or what a prior file says.
 Priors = Prior | Mapping[str, Prior] | Sequence[GroupPrior]
 
@@ -53,56 +129,59 @@ def make_plan(
     task: Task,
     epsilon: Number | None,
     *,
+    notion: Literal["lip", "ldp"] = "lip",
+    ldp_cap: Number | None = None,
+    aim: Aim = "unbiased",
+    search: Search | None = None,
     question: str | None = None,
     between: tuple[Number, Number] | None = None,
     worth: Worth | None = None,
     progress: Callable[[int, int], None] | None = None,
-    **options: Any,
 ) -> Plan:
-    """Design a mechanism for each group and put them into a plan. A group's own budget comes before `epsilon`.
+    """Design a mechanism for each group and put them into a plan. Groups with the same prior and budget share one.
+
+    Every group has a promise of its own, around its prior: a group's own budget comes before `epsilon`.
 
     Args:
         priors: everybody's prior, each group's by name, or what `read_priors` read.
         task: what is to be estimated.
         epsilon: the budget ε of groups that state none.
+        notion: as of `Promise`.
+        ldp_cap: as of `Promise`.
+        aim: as of `design`.
+        search: how to search for each design.
         question: kept in the plan.
         between: answers are any numbers from the first to the second; the values of the priors are past answers.
-        worth: what the priors are worth; the promise then holds for all that this leaves plausible.
+        worth: how wrong the priors may be; the promise then holds for all priors that this leaves plausible.
         progress: is called with groups done and groups in all.
-        options: those of `design` but for `prior_set`; groups with the same prior and budget share one design.
 
     >>> plan = make_plan({"north": Prior.of({"yes": 0.1, "no": 0.9}), "south": Prior.of({"yes": 0.3, "no": 0.7})},
     ...                  Survey("yes"), epsilon=1)
     >>> [group.name for group in plan.groups]
     ['north', 'south']
     """
-    if "prior_set" in options:
-        raise ValueError(
-            "Every group of a plan has a set of its own. Instead of a 'prior_set' give worth=Worth(error=…)."
-        )
-    known: dict[tuple[Prior, Fraction, PriorSet | None], Design] = {}
-    groups = []
     stated = group_priors(priors)
     if between is not None:
         stated = on_knots(stated, task, between, epsilon)
     different = len({(each.prior, _budget_of(each, epsilon)) for each in stated})
-    counts = {"groups": len(stated), "different_groups": different}
+    asked = replace(Search() if search is None else search, groups=len(stated), different_groups=different)
+    known: dict[tuple[Prior, Fraction, PriorSet | None], Design] = {}
+    groups = []
     for done, each in enumerate(stated):
         level = _budget_of(each, epsilon)
         prior_set = None if worth is None else worth.around(each, between is not None)
+        promise = Promise(level, notion, ldp_cap=ldp_cap, prior_set=prior_set)
         if (each.prior, level, prior_set) not in known:
-            found = uninterrupted_design(each.prior, task, level, prior_set=prior_set, **counts, **options)
+            found = uninterrupted_design(each.prior, task, promise, aim=aim, search=asked)
             known[each.prior, level, prior_set] = found
         found = known[each.prior, level, prior_set]
-        notion: Notion = "ldp" if options.get("notion") == "ldp" else "lip"
-        cap = options.get("ldp_cap")
         groups.append(
             Group(
                 name=each.name,
                 epsilon=level,
                 mechanism=found.mechanism,
                 notion=notion,
-                ldp_cap=None if cap is None else budget(cap, "ldp_cap"),
+                ldp_cap=promise.ldp_cap,
                 prior_set=prior_set,
                 weight=each.weight if task.takes_weights else Fraction(1),
                 offset=each.offset if task.takes_weights else Fraction(0),
@@ -254,9 +333,8 @@ def ldp_comparison(prior: Prior, task: Task, epsilon: Fraction, aim: Aim) -> Des
     if aim == "mmse" and len(prior) > (HISTOGRAM_LIMIT if task.per_value else COMPARISON_LIMIT):
         return None
     method = least_variance_method(prior, task) if aim == "unbiased" else "auto"
-    return uninterrupted_design(
-        prior, task, epsilon, notion="ldp", aim=aim, method=method, time_limit=COMPARISON_SECONDS
-    )
+    search = Search(method=method, time_limit=COMPARISON_SECONDS)
+    return uninterrupted_design(prior, task, Promise(epsilon, "ldp"), aim=aim, search=search)
 
 
 def least_variance_method(prior: Prior, task: Task) -> Method:
@@ -265,9 +343,11 @@ def least_variance_method(prior: Prior, task: Task) -> Method:
     return "shuffled-circle" if large else "auto"
 
 
-def uninterrupted_design(prior: Prior, task: Task, epsilon: Number, **options: Any) -> Design:
+def uninterrupted_design(
+    prior: Prior, task: Task, promise: Promise | Number, *, aim: Aim = "unbiased", search: Search | None = None
+) -> Design:
     """`design`, but a keyboard interrupt, at which `design` returns what it has, stops everything."""
-    found = design(prior, task, epsilon, **options)
+    found = design(prior, task, promise, aim=aim, search=search)
     if found.certificate.status == "interrupted":
         raise KeyboardInterrupt
     return found

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Literal
 
 from tacit.designs.program.lifts import LiftSet
@@ -16,14 +16,82 @@ from tacit.prior import PriorSet
 
 @dataclass(frozen=True)
 class Promise:
-    """Levels per notion, exact; and the same as bounds on lifts, in floats, for the search.
+    """LIP or LDP at level ε, and what is promised beside it.
 
-    With a `prior_set` LIP is promised for every prior of it.
+    Args:
+        epsilon: the budget ε, read exactly.
+        notion: "lip", or "ldp" for the best LDP channel under the same prior, the fair baseline.
+        lower_epsilon: a separate budget for lowering beliefs, math.inf for none.
+        ldp_cap: an LDP level that is kept as well.
+        prior_set: LIP is kept for every prior of this set around the stated one, which may be wrong.
+
+    Combinations that cannot help are refused.
+
+    >>> Promise(1, lower_epsilon=0.5, ldp_cap=1.25).levels
+    {'pml': Fraction(1, 1), 'min_lift': Fraction(1, 2), 'ldp': Fraction(5, 4)}
     """
 
-    levels: Mapping[Notion, Fraction]
-    lifts: LiftSet
-    prior_set: PriorSet | None = None
+    epsilon: Fraction
+    notion: Literal["lip", "ldp"]
+    lower_epsilon: Fraction | float | None
+    ldp_cap: Fraction | None
+    prior_set: PriorSet | None
+
+    def __init__(
+        self,
+        epsilon: Number,
+        notion: Literal["lip", "ldp"] = "lip",
+        lower_epsilon: Number | None = None,
+        ldp_cap: Number | None = None,
+        prior_set: PriorSet | None = None,
+    ) -> None:
+        refined = lower_epsilon is not None or ldp_cap is not None
+        if notion not in ("lip", "ldp"):
+            raise ValueError(f"The 'notion' must be 'lip' or 'ldp'. Got {notion!r} instead.")
+        if prior_set is not None and (notion != "lip" or refined):
+            raise ValueError("A 'prior_set' refines plain LIP: drop 'lower_epsilon' and 'ldp_cap', or the set.")
+        if notion == "ldp" and refined:
+            raise ValueError("'lower_epsilon' and 'ldp_cap' refine LIP; with notion='ldp' there is nothing to refine.")
+        level, cap = budget(epsilon), None if ldp_cap is None else budget(ldp_cap, "ldp_cap")
+        if cap is not None and cap <= level and lower_epsilon is None:
+            raise ValueError(
+                f"'ldp_cap' = {float(cap):g} is not above 'epsilon' = {float(level):g}: LDP at the cap already implies "
+                f"the LIP budget. Use notion='ldp', epsilon={float(cap):g}, or a cap between {float(level):g} and "
+                f"{2 * float(level):g}."
+            )
+        unbounded = isinstance(lower_epsilon, float) and math.isinf(lower_epsilon)
+        lower = None if lower_epsilon is None else math.inf if unbounded else budget(lower_epsilon, "lower_epsilon")
+        alone = prior_set is not None and prior_set.radius == 0
+        for name, value in (
+            ("epsilon", level), ("notion", notion), ("lower_epsilon", lower), ("ldp_cap", cap),
+            ("prior_set", None if alone else prior_set),
+        ):  # fmt: skip
+            object.__setattr__(self, name, value)
+
+    @classmethod
+    def of(cls, promise: Promise | Number) -> Promise:
+        """A promise as it is, or plain LIP at ε."""
+        return promise if isinstance(promise, Promise) else cls(promise)
+
+    @cached_property
+    def levels(self) -> dict[Notion, Fraction]:
+        """A level for each notion, exact."""
+        if self.notion == "ldp":
+            return {"ldp": self.epsilon}
+        levels: dict[Notion, Fraction] = {"lip": self.epsilon}
+        if self.lower_epsilon is not None:
+            levels = {"pml": self.epsilon}
+            if isinstance(self.lower_epsilon, Fraction):
+                levels["min_lift"] = self.lower_epsilon
+        return levels if self.ldp_cap is None else levels | {"ldp": self.ldp_cap}
+
+    @cached_property
+    def lifts(self) -> LiftSet:
+        """The same as bounds on lifts, in floats, for the search."""
+        e, lower = math.exp(self.epsilon), self.epsilon if self.lower_epsilon is None else self.lower_epsilon
+        if self.notion == "ldp":
+            return LiftSet(1 / e, e, e)
+        return LiftSet(math.exp(-lower), e, math.inf if self.ldp_cap is None else math.exp(self.ldp_cap))
 
     @property
     def main(self) -> tuple[Notion, Fraction]:
@@ -56,52 +124,3 @@ class Promise:
     def is_plain_lip(self) -> bool:
         """Whether it is LIP for one prior with one budget for both sides and nothing else."""
         return list(self.levels) == ["lip"] and self.prior_set is None
-
-
-def make_promise(
-    epsilon: Number,
-    notion: Literal["lip", "ldp"] = "lip",
-    lower_epsilon: Number | None = None,
-    ldp_cap: Number | None = None,
-    prior_set: PriorSet | None = None,
-) -> Promise:
-    """The promise that these parameters of `design` ask for; refuses combinations that cannot help.
-
-    >>> dict(make_promise(1, lower_epsilon=0.5, ldp_cap=1.25).levels)
-    {'pml': Fraction(1, 1), 'min_lift': Fraction(1, 2), 'ldp': Fraction(5, 4)}
-    """
-    level = budget(epsilon)
-    e = math.exp(level)
-    if prior_set is not None and prior_set.radius == 0:  # The prior alone.
-        prior_set = None
-    if prior_set is not None:
-        if notion != "lip" or lower_epsilon is not None or ldp_cap is not None:
-            raise ValueError("A 'prior_set' refines plain LIP: drop 'lower_epsilon' and 'ldp_cap', or the set.")
-        return Promise({"lip": level}, LiftSet(1 / e, e), prior_set)
-    if notion == "ldp":
-        if lower_epsilon is not None or ldp_cap is not None:
-            raise ValueError("'lower_epsilon' and 'ldp_cap' refine LIP; with notion='ldp' there is nothing to refine.")
-        return Promise({"ldp": level}, LiftSet(1 / e, e, e))
-    if notion != "lip":
-        raise ValueError(f"The 'notion' must be 'lip' or 'ldp'. Got {notion!r} instead.")
-    levels, lower = _sides(level, lower_epsilon)
-    if ldp_cap is None:
-        return Promise(levels, LiftSet(lower, e))
-    cap = budget(ldp_cap, "ldp_cap")
-    if cap <= level and lower_epsilon is None:
-        raise ValueError(
-            f"'ldp_cap' = {float(cap):g} is not above 'epsilon' = {float(level):g}: LDP at the cap already implies the "
-            f"LIP budget. Use notion='ldp', epsilon={float(cap):g}, or a cap between {float(level):g} and "
-            f"{2 * float(level):g}."
-        )
-    return Promise(levels | {"ldp": cap}, LiftSet(lower, e, math.exp(cap)))
-
-
-def _sides(level: Fraction, lower_epsilon: Number | None) -> tuple[dict[Notion, Fraction], float]:
-    """The notions for raising and lowering beliefs, and the smallest lift."""
-    if lower_epsilon is None:
-        return {"lip": level}, math.exp(-level)
-    if isinstance(lower_epsilon, float) and math.isinf(lower_epsilon):
-        return {"pml": level}, 0.0
-    lower = budget(lower_epsilon, "lower_epsilon")
-    return {"pml": level, "min_lift": lower}, math.exp(-lower)

@@ -14,7 +14,7 @@ from tacit.designs.methods import Design, possible
 from tacit.designs.planning import ldp_comparison
 from tacit.designs.program.bounds import cheap_bound, cheap_variance_bound, dual_bound
 from tacit.designs.program.gain import Gain, normalised
-from tacit.designs.promise import make_promise
+from tacit.designs.promise import Promise
 from tacit.designs.without_prior import without_prior_bound
 from tacit.exact import Floats, exp_below
 from tacit.mechanism import mse, unbiased_variance
@@ -91,7 +91,7 @@ def verify_group(group: Group, task: Task) -> Verification | None:
     notion: Literal["lip", "ldp"] = "ldp" if group.notion == "ldp" else "lip"
     found = Design(
         task=task,
-        promise=make_promise(group.epsilon, notion, ldp_cap=group.ldp_cap, prior_set=group.prior_set),
+        promise=Promise(group.epsilon, notion, ldp_cap=group.ldp_cap, prior_set=group.prior_set),
         mechanism=group.mechanism,
         certificate=group.certificate,
     )

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tacit import Histogram, Prior, Sum, design, make_plan, verify
+from tacit.designs import Promise, Search
 from tacit.designs.program import sets
 from tacit.designs.program.robust_lifts import RobustLifts
 from tacit.designs.program.sets import NestedClimber, solve_robust
@@ -56,8 +57,8 @@ def test_climbing_comes_within_the_gap_of_the_proved_optimum(prior_set, epsilon,
 def test_tables_of_sixteen_values_beat_the_circles_and_keep_the_promise(radius, gain):
     prior = named_prior("zipf", 16)
     prior_set = Ball(prior, radius) if radius else None
-    found = design(prior, Histogram(), 1, prior_set=prior_set)
-    circle = design(prior, Histogram(), 1, prior_set=prior_set, method="shuffled-circle")
+    found = design(prior, Histogram(), Promise(1, prior_set=prior_set))
+    circle = design(prior, Histogram(), Promise(1, prior_set=prior_set), search=Search(method="shuffled-circle"))
     assert (found.mechanism.kind, found.certificate.method) == ("table", "climbing")
     assert found.certificate.unbiased_variance < (1 - gain) * circle.certificate.unbiased_variance
     assert found.certificate.unbiased_variance > found.certificate.lower_bound > 0
@@ -73,7 +74,7 @@ def test_beliefs_that_may_fall_to_nothing_are_served_for_many_values_too():
     """Histograms by the linear program, as circles promise LIP or LDP; sums by knots, as under LIP."""
     prior = named_prior("zipf", 20)
     for task, method in ((Histogram(), "column generation"), (Sum(), "random rounding to")):
-        found = design(prior, task, 1, lower_epsilon=math.inf, gap=0.05, time_limit=1)
+        found = design(prior, task, Promise(1, lower_epsilon=math.inf), search=Search(gap=0.05, time_limit=1))
         assert found.certificate.method.startswith(method)
         assert found.mechanism.audit().bounds("pml", Fraction(1))
 
@@ -95,7 +96,7 @@ def test_at_a_large_epsilon_reports_may_nearly_name_the_answer(size, epsilon, me
     found = design(prior, Histogram(), epsilon)
     assert found.certificate.method == method
     others = [
-        design(prior, Histogram(), epsilon, method=each).certificate.unbiased_variance
+        design(prior, Histogram(), epsilon, search=Search(method=each)).certificate.unbiased_variance
         for each in ("plane-circle", "repaired", "without-prior")
     ]
     assert found.certificate.unbiased_variance == min(others)

@@ -36,7 +36,7 @@ from tacit import (
     make_plan,
     round_channel,
 )
-from tacit.designs import optimal_binary
+from tacit.designs import Promise, Search, optimal_binary
 from tacit.designs.circles import design_shuffled_circle, in_plane
 from tacit.designs.without_prior import projective_response, subset_selection
 from tacit.exact import at_most_exp, exp_enclosure
@@ -130,14 +130,14 @@ def _words() -> Prior:
 
 def _core_tail() -> Plan:
     prior = _words()
-    found = design(prior, Histogram(), Fraction(4, 5), method="core-tail", aim="mmse")
+    found = design(prior, Histogram(), Fraction(4, 5), aim="mmse", search=Search(method="core-tail"))
     group = Group(name=None, epsilon=Fraction(4, 5), mechanism=found.mechanism)
     return Plan(Histogram(), (group,), "Which word?")
 
 
 def _large_core_tail() -> Plan:
     prior = Prior.of({x: 10**9 // (x + 1) for x in range(3000)})
-    found = design(prior, Histogram(), 1, method="core-tail", aim="mmse")
+    found = design(prior, Histogram(), 1, aim="mmse", search=Search(method="core-tail"))
     return Plan(Histogram(), (Group(name=None, epsilon=Fraction(1), mechanism=found.mechanism),))
 
 
@@ -224,7 +224,7 @@ def _small_sets() -> dict[str, PriorSet]:
 def _sets() -> Plan:
     groups = []
     for name, prior_set in _small_sets().items():
-        found = design(prior_set.prior, Histogram(), 1, prior_set=prior_set)
+        found = design(prior_set.prior, Histogram(), Promise(1, prior_set=prior_set))
         group = Group(
             name=name,
             epsilon=Fraction(1),
@@ -241,7 +241,7 @@ def _sets_around_rules() -> Plan:
     shares = [Fraction(weight, prior.total) for weight in prior.weights]
     box = Box(prior, [share * Fraction(9, 10) for share in shares], [share * Fraction(6, 5) for share in shares])
     hull = Hull(prior, [Prior(prior.values, [weight * (x % 3 + 3) for x, weight in enumerate(prior.weights)])])
-    rule = design(prior, Histogram(), Fraction(4, 5), method="core-tail", aim="mmse").mechanism
+    rule = design(prior, Histogram(), Fraction(4, 5), aim="mmse", search=Search(method="core-tail")).mechanism
     groups = (
         _circle("box", prior, Fraction(1), box),
         _circle("hull", prior, Fraction(1), hull),
@@ -267,7 +267,7 @@ def _between() -> Plan:
     """Any number from 0 to 100, for every prior of a ball."""
     prior = Prior.of({0: 12, 20: 30, 45: 40, 100: 18})
     near = Ball(prior, "1/50")
-    found = design(prior, Sum(), 1, prior_set=near)
+    found = design(prior, Sum(), Promise(1, prior_set=near))
     group = Group(name=None, epsilon=Fraction(1), mechanism=found.mechanism, prior_set=near)
     return Plan(Sum(), (group,), "How many hours a week do you care for somebody?", between=True)
 
@@ -323,7 +323,7 @@ def _mixed() -> Plan:
     """A table beside core-tail mechanisms, of which one keeps LDP."""
     prior = Prior.of({f"v{x}": 0 if x == 4 else x * x + 1 for x in range(14)})
     table = make_plan({"table": prior}, Histogram(), 1, aim="mmse").groups[0]
-    circle = design(prior, Histogram(), 1, method="core-tail", aim="mmse").mechanism
+    circle = design(prior, Histogram(), 1, aim="mmse", search=Search(method="core-tail")).mechanism
     groups = (
         table,
         Group(name="circle", epsilon=Fraction(1), mechanism=circle),
@@ -544,7 +544,7 @@ def _refused_plane() -> dict[str, Any]:
 
 def _for_set(around: PriorSet, designed: PriorSet | None) -> Group:
     """A group around a prior, its table designed for a set, or for that prior alone."""
-    found = design(around.prior, Histogram(), 1, prior_set=designed)
+    found = design(around.prior, Histogram(), Promise(1, prior_set=designed))
     return Group(name=None, epsilon=Fraction(1), mechanism=found.mechanism, prior_set=designed)
 
 

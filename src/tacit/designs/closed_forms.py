@@ -1,0 +1,169 @@
+"""Channels that need no search: two answers, uniform histograms, and the repaired response for every prior."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+
+from tacit.exact import Floats, Number, budget, exp_below
+from tacit.mechanism import Channel, round_channel
+from tacit.prior import Prior, PriorSet
+
+
+def optimal_binary(prior: Prior, epsilon: Number) -> Channel:
+    """The channel of least MSE for a prior with at most two possible values.
+
+    With p the prior of the rarer value and E = e^ε: if p ≥ 1/(E+1) it is the published Theorem 2, which touches both
+    lower bounds. Otherwise the rare value's upper bound binds first:
+
+        Q(rare|rare) = E/(E+1),   Q(rare|common) = (1 − pE) / ((E+1)(1−p)).
+
+    Two outputs suffice and the choice is optimal for every convex utility.
+
+    >>> from tacit.mechanism.auditing import audit
+    >>> from tacit import Survey, mse
+    >>> prior = Prior.of({"yes": 0.1, "no": 0.9})
+    >>> round(mse(optimal_binary(prior, 1), Survey("yes")), 7)
+    0.0791384
+    """
+    exact = budget(epsilon)
+    inside = prior.on_support()
+    if len(inside) > 2:
+        raise ValueError(f"optimal_binary needs a prior with at most two possible values. Got {len(inside)}.")
+    if len(inside) == 1:
+        return round_channel(prior, [[1]], exact)
+    bound = exp_below(exact)
+    a, b = bound.numerator, bound.denominator
+    rare = 0 if inside.weights[0] <= inside.weights[1] else 1
+    p, rest = inside.weights[rare], inside.weights[1 - rare]
+    if p * (a + b) >= inside.total * b:
+        rows = [[inside.total * a - rest * b, rest * b], [p * b, inside.total * a - p * b]]
+    else:
+        lie = inside.total * b - p * a
+        rows = [[a * rest, b * rest], [lie, (a + b) * rest - lie]]
+    order = [rare, 1 - rare]
+    return round_channel(prior, [[rows[order[x]][order[y]] for y in range(2)] for x in range(2)], exact)
+
+
+def binary_mse(probability: Floats | float, epsilon: Floats | float) -> Floats:
+    """The least MSE of any ε-LIP channel for a yes/no value: P₀P₁ − (u−P₁)(P₁−l), vectorised.
+
+    Where u = min(E·P₁, 1−P₀/E) and l = max(P₁/E, 1−E·P₀) are the highest and lowest beliefs that the budget allows.
+
+    >>> float(binary_mse(0.5, 1).round(6))
+    0.150106
+    """
+    p1 = np.asarray(probability, dtype=np.float64)
+    p0 = 1.0 - p1
+    up, down = np.expm1(epsilon), -np.expm1(-np.asarray(epsilon, dtype=np.float64))
+    # u − P₁ and P₁ − l, written so that nothing cancels for tiny budgets and priors.
+    rise = np.minimum(p1 * up, p0 * down)
+    fall = np.minimum(p1 * down, p0 * up)
+    result: Floats = p0 * p1 - rise * fall
+    return result
+
+
+def published_binary_mse(probability: Floats | float, epsilon: Floats | float) -> Floats:
+    """Theorem 2's MSE, P₀P₁(2/E − 1/E²): right if min P ≥ 1/(E+1), otherwise below what any ε-LIP channel reaches.
+
+    >>> float(published_binary_mse(0.5, 1).round(6))
+    0.150106
+    """
+    p1 = np.asarray(probability, dtype=np.float64)
+    lie = np.exp(-np.asarray(epsilon, dtype=np.float64))
+    result: Floats = p1 * (1.0 - p1) * lie * (2.0 - lie)
+    return result
+
+
+def opt_ldp_binary_mse(probability: Floats | float, epsilon: float) -> Floats:
+    """Proposition 4: the MSE of symmetric randomized response read with the prior, the best that ε-LDP allows.
+
+    >>> float(opt_ldp_binary_mse(0.5, 1).round(6))
+    0.196612
+    """
+    p1 = np.asarray(probability, dtype=np.float64)
+    p0 = 1.0 - p1
+    e = math.exp(epsilon)
+    result: Floats = p0 * p1 - (p0 * p1 * (e - 1.0)) ** 2 / ((p0 + p1 * e) * (p0 * e + p1))
+    return result
+
+
+def cyclic(prior: Prior, epsilon: Number) -> Channel:
+    """The optimal histogram channel for a uniform prior on d values: report y is an arc of the domain from y on.
+
+    Each report lifts k = ⌊d/(E+1)⌋ values to E, one to d − kE − (d−k−1)/E and the others to 1/E, and its d cyclic
+    shifts are equally likely. A convex utility is maximal at such a vertex and by symmetry all shifts are as good,
+    so the bound and the channel meet. Some of these matrices are singular (d = 8 as ε nears ln 3) and allow no
+    prior-free estimate.
+
+    >>> from tacit.mechanism.auditing import audit
+    >>> prior = Prior.uniform(5)
+    >>> cyclic(prior, 1).n_possible_reports, audit(cyclic(prior, 1)).lip.holds(Fraction(1))
+    (5, True)
+    """
+    exact = budget(epsilon)
+    inside = prior.on_support()
+    if len(set(inside.weights)) > 1:
+        raise ValueError("cyclic needs a uniform prior (zeros aside). Use the optimal design for this one.")
+    lifts = cyclic_lifts(len(inside), exp_below(exact))
+    rows = [[lifts[(x - y) % len(lifts)] for y in range(len(lifts))] for x in range(len(lifts))]
+    return round_channel(prior, rows, exact)
+
+
+def cyclic_lifts(d: int, bound: Fraction) -> list[Fraction]:
+    """The lifts of one report: E … E, the fractional one, 1/E … 1/E, with E = bound.
+
+    >>> sum(cyclic_lifts(5, Fraction(3)))
+    Fraction(5, 1)
+    """
+    k = int(d / (bound + 1))
+    return [bound] * k + [d - k * bound - (d - k - 1) / bound] + [1 / bound] * (d - k - 1)
+
+
+def repaired_response(prior: Prior, epsilon: Number, prior_set: PriorSet | None = None) -> Channel:
+    """Tell the truth with probability s, otherwise report k with probability proportional to m_k.
+
+        q = s·I + 1·cᵀ,  m_k = max(u_k, 1 − E·l_k),  s = (E−1)/(E−1+Σm),  c_k = s·m_k/(E−1),
+
+    where E = e^ε, and l_k ≤ u_k are the least and the largest probability of value k over the set; both are the prior
+    P_k without a set. Under a prior p report k has λ_k = s·p_k + c_k, so its lower lift c_k/λ_k reaches 1/E where
+    m_k = u_k and its upper lift (s+c_k)/λ_k reaches E where m_k = 1 − E·l_k: ε-LIP for every prior of the set, optimal
+    for one prior of two values, far from optimal for many. With l = 0 and u = 1 it is randomized response.
+
+    >>> from tacit.mechanism.auditing import satisfies
+    >>> prior = Prior.of({"a": 0.01, "b": 0.29, "c": 0.7})
+    >>> satisfies(repaired_response(prior, 1), "lip", 1)
+    True
+    """
+    exact = budget(epsilon)
+    bound = exp_below(exact)
+    inside = prior.on_support()
+    # Rows over the denominator s/(E−1).
+    fallback = [max(most, 1 - bound * least) for least, most in _ends(inside, prior_set)]
+    rows = [list(fallback) for _ in inside.values]
+    for x in range(len(inside)):
+        rows[x][x] += bound - 1
+    return round_channel(prior, rows, exact, prior_set=prior_set)
+
+
+def _ends(inside: Prior, prior_set: PriorSet | None) -> list[tuple[Fraction, Fraction]]:
+    """The least and the largest probability of each possible value over the set."""
+    if prior_set is None:
+        return [(share, share) for share in (Fraction(weight, inside.total) for weight in inside.weights)]
+    values = prior_set.prior.values
+    return [prior_set.extremes([int(value == one) for value in values]) for one in inside.values]
+
+
+def randomized_response(prior: Prior, epsilon: Number) -> Channel:
+    """k-ary randomized response over the possible values: ε-LDP, and so ε-LIP for every prior and every set of them.
+
+    >>> from tacit.mechanism.auditing import satisfies
+    >>> prior = Prior.of({"a": 0.01, "b": 0.29, "c": 0.7})
+    >>> satisfies(randomized_response(prior, 1), "ldp", 1)
+    True
+    """
+    exact = budget(epsilon)
+    bound, d = exp_below(exact), len(prior.support)
+    return round_channel(prior, [[bound if x == y else 1 for y in range(d)] for x in range(d)], exact, "ldp")
