@@ -268,6 +268,29 @@ def test_a_kept_column_that_tells_the_answer_is_refused_without_force_and_no_ans
     assert json.loads(run(*words, "--keep", "ward", "--force", "-o", "-", "--json")[2])["gives_away"] == [["ward"]]
 
 
+def test_a_second_draw_of_the_same_answers_is_not_advised_and_is_noticed():
+    Path("a.csv").write_text("value\n" + "yes\nno\n" * 500)
+    Path("b.csv").write_text("value\n" + "yes\nno\n" * 501)
+    assert run("perturb", "plan.json", "a.csv", "-o", "one.csv")[::2] == (0, "")
+    code, _, err = run("perturb", "plan.json", "a.csv", "-o", "one.csv")
+    assert (code, "under this name or another, makes a second report of every answer" in err) == (2, True)
+    assert "Name another file, or" not in err
+    code, _, err = run("perturb", "plan.json", "a.csv", "-o", "two.csv")
+    assert (code, err.startswith("warning: one.csv beside it has as many reports of this plan.")) == (0, True)
+    assert "odds by up to a factor" in err
+    # Other people, and the same file drawn again over itself, are no second draw.
+    assert run("perturb", "plan.json", "b.csv", "-o", "more.parquet")[2] == ""
+    Path("two.csv").unlink()
+    assert run("perturb", "plan.json", "a.csv", "-o", "one.csv", "--overwrite")[2] == ""
+    done("perturb", "plan.json", "a.csv", "-o", "two.parquet")
+    for name in ("one.csv", "two.parquet", "more.parquet"):
+        done("tally", "plan.json", name, "-o", f"{name}.json")
+    assert (
+        "one.csv.json and two.parquet.json have the same number" in run("merge", "one.csv.json", "two.parquet.json")[2]
+    )
+    assert "same number" not in run("merge", "one.csv.json", "more.parquet.json", "--overwrite")[2]
+
+
 def test_an_order_is_kept_on_demand_and_what_it_means_is_said():
     Path("a.csv").write_text("value,sex\n" + "yes,f\nno,m\nno,f\nyes,m\n" * 300)
     words = ("perturb", "plan.json", "a.csv", "--overwrite", "--keep", "sex", "-o", "r.csv")

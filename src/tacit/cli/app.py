@@ -230,8 +230,25 @@ def keep_reports(path: str, overwrite: bool) -> None:
     """Refuse to replace reports, or any other file with content, without --overwrite."""
     if would_replace(path, overwrite):
         raise ValueError(
-            f"{path} exists. Reports are not drawn again by accident: a second report about the same answer tells more "
-            "than one. Name another file, or give --overwrite."
+            f"{path} exists. Drawing again, under this name or another, makes a second report of every answer, and two "
+            "tell more than one. Use the reports that are there. If nobody has seen them, give --overwrite; for "
+            "answers of other people, name another file."
+        )
+
+
+def warn_of_second_draw(plan: Plan, output: str, reports: int) -> None:
+    """Say so if files beside the output have as many reports of the plan, and what two reports of an answer tell."""
+    from tacit.files.answers import reports_beside
+
+    names = reports_beside(plan.hash, output, reports)
+    ratios = [group.audit.ldp.ratio for group in plan.groups]
+    odds = "" if None in ratios else f", odds by up to a factor {float(max(filter(None, ratios)) ** 2):.3g}"
+    if names:
+        err.print(
+            f"[bold red]warning:[/bold red] {escape(' and '.join(names))} beside it has as many reports of this plan. "
+            "If they are of the same answers, everybody has two reports now, which change beliefs by more than "
+            f"ε says{odds}. Delete one of the files before anybody has both, and count one only.",
+            soft_wrap=True,
         )
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -27,6 +28,7 @@ from tacit.cli.app import (
     check_target,
     command,
     err,
+    escape,
     files_on,
     keep_reports,
     keep_tally,
@@ -35,8 +37,12 @@ from tacit.cli.app import (
     print_json,
     progress_bar,
     warn_of_kept,
+    warn_of_second_draw,
     write_tally,
 )
+
+if TYPE_CHECKING:
+    from tacit.tally import Tally
 
 _ARMS = "Draw the arm of each row, for a plan with arms; no group column is needed then."
 _UNKNOWN = "What to do about rows that the plan cannot randomize: stop or skip."
@@ -91,6 +97,8 @@ def perturb_command(
     else:
         told.print(f"{done.reports:,} reports of {done.rows:,} rows, {sum(done.skipped.values()):,} skipped.")
     warn_of_kept(done, keep_order, on_err=as_json and output == "-")
+    if engine == "embedded" and output != "-":
+        warn_of_second_draw(loaded, output, done.reports)
 
 
 @command("tally", epilog="Example: tacit tally plan.json reports.parquet -o monday.json")
@@ -149,9 +157,24 @@ def merge_command(
     ]
     if twice:
         raise ValueError(f"{twice[0]} is named twice, and would count twice.")
-    merged = merge_all(load_tally(path) for path in tallies)
+    sizes: dict[Any, list[Path]] = {}
+
+    def loaded() -> Iterator[Tally]:
+        for path in tallies:
+            tally = load_tally(path)
+            sizes.setdefault(frozenset((name, kept.total) for name, kept in tally.groups.items()), []).append(path)
+            yield tally
+
+    merged = merge_all(loaded())
     keep_tally(output, overwrite, merged)
     write_tally(merged, save_tally, output, f"in {len(tallies)} tallies", as_json)
+    for alike in (paths for size, paths in sizes.items() if size and len(paths) > 1):
+        err.print(
+            f"[bold red]warning:[/bold red] {escape(' and '.join(map(str, alike)))} have the same number of reports in "
+            "every group. If they are draws of the same answers, everybody counts more than once: intervals are too "
+            "narrow, and people have given more than was promised. Merge one of them.",
+            soft_wrap=True,
+        )
     if not merged.sources.complete:
         err.print(
             "[yellow]note:[/yellow] some tallies do not name all that they counted (small files, pipes, folders "

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -19,7 +19,17 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tacit.files.columns import MISSING, UNKNOWN, InputError, Matcher, Range, stamped
+from tacit.files.columns import (
+    MISSING,
+    STAMP,
+    UNKNOWN,
+    InputError,
+    Matcher,
+    Range,
+    check_stamp,
+    stamp_of,
+    stamped,
+)
 from tacit.files.giveaway import GivesAway, GivesAwayError, Watch
 from tacit.files.reading import (
     REPORT,
@@ -312,6 +322,33 @@ def _perturb(
     gives_away = tuple(dict.fromkeys((*gives_away, *watch.found())))
     refuse_giveaway(gives_away, force)
     return PerturbSummary(rows + len(source.malformed), reports, skipped, gives_away)
+
+
+def reports_beside(plan: str, target: str | Path, reports: int) -> list[str]:
+    """The names of other files in the target's folder that have exactly as many reports of the plan with this hash.
+
+    They may be an earlier draw for the same answers. Nothing in a report file says whose answers it is of: a hash of
+    the answers would let its reader try them out.
+    """
+    found = []
+    for path in sorted(Path(target).resolve().parent.iterdir()) if reports else ():
+        if path == Path(target).resolve() or not path.is_file() or path.name.startswith("."):
+            continue
+        with suppress(InputError), reading(path, [REPORT], optional=(STAMP,)) as opened:
+            check_stamp(opened.schema, plan, path.name)
+            if stamp_of(opened.schema) is None and STAMP not in opened.schema.names:
+                continue
+            rows = opened.total
+            if rows is None:
+                rows = 0
+                for table in opened.tables():
+                    check_stamp(table, plan, path.name)
+                    rows += len(table)
+                    if rows > reports:
+                        break
+            if rows == reports:
+                found.append(path.name)
+    return found
 
 
 def refuse_giveaway(gives_away: GivesAway, force: bool) -> None:
