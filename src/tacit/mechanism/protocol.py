@@ -135,6 +135,10 @@ class Mechanism(Protocol):
         """The upper and the lower side of LIP for the worst prior of a set around the mechanism's own."""
         ...
 
+    def likelihood(self, value: int, report: int) -> Fraction:
+        """Q(report | value), exactly; `value` counts through the values of positive prior."""
+        ...
+
     # -- reports -------------------------------------------------------------------------------------------------
 
     @classmethod

@@ -147,6 +147,10 @@ class Channel:
             raise ValueError("The set of priors must have the channel's inputs, in the same order.")
         return set_lift_levels(self.weights, prior_set)
 
+    def likelihood(self, value: int, report: int) -> Fraction:
+        """Q(report | value), exactly; `value` counts through the values of positive prior."""
+        return Fraction(self.weights[self.prior.support[value], report], self.denominator)
+
     # -- reports -------------------------------------------------------------------------------------------------
 
     @classmethod
