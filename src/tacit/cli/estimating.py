@@ -87,11 +87,12 @@ def estimate_command(
         if target is not None:
             check_target(target, plan, reports, *(population or ()))
             keep_file(target, overwrite)
+    weighted = weight_column is not None and not loaded.task.takes_weights
     with files_on(engine, master) as files:
         whole, cells, sizes = read_reports(
             loaded, reports, by, population, report_column=report_column, group_column=group_column,
             group_parts=group_parts, weight_column=weight_column, offset_column=offset_column, format=input_format,
-            count=files.tally_by, needed=bool(population) or scope == "population",
+            count=files.tally_by, needed=bool(population) or scope == "population" or weighted,
         )  # fmt: skip
     result = estimate(
         loaded, cells, estimator, level, scope=scope, by=by, population=sizes, simultaneous=simultaneous,

@@ -253,7 +253,7 @@ def _clear_up(session: Any, folder: _Folder | None) -> None:
 
 
 def in_another_thread(work: Callable[[], None]) -> None:
-    """Run it in another thread, and wait. After an interrupt this thread's connection to Spark still has an unread answer."""
+    """Run it in another thread, and wait. After an interrupt this thread's connection has an unread answer."""
     thread = threading.Thread(target=work, daemon=True)
     thread.start()
     thread.join(3 * _CLEARING_SECONDS)
