@@ -233,7 +233,8 @@ def cells_of(
 def coarser(cells: Sequence[Cell], margins: Collection[str]) -> Sequence[Cell]:
     """The cells with all public columns left out but those in `margins`.
 
-    The variance of a cell has a little on top for few reports, so columns that nobody asks for would widen intervals.
+    Every cell adds the allowance for few reports to the variance, so a column without a part in the question would
+    widen the intervals.
     """
     if all(set(cell.columns) <= set(margins) for cell in cells):
         return cells
@@ -241,10 +242,7 @@ def coarser(cells: Sequence[Cell], margins: Collection[str]) -> Sequence[Cell]:
     for cell in cells:
         columns = {name: label for name, label in cell.columns.items() if name in margins}
         key = cell.group.name, tuple(columns.values())
-        kept = cell.kept
-        if key in found:
-            # The tally knows how to merge each kind.
-            kept = Tally("", {None: found[key].kept}).merge(Tally("", {None: kept})).groups[None]
+        kept = found[key].kept.merge(cell.kept) if key in found else cell.kept
         found[key] = replace(cell, kept=kept, columns=columns)
     return list(found.values())
 

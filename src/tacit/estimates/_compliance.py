@@ -1,22 +1,22 @@
-"""Who did not follow the rule: two randomizers of different strength, given out at random, tell them from the rest.
+"""Compliance: the share of people who did not follow the rule, from two arms with different randomizers.
 
-A share γ of the people does not do what the rule says and sends what it likes instead, c(y), in both arms: always the
-same report, or any at random. All others hold x with the share h_x and follow it, so that in arm a report y comes with
+A share γ of the people does not follow the rule and sends other reports, with probabilities c(y), in both arms: always
+the same report, or any at random. All others hold x with the share h_x and follow it. In arm a, report y comes with
 
     λ_a(y) = Σ_x h_x Q_a(y|x) + γ c_a(y),        Σ_x h_x + γ = 1.
 
-Not following is like one more answer, of which the channel is known. One arm cannot tell it from the others; arms whose
-channels differ can, because people who were assigned at random hold the same answers in both. For two values and a
-fixed report this is the model of Clark and Desharnais (1998); where only those who hold the first value do not follow,
-it is the stochastic lie detector of Moshagen, Musch and Erdfelder (2012).
+Not following is like one more answer whose channel is known. One arm cannot tell it from the other answers. Arms whose
+channels differ can, because people are assigned at random and hold the same answers in both. For two values and a fixed
+report this is the model of Clark and Desharnais (1998); where only those who hold the first value do not follow, it is
+the stochastic lie detector of Moshagen, Musch and Erdfelder (2012).
 
-Estimates are the most likely ones, intervals hold what a likelihood-ratio test does not reject: they end at 0 and 1
-where the reports do, and are for the population that the respondents stand for. Where all follow, γ lies at its end:
-its interval then covers a little more often than stated, those of the answers a little less. The test of γ = 0 is
-one-sided: half the weight of its chi-square is at 0. Whether priors are right plays no part, they are not used.
+Estimates are maximum likelihood; intervals contain the values that a likelihood-ratio test does not reject. They stay
+within 0 and 1 and are for the population that the respondents stand for. Where all follow, γ is at its end: its
+interval covers a little more often than stated, those of the answers a little less. The test of γ = 0 is one-sided:
+half the weight of its chi-square is at 0. Priors are not used.
 
-Several groups are pooled by estimates that may lie below 0, each without bias: shares that end at 0 are too large on
-average, and where groups are many and small their mean would show people who do not follow where all do.
+Several groups are pooled by unbiased estimates, which may lie below 0: the mean of many shares that are cut at 0 would
+show people who do not follow where all do.
 """
 
 from __future__ import annotations
@@ -31,18 +31,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tacit.estimates._rows import check_level
 from tacit.exact import Floats
 from tacit.mechanism import Channel, NotEstimableError
 from tacit.plan import Group, Plan, arms_of
 from tacit.prior import Value
 from tacit.tally import Counts, Tally
 
-#: Arms that tell the unknowns apart less than this, relative to what they tell best, do not.
+#: The smallest singular value of the arms' channels, relative to the largest, at which the unknowns are estimable.
 _SMALLEST_SEEN = 1e-6
-#: The log-likelihood that is found is below the largest by at most so many nats.
+#: The largest distance of the log-likelihood from its maximum, in nats.
 GAP = 1e-6
 _FIRST_WEIGHT, _SHRINK, _MOST_STEPS = 0.01, 0.01, 60
-#: A likelihood ratio beyond this is one of infinity.
+#: Larger likelihood ratios count as this one.
 _EXCLUDED = 1e6
 
 
@@ -57,10 +58,10 @@ class Span:
 
 @dataclass(frozen=True)
 class ComplianceRow:
-    """The share of people who hold a value (None: one of a survey's set), by who they are that did not follow the rule.
+    """The share of people who hold a value (None: one of a survey's set), under three assumptions.
 
-    `least` if none of them holds it: those who hold it and followed. `alike` if they hold it as often as those who
-    followed. `most` if all of them hold it.
+    `least`: none of those who did not follow the rule holds it. `alike`: they hold it as often as the others. `most`:
+    all of them hold it.
     """
 
     value: Value | None
@@ -71,7 +72,7 @@ class ComplianceRow:
 
 @dataclass(frozen=True, kw_only=True)
 class Compliance:
-    """What the arms of one group say: the share that did not follow the rule, and the answers of the others.
+    """The result for one group: the share that did not follow the rule, and the answers of the others.
 
     `p_value` is of the test that all followed, `fit` of the test that the model holds; None where the arms give no more
     numbers than there are unknowns. `covariance` is of the shares of the values and of γ, in this order; `unbounded`
@@ -113,8 +114,9 @@ class PooledCompliance:
 
 
 def compliance(plan: Plan, tally: Tally, says: int | None = None, level: float = 0.95) -> list[Compliance]:
-    """For each group of a plan with arms, how many did not follow the rule; `says` is the report that they send
-    whatever the rule says, None if any at random.
+    """For each group of a plan with arms, the share that did not follow the rule.
+
+    `says` is the report that these people send for every answer; None if they send any report at random.
 
     >>> from tacit import Survey, Tally
     >>> from tacit.designs import adopt
@@ -126,8 +128,7 @@ def compliance(plan: Plan, tally: Tally, says: int | None = None, level: float =
     >>> round(found.not_following.estimate, 3), round(found.rows[0].least.estimate, 3)
     (0.1, 0.15)
     """
-    if not 0 < level < 1:
-        raise ValueError(f"The 'level' must lie between 0 and 1. Got {level} instead.")
+    check_level(level)
     tally.check(plan)
     return [_compliance(plan, name, arms, tally, says, level) for name, arms in arms_of(plan).items()]
 
@@ -153,10 +154,10 @@ def pooled_compliance(found: Sequence[Compliance]) -> PooledCompliance:
 
 
 def expected_errors(plan: Plan, shares: Sequence[Fraction], respondents: int) -> dict[str | None, float | None]:
-    """For each group with arms the standard error of the share that does not follow, whichever report these people
-    send, if so many people answer and the priors are right; None where the arms cannot tell it.
+    """For each group with arms the standard error of the share that does not follow, at most over the report that these
+    people send; None where the arms cannot tell.
 
-    `shares` are the parts of all respondents that the plan's groups are.
+    It is for `respondents` people in all, of whom the plan's groups are the `shares`, and for priors that are right.
     """
     people = {arm.name: float(share) * respondents for arm, share in zip(plan.groups, shares, strict=True)}
     found: dict[str | None, float | None] = {}

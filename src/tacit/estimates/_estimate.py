@@ -15,7 +15,7 @@ import numpy as np
 
 from tacit.estimates import _participants as participants
 from tacit.estimates._cells import Cell, Collected, Part, cells_of
-from tacit.estimates._rows import MANY_ROWS, Estimate, Estimator, Scope
+from tacit.estimates._rows import MANY_ROWS, Estimate, Estimator, Scope, check_level
 from tacit.estimates.survey._weighting import Margin, collected
 from tacit.mechanism import NotEstimableError
 from tacit.plan import Plan
@@ -79,8 +79,7 @@ def estimate(
     """
     if estimator is not None and estimator not in get_args(Estimator):
         raise ValueError(f"The 'estimator' must be one of {', '.join(get_args(Estimator))}. Got {estimator!r} instead.")
-    if not 0 < level < 1:
-        raise ValueError(f"The 'level' must lie between 0 and 1. Got {level} instead.")
+    check_level(level)
     cells = cells_of(plan, reports) if isinstance(reports, Tally) else reports
     unbiased = estimator in (None, "unbiased") and not project
     if scope is None:

@@ -1,15 +1,15 @@
-"""The alarm: do the reports contradict the priors that the channels were designed for?
+"""The prior check: do the reports contradict the priors that the mechanisms were designed for?
 
-It can be looked at after every report without crying wolf more often: the p-value is 1/E, where E, the likelihood of
-the reports if the prior is off by an unknown amount relative to that if it is right, has mean 1 at every time if the
-prior is right and exceeds 1/p ever with probability p at most (Ville). For a chi-square Q of k degrees from N reports,
-and a prior that is off by δ² = τ² per report and degree,
+It is valid at any time: looking after every report raises no more false alarms. The p-value is 1/E, where E is the
+likelihood of the reports if the prior is off by an unknown amount, relative to that if it is right. If the prior is
+right, E has mean 1 at every time and ever exceeds 1/p with probability p at most (Ville). For a chi-square Q with k
+degrees from N reports, and a prior that is off by δ² = τ² per report and degree,
 
     E = (1 + Nτ²)^(−k/2) · exp(Q/2 · Nτ²/(1 + Nτ²)),
 
-averaged over a few τ². The likelihood is the normal one, so all is said for numbers of reports that a chi-square needs.
-Where a chi-square puts many values together, a change of a single one is lost in it: then half of the evidence is the
-mean of that of single values, each with a chi-square of one degree. A mean of such E has mean 1 as well.
+averaged over some τ². The likelihood is the normal one, so N must be large enough for a chi-square. A chi-square over
+many values hides a change of a single one: there half of the evidence is the mean over single values, each with a
+chi-square of one degree. A mean of such E has mean 1 as well.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ import numpy as np
 
 from tacit.exact import Floats
 
-#: How often a survey whose priors are all right is told that they are not: half of it by what its groups show
-#: together, the other half shared out over them.
+#: The probability of a false alarm in a survey whose priors are all right: half of it for all groups together, the
+#: other half divided among the groups.
 ALARM_LEVEL = 0.01
-#: How far a prior may be off, in squared standard deviations of one report.
+#: The grid of τ²: how far a prior may be off, in squared standard deviations of one report.
 _OFF = np.array([1e-5, 1e-4, 1e-3, 1e-2, 1e-1])
 
 
 @dataclass(frozen=True, kw_only=True)
 class PriorCheck:
-    """How far reports are from what the prior expects. It costs no privacy: it reads reports only.
+    """The distance of the reports from the prior. It costs no privacy, because it uses reports only.
 
-    `group` is None where a plan has no groups, and for the check of all groups together (`pooled`). With `degrees` of 0
-    there are too few reports to tell.
+    `group` is None where a plan has no groups, and for the check of all groups together (`pooled`). `degrees` is 0
+    where there are too few reports.
     """
 
     group: str | None
@@ -68,8 +68,10 @@ class PriorCheck:
 def check_prior(
     group: str | None, statistic: float, degrees: int, n_reports: float, scores: Floats | Sequence[float] = ()
 ) -> PriorCheck:
-    """From a mechanism's statistic of so many reports, a chi-square of so many degrees if the prior is true, and from
-    the squared standardized `scores` of single values, where it has some.
+    """The check of one group.
+
+    `statistic` is a chi-square of `degrees` from `n_reports` if the prior is true; `scores` are squared standardized
+    scores of single values, where the mechanism has some.
 
     >>> check_prior(None, 1.6, 1, 1000).contradicted, check_prior(None, 40.0, 1, 1000).contradicted
     (False, True)
@@ -81,8 +83,10 @@ def check_prior(
 
 
 def check_together(checks: Sequence[PriorCheck], n_reports: float, scores: Floats) -> PriorCheck:
-    """All groups at once: by the sum of their statistics, which finds priors that are off each in its own way, and by
-    the squared standardized `scores` of the totals, which find a shift that they share.
+    """The check of all groups at once.
+
+    The sum of their statistics finds priors that are off each in its own way; the squared standardized `scores` of the
+    totals find a shift that the groups share.
     """
     told = [check for check in checks if check.degrees]
     statistic, degrees = sum(check.statistic for check in told), sum(check.degrees for check in told)

@@ -188,6 +188,12 @@ def _known(number: Any) -> Any:
     return None if isinstance(number, float) and math.isnan(number) else number
 
 
+def check_level(level: float) -> None:
+    """Raise `ValueError` unless it is the level of an interval."""
+    if not 0 < level < 1:
+        raise ValueError(f"The 'level' must lie between 0 and 1. Got {level} instead.")
+
+
 def reach(variance: Floats, slope: float | Floats, z: float, side: int) -> Floats:
     """The distance r from an estimate x to the upper end (`side` 1) or the lower end (−1) of its interval.
 

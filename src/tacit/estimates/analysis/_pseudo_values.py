@@ -1,8 +1,8 @@
 """Pseudo-values: one row of numbers for each report, whose mean given the answer is the answer's own g.
 
-r = gᵀJ⁻¹v_y has E[r | X = x] = g(x): 1 and 0 for “is it yes”, the number for a sum. Any software may average, weight,
-cross-tabulate and regress rows like these; what randomizing adds is inside their spread. A single one says no more
-than its report: it may lie far below 0 or above 1.
+r = gᵀJ⁻¹v_y has E[r | X = x] = g(x): 1 or 0 for “is it yes”, the number for a sum. Any software may average, weight,
+cross-tabulate and regress such rows; their spread includes the randomization. A single one tells no more than its
+report and may lie far below 0 or above 1.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ _LONGEST = 24
 
 
 def pseudo_values(plan: Plan, reports: Any, groups: Any = None, values: Sequence[Value] | None = None) -> Floats:
-    """A row for each report, a column for each row of the plan's estimate, or for some `values` of a histogram, which
-    is far faster where it has thousands.
+    """The pseudo-values: a row for each report, a column for each row of the plan's estimate.
 
     `groups` are the names of the reports' groups, or their positions in the plan; needed where the plan names groups.
-    Every report must be one that its group can send. NaN where a value is outside the support of a group.
+    `values` chooses some columns of a histogram, which is much faster where it has thousands. Every report must be one
+    that its group can send. NaN where a value is outside the support of a group.
 
     >>> from tacit import Prior, Survey, make_plan
     >>> plan = make_plan(Prior.of({"yes": 0.5, "no": 0.5}), Survey("yes"), epsilon=1)
@@ -51,7 +51,7 @@ def pseudo_values(plan: Plan, reports: Any, groups: Any = None, values: Sequence
 
 
 def positions_of(plan: Plan, values: Sequence[Value]) -> list[int]:
-    """Where values of a histogram stand in its plan."""
+    """The positions of values of a histogram in its plan."""
     if not plan.task.per_value:
         raise ValueError("Values are chosen of a histogram only: this plan asks for something else.")
     known = {value: place for place, value in enumerate(plan.values)}

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from tacit.estimates._rows import student
+from tacit.estimates._rows import check_level, student
 from tacit.exact import Floats, Integers
 from tacit.mechanism import NotEstimableError
 from tacit.plan import Group, Plan
@@ -138,8 +138,7 @@ def _check(r: Floats, z: Floats, w: Floats, names: Sequence[str], level: float) 
         raise ValueError("A regression needs a row of columns and a weight for each report, a name for each column.")
     if not np.isfinite(r).all() or not np.isfinite(z).all() or not (np.isfinite(w) & (w > 0)).all():
         raise ValueError("A regression needs finite numbers, and positive weights.")
-    if not 0 < level < 1:
-        raise ValueError(f"The 'level' must lie between 0 and 1. Got {level} instead.")
+    check_level(level)
     if len(r) <= z.shape[1]:
         raise NotEstimableError(f"{len(r)} reports are too few for {z.shape[1]} coefficients.")
     if np.linalg.matrix_rank(z) < z.shape[1]:

@@ -14,7 +14,7 @@ from itertools import combinations
 import numpy as np
 
 from tacit.estimates._cells import Cell, Collected, Part, cells_of
-from tacit.estimates._rows import MANY_ROWS, Scope, student
+from tacit.estimates._rows import MANY_ROWS, Scope, check_level, student
 from tacit.estimates.survey._weighting import Margin, collected
 from tacit.exact import Floats
 from tacit.plan import Group, Plan
@@ -250,8 +250,7 @@ def differences(
     simultaneous: bool = False,
 ) -> Differences:
     """Each pair's first mean less its second, row by row."""
-    if not 0 < level < 1:
-        raise ValueError(f"The 'level' must lie between 0 and 1. Got {level} instead.")
+    check_level(level)
     if not pairs:
         raise ValueError("There is nothing to compare.")
     tests = sum(len(first.collected.values) for first, _ in pairs) if simultaneous else 1
