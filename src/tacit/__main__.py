@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
+import os
 import sys
+from contextlib import suppress
 
 
 def main() -> None:
@@ -15,7 +18,25 @@ def main() -> None:
         sys.exit("The tacit command needs its extra: pip install 'tacit-privacy[cli]'")
     except KeyboardInterrupt:
         sys.exit(130)
-    app()
+    try:
+        app()
+    except SystemExit as done:
+        if isinstance(done.code, int) and done.code and "pyarrow" in sys.modules:
+            _leave(done.code)
+        raise
+
+
+def _leave(code: int) -> None:
+    """End the process without taking the interpreter down.
+
+    After an error or an interrupt, a thread of Arrow's CSV reader may still read ahead through a Python file. If it
+    comes back while the interpreter ends, Python stops with "Fatal Python error: PyGILState_Release".
+    """
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(code)
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ import math
 import os
 import re
 import subprocess
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -399,6 +400,26 @@ def test_markup_in_names_is_printed_as_it_is(plan):
 
 def test_refused_reports_are_mentioned(plan):
     assert "1 row was refused" in tacit("estimate", plan, "-", stdin="report\n0\n1\n9\n")
+
+
+_STILL_READING = """
+import atexit, sys, threading
+import pyarrow
+from tacit.__main__ import main
+atexit.register(lambda: print("cleared up"))
+threading.Thread(target=threading.Event().wait).start()
+sys.argv = ["tacit", "tally", "none.json", "none.csv"]
+print("begun")
+main()
+"""
+
+
+def test_a_thread_that_still_reads_does_not_meet_the_end_of_the_interpreter():
+    """Arrow reads ahead in a thread. Here one never ends: a process that waits for it would not return."""
+    done = subprocess.run([sys.executable, "-c", _STILL_READING], capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout.split("\n")) == (2, ["begun", "cleared up", ""])
+    assert done.stderr.startswith("error: ")
+    assert "Fatal" not in done.stderr
 
 
 def test_an_interrupt_exits_with_130_without_a_traceback(plan, monkeypatch):
