@@ -67,6 +67,13 @@ def test_numbers_survive_as_numbers(tmp_path, task):
             Plan(task, (replace(plan.groups[0], weight=Fraction(2)),))
 
 
+@pytest.mark.parametrize("aim", ["mmse", "unbiased"])
+def test_a_plan_is_read_from_what_it_writes_without_a_file(aim):
+    """Its numbers are Python's: a float of numpy was refused."""
+    plan = make_plan(Prior.of({"yes": 1, "no": 9}), Survey("yes"), 1, aim=aim)
+    assert Plan.from_dict(plan.to_dict()).to_dict() == plan.to_dict()
+
+
 def test_the_hash_names_the_contract_and_not_what_is_derived():
     data = survey_plan().to_dict()
     assert contract_hash(data) == data["hash"]

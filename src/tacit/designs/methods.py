@@ -487,7 +487,7 @@ def designed(
         mse=error,
         unbiased_variance=variance,
         prior_variance=before,
-        lower_bound=max(0.0, lower),
+        lower_bound=float(max(0.0, lower)),
         method=method,
         status=status,
         iterations=iterations,

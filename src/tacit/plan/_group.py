@@ -55,7 +55,7 @@ class Group:
 
     @property
     def without_prior(self) -> bool:
-        """Whether there is no prior to speak of: LDP holds whatever is believed, and all values are alike."""
+        """Whether the plan uses no prior: LDP holds under any belief, and all values have the same probability."""
         return self.notion == "ldp" and self.prior.is_uniform
 
     @property
@@ -69,7 +69,7 @@ class Group:
 
     @cached_property
     def levels(self) -> dict[str, float]:
-        """The same as numbers, rounded up."""
+        """The levels that the mechanism reaches, as floats rounded up: for each notion, and for the set of priors."""
         found = self.audit
         return {
             "lip": found.lip.epsilon,
@@ -120,7 +120,7 @@ class Group:
         return max(upper.epsilon, lower.epsilon)
 
     def check_derived(self, task: Task, levels: Mapping[str, float | None]) -> None:
-        """Raise `PlanError` unless what is stated beside the contract follows from it, as far as that is quickly found.
+        """Raise `PlanError` unless the fields beside the contract follow from it, as far as they are quick to compute.
 
         Levels may not be better than the real ones; the certificate's errors must be those of the mechanism. Bounds,
         LDP's errors and the errors of large planes stay as the planner stated them: `tacit audit` finds them again.

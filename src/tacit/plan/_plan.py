@@ -199,7 +199,7 @@ def read_json(path: str | Path) -> dict[str, Any]:
 
 
 def _no_json(constant: str) -> None:
-    # NaN and Infinity, which Python would take and nobody else.
+    # NaN and Infinity: Python reads them, other languages do not.
     raise PlanError(f"{constant} is no number of JSON")
 
 
