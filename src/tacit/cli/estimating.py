@@ -1,13 +1,15 @@
-"""`tacit estimate`: from reports to totals. Argument parsing and printing only."""
+"""`tacit estimate`, `difference`, `export` and `regress`: findings from reports. Argument parsing and printing only."""
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from tacit.cli.app import (
+    ByOption,
     CsvFile,
     Engine,
     FileFormat,
@@ -15,17 +17,22 @@ from tacit.cli.app import (
     GroupParts,
     HtmlFile,
     JsonFlag,
+    LevelOption,
     Master,
     OffsetColumn,
+    Output,
     Overwrite,
     PlanFile,
     PopulationFiles,
     ReportColumn,
+    ReportFile,
     ScopeOption,
     SimultaneousOption,
     WeightColumn,
     check_target,
     command,
+    err,
+    escape,
     files_on,
     keep_file,
     names_of,
@@ -42,6 +49,7 @@ if TYPE_CHECKING:
     from tacit.plan import Plan
     from tacit.tally import Tally
 
+Reports = Annotated[str, typer.Argument(metavar="REPORTS", help="Reports or a tally; - for standard input.")]
 REFUSED = "the plan cannot have sent such reports, or a weight is missing or no number"
 _ESTIMATORS = "assisted (default): the prior as far as the reports agree. unbiased, mle: without it. mmse: trusts it."
 _BY = "Also break down by this public column, by the groups, or by a part of crossed groups."
@@ -50,11 +58,11 @@ _BY = "Also break down by this public column, by the groups, or by a part of cro
 @command("estimate", epilog="Example: tacit estimate plan.json reports.parquet --by region --html estimate.html")
 def estimate_command(
     plan: PlanFile,
-    reports: Annotated[str, typer.Argument(metavar="REPORTS", help="Reports or a tally; - for standard input.")],
+    reports: Reports,
     estimator: Annotated[
         Literal["assisted", "unbiased", "mle", "mmse"] | None, option(metavar="NAME", help=_ESTIMATORS)
     ] = None,
-    level: Annotated[float, option(metavar="L", help="Level of the intervals, between 0 and 1.")] = 0.95,
+    level: LevelOption = 0.95,
     by: Annotated[str | None, option(metavar="NAME", help=_BY)] = None,
     group_parts: GroupParts = None,
     population: PopulationFiles = None,
@@ -140,3 +148,188 @@ def read_reports(
         refused = f" All {whole.refused:,} rows were refused: {REFUSED}." if whole.refused else ""
         raise ValueError(f"There are no reports in {reports}.{refused}")
     return whole, cells, sizes
+
+
+_AGAINST = "rest (default), pairs (each with all after it, groups in the plan's order), prior, or a category of --by."
+_BEFORE = "Reports or a tally of an earlier round."
+_SHARES = "Last year's numbers, a file like the priors; counts bring their sampling error."
+_WEIGHT = "Column with design weights of the respondents."
+_SOME = "Of a histogram, only this answer's; repeatable. Far faster where there are thousands."
+_FORMULA = "Public columns, as in 'age + C(region)'."
+_MODEL = "linear, logistic or multinomial; by default what the task asks for."
+
+DesignWeights = Annotated[str | None, option("--weight-column", metavar="NAME", help=_WEIGHT)]
+
+
+@command("difference", epilog="Example: tacit difference plan.json 2026.parquet --before 2025.parquet --by region")
+def difference_command(
+    plan: PlanFile,
+    reports: Reports,
+    by: ByOption = None,
+    against: Annotated[str | None, option(metavar="WHAT", help=_AGAINST)] = None,
+    before: Annotated[str | None, option(metavar="REPORTS", help=_BEFORE)] = None,
+    before_plan: Annotated[Path | None, option(metavar="PLAN", help="The plan of --before, if another.")] = None,
+    before_shares: Annotated[Path | None, option(metavar="FILE", help=_SHARES)] = None,
+    before_population: Annotated[
+        list[Path] | None, option("--before-population", metavar="FILE", help="Of --before, if another.")
+    ] = None,
+    group_parts: GroupParts = None,
+    population: PopulationFiles = None,
+    scope: ScopeOption = None,
+    level: LevelOption = 0.95,
+    simultaneous: SimultaneousOption = None,
+    ratio: Annotated[bool, option("--ratio", help="Show ratios too.")] = False,
+    report_column: ReportColumn = "report",
+    group_column: GroupColumn = None,
+    weight_column: DesignWeights = None,
+    input_format: FileFormat = None,
+    html: HtmlFile = None,
+    csv: CsvFile = None,
+    overwrite: Overwrite = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """Compare shares or means: groups, rounds, or with the prior. Also with last year's numbers."""
+    from dataclasses import asdict
+
+    from tacit.designs.prior_file import read_priors
+    from tacit.estimates import difference, estimate
+    from tacit.plan import Plan
+    from tacit.show.results import print_differences
+    from tacit.show.spreadsheet import write_csv
+
+    for target in (html, csv):
+        if target is not None:
+            read = (before, before_plan, before_shares, *(population or ()), *(before_population or ()))
+            check_target(target, plan, reports, *(each for each in read if each is not None))
+            keep_file(target, overwrite)
+    if sum(each is not None for each in (against, before, before_shares)) > 1:
+        raise ValueError("Compare with one thing at a time: --against, --before or --before-shares.")
+    if by is None and against != "prior" and before is None and before_shares is None:
+        raise ValueError("Say what to compare: --by a public column, --before an earlier round, or --against prior.")
+    loaded = Plan.load(plan)
+    read_from = partial(
+        read_reports, by=by, report_column=report_column, group_column=group_column, group_parts=group_parts,
+        weight_column=weight_column, format=input_format, needed=True,
+    )  # fmt: skip
+    whole, cells, sizes = read_from(loaded, reports, population=population)
+    refused, asked = whole.refused, dict[str, Any]()
+    if before is not None:
+        earlier = loaded if before_plan is None else Plan.load(before_plan)
+        older, past, past_sizes = read_from(earlier, before, population=before_population or population)
+        refused += older.refused
+        asked = {"before": past, "before_plan": earlier, "before_population": past_sizes}
+    elif before_shares is not None:
+        # A mean may be compared with numbers of any kind, a share with the same answers only.
+        known = read_priors(before_shares, domain=loaded.values if loaded.task.counts_people else None)
+        asked["before_shares"] = {group.name: (group.observed or group.prior, group.records) for group in known}
+    about: dict[str, Any] = {"by": by, "population": sizes, "level": level, "scope": scope or "population"}
+    found = difference(loaded, cells, against=against, simultaneous=simultaneous, **about, **asked)
+    if html is not None:
+        from tacit.show.page import write_page
+
+        everybody = estimate(loaded, cells, **about)
+        write_page(html, loaded, everybody, everybody.parts, by, whole, comparison=found, command=typed())
+    if csv is not None:
+        write_csv(csv, [asdict(row) | {"told": row.told, "level": level, "about": found.scope} for row in found.rows])
+    if as_json:
+        print_json({"plan": loaded.hash} | found.to_dict() | {"refused": refused})
+        return
+    notes = [*found.notes, *([f"{refused:,} rows were refused: {REFUSED}."] if refused else [])]
+    print_differences(out, loaded, found, title=by or "", ratio=ratio, notes=notes)
+
+
+@command("export", epilog="Example: tacit export plan.json reports.parquet -o pseudo.csv --keep region")
+def export_command(
+    plan: PlanFile,
+    reports: ReportFile,
+    output: Output = "-",
+    keep: Annotated[list[str] | None, option(metavar="NAME", help="Public column to keep; repeatable.")] = None,
+    value: Annotated[list[str] | None, option(metavar="VALUE", help=_SOME)] = None,
+    report_column: ReportColumn = "report",
+    group_column: GroupColumn = None,
+    input_format: FileFormat = None,
+    output_format: FileFormat = None,
+    overwrite: Overwrite = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """Write pseudo-values of reports, for R, Stata or statsmodels. The mean of such a number is the answer's.
+
+    Shares, means, weights and linear models of them are right as they are. A single one says no more than its report.
+    """
+    from tacit.files import export_file
+    from tacit.plan import Plan
+
+    loaded = Plan.load(plan)
+    check_target(output, plan, reports)
+    keep_file(output, overwrite)
+    with progress_bar("writing") as watch:
+        done = export_file(
+            loaded, reports, output, keep=tuple(keep or ()), values=_named(loaded, value) if value else None,
+            report_column=report_column, group_column=group_column, progress=watch, source_format=input_format,
+            target_format=output_format,
+        )  # fmt: skip
+    told = err if output == "-" else out
+    if as_json:
+        facts = {"rows": done.rows, "refused": done.refused, "columns": done.columns}
+        print_json({"file": output, "plan": loaded.hash} | facts, told)
+        return
+    about = ", ".join(
+        f"{name}{'' if value is None else f' ({value})'}" for name, value in list(done.columns.items())[:6]
+    )
+    more = ", …" if len(done.columns) > 6 else ""
+    told.print(f"{done.rows:,} rows, {done.refused:,} refused. Pseudo-values: {escape(about)}{more}.", soft_wrap=True)
+
+
+def _named(plan: Plan, names: list[str]) -> list[Any]:
+    """The plan's values as they are called on the command line; what it does not have stays a text."""
+    known = {str(value): value for value in plan.values}
+    return [known.get(name, name) for name in names]
+
+
+@command("regress", epilog="Example: tacit regress plan.json reports.parquet 'C(region) + age'")
+def regress_command(
+    plan: PlanFile,
+    reports: ReportFile,
+    formula: Annotated[str, typer.Argument(metavar="FORMULA", help=_FORMULA)],
+    model: Annotated[Literal["linear", "logistic", "multinomial"] | None, option(metavar="NAME", help=_MODEL)] = None,
+    reference: Annotated[str | None, option(metavar="VALUE", help="What a multinomial model compares with.")] = None,
+    level: LevelOption = 0.95,
+    weight_column: DesignWeights = None,
+    cluster_column: Annotated[str | None, option(metavar="NAME", help="Rows that may depend on each other.")] = None,
+    report_column: ReportColumn = "report",
+    group_column: GroupColumn = None,
+    input_format: FileFormat = None,
+    csv: CsvFile = None,
+    overwrite: Overwrite = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """Regress the answer on public columns, with robust errors. It needs reports, not a tally."""
+    from dataclasses import asdict
+
+    from tacit.files import regress_file
+    from tacit.files.tallies import is_tally
+    from tacit.plan import Plan
+    from tacit.show.results import print_regression
+    from tacit.show.spreadsheet import write_csv
+
+    if is_tally(reports):
+        raise ValueError(f"{reports} is a tally, which has no public columns. A regression needs the reports.")
+    if csv is not None:
+        check_target(csv, plan, reports)
+        keep_file(csv, overwrite)
+    loaded = Plan.load(plan)
+    named = None if reference is None else _named(loaded, [reference])[0]
+    done = regress_file(
+        loaded, reports, formula, model=model, reference=named, level=level, weight_column=weight_column,
+        cluster_column=cluster_column, report_column=report_column, group_column=group_column, format=input_format,
+    )  # fmt: skip
+    if csv is not None:
+        write_csv(csv, done.fit.to_dict()["coefficients"])
+    left_out = {"refused": done.refused, "incomplete": done.incomplete}
+    if as_json:
+        levels = {"levels": [asdict(each) for each in done.levels]}
+        print_json({"plan": loaded.hash} | done.fit.to_dict() | levels | left_out)
+        return
+    reasons = {"refused": "the plan cannot have sent such reports", "incomplete": "a cell is missing"}
+    notes = [f"{n:,} rows were left out: {reasons[name]}." for name, n in left_out.items() if n]
+    print_regression(out, loaded, done.fit, done.levels, notes)

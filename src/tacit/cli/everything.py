@@ -34,9 +34,9 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "More from reports": {
         "merge": ("collecting", "Merge tallies of the same plan."),
-        "difference": ("findings", "Compare shares or means: groups, rounds, or with the prior."),
-        "regress": ("findings", "Regress the answer on public columns, with robust errors."),
-        "export": ("findings", "Write pseudo-values of reports, for R, Stata or statsmodels."),
+        "difference": ("estimating", "Compare shares or means: groups, rounds, or with the prior."),
+        "regress": ("estimating", "Regress the answer on public columns, with robust errors."),
+        "export": ("estimating", "Write pseudo-values of reports, for R, Stata or statsmodels."),
         "compliance": ("adopting", "Estimate from two arms how many did not follow the rule."),
     },
     "Asking in browsers": {
