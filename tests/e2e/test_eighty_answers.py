@@ -178,7 +178,7 @@ def test_nothing_leaves_the_page_but_the_report(crowd: Crowd):
     own = (
         r"/static/icon\.svg|"
         rf"/s/{crowd.survey}|/api/surveys/{crowd.survey}(/plan|/texts|/reports)?|"
-        r"/v/[0-9a-f]{16}/(client|static|static/languages)/[a-z_]+\.(js|css|svg)"
+        r"/v/[0-9a-f]{16}/(client|client/mechanism(/[a-z_]+)?|static|static/languages)/[a-z_]+\.(js|css|svg)"
     )
     for request in crowd.sent:
         assert re.fullmatch(own, request.target), request.target
