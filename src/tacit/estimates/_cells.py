@@ -21,6 +21,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from tacit.estimates._ends import Bounds, People, interval_of_sums
 from tacit.estimates._rows import Found, Scope, reach, student
 from tacit.exact import Floats
 from tacit.mechanism import Kept, PlainEstimator, Reading
@@ -123,6 +124,7 @@ class Cell:
         return replace(
             read, estimate=a * read.estimate + b * self.n_reports + a * self.kept.weight_sums[1],
             variance=a * a * read.variance, changed=abs(a) * read.changed, added=abs(a) * read.added + abs(b),
+            by_answer=None if read.by_answer is None else (a * read.by_answer[0] + b, a * a * read.by_answer[1]),
         )  # fmt: skip
 
     def with_unbiased(self, reading: Reading) -> Cell:
@@ -170,6 +172,11 @@ class Cell:
             mean, squares @ away, squares @ away**2 + more, np.maximum(read.variance, 0.0) + more / 4,
             read.changed, read.added,
         )  # fmt: skip
+
+    @property
+    def steps(self) -> Floats:
+        """The largest change of each row by one report that is changed to another."""
+        return self._step(self.read("unbiased").changed) * np.ones(len(self.plan.row_values))
 
     def _step(self, largest: float) -> float | Floats:
         """How far one report of weight 1 moves each row, at most: `largest`, the most of all rows, unless the rows of
@@ -428,17 +435,36 @@ class Part:
         """The variance of the mean."""
         return self.collected.variance(scope, *self.moves, self.n_reports)
 
+    @cached_property
+    def half_step(self) -> Floats:
+        """Half the largest change of each total by one report."""
+        steps: Floats = np.max([cell.steps for cell in self.cells], axis=0) / 2
+        return steps
+
+    def bounds(self, scope: Scope) -> list[Bounds] | None:
+        """For sums, bounds on the variance of every possible total, by component; None for counts and with weights."""
+        cells = [cell for cell in self.cells if cell.n_reports]
+        read = [cell.read("unbiased").by_answer for cell in cells]
+        plain = self.size == self.n_reports and self.design_effect == 1.0 and self.collected.margins is None
+        if not (plain and cells and all(each is not None for each in read)):
+            return None
+        if any(cell.kept.weight_sums[1] for cell in cells):
+            return None
+        points = [(cell.n_reports, *each) for cell, each in zip(cells, read, strict=True) if each is not None]
+        return [
+            Bounds.of([People(n, g[:, k], v[:, k]) for n, g, v in points], sampled=scope == "population")
+            for k in range(points[0][1].shape[1])
+        ]
+
     def found(self, scope: Scope, level: float) -> Found:
         """The total of the W people whom the reports stand for, with Student's intervals of this level."""
-        z, (least, most), size, variance = (
-            student(level, self.degrees),
-            self._slopes(scope),
-            self.size,
-            self.variance(scope),
-        )
-        low = self.mean - reach(variance, least, z, -1)
-        high = self.mean + reach(variance, most, z, 1)
-        return Found(self.mean * size, np.sqrt(variance) * size, low * size, high * size, np.zeros(len(low)))
+        size, variance, bounds = self.size, self.variance(scope), self.bounds(scope)
+        z, (least, most) = student(level, self.degrees), self._slopes(scope)
+        total, error = self.mean * size, np.sqrt(variance) * size
+        low, high = total - size * reach(variance, least, z, -1), total + size * reach(variance, most, z, 1)
+        if bounds is not None:
+            low, high = interval_of_sums(bounds, total, error**2, z, self.half_step)
+        return Found(total, error, low, high, np.zeros(len(low)))
 
     def _slopes(self, scope: Scope) -> tuple[Floats, Floats]:
         """The growth of the variance of a share with the share, at least and at most; 0 for the mean of a sum.

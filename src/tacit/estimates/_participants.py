@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from tacit.estimates._assisted import Groups, expectation, pratt_interval, records_worth, shifted
 from tacit.estimates._cells import Cell, Part
+from tacit.estimates._ends import possible, variances_at_ends
 from tacit.estimates._prior_check import ALARM_LEVEL, PriorCheck, check_prior, check_together
 from tacit.estimates._rows import Estimator, Found, reach, student
 from tacit.exact import Floats
@@ -44,26 +45,32 @@ def can_assist(part: Part) -> bool:
 def found(part: Part, estimator: Estimator, level: float) -> Found:
     """The total of the chosen groups with intervals of this level.
 
-    With `unbiased` the interval is total ± z·√V, each end with its own V where the variance grows with the total
-    (`reach`). Counts move in steps: half a step is added on both sides, and ends are whole numbers where no report has
-    a weight. With `assisted` it is Pratt's interval.
+    With `unbiased` the interval is total ± z·√V, each end with its own V: for counts by `reach`, for sums by `Bounds`.
+    Totals move in steps: half a step is added on both sides. Counts without weights have whole numbers as ends, sums
+    stay within the possible totals. With `assisted` it is Pratt's interval.
     """
     mine = [cell.read(_plain(estimator)) for cell in part.cells]
     total, variance = (np.sum([getattr(each, name) for each in mine], axis=0) for name in ("estimate", "variance"))
-    counted = part.collected.plan.task.counts_people and part.n_reports > 0 and estimator in ("assisted", "unbiased")
-    step = max(each.changed for each in mine) / 2 if counted else 0.0
-    ends = _variance_at_ends(part, mine, total, variance, step, level)
+    unbiased = part.n_reports > 0 and estimator in ("assisted", "unbiased")
+    bounds = part.bounds("participants") if unbiased else None
+    counted = unbiased and part.collected.plan.task.counts_people
+    step = part.half_step if counted or bounds is not None else np.zeros(len(total))
+    if bounds is None:
+        ends = _variance_at_ends(part, mine, total, variance, step, level)
+    else:
+        variance = np.array([float(each.variance(x, s)) for each, x, s in zip(bounds, total, variance, strict=True)])
+        ends = variances_at_ends(bounds, total, variance, student(level), step)
     below, above = (student(level) * np.sqrt(end) for end in ends)
     result = Found(total, np.sqrt(variance), total - below, total + above, np.zeros(len(total)))
     if estimator == "assisted":
         result = _assisted(part, result, ends, level)
     elif estimator == "mmse":
         result = replace(result, prior_share=np.ones(len(total)))
-    low, high = result.low, result.high
-    if counted:
-        low, high = low - step, high + step
-        if part.size == part.n_reports and part.design_effect == 1.0:
-            low, high = np.floor(low), np.ceil(high)
+    low, high = result.low - step, result.high + step
+    if bounds is not None:
+        low, high = possible(bounds, low), possible(bounds, high)
+    if counted and part.size == part.n_reports and part.design_effect == 1.0:
+        low, high = np.floor(low), np.ceil(high)
     for each in mine:
         if each.told is not None:
             low, high = np.where(each.told, low, np.nan), np.where(each.told, high, np.nan)
@@ -76,7 +83,7 @@ def _plain(estimator: Estimator) -> PlainEstimator:
 
 
 def _variance_at_ends(
-    part: Part, mine: Sequence[Reading], total: Floats, variance: Floats, step: float, level: float
+    part: Part, mine: Sequence[Reading], total: Floats, variance: Floats, step: Floats, level: float
 ) -> tuple[Floats, Floats]:
     """The variance at the lower and at the upper end of the interval, a step beyond it; of the groups' slopes the one
     that makes it wider.

@@ -5,6 +5,8 @@ Every estimator is a weight t(y) per report and component of g; the estimate of 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,14 +19,11 @@ from tacit.task import Task
 
 if TYPE_CHECKING:
     from tacit.mechanism.table.channel import Channel
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from tacit.mechanism.table.channel import Channel
-
-#: Up to so many reports every change is tried out to find what it does to the most likely total.
+#: Up to this many reports every change is tried out to find its effect on the most likely total.
 _MOST_KINDS = 12
+#: Places between two values at which the variance of a rounded answer is bounded.
+_BETWEEN = 8
 
 
 def read_table(
@@ -37,29 +36,27 @@ def read_table(
 ) -> Reading:
     """The reading of a table: `weights`, `squares` and `counts` are Σ a, Σ a² and how often, for every report."""
     prior = channel.prior
-    g, rounded = task.g(prior), task.rounded
+    g, by_answer = task.g(prior), None
     if estimator == "mmse":
         t, spread = mmse_weights(channel, g)
         variance: Floats = squares @ spread
     elif estimator == "unbiased":
         t = unbiased_weights(channel, g)
-        s = None if rounded else unbiased_variance_weights(channel, t)
-        variance = _observed_spread(t, counts, squares) if s is None else np.maximum(squares @ s, 0.0)
+        variance = np.maximum(squares @ variance_weights(channel, task, t), 0.0)
         if not task.counts_people:
-            # Few reports that are equal show no spread: one more, anywhere.
-            variance = variance + _one_more(t, counts, squares) * (1.0 if rounded else 0.25)
+            by_answer = variance_by_answer(channel, task, t)[1:]
         t = _told(prior, task, t)
     else:
         t, per_person = _mle_weights(channel, g, counts)
         variance = per_person * float(squares.sum())
-    if rounded and estimator != "unbiased":
+    if task.rounded and estimator != "unbiased":
         # Rounding adds at most the spread of the values that answers are rounded to.
         variance = variance + float(squares.sum()) * (prior.probabilities @ (g - prior.probabilities @ g) ** 2)
     if estimator == "mle":
         return Reading(weights @ t, variance, *_likely_moves(channel, g, counts, weights))
     changed, added = float(np.nanmax(t.max(axis=0) - t.min(axis=0))), float(np.nanmax(np.abs(t)))
     told = channel.information.determined(g[list(prior.support)]) if estimator == "mmse" else None
-    return Reading(weights @ t, variance, changed, added, told)
+    return Reading(weights @ t, variance, changed, added, told, by_answer=by_answer)
 
 
 def mmse_weights(channel: Channel, g: Floats) -> tuple[Floats, Floats]:
@@ -115,30 +112,69 @@ def _told(prior: Prior, task: Task, t: Floats) -> Floats:
     return t
 
 
-def unbiased_variance_weights(channel: Channel, t: Floats) -> Floats | None:
-    """s(y) with E[s(Y) | X = x] = Var(t(Y) | X = x): summed over reports, the variance of the estimate, prior-free too.
+def variance_by_answer(channel: Channel, task: Task, t: Floats) -> tuple[Floats, Floats, Floats]:
+    """Q(y|x), g(x) and Var(t(Y) | X = x) for every possible answer x; t has an unbiased weight for each report.
 
-    None where the reports cannot tell it.
+    Where answers were rounded, also for answers between the values, on a grid. Between two places of the grid with
+    distance Δ the variance lies at most Δ²/4 above its chord, which is added.
     """
-    q, off = channel.matrix, t - channel.marginal @ t
-    spread: Floats = q @ off**2 - (q @ off) ** 2
-    return _solved_weights(channel, spread)
+    inside = list(channel.prior.support)
+    q, off = channel.matrix[inside], t - channel.marginal @ t
+    g = task.g(channel.prior)[inside]
+    above = np.zeros_like(g)
+    if task.rounded:
+        above = np.concatenate([np.repeat(np.diff(g, axis=0) / _BETWEEN, _BETWEEN, axis=0), 0 * g[:1]]) ** 2 / 4
+        above[1:] = np.maximum(above[1:], above[:-1])
+        q, g = _between(q), _between(g)
+    variance: Floats = q @ off**2 - (q @ off) ** 2 + above
+    return q, g, variance
 
 
-def _observed_spread(t: Floats, counts: Floats, squares: Floats) -> Floats:
-    """Σ a² (t − mean t)² over the reports: the variance and, on top of it, the spread of the answers themselves.
+def _between(rows: Floats) -> Floats:
+    """Rows for places between each row and the next one, and the last row."""
+    shares = (np.arange(_BETWEEN) / _BETWEEN)[:, None]
+    found: Floats = np.concatenate(
+        [(1 - shares) * first + shares * last for first, last in pairwise(rows)] + [rows[-1:]]
+    )
+    return found
 
-    Where the reports do not tell the variance of each person's part, this does not understate it.
+
+def variance_weights(channel: Channel, task: Task, t: Floats) -> Floats:
+    """s(y) whose sum over the reports estimates the variance of Σ t(y) and never has a smaller expectation.
+
+    E[s(Y) | X = x] = Var(t(Y) | X = x) where such weights exist; else those of the linear program
+
+        minimise λ·s   subject to   Σ_y Q(y|x) s(y) ≥ Var(t | x) for every answer x,   s ≥ 0.
     """
-    n = max(float(counts.sum()), 1.0)
-    spread: Floats = squares @ (t - counts @ t / n) ** 2
-    return spread
+    key = t.tobytes(), task.rounded
+    if key not in channel.solved:
+        channel.solved[key] = _variance_weights(channel, task, t)
+    return channel.solved[key]
 
 
-def _one_more(t: Floats, counts: Floats, squares: Floats) -> Floats:
-    """The square of what one report can move, of a usual weight; 0 without any report."""
-    moved: Floats = float(squares.sum()) / max(float(counts.sum()), 1.0) * np.ptp(t, axis=0) ** 2
-    return moved
+def _variance_weights(channel: Channel, task: Task, t: Floats) -> Floats:
+    q, _, variance = variance_by_answer(channel, task, t)
+    if not task.rounded:
+        whole = np.zeros((len(channel.prior), t.shape[1]))
+        whole[list(channel.prior.support)] = variance
+        exact = _solved_weights(channel, whole)
+        if exact is not None:
+            return exact
+    return np.column_stack([_least_weights(q, channel.marginal, column) for column in variance.T])
+
+
+def _least_weights(q: Floats, marginal: Floats, variance: Floats) -> Floats:
+    from scipy.optimize import linprog
+
+    scale = float(variance.max(initial=0.0))
+    if scale <= 0:
+        return np.zeros(q.shape[1])
+    solved = linprog(marginal, A_ub=-q, b_ub=-variance / scale, bounds=(0, None), method="highs")
+    # The same variance for every report is always enough.
+    weights: Floats = scale * (np.ones(q.shape[1]) if solved.x is None else solved.x)
+    # Floats may leave a constraint a hair below its bound.
+    missing = float(np.max(variance - q @ weights, initial=0.0))
+    return weights + max(0.0, missing)
 
 
 def _solved_weights(channel: Channel, g: Floats) -> Floats | None:

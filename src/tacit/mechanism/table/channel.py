@@ -190,6 +190,11 @@ class Channel:
         g, information = centred(self.prior, task)[list(self.prior.support)], self.information
         return float(information.quadratic(g).sum()) if information.determines(g) else float("inf")
 
+    @cached_property
+    def solved(self) -> dict[tuple[bytes, bool], Floats]:
+        """Weights that were solved for once, see `variance_weights`."""
+        return {}
+
     def read(self, estimator: PlainEstimator, task: Task, kept: Kept) -> Reading:
         """The total of `task` over those who sent the reports."""
         counts = kept.counted()

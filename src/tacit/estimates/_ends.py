@@ -1,0 +1,161 @@
+"""Intervals for sums: each end is judged by a variance that a total there can have.
+
+A total θ = Σ g(x_i) of n people restricts the variance V = Σ v(x_i) of its estimate, v(x) = Var(t | x): with
+l ≤ v ≤ u the convex and the concave envelope of v over g,
+
+    n l(θ/n) ≤ V ≤ n u(θ/n).
+
+If everybody holds the smallest value, both sides are equal, so V is known. θ belongs to the interval of an estimate T
+with the estimated variance S if
+
+    |T − θ| ≤ z √V(θ) + h,     V(θ) = S, moved into these bounds,
+
+where h is half the largest step of T by one report. Totals of several groups add up: the lower bounds are combined by
+infimal convolution, the upper ones by supremal convolution. For the mean of a population the answers vary as well, and
+the upper bound is that of E[v + g²] − (E g)².
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tacit.exact import Floats
+
+#: Places at which an interval is searched, and halvings of the distance between two of them.
+_PLACES, _HALVINGS = 1025, 40
+#: Pieces of a curve that is no polyline.
+_PIECES = 128
+
+
+@dataclass(frozen=True)
+class People:
+    """`number` people with the same mechanism: `g` and `variance` of every answer that they may hold."""
+
+    number: float
+    g: Floats
+    variance: Floats
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Least and largest variance of every possible total, as polylines."""
+
+    least: tuple[Floats, Floats]
+    most: tuple[Floats, Floats]
+
+    @classmethod
+    def of(cls, people: Sequence[People], *, sampled: bool) -> Bounds:
+        """The bounds for these people; with `sampled` those for the mean of a population, times the number of people.
+
+        >>> yes_no = People(10, np.array([0.0, 1.0]), np.array([0.2, 0.3]))
+        >>> Bounds.of([yes_no], sampled=False).least
+        (array([ 0., 10.]), array([2., 3.]))
+        """
+        least = [_scaled(each.number, *_hull(each.g, each.variance, 1)) for each in people]
+        if not sampled:
+            most = [_scaled(each.number, *_hull(each.g, each.variance, -1)) for each in people]
+        else:
+            most = [_scaled(each.number, *_with_sampling(each)) for each in people]
+        return cls(_together(least, 1), _together(most, -1))
+
+    @property
+    def possible(self) -> tuple[float, float]:
+        """The smallest and the largest total."""
+        return float(self.least[0][0]), float(self.least[0][-1])
+
+    def variance(self, total: Floats, estimated: float) -> Floats:
+        """V(θ): the estimated variance, moved into the bounds at each total."""
+        low, high = np.interp(total, *self.least), np.interp(total, *self.most)
+        moved: Floats = np.clip(estimated, low, np.maximum(low, high))
+        return moved
+
+    def at_ends(self, total: float, estimated: float, z: float, step: float) -> tuple[float, float]:
+        """V at the lower and at the upper end of the interval."""
+        places = np.linspace(*self.possible, _PLACES)
+
+        def excess(at: Floats) -> Floats:
+            found: Floats = np.abs(total - at) - z * np.sqrt(self.variance(at, estimated)) - step
+            return found
+
+        inside = np.flatnonzero(excess(places) <= 0)
+        if not len(inside):
+            nearest = self.variance(np.clip(total, *self.possible), estimated)
+            return float(nearest), float(nearest)
+        ends = []
+        for first, before in ((inside[0], inside[0] - 1), (inside[-1], inside[-1] + 1)):
+            accepted = places[first]
+            refused = places[before] if 0 <= before < _PLACES else accepted
+            for _ in range(_HALVINGS):
+                middle = (accepted + refused) / 2
+                accepted, refused = (middle, refused) if excess(middle) <= 0 else (accepted, middle)
+            ends.append(float(self.variance(accepted, estimated)))
+        return ends[0], ends[1]
+
+
+def variances_at_ends(
+    bounds: Sequence[Bounds], totals: Floats, variances: Floats, z: float, steps: Floats
+) -> tuple[Floats, Floats]:
+    """V at the lower and at the upper end of the interval of each total."""
+    ends = [
+        each.at_ends(float(total), float(variance), z, float(step))
+        for each, total, variance, step in zip(bounds, totals, variances, steps, strict=True)
+    ]
+    low, high = np.array(ends).T
+    return low, high
+
+
+def possible(bounds: Sequence[Bounds], totals: Floats) -> Floats:
+    """Each total, moved to the nearest possible one."""
+    least, most = np.array([each.possible for each in bounds]).T
+    moved: Floats = np.clip(totals, least, most)
+    return moved
+
+
+def interval_of_sums(
+    bounds: Sequence[Bounds], totals: Floats, variances: Floats, z: float, steps: Floats
+) -> tuple[Floats, Floats]:
+    """The ends of the interval of each total, within the possible totals."""
+    low, high = variances_at_ends(bounds, totals, variances, z, steps)
+    return possible(bounds, totals - z * np.sqrt(low) - steps), possible(bounds, totals + z * np.sqrt(high) + steps)
+
+
+def _hull(x: Floats, y: Floats, side: int) -> tuple[Floats, Floats]:
+    """The convex envelope (`side` 1) or the concave one (−1) of points, as a polyline."""
+    kept: list[tuple[float, float]] = []
+    for point in sorted(zip(x.tolist(), (side * y).tolist(), strict=True)):
+        if kept and point[0] == kept[-1][0]:
+            continue
+        while len(kept) > 1 and _turn(kept[-2], kept[-1], point) <= 0:
+            kept.pop()
+        kept.append(point)
+    line = np.array(kept)
+    return line[:, 0], side * line[:, 1]
+
+
+def _turn(a: tuple[float, float], b: tuple[float, float], c: tuple[float, float]) -> float:
+    return (b[0] - a[0]) * (c[1] - a[1]) - (b[1] - a[1]) * (c[0] - a[0])
+
+
+def _with_sampling(people: People) -> tuple[Floats, Floats]:
+    """The largest E[v + g²] − (E g)² for every mean of g; centred, so that large numbers do not cancel."""
+    centre = (people.g.min() + people.g.max()) / 2
+    off = people.g - centre
+    x, y = _hull(off, people.variance + off**2, -1)
+    means = np.linspace(x[0], x[-1], _PIECES + 1) if len(x) > 1 else x
+    return means + centre, np.interp(means, x, y) - means**2
+
+
+def _scaled(number: float, x: Floats, y: Floats) -> tuple[Floats, Floats]:
+    return number * x, number * y
+
+
+def _together(lines: Sequence[tuple[Floats, Floats]], side: int) -> tuple[Floats, Floats]:
+    """The infimal (`side` 1) or supremal (−1) convolution of convex or concave polylines: pieces sorted by slope."""
+    start = [sum(float(line[k][0]) for line in lines) for k in (0, 1)]
+    steps = np.concatenate([np.array([np.diff(x), np.diff(y)]) for x, y in lines], axis=1)
+    order = np.argsort(side * steps[1] / np.maximum(steps[0], 1e-300), kind="stable")
+    x, y = (np.concatenate([[first], first + np.cumsum(row[order])]) for first, row in zip(start, steps, strict=True))
+    return x, y
