@@ -64,8 +64,9 @@ class Plan:
 
     def _planned_task(self) -> Task:
         """The task as JSON can hold it, which must be the same for all groups."""
-        first, *others = (self.task.as_planned(group.prior) for group in self.groups)
-        if any(other != first for other in others):
+        first = self.task.as_planned(self.groups[0].prior)
+        # Only a task of one's own, which becomes a matrix, could look at the probabilities.
+        if first is not self.task and any(self.task.as_planned(group.prior) != first for group in self.groups[1:]):
             raise PlanError("The g of a task must depend on the values only, not on their probabilities.")
         return first
 
