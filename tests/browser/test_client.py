@@ -6,14 +6,11 @@ import base64
 import importlib.util
 import json
 import re
-import shutil
 import subprocess
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import playwright
 import pytest
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes
@@ -28,7 +25,7 @@ from tacit.prior import read_set
 from tacit.randomize import Randomizer
 
 from support import places
-from support.places import CLIENT
+from support.places import CLIENT, node
 
 GOLDEN = places.GOLDEN / "client"
 PLANS = sorted(path.stem for path in GOLDEN.glob("plan_*.json"))
@@ -46,16 +43,6 @@ def maker() -> Any:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
-
-
-def node() -> str:
-    """Node 20 or newer: the system's, else the one that Playwright brings along."""
-    found = shutil.which("node")
-    if found is not None:
-        version = subprocess.run([found, "-p", "parseInt(process.versions.node)"], capture_output=True, text=True)
-        if version.returncode == 0 and int(version.stdout) >= 20:
-            return found
-    return str(Path(playwright.__file__).parent / "driver" / "node")
 
 
 class Replay:
