@@ -437,3 +437,18 @@ def test_certificates_survive_json(seed):
     again = Certificate.from_dict(json.loads(json.dumps(found.to_dict())))
     # How the search went is left out, so that the same design is the same text.
     assert again == replace(found, status="", iterations=0, seconds=0.0)
+
+
+@pytest.mark.parametrize("aim", ["mmse", "unbiased"])
+def test_a_table_of_very_many_values_is_refused_at_once(aim):
+    prior = Prior(range(30_000), [10**7 // (k + 1) + 1 for k in range(30_000)])
+    with pytest.raises(PrivacyError, match=r"a table is searched for|weights are optimised"):
+        design(prior, Histogram(), 1, aim=aim, search=Search(method="columns"))
+
+
+def test_a_search_ends_soon_after_its_deadline_with_a_valid_channel():
+    """Of a sum over very many values the proof alone took minutes."""
+    prior = Prior(range(4000), [10**7 // (k + 1) + 1 for k in range(4000)])
+    found = design(prior, Sum(), Promise(1, "ldp"), search=Search(time_limit=0.0))
+    assert found.promise.kept_by(found.mechanism)
+    assert found.certificate.status in ("time limit", "stalled")

@@ -27,6 +27,7 @@ from tacit.server.storage.store import survey_id
 from tacit.task import Survey, Task
 
 from support.wire import Sent, Wire
+from support.wishes import in_search
 
 TOKEN = "the-token-of-these-tests"
 #: Two answers whose texts cannot occur by accident in an address, a header or a body.
@@ -55,7 +56,7 @@ def planned(question: str, groups: dict[str | None, dict[str, float]], task: Tas
     priors = [
         GroupPrior(name=name, prior=Prior.of(prior), share=Fraction(1, len(groups))) for name, prior in groups.items()
     ]
-    return make_plan(priors, task, epsilon, question=question, **how)
+    return make_plan(priors, task, epsilon, question=question, **in_search(how))
 
 
 # -- the service ----------------------------------------------------------------------------------------------------

@@ -27,9 +27,9 @@ from typing import Any
 
 from numpy.linalg import LinAlgError
 
-from tacit.designs.circles import in_plane, unbiased_variance_bound
+from tacit.designs.circles import in_plane
 from tacit.designs.methods import Design, Request, columns, designed, plane_circle, repaired, shuffled_circle, table_in
-from tacit.designs.without_prior import TOLERANCE, without_prior
+from tacit.designs.without_prior import TOLERANCE, without_prior, without_prior_bound
 from tacit.exact import exp_below
 from tacit.mechanism import PrivacyError
 from tacit.prior import Ball, Hull, PriorSet
@@ -109,14 +109,18 @@ def _repaired(request: Request) -> Design:
 
 
 def _climbed(request: Request) -> Design:
-    """The best table that climbing finds; for a hull of priors, of those that hold for a ball or a box around it."""
+    """The best table that climbing finds; for a hull of priors, of those that hold for a ball or a box around it.
+
+    LDP is LIP for every prior, a ball of radius 1.
+    """
     from tacit.designs.program.sets import MOST_CLIMBED
 
     size, (notion, _) = len(request.inside), request.promise.main
-    if size > MOST_CLIMBED or size**3 * request.groups > MOST_SEARCHED or notion != "lip":
+    if size > MOST_CLIMBED or size**3 * request.groups > MOST_SEARCHED:
         raise ArithmeticError("a table would be searched for too long, or in vain")
     stated = request.promise.prior_set
-    sets: list[PriorSet] = [Ball(request.prior, request.promise.radius) if stated is None else stated]
+    radius = 1 if notion == "ldp" else request.promise.radius
+    sets: list[PriorSet] = [Ball(request.prior, radius) if stated is None else stated]
     if isinstance(stated, Hull):
         sets = [Ball(request.prior, stated.radius), stated.box]
     found = [each for around in sets for each in _tried(partial(_climbed_in, around=around), request)]
@@ -127,11 +131,10 @@ def _climbed(request: Request) -> Design:
 
 def _climbed_in(request: Request, around: PriorSet) -> Design:
     """The best table that climbing finds among those that hold for a set of priors, which may be larger than stated."""
-    epsilon = request.promise.main[1]
     found, channel = table_in(request, around, request.deadline.part(1 / 2))
     return designed(
-        request, channel, unbiased_variance_bound(request.prior, epsilon, request.promise.prior_set), duals=None,
-        method="climbing", status="within gap", iterations=found.iterations,
+        request, channel, without_prior_bound(request.prior, request.promise), duals=None, method="climbing",
+        status="within gap", iterations=found.iterations,
     )  # fmt: skip
 
 

@@ -40,6 +40,8 @@ SURE_IN_PLANE = 3
 OPTIMAL_GAP = 1e-5
 #: A table with a report for each value has at most so many.
 MOST_ROWS = 500
+#: A table of a histogram is searched for up to this many values.
+MOST_SEARCHED = 600
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -232,12 +234,17 @@ def _two_answers(request: Request) -> tuple[Channel, float, Floats]:
 
 
 def columns(request: Request) -> Design:
-    """Column generation over the vertices of the lift set, for either aim and every wish."""
+    """Column generation over the vertices of the lift set, for either aim and every wish.
+
+    A table has a row for each value: of very many it would take minutes to write and to audit.
+    """
     from tacit.designs.program.solver import solve
     from tacit.designs.program.unbiased import solve_invertible
 
     (p, lifts), g = request.searched, request.g
     limits: dict[str, Any] = {"gap": request.gap, "time_limit": request.deadline.part(1 / 2)}
+    if request.is_histogram and len(request.inside) > MOST_SEARCHED:
+        raise ArithmeticError(f"a table is searched for histograms of up to {MOST_SEARCHED:,} values")
     if request.aim == "unbiased":
         return _unbiased(request)
 
@@ -259,10 +266,13 @@ def columns(request: Request) -> Design:
 
 def _unbiased(request: Request) -> Design:
     """The channel of least unbiased variance; its bound is proved from the finished integers."""
+    from tacit.designs.program.search import NEWTON_LIMIT
     from tacit.designs.program.unbiased import proving_duals, solve_unbiased
 
     (p, lifts), g = request.searched, request.g
     limits: dict[str, Any] = {"gap": request.gap, "time_limit": request.deadline.part(1 / 2)}
+    if request.told_apart > NEWTON_LIMIT:
+        raise ArithmeticError(f"weights are optimised for up to {NEWTON_LIMIT} different answers")
     # Values that g does not tell apart share their lifts: averaging over them keeps every bound and the estimate.
     rows, group = np.unique(g, axis=0, return_inverse=True)
     group = group.ravel()

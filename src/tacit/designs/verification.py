@@ -28,7 +28,7 @@ TOLERANCE = 1e-9
 #: it, it is that of the other aim: the least MSE is at most a quarter of the least unbiased variance.
 _LEAST_SHARE = 0.5
 #: And errors of the best LDP channel by this share.
-_LDP_TOLERANCE = 0.02
+_LDP_TOLERANCE = 0.05
 #: Bounds of tables without duals are searched for again, for sets of priors to the planner's gap and, where that does
 #: not prove what is stated, to smaller ones; two searches may end so far apart.
 _GAPS, _SEARCHED_TOLERANCE = (1e-3, 1e-4, 1e-7), 1e-5

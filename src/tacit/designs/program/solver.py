@@ -29,6 +29,8 @@ _FIRST_BUNDLES = 14
 _ARC_LIMIT = 1200
 #: A linear program over more values than this takes longer than it gains.
 _MOST_BUNDLES = 1500
+#: Half of the cells of the table that a search starts with.
+_MOST_IN_ARCS = 2**17
 #: Tables that a linear program starts from have at most this many cells.
 _MOST_CELLS = 2**23
 _PROOF_EVERY = 3
@@ -163,8 +165,9 @@ def _run(search: _Search) -> None:
     search.duals = np.zeros(n)
     search.offer(np.ones((1, n)), np.ones(1), "constant")
     search.bound = cheap_bound(search.prior, search.gain, search.lift_set)
-    # Arcs over all of very many values would be a table of their square; bundles of values serve as a start.
-    count = min(_ARC_LIMIT, max(64, _MOST_CELLS // n))
+    # Arcs over all of very many values would be a table of their square, which takes minutes to round to integers if
+    # the time limit ends the search here; bundles of values serve as a start.
+    count = min(_ARC_LIMIT, max(8, _MOST_IN_ARCS // n))
     start = Merged.by(bundles(search.prior, search.gain, count), search.prior, search.gain)
     for order in starting_orders(start.prior, start.gain, search.rng, 4):
         lifts, probabilities = arc_design(start.prior, search.lift_set, order)
