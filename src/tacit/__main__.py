@@ -21,16 +21,16 @@ def main() -> None:
     try:
         app()
     except SystemExit as done:
-        if isinstance(done.code, int) and done.code and "pyarrow" in sys.modules:
-            _leave(done.code)
+        if isinstance(done.code, int | None) and "pyarrow" in sys.modules:
+            _leave(done.code or 0)
         raise
 
 
 def _leave(code: int) -> None:
     """End the process without taking the interpreter down.
 
-    After an error or an interrupt, a thread of Arrow's CSV reader may still read ahead through a Python file. If it
-    comes back while the interpreter ends, Python stops with "Fatal Python error: PyGILState_Release".
+    A thread of Arrow's CSV reader may still be on its way back from a Python file, most of all after an error or an
+    interrupt. If it comes back while the interpreter ends, Python stops with "Fatal Python error: PyGILState_Release".
     """
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):
