@@ -34,7 +34,7 @@ from tacit.server.storage.counting import fold_groups
 from tacit.server.storage.store import Outcome, Store, Submission, Survey, survey_id
 from tacit.server.storage.writer import PATIENCE, Writer
 
-#: So many plans are kept ready; a plan of 100,000 values takes about 100 MB.
+#: Plans that are kept ready; a plan of 100,000 values takes about 100 MB.
 _READY_PLANS = 64
 T = TypeVar("T")
 _UNREDEEMED = {
@@ -54,7 +54,7 @@ class ReadySurvey:
         self.secret = survey.invitation_secret
         self.credentials = None if survey.credential_key is None else CredentialKey(survey.credential_key)
         self._groups = {group.name: (k, group) for k, group in enumerate(self.plan.groups)}
-        # Asked here, where nobody waits: the first fold of a process compiles.
+        # Done here, before a report waits for it: the first fold of a process compiles.
         self.folds = fold_groups(self.plan)
 
     def submission(self, message: Report) -> Submission:

@@ -45,7 +45,7 @@ class Address:
     public_url: str = ""
 
     def check(self) -> None:
-        """Refuse what cannot be, before anything is started or told."""
+        """Refuse what cannot be, before anything is started."""
         if not 0 <= self.port <= 65535:
             raise ValueError(f"The port must be between 0 and 65535. Got {self.port}.")
         Proxies(self.proxies)
@@ -57,12 +57,12 @@ class Address:
 
 @dataclass(frozen=True)
 class Started:
-    """What whoever started the service should know. The token is told once, when it is made."""
+    """What the service says when it has started. The token is shown once, when it is made."""
 
     url: str
     token: str | None
     surveys: dict[str, str | None]
-    #: Whether it listens on all addresses, and nobody said which of them people use.
+    #: Whether it listens on all addresses, and `public_url` does not say which of them people use.
     everywhere: bool = False
 
 

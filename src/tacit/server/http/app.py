@@ -107,7 +107,7 @@ def make_app(
 
 async def _rounds(collector: Collector) -> None:
     while True:
-        # A database that does not answer is told to whoever asks for something.
+        # A database that does not answer is reported to the next request.
         with suppress(Exception):
             await collector.close_ended()
         await asyncio.sleep(_ROUND)
@@ -177,9 +177,9 @@ async def show_results(
     service: Service,
     request: Request,
     estimator: Estimated = None,
-    limit: Annotated[int, Query(ge=1, le=100_000, description="At most so many rows, the largest.")] = 50,
+    limit: Annotated[int, Query(ge=1, le=100_000, description="The number of rows, the largest first.")] = 50,
 ) -> m.ResultFacts:
-    """Estimates with intervals, their history, the prior check and the promises: as they are now for whoever holds a
+    """Estimates with intervals, their history, the prior check and the promises: as they are now with a
     token, else as they were last published.
     """
     live = await may_read(survey, service, request)
@@ -231,7 +231,7 @@ async def health(request: Request) -> m.Health:
     dependencies=[BEARER],
 )
 async def show_metrics(request: Request) -> Response:
-    """Numbers for Prometheus, for whoever holds a token of any role: they tell how many reports come."""
+    """Numbers for Prometheus, with a token of any role: they show how many reports come."""
     if grant_of(request) is None:
         raise Refusal(401, "This needs a token.", {"WWW-Authenticate": "Bearer"})
     metrics: Metrics = request.app.state.metrics

@@ -25,9 +25,9 @@ from tacit.tally import Coverage
 
 NDJSON = "application/x-ndjson"
 ARROW = "application/vnd.apache.arrow.stream"
-#: So many different reports of groups that are counted one by one, at most: each is a row of the database.
+#: The most different reports of groups that are counted one by one: each is a row of the database.
 MOST_DIFFERENT = 250_000
-#: So many lines are read at a time.
+#: Lines that are read at a time.
 _LINES = 5_000
 
 

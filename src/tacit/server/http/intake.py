@@ -1,7 +1,7 @@
 """What is let in: requests that arrive in time and are not too large; and what is added on the way out.
 
 Uvicorn leaves both limits to others. Heads are bounded where they are parsed (`PatientProtocol`), bodies before any
-route sees them (`Intake`). Strangers may send little; whoever holds a token that manages surveys may send batches.
+route sees them (`Intake`). Strangers may send little; a token that manages surveys allows batches.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Intake:
         caching = (b"cache-control", b"no-store" if path.startswith("/api/") else b"no-cache")
         started, only_head = False, scope["method"] == "HEAD"
         if only_head:
-            # Whoever answers GET answers HEAD, with the same head.
+            # Every route that answers GET answers HEAD, with the same head.
             scope = {**scope, "method": "GET"}
 
         async def sending(message: Message) -> None:
@@ -228,7 +228,7 @@ class PatientProtocol(HttpToolsProtocol):
 
 # -- who sends, and how often -----------------------------------------------------------------------------------------
 
-#: So many addresses are remembered at most; beyond that the longest silent is forgotten.
+#: Addresses that are remembered; beyond that, the one silent longest is forgotten.
 _ADDRESSES = 100_000
 
 

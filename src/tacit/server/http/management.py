@@ -1,4 +1,4 @@
-"""The routes of whoever runs surveys: opening, changing, closing, copying and deleting them; invitations and tokens."""
+"""The routes for running surveys: opening, changing, closing, copying and deleting them; invitations and tokens."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ async def count_invitations(survey: m.SurveyId, service: Service) -> m.Invitatio
 
 @management.post("/{survey}/revocations", responses=CLOSED)
 async def revoke_invitations(survey: m.SurveyId, named: m.Revocation, service: Service) -> m.Revoked:
-    """Let invitations that were not used yet count for nothing. What was used stays counted: nobody knows which."""
+    """Let invitations that were not used yet count for nothing. Reports of used ones stay counted."""
     revoked, used = await service.revoke(survey, named.invitations)
     return m.Revoked(revoked=revoked, used=used)
 
@@ -175,7 +175,7 @@ async def list_tokens(service: Service) -> list[m.TokenFacts]:
 
 @access.put("/{name}")
 async def make_token(name: TokenName, wanted: m.NewToken, service: Service) -> m.MadeToken:
-    """Make a token, in place of any of that name. It is told now and never again."""
+    """Make a token, in place of any of that name. It is shown now and never again."""
     if wanted.survey is not None:
         await service.survey(wanted.survey)
     make = partial(tokens.make_token, service.store, name, wanted.role, wanted.survey)

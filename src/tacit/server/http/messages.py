@@ -65,7 +65,8 @@ Day = Annotated[date, BeforeValidator(_calendar_day)]
 
 
 PublishEvery = Annotated[
-    int, Field(ge=2, le=1_000_000_000, description="Public results change by so many reports of a group or more.")
+    int,
+    Field(ge=2, le=1_000_000_000, description="Public results change by at least this number of reports of a group."),
 ]
 
 
@@ -148,7 +149,7 @@ class SurveyFacts(_Message):
     group_question: str | None
     open: bool
     public_results: bool
-    publish_every: int = Field(description="Public results change by so many reports of a group or more.")
+    publish_every: int = Field(description="Public results change by at least this number of reports of a group.")
     invited: bool
     opened: date
     ends: date | None = Field(description="The last day on which reports are taken.")
@@ -191,8 +192,8 @@ class Revocation(_Message):
 class Revoked(_Message):
     """What became of them."""
 
-    revoked: int = Field(description="So many count for nothing from now on.")
-    used: int = Field(description="So many had been used before; what they counted stays.")
+    revoked: int = Field(description="Invitations that no longer count.")
+    used: int = Field(description="Invitations that had been used before; their reports stay counted.")
 
 
 class Deleted(_Message):
@@ -225,7 +226,7 @@ class TokenFacts(_Message):
 
 
 class MadeToken(TokenFacts):
-    """A fresh token, told once."""
+    """A fresh token, shown once."""
 
     token: str
 

@@ -1,4 +1,4 @@
-"""Results by group and over time: shares or means with intervals that may be compared, for whoever holds the token.
+"""Results by group and over time: shares or means with intervals that may be compared; needs a token.
 
 A group or a day may be a single person, so none of this is ever public.
 """
@@ -25,9 +25,9 @@ from tacit.server.storage.store import Store
 from tacit.show.sentences import json_ready, row_name
 from tacit.tally import Tally
 
-#: So many estimates are made for one request at most; for more there is the tally.
+#: The most estimates for one request; for more there is the tally.
 _MOST = 1_000_000
-#: So many answers are offered to choose from.
+#: The most answers that are offered to choose from.
 _MOST_VALUES = 1_000
 Step = Literal["day", "week", "month"]
 _NUMBERS = ("estimate", "standard_error", "margin", "low", "high", "prior", "prior_share")
@@ -124,8 +124,8 @@ def _span(day: date, step: Step) -> tuple[date, date]:
 def part_rows(plan: Plan, parts: Parts, value: str | None = None) -> list[dict[str, Any]]:
     """Every number of every part, or only those of one answer."""
     made = [
-        told | {"name": name, "n_reports": result.n_reports} | _numbers(row)
-        for told, result in parts
+        part | {"name": name, "n_reports": result.n_reports} | _numbers(row)
+        for part, result in parts
         for row in result.rows
         if value in (None, name := row_name(plan, row.value))
     ]
@@ -230,7 +230,7 @@ async def show_group(
     service: Service,
     name: Annotated[str, Query(max_length=1000, description="The group.")],
     estimator: Estimated = None,
-    limit: Annotated[int, Query(ge=1, le=100_000, description="At most so many rows, the largest.")] = 50,
+    limit: Annotated[int, Query(ge=1, le=100_000, description="The number of rows, the largest first.")] = 50,
 ) -> GroupResults:
     """One group's estimates; what the other groups show about the prior still counts where it is leant on."""
 

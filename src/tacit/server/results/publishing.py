@@ -1,7 +1,7 @@
-"""What everybody may see of public results: they change by steps, so that nobody can watch single reports come in.
+"""What everybody may see of public results: they change by steps, so that single reports cannot be watched coming in.
 
 Each group's part of the tally is published when it has `publish_every` reports more than when it was last published,
-first at as many. Whoever looks all the time sees differences of that many reports of one group or more, and never a
+first at as many. Someone who looks all the time sees differences of that many reports of one group or more, and never a
 smaller one, also not across processes: what was published is in the database, and all of it is one chain.
 """
 

@@ -1,7 +1,7 @@
 """What the dashboard shows: estimates, their history by day, the prior check, and what LDP would have given.
 
-Whoever holds a token sees the results as they are, everybody else what was published (`publishing.py`). Only days whose
-totals changed are read and estimated again, so a large tally costs nothing while nobody answers.
+With a token one sees the results as they are, without one what was published (`publishing.py`). Only days whose
+totals changed are read and estimated again, so a large tally costs nothing while no report comes.
 """
 
 from __future__ import annotations

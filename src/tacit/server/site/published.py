@@ -97,7 +97,7 @@ def published() -> dict[str, Page]:
 
 @cache
 def _missing(depth: int) -> str:
-    """The page for an address with so many slashes before its last part."""
+    """The page for an address with `depth` slashes before its last part."""
     text = (_PAGES / "missing.html").read_text(encoding="utf-8")
     loaded = {path: page.content for path, page in published().items() if path not in PAGES}
     return with_integrity(text.replace('"static/', f'"{"../" * depth}static/'), "-/" * depth, loaded)

@@ -20,7 +20,7 @@ LANGUAGES: tuple[Language, ...] = get_args(Language)
 
 
 def _at_most(characters: int) -> AfterValidator:
-    """A text of so many characters, without blanks around it; none if nothing is left.
+    """A text of at most this number of characters, without blanks around it; none if nothing is left.
 
     The description of the service does not say it: what is too long for a stranger's body is refused before that.
     """
@@ -77,7 +77,7 @@ def _name(survey: str) -> str:
     return f"texts:{survey}"
 
 
-#: For everybody, and for whoever manages the survey.
+#: For everybody, and for those who manage the survey.
 reading = APIRouter(prefix="/api/surveys", tags=["respondents"], responses=COMMON)
 writing = APIRouter(
     prefix="/api/surveys", tags=["management"], responses=COMMON | ADMIN, dependencies=[BEARER, Depends(managing)]

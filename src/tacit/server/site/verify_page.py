@@ -1,7 +1,7 @@
 """Does a service serve what Tacit publishes? Compared without a browser, file by file, with this installation's own.
 
-It tells what was served here and now. A dishonest service may serve others something else; whoever looks from several
-places, at times that it cannot foresee, makes that risky.
+It tells what was served here and now. A dishonest service may serve others something else; looks from several
+places, at times that it cannot foresee, make that risky.
 """
 
 from __future__ import annotations

@@ -116,7 +116,7 @@ class Counting:
         return [_outcome(counted[each.survey], each.key, nth in first) for nth, each in enumerate(submissions)]
 
     def _count_crowds(self, groups: Mapping[str, Sequence[Submission]]) -> dict[str, set[str] | None]:
-        """Count groups that are crowds by themselves, if all of their keys are new: most are, so nobody looks first.
+        """Count groups that are crowds by themselves, if all of their keys are new, as most are.
 
         The keys that were counted, by survey; None for a closed one. Nothing if a key was there before.
         """
@@ -286,7 +286,7 @@ class Counting:
             self._cover(connection, place, fold(folds[group], rows))
 
     def _cover(self, connection: sa.Connection, row: dict[str, Any], sums: Integers) -> None:
-        """Add to the sums of coverage of a group and a day, which nobody else changes before this transaction ends."""
+        """Add to the sums of coverage of a group and a day, which no other transaction changes before this one ends."""
         table = schema.coverage
         nothing = np.zeros_like(sums).astype("<i8").tobytes()
         connection.execute(self.statements.insert(table).on_conflict_do_nothing(), row | {"sums": nothing})

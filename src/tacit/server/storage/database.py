@@ -17,7 +17,7 @@ import sqlalchemy as sa
 from tacit.randomize.randomness import secret_bytes
 from tacit.server.storage import schema
 
-#: Seconds to wait for a database that does not answer or is locked, before whoever asks is told to come back.
+#: Seconds to wait for a database that does not answer or is locked, before a request is refused with 503.
 PATIENCE = 5
 _FILE = "tacit.sqlite"
 

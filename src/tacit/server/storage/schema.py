@@ -32,7 +32,7 @@ surveys = Table(
     Column("plan", Text, nullable=False),  # JSON
     Column("group_question", Text),
     Column("public_results", Boolean, nullable=False),
-    Column("publish_every", Integer, nullable=False),  # so many reports more before public results change
+    Column("publish_every", Integer, nullable=False),  # new reports of a group before its public results change
     Column("opened", Date, nullable=False),
     Column("ends", Date),  # the last day on which reports are taken
     Column("closed", Date),

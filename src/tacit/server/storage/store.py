@@ -27,7 +27,7 @@ from tacit.tally import Tally
 
 __all__ = ["Outcome", "Store", "Submission", "Survey", "survey_id"]
 
-#: So many reports more, unless told otherwise, before public results change.
+#: New reports of a group before its public results change, by default.
 PUBLISH_EVERY = 20
 #: Tables that are erased when a survey closes, and how many rows of other surveys are written anew for that.
 _TAGGED = (schema.sealed, schema.keys, schema.redemptions, schema.revocations)
@@ -77,7 +77,7 @@ class Store:
         self.tallies = Tallies(self.database, self.vault)
         self._counting = Counting(self.database, self.vault, today)
         self._insert = self._counting.statements.insert
-        # A process that was killed may have left a log that nobody emptied.
+        # A process that was killed may have left a full log.
         self._tidied, self._erased = False, False
         self._forget_old_seals()
 
@@ -105,7 +105,7 @@ class Store:
     def tidy(self) -> None:
         """Take out of the database's files what was erased or replaced; nothing to do if nothing was written.
 
-        Whoever reads a SQLite at this moment keeps its log; the next time takes it. PostgreSQL gives space free, and
+        While another process reads a SQLite, its log stays; the next call empties it. PostgreSQL gives space free, and
         writes tables anew where a survey was erased from them, unless that would stop others for long.
         """
         if self._tidied:
@@ -124,7 +124,7 @@ class Store:
 
     def _erased_from_files(self) -> None:
         self._tidied, self._erased = False, True
-        # Another process may hold a table; then it is done when nobody writes.
+        # Another process may hold a table; then it is done when there is nothing to write.
         with suppress(sa.exc.SQLAlchemyError):
             self.tidy()
 

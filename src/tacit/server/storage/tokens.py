@@ -52,7 +52,7 @@ class Token:
 
 
 def make_token(store: Store, name: str = ADMINISTRATOR, role: Role = "all", survey: str | None = None) -> str:
-    """A new token in place of any of that name. It is not kept: whoever loses it makes another."""
+    """A new token in place of any of that name. It is not kept: a lost one is replaced."""
     token = "tacit_" + to_text(secret_bytes(32))
     set_token(store, token, name, role, survey)
     return token

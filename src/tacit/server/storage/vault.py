@@ -42,7 +42,7 @@ class VaultError(OSError):
 
 
 class Vault:
-    """The files of one database's surveys. Files are read and written by whoever holds their lock."""
+    """The files of one database's surveys. Files are read and written under their lock."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -74,7 +74,7 @@ class Vault:
         """What turns this survey's keys into tags. `check` is what the database knows it by."""
         known = self._secrets.get(survey)
         if known is None or check_of(known) != check:
-            # It never changes, so nobody needs the lock.
+            # It never changes, so no lock is needed.
             known = self._secrets[survey] = self._read(survey)[:SECRET_BYTES]
         if check_of(known) != check:
             raise VaultError(f"The secrets of survey {survey} in {self.folder} are those of another database.")
@@ -82,7 +82,7 @@ class Vault:
 
     @contextmanager
     def locked(self, survey: str) -> Iterator[Held]:
-        """A survey's file, for nobody else until the end of the block."""
+        """A survey's file, locked for other processes until the end of the block."""
         try:
             descriptor = os.open(self._path(survey), os.O_RDWR)
         except OSError as error:
@@ -178,7 +178,7 @@ def _sync_folder(folder: Path) -> None:
 
 # -- the sealed row ---------------------------------------------------------------------------------------------------
 
-#: So many reports enter the counts together, at least, while a survey is open.
+#: The fewest reports that enter the counts together while a survey is open.
 CROWD = 20
 #: Contents are padded to a multiple of this, so that their length does not tell what came.
 _PADDING = 4096

@@ -1,8 +1,8 @@
 """Group commit: one thread writes, and whatever arrives while it commits goes into the next transaction together.
 
 A submission is answered only after the commit that holds it, so acknowledged means durable; under load many share one
-sync to disk, which is what makes durability affordable. Whoever waits too long for a database that does not answer is
-told to come back; what was handed in may still be counted, once, whatever is sent again.
+sync to disk, which is what makes durability affordable. A request that waits too long for the
+database is refused with 503; its submission may still be counted, once, however often it is sent again.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from tacit.server.storage.store import Outcome, Store, Submission
 from tacit.server.storage.vault import CROWD
 
 T = TypeVar("T")
-#: More than this many submissions are not committed together, so that nobody waits long.
+#: The most submissions that are committed together, so that none waits long.
 _LARGEST_GROUP = 4096
 #: Seconds until a database that does not answer is said not to; more jobs than this do not wait for it.
 PATIENCE, _LONGEST_QUEUE = 8.0, 50_000
-#: After so many at once, the next group waits for a crowd, for so many seconds at most.
+#: After a group of this size, the next one waits for a crowd, for at most these seconds.
 _BUSY, _LINGER = 4, 0.01
 #: Seconds of quiet before the database's log is tidied, and for the last jobs when the service stops.
 _QUIET, _LAST = 1.0, 3.0
@@ -107,7 +107,7 @@ class Writer:
         try:
             return self._jobs.get(timeout=_QUIET)
         except Empty:
-            # Whatever fails here will fail for somebody who can be told.
+            # A failure here is met again by the next request, which reports it.
             with suppress(Exception):
                 self._store.tidy()
             return self._jobs.get()
@@ -130,7 +130,7 @@ class Writer:
 def _resolve(futures: Sequence[asyncio.Future[Any]], results: Sequence[Any], error: Exception | None) -> None:
     for future, result in zip(futures, results, strict=True):
         if future.cancelled():
-            continue  # nobody waits for it any more
+            continue  # the request has ended
         if error is None:
             future.set_result(result)
         else:
