@@ -1,4 +1,4 @@
-"""The walk through the house: every file and every name that CONTRIBUTING mentions is there."""
+"""The house: every file and every name that CONTRIBUTING mentions is there. The walk is in `test_walk.py`."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ def place(file: str):
 
 
 @pytest.mark.parametrize("file", FILES)
-def test_every_file_of_the_walk_is_there(file: str):
+def test_every_file_is_there(file: str):
     assert place(file)
 
 
 @pytest.mark.parametrize(("file", "name"), NAMES)
-def test_every_name_of_the_walk_is_in_its_file(file: str, name: str):
+def test_every_name_is_in_its_file(file: str, name: str):
     names = set()
     for path in place(file):
         for node in ast.parse(path.read_text(encoding="utf-8")).body:
@@ -44,9 +44,9 @@ def test_every_name_of_the_walk_is_in_its_file(file: str, name: str):
     assert name in names, f"{file} has no {name}"
 
 
-def test_the_walk_is_a_walk():
+def test_files_and_names_were_found():
     assert len(FILES) > 25
-    assert len(NAMES) > 15
+    assert NAMES
 
 
 def test_every_room_has_its_line():
