@@ -31,11 +31,11 @@ plan = make_plan(Prior.of({"yes": 0.2, "no": 0.8}), Survey("yes"), epsilon=1)
 #: Some calls of the command, one after the other; where one fails, its exit code is printed as an error.
 CALLS = """
 import sys
-from tacit.__main__ import main
+from tacit.cli.everything import app
 for words in {calls}:
     sys.argv = ["tacit", *words.split()]
     try:
-        main()
+        app()
     except SystemExit as stop:
         if stop.code:
             print(stop.code, file=sys.stderr)
@@ -121,7 +121,7 @@ def test_without_an_extra_one_designs_audits_and_estimates(wheel: Path, tmp_path
     code = f"""{PLAN}
 from tacit import Channel, Histogram, Plan, Tally, audit, design, estimate, verify
 prior = Prior.of({{"a": 0.5, "b": 0.3, "c": 0.2}})
-found = design(prior, Histogram(), epsilon=1)
+found = design(prior, Histogram(), 1)
 assert verify(found).holds
 assert audit(found.mechanism).lip.epsilon <= 1
 assert audit(Channel.from_matrix(prior, [[0.5, 0.5]] * 3)).lip.epsilon == 0
