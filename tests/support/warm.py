@@ -142,12 +142,13 @@ def _answer(line: socket.socket) -> None:
 
 def _run(words: list[str]) -> None:
     """What `tacit` does with these words, or `python`."""
-    from tacit.__main__ import main
+    # Not `main`, which may end the process before its exit code is handed over.
+    from tacit.cli.everything import app
 
     called, rest = words[0], words[1:]
     if Path(called).name == "tacit" or rest[:2] == ["-m", "tacit"]:
         sys.argv = ["tacit", *(rest if Path(called).name == "tacit" else rest[2:])]
-        main()
+        app()
         return
     assert rest[0] == "-c", rest
     sys.argv = ["-c", *rest[2:]]
