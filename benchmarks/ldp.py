@@ -119,9 +119,8 @@ def baselines(d: int, epsilon: Fraction, rows: int) -> Iterator[tuple[Any, ...]]
 def measurements(sizes: list[int], epsilons: list[Fraction], rows: int) -> Iterator[tuple[Any, ...]]:
     for d in sizes:
         for epsilon in epsilons:
-            for name in ("auto", *MECHANISMS, "shuffled-circle"):
-                few = rows // 10 if name == "shuffled-circle" and d >= 1000 else rows
-                yield measured(d, epsilon, name, few)
+            for name in ("auto", *MECHANISMS, "many-values"):
+                yield measured(d, epsilon, name, rows)
             if epsilon == 1:
                 yield from baselines(d, epsilon, rows)
 

@@ -7,9 +7,8 @@
 
 import { BlockDesign } from "./block_design/block_design.js";
 import { CoreTail } from "./core_tail/core_tail.js";
-import { PlaneCircle } from "./circle/plane_circle.js";
+import { ManyValues } from "./many_values/many_values.js";
 import { object, oneOf } from "../read.js";
-import { ShuffledCircle } from "./circle/shuffled_circle.js";
 import { Channel } from "./table/table.js";
 
 /** @typedef {import("../exact.js").Fraction} Fraction */
@@ -52,8 +51,7 @@ import { Channel } from "./table/table.js";
 export const KINDS = Object.freeze({
   [Channel.kind]: Channel,
   [CoreTail.kind]: CoreTail,
-  [ShuffledCircle.kind]: ShuffledCircle,
-  [PlaneCircle.kind]: PlaneCircle,
+  [ManyValues.kind]: ManyValues,
   [BlockDesign.kind]: BlockDesign,
 });
 

@@ -12,9 +12,9 @@ import { percent, quoted } from "../promise.js";
 import { Prior } from "../prior.js";
 import { readSet } from "../prior_set.js";
 import { rational } from "../read.js";
-import { layOut } from "../mechanism/circle/circle.js";
-import { PlaneCircle } from "../mechanism/circle/plane_circle.js";
-import { ShuffledCircle, keyOf } from "../mechanism/circle/shuffled_circle.js";
+import { layOut } from "../mechanism/many_values/circle.js";
+import { ManyValues } from "../mechanism/many_values/many_values.js";
+import { keyOf } from "../mechanism/many_values/shuffled_circle.js";
 import { Channel } from "../mechanism/table/table.js";
 import { golden, goldenPlans, replay } from "./helpers.js";
 
@@ -147,7 +147,7 @@ test("a mechanism is asked about the prior that it was made for", () => {
     assert.throws(() => made.audit(readPrior([...prior, "1"])), RangeError);
     assert.throws(() => made.belief(readPrior([...prior, "1"]), 0), RangeError);
   }
-  for (const { mechanism, prior } of golden("levels")["shuffled-circle"].slice(0, 3)) {
+  for (const { mechanism, prior } of golden("levels")["many-values"].slice(0, 3)) {
     const made = readMechanism(mechanism, readPrior(prior), "mechanism", () => {});
     const set = readSet({ kind: "ball", radius: "0" }, readPrior(prior), "prior_set", () => {});
     assert.throws(() => made.audit(readPrior(prior)), RangeError);
@@ -178,11 +178,26 @@ test("every triple of short words gives the stated counts", async () => {
   }
 });
 
-for (const [name, Kind] of [
-  ["small_shuffled_circles", ShuffledCircle],
-  ["small_plane_circles", PlaneCircle],
-  ["small_block_designs", BlockDesign],
-]) {
+test("all short words give the stated counts of many values", async () => {
+  for (const { plan, counts } of golden("small_many_values")) {
+    await openPlan(plan);
+    const [group] = plan.groups;
+    const small = ManyValues.fromDict(group.mechanism, readPrior(group.prior), "mechanism", () => {});
+    const words = Array.from({ length: 2 ** small.wordBits }, (_, word) => BigInt(word));
+    const thirds = small.wordsPerReport === 3 ? words : [0n];
+    for (const [x, row] of counts.entries()) {
+      const found = row.map(() => 0);
+      for (const a of words) for (const b of words) for (const c of thirds) found[small.draw(x, [a, b, c])] += 1;
+      assert.deepEqual(found, row);
+      for (const [report, count] of row.entries()) {
+        equalRatio(small.likelihood(x, report), `${count}/${words.length ** small.wordsPerReport}`);
+        assert.equal(count > 0, small.canSend(report));
+      }
+    }
+  }
+});
+
+for (const [name, Kind] of [["small_block_designs", BlockDesign]]) {
   test(`every pair of short words gives the stated counts: ${name}`, async () => {
     for (const { plan, pairs } of golden(name)) {
       await openPlan(plan);

@@ -36,8 +36,7 @@ const HOSTILE = [
   "1/" + "9".repeat(990),
   "table",
   "core-tail",
-  "shuffled-circle",
-  "plane-circle",
+  "many-values",
   "ball",
   "hull",
 ];

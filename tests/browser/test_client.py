@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
 from tacit import Prior
 from tacit.exact import at_most_exp
-from tacit.mechanism import KINDS, CoreTail, PlaneCircle, ShuffledCircle
+from tacit.mechanism import KINDS, CoreTail, ManyValues
 from tacit.mechanism.auditing import percent
 from tacit.plan import Plan, contract_hash
 from tacit.prior import read_set
@@ -83,7 +83,7 @@ def test_the_golden_plans_are_of_every_kind():
     plans = {name: Plan.from_dict(golden(name)["plan"]) for name in PLANS}
     groups = [group for plan in plans.values() for group in plan.groups]
     large = [group for group in groups if isinstance(group.mechanism, CoreTail)]
-    circles = [group for group in groups if isinstance(group.mechanism, ShuffledCircle)]
+    circles = [group for group in groups if isinstance(group.mechanism, ManyValues)]
     sets = [(group.mechanism.kind, group.prior_set.kind) for group in groups if group.prior_set is not None]
     assert {group.notion for group in groups} == {"lip", "ldp"}
     assert {group.mechanism.kind for group in groups} == set(KINDS)
@@ -93,6 +93,8 @@ def test_the_golden_plans_are_of_every_kind():
     assert max(len(group.prior) for group in circles) >= 2000
     assert any(0 in group.prior.weights for group in circles)
     assert max(max(group.prior.weights) for group in circles) > 2**53
+    assert {group.mechanism.slots > 0 for group in circles} == {False, True}
+    assert {group.mechanism.giants for group in circles} >= {0, 1, 2}
     assert {kind for _, kind in sets} == {"ball", "box", "hull"}
     assert {kind for kind, _ in sets} == set(KINDS)
     assert any(group.ldp_cap is not None for group in groups)
@@ -124,18 +126,13 @@ def test_golden_numbers_are_pythons():
     for small in golden("small_core_tails"):
         (group,) = Plan.from_dict(small["plan"]).groups
         assert group.mechanism.to_rows() == small["triples"]
-    for small in golden("small_plane_circles"):
+    for small in golden("small_many_values"):
         (group,) = Plan.from_dict(small["plan"]).groups
-        plane = group.mechanism
-        assert isinstance(plane, PlaneCircle)
-        for value, row in enumerate(small["pairs"]):
-            assert [plane.likelihood(value, y) * 4**plane.word_bits for y in range(len(row))] == row
-    for small in golden("small_shuffled_circles"):
-        (group,) = Plan.from_dict(small["plan"]).groups
-        circle = group.mechanism
-        assert isinstance(circle, ShuffledCircle)
-        for value, row in enumerate(small["pairs"]):
-            assert [circle.word_pairs(value, report) for report in range(len(row))] == row
+        rule = group.mechanism
+        assert isinstance(rule, ManyValues)
+        every = 1 << rule.word_bits * rule.words_per_report
+        for value, row in enumerate(small["counts"]):
+            assert [rule.likelihood(value, report) * every for report in range(len(row))] == row
 
 
 def test_golden_levels_are_pythons():

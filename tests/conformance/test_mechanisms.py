@@ -20,22 +20,26 @@ import numpy as np
 import pytest
 
 from tacit import Histogram, NotEstimableError, Prior, Sum, Survey, mse, unbiased_variance
-from tacit.mechanism import KINDS, BlockDesign, Channel, CoreTail, Mechanism, PlaneCircle, ShuffledCircle
+from tacit.mechanism import KINDS, BlockDesign, Channel, CoreTail, ManyValues, Mechanism
 from tacit.mechanism.core_tail import CoreState
 from tacit.task import Task, prior_variance
 
 from support.toy import KaryRule
 
-FOUR, SKEWED = Prior.of([3, 1, 2, 2]), Prior.of([9, 1, 4, 2])
+FOUR, SKEWED, GIANTS = Prior.of([3, 1, 2, 2]), Prior.of([9, 1, 4, 2]), Prior.of([6, 5, 2, 1, 1, 1])
 _PLANE = {"slots": 3, "first": 1, "second": 1, "seed_bits": 2}
+
+
+def _many(prior: Prior, **numbers: int) -> ManyValues:
+    return ManyValues(prior=prior, **{"giants": 0, "covered": numbers["arc"]} | numbers)
 
 
 @dataclass(frozen=True)
 class Example:
     """A small mechanism, how many leading bits of each word matter, and how exact its unbiased estimates are.
 
-    `bias` is the largest |E[t | x] − g(x)|: block designs draw uniformly up to A·M/2^w, circles know the mean over all
-    orders there could be. None where words are too short to ask.
+    `bias` is the largest |E[t | x] − g(x)|: block designs draw uniformly up to A·M/2^w, seeds that shuffle stand for
+    all orders there could be. None where words are too short to ask.
     """
 
     mechanism: Mechanism
@@ -64,15 +68,13 @@ EXAMPLES: dict[str, list[Example]] = {
             ), 4, None,
         ),
     ],
-    "shuffled-circle": [
-        Example(ShuffledCircle(prior=FOUR, arc=2, step=4, cell_bits=3, seed_bits=4, word_bits=6), 6, None),
-        Example(
-            ShuffledCircle(prior=Prior.of([5, 6, 5]), arc=5, step=4, cell_bits=4, seed_bits=2, word_bits=6), 6, None
-        ),
-    ],
-    "plane-circle": [
-        Example(PlaneCircle(prior=SKEWED, arc=4, step=2, cell_bits=4, word_bits=6, **_PLANE), 6, None),
-        Example(PlaneCircle(prior=SKEWED, arc=4, step=3, cell_bits=4, word_bits=7, light=3, **_PLANE), 7, 0.1),
+    "many-values": [
+        Example(_many(FOUR, arc=2, step=4, cell_bits=3, seed_bits=4, word_bits=6), 6, None),
+        Example(_many(Prior.of([5, 6, 5]), arc=5, step=4, cell_bits=4, seed_bits=2, word_bits=6), 6, None),
+        Example(_many(SKEWED, arc=4, step=2, cell_bits=4, word_bits=6, **_PLANE), 6, None),
+        Example(_many(SKEWED, arc=4, step=3, cell_bits=4, word_bits=7, light=3, **_PLANE), 7, 0.1),
+        Example(_many(GIANTS, giants=2, covered=5, arc=4, step=2, cell_bits=4, word_bits=5, **_PLANE), 5, None),
+        Example(_many(GIANTS, giants=1, covered=5, arc=5, step=2, cell_bits=4, word_bits=5, **_PLANE), 5, None),
     ],
     "block-design": [
         Example(BlockDesign(prior=Prior.of([3, 1, 1, 2, 1]), circle=5, orders=4, arc=2, step=7, word_bits=5), 5, 0.2),

@@ -8,7 +8,7 @@ import pytest
 
 from tacit import Histogram, Prior, design, verify
 from tacit.designs import Promise, Search
-from tacit.designs.circles import best_share, design_shuffled_circle, most_lift_variance, unbiased_variance_bound
+from tacit.designs.many_values import best_share, design_many_values, most_lift_variance, unbiased_variance_bound
 from tacit.prior import Ball, Box, Hull
 
 from support.priors import named_prior
@@ -65,7 +65,7 @@ def test_a_prior_off_by_a_tenth_cannot_halve_the_variance_of_many_values_at_two(
 def test_circles_of_many_equally_likely_values_reach_the_bound(epsilon: int, tau: str) -> None:
     prior = Prior.uniform(1000)
     bound = unbiased_variance_bound(prior, epsilon, Ball(prior, tau))
-    reached = design_shuffled_circle(prior, epsilon, tau).unbiased_variance(Histogram())
+    reached = design_many_values(prior, epsilon, tau).unbiased_variance(Histogram())
     assert bound <= reached <= 1.01 * bound
 
 
@@ -74,7 +74,7 @@ def test_no_variance_falls_below_its_bound() -> None:
         for radius in (0, Fraction(1, 50), Fraction(1, 4)):
             prior = named_prior(kind, d)
             bound = unbiased_variance_bound(prior, 1, Ball(prior, radius))
-            assert 0 < bound <= design_shuffled_circle(prior, 1, radius).unbiased_variance(Histogram())
+            assert 0 < bound <= design_many_values(prior, 1, radius).unbiased_variance(Histogram())
     # Two values, where the bound is the best binary channel: 30% at ε = 1 varies by 1.05 each.
     assert unbiased_variance_bound(Prior.of({"yes": 3, "no": 7}), 1) / 2 == pytest.approx(0.5256, abs=1e-3)
 

@@ -66,7 +66,7 @@ def test_rows_that_cannot_be_randomized_stop_the_query_or_are_null(connection: A
 
 def test_numbers_are_answers_too(connection: Any):
     minutes = make_plan(Prior([0, 45, 90], [5, 3, 2]), Sum(), epsilon=1, between=(0, 90))
-    pages = make_plan(Prior(range(20), range(1, 21)), Histogram(), epsilon=1, search=Search(method="plane-circle"))
+    pages = make_plan(Prior(range(20), range(1, 21)), Histogram(), epsilon=1, search=Search(method="many-values"))
     add_perturb(connection, minutes, "minutes")
     add_perturb(connection, pages, "pages")
     drawn = "minutes(0.5 + i % 90) AS minute, pages(i % 20) AS page, i % 3 AS region, 0.5 * (i % 5) AS weight"

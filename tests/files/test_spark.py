@@ -128,7 +128,7 @@ def reports_of(plan: Plan, rows: int) -> pa.Table:
 def test_tallies_are_those_of_the_embedded_engine_however_reports_are_split(
     running: Running, plan: Plan, tmp_path: Path
 ):
-    pages = make_plan(Prior(range(20), range(1, 21)), Histogram(), epsilon=1, search=Search(method="plane-circle"))
+    pages = make_plan(Prior(range(20), range(1, 21)), Histogram(), epsilon=1, search=Search(method="many-values"))
     for asked, options in (
         (plan, {}),
         (plan, {"by": ["region"], "weight_column": "weight"}),

@@ -67,7 +67,7 @@ def test_a_large_domain_keeps_its_promise_for_a_ball():
     many = Prior(range(300), [10**6 // (k + 1) for k in range(300)])
     plan = make_plan(many, Histogram(), 1, worth=Worth(error="0.1"))
     (group,) = plan.groups
-    assert group.mechanism.kind == "plane-circle"
+    assert group.mechanism.kind == "many-values"
     assert group.levels["lip"] < 0.9 < group.levels["lip_set"] <= 1
     assert Plan.from_dict(plan.to_dict()).hash == plan.hash
     nominal = design(many, Histogram(), 1).mechanism

@@ -150,7 +150,7 @@ def test_groups_are_given_where_the_plan_names_them(plan: Plan, groups):
 
 SCHEMA = json.loads((ROOT / "src/tacit/files/tally.schema.json").read_text(encoding="utf-8"))
 FITS = jsonschema.Draft202012Validator(SCHEMA).is_valid
-CIRCLE = make_plan(Prior.uniform(14), Histogram(), 1, search=Search(method="plane-circle"))
+CIRCLE = make_plan(Prior.uniform(14), Histogram(), 1, search=Search(method="many-values"))
 WRITTEN = {
     "groups": Tally.of(GROUPED, [1, 0, 1], ["a", "b", "b"]),
     "everybody": Tally.of(EVERYBODY, [0, 1, 7]),

@@ -103,7 +103,7 @@ command = registered.command
 
 TaskName = Literal["histogram", "sum", "survey", "weighted-sum"]
 DesignName = Literal[
-    "auto", "columns", "core-tail", "plane-circle", "shuffled-circle", "repaired", "without-prior", "subset-selection",
+    "auto", "columns", "core-tail", "many-values", "repaired", "without-prior", "subset-selection",
     "projective",
 ]  # fmt: skip
 EngineName = Literal["embedded", "spark"]

@@ -33,7 +33,7 @@ from tacit.prior import Prior
 from tacit.task import Task
 
 Method = Literal[
-    "auto", "columns", "core-tail", "plane-circle", "shuffled-circle", "repaired", "without-prior", "subset-selection",
+    "auto", "columns", "core-tail", "many-values", "repaired", "without-prior", "subset-selection",
     "projective",
 ]  # fmt: skip
 #: Up to this many values the linear program finds the best unbiased channel; beyond there are rules without a search.
@@ -47,8 +47,7 @@ Builder = Callable[[Request], Design]
 _BUILDERS: dict[str, Builder] = {
     "columns": methods.columns,
     "core-tail": methods.core_tail,
-    "plane-circle": methods.plane_circle,
-    "shuffled-circle": methods.shuffled_circle,
+    "many-values": methods.many_values,
     "repaired": methods.repaired,
     "without-prior": without_prior,
     **{name: partial(without_prior, name=name) for name in MECHANISMS},

@@ -1,20 +1,17 @@
 """The automatic choice for unbiased histograms of more than twelve values: follow the prior, or take values as alike?
 
 A table of few values that climbing finds follows the prior best: nothing proves that it is the optimum, but it beats
-the circles by a tenth of the variance for 16 values, by a fifth at ε = 2. At an ε so large that a report may nearly
-name the answer, so does the repaired response for more values. A circle follows the prior of any number of values and
-wins by it, up to three quarters of LDP's variance. Under LDP and in wide balls of priors nothing is won: its best form
-has one cell for each value, which is subset selection. A block design (`without_prior`) is the same mechanism up to its
-tolerance of 2% of the variance, with a hundredth of the work for drawing and counting a report, and its promise, LDP,
-implies LIP for every prior there is. The plane circle does as little work and follows the prior; its orders are few,
-which costs some hundredths of the variance, and it holds some tens of thousands of values.
+`many-values` by an eighth of the variance for 16 values. At an ε so large that a report may nearly
+name the answer, so does the repaired response for more values. `many-values` follows the prior of any number of values
+and wins by it, up to three quarters of LDP's variance. Under LDP and in wide balls of priors nothing is won: its best
+form has one cell for each value, which is subset selection. A block design (`without_prior`) is the same mechanism up
+to its tolerance of 2% of the variance, with less work for drawing and counting a report, and its promise, LDP, implies
+LIP for every prior there is.
 
 The rule.  Cheap reports may cost 2% (`TOLERANCE`) of the variance. The block design is taken if its variance under the
 prior is at most that above the best of the others; else a table, if one that takes seconds to find (`MOST_SEARCHED`,
-`MOST_IN_TABLE`) is at most that above the circle; else the plane circle if its is at most 5% (`IN_PLANE`) above the
-shuffled one's, and what reports determine is found in a few seconds for all groups of a plan (`MOST_WORK` steps); and
-else the shuffled circle, for which that takes no time. Variances are those of the finished integers; whatever is taken
-is audited.
+`MOST_IN_TABLE`) is at most that above `many-values`; and else `many-values`. Variances are those of the finished
+integers; all that is taken is audited.
 """
 
 from __future__ import annotations
@@ -23,21 +20,15 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 from numpy.linalg import LinAlgError
 
-from tacit.designs.circles import in_plane
-from tacit.designs.methods import Design, Request, columns, designed, plane_circle, repaired, shuffled_circle, table_in
+from tacit.designs.methods import Design, Request, columns, designed, many_values, repaired, table_in
 from tacit.designs.without_prior import TOLERANCE, without_prior, without_prior_bound
 from tacit.exact import exp_below
 from tacit.mechanism import PrivacyError
 from tacit.prior import Ball, Hull, PriorSet
 
-#: So much of the variance may be given for reports that are drawn and counted in no time.
-IN_PLANE = 0.05
-#: And so many steps for reading a plan.
-MOST_WORK = 2**29
 #: Tables are searched for while d³ is at most this for all groups together: some seconds, and a megabyte of a plan.
 MOST_SEARCHED = 2**17
 #: The repaired response has a report for each value: so many integers make a plan of half a megabyte.
@@ -74,24 +65,11 @@ def capped_histogram(request: Request) -> Design:
 
 
 def _following(request: Request) -> Design:
-    """A table if there is one that is as good as the circles."""
-    circle = _circle(request)
+    """A table if there is one that is as good as `many-values`."""
+    rule = many_values(request)
     tables = [*_tried(_climbed, request), *_tried(_repaired, request)]
-    table = min(tables, key=lambda found: found.certificate.unbiased_variance, default=circle)
-    return table if _near(table, circle.certificate.unbiased_variance, TOLERANCE) else circle
-
-
-def _circle(request: Request) -> Design:
-    """The shuffled circle, in a plane if that is nearly as good."""
-    shuffled = shuffled_circle(request)
-    circle: Any = shuffled.mechanism
-    try:
-        if in_plane(circle).work * request.different_groups > MOST_WORK:
-            return shuffled
-        found = plane_circle(request)
-    except (ValueError, ArithmeticError):  # More values than a plane of bounded size holds.
-        return shuffled
-    return found if _near(found, shuffled.certificate.unbiased_variance, IN_PLANE) else shuffled
+    table = min(tables, key=lambda found: found.certificate.unbiased_variance, default=rule)
+    return table if _near(table, rule.certificate.unbiased_variance, TOLERANCE) else rule
 
 
 def _tried(method: Callable[[Request], Design], request: Request) -> Iterator[Design]:

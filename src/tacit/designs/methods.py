@@ -30,12 +30,9 @@ from tacit.task import Task, prior_variance
 
 if TYPE_CHECKING:
     from tacit.designs.program.search import Found
-    from tacit.mechanism import ShuffledCircle
 
-#: Up to this budget estimates from shuffled circles that follow the prior hold for every truth; see the tests.
-SURE_EPSILON = 2
-#: And from plane circles, whose J is exact; beyond, arcs are so short that variances far from the prior are not.
-SURE_IN_PLANE = 3
+#: So many steps may be taken to read a plan with many groups.
+MOST_FOR_ALL_GROUPS = 2**29
 #: Rounding to integers may cost an optimal channel this share.
 OPTIMAL_GAP = 1e-5
 #: A table with a report for each value has at most so many.
@@ -376,40 +373,20 @@ def _designed_in(request: Request, around: PriorSet) -> Design:
     )  # fmt: skip
 
 
-def shuffled_circle(request: Request) -> Design:
-    """The mechanism `shuffled-circle`, for unbiased histograms of any size, LIP for a ball of priors or LDP."""
-    return _circle(request, "shuffled circle", SURE_EPSILON, lambda circle: circle)
-
-
-def plane_circle(request: Request) -> Design:
-    """The mechanism `plane-circle`: the same integers, in the orders of a plane."""
-    from tacit.designs.circles import in_plane
-
-    return _circle(request, "plane circle", SURE_IN_PLANE, in_plane)
-
-
-def _circle(request: Request, method: str, surely: int, made: Callable[[ShuffledCircle], Any]) -> Design:
-    """A circle that follows the prior, at ε or at the largest budget for which its estimates surely hold."""
-    from tacit.designs.circles import design_shuffled_circle, unbiased_variance_bound
+def many_values(request: Request) -> Design:
+    """The mechanism `many-values`, for unbiased histograms of any size, LIP for a ball of priors or LDP."""
+    from tacit.designs.many_values import design_many_values, unbiased_variance_bound
+    from tacit.mechanism.many_values import MOST_WORK
 
     if request.aim != "unbiased" or not request.is_histogram or not request.promise.is_lip_or_ldp:
-        raise ArithmeticError(
-            f"the mechanism {method.replace(' ', '-')} serves unbiased histograms under LIP or LDP only"
-        )
+        raise ArithmeticError("the mechanism many-values serves unbiased histograms under LIP or LDP only")
     notion: Any = request.promise.main[0]
     epsilon, radius = request.promise.main[1], request.promise.radius
     bound = unbiased_variance_bound(request.prior, epsilon, request.promise.prior_set, notion)
-    notes = tuple[str, ...]()
-    circles = [design_shuffled_circle(request.prior, min(epsilon, Fraction(surely)), radius, notion)]
-    if epsilon > surely:
-        # Short arcs that follow the prior are not read surely for every truth; those of equal cells are.
-        equal = {"cell_bits": max(1, (len(request.inside) - 1).bit_length())}
-        circles.append(design_shuffled_circle(request.prior, epsilon, notion="ldp", **equal))
-        notes = (f"arcs that follow the prior are not used beyond ε = {surely}",)
-    mechanism = min(map(made, circles), key=lambda circle: circle.unbiased_variance(request.task))
-    return designed(
-        request, mechanism, bound, duals=None, method=method, status="feasible", notes=notes,
-    )  # fmt: skip
+    # What reports determine is found in a few seconds for all groups of a plan.
+    work = min(MOST_WORK, MOST_FOR_ALL_GROUPS // request.different_groups)
+    found = design_many_values(request.prior, epsilon, radius, notion, work)
+    return designed(request, found, bound, duals=None, method="many values", status="feasible")
 
 
 def core_tail(request: Request, max_core: int = 256) -> Design:

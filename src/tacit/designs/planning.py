@@ -343,7 +343,7 @@ def ldp_comparison(prior: Prior, task: Task, epsilon: Fraction, aim: Aim) -> Des
 def least_variance_method(prior: Prior, task: Task) -> Method:
     """The method of least unbiased variance: baselines and studies pay nothing for speed, which "auto" may."""
     large = task.per_value and len(prior.support) > FEW_VALUES
-    return "shuffled-circle" if large else "auto"
+    return "many-values" if large else "auto"
 
 
 def uninterrupted_design(

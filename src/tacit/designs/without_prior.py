@@ -14,7 +14,7 @@ each report, counting a difference set takes one convolution for all reports tog
    second are counted, where of arcs it is a few million for a thousand values and fewer in proportion for more. For
    fewer values arcs are counted as fast as reports are drawn, and nothing is paid.
 3. Of what is left, the one of least variance.
-4. With no candidate (few values, no prime near) the circle shuffled by hashed keys, one place for each value, which
+4. With no candidate (few values, no prime near) `many-values` with one cell for each value, which
    reaches the bound for every number of values and is slower.
 """
 
@@ -26,7 +26,7 @@ from itertools import count
 
 import numpy as np
 
-from tacit.designs.circles import design_shuffled_circle, unbiased_variance_bound
+from tacit.designs.many_values import design_many_values, unbiased_variance_bound
 from tacit.designs.methods import Design, Request, designed, possible
 from tacit.designs.program.bounds import cheap_variance_bound
 from tacit.designs.promise import Promise
@@ -98,7 +98,7 @@ def best_without_prior(prior: Prior, epsilon: Fraction) -> tuple[str, Mechanism]
     """The name and the mechanism that the rule of the module's docstring takes; the prior only says which values.
 
     >>> [best_without_prior(Prior.uniform(size), Fraction(2))[0] for size in (24, 100, 1000)]
-    ['shuffled-circle', 'subset-selection', 'projective']
+    ['many-values', 'subset-selection', 'projective']
     """
     size, found = len(prior), dict[str, BlockDesign]()
     for name, make in MECHANISMS.items():
@@ -111,8 +111,8 @@ def best_without_prior(prior: Prior, epsilon: Fraction) -> tuple[str, Mechanism]
     most = (1 + TOLERANCE) * ldp_variance_bound(size, epsilon) / size
     near = {name: each for name, each in found.items() if each.variance_at(1 / size) <= most}
     if not near and prior.is_uniform:
-        circle = design_shuffled_circle(prior, epsilon, notion="ldp", cell_bits=(size - 1).bit_length())
-        return circle.kind, circle
+        alike = design_many_values(prior, epsilon, notion="ldp")
+        return alike.kind, alike
     if size > FEW_LOOKS:
         near = {name: each for name, each in near.items() if each.counts_at_once} or near
     chosen = best((near or found).values())

@@ -5,18 +5,16 @@ from tacit.mechanism.block_design import BlockDesign
 from tacit.mechanism.core_tail import CoreTail
 from tacit.mechanism.errors import gain, mse, total_mse, unbiased_variance
 from tacit.mechanism.kept import Counts, Coverage, Kept
-from tacit.mechanism.plane_circle import PlaneCircle
+from tacit.mechanism.many_values import ManyValues
 from tacit.mechanism.protocol import Mechanism, NotEstimableError, PlainEstimator, Reading
 from tacit.mechanism.rounding import PrivacyError, round_channel
-from tacit.mechanism.shuffled_circle import ShuffledCircle
 from tacit.mechanism.table import Channel, mean_absolute_error
 
 #: Every mechanism that a plan can hold. A new one is a folder and a line here.
 KINDS: dict[str, type[Mechanism]] = {
     Channel.kind: Channel,
     CoreTail.kind: CoreTail,
-    ShuffledCircle.kind: ShuffledCircle,
-    PlaneCircle.kind: PlaneCircle,
+    ManyValues.kind: ManyValues,
     BlockDesign.kind: BlockDesign,
 }
 
@@ -31,15 +29,14 @@ __all__ = [
     "Coverage",
     "Kept",
     "Level",
+    "ManyValues",
     "Mechanism",
     "NotEstimableError",
     "Notion",
     "PlainEstimator",
-    "PlaneCircle",
     "PrivacyError",
     "Reading",
     "SetLevel",
-    "ShuffledCircle",
     "audit",
     "belief",
     "gain",

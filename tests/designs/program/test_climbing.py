@@ -58,7 +58,7 @@ def test_tables_of_sixteen_values_beat_the_circles_and_keep_the_promise(radius, 
     prior = named_prior("zipf", 16)
     prior_set = Ball(prior, radius) if radius else None
     found = design(prior, Histogram(), Promise(1, prior_set=prior_set))
-    circle = design(prior, Histogram(), Promise(1, prior_set=prior_set), search=Search(method="shuffled-circle"))
+    circle = design(prior, Histogram(), Promise(1, prior_set=prior_set), search=Search(method="many-values"))
     assert (found.mechanism.kind, found.certificate.method) == ("table", "climbing")
     assert found.certificate.unbiased_variance < (1 - gain) * circle.certificate.unbiased_variance
     assert found.certificate.unbiased_variance > found.certificate.lower_bound > 0
@@ -85,19 +85,19 @@ def test_what_would_make_a_plan_long_or_take_long_is_left_to_circles():
         {group.mechanism.kind for group in make_plan(dict.fromkeys(map(str, range(n)), prior), Histogram(), 1).groups}
         for n in (2, 40)
     ]
-    assert kinds == [{"table"}, {"plane-circle"}]
-    assert design(named_prior("zipf", 33), Histogram(), 1).mechanism.kind == "plane-circle"
+    assert kinds == [{"table"}, {"many-values"}]
+    assert design(named_prior("zipf", 33), Histogram(), 1).mechanism.kind == "many-values"
 
 
-@pytest.mark.parametrize(("size", "epsilon", "method"), [(50, 5, "repaired response"), (50, 3, "plane circle")])
+@pytest.mark.parametrize(("size", "epsilon", "method"), [(50, 5, "repaired response"), (50, 3, "many values")])
 def test_at_a_large_epsilon_reports_may_nearly_name_the_answer(size, epsilon, method):
-    """Found by comparing: circles follow the prior up to ε = 3 only, and LDP varies nearly twice as much at 5."""
+    """The repaired response is the best of them where most values may be named; LDP varies nearly twice as much."""
     prior = named_prior("zipf", size)
     found = design(prior, Histogram(), epsilon)
     assert found.certificate.method == method
     others = [
         design(prior, Histogram(), epsilon, search=Search(method=each)).certificate.unbiased_variance
-        for each in ("plane-circle", "repaired", "without-prior")
+        for each in ("many-values", "repaired", "without-prior")
     ]
     assert found.certificate.unbiased_variance == min(others)
-    assert sorted(others)[1] > 1.2 * min(others)
+    assert sorted(others)[2] > 1.5 * min(others)

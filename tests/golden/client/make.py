@@ -37,16 +37,14 @@ from tacit import (
     round_channel,
 )
 from tacit.designs import Promise, Search, optimal_binary
-from tacit.designs.circles import design_shuffled_circle, in_plane
+from tacit.designs.many_values import design_many_values
 from tacit.designs.without_prior import projective_response, subset_selection
 from tacit.exact import at_most_exp, exp_enclosure
 from tacit.mechanism import KINDS
 from tacit.mechanism.auditing import Audit, percent
 from tacit.mechanism.block_design import BlockDesign
-from tacit.mechanism.circle import Circle
 from tacit.mechanism.core_tail import CoreState, CoreTail
-from tacit.mechanism.plane_circle import PlaneCircle
-from tacit.mechanism.shuffled_circle import ShuffledCircle
+from tacit.mechanism.many_values import ManyValues
 from tacit.plan import Group, Plan, PlanError, contract_hash
 from tacit.prior import Ball, Box, Hull, PriorSet
 from tacit.randomize import Randomizer
@@ -91,11 +89,11 @@ def plans() -> Iterator[tuple[str, Callable[[], Plan]]]:
     yield "mixed", _mixed
     yield "core tail", _core_tail
     yield "large core tail", _large_core_tail
-    yield "shuffled circle", _shuffled_circle
-    yield "large shuffled circle", _large_shuffled_circle
-    yield "plane circle", _plane_circle
+    yield "many values", _many_values
+    yield "large many values", _large_many_values
+    yield "giants", _giants
     yield "no prior", _no_prior
-    yield "many values and no prior", _many_values
+    yield "many values and no prior", _many_values_and_no_prior
     yield "sets", _sets
     yield "sets around rules", _sets_around_rules
     yield "capped", _capped
@@ -141,46 +139,53 @@ def _large_core_tail() -> Plan:
     return Plan(Histogram(), (Group(name=None, epsilon=Fraction(1), mechanism=found.mechanism),))
 
 
-def _shuffled_circle() -> Plan:
-    """Circles for one prior, for a ball of them, and for all of them, that is LDP."""
+def _many_values() -> Plan:
+    """Circles that seeds shuffle: for one prior, for a ball of them, and for all of them, that is LDP."""
     prior, near = _words(), Fraction(3, 100)
     groups = (
-        _circle("one prior", prior, Fraction(4, 5)),
-        _circle("a ball", prior, Fraction(1), Ball(prior, near)),
+        _rule("one prior", prior, Fraction(4, 5), shuffled=True),
+        _rule("a ball", prior, Fraction(1), Ball(prior, near), shuffled=True),
         Group(
             name="odds",
             epsilon=Fraction(2),
-            mechanism=design_shuffled_circle(prior, 2, notion="ldp", cell_bits=20, seed_bits=32),
+            mechanism=_shuffled(design_many_values(prior, 2, notion="ldp", seed_bits=32)),
             notion="ldp",
         ),
     )
     return Plan(Histogram(), groups, "Which word?")
 
 
-def _circle(name: str | None, prior: Prior, epsilon: Fraction, prior_set: PriorSet | None = None, **bits: int) -> Group:
-    circle = design_shuffled_circle(prior, epsilon, 0 if prior_set is None else prior_set.radius, **bits)
-    return Group(name=name, epsilon=epsilon, mechanism=circle, prior_set=prior_set)
+def _rule(
+    name: str | None, prior: Prior, epsilon: Fraction, prior_set: PriorSet | None = None, shuffled: bool = False
+) -> Group:
+    bits = {"cell_bits": 24} if shuffled else {}
+    found = design_many_values(prior, epsilon, 0 if prior_set is None else prior_set.radius, **bits)
+    return Group(name=name, epsilon=epsilon, mechanism=_shuffled(found) if shuffled else found, prior_set=prior_set)
 
 
-def _large_shuffled_circle() -> Plan:
+def _shuffled(found: ManyValues) -> ManyValues:
+    """The same rule with a circle that seeds shuffle."""
+    return replace(found, slots=0, first=0, second=0, light=0)
+
+
+def _large_many_values() -> Plan:
     """Weights beyond 2^53, and values of less than a cell."""
     prior = Prior.of({x: 10**22 // (x + 1) ** 3 for x in range(3000)})
-    return Plan(Histogram(), (_circle(None, prior, Fraction(1), Ball(prior, Fraction(1, 50))),))
+    return Plan(Histogram(), (_rule(None, prior, Fraction(1), Ball(prior, Fraction(1, 50))),))
 
 
-def _plane_circle() -> Plan:
-    """Few values, each on its own, and many, most of them on lines, one in two pieces."""
+def _giants() -> Plan:
+    """One giant and many values, most of them on lines; two giants and few values, each on its own; none."""
     heavy = Prior.of({x: 10**22 if x == 5 else 10**20 // (x + 1) for x in range(300)})
-    few = Prior.of({x: 0 if x in (3, 299) else x + 1 for x in range(300)})
-    groups = (_in_plane("lines", heavy), _in_plane("on their own", few))
+    few = Prior.of({x: 0 if x in (3, 299) else 9000 if x in (7, 8) else 1 + x % 5 for x in range(300)})
+    flat = Prior.of({x: x + 1 for x in range(300)})
+    groups = (
+        _rule("lines", heavy, Fraction(1), Ball(heavy, Fraction(1, 50))),
+        _rule("two", few, Fraction(2)),
+        _rule("none", flat, Fraction(1)),
+        _rule("most", few, Fraction(6)),
+    )
     return Plan(Histogram(), groups)
-
-
-def _in_plane(name: str, prior: Prior) -> Group:
-    circle = in_plane(design_shuffled_circle(prior, 1, Fraction(1, 50)))
-    small = replace(circle, light=0) if name == "on their own" else circle
-    prior_set = Ball(prior, Fraction(1, 50))
-    return Group(name=name, epsilon=Fraction(1), mechanism=small, prior_set=prior_set)
 
 
 def _no_prior() -> Plan:
@@ -199,7 +204,7 @@ def _no_prior() -> Plan:
     return Plan(Histogram(), tuple(groups), "Which?")
 
 
-def _many_values() -> Plan:
+def _many_values_and_no_prior() -> Plan:
     """Reports beyond 2^32: few of the values that the circle has room for."""
     large = BLOCK_DESIGNS["subset-selection"](Prior.uniform(1_000_000), Fraction(1, 2))
     made = replace(large, prior=Prior.uniform(2000))
@@ -243,8 +248,8 @@ def _sets_around_rules() -> Plan:
     hull = Hull(prior, [Prior(prior.values, [weight * (x % 3 + 3) for x, weight in enumerate(prior.weights)])])
     rule = design(prior, Histogram(), Fraction(4, 5), aim="mmse", search=Search(method="core-tail")).mechanism
     groups = (
-        _circle("box", prior, Fraction(1), box),
-        _circle("hull", prior, Fraction(1), hull),
+        _rule("box", prior, Fraction(1), box),
+        _rule("hull", prior, Fraction(1), hull),
         Group(
             name="core-tail",
             epsilon=Fraction(1),
@@ -426,11 +431,13 @@ def edge_words(group: Group, x: int, plan: Plan) -> list[list[int]]:
     if isinstance(channel, BlockDesign):
         base, last = channel.base, 2**64 - 1
         return [[base - 1, last], [base, 0], [base, last], [last, 0], [last, last], [0, last], [0, 0]]
-    if isinstance(channel, Circle):
+    if isinstance(channel, ManyValues):
         if not group.prior.weights[x]:
             return [[0], [2**64 - 1]]
-        base, last = channel.base << channel.seed_bits // 2, 2**64 - 1
-        return [[base - 1, last], [base, 0], [base, last], [last, 0], [last, last], [0, last]]
+        base, last = channel.circle.base << channel.seed_bits // 2, (1 << channel.word_bits) - 1
+        pairs = [[base - 1, last], [base, 0], [base, last], [last, 0], [last, last], [0, last]]
+        arcs = sorted({0, channel.arcs_for_all - 1, channel.arcs_for_all, max(channel.arcs_for_giants, 1) - 1, last})
+        return [[*pair, word] for pair in pairs for word in arcs] if channel.giants else pairs
     if isinstance(channel, CoreTail):
         if not group.prior.weights[x]:
             return [[0], [2**64 - 1]]
@@ -489,13 +496,15 @@ def refused_without_prior() -> list[dict[str, Any]]:
 
 
 def refused_circles_and_sets() -> list[dict[str, Any]]:
-    """The same for what came later: shuffled circles, sets of priors, caps, answers between the values."""
+    """The same for what came later: many values, sets of priors, caps, answers between the values."""
     found = []
-    fine = _circle(None, Prior.of({"a": 5, "b": 3, "c": 1}), Fraction(1), cell_bits=28)
+    fine = _rule(None, Prior.of({"a": 50, "b": 3, "c": 1, "d": 2}), Fraction(1), shuffled=True)
     circle = _slim(Plan(Histogram(), (fine,)).to_dict())
     for why, path, value, says in MALFORMED_CIRCLES:
         found.append({"why": why, "plan": _changed(circle, path, value), "says": says})
     step = circle["groups"][0]["mechanism"]["step"]
+    long = circle["groups"][0]["mechanism"] | {"seed_bits": 30, "step": step // 16}
+    found.append({"why": "a report too long", "plan": _changed(circle, TABLE, long), "says": "cell_bits"})
     plane = _refused_plane()
     known = plane["groups"][0]["mechanism"]
     for why, path, value, says in MALFORMED_PLANES:
@@ -515,7 +524,7 @@ def refused_circles_and_sets() -> list[dict[str, Any]]:
         nominal = _for_set(prior_set, None).to_dict() | {"prior_set": prior_set.to_dict(), "certificate": None}
         plan = _changed(ball, GROUP, nominal)
         found.append({"why": f"designed for the nominal prior, not for the set: {name}", "plan": plan, "says": "a set"})
-    near = _slim(Plan(Histogram(), (_circle(None, sets["ball"].prior, Fraction(1), sets["ball"]),)).to_dict())
+    near = _slim(Plan(Histogram(), (_rule(None, sets["ball"].prior, Fraction(1), sets["ball"]),)).to_dict())
     wide = {"kind": "ball", "radius": "31/1000"}
     for why, plan in (("table", ball), ("circle", near)):
         changed = _changed(plan, (*GROUP, "prior_set"), wide)
@@ -532,13 +541,8 @@ def refused_circles_and_sets() -> list[dict[str, Any]]:
 def _refused_plane() -> dict[str, Any]:
     """Twenty values in a plane of 120 points, which is fine."""
     prior = Prior.of({f"v{x}": x + 1 for x in range(20)})
-    numbers = design_shuffled_circle(prior, 1, cell_bits=28).to_dict() | {
-        "slots": 11,
-        "first": 3,
-        "second": 1,
-        "light": 7,
-    }
-    circle = PlaneCircle.from_dict(numbers, prior)
+    found = design_many_values(prior, 1)
+    circle = replace(found, slots=11, first=3, second=1, light=7)
     return _slim(Plan(Histogram(), (Group(name=None, epsilon=Fraction(1), mechanism=circle),)).to_dict())
 
 
@@ -653,16 +657,22 @@ MALFORMED_BLOCKS: list[tuple[str, tuple[Any, ...], Any, str]] = [
 ]
 MALFORMED_CIRCLES: list[tuple[str, tuple[Any, ...], Any, str]] = [
     ("an arc of nothing", (*TABLE, "arc"), 0, "arc"),
-    ("an arc around the circle", (*TABLE, "arc"), 2**28, "arc"),
+    ("an arc around the circle", (*TABLE, "arc"), 2**24, "arc"),
+    ("an arc too short for giants", (*TABLE, "arc"), 1, "arc"),
+    ("covered cells beyond those of a giant", (*TABLE, "covered"), 2**24 - 1, "covered"),
+    ("covered cells that are a text", (*TABLE, "covered"), "5", "covered"),
+    ("too many giants", (*TABLE, "giants"), 3, "giants"),
+    ("a smaller value as a giant", (*TABLE, "giants"), 2, "arc"),
+    ("giants less than none", (*TABLE, "giants"), -1, "giants"),
+    ("a plane's number without a plane", (*TABLE, "light"), 1, "light"),
     ("an arc that is a text", (*TABLE, "arc"), "5", "arc"),
     ("no step", (*TABLE, "step"), 0, "step"),
     ("a step that leaves no base", (*TABLE, "step"), 2**52, "step"),
     ("an odd seed", (*TABLE, "seed_bits"), 23, "seed_bits"),
     ("a seed too long", (*TABLE, "seed_bits"), 34, "seed_bits"),
-    ("a report too long", (*TABLE, "seed_bits"), 26, "seed_bits"),
     ("cells too many", (*TABLE, "cell_bits"), 31, "cell_bits"),
     ("cells too few for the values", (*TABLE, "cell_bits"), 1, "cell_bits"),
-    ("words too short for the cells", (*TABLE, "word_bits"), 39, "word_bits"),
+    ("words too short for the cells", (*TABLE, "word_bits"), 35, "word_bits"),
     ("words too long", (*TABLE, "word_bits"), 65, "word_bits"),
     ("an unknown field of a mechanism", (*TABLE, "pool"), 7, "pool"),
 ]
@@ -842,55 +852,44 @@ def small_core_tails() -> list[dict[str, Any]]:
     return found
 
 
-def small_shuffled_circles() -> list[dict[str, Any]]:
-    """Plans with words so short that all pairs can be tried, and how many pairs give each report.
+def small_many_values() -> list[dict[str, Any]]:
+    """Plans with words so short that all of them can be tried, and how many give each report.
 
-    The third and the fourth have a value in two and in four pieces, the last has a cell for each value.
+    Values in one, two and four pieces, a cell for each value; in a plane on their own, on lines, and both; then giants.
     """
+    plane: dict[str, Any] = {"slots": 3, "first": 1, "second": 1}
+    giants: dict[str, Any] = {"giants": 2, "covered": 5, "arc": 4, "step": 2, "cell_bits": 4, "seed_bits": 2}
     rules = [
-        ShuffledCircle(prior=Prior.of([3, 1, 2, 2]), arc=2, step=2, cell_bits=3, seed_bits=2, word_bits=6),
-        ShuffledCircle(prior=Prior.of([5, 1, 1]), arc=5, step=1, cell_bits=3, seed_bits=4, word_bits=5),
-        ShuffledCircle(prior=Prior.of([1000, 1, 1, 1]), arc=3, step=7, cell_bits=3, seed_bits=0, word_bits=6),
-        ShuffledCircle(prior=Prior.of([13, 1, 1, 1]), arc=3, step=5, cell_bits=4, seed_bits=2, word_bits=6),
-        ShuffledCircle(prior=Prior.of([5, 1, 1, 2, 1]), arc=2, step=7, cell_bits=3, seed_bits=2, word_bits=6),
+        _small([3, 1, 2, 2], arc=2, step=2, cell_bits=3, seed_bits=2, word_bits=6),
+        _small([5, 1, 1], arc=5, step=1, cell_bits=3, seed_bits=4, word_bits=5),
+        _small([1000, 1, 1, 1], arc=3, step=7, cell_bits=3, seed_bits=0, word_bits=6),
+        _small([13, 1, 1, 1], arc=3, step=5, cell_bits=4, seed_bits=2, word_bits=6),
+        _small([5, 1, 1, 2, 1], arc=2, step=7, cell_bits=3, seed_bits=2, word_bits=6),
+        _small([9, 1, 4, 2], arc=4, step=3, cell_bits=4, seed_bits=4, word_bits=7, **plane),
+        _small([3, 1, 2, 2, 2, 2, 1], arc=4, step=3, cell_bits=4, seed_bits=4, word_bits=7, **plane, light=4),
+        _small([7, 1, 2, 2, 2, 2], arc=5, step=3, cell_bits=4, seed_bits=4, word_bits=7, **plane, light=3),
+        _small([6, 5, 2, 1, 1, 1], word_bits=5, **giants),
+        _small([6, 5, 2, 1, 1, 1], word_bits=5, **giants, **plane, light=2),
+        _small([8, 2, 2, 2, 1, 1], word_bits=5, **giants | {"giants": 1, "arc": 5}),
     ]
     found = []
     for small in rules:
-        named = small.under(Prior([f"v{x}" for x in range(len(small.weights))], small.weights))
-        plan = Plan(Histogram(), (Group(name=None, epsilon=Fraction(20), mechanism=named),))
-        reports = range(1 << small.seed_bits + small.cell_bits)
-        pairs = [[small.word_pairs(x, report) for report in reports] for x in range(len(small.weights))]
-        found.append({"plan": _slim(plan.to_dict()), "pairs": pairs})
-    return found
-
-
-def small_plane_circles() -> list[dict[str, Any]]:
-    """The same in a plane: values on their own, one of them in three pieces; all on lines; some; a cell for each value.
-
-    There are as many seeds as orders or more, so that every report can come.
-    """
-    plane: dict[str, Any] = {"slots": 3, "first": 1, "second": 1, "seed_bits": 4}
-    rules = [
-        PlaneCircle(prior=Prior.of([9, 1, 4, 2]), arc=4, step=3, cell_bits=4, word_bits=7, **plane),
-        PlaneCircle(
-            prior=Prior.of([3, 1, 2, 2, 2, 2, 1]), arc=4, step=3, cell_bits=4, word_bits=7, **plane | {"light": 4}
-        ),
-        PlaneCircle(
-            prior=Prior.of([7, 1, 2, 2, 2, 2]), arc=5, step=3, cell_bits=4, word_bits=7, **plane | {"light": 3}
-        ),
-        PlaneCircle(prior=Prior.of([5, 1, 1, 2, 1]), arc=2, step=7, cell_bits=3, word_bits=6, **plane),
-    ]
-    found = []
-    for small in rules:
-        named = small.under(Prior([f"v{x}" for x in range(len(small.weights))], small.weights))
-        plan = Plan(Histogram(), (Group(name=None, epsilon=Fraction(20), mechanism=named),))
-        all_pairs = 4**small.word_bits
-        pairs = [
-            [int(small.likelihood(x, report) * all_pairs) for report in range(small.orders << small.cell_bits)]
+        plan = Plan(Histogram(), (Group(name=None, epsilon=Fraction(20), mechanism=small),))
+        all_words = 1 << small.words_per_report * small.word_bits
+        counts = [
+            [
+                int(small.likelihood(x, report) * all_words)
+                for report in range(small.n_states * small.circle.orders << small.cell_bits)
+            ]
             for x in range(len(small.weights))
         ]
-        found.append({"plan": _slim(plan.to_dict()), "pairs": pairs})
+        found.append({"plan": _slim(plan.to_dict()), "counts": counts})
     return found
+
+
+def _small(weights: Sequence[int], **numbers: int) -> ManyValues:
+    prior = Prior([f"v{x}" for x in range(len(weights))], weights)
+    return ManyValues(prior=prior, **{"giants": 0, "covered": numbers["arc"]} | numbers)
 
 
 def small_block_designs() -> list[dict[str, Any]]:
@@ -931,8 +930,7 @@ def levels() -> dict[str, Any]:
     return {
         "table": [_table_levels(np.random.default_rng(seed)) for seed in range(40)],
         "core-tail": [_core_tail_levels(np.random.default_rng(seed)) for seed in range(60)],
-        "shuffled-circle": [_circle_levels(np.random.default_rng(seed)) for seed in range(60)],
-        "plane-circle": [_plane_levels(np.random.default_rng(seed)) for seed in range(40)],
+        "many-values": [_rule_levels(np.random.default_rng(seed)) for seed in range(100)],
         "block-design": [_block_levels(np.random.default_rng(seed)) for seed in range(60)],
     }
 
@@ -949,33 +947,25 @@ def _block_levels(rng: np.random.Generator) -> dict[str, Any]:
     }
 
 
-def _circle_levels(rng: np.random.Generator) -> dict[str, Any]:
-    d, cell_bits, half = int(rng.integers(1, 9)), int(rng.integers(4, 29)), int(rng.integers(0, 13))
-    prior = Prior(range(d), [*rng.choice([0, 1, 2, 7, 10**18], d - 1).tolist(), 3])
-    choice_bits = int(rng.integers(cell_bits, 53))
-    arc = int(rng.integers(1, 1 << cell_bits))
-    step = int(rng.integers(1, 1 + max(1, ((1 << choice_bits) - 1) // arc)))
-    bits = {"cell_bits": cell_bits, "seed_bits": 2 * half, "word_bits": choice_bits + half}
-    found = ShuffledCircle(prior=prior, arc=arc, step=step, **bits)
-    return {
-        "prior": [str(weight) for weight in prior.weights],
-        "mechanism": found.to_dict(),
-        **_ratios(found.audit()),
-    }
-
-
-def _plane_levels(rng: np.random.Generator) -> dict[str, Any]:
-    """A random circle, in one of two planes, with a random limit for light values."""
-    known = _circle_levels(rng)
-    first, second, slots = ((3, 1, 11), (7, 1, 61))[int(rng.integers(2))]
-    prior, rule = Prior(range(len(known["prior"])), map(int, known["prior"])), dict(known["mechanism"])
-    # As many bits of a seed as it takes to reach all orders; the others stay as they are.
-    seed_bits = max(rule["seed_bits"], 12)
-    rule |= {"seed_bits": seed_bits, "word_bits": rule["word_bits"] + (seed_bits - rule["seed_bits"]) // 2}
-    light = int(rng.integers(0, rule["arc"] + 1))
-    plane = {"slots": slots, "first": first, "second": second, "light": light}
-    found = PlaneCircle.from_dict({**rule, **plane}, prior)
-    return {"prior": known["prior"], "mechanism": found.to_dict(), **_ratios(found.audit())}
+def _rule_levels(rng: np.random.Generator) -> dict[str, Any]:
+    """A random rule: without giants or with some, its circle shuffled or in one of two planes."""
+    while True:
+        d, cell_bits, half = int(rng.integers(1, 9)), int(rng.integers(4, 27)), int(rng.integers(0, 9))
+        prior = Prior(range(d), [*rng.choice([0, 1, 2, 7, 10**18], d - 1).tolist(), 3])
+        choice_bits = int(rng.integers(cell_bits, 53))
+        arc = int(rng.integers(1, 1 << cell_bits))
+        step = int(rng.integers(1, 1 + max(1, ((1 << choice_bits) - 1) // arc)))
+        bits = {"cell_bits": cell_bits, "seed_bits": 2 * half, "word_bits": choice_bits + half}
+        giants = int(rng.integers(0, max(1, len(prior.support) - 1))) if rng.integers(2) else 0
+        covered = arc + (int(rng.integers(0, arc)) if giants else 0)
+        slots, first, second = ((0, 0, 0), (11, 3, 1), (61, 7, 1))[int(rng.integers(3))]
+        plane = {"slots": slots, "first": first, "second": second, "light": int(rng.integers(0, arc)) if slots else 0}
+        try:
+            found = ManyValues(prior=prior, giants=giants, covered=covered, arc=arc, step=step, **bits, **plane)
+        except ValueError:
+            continue
+        known = {"prior": [str(weight) for weight in prior.weights], "mechanism": found.to_dict()}
+        return {**known, **_ratios(found.audit())}
 
 
 def set_levels() -> list[dict[str, Any]]:
@@ -983,7 +973,7 @@ def set_levels() -> list[dict[str, Any]]:
     found = []
     for seed in range(150):
         rng = np.random.default_rng(seed)
-        kind = (_table_levels, _core_tail_levels, _circle_levels)[seed % 3]
+        kind = (_table_levels, _core_tail_levels, _rule_levels)[seed % 3]
         known = kind(rng)
         prior = Prior(range(len(known["prior"])), [int(weight) for weight in known["prior"]])
         mechanism = mechanism_of(known, prior)
@@ -1073,8 +1063,7 @@ def files() -> dict[str, Callable[[], Any]]:
         refused,
         numbers,
         small_core_tails,
-        small_shuffled_circles,
-        small_plane_circles,
+        small_many_values,
         small_block_designs,
         levels,
         set_levels,

@@ -53,7 +53,7 @@ def test_every_page_states_the_hash_of_everything_it_loads():
     for script in (PAGES / "survey.js", PAGES / "report.js", PAGES / "language.js"):
         for name in re.findall(r'from "\./([\w/]+\.js)"', script.read_text(encoding="utf-8")):
             assert re.search(rf'href="../v/\w+/static/{name}" integrity=', survey), name
-    assert re.search(r'href="../v/\w+/client/mechanism/circle/shuffled_circle.js" integrity=', survey)
+    assert re.search(r'href="../v/\w+/client/mechanism/many_values/shuffled_circle.js" integrity=', survey)
 
 
 def test_the_hashes_are_published(client: Client):

@@ -26,8 +26,8 @@ from numpy.typing import NDArray
 
 from tacit.exact import Floats, Integers, exact_ratio
 from tacit.mechanism.auditing import Audit, Belief, Notion, SetLevel, bounded_audit, bounded_belief, bounded_set_levels
-from tacit.mechanism.circle._moments import mean_square_coverage
 from tacit.mechanism.core_tail._rule import POSITION_BITS, WORDS_PER_SAMPLE, CoreState, CoreTailRule, Words
+from tacit.mechanism.coverage import mean_square_coverage
 from tacit.mechanism.kept import Counts, Kept
 from tacit.mechanism.pearson import pearson
 from tacit.mechanism.protocol import NotEstimableError, PlainEstimator, Reading

@@ -1,16 +1,12 @@
 /**
- * The mechanism `plane-circle`: values are points of a finite plane, and an order is a direction in it.
+ * The orders of a plane: values are points of a finite plane, and an order is a direction in it.
  *
- * Its formulas: docs/plan.md; plane_circle_rule.py. Under order o piece j stands in the slot u_{o+j} of p slots, u a linear
+ * Its formulas: docs/plan.md; _plane.py. Under order o piece j stands in the slot u_{o+j} of p slots, u a linear
  * recurrence mod p. In a slot lie first all light pieces that stand there, as one stretch, a line; then the others.
  */
 
-import { Circle, RULE_FIELDS, readRule } from "./circle.js";
-import { expect, integer, onlyFields } from "../../read.js";
-import { RuleSampler } from "../stand_in.js";
-
-/** @typedef {import("../kinds.js").Mechanism} Mechanism */
-/** @typedef {import("../../prior.js").Prior} Prior */
+import { Circle } from "./circle.js";
+import { expect, integer } from "../../read.js";
 
 const MAX_SLOTS = 199;
 /** Collectors know so many places of stretches in advance, and take so many steps to find what reports determine. */
@@ -20,21 +16,18 @@ const MOST_WORK = 2 ** 28;
 const KNOWN = new Map();
 const MOST_KNOWN = 16;
 
-/** A plane circle for one prior. @implements {Mechanism} */
+/** A circle in the orders of a plane. */
 export class PlaneCircle extends Circle {
-  static kind = "plane-circle";
-  kind = PlaneCircle.kind;
-
   /**
-   * @param {Prior} prior
+   * @param {readonly number[]} cells
    * @param {import("./circle.js").Rule} rule
    * @param {object} plane
    * @param {number} plane.slots p
    * @param {Uint16Array} plane.terms u_0, …, as many as one period
    * @param {number} plane.light values of fewer cells share the stretch of their line
    */
-  constructor(prior, rule, { slots, terms, light }) {
-    super(prior, rule);
+  constructor(cells, rule, { slots, terms, light }) {
+    super(cells, rule);
     this.slots = slots;
     this.light = light;
     this.orders = terms.length / 2;
@@ -49,21 +42,20 @@ export class PlaneCircle extends Circle {
    * The circle that a plan holds.
    *
    * @param {Record<string, unknown>} data
-   * @param {Prior} prior
+   * @param {readonly number[]} cells
+   * @param {import("./circle.js").Rule} rule
    * @param {string} where
    * @param {import("../../read.js").Meter} spend
    */
-  static fromDict(data, prior, where, spend) {
-    onlyFields(data, where, [...RULE_FIELDS, "slots", "first", "second", "light"]);
+  static fromDict(data, cells, rule, where, spend) {
     const slots = integer(data.slots, `${where}.slots`, 3, MAX_SLOTS);
     expect(isPrime(slots), `${where}.slots`, "an odd prime");
-    const rule = readRule(data, prior, where, spend, () => (slots * slots - 1) / 2);
     const first = integer(data.first, `${where}.first`, 0, slots - 1);
     const second = integer(data.second, `${where}.second`, 0, slots - 1);
     const light = integer(data.light, `${where}.light`, 0, rule.arc);
     const terms = knownTerms(slots, first, second, spend);
     if (terms === null) expect(false, `${where}.first`, "a coefficient with which the recurrence meets all states");
-    const circle = new PlaneCircle(prior, rule, { slots, terms: /** @type {Uint16Array} */ (terms), light });
+    const circle = new PlaneCircle(cells, rule, { slots, terms: /** @type {Uint16Array} */ (terms), light });
     expect(circle.orders <= 2 ** rule.seedBits, `${where}.seed_bits`, "enough to reach all orders");
     const own = circle.owners.filter((inside) => !circle.isLight(inside)).length;
     const stretches = own + (own < circle.owners.length ? slots : 0);
@@ -72,16 +64,6 @@ export class PlaneCircle extends Circle {
     const holds = circle.owners.length < slots * slots && places <= MOST_PLACES && work <= MOST_WORK;
     expect(holds, `${where}.slots`, "enough, and not too many");
     return circle;
-  }
-
-  /**
-   * The randomizer of several plane circles.
-   *
-   * @param {readonly PlaneCircle[]} mechanisms
-   * @param {readonly Prior[]} priors
-   */
-  static sampler(mechanisms, priors) {
-    return new RuleSampler(mechanisms, priors);
   }
 
   /** Whether a value shares its stretch; it is in one piece then. @param {number} inside */

@@ -1,4 +1,4 @@
-"""Plans with the mechanism `plane-circle` against docs/plan.md, read a second time by `attack.plane_circle`."""
+"""Plans with the mechanism `many-values` against docs/plan.md, read a second time by `attack.many_values`."""
 
 from __future__ import annotations
 
@@ -12,20 +12,36 @@ from typing import Any
 import pytest
 
 from attack.judge import at_most_exp
-from attack.plane_circle import PlaneCircleByTheBook
+from attack.many_values import ManyValuesByTheBook
 from tacit import Histogram, Plan, PlanError, Prior, Randomizer, make_plan
 from tacit.designs import Search
-
-from support.circles import worst_means
 
 NASTY = {
     "one value of 99.9%": [999 * 299] + [1] * 299,
     "all magnitudes and zeros": [0] + [10 ** (7 * x % 13) for x in range(60)] + [0],
     "half of them nearly impossible": [10**30] * 130 + [1] * 130,
-    "equal": [1] * 400,
+    "nearly equal": [3] * 200 + [2] * 200,
     "two heavy ones": [10**5] * 2 + [1] * 11,
 }
-RULE = {"kind": "plane-circle", "cell_bits": 4, "seed_bits": 4, "word_bits": 12, "slots": 5, "first": 3, "second": 1}
+RULE = {
+    "kind": "many-values", "giants": 0, "cell_bits": 4, "seed_bits": 4, "word_bits": 12, "slots": 5, "first": 3,
+    "second": 1,
+}  # fmt: skip
+
+
+def worst_means(prior: list[Fraction], column: list[int], radius: Fraction) -> tuple[Fraction, Fraction]:
+    """The least and the largest mean of a column over the ball: mass moves from one end of the order to the other."""
+    means = []
+    for sign in (1, -1):
+        order = sorted(range(len(column)), key=lambda x: sign * column[x])
+        moved, left = list(prior), radius
+        for x in reversed(order):
+            taken = min(left, moved[x])
+            moved[x] -= taken
+            moved[order[0]] += taken
+            left -= taken
+        means.append(sum(p * n for p, n in zip(moved, column, strict=True)))
+    return means[0], means[1]
 
 
 class Words:
@@ -40,12 +56,12 @@ class Words:
         return self.left.pop(0) % 2**bits
 
 
-class OwnCells(PlaneCircleByTheBook):
+class OwnCells(ManyValuesByTheBook):
     """A wrong reading: whoever stands on a line draws among as many of its cells as they have themselves."""
 
     def runs(self, order: int) -> list[list[tuple[int, int, int, int]]]:
         found = super().runs(order)
-        for x in filter(self.is_light, range(len(self.weights))):
+        for x in filter(self.is_light, self.others):
             found[x] = [(found[x][0][0], 0, self.cells[x], self.cells[x])]
         return found
 
@@ -54,7 +70,7 @@ def written(weights: list[int], epsilon: str, radius: str | None = None, **rule:
     """A plan as somebody else may write it, with the levels left open."""
     group: dict[str, Any] = {
         "group": None, "epsilon": epsilon, "notion": "lip", "prior": [str(weight) for weight in weights],
-        "weight": "1", "offset": "0", "mechanism": {**RULE, **rule},
+        "weight": "1", "offset": "0", "mechanism": {**RULE, "covered": rule["arc"], **rule},
     }  # fmt: skip
     levels = dict.fromkeys(("lip", "lip_upper", "lip_lower", "ldp", "mip"), 99.0)
     if radius:
@@ -70,7 +86,7 @@ def written(weights: list[int], epsilon: str, radius: str | None = None, **rule:
     return plan
 
 
-def reached(book: PlaneCircleByTheBook, radius: Fraction) -> Fraction:
+def reached(book: ManyValuesByTheBook, radius: Fraction) -> Fraction:
     """The largest factor by which any report moves any belief under any prior of the ball."""
     prior, worst = [Fraction(weight, sum(book.weights)) for weight in book.weights], Fraction(1)
     for order in range(book.orders):
@@ -84,8 +100,8 @@ def reached(book: PlaneCircleByTheBook, radius: Fraction) -> Fraction:
 @pytest.mark.parametrize("epsilon", [Fraction(1, 2), Fraction(3, 2)])
 def test_reports_are_those_that_the_page_says(name: str, epsilon: Fraction) -> None:
     prior = Prior(range(len(NASTY[name])), NASTY[name])
-    plan = make_plan(prior, Histogram(), epsilon=epsilon, search=Search(method="plane-circle"))
-    book, wrong = (kind(plan.to_dict()["groups"][0]) for kind in (PlaneCircleByTheBook, OwnCells))
+    plan = make_plan(prior, Histogram(), epsilon=epsilon, search=Search(method="many-values"))
+    book, wrong = (kind(plan.to_dict()["groups"][0]) for kind in (ManyValuesByTheBook, OwnCells))
     randomizer, rng, differs = Randomizer(plan), random.Random(1), 0
     # Where the prior has zeros, a word for a stand-in comes first; an answer of the support does not use it.
     unused = [rng.getrandbits(64)] if 0 in prior.weights else []
@@ -93,10 +109,10 @@ def test_reports_are_those_that_the_page_says(name: str, epsilon: Fraction) -> N
         x, half = rng.randrange(len(book.weights)), book.seed_bits // 2
         alpha = book.base + rng.choice([-1, 0, book.step - 1, book.step, rng.randrange(book.arc * book.step)])
         beta = rng.choice([0, 2**book.choice_bits - 1, rng.getrandbits(book.choice_bits)])
-        words = alpha << half | rng.getrandbits(half), beta << half | rng.getrandbits(half)
+        words = alpha << half | rng.getrandbits(half), beta << half | rng.getrandbits(half), rng.getrandbits(64)
         assert randomizer.report(0, book.support[x], Words(*unused, *words)) == book.report(x, words)
         differs += wrong.report(x, words) != book.report(x, words)
-    assert (differs > 0) == any(map(book.is_light, range(len(book.weights))))
+    assert (differs > 0) == any(map(book.is_light, book.others))
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -105,10 +121,25 @@ def test_no_plan_is_read_that_promises_less_than_it_reaches(seed: int) -> None:
     weights = [1] + [rng.choice([1, 2, 3, 5, 10, 50]) for _ in range(rng.randint(1, 6))]
     arc, radius = rng.randint(1, 12), rng.choice([None, "1/100", "1/10"])
     rule = {"arc": arc, "step": 2**10 * 3 // 4 // arc, "light": rng.randint(0, arc)}
-    book = PlaneCircleByTheBook(written(weights, "50", radius, **rule)["groups"][0])
+    book = ManyValuesByTheBook(written(weights, "50", radius, **rule)["groups"][0])
     level = reached(book, Fraction(radius or 0))
     below = Fraction(math.log(level)).limit_denominator(10**6) - Fraction(1, 10**5)
     assert not at_most_exp(level, below)
+    assert Plan.from_dict(written(weights, "50", radius, **rule)).hash
+    with pytest.raises(PlanError, match="promise"):
+        Plan.from_dict(written(weights, str(below), radius, **rule))
+
+
+@pytest.mark.parametrize("radius", [None, "1/100", "1/10"])
+@pytest.mark.parametrize("arc", [2, 3, 4])
+def test_giants_are_not_read_either_where_they_reach_more_than_promised(arc: int, radius: str | None) -> None:
+    weights, rule = (
+        [6, 5, 2, 1, 1, 1],
+        {"giants": 2, "covered": 5, "arc": arc, "step": 2**10 * 3 // 4 // arc, "light": 2},
+    )
+    book = ManyValuesByTheBook(written(weights, "50", radius, **rule)["groups"][0])
+    level = reached(book, Fraction(radius or 0))
+    below = Fraction(math.log(level)).limit_denominator(10**6) - Fraction(1, 10**5)
     assert Plan.from_dict(written(weights, "50", radius, **rule)).hash
     with pytest.raises(PlanError, match="promise"):
         Plan.from_dict(written(weights, str(below), radius, **rule))
@@ -119,5 +150,5 @@ def test_lines_keep_the_promise_and_own_cells_would_break_it() -> None:
     epsilon = Fraction("1.412")
     plan = written(weights, str(epsilon), **rule)
     assert Plan.from_dict(plan).hash == plan["hash"]
-    assert at_most_exp(reached(PlaneCircleByTheBook(plan["groups"][0]), Fraction(0)), epsilon)
+    assert at_most_exp(reached(ManyValuesByTheBook(plan["groups"][0]), Fraction(0)), epsilon)
     assert not at_most_exp(reached(OwnCells(plan["groups"][0]), Fraction(0)), epsilon)

@@ -1,6 +1,6 @@
 """The compiled loops of the shuffled circle: drawing reports and adding up what they cover, O(d) for a report.
 
-Importing this module imports numba, so it is imported where it is used. Symbols as in `shuffled_circle_rule`.
+Importing this module imports numba, so it is imported where it is used. Symbols as in `_shuffled`.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def draw(
     values: Any, words: Any, sizes: Any, counts: Any, first_pieces: Any, offsets: Any, cells: Any, base: Any, step: Any,
     circle: Any, cell_bits: int, seed_bits: int, choice_bits: int, reports: Any,
 ) -> None:  # fmt: skip
-    """`ShuffledCircleRule.draw` for arrays. Everything is computed, then chosen: no branch on an answer or a word.
+    """`Circle.draw` for arrays. Everything is computed, then chosen: no branch on an answer or a word.
 
     Of every value: `sizes` = n, `counts` = k, `first_pieces`; of every piece: `offsets`, `cells`.
     """

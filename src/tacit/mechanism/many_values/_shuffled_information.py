@@ -38,7 +38,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.exact import Floats, Integers
-from tacit.mechanism.circle._moments import mean_square_coverage
+from tacit.mechanism.coverage import mean_square_coverage
 
 #: Frequencies that are computed; pieces longer than 1/(4 · this) are nodes of their own.
 _FREQUENCIES = 64

@@ -1,27 +1,20 @@
-"""The rule of the circles: a report is a public order of the values and an arc of the circle. Integers only.
+"""The circle of `many-values`: a report is a public order of the values and an arc of the circle. Integers only.
 
-The circle.  The prior P on its d possible values is laid out in n_x ≥ 1 cells, M = 2^B cells in all (`cells`), so that
-P̃ = n/M differs from P by a total variation δ (`cell_error`), a rational. If 2^B < 2d there is no room to follow P: then
-M = d, and every value has one cell. The cells of x are cut into k_x = ⌈n_x/limit⌉ pieces of nearly equal length, piece
-i = 0, …, k_x−1 from cell ⌊i n_x/k_x⌋ on, and the pieces of all values are numbered in the order of the values. The
-limit is the arc, but at least ⌊M/2⌈√d⌉⌋, so that there are at most about 2√d pieces more than values.
+The circle.  Value x has n_x ≥ 1 cells, M in all. They are cut into k_x = ⌈n_x/limit⌉ pieces of nearly equal length,
+piece i = 0, …, k_x−1 from cell ⌊i n_x/k_x⌋ on, and the pieces of all values are numbered in the order of the values.
+The limit is the arc, but at least ⌊M/2⌈√d⌉⌋, so that there are at most about 2√d pieces more than values.
 
 The orders.  A seed of S bits, public and drawn without regard to the answer, chooses one of A orders. Under an order
 all values lie on stretches of the circle, which fill it: x on those of `stretches`, of ν_x cells in all. Either they
-are its own pieces, ν_x = n_x, or it shares a stretch with others, and then ν_x is the sum of their n. Two mechanisms
-have such orders: `shuffled_circle_rule` shuffles the pieces by hashed keys, `plane_circle_rule` takes the lines of a
-finite plane.
+are its own pieces, ν_x = n_x, or it shares a stretch with others, and then ν_x is the sum of their n. There are two
+families of orders: `_shuffled` shuffles the pieces by hashed keys, `_plane` takes the lines of a finite plane.
 
 Why pieces.  Left whole, a value longer than the arc often holds all of it, and all other values are uncovered together:
-they are told apart from it but not from each other. Cut very fine, it is covered to the same part by every arc, and
-little is learned of it: if two light values share a gap between pieces with probability s, a light value varies by
-1/(1−s) times as much as it would alone, and the heavy one by about 1/s. The sum over d values is least at s = 1/√d, but
-then the heavy one is far worse than under LDP. With pieces as long as the arc neither it nor any other is.
+they are told apart from it but not from each other. Such values are rare here: heavy ones are giants (`_rule`).
 
 The report.  It is an order and a position; an arc of L cells starts there and covers the share c_x of the ν_x cells on
-the stretches of x. Whoever shares a stretch has the same c, and n_x cells of it. The cells covered are L for every
-report, so Σ P̃_x c_x = m = L/M. A position is sent with a probability proportional to 1 − mq + q·c_x, where the
-amplitude q is a multiple of M/2^W.
+the stretches of x. Values that share a stretch have the same c, each with n_x cells of it. The cells covered are L for
+every report, so Σ n_x c_x = L.
 
 What is sampled.  All randomness is two words uniform on {0, …, 2^w − 1}, w = `word_bits`. The last S/2 bits of the two
 are the seed. What is left, α of word 1 and β of word 2, has W = w − S/2 bits:
@@ -30,14 +23,14 @@ are the seed. What is left, α of word 1 and β of word 2, has W = w − S/2 bit
     else:      t = (α − base) // step is a cell of the arc, exactly uniform because base = 2^W − L·step;
                u = ⌊β ν_x/2^W⌋ is a cell of the stretches; the position is the place of u on the circle, less t (mod M).
 
-There is no rejection and no floating point, and q = step·M/2^W. Of the 2^2W pairs (α, β) value x sends a position for
+There is no rejection and no floating point. Of the 2^2W pairs (α, β) value x sends a position for
 
     base·b + step·C_x,     C_x = #{β : cell u of x lies on the arc} = 2^W c_x + e_x,   |e_x| < k_x,   0 ≤ C_x ≤ 2^W,
 
-where b, the number of β that give this position, is the same for every value and at least ⌊2^W/M⌋, which it is for all
-positions if M is a power of two. (β ↦ u is monotone, so a run of cells i, …, j−1 gets ⌈j 2^W/ν⌉ − ⌈i 2^W/ν⌉ words, less
-than one off from what it should; and what an arc covers of x is at most one run of each of its k_x stretches, or else
-leaves out one run only; all ν cells get 2^W exactly.) `CircleRule.lift_range` draws the conclusion.
+where b, the number of β that give this position, is the same for every value and ⌊2^W/M⌋ or one more. (β ↦ u is
+monotone, so a run of cells i, …, j−1 gets ⌈j 2^W/ν⌉ − ⌈i 2^W/ν⌉ words, less than one off from what it should; and what
+an arc covers of x is at most one run of each of its k_x stretches, or else leaves out one run only; all ν cells get
+2^W exactly.)
 """
 
 from __future__ import annotations
@@ -48,28 +41,58 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
+from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
-from tacit.exact import Integers
-from tacit.prior import Prior
+from tacit.exact import Floats, Integers
+from tacit.mechanism.coverage import third_central_moment
+from tacit.mechanism.kept import COVERAGE_UNIT
 
-WORDS_PER_SAMPLE = 2
 #: A report holds an order and a position; JSON and JavaScript hold integers below 2^53.
 REPORT_BITS = 52
+
+#: The third moments of values in pieces are taken over about this many coverages, and at most this many reports.
+_SAMPLED_COVERAGES, _MOST_SAMPLED = 2**21, 2**13
 
 #: A run of consecutive cells on the circle: where it starts, its length, and the first of the value's cells on it.
 Stretch = tuple[int, int, int]
 
 
-@dataclass(frozen=True, kw_only=True)
-class CircleRule(ABC):
-    """A circle for the values of positive `prior`; see the module's docstring.
+class Information(Protocol):
+    """J = E[v vᵀ] = 11ᵀ + q²A of the lifts v = 1 + q(c − m), A the covariance of the coverage c; and its inverse."""
 
-    where: `arc` = L, `step` = q·2^W/M, `cell_bits` = B, `seed_bits` = S, `word_bits` = w.
+    @property
+    def spreads(self) -> Floats:
+        """A_xx for every value."""
+        ...
+
+    def multiply(self, right: Floats) -> Floats:
+        """J·right."""
+        ...
+
+    def solve(self, right: Floats) -> Floats:
+        """J⁻¹·right; for each row of a matrix."""
+        ...
+
+    def inverse_diagonal(self) -> Floats:
+        """(J⁻¹)_xx for every value."""
+        ...
+
+    def inverse_row(self, value: int) -> Floats:
+        """(J⁻¹)_xx' of one value x, for every x'."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Circle(ABC):
+    """A circle; see the module's docstring.
+
+    where: `cells` = n, `arc` = L, `cell_bits` = B, the bits of a position, `seed_bits` = S, `word_bits` = w.
     """
 
-    prior: Prior = field(hash=False)
+    cells: tuple[int, ...] = field(hash=False)
     arc: int
     step: int
     cell_bits: int = 28
@@ -83,34 +106,17 @@ class CircleRule(ABC):
             raise ValueError(f"The 'cell_bits' must be in 1..30, a report within 52 bits. Got {self.cell_bits}.")
         if not (self.cell_bits <= self.choice_bits <= REPORT_BITS and self.word_bits <= 64):
             raise ValueError(f"The 'word_bits' must be at most 64 and leave room for cells. Got {self.word_bits}.")
-        if len(self.weights) > 1 << self.cell_bits:
-            raise ValueError(f"A circle of {1 << self.cell_bits} cells has no room for {len(self.weights)} values.")
+        if not len(self.cells) <= self.circle <= 1 << self.cell_bits:
+            raise ValueError(f"A circle of {1 << self.cell_bits} cells has no room for {len(self.cells)} values.")
         if not (0 < self.arc < self.circle and self.step > 0 and self.base > 0):
             raise ValueError(f"The 'arc' and 'step' must be positive and leave a base. Got {self.arc} and {self.step}.")
 
     # -- the circle ----------------------------------------------------------------------------------------------
 
     @cached_property
-    def weights(self) -> tuple[int, ...]:
-        """The prior's integers on its support, whose values the rule numbers."""
-        return self.prior.on_support().weights
-
-    @property
     def circle(self) -> int:
-        """M, the cells of the circle: one for each value, or else at least twice as many."""
-        return len(self.weights) if 1 << self.cell_bits < 2 * len(self.weights) else 1 << self.cell_bits
-
-    @cached_property
-    def cells(self) -> tuple[int, ...]:
-        """n_x, the cells of every value."""
-        return lay_out(self.weights, self.circle)
-
-    @cached_property
-    def cell_error(self) -> Fraction:
-        """δ = ½ Σ |n_x/M − P_x|, exactly."""
-        total, circle = sum(self.weights), self.circle
-        more = sum(max(0, n * total - w * circle) for n, w in zip(self.cells, self.weights, strict=True))
-        return Fraction(more, circle * total)
+        """M, the cells of the circle."""
+        return sum(self.cells)
 
     @cached_property
     def cell_array(self) -> Integers:
@@ -120,7 +126,7 @@ class CircleRule(ABC):
     @cached_property
     def pieces(self) -> tuple[int, ...]:
         """k_x, into how many pieces the cells of every value are cut."""
-        root = math.isqrt(len(self.weights) - 1) + 1
+        root = math.isqrt(len(self.cells) - 1) + 1
         limit = max(self.arc, self.circle // (2 * root))
         return tuple(-(-n // limit) for n in self.cells)
 
@@ -132,7 +138,7 @@ class CircleRule(ABC):
     @cached_property
     def owners(self) -> Integers:
         """The value of every piece."""
-        return np.repeat(np.arange(len(self.weights)), self.pieces)
+        return np.repeat(np.arange(len(self.cells)), self.pieces)
 
     @cached_property
     def first_pieces(self) -> Integers:
@@ -188,12 +194,12 @@ class CircleRule(ABC):
 
     @property
     def share(self) -> Fraction:
-        """m = L/M, the covered part of the circle."""
+        """L/M, the covered part of the circle."""
         return Fraction(self.arc, self.circle)
 
     @property
     def amplitude(self) -> Fraction:
-        """q = step·M/2^W: lifts under P̃ are 1 + q(c_x − m)."""
+        """step·M/2^W: likelihoods are proportional to 1 plus this times c_x less its mean."""
         return Fraction(self.step * self.circle, 1 << self.choice_bits)
 
     def draw(self, value: int, words: tuple[int, ...]) -> int:
@@ -233,52 +239,83 @@ class CircleRule(ABC):
         seeds = self._seeds_below(order + 1) - self._seeds_below(order)
         return Fraction(seeds * self.word_pairs(value, report), 1 << 2 * self.choice_bits + self.seed_bits)
 
+    def likelihood_of_uniform(self, order: int, position: int) -> Fraction:
+        """The chance of an order and a position if the value is ignored."""
+        if position >= self.circle:
+            return Fraction(0)
+        seeds = self._seeds_below(order + 1) - self._seeds_below(order)
+        uniform = self._words_below(position + 1, self.circle) - self._words_below(position, self.circle)
+        return Fraction(seeds * uniform, 1 << self.choice_bits + self.seed_bits)
+
     def _words_below(self, cells: int, length: int) -> int:
         """How many β have ⌊β·length/2^W⌋ < cells."""
         return -(-(cells << self.choice_bits) // length)
 
-    # -- the promise ---------------------------------------------------------------------------------------------
+    def can_send_many(self, reports: Integers) -> NDArray[np.bool_]:
+        """Whether there are such orders and such positions; every value can send all of them."""
+        orders, positions = reports >> self.cell_bits, reports & (1 << self.cell_bits) - 1
+        good: NDArray[np.bool_] = (orders >= 0) & (orders < self.orders) & (positions < self.circle)
+        return good
 
     @property
-    def uniform_words(self) -> int:
-        """⌊2^W/M⌋: so many β, or one more, give each position to those who ignore the value."""
-        return (1 << self.choice_bits) // self.circle
+    def is_quick(self) -> bool:
+        """Whether what its reports determine is found in milliseconds."""
+        return True
 
     @property
-    def odds(self) -> Fraction:
-        """r, a bound of the ratio of the likelihoods of two values: ln r is the LDP level, whatever the prior.
+    @abstractmethod
+    def steps_per_report(self) -> int:
+        """What drawing a report costs, in steps of a loop."""
 
-        By the module's count a likelihood is between base·b (no word of x on the arc) and that plus step·2^W (all of
-        them), and b ≥ ⌊2^W/M⌋. It is reached if an arc can cover one value whole and nothing of another.
-        """
-        return 1 + Fraction(self.step << self.choice_bits, self.base * self.uniform_words)
+    @abstractmethod
+    def draw_many(self, values: Integers, words: NDArray[np.uint64]) -> Integers:
+        """`draw` for arrays: a pure function of two words of `word_bits` bits for each value, shape (n, 2)."""
+
+    # -- coverage ------------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def fold(self, reports: Integers, times: Integers | None = None) -> Integers:
+        """Σ times·c_x over the reports for every value, in units of 2^-20; integers that can be added."""
+
+    @abstractmethod
+    def coverage(self, reports: Integers) -> Floats:
+        """c_x of every value, a row for each report, as `fold` adds it up."""
+
+    @abstractmethod
+    def information_at(self, amplitude: float) -> Information:
+        """11ᵀ + q²W and its inverse, q the amplitude and W the covariance of the coverage."""
 
     @cached_property
-    def slack(self) -> Fraction:
-        """δ + 2^−W max k_x: how far Σ P_x C_x/2^W can be from m."""
-        return self.cell_error + Fraction(self.most_pieces, 1 << self.choice_bits)
+    def _units(self) -> Integers:
+        """The units of every piece: those of a value share 2^20 in proportion to their cells, ends rounded down.
 
-    def lift_range(self, radius: Fraction = Fraction(0)) -> tuple[Fraction, Fraction]:
-        """Exact bounds (highest, lowest) of the lifts under every prior within total variation `radius` of P.
-
-        Proof.  Let R be such a prior; it is within radius + δ of P̃. In units of 2^W a likelihood is
-        base·b/2^W + step·C_x/2^W with C_x in [0, 2^W], and its mean under R is base·b/2^W + step·c̄, where
-        c̄ = Σ R_x C_x/2^W. Because Σ P̃ c = m, c is in [0, 1] and |e_x| < k_x, with τ' = radius + `slack`
-
-            max(0, m − τ')  ≤  c̄  ≤  min(1, m + τ').
-
-        A lift is the first divided by the second, and both its bounds are widest at the least b. Orders cancel:
-        they have the same distribution for every value. ∎
+        All pieces of a value are covered equally often in the mean, so that how the units are shared out adds no bias.
         """
-        off = radius + self.slack
-        least, most = max(Fraction(0), self.share - off), min(Fraction(1), self.share + off)
-        base = Fraction(self.base * self.uniform_words, 1 << self.choice_bits)
-        return (base + self.step) / (base + self.step * least), base / (base + self.step * most)
+        ends, sizes = self.offsets + self.piece_cells, self.cell_array[self.owners]
+        units: Integers = ends * COVERAGE_UNIT // sizes - self.offsets * COVERAGE_UNIT // sizes
+        return units
 
-    def within(self, ratio: Fraction, radius: Fraction = Fraction(0)) -> bool:
-        """Whether 1/ratio ≤ lift ≤ ratio holds under every prior within `radius`, in exact arithmetic."""
-        highest, lowest = self.lift_range(radius)
-        return highest <= ratio and lowest * ratio >= 1
+    @cached_property
+    def skew(self) -> Floats:
+        """E(c_x − L/M)³: exactly for a value in one piece, by a fixed sample of reports for the others."""
+        skew = self._skew_in_one_piece()
+        cut = np.flatnonzero(np.array(self.pieces) > 1)
+        if len(cut):
+            covered = self.coverage(self._sample)[:, cut]
+            skew[cut] = ((covered - float(self.share)) ** 3).mean(axis=0)
+        return skew
+
+    def _skew_in_one_piece(self) -> Floats:
+        return third_central_moment(self.cell_array, self.arc, self.circle)
+
+    @property
+    def _sample(self) -> Integers:
+        """A fixed sample of reports, each order and position as likely as any other."""
+        size = int(np.clip(_SAMPLED_COVERAGES // len(self.cells), 256, _MOST_SAMPLED))
+        rng = np.random.default_rng(0)
+        orders, positions = rng.integers(0, self.orders, size), rng.integers(0, self.circle, size)
+        reports: Integers = orders << self.cell_bits | positions
+        return reports
 
 
 def _length(stretches: Sequence[Stretch]) -> int:

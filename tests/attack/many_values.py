@@ -1,4 +1,4 @@
-"""The mechanism `plane-circle`, written a second time from docs/plan.md alone: nothing of the package is used here.
+"""The mechanism `many-values` in a plane, written a second time from docs/plan.md: nothing of the package is used.
 
 A group of a plan is taken as the JSON it is. Everything is integers, in the words of that page.
 """
@@ -13,23 +13,28 @@ from typing import Any
 Run = tuple[int, int, int, int]
 
 
-class PlaneCircleByTheBook:
-    """The circle of a group; values are counted among those of positive prior."""
+class ManyValuesByTheBook:
+    """The giants and the circle of a group; values are counted among those of positive prior."""
 
     def __init__(self, group: dict[str, Any]) -> None:
         stated = group["mechanism"]
-        assert stated["kind"] == "plane-circle"
+        assert stated["kind"] == "many-values"
+        assert stated["slots"]
         self.arc, self.step, self.bits = stated["arc"], stated["step"], stated["cell_bits"]
         self.seed_bits, self.light, self.slots = stated["seed_bits"], stated["light"], stated["slots"]
         prior = [int(weight) for weight in group["prior"]]
         self.support = [x for x, weight in enumerate(prior) if weight]
         self.weights = [prior[x] for x in self.support]
         d = len(self.weights)
-        self.circle = d if 2**self.bits < 2 * d else 2**self.bits
-        self.cells = _cells(self.weights, self.circle)
-        limit = max(self.arc, self.circle // (2 * (math.isqrt(d - 1) + 1)))
-        self.pieces = [-(-n // limit) for n in self.cells]
-        self.owners = [x for x in range(d) for _ in range(self.pieces[x])]
+        self.total = d if 2**self.bits < 2 * d else 2**self.bits
+        self.cells = _cells(self.weights, self.total)
+        heaviest = sorted(range(d), key=lambda x: (-self.cells[x], x))
+        self.named, self.covered = sorted(heaviest[: stated["giants"]]), stated["covered"]
+        self.others = [x for x in range(d) if x not in self.named]
+        self.circle = sum(self.cells[x] for x in self.others)
+        limit = max(self.arc, self.circle // (2 * (math.isqrt(len(self.others) - 1) + 1)))
+        self.pieces = {x: -(-self.cells[x] // limit) for x in self.others}
+        self.owners = [x for x in self.others for _ in range(self.pieces[x])]
         self.orders = (self.slots**2 - 1) // 2
         self.terms = [0, 1]
         while len(self.terms) < self.orders + len(self.owners):
@@ -37,6 +42,15 @@ class PlaneCircleByTheBook:
         self.word_bits = stated["word_bits"]
         self.choice_bits = self.word_bits - self.seed_bits // 2
         self.base = 2**self.choice_bits - self.arc * self.step
+        self.half = 2 ** (self.word_bits // 2)
+        held = [0]
+        for x in self.named:
+            held.append(held[-1] + self.cells[x])
+        self.edges = [-(-part * self.half // held[-1]) for part in held] if self.named else []
+        self.arcs = self.half * self.covered * self.circle // (self.total * self.arc)
+        self.own_arcs = 0
+        if self.named:
+            self.own_arcs = self.half * self.circle * (self.covered - self.arc) // (self.arc * held[-1])
 
     def is_light(self, x: int) -> bool:
         return bool(self.cells[x] < self.light)
@@ -62,24 +76,49 @@ class PlaneCircleByTheBook:
         assert at == self.circle
         return [sorted(each, key=lambda run: run[1]) for each in found]
 
-    def report(self, x: int, words: tuple[int, int]) -> int:
-        """What two words make of a value."""
-        half = self.seed_bits // 2
-        (alpha, high), (beta, low) = (divmod(word, 2**half) for word in words)
+    def report(self, x: int, words: tuple[int, ...]) -> int:
+        """What two or three words make of a value."""
+        half, k = self.seed_bits // 2, len(self.named)
+        (alpha, high), (beta, low) = (divmod(word, 2**half) for word in words[:2])
         order = (high * 2**half + low) * self.orders >> self.seed_bits
-        if alpha < self.base:
-            return order * 2**self.bits + (beta * self.circle >> self.choice_bits)
+        ignored, name, arc = alpha < self.base, 0, True
+        if k:
+            gamma, eta = divmod(words[2], self.half)
+            name = next(i for i in range(k) if self.edges[i] <= gamma % self.half < self.edges[i + 1])
+            arc = eta < self.arcs
+            if not ignored:
+                name, arc = (self.named.index(x), eta < self.own_arcs) if x in self.named else (name, True)
+        if not arc:
+            return (k + name) * self.orders * 2**self.bits
+        before = (name * self.orders + order) * 2**self.bits
+        if ignored or x in self.named:
+            return before + (beta * self.circle >> self.choice_bits)
         runs = self.runs(order)[x]
         cell = beta * runs[0][3] >> self.choice_bits
         start, first = next((start, first) for start, first, after, _ in runs if first <= cell < after)
-        return order * 2**self.bits + (start + cell - first - (alpha - self.base) // self.step) % self.circle
+        return before + (start + cell - first - (alpha - self.base) // self.step) % self.circle
 
     def columns(self, order: int) -> Iterator[list[int]]:
-        """For every position, how many pairs (α, β) each value sends it for once the order is drawn."""
-        runs = self.runs(order)
-        for position in range(self.circle):
-            alike = self.base * self._words(position, position + 1, self.circle)
-            yield [alike + self.step * self._covered(each, position) for each in runs]
+        """For every state and position, how many words make each value send it once the order is drawn, up to factors
+        that a report has for all values.
+        """
+        runs, words, every = self.runs(order), 2**self.choice_bits, range(len(self.weights))
+        told = words - self.base
+        for i, giant in enumerate(self.named):
+            names = self.edges[i + 1] - self.edges[i]
+            alike, mine = self.base * names * (self.half - self.arcs), told * self.half * (self.half - self.own_arcs)
+            yield [alike + (mine if x == giant else 0) for x in every]
+        for i, giant in enumerate(self.named or [-1]):
+            names = self.edges[i + 1] - self.edges[i] if self.named else self.half
+            arcs = self.arcs if self.named else self.half
+            for position in range(self.circle):
+                b = self._words(position, position + 1, self.circle)
+                column = [self.base * b * names * arcs for _ in every]
+                for x in self.others:
+                    column[x] += self.step * self._covered(runs[x], position) * names * self.half
+                if giant >= 0:
+                    column[giant] += told * b * self.half * self.own_arcs
+                yield column
 
     def _covered(self, runs: list[Run], position: int) -> int:
         """How many β lead to a cell on the arc."""

@@ -1,6 +1,6 @@
 """The compiled loops of the plane circle: places known in advance, drawing, adding up coverage, and its covariance.
 
-Importing this module imports numba, so it is imported where it is used. Symbols as in `plane_circle_rule`. Orders of
+Importing this module imports numba, so it is imported where it is used. Symbols as in `_plane`. Orders of
 one *slope*, o mod (p+1), have the same lines, each in another slot: with ω = u_{p+2}, u_{n+p+1} = ω u_n. So a line has
 a number, its slot under the first order of the slope. After the lines, if there are any, the pieces of their own are
 numbered.
@@ -62,7 +62,7 @@ def _lay_out(
     terms: Any, first: int, last: int, slots: int, back: int, n_lines: int, cells: Any, alone: Any, own: Any,
     spans: Any, edges: Any, numbers: Any,
 ) -> None:  # fmt: skip
-    """`PlaneCircleRule.layout` for the orders `first` to `last`."""
+    """`PlaneCircle.layout` for the orders `first` to `last`."""
     lines, after = np.empty(slots, np.int64), np.empty(slots + 1, np.int64)
     at = np.empty(n_lines + len(own), np.int64)  # The stretch at each place, lines by their slots.
     for o in range(first, last):
@@ -101,7 +101,7 @@ def draw(
     values: Any, words: Any, terms: Any, spans: Any, of_values: Any, of_pieces: Any, base: Any, step: Any, circle: Any,
     cell_bits: int, seed_bits: int, choice_bits: int, reports: Any,
 ) -> None:  # fmt: skip
-    """`CircleRule.draw` for arrays. Everything is computed, then chosen: no branch on an answer or a word.
+    """`Circle.draw` for arrays. Everything is computed, then chosen: no branch on an answer or a word.
 
     `of_values` has n, or 0 if it is light, k and the first piece of every value; `of_pieces` the offset and the number
     of every piece. Of some reports at a time all spans are read at once: they are far away, and one read waits for as

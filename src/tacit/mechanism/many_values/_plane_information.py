@@ -4,7 +4,7 @@ v = 1 + q(c − m) are the lifts, A is the covariance of the coverage c over ord
 enough to go through all of them, so A is exact but for the rounding of floats. (Orders are drawn equally often up to
 p²/2^(S+1), below 1/1000, which moves no estimate by more than some millionths.) An arc covers a cell of one stretch and
 one of another with a probability that depends on their distance only, and its mean over both has a closed form
-(`plane_circle_loops`). Orders of one slope, o mod (p+1), have the same lines, in other places. So A is kept as the
+(`_plane_kernels`). Orders of one slope, o mod (p+1), have the same lines, in other places. So A is kept as the
 covariance between lines, for each slope; between lines and pieces of their own; and between these.
 
 Solving.  Up to `_WRITTEN_OUT` values J is written out and inverted. Of more, J is nearly Ĵ, in which all light values
@@ -37,7 +37,7 @@ _WRITTEN_OUT = 1024
 
 @dataclass(frozen=True, kw_only=True)
 class PlaneInformation:
-    """A of a plane circle, taken apart; made by `PlaneCircle.information`.
+    """A of a plane circle, taken apart; made by `PlaneCircle.information_at`.
 
     where: `shares` is P̃ and `amplitude` q. `light` are the values on lines, and `lines` their lines, a row for each
     slope; `owners` are the values of the pieces of their own, and `parts` the share of its value that each has.
@@ -62,7 +62,7 @@ class PlaneInformation:
         result, of_own = np.zeros(len(right)), self.parts * right[self.owners]
         product = self.own_own @ of_own
         if len(self.light):
-            from tacit.mechanism.plane_circle._kernels import seen_by_lines
+            from tacit.mechanism.many_values._plane_kernels import seen_by_lines
 
             seen, by_own = seen_by_lines(self.lines, right[self.light], of_own, self.line_line, self.line_own)
             product, result[self.light] = product + by_own, seen
@@ -74,7 +74,7 @@ class PlaneInformation:
         result, of_own = np.zeros(rows.shape), rows[:, self.owners] * self.parts
         product = of_own @ self.own_own
         if len(self.light):
-            from tacit.mechanism.plane_circle._kernels import line_means_of_each, line_sums_of_each
+            from tacit.mechanism.many_values._plane_kernels import line_means_of_each, line_sums_of_each
 
             slopes, size, _ = self.line_line.shape
             line_own = self.line_own.reshape(slopes * size, -1)
@@ -187,7 +187,7 @@ class PlaneInformation:
             of_pieces[:, self.light] = self.line_own[slopes, self.lines].mean(axis=0).T
         np.add.at(covariance, self.owners, self.parts[:, None] * of_pieces)
         if len(self.light):
-            from tacit.mechanism.plane_circle._kernels import between_light_values
+            from tacit.mechanism.many_values._plane_kernels import between_light_values
 
             covariance[np.ix_(self.light, self._others)] = covariance[np.ix_(self._others, self.light)].T
             covariance[np.ix_(self.light, self.light)] = between_light_values(self.line_line, self.lines)

@@ -1,46 +1,15 @@
 /**
- * The mechanism `shuffled-circle`: a public seed puts the pieces of the values in the order of their hashed keys.
+ * The orders of seeds: a public seed puts the pieces of the values in the order of their hashed keys.
  *
- * Its formulas: docs/plan.md; shuffled_circle_rule.py.
+ * Its formulas: docs/plan.md; _shuffled.py.
  */
 
-import { Circle, RULE_FIELDS, readRule } from "./circle.js";
-import { onlyFields } from "../../read.js";
-import { RuleSampler } from "../stand_in.js";
-
-/** @typedef {import("../kinds.js").Mechanism} Mechanism */
-/** @typedef {import("../../prior.js").Prior} Prior */
+import { Circle } from "./circle.js";
 
 const MULTIPLIER = 0x846ca68b;
 
-/** A shuffled circle for one prior. @implements {Mechanism} */
+/** A circle that seeds shuffle. */
 export class ShuffledCircle extends Circle {
-  static kind = "shuffled-circle";
-  kind = ShuffledCircle.kind;
-
-  /**
-   * The circle that a plan holds.
-   *
-   * @param {Record<string, unknown>} data
-   * @param {Prior} prior
-   * @param {string} where
-   * @param {import("../../read.js").Meter} spend
-   */
-  static fromDict(data, prior, where, spend) {
-    onlyFields(data, where, RULE_FIELDS);
-    return new ShuffledCircle(prior, readRule(data, prior, where, spend, (seedBits) => 2 ** seedBits));
-  }
-
-  /**
-   * The randomizer of several shuffled circles.
-   *
-   * @param {readonly ShuffledCircle[]} mechanisms
-   * @param {readonly Prior[]} priors
-   */
-  static sampler(mechanisms, priors) {
-    return new RuleSampler(mechanisms, priors);
-  }
-
   /**
    * The pieces of a value, each after the cells of all pieces with smaller keys.
    *

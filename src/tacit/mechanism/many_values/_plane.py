@@ -1,9 +1,6 @@
-"""The mechanism `plane-circle`: the circle in the orders of a finite plane, at the same cost for any number of values.
+"""The orders of a plane: values are points of a finite plane, and an order is a direction in it.
 
-It is as private as the shuffled circle and reads histograms nearly as well, but a report is drawn in constant time and
-counted by its lines: about √d of them. For tens of thousands of values.
-
-The orders of the mechanism `plane-circle`: values are points of a finite plane, and an order is a direction in it.
+A report is drawn in constant time and counted by its lines: about √d of them, for tens of thousands of values.
 
 A recurrence u_{n+2} = c_0 u_n + c_1 u_{n+1} over the integers mod a prime p that meets all p² − 1 states but 0
 (`singer`) numbers the points of the affine plane of p² points, its origin left out: u_{o+j} is the value at point j of
@@ -20,13 +17,12 @@ In the circle the slots follow each other, 0, …, p−1. In a slot lie first al
 stretch which they share, a *line*; then the others, in the order of their numbers, each on its own cells. Light are
 the values of fewer than `light` cells, none if that is 0. Sharing costs about (length of a line)/3 of a variance
 m(1−m), and makes a report as cheap as its lines are few: p of them stand for p² values, and their places under every
-order are known in advance (`plane_circle_loops`). All else, and the proof of privacy: `circle_rule`.
+order are known in advance (`_plane_kernels`). All else, and the proof of privacy: `_circle`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -34,31 +30,30 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.exact import Floats, Integers
-from tacit.mechanism.circle._moments import mean_square_coverage, third_central_moment
-from tacit.mechanism.circle._rule import CircleRule, Stretch
-from tacit.mechanism.circle.circle import Circle
+from tacit.mechanism.coverage import mean_square_coverage, third_central_moment
 from tacit.mechanism.kept import COVERAGE_UNIT
-from tacit.mechanism.plane_circle._information import PlaneInformation
-from tacit.mechanism.protocol import NotEstimableError
+from tacit.mechanism.many_values._circle import Circle, Stretch
+from tacit.mechanism.many_values._plane_information import PlaneInformation
 from tacit.mechanism.singer import is_prime, meets_all_states, terms_of
 
 if TYPE_CHECKING:
-    from tacit.mechanism.plane_circle._kernels import Places
+    from tacit.mechanism.many_values._plane_kernels import Places
 
+#: Pairs of stretches that take some milliseconds.
+_QUICK_WORK = 2**20
 #: So many slots a plane has at most, so many places of stretches are known in advance (64 MiB), and so many steps are
 #: taken to find what reports determine: a second or two.
 MOST_SLOTS, MOST_PLACES, MOST_WORK = 199, 1 << 22, 1 << 28
 
 
 @dataclass(frozen=True, kw_only=True)
-class PlaneCircleRule(CircleRule):
-    """A plane circle; see `circle_rule` and the module's docstring.
+class PlaneCircle(Circle):
+    """A plane circle; see `_circle` and the module's docstring.
 
     where: `slots` = p, (`first`, `second`) = (c_0, c_1).
 
-    >>> from tacit.prior import Prior
-    >>> rule = PlaneCircleRule(
-    ...     prior=Prior.of([9, 1, 4, 2]), arc=4, step=9, cell_bits=4, seed_bits=4, word_bits=8,
+    >>> rule = PlaneCircle(
+    ...     cells=(9, 1, 4, 2), arc=4, step=9, cell_bits=4, seed_bits=4, word_bits=8,
     ...     slots=5, first=3, second=1, light=3,
     ... )
     >>> rule.pieces, rule.own.tolist(), [rule.slots_of(order).tolist() for order in (0, 1)]
@@ -71,6 +66,7 @@ class PlaneCircleRule(CircleRule):
     first: int
     second: int
     light: int = 0
+    steps_per_report: ClassVar[int] = 8
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -153,22 +149,7 @@ class PlaneCircleRule(CircleRule):
             for place, piece in zip(places, pieces, strict=True)
         ]
 
-
-#: Pairs of stretches that take some milliseconds.
-_QUICK_WORK = 2**20
-#: Arcs of ε up to 2 cover more than this.
-_SHORT = Fraction(1, 10)
-
-
-@dataclass(frozen=True, kw_only=True)
-class PlaneCircle(PlaneCircleRule, Circle):
-    """A plane circle as a mechanism."""
-
-    kind: ClassVar[str] = "plane-circle"
-    steps_per_report: ClassVar[int] = 8
-    #: Drawing and counting are so fast that an estimate should not take longer: all of these are kept.
-    _sampled_coverages: ClassVar[int] = 2**21
-    _integers: ClassVar[tuple[str, ...]] = (*Circle._integers, "slots", "first", "second", "light")
+    # -- reports -------------------------------------------------------------------------------------------------
 
     @property
     def is_quick(self) -> bool:
@@ -177,7 +158,7 @@ class PlaneCircle(PlaneCircleRule, Circle):
 
     def draw_many(self, values: Integers, words: NDArray[np.uint64]) -> Integers:
         """`draw` for arrays, in constant time for each."""
-        from tacit.mechanism.plane_circle import _kernels as loops
+        from tacit.mechanism.many_values import _plane_kernels as loops
 
         reports = np.empty(len(values), dtype=np.int64)
         rule = (
@@ -197,14 +178,9 @@ class PlaneCircle(PlaneCircleRule, Circle):
 
     # -- what reports tell ---------------------------------------------------------------------------------------
 
-    @property
-    def _most_sampled(self) -> int:
-        """The shorter arcs are, the more of them it takes until some cover a value, and another one with it."""
-        return 2**11 if self.share > _SHORT else 2**13
-
     def fold(self, reports: Integers, times: Integers | None = None) -> Integers:
         """T_x, by the stretches that each report covers."""
-        from tacit.mechanism.plane_circle._kernels import fold_reports, sums_across
+        from tacit.mechanism.many_values._plane_kernels import fold_reports, sums_across
 
         reports = np.ascontiguousarray(reports, dtype=np.int64)
         of_stretches = fold_reports(reports, times, _places(self), self.slots, *self._arcs)
@@ -215,11 +191,11 @@ class PlaneCircle(PlaneCircleRule, Circle):
 
     def coverage(self, reports: Integers) -> Floats:
         """c_x, a row for each report."""
-        from tacit.mechanism.plane_circle._kernels import cover_reports
+        from tacit.mechanism.many_values._plane_kernels import cover_reports
 
         reports = np.ascontiguousarray(reports, dtype=np.int64)
         of_stretches = cover_reports(reports, _places(self), *self._arcs)
-        rows = np.array([self._of_own(row) for row in of_stretches]).reshape(len(reports), len(self.weights))
+        rows = np.array([self._of_own(row) for row in of_stretches]).reshape(len(reports), len(self.cells))
         if self.n_lines:
             slopes = (reports >> self.cell_bits) % (self.slots + 1)
             rows[:, self._light] = np.take_along_axis(of_stretches, self.lines[slopes].astype(np.int64), axis=1)
@@ -228,7 +204,7 @@ class PlaneCircle(PlaneCircleRule, Circle):
 
     def _of_own(self, of_stretches: Integers) -> Integers:
         """What all values have, of stretches of their own."""
-        sums = np.zeros(len(self.weights), dtype=np.int64)
+        sums = np.zeros(len(self.cells), dtype=np.int64)
         np.add.at(sums, self.owners[self.own], of_stretches[self.n_lines :])
         return sums
 
@@ -257,12 +233,9 @@ class PlaneCircle(PlaneCircleRule, Circle):
         rows = [np.bincount(row, weights=cells, minlength=self.slots) for row in self.lines]
         return np.rint(rows).astype(np.int64)
 
-    @cached_property
-    def information(self) -> PlaneInformation:
-        """J, over all orders."""
-        if len(self.weights) == 1:
-            raise NotEstimableError("A circle of one value tells nothing: everybody holds it.")
-        from tacit.mechanism.plane_circle._kernels import cover_together
+    def information_at(self, amplitude: float) -> PlaneInformation:
+        """J over all orders, of another amplitude than the circle's own."""
+        from tacit.mechanism.many_values._plane_kernels import cover_together
 
         share, light = float(self.share), self._light
         line_line, line_own, own_own = cover_together(_places(self), self.slots, self.n_lines, self.arc)
@@ -270,7 +243,7 @@ class PlaneCircle(PlaneCircleRule, Circle):
         together = own_own / self.circle - share**2
         np.fill_diagonal(together, self._square(own_cells) - share**2)
         owners, parts = self.owners[self.own], own_cells / self.cell_array[self.owners[self.own]]
-        spreads = np.zeros(len(self.weights))
+        spreads = np.zeros(len(self.cells))
         np.add.at(spreads, owners, self._own_spread(owners, parts, together))
         lines = line_line / self.circle - share**2
         if len(light):
@@ -281,7 +254,7 @@ class PlaneCircle(PlaneCircleRule, Circle):
             line_own = np.where(empty[:, :, None], 0.0, line_own / self.circle - share**2)
             spreads[light] = np.take_along_axis(alone, self.lines.astype(np.int64), axis=1).mean(axis=0)
         return PlaneInformation(
-            shares=self._shares, amplitude=float(self.amplitude), light=light, lines=self.lines, owners=owners,
+            shares=self.cell_array / self.circle, amplitude=amplitude, light=light, lines=self.lines, owners=owners,
             parts=parts, line_line=lines, line_own=line_own, own_own=together, spreads=spreads,
         )  # fmt: skip
 
@@ -307,6 +280,6 @@ class PlaneCircle(PlaneCircleRule, Circle):
 @lru_cache(maxsize=64)
 def _places(circle: PlaneCircle) -> Places:
     """Where everything lies under every order: some MiB, kept for the circles that were asked for last."""
-    from tacit.mechanism.plane_circle._kernels import places_of
+    from tacit.mechanism.many_values._plane_kernels import places_of
 
     return places_of(circle.terms, circle.orders, circle.slots, circle.piece_cells, circle.own, circle.cell_bits)

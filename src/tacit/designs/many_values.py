@@ -1,0 +1,341 @@
+"""The design of `many-values`: what reports cover in closed form, which values are giants, and the best arc.
+
+With E = e^ε, covered mass m and every prior within total variation τ of the cells' own, lifts stay in [1/E, E] iff the
+amplitude q (likelihoods are proportional to 1 − mq + qc) keeps
+
+    q ≤ (E−1) / ((E−1)m + max(1 − E·max(m−τ, 0), min(m+τ, 1))),
+
+the two arguments of the maximum being the upper and the lower side (`ManyValuesRule.lift_range`, solved for q). A
+value of little mass has an unbiased variance of 1/(q² m(1−m)) per respondent. `best_share` has the m for which that is
+least.
+
+Giants.  A value of at least the mass m is reported by its name. The report with the name alone tells it from all
+others as well as one value can be told (`unbiased_variance_bound`), but tells nothing between the others. How much a
+report tells of a giant and how much the others lose for it both depend on the arc L' only, through the variance of the
+mass under it: h' = m for every report costs the others nothing and tells nothing of giants. So a few arcs are
+compared, by closed forms of all variances: the best has the least sum of the variances, and of those of the heaviest
+values with a quarter of the weight, each relative to the least there is.
+
+Cells that follow the prior gain nothing under LDP and in wide balls. There every value has one cell and an arc is of
+whole cells, which is subset selection, the best LDP channel for histograms: no design is worse than that.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from copy import copy
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any, Literal
+
+import numpy as np
+
+from tacit.exact import Floats, Integers, Number, budget, exp_below, rational
+from tacit.mechanism.coverage import mean_square_coverage
+from tacit.mechanism.many_values import MOST_PLACES, MOST_SLOTS, MOST_WORK, ManyValues
+from tacit.mechanism.rounding import PrivacyError
+from tacit.mechanism.singer import first_full_recurrence, is_prime, next_prime
+from tacit.prior import Ball, Prior, PriorSet
+
+#: The covered mass is chosen on a grid of this many, finer than any cells.
+_GRID = 1 << 52
+#: Arcs are compared at these places between the shortest and the longest.
+_DIALS = (0.03, 0.06, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.85, 1.0)
+#: The heaviest values are these many, and their variances count this much beside those of all.
+_HEAVIEST, _EXTRA = 10, 0.25
+#: Up to this many values on the circle all lie on their own in a plane, in this many slots.
+_ALONE, _FEW_SLOTS = 256, 61
+#: Beyond, lines cost at most this much of the information, unless that took more slots than this.
+_LOST, _MOST_SLOTS = 0.015, 199
+#: The bits of a report, and how many of them are for cells.
+_REPORT_BITS, _CELL_BITS, _SEED_BITS = 52, 28, 24
+#: The step of a design is found between the closed form's and this much below it.
+_ROUNDING = Fraction(1, 100)
+
+
+def design_many_values(
+    prior: Prior,
+    epsilon: Number,
+    radius: Number = 0,
+    notion: Literal["lip", "ldp"] = "lip",
+    most_work: int = MOST_WORK,
+    **bits: int,
+) -> ManyValues:
+    """The mechanism for a histogram under ε-LIP for every prior within total variation `radius`, or under ε-LDP.
+
+    The step is the largest that passes the exact audit. A plane takes at most `most_work` steps until it is known what
+    its reports determine; without such a plane seeds shuffle the circle. `bits` are `cell_bits`, `seed_bits`,
+    `word_bits` of the rule.
+
+    >>> prior = Prior.of({"a": 50, "b": 3, "c": 1, "d": 1, "e": 2})
+    >>> found = design_many_values(prior, 1, radius="0.01")
+    >>> found.giants, [found.within(exp_below(Fraction(1)), Fraction(radius)) for radius in ("0.01", "0.011")]
+    (1, [True, False])
+    """
+    ratio = exp_below(budget(epsilon))
+    if ratio <= 1:
+        raise ValueError("The 'epsilon' must be positive: at 0 no report depends on the answer.")
+    within = rational(radius, "radius") if notion == "lip" else Fraction(1)
+    if notion not in ("lip", "ldp") or not 0 <= within <= 1:
+        raise ValueError(f"The 'notion' must be 'lip' or 'ldp', the 'radius' in [0, 1]. Got {notion!r} and {radius}.")
+    size = len(prior.support)
+    found = []
+    if notion == "lip" or size == 1:
+        found.append(_following(prior, ratio, within, most_work, bits))
+    if size > 1 and "cell_bits" not in bits:
+        found.append(_alike(prior, ratio, within, {**bits, "cell_bits": (size - 1).bit_length()}))
+    best = min(found, key=lambda each: float(each.variances().sum()) if len(found) > 1 else 0.0)
+    if not best.within(ratio, within) or (notion == "ldp" and best.odds > ratio):
+        raise PrivacyError("No step passes the exact audit.")
+    return best
+
+
+def _following(prior: Prior, ratio: Fraction, within: Fraction, most_work: int, bits: dict[str, int]) -> ManyValues:
+    """Cells that follow the prior, giants and the best arc."""
+    for taken in range(24):  # Bits for the names of giants, at the cost of cells.
+        start = ManyValues(prior=prior, giants=0, covered=1, arc=1, step=1, **{**_bits(taken, 1), **bits})
+        total, cells = start.total, start.cell_array
+        covered = min(max(round(best_share(ratio, within + start.slack) * total), 1), total - 1)
+        giants = min(int((cells >= covered).sum()), max(len(cells) - 2, 0))
+        if 2 * giants <= 1 << taken or bits:
+            break
+    ordered = -np.sort(-cells)
+    room = int(ordered[giants:].sum())
+    q = _amplitude(ratio, Fraction(covered, total), within + start.cell_error)
+    arc = covered
+    if giants:
+        shortest, longest = covered * room // total + 1, min(covered, room - 1)
+        arcs = sorted({shortest + round((longest - shortest) * dial) for dial in _DIALS})
+        arc = _best_arc(arcs, ordered.astype(np.float64), giants, covered, float(q))
+    plane = _plane(ordered[giants:], arc, room, most_work)
+    made = replace(start, giants=giants, covered=covered, arc=arc, **plane, **(_bits(taken, plane["slots"]) | bits))
+    return _largest_step(made, ratio, within)
+
+
+def _bits(taken: int, slots: int) -> dict[str, Any]:
+    """The bits of cells and seeds that leave `taken` for the names of giants."""
+    if slots:  # A plane of up to 199 slots has less than 2^15 orders.
+        return {"cell_bits": min(_CELL_BITS, _REPORT_BITS - 15 - taken), "seed_bits": _SEED_BITS}
+    seeds = _SEED_BITS - 2 * -(-taken // 4)
+    return {"cell_bits": _REPORT_BITS - seeds - taken, "seed_bits": seeds}
+
+
+def _alike(prior: Prior, ratio: Fraction, within: Fraction, bits: dict[str, int]) -> ManyValues:
+    """One cell for each value, and an arc of whole cells; seeds shuffle the circle, so that all values are alike."""
+    size, e, tau = len(prior.support), float(ratio), float(within)
+    start = ManyValues(prior=prior, giants=0, covered=1, arc=1, step=1, **bits)
+    tau = float(within + start.cell_error)
+    m = np.arange(1, size) / size
+    load = (e - 1) * m + np.maximum(1 - e * np.maximum(m - tau, 0), np.minimum(m + tau, 1))
+    arc = 1 + int(np.argmax(m * (1 - m) / load**2))
+    return _largest_step(replace(start, covered=arc, arc=arc), ratio, within)
+
+
+def _largest_step(made: ManyValues, ratio: Fraction, within: Fraction) -> ManyValues:
+    """The largest step that passes the audit, at most the closed form's."""
+    words = 1 << made.circle.choice_bits
+    q = _amplitude(ratio, made.share, within)
+    most = min(int(q * made.share * words / made.arc), (words - 1) // made.arc)
+    least = int(most * (1 - _ROUNDING))
+    if least < 1:
+        raise ValueError(f"Words of {made.word_bits} bits are too short for such a small epsilon.")
+
+    def passes(step: int) -> bool:
+        return _with_step(made, step).within(ratio, within)
+
+    while least >= 1 and not passes(least):
+        most, least = least, int(least * (1 - 8 * _ROUNDING))
+    if least < 1:
+        raise PrivacyError("No step passes the exact audit.")
+    if passes(most):
+        least = most
+    while most - least > 1:
+        middle = (least + most) // 2
+        least, most = (middle, most) if passes(middle) else (least, middle)
+    return replace(made, step=least)
+
+
+def _with_step(made: ManyValues, step: int) -> ManyValues:
+    """The same rule with another step; cells and slack, which do not depend on it, are not made again."""
+    other, circle = copy(made), copy(made.circle)
+    for each in (other, circle):
+        object.__setattr__(each, "step", step)
+    other.__dict__["circle"] = circle
+    return other
+
+
+def _amplitude(ratio: Fraction, share: Fraction, off: Fraction) -> Fraction:
+    return (ratio - 1) / ((ratio - 1) * share + side_of(share, ratio, off))
+
+
+def _plane(cells: Integers, arc: int, room: int, most_work: int = MOST_WORK) -> dict[str, Any]:
+    """The orders of a plane for values with these cells, or none where no plane of bounded size holds them.
+
+    Where that is not too much work all values lie on their own. Else the light ones, of less than half a line, lie on
+    lines. A line takes its length/3 of the variance of the coverage of its values, with p slots about 1/3p: the plane
+    is so large that this is at most `_LOST` of it, or as large as it may be.
+
+    >>> _plane(np.full(40, 100), 1000, 4000)
+    {'slots': 61, 'first': 7, 'second': 1, 'light': 0}
+    """
+    root, part = math.isqrt(len(cells) - 1) + 1, arc / room
+    pieces = -(-cells // max(arc, room // (2 * root)))
+    needed = next_prime(max(math.isqrt(int(pieces.sum())) + 1, 5))
+    wanted = max(4 * needed // 3, math.ceil(1 / (3 * _LOST * part * (1 - part))))
+    slots = next_prime(max(needed, min(wanted, _MOST_SLOTS)))
+    tried = [(max(_FEW_SLOTS, needed), 0)] if len(cells) <= _ALONE or wanted > _MOST_SLOTS else []
+    while needed <= slots <= MOST_SLOTS:
+        tried.append((slots, min(room // (2 * slots) + 1, arc)))
+        slots = _prime_below(slots)
+    tried += [(max(_FEW_SLOTS, needed), 0)]
+    for slots, light in tried:
+        own = int(pieces[cells >= light].sum())
+        stretches = own + (slots if own < pieces.sum() else 0)
+        places = (slots**2 - 1) // 2 * stretches
+        if slots <= MOST_SLOTS and places <= MOST_PLACES and places * stretches * arc // room <= most_work:
+            first, second = first_full_recurrence(slots)
+            return {"slots": slots, "first": first, "second": second, "light": light}
+    return {"slots": 0, "first": 0, "second": 0, "light": 0}
+
+
+def _prime_below(number: int) -> int:
+    """The largest prime below a number, or 1.
+
+    >>> _prime_below(167)
+    163
+    """
+    return next(each for each in range(number - 1, 0, -1) if is_prime(each) or each == 1)
+
+
+def _best_arc(arcs: Iterable[int], cells: Floats, giants: int, covered: int, amplitude: float) -> int:
+    """The arc of the least variances; `cells` fall, so that giants come first."""
+    arcs = list(arcs)
+    found = [variances_of(cells, giants, covered, arc, amplitude) for arc in arcs]
+    sums = np.array([[each.sum(), each[:_HEAVIEST].sum()] for each in found])
+    return arcs[int(np.argmin(sums / sums.min(axis=0) @ [1.0, _EXTRA]))]
+
+
+def variances_of(cells: Floats, giants: int, covered: int, arc: int, amplitude: float) -> Floats:
+    """The variance per respondent of every unbiased share, were all orders balanced: closed forms of
+    `mechanism.many_values` with W diagonal, (1 − P_x/T)²/(q²aW_xx) for a value on the circle alone.
+    """
+    total, room, q = float(cells.sum()), float(cells[giants:].sum()), amplitude
+    m, part, named = covered / total, arc / room, total - room
+    with_arc = m / part
+    around = cells[giants:] / room
+    line = room / (_MOST_SLOTS if len(around) > _ALONE else np.inf)
+    alone = with_arc * (mean_square_coverage(np.maximum(cells[giants:], line), float(arc), int(room)) - part**2)
+    variances = np.empty(len(cells))
+    variances[giants:] = (1 - around) ** 2 / (q * q * alone)
+    if not giants:
+        return variances
+    square = with_arc * (covered - arc) ** 2 + (1 - with_arc) * covered**2
+    common = 1 + q * q * m * (part - m)
+    between = 1 + q * q * (with_arc * (covered - arc) * part / named - m * m)
+    each = cells[:giants] * named / (q * q * square)
+    theta = 1 - (q * m) ** 2 - between**2 / common
+    ratio, every = theta / (1 + theta * each.sum()), each.sum()
+    variances[:giants] = each - ratio * each**2 - (cells[:giants] / total) ** 2
+    of_all = 1 / common + (between / common) ** 2 * (every - ratio * every**2)
+    variances[giants:] += around**2 * of_all - (cells[giants:] / total) ** 2
+    return variances
+
+
+def best_share(ratio: Fraction, off: Fraction) -> Fraction:
+    """The m of least variance, for E = `ratio` and priors within total variation `off` of the circle's own.
+
+    >>> best_share(Fraction(3), Fraction(0)), best_share(Fraction(3), Fraction(1))
+    (Fraction(1, 4), Fraction(1, 4))
+    """
+    e = ratio
+    pieces = [(Fraction(-1), 1 + e * off), (e - 1, Fraction(1)), (e, off)]
+    candidates = [beta / (alpha + 2 * beta) for alpha, beta in pieces if alpha + 2 * beta]
+    candidates += [(1 + (e - 1) * off) / (e + 1), off, 1 - off]
+    inside = [Fraction(round(m * _GRID), _GRID) for m in candidates if 0 < m < 1]
+    return max(inside, key=lambda m: m * (1 - m) / ((e - 1) * m + side_of(m, e, off)) ** 2)
+
+
+def unbiased_variance_bound(
+    prior: Prior, epsilon: Number, within: PriorSet | None = None, notion: Literal["lip", "ldp"] = "lip"
+) -> float:
+    """A variance per respondent, summed over the histogram, that no channel goes below that promises ε-LIP for the
+    prior, for every prior of the set `within`, or ε-LDP: the larger of two bounds.
+
+    Value by value.  Merge all values but x: holding "not x" means holding one of the others, drawn from the prior. An
+    estimate of the share of x that is unbiased under every truth is so for these two values. A lift of "not x" is an
+    average of lifts, so the merged channel keeps the promise for every Pr(x) in [a, b] = `ranges`, which a prior of the
+    set has while the others keep their proportions. For two values that means a ratio t = Q(y|x)/Q(y|not x) of at most
+    1 + r with r = min((E−1)/(1−Ea) if Ea < 1, (E−1)/b) and at least 1 − f with f = min((1−1/E)/b, (E−1)/(E−a)), hence
+    a lift t/(1−P_x+P_x t) in [lo, hi], whose variance s² is at most (hi−1)(1−lo). The mean lift differs by s²/(1−P_x)
+    between the two values, so the estimate's variance at the prior is at least (1−P_x)²/s² (Cauchy–Schwarz), which is
+    (1 + P_x r)(1 − P_x f)/rf. Sum over x. ∎
+
+    All together, in a ball and under LDP.  No lift varies by more than V = `most_lift_variance` over the values, so
+    J = Σ λ_y v_y v_yᵀ has Σ_x P_x J_xx ≤ 1 + V. From JP = 1 follows J = D^−½ (√P√Pᵀ + K) D^−½ with D = diag P, K√P = 0
+    and tr K ≤ V; the variance is tr J⁻¹ − Σ P² = tr DK⁺ ≥ (tr C^½)²/tr K with C = ΠDΠ, Π = 1 − √P√Pᵀ. The eigenvalues
+    of C lie between those of D, so that tr C^½ is at least Σ √P without the largest. ∎
+
+    The first tends to E/(E−1)² for every light value and is reached for one prior, the second where values are many and
+    equally likely.
+
+    >>> round(unbiased_variance_bound(Prior.uniform(1000), 1) / 1000, 3)
+    0.919
+    >>> round(unbiased_variance_bound(Prior.uniform(1000), 1, Ball(Prior.uniform(1000), 0.1)) / 1000, 3)
+    1.433
+    """
+    e = float(exp_below(budget(epsilon)))
+    p = prior.on_support().probabilities
+    if len(p) == 1:
+        return 0.0
+    a, b = (np.zeros(len(p)), np.ones(len(p))) if notion == "ldp" else (p, p) if within is None else within.ranges
+    rise = np.minimum(np.where(e * a < 1, (e - 1) / np.where(e * a < 1, 1 - e * a, 1.0), np.inf), (e - 1) / b)
+    fall = np.minimum((1 - 1 / e) / b, (e - 1) / (e - a))
+    alone = float(((1 + p * rise) * (1 - p * fall) / (rise * fall)).sum())
+    if notion == "lip" and not isinstance(within, Ball):
+        return alone
+    roots = np.sqrt(p)
+    off = 1.0 if notion == "ldp" or within is None else float(within.radius)
+    return max(alone, float(roots.sum() - roots.max()) ** 2 / most_lift_variance(e, off))
+
+
+def most_lift_variance(ratio: float, off: float) -> float:
+    """V: of no prior P, on any number of values, has a lift v that keeps ε-LIP in a ball around P a larger Σ P(v−1)².
+
+    where: E = `ratio`, τ = `off` is the radius. V is the larger of (E−1)²/4E and, if τ ≤ ½, the product xy with
+
+        (1+Eτ)x + Eτy = E−1   and   τx + (E+τ)y = E−1.
+
+    Proof.  Let v reach from 1−y to 1+X, and let 1+x and 1−z be its means over the mass τ where it is largest and least.
+    The worst priors move that mass to the other end, so the promise says
+
+        (i) X + Eτ(x+y) ≤ E−1   and   (ii) τ(X+z) + Ey ≤ E−1.
+
+    Write u = v − (1−y), and c for its value where the mass τ ends, 0 ≤ c ≤ x+y. Chords bound the squares:
+    u² ≤ (X+y+c)u − (X+y)c above c and u² ≤ cu below, so E u² ≤ (X+y)τ(x+y) + c(y − τ(X+y)). If τ(X+y) ≤ y that is
+    largest at c = x+y, and the variance S = E u² − y² is at most xy. Else it is so at c = 0: with q = τ(x+y) ≤ y,
+    S ≤ (X+y)q − y² ≤ Xq, which by (i), X + Eq ≤ E−1, is at most (E−1)²/4E. The same for −v: S is at most Xz if
+    τ(X+y) ≤ X, else yq' with q' = τ(X+z) ≤ X, and by (ii) (E−1)²/4E again. Both are left only if τ ≤ ½, and then
+    S ≤ xy and S ≤ Xz.
+
+    Add (i) and (ii) with weights w and 1−w: αX + wEτx + γy + δz ≤ E−1 with α = w + (1−w)τ, γ = wEτ + (1−w)E,
+    δ = (1−w)τ. As y ≥ S/x and z ≥ S/X, for r = x/√S and R = X/√S ≥ r this is √S·(wEτr + γ/r + αR + δ/R) ≤ E−1. The
+    least of that sum over R ≥ r is convex in r. At R = r it is (α+wEτ)r + (γ+δ)/r, least at r² = (γ+δ)/(α+wEτ); and
+    there no larger R is better, since αr² ≥ δ: α(γ+δ) − δ(α+wEτ) = E(w²τ + w(1−w) + (1−w)²τ) ≥ 0. Hence
+    S ≤ (E−1)²/4(α+wEτ)(γ+δ) for every w. The least of these is, by duality, the largest xy with (i) and (ii) for
+    X = x and z = y; neither side alone is its limit for τ ≤ ½, so both are equalities. ∎
+
+    The two levels of a circle reach it (`best_share`) where values are many and light: nothing is better for them.
+
+    >>> round(1 / most_lift_variance(math.e, 0), 4), round(1 / most_lift_variance(math.e, 1), 4)
+    (0.9207, 3.6827)
+    """
+    e = ratio
+    slope = (e + off - e * off) / (1 + e * off - off)
+    y = (e - 1) / (off * slope + e + off)
+    return max((e - 1) ** 2 / (4 * e), slope * y**2 if off <= 1 / 2 else 0.0)
+
+
+def side_of(m: Fraction, ratio: Fraction, off: Fraction) -> Fraction:
+    """max(1 − E·max(m−τ, 0), min(m+τ, 1)), the larger of the two sides."""
+    return max(1 - ratio * max(Fraction(0), m - off), min(Fraction(1), m + off))

@@ -1,0 +1,434 @@
+"""What the reports of `many-values` tell: sums of coverage, and histograms read from them.
+
+Reports are kept as sums of coverage: T_x = Σ c_x over the reports, d integers in units of 2^-20 that can be added
+(`fold`). All is read from those. Where the cells follow the prior, P̃ and P differ by less than matters here, and all
+is stated for P̃. Cells of which every value has one, made for LDP or a wide ball, do not follow it; there the moments
+under P are exact too, because all values are alike.
+
+How much an unbiased sum varies.  What one report adds to the sum of x is z_x = (J⁻¹v)_x, and E[z_x v] = e_x. For a
+giant its slope on c_x is b = (1 − P̃_x)/(qD), D = A_xx. For another value let w_x be c_x less the part s of the circle
+under an arc if there is one: with D' = Var(c_x | arc), a the chance of an arc and P'_x/T the share of x on the circle
+the slope of z_x on w_x is b' = (1 − P'_x/T)/(qaD'), because L' times "there is an arc" is Σ n_y c_y over the circle.
+What is left of z_x is uncorrelated with it and small, of variance R = (J⁻¹)_xx − P̃_x² less b²D or b'²aD'. Under any
+truth θ the means t of c_x and a_θ of "there is an arc" are seen in the reports. With G and G' the third central
+moments of c_x,
+
+    a giant:      Var c_x = D + (t − m)G/D − (t − m)²,
+    another one:  Var w_x = a_θD' + (t − s a_θ)G'/D' − (t − s a_θ)²,
+
+exactly if c_x takes two values, and nearly so otherwise: how often x is covered determines how much that varies. So
+Var z_x is R + b² Var c_x, or (a_θ/a)R + b'² Var w_x; and given its sender's answer one report adds Var z_x − θ_x(1 −
+θ_x), as E[z_x | X] is 1 for x and 0 for others. All of it is linear in the truth but for squares of means.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property, lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.exact import Floats, Integers
+from tacit.mechanism.kept import COVERAGE_UNIT, Kept
+from tacit.mechanism.many_values._circle import Information
+from tacit.mechanism.many_values._information import GiantsAndCircle
+from tacit.mechanism.many_values._rule import ManyValuesRule
+from tacit.mechanism.protocol import ENOUGH_TO_SCORE, NotEstimableError, PlainEstimator, Reading
+from tacit.task import Task
+
+#: The prior check looks at the coverage of the heaviest values, this many, and of the others in this many bins.
+_CHECKED_ALONE, _CHECKED_BINS = 11, 5
+#: The influence of a report is searched among this many values, those of the largest variance.
+_SEARCHED = 8
+#: Cells follow the prior if they are within this total variation of it.
+_CLOSE = Fraction(1, 100)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ManyValuesReading(ManyValuesRule):
+    """A rule for many values, and what its reports tell."""
+
+    # -- coverage ------------------------------------------------------------------------------------------------
+
+    def states(self, reports: Integers) -> tuple[Integers, Integers]:
+        """The state of every report, and what is left of it: an order and a position of the circle."""
+        size = self.circle.orders << self.cell_bits
+        states = reports // size
+        return states, reports - states * size
+
+    @property
+    def giant_units(self) -> tuple[int, int]:
+        """What a report covers of the giant that it names, with an arc and without; units of 2^-20 of `scales`."""
+        return (self.covered - self.arc) * COVERAGE_UNIT // self.covered, COVERAGE_UNIT
+
+    @cached_property
+    def scales(self) -> Floats:
+        """The most that a report covers of every value: L/n_g of a giant, 1 of another; `fold` counts parts of it."""
+        scales = np.ones(len(self.weights))
+        scales[list(self.named)] = self.covered / self.cell_array[list(self.named)]
+        return scales
+
+    def fold(self, reports: Integers, times: Integers | None = None) -> Integers:
+        """T_x = Σ times·c_x over the reports for every value of the support, in units of 2^-20 of its `scales`.
+
+        The sums are integers: any split of the reports adds up to the same. Below 2^43 reports in all.
+        """
+        if not self.giants:
+            return self.circle.fold(reports, times)
+        reports = np.ascontiguousarray(reports, dtype=np.int64)
+        states, rest = self.states(reports)
+        often = np.bincount(states, minlength=self.n_states)
+        if times is not None:
+            often = np.zeros(self.n_states, dtype=np.int64)
+            np.add.at(often, states, times)
+        sums = np.zeros(len(self.weights), dtype=np.int64)
+        sums[list(self.named)] = self.giant_units @ often.reshape(2, -1)
+        arcs = states < self.giants
+        sums[self.others] = self.circle.fold(rest[arcs], None if times is None else times[arcs])
+        return sums
+
+    def coverage(self, reports: Integers) -> Floats:
+        """c_x of every value of the support, a row for each report, as `fold` adds it up."""
+        if not self.giants:
+            return self.circle.coverage(reports)
+        states, rest = self.states(np.ascontiguousarray(reports, dtype=np.int64))
+        rows, arcs = np.zeros((len(reports), len(self.weights))), states < self.giants
+        named = np.array(self.named)[states % self.giants]
+        units = np.where(arcs, *self.giant_units) / COVERAGE_UNIT
+        rows[np.arange(len(reports)), named] = units * self.scales[named]
+        if arcs.any():
+            rows[np.ix_(np.flatnonzero(arcs), self.others)] = self.circle.coverage(rest[arcs])
+        return rows
+
+    @cached_property
+    def information(self) -> Information:
+        """J of this mechanism and its inverse; raises `NotEstimableError` for one value."""
+        if len(self.weights) == 1:
+            raise NotEstimableError("A histogram of one value tells nothing: everybody holds it.")
+        if not self.giants:
+            return self.circle.information_at(float(self.amplitude))
+        q, m, with_arc = float(self.amplitude), float(self.share), self._with_arc
+        part = self.arc / self.circle.circle
+        inner, cells = self.circle.information_at(q * with_arc**0.5), self.cell_array[list(self.named)]
+        left = self.covered - self.arc
+        square = with_arc * left**2 + (1 - with_arc) * self.covered**2
+        spreads = np.empty(len(self.weights))
+        spreads[list(self.named)] = square / (cells * self.giant_cells) - m**2
+        spreads[self.others] = with_arc * inner.spreads + m * (part - m)
+        return GiantsAndCircle(
+            circle=inner, shares=self._shares, named=np.array(self.named), others=self.others,
+            own=q**2 * square / (cells * self.giant_cells), among=1 - (q * m) ** 2,
+            between=1 + q**2 * (with_arc * left * part / self.giant_cells - m**2),
+            common=1 + q**2 * m * (part - m), spreads=spreads,
+        )  # fmt: skip
+
+    @property
+    def _with_arc(self) -> float:
+        """a, the chance of an arc where the answer is ignored."""
+        return self.covered * self.circle.circle / (self.total * self.arc)
+
+    @property
+    def follows_prior(self) -> bool:
+        """Whether the cells are so near to the prior that the difference does not matter."""
+        return self.cell_error < _CLOSE
+
+    @cached_property
+    def _shares(self) -> Floats:
+        """P̃, as the cells have it."""
+        shares: Floats = self.cell_array / self.total
+        return shares
+
+    @cached_property
+    def _prior(self) -> Floats:
+        """P, as the weights have it; P̃ where the cells follow it so closely that the difference does not matter."""
+        if self.follows_prior:
+            return self._shares
+        total = sum(self.weights)
+        return np.array([weight / total for weight in self.weights])
+
+    @cached_property
+    def _spread(self) -> Floats:
+        """D_x = A_xx, the variance of the coverage of every value under P̃."""
+        return np.zeros(1) if len(self.weights) == 1 else self.information.spreads
+
+    @cached_property
+    def _skew(self) -> Floats:
+        """E(c_x − m)³ under P̃."""
+        if not self.giants:
+            return self.circle.skew
+        m, with_arc = float(self.share), self._with_arc
+        part, cells = self.arc / self.circle.circle, self.cell_array[list(self.named)]
+        skew, chance = np.empty(len(self.weights)), cells / self.giant_cells
+        # On the circle c is that of an arc, of mean `part`, or 0; of a giant one of two parts, or 0.
+        spread = self._spread_on_arcs
+        with_one = self.circle.skew + 3 * (part - m) * spread + (part - m) ** 3
+        skew[self.others] = with_arc * with_one - (1 - with_arc) * m**3
+        cubes = [((self.covered - arc) / cells - m) ** 3 for arc in (self.arc, 0)]
+        skew[list(self.named)] = chance * (with_arc * cubes[0] + (1 - with_arc) * cubes[1]) - (1 - chance) * m**3
+        return skew
+
+    def _variance_of_coverage(self, more: Floats) -> Floats:
+        """Var c_x where its mean is m + `more`: D + more·G/D − more²."""
+        variance: Floats = np.maximum(self._spread + more * self._skew / self._spread - more**2, 0.0)
+        return variance
+
+    @cached_property
+    def _under_prior(self) -> tuple[Floats, Floats, Floats]:
+        """Mean and variance of the coverage of x, and its covariance with holding x, if the prior is true.
+
+        They are m, D and P_x q D_x where the cells follow the prior, P = P̃. Elsewhere the weight of a report is
+        1 + qg, g = Σ P_x'(c_x' − m), and E[g|c_x] is taken as its regression (AP)_x/D_x·(c_x − m), which it is if all
+        values have equally many cells; so with the drift f = qAP they are m + f, D + f E(c − m)³/D − f², P_x(qD − f).
+        """
+        q, mean, spread = float(self.amplitude), np.full(len(self.weights), float(self.share)), self._spread
+        if self.follows_prior:
+            return mean, spread, self._prior * q * spread
+        drift = (self.information.multiply(self._prior) - 1) / q
+        return mean + drift, self._variance_of_coverage(drift), self._prior * (q * spread - drift)
+
+    @cached_property
+    def _slope_and_rest(self) -> tuple[Floats, Floats]:
+        """The slope b or b', and R, of every value."""
+        p, q, spread = self._shares, float(self.amplitude), self._spread
+        slope = (1 - p) / (q * spread)
+        explained = slope**2 * spread
+        if self.giants:
+            on_circle = p[self.others] / float(p[self.others].sum())
+            within = self._with_arc * self._spread_on_arcs
+            slope[self.others] = (1 - on_circle) / (q * within)
+            explained[self.others] = slope[self.others] ** 2 * within
+        rest = self.information.inverse_diagonal() - p**2 - explained
+        return slope, np.maximum(rest, 0.0)
+
+    @property
+    def _spread_on_arcs(self) -> Floats:
+        """D', the variance of the coverage of the values on the circle, given that there is an arc."""
+        m, part = float(self.share), self.arc / self.circle.circle
+        spread: Floats = (self._spread[self.others] - m * (part - m)) / self._with_arc
+        return spread
+
+    def _moments_at(self, covered: Floats) -> tuple[Floats, Floats]:
+        """Mean and variance of z_x under a truth whose mean coverage is `covered`, as far as that determines them."""
+        (slope, rest), more = self._slope_and_rest, covered - float(self.share)
+        mean: Floats = self._shares + slope * more
+        variance: Floats = rest + slope**2 * self._variance_of_coverage(more)
+        if self.giants:
+            others, part, spread = self.others, self.arc / self.circle.circle, self._spread_on_arcs
+            arcs = float(np.clip(self.cell_array[others] @ covered[others] / self.arc, 0.0, 1.0))
+            away = covered[others] - part * arcs
+            within = np.maximum(arcs * spread + away * self.circle.skew / spread - away**2, 0.0)
+            variance[others] = arcs / self._with_arc * rest[others] + slope[others] ** 2 * within
+        return mean, variance
+
+    # -- errors --------------------------------------------------------------------------------------------------
+
+    def gains(self) -> Floats:
+        """Cov(holding x, c_x)²/Var(c_x) for every value of the support: what a report removes from P_x(1 − P_x).
+
+        It is P_x² q² D_x where the cells follow the prior.
+        """
+        _, variance, covariance = self._under_prior
+        gains: Floats = np.zeros(1) if len(self.weights) == 1 else covariance**2 / variance
+        return gains
+
+    def gain(self, task: Task) -> float:
+        """Σ_x P_x² E[(lift_x − 1)²]."""
+        _check_task(task)
+        return float(self.gains().sum())
+
+    def variances(self) -> Floats:
+        """The variance per respondent of the unbiased share of every value, if the prior is true.
+
+        It is (J⁻¹)_xx − P_x² where the cells follow the prior, and exact as well where every value has one cell.
+        """
+        if len(self.weights) == 1:
+            return np.zeros(1)
+        if self.follows_prior:
+            variances: Floats = self.information.inverse_diagonal() - self._prior**2
+            return variances
+        return self._moments_at(self._under_prior[0])[1]
+
+    def unbiased_variance(self, task: Task) -> float:
+        """Σ_x of `variances`."""
+        _check_task(task)
+        return float(self.variances().sum())
+
+    # -- estimates -----------------------------------------------------------------------------------------------
+
+    def read(self, estimator: PlainEstimator, task: Task, kept: Kept) -> Reading:
+        """The histogram from the sums T of N reports.
+
+        mmse:      the best guess from c_x that is linear in it, P_x N + slope·(T_x − N·mean). Where cells follow the
+                   prior this is Σ Pr(x|report) = P_x (N + q(T_x − mN)). Its spread is P(1−P) − gain.
+        unbiased:  J⁻¹ Σ v = P̃N + q J⁻¹(T − mN), unbiased under every truth because E[v | X = x] = J e_x.
+        """
+        folded, weight = self._folded(kept)
+        _check_task(task)
+        if estimator == "mle":
+            raise NotEstimableError("Sums of coverage have no likelihood. Use the estimator 'unbiased' or 'mmse'.")
+        prior, inside = self.prior, list(self.prior.support)
+        if estimator == "mmse":
+            p, (mean, variance, covariance) = prior.probabilities[inside], self._under_prior
+            slope = covariance / np.maximum(variance, 1e-300)
+            sums = p * weight + slope * self._away(folded, weight, mean)
+            spread, changed = p * (1 - p) - self.gains(), float(slope.max())
+            added = float(np.abs([p - slope * mean, p + slope * (1 - mean)]).max())
+        else:
+            sums = self.unbiased_sums(folded, weight)
+            spread = self._spread_of_one(folded, sums, weight)
+            changed, added = self._influence
+        outside = 0.0 if estimator == "mmse" else np.nan  # No report tells anything of a value outside the support.
+        estimate, spreads = np.full((2, len(prior)), outside)
+        estimate[inside], spreads[inside] = sums, weight * np.maximum(spread, 0.0)
+        return Reading(estimate, spreads, changed, added)
+
+    def _spread_of_one(self, folded: Integers, sums: Floats, weight: float) -> Floats:
+        """The variance that one report adds to each unbiased sum, given its sender's answer: see the module."""
+        if len(self.weights) == 1:
+            return np.zeros(1)
+        covered = folded * self.scales / COVERAGE_UNIT / weight if weight else np.full(len(folded), float(self.share))
+        mean, variance = self._moments_at(covered)
+        # Of a giant the mean that goes with the variance: what the terms have in common cancels exactly.
+        truth = np.clip(sums / weight if weight else self._shares, 0.0, 1.0)
+        truth[list(self.named)] = mean[list(self.named)]
+        spread: Floats = variance - truth * (1 - truth)
+        return spread
+
+    def pseudo_values(self, task: Task, reports: Integers, values: Sequence[int] | None = None) -> Floats:
+        """J⁻¹v of each report: P̃ + q J⁻¹(c − m). For some values J is solved once for each, not for each report."""
+        _check_task(task)
+        covered, support = self.coverage(reports), np.array(self.prior.support)
+        if values is None:
+            rows = np.full((len(reports), len(self.prior)), np.nan)
+            rows[:, support] = self._sums(covered - float(self.share), 1.0)
+            return rows
+        rows, asked = np.full((len(reports), len(values)), np.nan), np.asarray(values, dtype=np.int64)
+        inside = np.isin(asked, support)
+        if inside.any():
+            rows[:, inside] = self._some_sums(covered, tuple(np.searchsorted(support, asked[inside]).tolist()))
+        return rows
+
+    def _some_sums(self, covered: Floats, values: tuple[int, ...]) -> Floats:
+        """What `unbiased_sums` finds of each report for some values of the support."""
+        if len(self.weights) == 1:
+            return np.ones((len(covered), len(values)))
+        told = float(self.amplitude) * (covered - float(self.share)) @ _solved_for(self, values)
+        sums: Floats = self._shares[list(values)] + told
+        return sums
+
+    def _away(self, folded: NDArray[Any], weight: float, mean: Floats | float) -> Floats:
+        """T − N·mean: how much more than in the mean every value is covered."""
+        away: Floats = np.asarray(folded, dtype=np.float64) * self.scales / COVERAGE_UNIT - mean * weight
+        return away
+
+    def unbiased_sums(self, folded: NDArray[Any], weight: float) -> Floats:
+        """P̃N + q J⁻¹(T − mN) for the values of the support. `folded` may have several rows."""
+        return self._sums(self._away(folded, weight, float(self.share)), weight)
+
+    def _sums(self, away: Floats, weight: float) -> Floats:
+        """P̃N + q J⁻¹ away; of one report these are its pseudo-values."""
+        if len(self.weights) == 1:
+            return np.full(np.shape(away), weight)
+        sums: Floats = self._shares * weight + float(self.amplitude) * self.information.solve(away)
+        return sums
+
+    @cached_property
+    def _influence(self) -> tuple[float, float]:
+        """How far one report changed to another, or added, can move an unbiased sum: P̃_x + q(J⁻¹(c − m))_x.
+
+        Bounded by all c in [0, 1] with Σ P̃c = m, a knapsack, for the values of the largest (J⁻¹)_xx.
+        """
+        if len(self.weights) == 1:
+            return 0.0, 1.0
+        most = np.argsort(-self.information.inverse_diagonal(), kind="stable")[:_SEARCHED]
+        share, q, changed, added = float(self.share), float(self.amplitude), 0.0, 0.0
+        for value in most.tolist():
+            row = self.information.inverse_row(value)
+            high, low = _best_cover(row, self._shares, share), -_best_cover(-row, self._shares, share)
+            middle = self._shares[value] - q * share * row.sum()
+            changed = max(changed, q * (high - low))
+            added = max(added, abs(middle + q * high), abs(middle + q * low))
+        return float(changed), float(added)
+
+    def _folded(self, kept: Kept) -> tuple[Integers, float]:
+        """T and N; reports that were kept one by one are folded."""
+        sums = kept.folded(self.fold)
+        most = sums.total * COVERAGE_UNIT
+        if sums.coverage.shape != (len(self.weights),) or not ((sums.coverage >= 0) & (sums.coverage <= most)).all():
+            raise ValueError("These sums of coverage cannot be of this mechanism's reports.")
+        # Every report covers L cells, so Σ n_x T_x is known but for the rounding of each part to whole units.
+        # In two halves, since the products may be larger than 64 bits.
+        cells = self.cell_array.copy()
+        cells[list(self.named)] = self.covered  # A giant's units are of L/n_g.
+        high, low = (int(cells @ half) for half in (sums.coverage >> 32, sums.coverage & (1 << 32) - 1))
+        covered = (high << 32) + low
+        if abs(covered - self.covered * most) > self.total * sums.total * (self.circle.most_pieces + 2):
+            raise ValueError("These sums of coverage cannot be of this mechanism's reports: they do not add up.")
+        return sums.coverage, float(sums.total)
+
+    # -- the prior check -----------------------------------------------------------------------------------------
+
+    def prior_statistic(self, kept: Kept) -> tuple[float, int]:
+        """The coverage of the heaviest values and of bins of the others against the prior: if that is true, its mean is
+        known and so, up to a scale where the cells do not follow the prior, is its covariance A.
+        """
+        folded, weight = self._folded(kept)
+        if len(self.weights) == 1 or weight == 0:
+            return 0.0, 0
+        bins, inverse, freedom = self._checked
+        off = bins @ self._away(folded, weight, self._under_prior[0])
+        return float(off @ inverse @ off) / weight, freedom
+
+    def prior_scores(self, kept: Kept) -> Floats:
+        """(T − N·mean)²/(N·variance) of every value, where the heaviest ones and bins are not all that there are."""
+        folded, weight = self._folded(kept)
+        mean, variance, _ = self._under_prior
+        scored = (weight * variance >= ENOUGH_TO_SCORE) & (len(self.weights) > _CHECKED_ALONE + _CHECKED_BINS)
+        scores: Floats = self._away(folded, weight, mean)[scored] ** 2 / (weight * variance[scored])
+        return scores
+
+    @cached_property
+    def _checked(self) -> tuple[Floats, Floats, int]:
+        """What the prior check adds up, a row for each sum; the inverse of its covariance for one report; and its rank.
+
+        Where all values have equally many cells, their coverage adds up to the same for every report.
+        """
+        _, variance, _ = self._under_prior
+        falling = np.argsort(-self._prior, kind="stable")
+        few = len(falling) <= _CHECKED_ALONE + _CHECKED_BINS
+        groups = [*falling[: -1 if few else _CHECKED_ALONE, None]]
+        groups += [] if few else np.array_split(falling[_CHECKED_ALONE:], _CHECKED_BINS)
+        bins = np.zeros((len(groups), len(falling)))
+        for row, values in zip(bins, groups, strict=True):
+            row[values] = 1 / np.sqrt(variance[values] / self._spread[values])
+        images = np.array([self.information.multiply(row) - row.sum() for row in bins])
+        covariance = images @ bins.T / float(self.amplitude) ** 2
+        freedom = int(np.linalg.matrix_rank(covariance, rtol=1e-9, hermitian=True))
+        inverse = np.linalg.pinv(covariance, rtol=1e-9, hermitian=True).astype(np.float64)
+        return bins, inverse, freedom
+
+
+@lru_cache(maxsize=64)
+def _solved_for(mechanism: ManyValuesReading, values: tuple[int, ...]) -> Floats:
+    """Columns of J⁻¹: reports come in many batches, and the mechanisms of many groups take turns."""
+    units = np.zeros((len(values), len(mechanism.weights)))
+    units[np.arange(len(values)), values] = 1.0
+    columns: Floats = mechanism.information.solve(units).T
+    return columns
+
+
+def _best_cover(worth: Floats, shares: Floats, mass: float) -> float:
+    """max Σ worth·c over c in [0, 1] with Σ shares·c = mass: the best density first, the last value in part."""
+    order = np.argsort(-worth / shares, kind="stable")
+    reached = np.cumsum(shares[order])
+    c = np.clip((mass - (reached - shares[order])) / shares[order], 0.0, 1.0)
+    return float(worth[order] @ c)
+
+
+def _check_task(task: Task) -> None:
+    if not task.per_value:
+        raise NotEstimableError(f"This mechanism serves histograms only. Got the task {task.kind!r} instead.")

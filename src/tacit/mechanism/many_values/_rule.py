@@ -1,0 +1,331 @@
+"""The rule of the mechanism `many-values`: the heavy values by name, the others by arcs of a circle. Integers only.
+
+The cells.  The prior P on its d possible values is laid out in n_x ≥ 1 cells, M in all, so that P̃ = n/M differs from
+P by a total variation δ (`cell_error`), a rational. The k heaviest values are *giants*; together they have N cells.
+The other values lie on a circle of M' = M − N cells, in one of many public orders (`circle`).
+
+The report.  It covers L cells in all (`covered`), of every value x a part c_x between 0 and 1, and Σ P̃_x c_x = m =
+L/M. It names a giant g and says whether it has an arc. One with an arc covers `arc` = L' cells of the circle, from its
+position on, and the part (L − L')/n_g of the giant. One without covers the part L/n_g of the giant and nothing else.
+So every giant has at least L cells. Reports that ignore the answer name giant g with probability n_g/N and have an arc
+with probability a = L M'/(M L'), independently. Then every value is covered to the part m in the mean:
+
+    a giant:     n_g/N · (a(L − L') + (1−a)L)/n_g = (L − aL')/N = L(1 − M'/M)/N = m,
+    another one: a L'/M' = m.
+
+With L' = L a report either names a giant or has an arc, and giants are told from the rest as well as one value can be.
+The less L' is, the better are the others told from each other: with n other values a report without an arc tells
+nothing between them. `designs` looks for the best L'. At L' = L M'/M giants are not told from the rest at all.
+
+What is sampled.  A report is drawn with a probability proportional to 1 − mq + q·c_x. All randomness is three words
+uniform on {0, …, 2^w − 1}, two if there are no giants. The first two are those of the circle (`_circle`): they
+give an order, and α and β of W bits each; α < base = 2^W − L'·step ignores the answer. The halves of the third, of v =
+⌊w/2⌋ bits, are γ and η. Cell ⌊γN/2^v⌋ of the giants names one of them, and there is an arc if η < A. An answer that is
+not ignored changes this: a giant is named itself, and there is an arc if η < D; any other value has an arc, one that
+covers a uniform cell of its own. Here
+
+    A = ⌊2^v a⌋,   D = ⌊2^v M'(L − L')/(L'N)⌋,   q = L'·step·M/(2^W L),
+
+because c_g without an arc is L/n_g and M/n_g = (1 − D/2^v)/((1−a)n_g/N), and alike with one. What rounding leaves of
+this is in the audit (`lift_range`), which counts words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from tacit.exact import Integers
+from tacit.mechanism.many_values._circle import REPORT_BITS, Circle, lay_out
+from tacit.mechanism.many_values._plane import PlaneCircle
+from tacit.mechanism.many_values._shuffled import ShuffledCircle
+from tacit.prior import Prior
+
+
+@dataclass(frozen=True)
+class Weights:
+    """How many words, of all, make values send a report (`name`, with an arc or not) at one position.
+
+    where: every value sends it for `common` of them, the giant that it names for `named` more, and another value for up
+    to `on_arc` more; under P̃ the mean of these is `on_arc`·`part`.
+    """
+
+    common: int
+    named: int
+    on_arc: int
+    part: Fraction
+
+
+@dataclass(frozen=True, kw_only=True)
+class ManyValuesRule:
+    """Giants by name, the rest on a circle; see the module's docstring.
+
+    where: `giants` = k, `covered` = L, `arc` = L', `cell_bits` = B with M = 2^B cells, or M = d if that is below 2d.
+    `slots`, `first`, `second` and `light` are those of a plane circle; with `slots` = 0 seeds shuffle the circle.
+    """
+
+    prior: Prior = field(hash=False)
+    giants: int
+    covered: int
+    arc: int
+    step: int
+    cell_bits: int = 28
+    seed_bits: int = 24
+    word_bits: int = 64
+    slots: int = 0
+    first: int = 0
+    second: int = 0
+    light: int = 0
+
+    def __post_init__(self) -> None:
+        size = len(self.weights)
+        if not 1 <= self.cell_bits <= 30 or size > 1 << self.cell_bits:
+            raise ValueError(f"The 'cell_bits' must be in 1..30 and give every value a cell. Got {self.cell_bits}.")
+        if not 0 <= self.giants < size - (size > 1):
+            raise ValueError(f"The 'giants' must leave at least two of {size} values. Got {self.giants} instead.")
+        if not self.slots and (self.first or self.second or self.light):
+            raise ValueError("Without 'slots' there is no plane: 'first', 'second' and 'light' must be 0.")
+        if not self.giants and self.covered != self.arc:
+            raise ValueError("Without giants a report covers its arc. 'covered' and 'arc' differ.")
+        if self.giants and not (self.arc <= self.covered <= min(self.cells[x] for x in self.named)):
+            raise ValueError("The 'covered' cells must be at least the arc's, and at most those of any giant.")
+        circle = self.circle  # Checks the arc, the step and all bits.
+        if self.giants and not self.covered * circle.circle < self.total * self.arc:
+            raise ValueError(f"The 'arc' is too short to tell giants from the others. Got {self.arc} instead.")
+        if self.n_states * circle.orders << self.cell_bits > 1 << REPORT_BITS:
+            raise ValueError(f"A report has more than {REPORT_BITS} bits. Use fewer 'cell_bits'.")
+        if self.giants and not 0 < self.arcs_for_all < 1 << self.name_bits:
+            raise ValueError(f"Words of {self.word_bits} bits are too short for these giants.")
+
+    # -- the cells -----------------------------------------------------------------------------------------------
+
+    @cached_property
+    def weights(self) -> tuple[int, ...]:
+        """The prior's integers on its support, whose values the rule numbers."""
+        return self.prior.on_support().weights
+
+    @property
+    def total(self) -> int:
+        """M, the cells of all values: one for each, or else at least twice as many."""
+        return len(self.weights) if 1 << self.cell_bits < 2 * len(self.weights) else 1 << self.cell_bits
+
+    @cached_property
+    def cells(self) -> tuple[int, ...]:
+        """n_x, the cells of every value."""
+        return lay_out(self.weights, self.total)
+
+    @cached_property
+    def cell_array(self) -> Integers:
+        """`cells` as an array."""
+        return np.array(self.cells, dtype=np.int64)
+
+    @cached_property
+    def cell_error(self) -> Fraction:
+        """δ = ½ Σ |n_x/M − P_x|, exactly."""
+        mass, total = sum(self.weights), self.total
+        more = sum(max(0, n * mass - w * total) for n, w in zip(self.cells, self.weights, strict=True))
+        return Fraction(more, total * mass)
+
+    @cached_property
+    def named(self) -> tuple[int, ...]:
+        """The giants, in the order of the values: those of the most cells, of equal ones the first."""
+        falling = sorted(range(len(self.cells)), key=lambda x: -self.cells[x])
+        return tuple(sorted(falling[: self.giants]))
+
+    @cached_property
+    def others(self) -> Integers:
+        """The values on the circle."""
+        return np.setdiff1d(np.arange(len(self.weights)), np.array(self.named, dtype=np.int64), assume_unique=True)
+
+    @cached_property
+    def giant_cells(self) -> int:
+        """N, the cells of all giants."""
+        return sum(self.cells[x] for x in self.named)
+
+    @cached_property
+    def circle(self) -> Circle:
+        """The circle of the other values: it has their cells, and an arc of `arc`."""
+        numbers: dict[str, Any] = {
+            name: getattr(self, name) for name in ("arc", "step", "cell_bits", "seed_bits", "word_bits")
+        }
+        numbers["cells"] = tuple(self.cell_array[self.others].tolist())
+        if not self.slots:
+            return ShuffledCircle(**numbers)
+        return PlaneCircle(**numbers, slots=self.slots, first=self.first, second=self.second, light=self.light)
+
+    # -- the words -----------------------------------------------------------------------------------------------
+
+    @property
+    def n_states(self) -> int:
+        """A report with an arc names giant i in state i, one without in state k + i."""
+        return 2 * self.giants if self.giants else 1
+
+    @property
+    def name_bits(self) -> int:
+        """v, the bits of γ and of η."""
+        return self.word_bits // 2
+
+    @cached_property
+    def name_edges(self) -> tuple[int, ...]:
+        """The first γ that names each giant, then 2^v."""
+        sums = [0]
+        for x in self.named:
+            sums.append(sums[-1] + self.cells[x])
+        return tuple(-(-(part << self.name_bits) // max(self.giant_cells, 1)) for part in sums)
+
+    @cached_property
+    def arcs_for_all(self) -> int:
+        """A: so many η of 2^v give an arc if the answer is ignored."""
+        return (self.covered * self.circle.circle << self.name_bits) // (self.total * self.arc)
+
+    @cached_property
+    def arcs_for_giants(self) -> int:
+        """D: so many η of 2^v give an arc to a giant that is not ignored."""
+        rest = self.circle.circle * (self.covered - self.arc)
+        return (rest << self.name_bits) // (self.arc * max(self.giant_cells, 1))
+
+    @property
+    def share(self) -> Fraction:
+        """m = L/M, the covered part of the prior."""
+        return Fraction(self.covered, self.total)
+
+    @property
+    def amplitude(self) -> Fraction:
+        """q = L'·step·M/(2^W L): lifts under P̃ are 1 + q(c_x − m)."""
+        return Fraction(self.arc * self.step * self.total, self.covered << self.circle.choice_bits)
+
+    @property
+    def words_per_report(self) -> int:
+        """Two words for the circle, one for names."""
+        return 3 if self.giants else 2
+
+    def draw(self, value: int, words: tuple[int, ...]) -> int:
+        """The report (state·orders + order)·2^B + position of `value`: a pure function of two or three words."""
+        circle, place = self.circle, int(self._places[value])
+        if not self.giants:
+            return circle.draw(place, words)
+        half, v = self.seed_bits // 2, self.name_bits
+        gamma, eta = words[2] >> v & (1 << v) - 1, words[2] & (1 << v) - 1
+        name = max(i for i, edge in enumerate(self.name_edges[:-1]) if edge <= gamma)
+        ignored, arcs = words[0] >> half < circle.base, self.arcs_for_all
+        if not ignored:
+            name, arcs = (-place - 1, self.arcs_for_giants) if place < 0 else (name, 1 << v)
+        if eta >= arcs:
+            return (self.giants + name) * circle.orders << self.cell_bits
+        # The arc of a giant lies anywhere, as of somebody who is ignored.
+        first = words[0] & (1 << half) - 1 if place < 0 else words[0]
+        return (name * circle.orders << self.cell_bits) + circle.draw(max(place, 0), (first, words[1]))
+
+    @cached_property
+    def _places(self) -> Integers:
+        """Where a value lies among those on the circle; −1−i for giant i."""
+        places = np.empty(len(self.weights), dtype=np.int64)
+        places[self.others] = np.arange(len(self.others))
+        places[list(self.named)] = -1 - np.arange(self.giants)
+        return places
+
+    def likelihood(self, value: int, report: int) -> Fraction:
+        """Q(report|value), exactly."""
+        circle, place, one = self.circle, int(self._places[value]), 1 << self.name_bits
+        if not self.giants:
+            return circle.likelihood(place, report)
+        state, below = divmod(report, circle.orders << self.cell_bits)
+        arc, name = state < self.giants, state % self.giants
+        named = Fraction(self.name_edges[name + 1] - self.name_edges[name], one)
+        ignored = Fraction(circle.base, 1 << circle.choice_bits)
+        if not arc and below:
+            return Fraction(0)
+        arcs, own = Fraction(self.arcs_for_all, one), Fraction(self.arcs_for_giants, one)
+        # The chances of the state if the answer is ignored, and if it is not.
+        without = named * (arcs if arc else 1 - arcs)
+        for_giant = (own if arc else 1 - own) if place == -1 - name else Fraction(0)
+        if not arc:
+            return ignored * without + (1 - ignored) * for_giant
+        order, position = divmod(below, 1 << self.cell_bits)
+        uniform = circle.likelihood_of_uniform(order, position)
+        if place < 0:
+            return uniform * (ignored * without + (1 - ignored) * for_giant)
+        onto = circle.likelihood(place, report=below) - ignored * uniform
+        return ignored * without * uniform + named * onto
+
+    # -- the promise ---------------------------------------------------------------------------------------------
+
+    @cached_property
+    def slack(self) -> Fraction:
+        """How far the prior mass under an arc can be from L'/M: min(δ, ρL'/M) + 2^−W max k_x.
+
+        where: ρ is the largest |P_x/P̃_x − 1| on the circle, and k_x its pieces (`_circle`). Under an arc lies
+        Σ P_x c_x, which differs from Σ P̃_x c_x = L'/M by at most δ, because c_x is in [0, 1], and by at most ρ of it.
+        """
+        mass, total = sum(self.weights), self.total
+        others = [(self.cells[x] * mass, self.weights[x] * total) for x in self.others.tolist()]
+        farthest = max((Fraction(abs(real - laid), laid) for laid, real in others), default=Fraction(0))
+        error = min(self.cell_error, farthest * Fraction(self.arc, total))
+        return error + Fraction(self.circle.most_pieces, 1 << self.circle.choice_bits)
+
+    def report_weights(self) -> Iterator[tuple[int | None, Weights]]:
+        """The giant that a report names, and the words for which values send it: for every state, and where positions
+        have more words or less, for both.
+
+        In units of words (α, β, γ, η), with γ_g words γ for the giant, b words β for the position and V = 2^v:
+
+            without an arc:  all  base·γ_g·(V − A)·2^W,  the giant  L'·step·V·(V − D)·2^W more;
+            with an arc:     all  base·b·γ_g·A,  the giant  L'·step·b·V·D  more, others  step·C_x·γ_g·V  more,
+
+        where C_x ≤ 2^W words β pick a cell of x on the arc. Under P̃ their mean is 2^W·L'/M up to the slack.
+        """
+        circle, one = self.circle, 1 << self.name_bits
+        words, alpha = 1 << circle.choice_bits, self.arc * self.step
+        part = Fraction(self.arc, self.total)
+        fewest = words // circle.circle
+        positions = {fewest, -(-words // circle.circle)}
+        if not self.giants:
+            yield from ((None, Weights(circle.base * b, 0, self.step * words, part)) for b in positions)
+            return
+        for i, x in enumerate(self.named):
+            for_name = self.name_edges[i + 1] - self.name_edges[i]
+            none = circle.base * for_name * (one - self.arcs_for_all) * words
+            yield x, Weights(none, alpha * one * (one - self.arcs_for_giants) * words, 0, part)
+            for b in positions:
+                common = circle.base * b * for_name * self.arcs_for_all
+                named = alpha * b * one * self.arcs_for_giants
+                yield x, Weights(common, named, self.step * words * for_name * one, part)
+
+    @cached_property
+    def odds(self) -> Fraction:
+        """A bound of the ratio of the likelihoods of two values: its logarithm is the LDP level, whatever the prior."""
+        most = Fraction(1)
+        for _, each in self.report_weights():
+            most = max(most, 1 + Fraction(max(each.named, each.on_arc), each.common))
+        return most
+
+    def lift_range(self, radius: Fraction = Fraction(0)) -> tuple[Fraction, Fraction]:
+        """Exact bounds (highest, lowest) of the lifts under every prior within total variation `radius` of P.
+
+        Proof.  A value sends a report for c + e_x words, c the same for all (`report_weights`), 0 ≤ e_x ≤ t, where t is
+        the larger of `named` and `on_arc`. Under P the mean of e is P_g·named + `on_arc`·(L'/M ± slack). A prior within
+        the radius moves the mean of e, which varies by at most t, by at most radius·t. A lift is c + e_x divided by c +
+        the mean. Orders cancel: they have the same distribution for every value. All is linear in the words b of a
+        position, so that both ends are the worst cases. ∎
+        """
+        highest, lowest = Fraction(1), Fraction(1)
+        mass = sum(self.weights)
+        for giant, each in self.report_weights():
+            most = max(each.named, each.on_arc)
+            mean = Fraction(0) if giant is None else Fraction(self.weights[giant] * each.named, mass)
+            off = each.on_arc * self.slack + most * radius
+            least = max(Fraction(0), mean + each.on_arc * each.part - off)
+            largest = min(Fraction(most), mean + each.on_arc * each.part + off)
+            highest = max(highest, (each.common + most) / (each.common + least))
+            lowest = min(lowest, each.common / (each.common + largest))
+        return highest, lowest
+
+    def within(self, ratio: Fraction, radius: Fraction = Fraction(0)) -> bool:
+        """Whether 1/ratio ≤ lift ≤ ratio holds under every prior within `radius`, in exact arithmetic."""
+        highest, lowest = self.lift_range(radius)
+        return highest <= ratio and lowest * ratio >= 1
