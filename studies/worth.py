@@ -85,8 +85,8 @@ def worth(options: Options) -> Figure:
             "Histograms under Zipf priors, P(k) in proportion to 1/k. Every channel is ε-LIP for every prior within τ, "
             "and no estimate uses the prior. For many values and an exact prior the ratio tends to one quarter: "
             "E/(E−1)² for each value, against 4E/(E−1)².",
-            "LDP is the best known to us: the optimum for up to 12 values; beyond, subset selection, which a shuffled "
-            "circle is under LDP; for the mean, the better of the linear mechanism and random rounding to "
+            "LDP is the best known to us: the optimum for up to 12 values; beyond, subset selection, which "
+            "`many-values` is under LDP; for the mean, the better of the linear mechanism and random rounding to "
             f"knots. At ε = {SUM_EPSILON:g} its variance per value is {_per_value(yardsticks)}.",
             "By the scalar bound: a channel for the stated prior alone, at the largest level that stays within ε under "
             "all the others by the bound a − ln(1 − τ(e^a − e^−a)), or at ε/2. It keeps the same promise.",
