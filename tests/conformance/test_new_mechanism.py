@@ -1,14 +1,16 @@
 """Adding a mechanism touches its folder, a line in `KINDS`, a builder, and the browser's folder: nothing else.
 
 A toy (`support/toy.py`, `kary_rule.js`) is planted with exactly these, and goes the whole way: design, plan file,
-randomizer, files, estimates, service, browser.
+randomizer, files, Spark, estimates, service, browser.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,8 +28,8 @@ from tacit.plan import PlanError
 from tacit.randomize import SeededWords
 from tacit.server.storage.store import Store
 
-from support import service
-from support.places import CLIENT, node
+from support import service, spark_cluster, toy
+from support.places import CLIENT, ROOT, node
 from support.toy import KaryRule
 
 PRIOR = Prior.of({"a": 5, "b": 2, "c": 2, "d": 1})
@@ -86,6 +88,48 @@ def test_files_are_perturbed_tallied_and_estimated(tmp_path: Path) -> None:
     assert abs(tally.groups[None].counted().counts[0] - 3600) > 6 * estimate(plan, tally).rows[0].standard_error
     rows = pseudo_values(plan, Randomizer(plan).reports(np.zeros(len(HELD), np.int64), HELD, SeededWords(4)))
     assert rows.sum(axis=1) == pytest.approx(np.ones(len(HELD)))
+
+
+def test_spark_draws_and_counts_it(tmp_path: Path) -> None:
+    """Workers import the package anew, so they get a copy of it with the mechanism's folder and its line in `KINDS`."""
+    if missing := spark_cluster.missing():
+        told = f"{missing} is missing, so a planted mechanism is UNTESTED on Spark: see tools/system-packages.sh java."
+        if os.environ.get("CI"):
+            pytest.fail(told)
+        pytest.skip(told)
+    copy = tmp_path / "source" / "tacit"
+    shutil.copytree(ROOT / "src" / "tacit", copy, ignore=shutil.ignore_patterns("__pycache__"))
+    (copy / "mechanism" / "kary_rule").mkdir()
+    shutil.copy(Path(toy.__file__), copy / "mechanism" / "kary_rule" / "__init__.py")
+    kinds = copy / "mechanism" / "__init__.py"
+    text, line = kinds.read_text(encoding="utf-8"), "    BlockDesign.kind: BlockDesign,\n"
+    assert line in text
+    planted = "from tacit.mechanism.kary_rule import KaryRule  # noqa: E402\n\n#: Every mechanism"
+    kinds.write_text(
+        text.replace("#: Every mechanism", planted, 1).replace(line, f"{line}    KaryRule.kind: KaryRule,\n")
+    )
+    plan = planned()
+    plan.save(tmp_path / "plan.json")
+    (tmp_path / "answers.csv").write_text("value\n" + "".join(f"{PRIOR.values[x]}\n" for x in HELD))
+    environment = os.environ | {"PYTHONPATH": str(copy.parent), "PYSPARK_PYTHON": sys.executable}
+    spark = ["--engine", "spark", "--master", "local[1]"]
+    for words in (
+        ["perturb", "plan.json", "answers.csv", "-o", "reports"],
+        ["tally", "plan.json", "reports", "-o", "t.json"],
+    ):
+        done = subprocess.run(
+            [sys.executable, "-m", "tacit", *words, *spark],
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, done.stderr
+    tally = Tally.from_dict(json.loads((tmp_path / "t.json").read_text(encoding="utf-8")))
+    found = estimate(plan, tally)
+    assert tally.n_reports == len(HELD)
+    for row, held in zip(found.rows, np.bincount(HELD), strict=True):
+        assert abs(row.estimate - held) < 6 * row.standard_error + 1
 
 
 def test_the_service_opens_a_survey_counts_and_tells_results(tmp_path: Path) -> None:
