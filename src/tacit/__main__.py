@@ -1,4 +1,4 @@
-"""`python -m tacit`, and the entry point of the `tacit` command."""
+"""`python -m tacit`, and `run`, the entry point of the `tacit` command."""
 
 from __future__ import annotations
 
@@ -18,8 +18,13 @@ def main() -> None:
         sys.exit("The tacit command needs its extra: pip install 'tacit-privacy[cli]'")
     except KeyboardInterrupt:
         sys.exit(130)
+    app()
+
+
+def run() -> None:
+    """Run the command and end the process."""
     try:
-        app()
+        main()
     except SystemExit as done:
         if isinstance(done.code, int | None) and "pyarrow" in sys.modules:
             _leave(done.code or 0)
@@ -40,4 +45,4 @@ def _leave(code: int) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run()

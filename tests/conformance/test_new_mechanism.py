@@ -19,7 +19,7 @@ import pytest
 
 from tacit import Histogram, Plan, Prior, Randomizer, Tally, estimate, make_plan
 from tacit.designs import _design
-from tacit.designs.methods import Design, Request, designed
+from tacit.designs._methods import Design, Request, designed
 from tacit.estimates import pseudo_values
 from tacit.exact import exp_below
 from tacit.files import perturb_file, tally_file

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from tacit.designs import core_cover
-from tacit.designs.core_cover import arc_columns, second_moment_bound, solve_core, systematic_columns
-from tacit.designs.core_tail import design_core_tail, shrunk_growth
-from tacit.designs.knapsack import Knapsack
-from tacit.mechanism.core_tail.core_tail import CoreTail, posterior_sum
+from tacit.designs import _core_cover as core_cover
+from tacit.designs._core_cover import arc_columns, second_moment_bound, solve_core, systematic_columns
+from tacit.designs._core_tail import design_core_tail, shrunk_growth
+from tacit.designs._knapsack import Knapsack
+from tacit.mechanism.core_tail._core_tail import CoreTail, posterior_sum
 from tacit.prior import Prior
 
 from support.places import DATA, needs_data

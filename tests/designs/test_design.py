@@ -29,7 +29,7 @@ from tacit import (
 )
 from tacit.designs import Promise, Search, _design, repaired_response, verify
 from tacit.designs import design as design_for
-from tacit.designs.program import solver
+from tacit.designs._program import solver
 from tacit.estimates import NotEstimableError, estimate
 from tacit.mechanism.core_tail import CoreTail
 from tacit.plan import Certificate, Group, Plan

@@ -10,9 +10,9 @@ import pytest
 
 from tacit import Histogram, Prior, Sum, Survey, design
 from tacit.designs import Promise, Search, verify
-from tacit.designs.program.bounds import cheap_variance_bound
-from tacit.designs.program.lifts import LiftSet
-from tacit.designs.program.master import GrowingProgram, SolverError
+from tacit.designs._program.bounds import cheap_variance_bound
+from tacit.designs._program.lifts import LiftSet
+from tacit.designs._program.master import GrowingProgram, SolverError
 from tacit.prior import Ball, Hull
 
 from support.wishes import wished
@@ -116,7 +116,7 @@ def test_what_can_be_promised_is_not_refused(prior, wish, epsilon):
 
 def test_a_channel_a_hair_outside_its_promise_is_sought_again_with_less(monkeypatch):
     """As if the solver had erred by a thousandth: the plan was refused with "reaches 1.50067"."""
-    from tacit.designs.program import sets
+    from tacit.designs._program import sets
 
     prior = Prior.of({"a": 0.5, "b": 0.3, "c": 0.2})
     around, solve = Hull(prior, [Prior.of({"a": 0.2, "b": 0.5, "c": 0.3})]), sets.solve_robust

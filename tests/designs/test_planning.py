@@ -12,7 +12,9 @@ import pytest
 from tacit import GroupPrior, Histogram, Plan, PlanError, Prior, Sum, Survey, WeightedSum, make_plan, read_priors
 from tacit.designs import planning as module
 from tacit.designs._design import FEW_VALUES, TABLE_LIMIT
-from tacit.designs.methods import MOST_FOR_ALL_GROUPS
+from tacit.designs._methods import MOST_FOR_ALL_GROUPS
+from tacit.designs._program.sets import MOST_CLIMBED
+from tacit.designs._verification import verify_group
 from tacit.designs.planning import (
     BUDGET_STEP,
     COMPARISON_LIMIT,
@@ -22,8 +24,6 @@ from tacit.designs.planning import (
     make_task,
     smallest_budget,
 )
-from tacit.designs.program.sets import MOST_CLIMBED
-from tacit.designs.verification import verify_group
 from tacit.prior import Ball
 from tacit.published import PUBLISHED_LIMIT
 

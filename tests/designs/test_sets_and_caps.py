@@ -10,7 +10,7 @@ import pytest
 
 from tacit import Histogram, Prior, Sum, Survey, design, verify
 from tacit.designs import Promise, planning
-from tacit.designs.many_values import unbiased_variance_bound
+from tacit.designs._many_values import unbiased_variance_bound
 from tacit.designs.prior_file import GroupPrior
 from tacit.prior import Ball, Box, Hull, PriorSet, from_records
 

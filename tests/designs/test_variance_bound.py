@@ -8,7 +8,7 @@ import pytest
 
 from tacit import Histogram, Prior, design, verify
 from tacit.designs import Promise, Search
-from tacit.designs.many_values import best_share, design_many_values, most_lift_variance, unbiased_variance_bound
+from tacit.designs._many_values import best_share, design_many_values, most_lift_variance, unbiased_variance_bound
 from tacit.prior import Ball, Box, Hull
 
 from support.priors import named_prior

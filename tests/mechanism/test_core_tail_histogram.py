@@ -6,8 +6,7 @@ from math import floor
 import numpy as np
 import pytest
 
-from tacit.mechanism.core_tail._rule import CORE_UNIT, POSITION_BITS, CoreState
-from tacit.mechanism.core_tail.core_tail import (
+from tacit.mechanism.core_tail._core_tail import (
     CoreTail,
     histogram_gain,
     histogram_mse,
@@ -15,6 +14,7 @@ from tacit.mechanism.core_tail.core_tail import (
     posterior,
     posterior_sum,
 )
+from tacit.mechanism.core_tail._rule import CORE_UNIT, POSITION_BITS, CoreState
 from tacit.prior import Prior
 
 HALF = CORE_UNIT // 2

@@ -10,7 +10,7 @@ from itertools import permutations, product
 import numpy as np
 import pytest
 
-from tacit.designs.many_values import best_share, design_many_values, unbiased_variance_bound
+from tacit.designs._many_values import best_share, design_many_values, unbiased_variance_bound
 from tacit.exact import exp_below
 from tacit.mechanism import Coverage
 from tacit.mechanism.kept import COVERAGE_UNIT

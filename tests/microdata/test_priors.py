@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from tacit import Sum, Survey, make_plan, priors_from, read_priors
 from tacit.designs import Worth
 from tacit.files import InputError
-from tacit.microdata.priors import _in_units
+from tacit.microdata._priors import _in_units
 from tacit.microdata.records import Bins, read_map
 
 from support.places import DATA, needs_data

@@ -12,7 +12,7 @@ import pytest
 from studies.baselines import k_ary_response
 from tacit import Channel, Histogram, Prior, Sum, Survey, WeightedSum, design, make_plan, mse, satisfies
 from tacit.designs import Search, optimal_binary, repaired_response
-from tacit.designs.verification import verify_group
+from tacit.designs._verification import verify_group
 from tacit.mechanism.auditing import PROMISED
 from tacit.plan import Group, Plan, PlanError, contract_hash
 from tacit.published import theorem3

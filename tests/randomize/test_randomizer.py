@@ -16,7 +16,7 @@ from scipy.stats import chi2
 
 from tacit import Channel, Histogram, Prior, Survey, make_plan
 from tacit.designs import optimal_binary, repaired_response
-from tacit.designs.core_tail import design_core_tail
+from tacit.designs._core_tail import design_core_tail
 from tacit.exact import exp_below
 from tacit.mechanism.core_tail import CoreState, CoreTail
 from tacit.mechanism.table._sampler import TableSampler

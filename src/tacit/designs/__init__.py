@@ -1,7 +1,10 @@
 """Choosing a mechanism: closed forms, linear programs, and the certificate of how good the choice is."""
 
+from tacit.designs._adopted import adopt
 from tacit.designs._design import Search, design
-from tacit.designs.adopted import adopt
+from tacit.designs._methods import Design
+from tacit.designs._promise import Promise
+from tacit.designs._verification import Verification, verify, verify_plan
 from tacit.designs.closed_forms import binary_mse, cyclic, optimal_binary, repaired_response
 from tacit.designs.guidance import (
     Choice,
@@ -13,12 +16,9 @@ from tacit.designs.guidance import (
     other_beliefs,
     respondents_to_detect,
 )
-from tacit.designs.methods import Design
 from tacit.designs.planning import Worth, make_plan
 from tacit.designs.prior_file import GroupPrior, read_beliefs, read_priors, read_values
-from tacit.designs.promise import Promise
 from tacit.designs.rules import Rule, read_matrix
-from tacit.designs.verification import Verification, verify, verify_plan
 
 __all__ = [
     "Choice",

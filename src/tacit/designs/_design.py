@@ -20,11 +20,11 @@ from numpy import errstate
 from numpy.linalg import LinAlgError
 from threadpoolctl import ThreadpoolController
 
-from tacit.designs import methods
-from tacit.designs.large_histogram import capped_histogram, large_histogram
-from tacit.designs.methods import Design, Request, closed_kind
-from tacit.designs.program.deadline import Deadline
-from tacit.designs.promise import Promise
+from tacit.designs import _methods as methods
+from tacit.designs._large_histogram import capped_histogram, large_histogram
+from tacit.designs._methods import Design, Request, closed_kind
+from tacit.designs._program.deadline import Deadline
+from tacit.designs._promise import Promise
 from tacit.designs.without_prior import MECHANISMS, without_prior
 from tacit.exact import Number
 from tacit.mechanism import PrivacyError

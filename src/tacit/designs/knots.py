@@ -17,8 +17,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from tacit.designs.program.deadline import Deadline
-from tacit.designs.program.lifts import LiftSet
+from tacit.designs._program.deadline import Deadline
+from tacit.designs._program.lifts import LiftSet
 from tacit.exact import Floats
 from tacit.prior import Prior, Value
 
@@ -145,8 +145,8 @@ def sum_variance_bound(p: Floats, numbers: Floats, lifts: LiftSet, deadline: Dea
     that are unbiased for x, Σ_y λ_y v_y(x) t(y) = x, are then unbiased for m_b, with the same Σ λ t². Bins by distance
     and by spread are tried, and the better bound counts.
     """
-    from tacit.designs.program.bounds import TINY, cheap_variance_bound
-    from tacit.designs.program.unbiased import solve_unbiased
+    from tacit.designs._program.bounds import TINY, cheap_variance_bound
+    from tacit.designs._program.unbiased import solve_unbiased
 
     order = np.argsort(numbers, kind="stable")
     p, numbers = p[order], numbers[order]

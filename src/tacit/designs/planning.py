@@ -9,11 +9,11 @@ from fractions import Fraction
 from typing import Any, Literal
 
 from tacit.designs._design import FEW_VALUES, Method, Search, design, one_thread
+from tacit.designs._methods import Design, searchable
+from tacit.designs._program.lifts import LiftSet
+from tacit.designs._promise import Promise
 from tacit.designs.knots import Knots, best_knots, places_of, readable, rounded_to
-from tacit.designs.methods import Design, searchable
 from tacit.designs.prior_file import GroupPrior
-from tacit.designs.program.lifts import LiftSet
-from tacit.designs.promise import Promise
 from tacit.exact import Number, budget, rational
 from tacit.plan import Aim, Group, Plan, arm_name
 from tacit.prior import Ball, Box, Hull, Prior, PriorSet, Value, from_records
@@ -215,7 +215,7 @@ def on_knots(
         for value, weight in zip(each.prior.values, each.prior.weights, strict=True):
             part = each.share * Fraction(weight, each.prior.total)
             everybody[value] = everybody.get(value, Fraction(0)) + part
-    from tacit.designs.program.unbiased import solve_unbiased
+    from tacit.designs._program.unbiased import solve_unbiased
 
     lifts = LiftSet.lip(float(max(_budget_of(each, epsilon) for each in stated)))
 

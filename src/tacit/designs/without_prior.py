@@ -26,10 +26,10 @@ from itertools import count
 
 import numpy as np
 
-from tacit.designs.many_values import design_many_values, unbiased_variance_bound
-from tacit.designs.methods import Design, Request, designed, possible
-from tacit.designs.program.bounds import cheap_variance_bound
-from tacit.designs.promise import Promise
+from tacit.designs._many_values import design_many_values, unbiased_variance_bound
+from tacit.designs._methods import Design, Request, designed, possible
+from tacit.designs._program.bounds import cheap_variance_bound
+from tacit.designs._promise import Promise
 from tacit.exact import exp_below, exp_enclosure, float_above
 from tacit.mechanism import BlockDesign, Mechanism
 from tacit.mechanism.block_design import MOST_POINTS

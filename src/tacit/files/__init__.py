@@ -1,10 +1,10 @@
 """Answers, reports and tallies in files and tables, streaming, in bounded memory."""
 
 from tacit.files._analysis import ExportSummary, RegressionSummary, export_file, pseudo_table, regress_file
+from tacit.files._labelled import label_file
 from tacit.files.answers import BadRowsError, PerturbSummary, arms_drawn, perturb_file, perturb_table
 from tacit.files.columns import InputError
 from tacit.files.counting import tally_by, tally_file
-from tacit.files.labelled import label_file
 from tacit.files.tallies import load_tally, read_cells, read_population, read_tally, save_tally
 
 __all__ = [

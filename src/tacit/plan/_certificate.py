@@ -19,7 +19,7 @@ class Certificate:
     `mse` is the error of the MMSE estimate if the prior is right, `unbiased_variance` the variance, at the prior, of
     the best estimate that does not use it (∞ where there is none); both are computed from the integers of the finished
     channel. No channel has less than `lower_bound` of the one that belongs to the `aim`. `duals` prove it where it
-    comes from a linear program (`tacit.designs.verification`). `ldp_aimed` is the same error of the best LDP channel
+    comes from a linear program (`tacit.designs._verification`). `ldp_aimed` is the same error of the best LDP channel
     found for the same prior, ε and aim, for comparison; None where none was searched for.
 
     `status`, `iterations` and `seconds` say how the search went. They prove nothing, so a plan does not keep them.

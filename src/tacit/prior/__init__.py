@@ -1,6 +1,6 @@
 """What is believed before anybody answers: a distribution, and the set of those that it is worth."""
 
-from tacit.prior.distribution import Prior, Value, numbers_if_all
+from tacit.prior._distribution import Prior, Value, numbers_if_all
 from tacit.prior.names import clean_name, has_unseen
 from tacit.prior.sets import Ball, Box, Hull, PriorSet, from_records, read_set
 

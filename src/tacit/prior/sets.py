@@ -24,8 +24,8 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 from tacit.exact import Floats, Number, exact_integers, exact_ratio, rational
-from tacit.prior.confidence import clopper_pearson, weissman_radius
-from tacit.prior.distribution import Prior
+from tacit.prior._confidence import clopper_pearson, weissman_radius
+from tacit.prior._distribution import Prior
 
 #: Up to this many values the radius of a box is searched over all subsets; beyond, it is bounded from above.
 _SUBSETS_LIMIT = 12

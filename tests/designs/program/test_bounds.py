@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from tacit.designs.program import bounds
-from tacit.designs.program.bounds import cheap_bound, dual_bound, per_value_bound
-from tacit.designs.program.gain import Gain
-from tacit.designs.program.lifts import LiftSet, all_vertices, best_lifts
+from tacit.designs._program import bounds
+from tacit.designs._program.bounds import cheap_bound, dual_bound, per_value_bound
+from tacit.designs._program.gain import Gain
+from tacit.designs._program.lifts import LiftSet, all_vertices, best_lifts
 
 from support.oracle import best_gain, box_vertices, gain_of, ratio_vertices
 from support.priors import named_shares

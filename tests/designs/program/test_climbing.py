@@ -10,9 +10,9 @@ import pytest
 
 from tacit import Histogram, Prior, Sum, design, make_plan, verify
 from tacit.designs import Promise, Search
-from tacit.designs.program import sets
-from tacit.designs.program.robust_lifts import RobustLifts
-from tacit.designs.program.sets import NestedClimber, solve_robust
+from tacit.designs._program import sets
+from tacit.designs._program.robust_lifts import RobustLifts
+from tacit.designs._program.sets import NestedClimber, solve_robust
 from tacit.prior import Ball, Box
 
 from support.priors import named_prior

@@ -10,12 +10,12 @@ import pytest
 from scipy.optimize import linprog, minimize
 from scipy.spatial import HalfspaceIntersection
 
-from tacit.designs.program.deadline import Deadline
-from tacit.designs.program.lifts import LiftSet, all_vertices
-from tacit.designs.program.robust_lifts import RobustLifts
-from tacit.designs.program.sets import HullClimber, solve_robust
-from tacit.designs.program.solver import solve
-from tacit.designs.program.unbiased import solve_unbiased
+from tacit.designs._program.deadline import Deadline
+from tacit.designs._program.lifts import LiftSet, all_vertices
+from tacit.designs._program.robust_lifts import RobustLifts
+from tacit.designs._program.sets import HullClimber, solve_robust
+from tacit.designs._program.solver import solve
+from tacit.designs._program.unbiased import solve_unbiased
 from tacit.exact import BigIntegers
 from tacit.mechanism.auditing import set_lift_levels
 from tacit.mechanism.table._rows import to_words
@@ -310,7 +310,7 @@ def test_climbing_reaches_what_the_vertices_give_and_its_bound_holds(monkeypatch
     hull = some_sets(7, seed=2)[-1]
     listed = {aim: solve_robust(hull, np.eye(7), 1.0, aim=aim) for aim in ("mmse", "unbiased")}
     total = solve_robust(hull, np.arange(7.0)[:, None], 1.0, aim="mmse")
-    monkeypatch.setattr("tacit.designs.program.robust_lifts._QHULL_LIMIT", 0)
+    monkeypatch.setattr("tacit.designs._program.robust_lifts._QHULL_LIMIT", 0)
     for aim, best in listed.items():
         design = solve_robust(hull, np.eye(7), 1.0, aim=aim)
         assert design.method == "climbing"

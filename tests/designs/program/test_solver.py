@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from tacit.designs.program.bounds import dual_bound
-from tacit.designs.program.lifts import LiftSet
-from tacit.designs.program.solver import solve
+from tacit.designs._program.bounds import dual_bound
+from tacit.designs._program.lifts import LiftSet
+from tacit.designs._program.solver import solve
 
 from support.oracle import best_gain, box_vertices, g_of, gain_of, ratio_vertices
 from support.priors import KINDS, named_shares
@@ -151,7 +151,7 @@ def test_interrupt_returns_the_best_so_far():
 
 
 def test_failing_solver_is_replaced_and_named(monkeypatch):
-    from tacit.designs.program import master
+    from tacit.designs._program import master
 
     def broken(self, seconds):
         raise master.SolverError("HiGHS broke")

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from tacit.designs.program.lifts import LiftSet
-from tacit.designs.program.search import unbiased_variance_of
-from tacit.designs.program.solver import solve
-from tacit.designs.program.unbiased import solve_invertible, solve_unbiased
+from tacit.designs._program.lifts import LiftSet
+from tacit.designs._program.search import unbiased_variance_of
+from tacit.designs._program.solver import solve
+from tacit.designs._program.unbiased import solve_invertible, solve_unbiased
 
 from support.oracle import box_vertices, g_of
 from support.priors import named_shares

@@ -24,7 +24,7 @@ from tacit.mechanism.auditing import Audit, Belief, Level, worse
 from tacit.prior import Value
 
 if TYPE_CHECKING:
-    from tacit.mechanism.table.channel import Channel
+    from tacit.mechanism.table._channel import Channel
 
 
 def audit_table(channel: Channel) -> Audit:

@@ -18,7 +18,7 @@ from tacit.prior import Prior
 from tacit.task import Task
 
 if TYPE_CHECKING:
-    from tacit.mechanism.table.channel import Channel
+    from tacit.mechanism.table._channel import Channel
 
 #: Up to this many reports every change is tried out to find its effect on the most likely total.
 _MOST_KINDS = 12

@@ -11,8 +11,8 @@ from __future__ import annotations
 import highspy
 import numpy as np
 
-from tacit.designs.program.deadline import TimeLimitError
-from tacit.designs.program.lifts import Array
+from tacit.designs._program.deadline import TimeLimitError
+from tacit.designs._program.lifts import Array
 
 #: HiGHS' number for primal simplex.
 _PRIMAL = 4

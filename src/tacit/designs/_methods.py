@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tacit.designs._program.bounds import TINY, dual_bound
+from tacit.designs._program.deadline import Deadline
+from tacit.designs._program.lifts import LiftSet
+from tacit.designs._promise import Promise
 from tacit.designs.closed_forms import cyclic, cyclic_lifts, optimal_binary, randomized_response, repaired_response
-from tacit.designs.program.bounds import TINY, dual_bound
-from tacit.designs.program.deadline import Deadline
-from tacit.designs.program.lifts import LiftSet
-from tacit.designs.promise import Promise
 from tacit.exact import Floats, exp_below
 from tacit.mechanism import Channel, Mechanism, PrivacyError, mse, round_channel, unbiased_variance
 from tacit.plan import Aim, Certificate
@@ -29,7 +29,7 @@ from tacit.prior import Ball, Prior, PriorSet
 from tacit.task import Task, prior_variance
 
 if TYPE_CHECKING:
-    from tacit.designs.program.search import Found
+    from tacit.designs._program.search import Found
 
 #: So many steps may be taken to read a plan with many groups.
 MOST_FOR_ALL_GROUPS = 2**29
@@ -97,7 +97,7 @@ class Request:
 
     @cached_property
     def _normalised(self) -> tuple[Floats, float]:
-        from tacit.designs.program.gain import normalised
+        from tacit.designs._program.gain import normalised
 
         return normalised(self.task.g(self.prior)[self.inside])
 
@@ -134,8 +134,8 @@ class Request:
     @property
     def cheap_bound(self) -> float:
         """A bound of what the aim is about, for `g`, that needs no search."""
-        from tacit.designs.program.bounds import cheap_bound, cheap_variance_bound
-        from tacit.designs.program.gain import Gain
+        from tacit.designs._program.bounds import cheap_bound, cheap_variance_bound
+        from tacit.designs._program.gain import Gain
 
         if self.aim == "mmse":
             return cheap_bound(self.p, Gain.of(self.p, self.g), self.promise.lifts)
@@ -235,8 +235,8 @@ def columns(request: Request) -> Design:
 
     A table has a row for each value: of very many it would take minutes to write and to audit.
     """
-    from tacit.designs.program.solver import solve
-    from tacit.designs.program.unbiased import solve_invertible
+    from tacit.designs._program.solver import solve
+    from tacit.designs._program.unbiased import solve_invertible
 
     (p, lifts), g = request.searched, request.g
     limits: dict[str, Any] = {"gap": request.gap, "time_limit": request.deadline.part(1 / 2)}
@@ -263,8 +263,8 @@ def columns(request: Request) -> Design:
 
 def _unbiased(request: Request) -> Design:
     """The channel of least unbiased variance; its bound is proved from the finished integers."""
-    from tacit.designs.program.search import NEWTON_LIMIT
-    from tacit.designs.program.unbiased import proving_duals, solve_unbiased
+    from tacit.designs._program.search import NEWTON_LIMIT
+    from tacit.designs._program.unbiased import proving_duals, solve_unbiased
 
     (p, lifts), g = request.searched, request.g
     limits: dict[str, Any] = {"gap": request.gap, "time_limit": request.deadline.part(1 / 2)}
@@ -295,10 +295,10 @@ def _unbiased(request: Request) -> Design:
 
 def knots(request: Request) -> Design:
     """One number for each of many values: random rounding to a few knots, whose channel is the best of their own."""
+    from tacit.designs._program.search import unbiased_variance_of
+    from tacit.designs._program.sets import solve_robust
+    from tacit.designs._program.unbiased import solve_unbiased
     from tacit.designs.knots import Knots, best_knots, places_of, sum_variance_bound
-    from tacit.designs.program.search import unbiased_variance_of
-    from tacit.designs.program.sets import solve_robust
-    from tacit.designs.program.unbiased import solve_unbiased
 
     if request.aim != "unbiased" or not request.is_sum:
         raise ArithmeticError("knots serve unbiased sums of one number only")
@@ -336,7 +336,7 @@ def robust(request: Request) -> Design:
     Where the set keeps values apart that the task does not, and so many that nothing proves the best channel for it,
     the best one for the ball around it is looked at, too, whose values merge always.
     """
-    from tacit.designs.program.sets import MOST_VALUES, values_searched
+    from tacit.designs._program.sets import MOST_VALUES, values_searched
 
     prior_set = request.promise.prior_set
     if prior_set is None:
@@ -350,7 +350,7 @@ def robust(request: Request) -> Design:
 
 def table_in(request: Request, around: PriorSet, deadline: Deadline) -> tuple[Found, Channel]:
     """The best table found for every prior of a set, which may be larger than the one that is asked for."""
-    from tacit.designs.program.sets import solve_robust
+    from tacit.designs._program.sets import solve_robust
 
     epsilon = float(request.promise.main[1])
     return rounded(
@@ -375,7 +375,7 @@ def _designed_in(request: Request, around: PriorSet) -> Design:
 
 def many_values(request: Request) -> Design:
     """The mechanism `many-values`, for unbiased histograms of any size, LIP for a ball of priors or LDP."""
-    from tacit.designs.many_values import design_many_values, unbiased_variance_bound
+    from tacit.designs._many_values import design_many_values, unbiased_variance_bound
     from tacit.mechanism.many_values import MOST_WORK
 
     if request.aim != "unbiased" or not request.is_histogram or not request.promise.is_lip_or_ldp:
@@ -391,7 +391,7 @@ def many_values(request: Request) -> Design:
 
 def core_tail(request: Request, max_core: int = 256) -> Design:
     """The mechanism `core-tail`, for histograms of any size."""
-    from tacit.designs.core_tail import design_core_tail
+    from tacit.designs._core_tail import design_core_tail
 
     if not (request.is_plain and request.is_histogram):
         raise ArithmeticError("the mechanism core-tail serves histograms under plain LIP with the aim 'mmse' only")

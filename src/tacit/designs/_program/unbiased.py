@@ -14,13 +14,13 @@ from operator import itemgetter
 
 import numpy as np
 
-from tacit.designs.program.bounds import TINY, cheap_variance_bound, gain_dual_bound
-from tacit.designs.program.deadline import Deadline
-from tacit.designs.program.gain import Gain, equal_rows
-from tacit.designs.program.lifts import Array, LiftSet
-from tacit.designs.program.plain import PlainLifts
-from tacit.designs.program.search import Found, Progress, Search, unbiased_variance_of
-from tacit.designs.program.solver import solve
+from tacit.designs._program.bounds import TINY, cheap_variance_bound, gain_dual_bound
+from tacit.designs._program.deadline import Deadline
+from tacit.designs._program.gain import Gain, equal_rows
+from tacit.designs._program.lifts import Array, LiftSet
+from tacit.designs._program.plain import PlainLifts
+from tacit.designs._program.search import Found, Progress, Search, unbiased_variance_of
+from tacit.designs._program.solver import solve
 
 #: All vertices are listed up to this many values.
 _LISTED = 12

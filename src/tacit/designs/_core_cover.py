@@ -19,9 +19,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tacit.designs.knapsack import Knapsack
-from tacit.designs.program.deadline import TimeLimitError
-from tacit.designs.program.master import GrowingProgram, SolverError
+from tacit.designs._knapsack import Knapsack
+from tacit.designs._program.deadline import TimeLimitError
+from tacit.designs._program.master import GrowingProgram, SolverError
 from tacit.exact import Floats
 
 START_ORDERS = 8

@@ -18,13 +18,13 @@ from typing import Any, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.designs.program.bounds import _by_chords, gain_dual_bound
-from tacit.designs.program.deadline import Deadline
-from tacit.designs.program.gain import Gain, equal_rows
-from tacit.designs.program.lifts import Array, LiftSet
-from tacit.designs.program.master import SolverError
-from tacit.designs.program.robust_lifts import RobustLifts
-from tacit.designs.program.search import Aim, Found, Progress, Search, keys, largest, value_of
+from tacit.designs._program.bounds import _by_chords, gain_dual_bound
+from tacit.designs._program.deadline import Deadline
+from tacit.designs._program.gain import Gain, equal_rows
+from tacit.designs._program.lifts import Array, LiftSet
+from tacit.designs._program.master import SolverError
+from tacit.designs._program.robust_lifts import RobustLifts
+from tacit.designs._program.search import Aim, Found, Progress, Search, keys, largest, value_of
 from tacit.prior.sets import Hull, PriorSet
 
 #: Vertices are listed for up to this many values that the task tells apart; their number grows as 3^d.

@@ -23,7 +23,7 @@ from functools import partial
 
 from numpy.linalg import LinAlgError
 
-from tacit.designs.methods import Design, Request, columns, designed, many_values, repaired, table_in
+from tacit.designs._methods import Design, Request, columns, designed, many_values, repaired, table_in
 from tacit.designs.without_prior import TOLERANCE, without_prior, without_prior_bound
 from tacit.exact import exp_below
 from tacit.mechanism import PrivacyError
@@ -91,7 +91,7 @@ def _climbed(request: Request) -> Design:
 
     LDP is LIP for every prior, a ball of radius 1.
     """
-    from tacit.designs.program.sets import MOST_CLIMBED
+    from tacit.designs._program.sets import MOST_CLIMBED
 
     size, (notion, _) = len(request.inside), request.promise.main
     if size > MOST_CLIMBED or size**3 * request.groups > MOST_SEARCHED:

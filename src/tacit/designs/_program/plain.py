@@ -11,12 +11,12 @@ from math import inf
 
 import numpy as np
 
-from tacit.designs.program.bounds import TINY, gain_dual_bound
-from tacit.designs.program.columns import arc_design, climb, packed_sets, starting_orders
-from tacit.designs.program.deadline import Deadline
-from tacit.designs.program.gain import Gain
-from tacit.designs.program.lifts import Array, LiftSet, all_vertices, best_lifts
-from tacit.designs.program.search import largest
+from tacit.designs._program.bounds import TINY, gain_dual_bound
+from tacit.designs._program.columns import arc_design, climb, packed_sets, starting_orders
+from tacit.designs._program.deadline import Deadline
+from tacit.designs._program.gain import Gain
+from tacit.designs._program.lifts import Array, LiftSet, all_vertices, best_lifts
+from tacit.designs._program.search import largest
 
 
 class PlainLifts:

@@ -18,7 +18,7 @@ from math import gcd
 import numpy as np
 import numpy.typing as npt
 
-from tacit.designs.core_cover import CoreCover, price_bound, second_moment_bound, solve_core
+from tacit.designs._core_cover import CoreCover, price_bound, second_moment_bound, solve_core
 from tacit.exact import Floats
 from tacit.mechanism import CoreTail
 from tacit.mechanism.core_tail import CORE_UNIT, CoreState, histogram_gain

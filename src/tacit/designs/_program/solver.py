@@ -15,14 +15,14 @@ from time import perf_counter
 
 import numpy as np
 
-from tacit.designs.program.bounds import ENUMERATION_LIMIT, cheap_bound, gain_dual_bound
-from tacit.designs.program.columns import Order, arc_design, improving, packed_sets, starting_orders
-from tacit.designs.program.deadline import Deadline, TimeLimitError
-from tacit.designs.program.gain import Gain, Merged, bundles, equal_rows
-from tacit.designs.program.lifts import Array, LiftSet
-from tacit.designs.program.master import Master, SolverError, polished
-from tacit.designs.program.plain import PlainLifts
-from tacit.designs.program.search import Found, Progress, Search
+from tacit.designs._program.bounds import ENUMERATION_LIMIT, cheap_bound, gain_dual_bound
+from tacit.designs._program.columns import Order, arc_design, improving, packed_sets, starting_orders
+from tacit.designs._program.deadline import Deadline, TimeLimitError
+from tacit.designs._program.gain import Gain, Merged, bundles, equal_rows
+from tacit.designs._program.lifts import Array, LiftSet
+from tacit.designs._program.master import Master, SolverError, polished
+from tacit.designs._program.plain import PlainLifts
+from tacit.designs._program.search import Found, Progress, Search
 
 _DIRECT_LIMIT = 160
 _FIRST_BUNDLES = 14

@@ -27,9 +27,9 @@ from typing import Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.designs.program.deadline import Deadline, TimeLimitError
-from tacit.designs.program.lifts import Array
-from tacit.designs.program.master import Master, SolverError, polished
+from tacit.designs._program.deadline import Deadline, TimeLimitError
+from tacit.designs._program.lifts import Array
+from tacit.designs._program.master import Master, SolverError, polished
 from tacit.mechanism.table import Information
 
 Aim = Literal["unbiased", "mmse"]

@@ -10,11 +10,11 @@ from typing import Any, Literal
 import numpy as np
 from numpy.linalg import LinAlgError
 
-from tacit.designs.methods import Design, possible
+from tacit.designs._methods import Design, possible
+from tacit.designs._program.bounds import cheap_bound, cheap_variance_bound, dual_bound
+from tacit.designs._program.gain import Gain, normalised
+from tacit.designs._promise import Promise
 from tacit.designs.planning import ldp_comparison
-from tacit.designs.program.bounds import cheap_bound, cheap_variance_bound, dual_bound
-from tacit.designs.program.gain import Gain, normalised
-from tacit.designs.promise import Promise
 from tacit.designs.without_prior import without_prior_bound
 from tacit.exact import Floats, exp_below
 from tacit.mechanism import mse, unbiased_variance
@@ -153,7 +153,7 @@ def _table_bound(found: Design) -> float:
     if duals is None:
         return cheap
     if unbiased:
-        from tacit.designs.program.unbiased import proven_variance
+        from tacit.designs._program.unbiased import proven_variance
 
         reports, marginal = found.channel.inside_lifts, found.channel.marginal
         return max(cheap, bound(proven_variance(p, g, lifts, reports, marginal, np.array(duals))))
@@ -167,8 +167,8 @@ def _check_duals(duals: Sequence[float] | None, size: int) -> None:
 
 def _searched_bound(found: Design, g: Floats, unit: float) -> float:
     """The bound of a design without duals, found again: for a set of priors, for a sum by bins, for many values."""
+    from tacit.designs._program.sets import MOST_VALUES
     from tacit.designs.knots import sum_variance_bound
-    from tacit.designs.program.sets import MOST_VALUES
 
     aim, prior_set = found.certificate.aim, found.promise.prior_set
     if prior_set is not None and len(np.unique(g, axis=0)) <= MOST_VALUES:
@@ -181,7 +181,7 @@ def _searched_bound(found: Design, g: Floats, unit: float) -> float:
 
 def _bound_in(prior_set: PriorSet, g: Floats, unit: float, found: Design) -> float:
     """What a search over channels for every prior of a set proves, as far as it matters here: of variance or gain."""
-    from tacit.designs.program.sets import solve_robust, values_searched
+    from tacit.designs._program.sets import solve_robust, values_searched
 
     stated = found.certificate
     unbiased = stated.aim == "unbiased"
@@ -198,7 +198,7 @@ def _bound_in(prior_set: PriorSet, g: Floats, unit: float, found: Design) -> flo
 
 
 def _core_tail_bound(found: Design) -> float:
-    from tacit.designs.core_tail import gain_bound_of
+    from tacit.designs._core_tail import gain_bound_of
 
     mechanism: Any = found.mechanism
     ratio = exp_below(found.promise.levels["lip"])

@@ -8,8 +8,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.designs.program.gain import Gain
-from tacit.designs.program.lifts import Array, LiftSet, best_lifts
+from tacit.designs._program.gain import Gain
+from tacit.designs._program.lifts import Array, LiftSet, best_lifts
 
 Order = NDArray[np.intp]
 

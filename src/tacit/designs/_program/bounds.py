@@ -26,9 +26,9 @@ from math import inf
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.designs.program.deadline import Deadline
-from tacit.designs.program.gain import Gain
-from tacit.designs.program.lifts import Array, LiftSet
+from tacit.designs._program.deadline import Deadline
+from tacit.designs._program.gain import Gain
+from tacit.designs._program.lifts import Array, LiftSet
 
 ENUMERATION_LIMIT = 14
 #: Below this probability a value's share of Σ P v = 1 drowns in the rounding of the others'.

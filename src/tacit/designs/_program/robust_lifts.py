@@ -35,7 +35,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.designs.program.lifts import Array, LiftSet, all_vertices
+from tacit.designs._program.lifts import Array, LiftSet, all_vertices
 from tacit.prior.sets import Ball, Box, Hull, PriorSet
 
 #: The vertices of a hull are listed while 2^d · members² is at most this: some seconds of qhull.

@@ -12,7 +12,7 @@ from tacit.exact import Integers
 from tacit.mechanism import Mechanism
 from tacit.mechanism.kept import Counts, Kept, read_kept, whole
 from tacit.plan import Plan
-from tacit.tally.sources import Sources
+from tacit.tally._sources import Sources
 
 #: The fields of a tally and of its groups, see files/tally.schema.json.
 _FIELDS = ("tacit_tally", "plan", "refused", "groups")

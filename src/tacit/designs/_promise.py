@@ -8,7 +8,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Literal
 
-from tacit.designs.program.lifts import LiftSet
+from tacit.designs._program.lifts import LiftSet
 from tacit.exact import Number, budget
 from tacit.mechanism import Mechanism, Notion, satisfies
 from tacit.prior import PriorSet

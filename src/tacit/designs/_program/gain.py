@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.designs.program.lifts import Array
+from tacit.designs._program.lifts import Array
 
 
 def normalised(g: Array) -> tuple[Array, float]:
