@@ -178,6 +178,6 @@ def merge_command(
     if not merged.sources.complete:
         err.print(
             "[yellow]note:[/yellow] some tallies do not name all that they counted (small files, pipes, folders "
-            "of a cluster, the service, earlier versions), so reports that were counted twice may not be noticed.",
+            "of a cluster, the service), so reports that were counted twice may not be noticed.",
             soft_wrap=True,
         )
