@@ -170,7 +170,7 @@ class PlaneCircle(Circle):
 
     @cached_property
     def _drawn(self) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
-        """What drawing asks of values and of pieces: see `plane_circle_loops.draw`."""
+        """What drawing asks of values and of pieces: see `_plane_kernels.draw`."""
         numbers = np.zeros(len(self.owners), dtype=np.int64)
         numbers[self.own] = self.n_lines + np.arange(len(self.own))
         of_values = np.column_stack([np.where(self.is_light, 0, self.cell_array), self.pieces, self.first_pieces])
