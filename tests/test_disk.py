@@ -1,12 +1,14 @@
-"""What separates cells, and what is said where there is no file."""
+"""What separates cells, what is said where there is no file, and writing without halves."""
 
 from __future__ import annotations
 
+import os
+import stat
 from io import StringIO
 
 import pytest
 
-from tacit.disk import csv_records, no_file, separator_of
+from tacit.disk import csv_records, no_file, separator_of, write_text
 
 
 @pytest.mark.parametrize(
@@ -43,3 +45,20 @@ def test_what_is_no_file_is_said(tmp_path):
     assert no_file(tmp_path / "here") is None
     assert no_file(tmp_path) == f"{tmp_path} is not a file."
     assert no_file(tmp_path / "nowhere") == f"There is no file {tmp_path / 'nowhere'}."
+
+
+def test_a_device_a_pipe_and_a_link_stay_what_they_are(tmp_path):
+    """The named wrong way is to put a file in their place: as root, `-o /dev/null` would break the machine."""
+    pipe, link, real = tmp_path / "pipe", tmp_path / "link", tmp_path / "real"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    write_text(pipe, "for the pipe")
+    assert os.read(reader, 100) == b"for the pipe"
+    os.close(reader)
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+    real.write_text("old")
+    link.symlink_to(real)
+    write_text(link, "new")
+    assert link.is_symlink()
+    assert real.read_text() == "new"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "pipe", "real"]

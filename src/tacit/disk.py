@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import os
+import shutil
 import tempfile
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
@@ -60,14 +61,22 @@ def names_in(header: str, separator: str) -> list[str]:
 def atomic(path: str | Path) -> Iterator[Path]:
     """A temporary path beside `path` to write to; it takes the place of `path` only if the block succeeds.
 
-    An interrupt or an error removes the temporary file and leaves what was there before.
+    An interrupt or an error removes the temporary file and leaves what was there before. A symbolic link stays, and the
+    file that it names is replaced. A device or a pipe, such as /dev/null, is never replaced: the text is written to it.
     """
     target = Path(path)
-    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+    if target.is_symlink():
+        target = target.resolve()
+    special = target.exists() and not target.is_file() and not target.is_dir()
+    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=None if special else target.parent)
     os.close(handle)
     draft = Path(name)
     try:
         yield draft
+        if special:
+            with draft.open("rb") as source, target.open("wb") as device:
+                shutil.copyfileobj(source, device)
+            return
         # mkstemp makes private files; give the result the permissions of an ordinary new one.
         mask = os.umask(0)
         os.umask(mask)

@@ -11,7 +11,7 @@ import pytest
 from tacit import Histogram, Plan, Prior, Sum, Survey, make_plan
 from tacit.designs import Search, Worth, verify_plan
 from tacit.designs.planning import with_ldp
-from tacit.plan import PlanError
+from tacit.plan import PlanError, contract_hash
 
 PEOPLE = Prior.of({0: 0.5, 1: 0.3, 2: 0.15, 3: 0.05})
 YEARS = Prior(range(1940, 1960), [1 + k % 3 for k in range(20)])
@@ -53,6 +53,23 @@ ALTERED: dict[str, dict[str, Any]] = {
     "a worse LDP": {"ldp_aimed": lambda stated: stated["ldp_aimed"] * 1.1},
     "a better LDP": {"ldp_aimed": lambda stated: stated["ldp_aimed"] * 0.9},
 }
+
+
+def rehashed(data: dict[str, Any]) -> Plan:
+    """A plan whose contract was altered, by somebody who knows how to make it consistent."""
+    return Plan.from_dict(data | {"hash": contract_hash(data)})
+
+
+def test_groups_that_differ_in_their_promise_are_verified_each():
+    """The named wrong way: groups of the same prior, budget and certificate are verified once."""
+    groups = {"one": PEOPLE, "two": PEOPLE}
+    ldp = json.loads(json.dumps(make_plan(groups, Histogram(), 1, notion="ldp").to_dict()))
+    ldp["groups"][1]["notion"] = "lip"
+    ball = json.loads(json.dumps(make_plan(groups, Histogram(), 1, worth=Worth(error="0.1")).to_dict()))
+    del ball["groups"][1]["prior_set"], ball["groups"][1]["levels"]["lip_set"]
+    for data in (ldp, ball):
+        with pytest.raises(PlanError, match="no channel is better"):
+            verify_plan(rehashed(data))
 
 
 @pytest.mark.parametrize("name", PLANS)

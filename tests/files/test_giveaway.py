@@ -31,6 +31,18 @@ def test_a_column_of_which_each_label_has_one_answer_is_found():
     assert told(["ward", "sub-ward"]) == (("ward",), ("sub-ward",))
 
 
+@pytest.mark.parametrize("written", ["r{}", "{:x}", "person-{}-x", "{:08x}-ab", "{:05}"])
+def test_identifiers_in_the_order_of_sorted_answers_are_found(written: str):
+    """However their numbers are written: "r9" comes before "r10". Identifiers at random are the named harmless case."""
+    ordered = np.argsort(HELD, kind="stable")
+    names = np.empty(N, dtype=object)
+    names[ordered] = [written.format(k) for k in range(N)]
+    table = pa.table({"id": pa.array(names.tolist())})
+    assert answers_given_away(table, HELD, ["id"]) == (("id",),)
+    shuffled = pa.table({"id": pa.array(RNG.permutation(names).tolist())})
+    assert answers_given_away(shuffled, HELD, ["id"]) == ()
+
+
 def test_some_errors_do_not_hide_it_and_half_of_it_is_not_it():
     wrong = RNG.random(N)
     assert told(["ward"], np.where(wrong < 0.05, (HELD + 1) % 4, HELD)) == (("ward",),)

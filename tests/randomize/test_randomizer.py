@@ -120,7 +120,7 @@ source.draw(8, 64)
 if ctypes.CDLL(None, use_errno=True).unshare(0x20000000):
     sys.exit(77)
 reader, writer = os.pipe()
-child = os.fork()
+child = os.fork() if sys.argv[1] == "python" else ctypes.CDLL(None).fork()
 if child == 0:
     os.write(writer, f"{os.getpid()} {source.draw(4, 64).tolist()}".encode())
     os._exit(0)
@@ -129,12 +129,15 @@ print(f"{os.getpid()} {source.draw(4, 64).tolist()}", os.read(reader, 1000).deco
 """
 
 
-def test_parent_and_child_with_the_same_process_number_draw_different_words():
-    """A process number does not recognise a fork: in containers two processes can both be number 1."""
+@pytest.mark.parametrize("fork", ["python", "c"])
+def test_parent_and_child_with_the_same_process_number_draw_different_words(fork):
+    """A process number does not recognise a fork: in containers two processes can both be number 1. A fork by C code
+    does not call Python's hooks.
+    """
     enter = ["unshare", "--pid", "--fork"]
     if shutil.which("unshare") is None or subprocess.run([*enter, "true"], capture_output=True).returncode:
         pytest.skip("No right to make PID namespaces: whether twins of number 1 draw apart was not tested.")
-    done = subprocess.run([*enter, sys.executable, "-c", _TWINS], capture_output=True, text=True)
+    done = subprocess.run([*enter, sys.executable, "-c", _TWINS, fork], capture_output=True, text=True)
     if done.returncode == 77:
         pytest.skip("No right to make a second PID namespace: whether twins draw apart was not tested.")
     (mine, my_words), (theirs, their_words) = (line.split(" ", 1) for line in done.stdout.splitlines())

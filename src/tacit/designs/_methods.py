@@ -38,7 +38,7 @@ OPTIMAL_GAP = 1e-5
 #: A table with a report for each value has at most so many.
 MOST_ROWS = 500
 #: A table of a histogram is searched for up to this many values.
-MOST_SEARCHED = 600
+MOST_SEARCHED = 1000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -238,10 +238,11 @@ def columns(request: Request) -> Design:
     from tacit.designs._program.solver import solve
     from tacit.designs._program.unbiased import solve_invertible
 
+    if request.is_histogram and len(request.inside) > MOST_SEARCHED:
+        # Before g, which has a row and a column for each value.
+        raise ArithmeticError(f"a table is searched for histograms of up to {MOST_SEARCHED:,} values")
     (p, lifts), g = request.searched, request.g
     limits: dict[str, Any] = {"gap": request.gap, "time_limit": request.deadline.part(1 / 2)}
-    if request.is_histogram and len(request.inside) > MOST_SEARCHED:
-        raise ArithmeticError(f"a table is searched for histograms of up to {MOST_SEARCHED:,} values")
     if request.aim == "unbiased":
         return _unbiased(request)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -101,14 +102,15 @@ def verify_group(group: Group, task: Task) -> Verification | None:
 def verify_plan(plan: Plan, progress: Callable[[int, int], None] | None = None) -> None:
     """Raise `PlanError` if a certificate states an error, a bound or an error of LDP that is not found again.
 
-    Groups with the same prior, budget and certificate are verified once. `progress` is called with groups done and
-    groups in all.
+    Groups that differ in their name, weight and offset only are verified once. `progress` is called with groups done
+    and groups in all.
     """
-    verified: set[tuple[Any, ...]] = set()
+    verified: set[str] = set()
     for done, group in enumerate(plan.groups):
         if progress is not None:
             progress(done, len(plan.groups))
-        stated, key = group.certificate, (group.prior, group.epsilon, group.certificate)
+        stated, whole = group.certificate, group.to_dict()
+        key = json.dumps({name: whole[name] for name in whole if name not in ("group", "weight", "offset")})
         found = None if key in verified else verify_group(group, plan.task)
         verified.add(key)
         if found is None or stated is None:

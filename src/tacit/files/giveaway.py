@@ -6,6 +6,7 @@ were given out when the answers were sorted. The order of the rows themselves is
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import reduce
@@ -32,6 +33,9 @@ _DEVIATIONS = 5
 _CLASSES = 64
 #: The name of the rows' own order among columns that give answers away.
 ROW_ORDER = "the order of the rows"
+
+#: Digits of hexadecimal numbers, with or without dashes; words, each with the number after it.
+_HEXADECIMAL, _WORDS_AND_NUMBERS = re.compile(r"[0-9a-fA-F][0-9a-fA-F-]*"), re.compile(r"(\D*)(\d*)")
 
 GivesAway = tuple[tuple[str, ...], ...]
 
@@ -189,7 +193,7 @@ def _classes(held: NDArray[Any]) -> NDArray[np.int64]:
 
 
 def _codes(cells: pa.ChunkedArray) -> NDArray[np.int64]:
-    """A number for each different cell, in their order: texts that are all numbers in that of the numbers."""
+    """A number for each different cell, in their order: numbers within texts are compared as numbers, "r9" < "r10"."""
     plain = cells.cast(cells.type.value_type) if pa.types.is_dictionary(cells.type) else cells
     plain = plain.combine_chunks()
     if pa.types.is_nested(plain.type) or pa.types.is_null(plain.type):
@@ -199,12 +203,23 @@ def _codes(cells: pa.ChunkedArray) -> NDArray[np.int64]:
     with suppress(pa.ArrowInvalid, pa.ArrowNotImplementedError):
         labels = pc.cast(labels, pa.float64())
     places = np.empty(len(labels), dtype=np.int64)
+    if pa.types.is_string(labels.type) or pa.types.is_large_string(labels.type):
+        texts = [text or "" for text in labels.to_pylist()]
+        places[sorted(range(len(texts)), key=lambda place: _natural(texts[place]))] = np.arange(len(texts))
+        labels = pa.array(places)
     try:
         places[pc.sort_indices(labels).to_numpy()] = np.arange(len(labels))
     except pa.ArrowNotImplementedError:  # A kind of cell without an order.
         places = np.arange(len(labels))
     found: NDArray[np.int64] = places[codes.indices.to_numpy(zero_copy_only=False)]
     return found
+
+
+def _natural(text: str) -> tuple[int, int, list[tuple[str, int]]]:
+    """A key that sorts texts of hexadecimal digits by their number, others by text and by the numbers within."""
+    if _HEXADECIMAL.fullmatch(text):
+        return 0, int(text.replace("-", ""), 16), []
+    return 1, 0, [(word, int(number or -1)) for word, number in _WORDS_AND_NUMBERS.findall(text)]
 
 
 def _crossed(one: NDArray[np.int64], other: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -8,8 +8,10 @@ simulation; nothing in the library chooses it unless it is passed in by name.
 from __future__ import annotations
 
 import hashlib
+import mmap
 import os
 import threading
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -21,9 +23,12 @@ Words = NDArray[Any]
 
 _KINDS: dict[WordBits, type[np.unsignedinteger[Any]]] = {8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}
 
-#: How many forks lie between the first process and this one. A process number is not enough to recognise a fork: in a
-#: new PID namespace parent and child can have the same one.
+#: Three signs of a fork. A process number alone is not enough: in a new PID namespace parent and child can have the
+#: same one. Python counts its own forks. For forks by C code, Linux fills a page of memory with zeros in the child.
 _forks = 0
+_WIPE_ON_FORK = 18
+_page: mmap.mmap | None = None
+_serial = 0
 
 
 def _count_fork() -> None:
@@ -32,6 +37,20 @@ def _count_fork() -> None:
 
 
 os.register_at_fork(after_in_child=_count_fork)
+with suppress(OSError, ValueError, AttributeError):
+    _page = mmap.mmap(-1, mmap.PAGESIZE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    _page.madvise(_WIPE_ON_FORK)
+    _page[0] = 1
+
+
+def _process() -> tuple[int, int, int]:
+    """Different in every process, however it was forked."""
+    global _serial
+    if _page is not None and not _page[0]:
+        _page[0] = 1
+        _serial += 1
+    return _forks, os.getpid(), _serial
+
 
 #: A key is used for at most this many bytes, far below ChaCha20's 256 GiB.
 _BYTES_PER_KEY = 2**36
@@ -50,7 +69,7 @@ class SecureWords(threading.local):
     per_thread = True
 
     def __init__(self) -> None:
-        self._owner: tuple[int, int] | None = None
+        self._owner: tuple[int, int, int] | None = None
         self._left = 0
 
     def draw(self, count: int, bits: WordBits) -> Words:
@@ -63,7 +82,7 @@ class SecureWords(threading.local):
 
     def _fill(self, zeros: NDArray[np.uint8]) -> None:
         """Overwrite zeros with keystream, in place."""
-        if self._owner != (_forks, os.getpid()) or self._left < zeros.nbytes:
+        if self._owner != _process() or self._left < zeros.nbytes:
             self._take_key(max(_BYTES_PER_KEY, zeros.nbytes))
         self._left -= zeros.nbytes
         self._stream.update_into(zeros.data, zeros.data)
@@ -74,8 +93,7 @@ class SecureWords(threading.local):
         # The first four bytes are the counter of blocks: one that starts anywhere would run over before its 256 GiB.
         nonce = bytes(4) + os.urandom(12)
         self._stream = Cipher(algorithms.ChaCha20(os.urandom(32), nonce), mode=None).encryptor()
-        # The process number too: a fork by C code may not call Python's hooks.
-        self._owner, self._left = (_forks, os.getpid()), bytes_allowed
+        self._owner, self._left = _process(), bytes_allowed
 
 
 class DerivedWords:
