@@ -405,12 +405,12 @@ def test_refused_reports_are_mentioned(plan):
 _STILL_READING = """
 import atexit, sys, threading
 import pyarrow
-from tacit.__main__ import main
+from tacit.__main__ import run
 atexit.register(lambda: print("cleared up"))
 threading.Thread(target=threading.Event().wait).start()
 sys.argv = ["tacit", "tally", "none.json", "none.csv"]
 print("begun")
-main()
+run()
 """
 
 

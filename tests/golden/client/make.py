@@ -37,7 +37,7 @@ from tacit import (
     round_channel,
 )
 from tacit.designs import Promise, Search, optimal_binary
-from tacit.designs.many_values import design_many_values
+from tacit.designs._many_values import design_many_values
 from tacit.designs.without_prior import projective_response, subset_selection
 from tacit.exact import at_most_exp, exp_enclosure
 from tacit.mechanism import KINDS
