@@ -72,6 +72,15 @@ def test_groups_that_differ_in_their_promise_are_verified_each():
             verify_plan(rehashed(data))
 
 
+def test_a_plan_that_promises_ldp_is_not_compared_with_it():
+    data = json.loads(json.dumps(make_plan(PEOPLE, Histogram(), 1, notion="ldp").to_dict()))
+    verify_plan(Plan.from_dict(data))
+    stated = data["groups"][0]["certificate"]
+    stated["ldp_aimed"] = stated["unbiased_variance"] * 1.04
+    with pytest.raises(PlanError, match="compares with LDP"):
+        verify_plan(Plan.from_dict(data))
+
+
 @pytest.mark.parametrize("name", PLANS)
 def test_a_plan_as_it_was_written_passes(name: str) -> None:
     altered(name)

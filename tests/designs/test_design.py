@@ -450,3 +450,12 @@ def test_a_search_ends_soon_after_its_deadline_with_a_valid_channel():
     found = design(prior, Sum(), Promise(1, "ldp"), search=Search(time_limit=0.0))
     assert found.promise.kept_by(found.mechanism)
     assert found.certificate.status in ("time limit", "stalled")
+
+
+@pytest.mark.parametrize("aim", ["mmse", "unbiased"])
+def test_a_histogram_that_is_too_large_is_refused_before_its_matrix_is_made(aim, monkeypatch):
+    """The matrix g of 30,000 values takes 7 GB, and making it takes longer than any time limit."""
+    monkeypatch.setattr(Histogram, "g", lambda *_: pytest.fail("g was made"))
+    prior = Prior(range(30_000), [1 + k % 7 for k in range(30_000)])
+    with pytest.raises(PrivacyError, match="up to 1,000 values"):
+        design(prior, Histogram(), 1, aim=aim, search=Search(method="columns", time_limit=3))

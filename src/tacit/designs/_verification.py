@@ -123,6 +123,8 @@ def verify_plan(plan: Plan, progress: Callable[[int, int], None] | None = None) 
                 f"{name} states that no channel is better than {stated.lower_bound:.6g}; what is proved is "
                 f"{found.lower_bound:.6g}."
             )
+        if stated.ldp_aimed is not None and group.notion == "ldp":
+            raise PlanError(f"{name} compares with LDP, which is what it promises itself.")
         if stated.ldp_aimed is not None:
             _check_ldp(group, stated, plan.task, name)
 

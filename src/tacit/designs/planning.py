@@ -321,7 +321,7 @@ def with_ldp(plan: Plan) -> Plan:
         assert group.certificate is not None
         if key not in known and group.notion != "ldp" and len(known) < COMPARED_GROUPS:
             known[key] = ldp_comparison(group.prior, plan.task, group.epsilon, group.certificate.aim)
-        found = known.get(key)
+        found = None if group.notion == "ldp" else known.get(key)
         if found is not None:
             group = replace(group, certificate=replace(group.certificate, ldp_aimed=found.certificate.aimed))
         groups.append(group)
