@@ -362,3 +362,24 @@ def test_influence_bounds_what_one_report_moves():
     changed, added = found._influence
     assert np.abs(rows).max() <= added * (1 + 1e-6)
     assert np.ptp(rows, axis=0).max() <= changed * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("epsilon", [1, 3, 5, 8])
+def test_giants_are_named_also_where_seeds_shuffle_the_circle(epsilon):
+    """Beyond some 39,000 values no plane is small enough. Bits for the names of giants are taken from the seeds, so
+    words are shorter too; cells are counted in the bits that the finished rule has.
+    """
+    prior = Prior(range(300), [10**9 // (k + 1) for k in range(300)])
+    found = design_many_values(prior, epsilon, most_work=0)
+    assert found.slots == 0
+    assert found.giants == 0 if epsilon < 2 else found.giants > 0
+    ratio = exp_below(Fraction(epsilon))
+    assert found.within(ratio, Fraction(0))
+    assert not found.within(exp_below(Fraction(epsilon) * Fraction(99, 100)), Fraction(0))
+    words = np.random.default_rng(epsilon).integers(0, 1 << found.word_bits, (2000, found.words_per_report), np.uint64)
+    held = np.random.default_rng(1).choice(300, 2000, p=prior.probabilities)
+    drawn = found.draw_many(held, words)
+    assert found.can_send_many(drawn).all()
+    assert [found.draw(int(x), tuple(map(int, pair))) for x, pair in zip(held[:50], words[:50], strict=True)] == (
+        drawn[:50].tolist()
+    )

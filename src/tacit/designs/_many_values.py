@@ -50,6 +50,8 @@ _ALONE, _FEW_SLOTS = 256, 61
 _LOST, _MOST_SLOTS = 0.015, 199
 #: The bits of a report, and how many of them are for cells.
 _REPORT_BITS, _CELL_BITS, _SEED_BITS = 52, 28, 24
+#: Seeds shuffle the circle.
+_NO_PLANE: dict[str, Any] = {"slots": 0, "first": 0, "second": 0, "light": 0}
 #: The step of a design is found between the closed form's and this much below it.
 _ROUNDING = Fraction(1, 100)
 
@@ -92,33 +94,42 @@ def design_many_values(
 
 
 def _following(prior: Prior, ratio: Fraction, within: Fraction, most_work: int, bits: dict[str, int]) -> ManyValues:
-    """Cells that follow the prior, giants and the best arc."""
+    """Cells that follow the prior, giants and the best arc: in the orders of a plane if one holds the values."""
+    for slots in (1, 0):
+        start, giants, covered = _giants(prior, ratio, within, slots, bits)
+        total, ordered = start.total, -np.sort(-start.cell_array)
+        room, arc = int(ordered[giants:].sum()), covered
+        if giants:
+            q = _amplitude(ratio, Fraction(covered, total), within + start.cell_error)
+            shortest, longest = covered * room // total + 1, min(covered, room - 1)
+            arcs = sorted({shortest + round((longest - shortest) * dial) for dial in _DIALS})
+            arc = _best_arc(arcs, ordered.astype(np.float64), giants, covered, float(q))
+        plane = _plane(ordered[giants:], arc, room, most_work) if slots else _NO_PLANE
+        if plane["slots"] or not slots:
+            break
+    return _largest_step(replace(start, giants=giants, covered=covered, arc=arc, **plane), ratio, within)
+
+
+def _giants(
+    prior: Prior, ratio: Fraction, within: Fraction, slots: int, bits: dict[str, int]
+) -> tuple[ManyValues, int, int]:
+    """A rule with bits enough to name its giants, how many there are, and the cells that a report covers."""
     for taken in range(24):  # Bits for the names of giants, at the cost of cells.
-        start = ManyValues(prior=prior, giants=0, covered=1, arc=1, step=1, **{**_bits(taken, 1), **bits})
+        start = ManyValues(prior=prior, giants=0, covered=1, arc=1, step=1, **{**_bits(taken, slots), **bits})
         total, cells = start.total, start.cell_array
         covered = min(max(round(best_share(ratio, within + start.slack) * total), 1), total - 1)
         giants = min(int((cells >= covered).sum()), max(len(cells) - 2, 0))
         if 2 * giants <= 1 << taken or bits:
             break
-    ordered = -np.sort(-cells)
-    room = int(ordered[giants:].sum())
-    q = _amplitude(ratio, Fraction(covered, total), within + start.cell_error)
-    arc = covered
-    if giants:
-        shortest, longest = covered * room // total + 1, min(covered, room - 1)
-        arcs = sorted({shortest + round((longest - shortest) * dial) for dial in _DIALS})
-        arc = _best_arc(arcs, ordered.astype(np.float64), giants, covered, float(q))
-    plane = _plane(ordered[giants:], arc, room, most_work)
-    made = replace(start, giants=giants, covered=covered, arc=arc, **plane, **(_bits(taken, plane["slots"]) | bits))
-    return _largest_step(made, ratio, within)
+    return start, giants, covered
 
 
 def _bits(taken: int, slots: int) -> dict[str, Any]:
-    """The bits of cells and seeds that leave `taken` for the names of giants."""
+    """The bits of cells, seeds and words that leave `taken` for the names of giants."""
     if slots:  # A plane of up to 199 slots has less than 2^15 orders.
         return {"cell_bits": min(_CELL_BITS, _REPORT_BITS - 15 - taken), "seed_bits": _SEED_BITS}
     seeds = _SEED_BITS - 2 * -(-taken // 4)
-    return {"cell_bits": _REPORT_BITS - seeds - taken, "seed_bits": seeds}
+    return {"cell_bits": _REPORT_BITS - seeds - taken, "seed_bits": seeds, "word_bits": _REPORT_BITS + seeds // 2}
 
 
 def _alike(prior: Prior, ratio: Fraction, within: Fraction, bits: dict[str, int]) -> ManyValues:
@@ -196,7 +207,7 @@ def _plane(cells: Integers, arc: int, room: int, most_work: int = MOST_WORK) -> 
         if slots <= MOST_SLOTS and places <= MOST_PLACES and places * stretches * arc // room <= most_work:
             first, second = first_full_recurrence(slots)
             return {"slots": slots, "first": first, "second": second, "light": light}
-    return {"slots": 0, "first": 0, "second": 0, "light": 0}
+    return _NO_PLANE
 
 
 def _prime_below(number: int) -> int:
