@@ -19,7 +19,7 @@ import { ShuffledCircle } from "./shuffled_circle.js";
 /** @typedef {import("../levels.js").Notion} Notion */
 /** @typedef {import("../../prior.js").Prior} Prior */
 
-/** A report holds a state, an order and a position, in so many bits. */
+/** The bits of a report: a state, an order and a position. */
 const REPORT_BITS = 52;
 const MAX_CELL_BITS = 30;
 const MAX_SEED_BITS = 32;
@@ -30,8 +30,8 @@ const FIELDS = [
 
 /** @typedef {object} Weights how many words make values send a report at one position
  * @property {bigint} common of every value
- * @property {bigint} named so many more of the giant that it names
- * @property {bigint} onArc and up to so many more of a value on the circle
+ * @property {bigint} named the words added for the giant that the report names
+ * @property {bigint} onArc the most words added for a value on the circle
  * @property {number | null} giant the place of that giant in the support, or null
  */
 
@@ -89,9 +89,9 @@ export class ManyValues {
     const held = running[running.length - 1];
     /** The first γ that names each giant, then 2^v. */
     this.nameEdges = named.length ? running.map((part) => ((part << this.nameBits) + held - 1n) / held) : [];
-    /** A: so many η of 2^v give an arc if the answer is ignored. */
+    /** A: the number of η, of 2^v, that give an arc if the answer is ignored. */
     this.arcsForAll = ((this.covered * circle.circle) << this.nameBits) / (this.total * circle.arc);
-    /** D: so many η of 2^v give an arc to a giant that is not ignored. */
+    /** D: the number of η, of 2^v, that give an arc to a giant that is not ignored. */
     this.arcsForGiants = named.length
       ? ((circle.circle * (this.covered - circle.arc)) << this.nameBits) / (circle.arc * held)
       : 0n;
