@@ -4,20 +4,42 @@ from tacit.plan._certificate import Aim, Certificate
 from tacit.plan._crossed import CROSSED, arm_name, arms_of, crossed_name, margins
 from tacit.plan._group import Group, PlanError
 from tacit.plan._plan import Plan, contract_hash, malformed, read_json, value_from_text
+from tacit.plan._questionnaire import (
+    CHANCES,
+    NOT_ASKED,
+    AnyPlan,
+    Block,
+    Question,
+    Questionnaire,
+    block_name,
+    joint_values,
+    load_plan,
+    split_name,
+)
 
 __all__ = [
+    "CHANCES",
     "CROSSED",
+    "NOT_ASKED",
     "Aim",
+    "AnyPlan",
+    "Block",
     "Certificate",
     "Group",
     "Plan",
     "PlanError",
+    "Question",
+    "Questionnaire",
     "arm_name",
     "arms_of",
+    "block_name",
     "contract_hash",
     "crossed_name",
+    "joint_values",
+    "load_plan",
     "malformed",
     "margins",
     "read_json",
+    "split_name",
     "value_from_text",
 ]

@@ -11,7 +11,7 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
@@ -85,6 +85,12 @@ class Plan:
     def row_values(self) -> list[Value | None]:
         """The label of each row of the estimate (`Task.row_values`)."""
         return self.task.row_values(self.values)
+
+    def reading(self, task: Task) -> Plan:
+        """The same contract, its reports read for another task. The hash stays: it is about what devices do."""
+        other = replace(self, task=task, between=False)
+        object.__setattr__(other, "hash", self.hash)
+        return other
 
     def group(self, name: str | None) -> Group:
         """The group of that name."""

@@ -1,0 +1,362 @@
+"""A plan for several questions: one report about the whole record of a person's answers.
+
+The questions are put into blocks. Each block is a `Plan` over the joint cells of its questions. The device draws one
+block at random, by public chances, and reports on that block only. Which block is drawn does not depend on the answers.
+So a report about a block keeps, for every answer, every combination of answers and every set of combinations of the
+whole record, the promise of the block: for an event A of the record,
+
+    Pr(A | y) / Pr(A) = Σ_x Pr(x | A) Q(y|x) / λ(y)   is a mean of the lifts of the block's cells x,
+
+and a mean lies between the smallest and the largest of them.
+
+The cells of a block are in the order of its questions: the answer to the last question changes fastest.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from tacit.disk import write_text
+from tacit.exact import Integers
+from tacit.plan._crossed import CROSSED, crossed_name
+from tacit.plan._group import Group, PlanError
+from tacit.plan._plan import FORMAT, Plan, malformed, read_json, value_from_text
+from tacit.prior import Value, has_unseen
+from tacit.task import Matrix
+
+#: The chances of all blocks add up to this: a device draws one with a word of 16 bits.
+CHANCES = 2**16
+#: The answer of a person who was not asked, because an earlier answer made the question pointless.
+NOT_ASKED = "not asked"
+
+QuestionKind = Literal["one-of", "yes-no", "number"]
+#: What is estimated: the share of every answer, of the surveyed answer, or the mean of a number.
+QuestionTask = Literal["shares", "survey", "mean"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """One question of a questionnaire.
+
+    Args:
+        name: the name of its column in files.
+        answers: in their order. For a number the values that answers are rounded to, in ascending order.
+        kind: `yes-no` has two answers; a `number` lies between the first and the last of its `answers`.
+        task: what is estimated; a `survey` counts the first answer.
+        text: the wording in each language, by its code ("en"); empty where only the name is shown.
+        labels: for each language the wording of the answers, in their order; an answer itself where there is none.
+        part_of: the name of the question "select all that apply" that this yes/no question is one choice of.
+        public: the answer is not private: it travels as it is, beside the report.
+        asked_if: the name of an earlier question and the answers to it with which this one is asked. Everybody else
+            has the answer "not asked", so that a report does not tell who was asked.
+    """
+
+    name: str
+    answers: tuple[Value, ...]
+    kind: QuestionKind = "one-of"
+    task: QuestionTask = "shares"
+    text: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    part_of: str | None = None
+    public: bool = False
+    asked_if: tuple[str, tuple[str, ...]] | None = None
+
+    def __post_init__(self) -> None:
+        whose = f"The question {self.name!r}"
+        texts = [self.name, *self.text.values(), *(label for each in self.labels.values() for label in each)]
+        if not self.name.strip() or any(has_unseen(text) for text in texts):
+            raise PlanError(f"{whose} must have a name, and no control characters in its texts.")
+        if self.kind not in get_args(QuestionKind) or self.task not in get_args(QuestionTask):
+            raise PlanError(f"{whose} has an unknown kind or task: {self.kind!r}, {self.task!r}.")
+        if len(set(self.answers)) < max(len(self.answers), 2):
+            raise PlanError(f"{whose} needs at least two different answers.")
+        if self.kind == "yes-no" and len(self.answers) != 2:
+            raise PlanError(f"{whose} is a yes/no question with {len(self.answers)} answers instead of two.")
+        if any(len(each) != len(self.answers) for each in self.labels.values()):
+            raise PlanError(f"{whose} needs a label for each of its {len(self.answers)} answers in every language.")
+        numeric = all(isinstance(answer, int | float) and math.isfinite(answer) for answer in self.answers)
+        ascending = numeric and all(a < b for a, b in zip(self.answers, self.answers[1:], strict=False))  # type: ignore[operator]
+        if self.kind == "number" and not ascending:
+            raise PlanError(f"{whose} asks for a number: its values must be finite numbers in ascending order.")
+        if self.task == "mean" and not numeric:
+            raise PlanError(f"{whose} has answers that are not numbers, so it has no mean.")
+        if self.asked_if is not None and NOT_ASKED not in self.answers:
+            raise PlanError(
+                f"{whose} is not asked of everybody, so {NOT_ASKED!r} must be one of its answers: else the report "
+                "would tell who was asked."
+            )
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON; what has its default is left out."""
+        optional: dict[str, Any] = {
+            "text": dict(self.text), "labels": {code: list(each) for code, each in self.labels.items()},
+            "part_of": self.part_of, "public": self.public,
+            "asked_if": None if self.asked_if is None else [self.asked_if[0], list(self.asked_if[1])],
+        }  # fmt: skip
+        return {
+            "name": self.name,
+            "kind": self.kind,
+            "task": self.task,
+            "numeric": not isinstance(self.answers[0], str),
+            "answers": [str(answer) for answer in self.answers],
+            **{name: part for name, part in optional.items() if part},
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Question:
+        """The inverse of `to_dict`."""
+        condition = data.get("asked_if")
+        return cls(
+            name=data["name"],
+            answers=tuple(value_from_text(text) if data["numeric"] else text for text in data["answers"]),
+            kind=data["kind"],
+            task=data["task"],
+            text=dict(data.get("text", {})),
+            labels={code: tuple(each) for code, each in data.get("labels", {}).items()},
+            part_of=data.get("part_of"),
+            public=data.get("public", False),
+            asked_if=None if condition is None else (condition[0], tuple(condition[1])),
+        )
+
+
+@dataclass(frozen=True)
+class Block:
+    """Questions that are reported on together: a plan over their joint cells, and the chance to be drawn, of 65536."""
+
+    questions: tuple[Question, ...]
+    chance: int
+    plan: Plan
+
+    def __post_init__(self) -> None:
+        names = ", ".join(question.name for question in self.questions)
+        if self.plan.values != joint_values(self.questions):
+            raise PlanError(f"The values of the block of {names} must be the combinations of its answers, in order.")
+        if type(self.chance) is not int or not 0 < self.chance <= CHANCES:
+            raise PlanError(f"The chance of the block of {names} must be a whole number from 1 to {CHANCES}.")
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The number of answers of each question."""
+        return tuple(len(question.answers) for question in self.questions)
+
+    @property
+    def share(self) -> float:
+        """The probability that a device draws this block."""
+        return self.chance / CHANCES
+
+    def place(self, name: str) -> int:
+        """The place of a question in the block."""
+        return [question.name for question in self.questions].index(name)
+
+    def cells(self, positions: Sequence[Integers]) -> Integers:
+        """The joint cells of positions, an array for each question of the block."""
+        found: Integers = np.ravel_multi_index([np.asarray(each, dtype=np.int64) for each in positions], self.sizes)
+        return found
+
+    def answers_of(self, *names: str) -> list[Integers]:
+        """For each named question the position of its answer in every joint cell."""
+        every = np.unravel_index(np.arange(math.prod(self.sizes)), self.sizes)
+        return [every[self.place(name)].astype(np.int64) for name in names]
+
+    def margin(self, name: str) -> Plan:
+        """The block's plan, read for one question: its shares, the count of the surveyed answer, or its sum."""
+        question, (held,) = self.questions[self.place(name)], self.answers_of(name)
+        if question.task == "mean":
+            return self.plan.reading(Matrix(np.array(question.answers, dtype=np.float64)[held][:, None].tolist()))
+        shown = 1 if question.task == "survey" else len(question.answers)
+        indicators = (held[:, None] == np.arange(shown)).astype(int)
+        return self.plan.reading(Matrix(indicators.tolist(), tuple(map(str, question.answers[:shown]))))
+
+    def cross(self, first: str, second: str) -> Plan:
+        """The block's plan, read for the cells of the table of two questions, the second one changing fastest."""
+        one, two = self.answers_of(first, second)
+        width = len(self.questions[self.place(second)].answers)
+        wanted = len(self.questions[self.place(first)].answers) * width
+        indicators = ((one * width + two)[:, None] == np.arange(wanted)).astype(int)
+        names = joint_values((self.questions[self.place(first)], self.questions[self.place(second)]))
+        return self.plan.reading(Matrix(indicators.tolist(), tuple(map(str, names))))
+
+
+def joint_values(questions: Sequence[Question]) -> tuple[Value, ...]:
+    """The names of the joint cells: the answers of one question as they are, else "yes / no".
+
+    >>> joint_values([Question(name="a", answers=("x", "y")), Question(name="b", answers=(0, 1))])
+    ('x / 0', 'x / 1', 'y / 0', 'y / 1')
+    """
+    if len(questions) == 1:
+        return tuple(questions[0].answers)
+    sizes = [len(question.answers) for question in questions]
+    return tuple(
+        crossed_name(str(question.answers[place]) for question, place in zip(questions, places, strict=True))
+        for places in np.ndindex(*sizes)
+    )
+
+
+def block_name(group: str | None, number: int) -> str:
+    """The name of a block, counted from 1, in a group: under it the reports of both together are counted.
+
+    >>> block_name(None, 1), block_name("north", 2)
+    ('block 1', 'north / block 2')
+    """
+    block = f"block {number}"
+    return block if group is None else crossed_name([group, block])
+
+
+@dataclass(frozen=True)
+class Questionnaire:
+    """Questions, the blocks that the private ones are reported in, and the promise for the whole record."""
+
+    questions: tuple[Question, ...]
+    blocks: tuple[Block, ...]
+    title: str | None = None
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        names = [question.name for question in self.questions]
+        private = [question for question in self.questions if not question.public]
+        if len(set(names)) < len(names):
+            raise PlanError("The questions of a plan must have different names.")
+        placed = [question for block in self.blocks for question in block.questions]
+        if sorted(each.name for each in placed) != sorted(each.name for each in private) or not private:
+            raise PlanError("Every private question of a plan must be in one block, and in one only.")
+        if any(question not in private for question in placed):
+            raise PlanError("A block asks a question in another form than the plan.")
+        if sum(block.chance for block in self.blocks) != CHANCES:
+            raise PlanError(f"The chances of the blocks must add up to {CHANCES}.")
+        promises = [[(g.name, g.epsilon, g.notion, g.ldp_cap) for g in block.plan.groups] for block in self.blocks]
+        if any(promise != promises[0] for promise in promises):
+            raise PlanError("All blocks of a plan must have the same groups with the same promises.")
+        for place, question in enumerate(self.questions):
+            if question.asked_if is not None and question.asked_if[0] not in names[:place]:
+                raise PlanError(f"Whether {question.name!r} is asked must depend on an earlier question.")
+
+    @property
+    def private(self) -> tuple[Question, ...]:
+        """The questions whose answers are randomized."""
+        return tuple(question for question in self.questions if not question.public)
+
+    @property
+    def group_names(self) -> list[str]:
+        """The names of the groups; none where all respondents share one prior."""
+        return [group.name for group in self.blocks[0].plan.groups if group.name is not None]
+
+    @cached_property
+    def groups(self) -> tuple[Group, ...]:
+        """Every group of every block under a name of its own (`block_name`): what reports are counted by."""
+        return tuple(
+            replace(group, name=block_name(group.name, number))
+            for number, block in enumerate(self.blocks, start=1)
+            for group in block.plan.groups
+        )
+
+    def question(self, name: str) -> Question:
+        """The question of that name."""
+        for question in self.questions:
+            if question.name == name:
+                return question
+        raise PlanError(
+            f"This plan has no question {name!r}. It has {', '.join(each.name for each in self.questions)}."
+        )
+
+    def block_of(self, *names: str) -> Block:
+        """The block that all these questions are in."""
+        for name in names:
+            if self.question(name).public:
+                raise PlanError(f"The question {name!r} is public: its answers are a column beside the reports.")
+        for block in self.blocks:
+            if set(names) <= {question.name for question in block.questions}:
+                return block
+        raise PlanError(
+            f"No block holds {' and '.join(names)} together, so no report tells about both. Plan with "
+            f"--cross {','.join(names)}."
+        )
+
+    @cached_property
+    def chance_ends(self) -> Integers:
+        """Where the chance of each block ends: a word of 16 bits draws the first block whose end is above it."""
+        return np.cumsum([block.chance for block in self.blocks])
+
+    @cached_property
+    def hash(self) -> str:
+        """SHA-256 of the contract in canonical JSON, in which each block's plan stands as its own hash."""
+        blocks = [block | {"plan": block["plan"]["hash"]} for block in self._fields["blocks"]]
+        text = json.dumps(self._fields | {"blocks": blocks}, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode("utf-8")).hexdigest()
+
+    @cached_property
+    def _fields(self) -> dict[str, Any]:
+        return {
+            "tacit_plan": FORMAT,
+            "title": self.title,
+            "questions": [question.to_dict() for question in self.questions],
+            "blocks": [
+                {
+                    "questions": [question.name for question in block.questions],
+                    "chance": block.chance,
+                    "plan": block.plan.to_dict(),
+                }
+                for block in self.blocks
+            ],
+            "notes": list(self.notes),
+        }
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {"hash": self.hash} | self._fields
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Questionnaire:
+        """Read, check the hash and audit every block."""
+        try:
+            questions = {each["name"]: Question.from_dict(each) for each in data["questions"]}
+            blocks = tuple(
+                Block(
+                    tuple(questions[name] for name in block["questions"]),
+                    block["chance"],
+                    Plan.from_dict(block["plan"]),
+                )
+                for block in data["blocks"]
+            )
+            plan = cls(tuple(questions.values()), blocks, data["title"], tuple(data["notes"]))
+            if plan.hash != data["hash"] or len(questions) < len(data["questions"]):
+                raise PlanError("This plan was altered: its content does not match its hash.")
+        except PlanError:
+            raise
+        except ValueError as error:
+            raise PlanError(f"This plan is refused: {error}") from error
+        except (KeyError, TypeError, AttributeError, IndexError, ArithmeticError) as error:
+            raise malformed(error) from error
+        return plan
+
+    def save(self, path: str | Path) -> None:
+        """Write the plan as JSON, atomically."""
+        write_text(path, json.dumps(self.to_dict(), ensure_ascii=False, indent=1) + "\n")
+
+
+#: A plan for one question, or for several.
+AnyPlan = Plan | Questionnaire
+
+
+def load_plan(path: str | Path) -> AnyPlan:
+    """Read and audit a plan file, of one question or of several."""
+    data = read_json(path)
+    return Questionnaire.from_dict(data) if "questions" in data else Plan.from_dict(data)
+
+
+def split_name(name: str | None) -> tuple[str | None, int]:
+    """The inverse of `block_name`: the group, and the place of the block counted from 0.
+
+    >>> split_name("north / block 2")
+    ('north', 1)
+    """
+    group, _, block = (name or "").rpartition(CROSSED)
+    return group or None, int(block.removeprefix("block ")) - 1

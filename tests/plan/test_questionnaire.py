@@ -1,0 +1,104 @@
+"""The contract of several questions: what it holds, what it refuses, and that it is the same after JSON."""
+
+import copy
+from fractions import Fraction
+from itertools import chain, combinations
+
+import numpy as np
+import pytest
+
+from tacit import Prior, make_plan
+from tacit.exact import exp_enclosure
+from tacit.plan import Block, PlanError, Question, Questionnaire, joint_values, load_plan
+from tacit.task import Histogram
+
+from support.questions import yes_no_questionnaire
+
+
+def test_is_the_same_after_json(tmp_path):
+    plan = yes_no_questionnaire(3, epsilon=1)
+    plan.save(tmp_path / "plan.json")
+    read = load_plan(tmp_path / "plan.json")
+    assert read == plan
+    assert read.hash == plan.hash
+    assert read.block_of("q1", "q3").cells([[1], [0], [1]]).tolist() == [5]
+
+
+@pytest.mark.parametrize(
+    "alter",
+    [
+        lambda data: data["blocks"][0].update(chance=1),
+        lambda data: data["questions"][0].update(answers=["no", "yes"]),
+        lambda data: data["questions"].append(data["questions"][0] | {"name": "q4"}),
+        lambda data: data["questions"].pop(),
+        lambda data: data["questions"][0].update(text={"en": "Another wording?"}),
+        lambda data: data["blocks"].clear(),
+        lambda data: data.pop("title"),
+        lambda data: data["blocks"][0]["plan"]["groups"][0].update(epsilon="1/2"),
+    ],
+)
+def test_refuses_what_was_altered(alter):
+    data = copy.deepcopy(yes_no_questionnaire(3, epsilon=1).to_dict())
+    alter(data)
+    with pytest.raises(PlanError):
+        Questionnaire.from_dict(data)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"answers": ("yes",)}, "two different"),
+        ({"answers": ("yes", "no", "maybe"), "kind": "yes-no"}, "instead of two"),
+        ({"answers": ("b", "a"), "kind": "number"}, "ascending"),
+        ({"answers": (2, 1), "kind": "number"}, "ascending"),
+        ({"answers": ("a", "b"), "task": "mean"}, "no mean"),
+        ({"answers": ("a", "b"), "asked_if": ("q0", ("yes",))}, "not asked"),
+        ({"answers": ("a", "b"), "labels": {"de": ("nur eins",)}}, "label"),
+    ],
+)
+def test_refuses_questions_that_cannot_be_asked(options, words):
+    with pytest.raises(PlanError, match=words):
+        Question(name="q", **options)
+
+
+def test_blocks_hold_every_private_question_once():
+    plan = yes_no_questionnaire(2, epsilon=1)
+    (block,) = plan.blocks
+    with pytest.raises(PlanError, match="one block"):
+        Questionnaire(plan.questions[:1], plan.blocks)
+    with pytest.raises(PlanError, match="add up"):
+        Questionnaire(plan.questions, (Block(block.questions, 1, block.plan),))
+    other = make_plan(Prior.uniform(["no", "yes"]), Histogram(), 1)
+    with pytest.raises(PlanError, match="combinations"):
+        Block(block.questions[:1], 1, other)
+
+
+def events(size):
+    """Every set of cells that is not empty."""
+    return chain.from_iterable(combinations(range(size), k) for k in range(1, size + 1))
+
+
+def test_the_promise_holds_for_every_set_of_combinations_of_the_record():
+    """By enumeration from the definition, on integers; three separate reports at the same ε break it."""
+    plan = yes_no_questionnaire(3, epsilon=1, weights=[30, 5, 7, 3, 6, 9, 4, 36])
+    (block,) = plan.blocks
+    channel, prior = block.plan.groups[0].mechanism, block.plan.groups[0].prior
+    most = exp_enclosure(Fraction(1))[0]
+    q = [[channel.likelihood(x, y) for y in range(channel.n_possible_reports)] for x in range(len(prior))]
+    p = [Fraction(weight, prior.total) for weight in prior.weights]
+    for y in range(channel.n_possible_reports):
+        total = sum(p[x] * q[x][y] for x in range(8))
+        for event in events(8):
+            mass = sum(p[x] for x in event)
+            lift = sum(p[x] * q[x][y] for x in event) / mass / total
+            assert 1 / most <= lift <= most
+    alone = make_plan(Prior.of({"yes": 0.5, "no": 0.5}), Histogram(), 1).groups[0].mechanism
+    each = np.array([[float(alone.likelihood(x, y)) for y in range(alone.n_possible_reports)] for x in range(2)])
+    three = np.array([each[a][:, None, None] * each[b][:, None] * each[c] for a, b, c in np.ndindex(2, 2, 2)])
+    lifts = three / np.tensordot(np.array(p, dtype=float), three, 1)
+    assert np.log(lifts.max()) > 1.3, "related answers: three reports at ε = 1 tell more than e"
+
+
+def test_values_of_a_block_name_the_answers():
+    questions = (Question(name="a", answers=("x", "y")), Question(name="n", answers=(0, 5, 10), kind="number"))
+    assert joint_values(questions)[:4] == ("x / 0", "x / 5", "x / 10", "y / 0")
