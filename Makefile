@@ -9,7 +9,7 @@ PLAN := out/demo/plan.json
 # Else each of the hundred commands that the tests start would compile the package anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo serve check test attack lint screenshots figures bench bench-peers lock clean
+.PHONY: demo serve check test attack lint docs screenshots figures bench bench-peers lock clean
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "tacit needs Python 3.11 or newer")'
@@ -53,6 +53,10 @@ $(CLIENT)/node_modules: $(CLIENT)/package-lock.json
 	tools/system-packages.sh npm
 	cd $(CLIENT) && npm ci --silent
 	touch $@
+
+docs: $(READY)  ## the site, into out/site; a broken link or an undocumented public name stops it
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	@echo "open out/site/index.html"
 
 screenshots: $(READY)  ## the pages with a week of simulated answers, into docs/images
 	tools/system-packages.sh chromium

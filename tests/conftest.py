@@ -20,7 +20,7 @@ pytest.register_assert_rewrite("support")
 #: Whole folders and files that take long or need a browser, a database, node or a wheel.
 SLOW = (
     "browser", "e2e", "studies", "packaging", "server", "deploy", "cli", "docs/test_readme.py", "docs/test_f",
-    "designs/program", "designs/test_knots.py", "designs/test_design.py",
+    "docs/test_site.py", "designs/program", "designs/test_knots.py", "designs/test_design.py",
     "designs/test_core_tail_design.py", "mechanism/test_core_tail", "mechanism/test_many_values", "personal",
     "estimates", "prior/test_sets.py", "files/test_spark.py",
 )  # fmt: skip

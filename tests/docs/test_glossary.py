@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tacit.cli.everything import FILES, command_of
+
 from support.places import ROOT
 from support.public import resolve
 
@@ -16,10 +18,23 @@ ROWS = [
     for line in PAGE.read_text(encoding="utf-8").splitlines()
     if line.startswith("| ")
 ][1:]
-#: Where the names in files, options and requests are described.
-DESCRIPTIONS = " ".join(
-    (ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("reference.md", "plan.md", "service.md")
-)
+#: Where the names in files, options and requests are described: pages, and the help of the commands.
+PAGES = [(ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("reference.md", "plan.md", "service.md")]
+
+
+def helps() -> str:
+    """Every command and option with its help."""
+    commands = [command_of(name) for name in FILES]
+    commands += [each for command in commands for each in getattr(command, "commands", {}).values()]
+    return " ".join(
+        text
+        for command in commands
+        for param in command.params
+        for text in (*param.opts, *param.secondary_opts, param.help or "")
+    )
+
+
+DESCRIPTIONS = " ".join([*PAGES, helps()])
 
 
 def test_the_terms_are_sorted_and_each_is_there_once():

@@ -1,92 +1,76 @@
-"""The reference leaves nothing out: every public name, and every option of the nested commands.
+"""The reference leaves nothing out: every public name and every command has its place on the site.
 
-Options of the other commands are held by tests/cli/test_commands.py, routes by tests/server/test_service_documents.py.
+`tools/site.py` fills the pages; `test_site.py` builds them. Routes are held by tests/server/test_service_documents.py.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import re
 from importlib import import_module
 
 import pytest
-import typer
 
-from tacit.cli.personal import app as personal
+from tacit.cli.everything import FILES, command_of
 
 from support.places import ROOT
-from support.public import resolve
 
-ROOMS = (
-    "tacit",
-    "tacit.mechanism",
-    "tacit.designs",
-    "tacit.plan",
-    "tacit.estimates",
-    "tacit.files",
-    "tacit.personal",
-    "tacit.published",
-    "tacit.randomize",
-)
-REFERENCE = (ROOT / "docs" / "reference.md").read_text(encoding="utf-8")
+DOCS = ROOT / "docs"
+REFERENCE = (DOCS / "reference.md").read_text(encoding="utf-8")
+SPEC = importlib.util.spec_from_file_location("site_of_tacit", ROOT / "tools" / "site.py")
+site = importlib.util.module_from_spec(SPEC)
+SPEC.loader.exec_module(site)
 
 
-def section(title: str) -> str:
-    """A part of the reference, up to the next title of its rank."""
-    return REFERENCE.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
+def test_every_room_has_its_place_on_a_page():
+    described = [
+        room for page in (DOCS / "api").glob("*.md")
+        for room in re.findall(r"<!-- describe: tacit\.([\w.]+) -->", page.read_text(encoding="utf-8"))
+    ]  # fmt: skip
+    assert sorted(described) == sorted(site.ROOMS)
+    rooms = {path.parent.name for path in (ROOT / "src" / "tacit").glob("*/__init__.py")}
+    public = {room for room in rooms if hasattr(import_module(f"tacit.{room}"), "__all__")}
+    assert public <= set(site.ROOMS)
 
 
-def described() -> list[str]:
-    """The names in the tables about Python, in full: `tacit.Sum`, `Histogram` stands for tacit.Sum, tacit.Histogram."""
-    names = []
-    for cell in re.findall(r"^\| (`.*?`) \|", section("Python"), re.MULTILINE):
-        room = ""
-        for name in re.findall(r"`([\w.]+)[^`]*`", cell):
-            room = name.rpartition(".")[0] or room
-            names.append(f"{room}.{name.rpartition('.')[2]}")
-    return names
+def test_every_public_name_of_tacit_has_a_home_in_a_room():
+    homes = site.homes()
+    for name, thing in site.public("tacit").items():
+        assert any(path.endswith(f".{name}") and site._get(path) is thing for path in homes), name
 
 
-def exists(name: str) -> bool:
-    try:
-        resolve(name)
-    except (AttributeError, ModuleNotFoundError):
-        return False
-    return True
-
-
-def test_the_reference_invents_no_name():
-    assert described()
-    invented = [name for name in described() if not exists(name)]
-    assert not invented, ", ".join(invented)
-
-
-@pytest.mark.parametrize("room", ROOMS)
-def test_every_public_name_is_in_the_reference(room: str):
-    """A name that is public in several places is described under one of them."""
-    known = [resolve(name) for name in described() if exists(name)]
-    public = import_module(room).__all__
-    assert public
-    missing = [name for name in public if not any(resolve(f"{room}.{name}") is each for each in known)]
-    assert not missing, ", ".join(missing)
-
-
-@pytest.mark.parametrize("room", ROOMS)
+@pytest.mark.parametrize("room", ["", *(f".{room}" for room in site.ROOMS)])
 def test_what_is_public_exists_and_is_listed_once(room: str):
-    public = import_module(room).__all__
+    public = getattr(import_module(f"tacit{room}"), "__all__", [])
     assert len(set(public)) == len(public)
-    for name in public:
-        assert exists(f"{room}.{name}"), name
+    assert set(public) <= set(dir(import_module(f"tacit{room}")))
 
 
-def test_the_options_of_the_nested_commands_are_in_the_reference():
-    text = section("Individual priors")
-    for name, command in typer.main.get_command(personal).commands.items():
-        (usage,) = re.findall(rf"^ +tacit personal {name} (.*)$", text, re.MULTILINE)
-        for param in command.params:
-            # One of --output and -o is enough; --json is said of all of them together.
-            named = [option for option in param.opts if re.search(rf"{option}\b", f"{usage} --json")]
-            assert named or not param.opts[0].startswith("-"), (name, param.opts)
-    assert "Every step has `--json`." in text
+def test_every_command_is_in_the_reference():
+    known = set()
+    for name in FILES:
+        nested = getattr(command_of(name), "commands", None)
+        known |= {f"{name} {each}" for each in nested} if nested else {name}
+    assert sorted(re.findall(r"<!-- command: ([\w -]+) -->", REFERENCE)) == sorted(known)
+
+
+def test_a_name_without_a_docstring_and_an_option_without_help_stop_the_build():
+    def undocumented() -> None: ...
+
+    with pytest.raises(site.PluginError, match="undocumented is public and has no docstring"):
+        site.summary(undocumented, "undocumented")
+    with pytest.raises(site.PluginError, match="has no comment"):
+        site.constant("tacit.plan", "__name__")
+    command = command_of("audit")
+    silent = type("Silent", (), {"opts": ["--silent"], "help": None, "param_type_name": "option"})()
+    with pytest.raises(site.PluginError, match="--silent has no help"):
+        site.option(silent, command.make_context("tacit audit", [], resilient_parsing=True))
+
+
+def test_a_link_to_a_file_that_is_not_there_stops_the_build():
+    wrong = re.search(r"\]\(([^)#]+)(#.*)?\)", "[x](../src/tacit/nowhere.py)")
+    with pytest.raises(site.PluginError, match="leads nowhere"):
+        site.link(wrong, "docs/plan.md")
 
 
 def test_every_environment_variable_is_in_the_reference():

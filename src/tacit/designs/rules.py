@@ -26,7 +26,7 @@ _PRINTED = Fraction(1, 1000)
 
 @dataclass(frozen=True)
 class Rule:
-    """What respondents were told to do: who holds `values[x]` says `reports[y]` with probability rows[x][y].
+    """What respondents were told to do: a person who holds `values[x]` says `reports[y]` with probability `rows[x][y]`.
 
     `reports` are written as the data write them.
     """

@@ -35,6 +35,7 @@ _FEW = 4
 _ROOM = 2**25
 #: Sums of coverage of reports, each with how often it came.
 Fold = Callable[[Integers, Integers], Integers]
+#: The names of the sums over weights and offsets that a tally keeps for each report.
 SUMS = ("weight_sums", "square_sums", "offset_sums", "largest_weights")
 
 

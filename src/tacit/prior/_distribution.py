@@ -16,6 +16,7 @@ import numpy as np
 from tacit.exact import Floats, Number, rational
 from tacit.prior.names import clean_name, nearest
 
+#: What an answer can be. Numbers stay numbers, so that sums can use them.
 Value = str | int | float
 
 

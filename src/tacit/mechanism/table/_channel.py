@@ -312,7 +312,7 @@ class Channel:
         return Channel.from_weights(self.prior, joint)
 
     def cascade(self, rows: Any) -> Channel:
-        """Post-processing: report y becomes z with probability proportional to the integers rows[y][z].
+        """Post-processing: report y becomes z with probability proportional to the integers `rows[y][z]`.
 
         It can only lower every privacy level (data processing).
         """
