@@ -12,6 +12,7 @@ from tacit.estimates._compliance import (
 )
 from tacit.estimates._estimate import estimate, estimators
 from tacit.estimates._prior_check import PriorCheck, check_prior
+from tacit.estimates._questionnaire import Association, Crosstab, crosstab, estimate_questions
 from tacit.estimates._rows import MANY_ROWS, Estimate, Estimator, Found, Row, Scope
 from tacit.estimates.analysis import (
     Coefficient,
@@ -30,11 +31,13 @@ from tacit.mechanism import NotEstimableError
 __all__ = [
     "FEW",
     "MANY_ROWS",
+    "Association",
     "Cell",
     "Coefficient",
     "Compliance",
     "ComplianceRow",
     "CovariateLevels",
+    "Crosstab",
     "Difference",
     "Differences",
     "Estimate",
@@ -53,8 +56,10 @@ __all__ = [
     "check_prior",
     "compliance",
     "covariate_levels",
+    "crosstab",
     "difference",
     "estimate",
+    "estimate_questions",
     "estimators",
     "expected_errors",
     "pooled_compliance",

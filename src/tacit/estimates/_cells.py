@@ -25,7 +25,7 @@ from tacit.estimates._ends import Bounds, People, interval_of_sums
 from tacit.estimates._rows import Found, Scope, reach, student
 from tacit.exact import Floats
 from tacit.mechanism import Kept, PlainEstimator, Reading
-from tacit.plan import Group, Plan, margins
+from tacit.plan import AnyPlan, Group, Plan, Questionnaire, margins, split_name
 from tacit.prior import Value, numbers_if_all
 from tacit.tally import Counts, Tally
 from tacit.task import Task
@@ -201,7 +201,7 @@ def read_task(plan: Plan) -> Task:
 
 
 def cells_of(
-    plan: Plan,
+    plan: AnyPlan,
     tallies: Tally | Mapping[tuple[str, ...], Tally],
     by: Sequence[str] = (),
     *,
@@ -209,6 +209,9 @@ def cells_of(
     group_parts: Sequence[str] = (),
 ) -> list[Cell]:
     """The cells of one tally, or of one tally for each combination of categories of the public columns `by`.
+
+    Of a plan of several questions every cell belongs to one block, and is read for the block's own task; `read_for`
+    reads it for another.
 
     Args:
         plan: the plan of the tallies.
@@ -223,18 +226,28 @@ def cells_of(
     >>> cell.n_reports, cell.labels
     (3, {'group': 'north / old', 'region': 'north', 'age': 'old'})
     """
-    parts = margins(plan, group_parts) if group_parts else {}
+    blocks = [block.plan for block in plan.blocks] if isinstance(plan, Questionnaire) else [plan]
+    parts = margins(blocks[0], group_parts) if group_parts else {}
     several = {(): tallies} if isinstance(tallies, Tally) else tallies
     found = []
     for key, tally in several.items():
         tally.check(plan)
         columns = dict(zip(by, key, strict=True))
-        for group in plan.groups:
-            kept = tally.groups.get(group.name)
-            if kept is not None and kept.total:
-                named = {} if group.name is None else {group_column: group.name, **parts.get(group.name, {})}
-                found.append(Cell(plan, group, kept, named, columns))
+        for counted in plan.groups:
+            kept = tally.groups.get(counted.name)
+            if kept is None or not kept.total:
+                continue
+            name, place = split_name(counted.name) if isinstance(plan, Questionnaire) else (counted.name, 0)
+            named = {} if name is None else {group_column: name, **parts.get(name, {})}
+            found.append(Cell(blocks[place], blocks[place].group(name), kept, named, columns))
     return found
+
+
+def read_for(cells: Sequence[Cell], plan: Plan) -> list[Cell]:
+    """The cells with reports of this plan, read for its task; `Plan.reading` gives the same plan another task."""
+    return [
+        replace(cell, plan=plan, group=plan.group(cell.group.name)) for cell in cells if cell.plan.hash == plan.hash
+    ]
 
 
 def coarser(cells: Sequence[Cell], margins: Collection[str]) -> Sequence[Cell]:

@@ -159,7 +159,7 @@ class Estimate:
             "scope": self.scope,
             "design_effect": self.design_effect,
             "simultaneous": self.simultaneous,
-            "estimates": [_row_dict(row, self.per_respondent(row)) for row in self.rows],
+            "estimates": [row_dict(row, self.per_respondent(row)) for row in self.rows],
             "prior_check": [
                 {
                     "group": check.group,
@@ -178,7 +178,8 @@ class Estimate:
         } | parts
 
 
-def _row_dict(row: Row, each: Row) -> dict[str, Any]:
+def row_dict(row: Row, each: Row) -> dict[str, Any]:
+    """A row for JSON: the total, and the same for `each` respondent."""
     numbers = {name: getattr(row, name) for name in Row.__dataclass_fields__} | {"margin": row.margin}
     numbers |= {"share": each.estimate, "share_low": each.low, "share_high": each.high, "share_margin": each.margin}
     return {name: _known(number) for name, number in numbers.items()}

@@ -40,7 +40,7 @@ from tacit.files.columns import (
     reports_of,
     texts_of,
 )
-from tacit.files.reading import REPORT, Progress, Source, format_of, group_column_of, group_names, reading
+from tacit.files.reading import REPORT, Progress, Source, format_of, group_column_of, reading
 from tacit.files.writing import writing
 from tacit.plan import Plan
 from tacit.prior import Value
@@ -160,7 +160,7 @@ class _Rows:
 
     def of_tables(self, source: Source) -> Iterator[tuple[pa.Table, pa.Table, Floats, NDArray[np.int32]]]:
         """For each table: itself, its good rows, their pseudo-values, and their groups."""
-        match = None if self.group is None else Matcher(group_names(self.plan), self.group)
+        match = None if self.group is None else Matcher(self.plan.group_names, self.group)
         # Whatever is asked of a report, what it covers of all values is looked at.
         size = max(1, _AT_ONCE // len(self.plan.row_values))
         check_stamp(source.schema, self.plan.hash, source.name)

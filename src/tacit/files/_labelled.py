@@ -21,7 +21,6 @@ from tacit.files.reading import (
     check_file,
     format_of,
     group_column_of,
-    group_names,
     reading,
 )
 from tacit.files.writing import writing
@@ -62,7 +61,7 @@ def label_file(
         named = [] if groups is None else [(groups, pa.string())]
         schema = stamped(pa.schema([*named, *zip(kept, plain, strict=True), (REPORT, pa.int64())]), plan.hash)
         match_label = Matcher(numbers_if_all(list(labels)), column)
-        match_group = None if groups is None else Matcher(group_names(plan), groups, suggest=True)
+        match_group = None if groups is None else Matcher(plan.group_names, groups, suggest=True)
         seen = np.zeros(len(labels), dtype=bool)
         bad, rows, written = BadRows(opened, "that are no report of the plan"), 0, 0
         with writing(target, schema, target_format) as write:
@@ -81,7 +80,7 @@ def label_file(
                     progress(rows, opened.total)
             bad.hints["unknown label"] = _known_labels(labels, seen)
             if match_group is not None:
-                bad.hints["unknown group"] = known_groups(group_names(plan), match_group.near)
+                bad.hints["unknown group"] = known_groups(plan.group_names, match_group.near)
             skipped = bad.finish(on_unknown)
     return PerturbSummary(rows + len(opened.malformed), written, skipped)
 
@@ -122,7 +121,7 @@ def _known_labels(labels: Sequence[str], seen: Any) -> str:
 
 
 def _result(table: pa.Table, schema: pa.Schema, plan: Plan, places: Any, reports: Any) -> pa.Table:
-    names = group_names(plan)
+    names = plan.group_names
     columns = []
     for field in schema:
         if field.name == REPORT:

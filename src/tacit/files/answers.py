@@ -32,25 +32,25 @@ from tacit.files.columns import (
 )
 from tacit.files.giveaway import GivesAway, GivesAwayError, Watch
 from tacit.files.reading import (
+    BLOCK,
     REPORT,
     Progress,
     Source,
     format_of,
     group_column_of,
-    group_names,
     reading,
 )
 from tacit.files.writing import HeldRows, holding
 from tacit.mechanism.protocol import RandomWords
-from tacit.plan import Plan, arms_of
+from tacit.plan import AnyPlan, Plan, Questionnaire, arms_of
 from tacit.prior import Value
-from tacit.randomize import Randomizer, SecureWords, secure_words
+from tacit.randomize import Randomizer, RecordRandomizer, SecureWords, secure_words
 
 OnUnknown = Literal["stop", "skip"]
 _SHOWN_ROWS, _SHOWN_NAMES = 5, 12
 CANNOT_RANDOMIZE = "that the plan cannot randomize"
 #: Why a row cannot be randomized.
-REASONS = ("missing value", "unknown value", "missing group", "unknown group")
+REASONS = ("missing value", "unknown value", "missing group", "unknown group", "impossible combination")
 
 
 class BadRowsError(InputError):
@@ -71,7 +71,7 @@ class PerturbSummary:
 
 
 def perturb_file(
-    plan: Plan,
+    plan: AnyPlan,
     source: Any,
     target: str | Path,
     *,
@@ -86,11 +86,14 @@ def perturb_file(
     source_format: str | None = None,
     target_format: str | None = None,
 ) -> PerturbSummary:
-    """Write one report for each answer: the columns group (where the plan names groups), `keep`, report.
+    """Write one report for each row: the columns group (where the plan names groups), `keep`, block, report.
 
-    The answer column is never written. Rows come in random order, each order with the same chance, unless `keep_order`.
-    Nothing is written before all answers are read. Rows without an answer or a group of the plan stop the run, or are
-    skipped and counted. Kept columns, or a kept order, that give answers away stop the run, unless `force`.
+    A plan of several questions takes a column for each private question, by its name, and writes which block of
+    questions a report is about; a plan of one question takes the `column` and has no blocks. Answers are never written.
+
+    Rows come in random order, each order with the same chance, unless `keep_order`. Nothing is written before all
+    answers are read. Rows without an answer or a group of the plan stop the run, or are skipped and counted. Kept
+    columns, or a kept order, that give answers away stop the run, unless `force`.
     """
     columns = AnswerColumns.of(plan, column, group_column, keep)
     format_of(target, target_format)
@@ -101,7 +104,7 @@ def perturb_file(
 
 
 def perturb_table(
-    plan: Plan,
+    plan: AnyPlan,
     table: Any,
     *,
     column: str = "value",
@@ -132,40 +135,50 @@ def perturb_table(
 
 @dataclass(frozen=True)
 class AnswerColumns:
-    """The columns of a perturb run: the answers, the groups where the plan names any, and what is kept."""
+    """The columns of a perturb run: answers, the groups where the plan names any, what is kept; and the block that is
+    written where the plan has several questions.
+    """
 
-    value: str
+    values: tuple[str, ...]
     group: str | None
     keep: tuple[str, ...]
+    block: str | None = None
 
     @classmethod
-    def of(cls, plan: Plan, value: str, group: str | None, keep: Sequence[str]) -> AnswerColumns:
+    def of(cls, plan: AnyPlan, value: str, group: str | None, keep: Sequence[str]) -> AnswerColumns:
         if isinstance(keep, str):
             raise InputError(f"The 'keep' parameter must be a list of columns. Got the string '{keep}' instead.")
-        columns = cls(value, group_column_of(plan, group), tuple(keep))
-        if value in keep:
-            raise InputError(f"The answer column '{value}' cannot be kept: reports would be worthless as protection.")
-        written = [*columns.keep, REPORT] + ([columns.group] if columns.group else [])
-        if len(set(written)) < len(written) or value == columns.group:
+        values: tuple[str, ...] = (value,)
+        block = None
+        if isinstance(plan, Questionnaire):
+            values, block = tuple(question.name for question in plan.private), BLOCK
+        columns = cls(values, group_column_of(plan, group), tuple(keep), block)
+        for name in values:
+            if name in keep:
+                raise InputError(f"The answer column '{name}' cannot be kept: reports would protect nothing.")
+        written = [*columns.keep, REPORT, *([columns.group] if columns.group else []), *([block] if block else [])]
+        if len(set(written)) < len(written) or columns.group in values:
             raise InputError(f"The columns of the result must differ from each other. Got {', '.join(written)}.")
         return columns
 
     @property
     def matched(self) -> tuple[str, ...]:
-        return (self.value,) if self.group is None else (self.value, self.group)
+        return self.values if self.group is None else (*self.values, self.group)
 
     @property
     def read(self) -> dict[str, str]:
         """What is read, each with the parameter that chooses it."""
-        chosen = dict(zip(self.matched, ("column", "group_column"), strict=False))
+        chosen = dict.fromkeys(self.values, "" if self.block else "column")
+        chosen |= {} if self.group is None else {self.group: "group_column"}
         return chosen | dict.fromkeys(self.keep, "")
 
-    def schema(self, answers: pa.Schema, plan: Plan) -> pa.Schema:
+    def schema(self, answers: pa.Schema, plan: AnyPlan) -> pa.Schema:
         """Of the result. Kept columns lose dictionaries: they may change on the way, which some formats cannot hold."""
         group = [] if self.group is None else [(self.group, pa.dictionary(pa.int32(), pa.string()))]
+        block = [] if self.block is None else [(self.block, pa.int32())]
         types = {name: answers.field(name).type for name in self.keep}
         plain = [(name, kind.value_type if pa.types.is_dictionary(kind) else kind) for name, kind in types.items()]
-        return stamped(pa.schema([*group, *plain, (REPORT, pa.int64())]), plan.hash)
+        return stamped(pa.schema([*group, *plain, *block, (REPORT, pa.int64())]), plan.hash)
 
 
 class BadRows:
@@ -230,7 +243,8 @@ def check_on_unknown(on_unknown: str) -> None:
 @dataclass(frozen=True)
 class Matched:
     """What a plan makes of a table: the `rows` that it can randomize with the positions of their groups and what they
-    hold (positions of values, or numbers between them), which rows of the table are `good`, and why the others are not.
+    hold (positions of values, or numbers between them; a column for each question where there are several), which rows
+    of the table are `good`, and why the others are not.
     """
 
     rows: pa.Table
@@ -252,45 +266,96 @@ class Matched:
 class Perturber:
     """A plan, ready for tables of answers: every engine goes through here."""
 
-    def __init__(self, plan: Plan, columns: AnswerColumns) -> None:
-        self._plan, self._columns, self._randomizer = plan, columns, Randomizer(plan)
-        self._match_value = Range(plan.values, columns.value) if plan.between else Matcher(plan.values, columns.value)
-        self._match_group = None if columns.group is None else Matcher(group_names(plan), columns.group, suggest=True)
-        self._names = pa.array(group_names(plan), pa.string())
+    def __init__(self, plan: AnyPlan, columns: AnswerColumns) -> None:
+        self._plan, self._columns = plan, columns
+        self._draw: Randomizer | RecordRandomizer
+        if isinstance(plan, Questionnaire):
+            self._draw = RecordRandomizer(plan)
+            self._asked = [(question.answers, question.kind == "number") for question in plan.private]
+        else:
+            self._draw, self._asked = Randomizer(plan), [(plan.values, plan.between)]
+        self._matchers: list[Range | Matcher] = [
+            Range(values, column) if number else Matcher(values, column)
+            for (values, number), column in zip(self._asked, columns.values, strict=True)
+        ]
+        self._match_group = None if columns.group is None else Matcher(plan.group_names, columns.group, suggest=True)
+        self._names = pa.array(plan.group_names, pa.string())
+
+    @property
+    def answers(self) -> list[Sequence[Value]]:
+        """What can be answered to each question."""
+        return [values for values, _ in self._asked]
 
     @property
     def hints(self) -> dict[str, str]:
         """What there is to say about bad rows, from the plan's side."""
-        hints = {"unknown value": known_values(self._plan.values, self._plan.between)}
+        several = len(self._asked) > 1
+        known = [
+            (f"'{column}': " if several else "") + known_values(values, number)
+            for column, (values, number) in zip(self._columns.values, self._asked, strict=True)
+        ]
+        hints = {"unknown value": " ".join(known)}
         if self._match_group is not None:
-            hints["unknown group"] = known_groups(group_names(self._plan), self._match_group.near)
+            hints["unknown group"] = known_groups(self._plan.group_names, self._match_group.near)
         return hints
 
     def match(self, table: pa.Table) -> Matched:
         """Find the answers' places in the plan."""
-        values = self._match_value(table[self._columns.value])
-        held = self._match_value.numbers if isinstance(self._match_value, Range) else values
+        found = [match(table[column]) for match, column in zip(self._matchers, self._columns.values, strict=True)]
+        each = [
+            match.numbers if isinstance(match, Range) else values
+            for match, values in zip(self._matchers, found, strict=True)
+        ]
+        held = each[0] if self._columns.block is None else np.array(each, dtype=np.float64).T
         match_group = self._match_group
-        groups = np.zeros_like(values) if match_group is None else match_group(table[self._columns.group])
-        good = (values >= 0) & (groups >= 0)
-        if good.all():
+        groups = np.zeros_like(found[0]) if match_group is None else match_group(table[self._columns.group])
+        good = np.logical_and.reduce([values >= 0 for values in (*found, groups)])
+        possible = self._possible(groups, held, good)
+        if (good & possible).all():
             return Matched(table, groups, held, good, {})
-        return Matched(table.filter(pa.array(good)), groups[good], held[good], good, _reasons(values, groups))
+        reasons = _reasons(found, groups) | {REASONS[-1]: ~possible}
+        good &= possible
+        return Matched(table.filter(pa.array(good)), groups[good], held[good], good, reasons)
+
+    def _possible(self, groups: Any, held: NDArray[Any], good: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Whether no combination of answers is one that the plan declares impossible, by a prior of 0 in a block."""
+        possible = np.ones(len(good), dtype=bool)
+        if not isinstance(self._plan, Questionnaire):
+            return possible
+        place = {question.name: number for number, question in enumerate(self._plan.private)}
+        rows = np.flatnonzero(good)
+        for block in self._plan.blocks:
+            allowed = np.array([[weight > 0 for weight in group.prior.weights] for group in block.plan.groups])
+            if len(block.questions) > 1 and not allowed.all():
+                positions = [
+                    np.minimum(np.searchsorted(question.answers, answers, "right") - 1, len(question.answers) - 2)
+                    if question.kind == "number"
+                    else answers.astype(np.int64)
+                    for question in block.questions
+                    for answers in [held[rows, place[question.name]]]
+                ]
+                possible[rows] &= allowed[groups[rows], block.cells(positions)]
+        return possible
 
     def draw(self, matched: Matched, words: RandomWords | None = None) -> pa.Table:
         """A report for each row that can be randomized; with its group and what is kept, never with its answer."""
         schema = self._columns.schema(matched.rows.schema, self._plan)
-        held = matched.held
-        if isinstance(self._match_value, Range):
-            held = self._randomizer.rounded(held, words)
         arrays: list[Any] = [matched.rows[name].cast(schema.field(name).type) for name in self._columns.keep]
         if self._columns.group is not None:
             arrays.insert(0, pa.DictionaryArray.from_arrays(pa.array(matched.groups), self._names))
-        return pa.table([*arrays, pa.array(self._randomizer.reports(matched.groups, held, words))], schema=schema)
+        if isinstance(self._draw, RecordRandomizer):
+            blocks, reports = self._draw.reports(matched.groups, matched.held, words)
+            arrays.append(pa.array((blocks + 1).astype(np.int32)))
+        else:
+            held = matched.held
+            if isinstance(self._matchers[0], Range):
+                held = self._draw.rounded(held, words)
+            reports = self._draw.reports(matched.groups, held, words)
+        return pa.table([*arrays, pa.array(reports)], schema=schema)
 
 
 def _perturb(
-    plan: Plan,
+    plan: AnyPlan,
     source: Source,
     columns: AnswerColumns,
     out: HeldRows,
@@ -375,10 +440,14 @@ def listed(names: Sequence[Value]) -> str:
     return shown + (f" and {len(names) - _SHOWN_NAMES} more" if len(names) > _SHOWN_NAMES else "")
 
 
-def _reasons(values: Any, groups: Any) -> dict[str, NDArray[np.bool_]]:
-    """Why rows cannot be randomized."""
-    found = [positions == marker for positions in (values, groups) for marker in (MISSING, UNKNOWN)]
-    return dict(zip(REASONS, found, strict=True))
+def _reasons(values: Sequence[Any], groups: Any) -> dict[str, NDArray[np.bool_]]:
+    """Why rows cannot be randomized; `values` has the positions of the answers to each question."""
+    return {
+        reason: np.logical_or.reduce([positions == marker for positions in found])
+        for reason, (found, marker) in zip(
+            REASONS, [(each, marker) for each in (values, [groups]) for marker in (MISSING, UNKNOWN)], strict=False
+        )
+    }
 
 
 @contextmanager

@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from tacit.files.columns import STAMP, InputError, Matcher, as_numpy, check_stamp, numbers_of, reports_of, texts_of
 from tacit.files.reading import (
     BATCH_ROWS,
+    BLOCK,
     REPORT,
     STANDARD,
     Progress,
@@ -34,14 +35,13 @@ from tacit.files.reading import (
     careful,
     format_of,
     group_column_of,
-    group_names,
     literal_path,
     no_raw_values,
     parts_of,
     quoted,
     reading,
 )
-from tacit.plan import Plan
+from tacit.plan import AnyPlan, Questionnaire
 from tacit.tally import LARGEST_WEIGHT, Counts, Kept, Sources, Tally, merge_all
 
 #: The column that says how many rows a row stands for. Not a name that a file would use.
@@ -57,11 +57,12 @@ class ReportColumns:
     by: tuple[str, ...]
     weight: str | None
     offset: str | None
+    block: str | None = None
 
     @classmethod
     def of(
         cls,
-        plan: Plan,
+        plan: AnyPlan,
         by: Sequence[str],
         report: str = REPORT,
         group: str | None = None,
@@ -71,7 +72,8 @@ class ReportColumns:
         """The columns as a caller names them, checked against the plan."""
         if isinstance(by, str):
             raise InputError(f"The 'by' parameter must be a list of columns. Got the string '{by}' instead.")
-        return cls(report, group_column_of(plan, group), tuple(by), weight, offset)
+        block = BLOCK if isinstance(plan, Questionnaire) else None
+        return cls(report, group_column_of(plan, group), tuple(by), weight, offset, block)
 
     @property
     def weighted(self) -> bool:
@@ -81,7 +83,7 @@ class ReportColumns:
     def named(self) -> dict[str, str]:
         """Each with the parameter that chooses it."""
         chosen = [(self.report, "report_column"), (self.group, "group_column"), *((name, "by") for name in self.by)]
-        chosen += [(self.weight, "weight_column"), (self.offset, "offset_column")]
+        chosen += [(self.weight, "weight_column"), (self.offset, "offset_column"), (self.block, "")]
         named: dict[str, str] = {}
         for name, parameter in chosen:
             if name is not None:
@@ -96,9 +98,11 @@ class Piles:
     reports, all different, cost one pass where they come in order and a logarithmic number of merges where not.
     """
 
-    def __init__(self, plan: Plan, columns: ReportColumns) -> None:
+    def __init__(self, plan: AnyPlan, columns: ReportColumns) -> None:
         self._plan, self._columns = plan, columns
-        self._match = None if columns.group is None else Matcher(group_names(plan), columns.group)
+        self._match = None if columns.group is None else Matcher(plan.group_names, columns.group)
+        n_blocks = len(plan.groups) // max(1, len(plan.group_names))
+        self._match_block = None if columns.block is None else Matcher(range(1, n_blocks + 1), columns.block)
         sizes = [group.mechanism.n_possible_reports for group in plan.groups]
         #: How many reports each group has; None where some group's cannot be listed.
         self._sizes = None if None in sizes else np.array(sizes, dtype=np.int64)
@@ -160,7 +164,7 @@ class Piles:
                 "Weights need counts of single reports, and this plan's many values are kept as sums. Export "
                 "pseudo-values instead (`tacit export`), which take any weights."
             )
-        if offsets is not None and not self._plan.task.takes_weights:
+        if offsets is not None and not self._plan.takes_weights:
             raise InputError("Offsets are for a weighted sum, and this plan asks for something else.")
         return Counts.of(reports, weights, offsets)
 
@@ -175,14 +179,21 @@ class Piles:
         pile.append(counts)
 
     def _groups(self, table: pa.Table, size: int) -> NDArray[np.int32]:
-        return np.zeros(size, np.int32) if self._match is None else self._match(table[self._columns.group])
+        """The place of each row's group in the plan; below 0 where it has none."""
+        groups = np.zeros(size, np.int32) if self._match is None else self._match(table[self._columns.group])
+        if self._match_block is None:
+            return groups
+        blocks = self._match_block(table[self._columns.block])
+        known = (groups >= 0) & (blocks >= 0)
+        # `Questionnaire.groups` has all groups of the first block, then those of the second.
+        return np.where(known, blocks * max(1, len(self._plan.group_names)) + groups, -1).astype(np.int32)
 
     def _numbers(self, table: pa.Table, column: str | None) -> NDArray[np.float64] | None:
         return None if column is None else numbers_of(table[column], column)
 
     def _check_design(self, weights: NDArray[np.float64] | None) -> None:
         """The a of a·x + b is any number; a design weight says how many people somebody stands for."""
-        if weights is not None and not self._plan.task.takes_weights and (weights < 0).any():
+        if weights is not None and not self._plan.takes_weights and (weights < 0).any():
             raise InputError(
                 f"Design weights say how many people a report stands for, so they must be 0 or more. The column "
                 f"'{self._columns.weight}' has {int((weights < 0).sum()):,} below 0 among {len(weights):,} rows. "
@@ -250,7 +261,7 @@ _SAME_BITS = 64
 
 
 def tally_file(
-    plan: Plan,
+    plan: AnyPlan,
     source: Any,
     *,
     report_column: str = REPORT,
@@ -275,7 +286,7 @@ def tally_file(
 
 
 def tally_by(
-    plan: Plan,
+    plan: AnyPlan,
     source: Any,
     by: Sequence[str],
     *,
@@ -299,7 +310,7 @@ def tally_by(
 
 
 def _counted(
-    plan: Plan, source: Any, columns: ReportColumns, progress: Progress | None, format: str | None
+    plan: AnyPlan, source: Any, columns: ReportColumns, progress: Progress | None, format: str | None
 ) -> dict[tuple[str, ...], Tally]:
     piles, done = Piles(plan, columns), 0
     with _opened(source, columns, format, piles.countable) as rows:
@@ -314,7 +325,7 @@ def _counted(
     return piles.tallies()
 
 
-def whole_of(plan: Plan, parts: Mapping[tuple[str, ...], Tally]) -> Tally:
+def whole_of(plan: AnyPlan, parts: Mapping[tuple[str, ...], Tally]) -> Tally:
     """All parts together."""
     return merge_all([Tally(plan.hash, {}), *parts.values()])
 

@@ -5,25 +5,28 @@ from __future__ import annotations
 import threading
 import warnings
 from collections.abc import Sequence
+from inspect import Parameter, Signature
 from typing import Any
 
 import duckdb
 import numpy as np
 import pyarrow as pa
-from duckdb.sqltypes import BIGINT, DOUBLE, VARCHAR
+from duckdb.sqltypes import BIGINT, DOUBLE, INTEGER, VARCHAR
 
 from tacit.files.answers import AnswerColumns, OnUnknown, Perturber, bad_rows, check_on_unknown
 from tacit.files.columns import STAMP, InputError, check_columns, check_stamp
 from tacit.files.counting import ROW_COUNT, Piles, ReportColumns, whole_of
 from tacit.files.reading import BATCH_ROWS, REPORT, careful, quoted
-from tacit.plan import Plan
+from tacit.plan import AnyPlan
 from tacit.tally import Tally
 
 
-def add_perturb(connection: Any, plan: Plan, name: str = "tacit_perturb", on_unknown: OnUnknown = "stop") -> None:
+def add_perturb(connection: Any, plan: AnyPlan, name: str = "tacit_perturb", on_unknown: OnUnknown = "stop") -> None:
     """Add a function to a connection: tacit_perturb(answer), or tacit_perturb(answer, group) where the plan has groups.
 
-    Answers are texts or, where the plan's values are numbers, numbers. A row that the plan cannot randomize stops the
+    A plan of several questions takes an answer to each, in the order of the plan, then the group, and returns a struct
+    of `block` and `report`: SELECT unnest(tacit_perturb(a, b, c)). Answers are texts or, where the plan's values are
+    numbers, numbers. A row that the plan cannot randomize stops the
     query, or its report is NULL. The function is volatile: DuckDB draws for each row, and again wherever the query
     mentions it again. Write its reports to a table, once, and go on from there. Rows stay in the order of the query: if
     answers may be sorted, end it with ORDER BY random().
@@ -48,28 +51,26 @@ def add_perturb(connection: Any, plan: Plan, name: str = "tacit_perturb", on_unk
         table = pa.table(dict(zip(columns.matched, cells, strict=True)))
         with lock:
             matched = perturber.match(table)
-            drawn = perturber.draw(matched)[REPORT].to_numpy()
-        if matched.good.all():
-            return pa.array(drawn)
-        if on_unknown == "stop":
+            drawn = perturber.draw(matched)
+        if not matched.good.all() and on_unknown == "stop":
             raise bad_rows("A part of the query", matched.bad_counts(), perturber.hints)
-        filled = np.zeros(len(matched.good), dtype=np.int64)
-        filled[matched.good] = drawn
-        return pa.array(filled, mask=~matched.good)
+        places = np.full(len(matched.good), -1)
+        places[matched.good] = np.arange(len(drawn))
+        filled = drawn.take(pa.array(places, mask=places < 0))
+        found = [filled[column].combine_chunks() for column in written]
+        return found[0] if columns.block is None else pa.StructArray.from_arrays(found, written)
 
+    written = [REPORT] if columns.block is None else [columns.block, REPORT]
+    answers = [VARCHAR if isinstance(values[0], str) else DOUBLE for values in perturber.answers]
+    kinds = [*answers, VARCHAR][: len(columns.matched)]
+    result = BIGINT if columns.block is None else duckdb.struct_type({columns.block: INTEGER, REPORT: BIGINT})
     # DuckDB counts the parameters.
-    def of_answers(answers: Any) -> pa.Array:
-        return reports(answers)
-
-    def of_groups(answers: Any, groups: Any) -> pa.Array:
-        return reports(answers, groups)
-
-    kinds = [VARCHAR if isinstance(plan.values[0], str) else DOUBLE, VARCHAR][: len(columns.matched)]
-    function = of_answers if columns.group is None else of_groups
-    connection.create_function(name, function, kinds, BIGINT, type="arrow", null_handling="special", side_effects=True)
+    parameters = [Parameter(f"cell_{place}", Parameter.POSITIONAL_ONLY) for place in range(len(kinds))]
+    reports.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    connection.create_function(name, reports, kinds, result, type="arrow", null_handling="special", side_effects=True)
 
 
-def tally(plan: Plan, relation: Any, **columns: Any) -> Tally:
+def tally(plan: AnyPlan, relation: Any, **columns: Any) -> Tally:
     """`tacit.files.tally_file` for a relation, such as `connection.table("reports")`: DuckDB counts where it can.
 
     `columns` are report_column, group_column, weight_column and offset_column. A column `tacit_plan` (p and the first
@@ -79,7 +80,7 @@ def tally(plan: Plan, relation: Any, **columns: Any) -> Tally:
 
 
 def tally_by(
-    plan: Plan,
+    plan: AnyPlan,
     relation: Any,
     by: Sequence[str],
     *,

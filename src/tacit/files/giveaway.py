@@ -132,6 +132,9 @@ def answers_given_away(
     >>> answers_given_away(kept, np.array([0] * 600 + [1] * 600), ["ward", "sex", "id"])
     (('id',),)
     """
+    if held.ndim > 1:
+        each = [answers_given_away(rows, answers, keep, groups, ordered) for answers in held.T]
+        return tuple(dict.fromkeys(found for several in each for found in several))
     few = slice(0, LOOKED_AT)
     answers = _classes(held[few])
     owners = np.zeros(len(answers), dtype=np.int64) if groups is None else np.asarray(groups[few])

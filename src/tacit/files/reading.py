@@ -28,7 +28,7 @@ import pyarrow.parquet as pq
 
 from tacit.disk import names_in, no_file, separator_of
 from tacit.files.columns import InputError, check_columns, is_header, is_text
-from tacit.plan import Plan
+from tacit.plan import AnyPlan
 
 Format = Literal["csv", "parquet", "jsonl", "arrow"]
 
@@ -37,6 +37,8 @@ Progress = Callable[[int, int | None], None]
 
 #: The column of reports, and the path that means standard input or output.
 REPORT, STANDARD = "report", "-"
+#: The column that says which block of questions a report is about, from 1.
+BLOCK = "block"
 #: Rows that are worked on at a time, whatever the blocks of the file are.
 BATCH_ROWS = 2**19
 _BLOCK_BYTES, _LARGEST_BATCH = 2**22, 2**26
@@ -366,14 +368,9 @@ def literal_path(path: str) -> str:
     return "".join(f"[{letter}]" if letter in "*?[" else letter for letter in path)
 
 
-def group_names(plan: Plan) -> list[str]:
-    """The names of the plan's groups; none where there is one group without a name."""
-    return [group.name for group in plan.groups if group.name is not None]
-
-
-def group_column_of(plan: Plan, asked: str | None) -> str | None:
+def group_column_of(plan: AnyPlan, asked: str | None) -> str | None:
     """Where the groups are: the column 'group' unless another is named; nowhere if the plan names no groups."""
-    if group_names(plan):
+    if plan.group_names:
         return asked or "group"
     if asked is not None:
         raise InputError(f"This plan has no named groups. Got the group column '{asked}'; leave it out.")

@@ -16,13 +16,13 @@ from tacit.disk import atomic, csv_records, write_text
 from tacit.estimates import Cell, Margin, cells_of
 from tacit.files.columns import InputError
 from tacit.files.counting import tally_by, tally_file, whole_of
-from tacit.files.reading import check_file, group_names, no_raw_values
-from tacit.plan import CROSSED, Plan
+from tacit.files.reading import check_file, no_raw_values
+from tacit.plan import CROSSED, AnyPlan
 from tacit.prior import clean_name
 from tacit.tally import SUMS, Tally
 
 
-def read_tally(plan: Plan, source: Any, **options: Any) -> Tally:
+def read_tally(plan: AnyPlan, source: Any, **options: Any) -> Tally:
     """A saved tally of the plan, or the count of reports; `options` are those of `tally_file`."""
     return checked_tally(plan, source, **options) if is_tally(source) else tally_file(plan, source, **options)
 
@@ -32,7 +32,7 @@ def is_tally(source: Any) -> bool:
     return isinstance(source, str | Path) and _holds_tally(Path(source))
 
 
-def checked_tally(plan: Plan, path: str | Path, **options: Any) -> Tally:
+def checked_tally(plan: AnyPlan, path: str | Path, **options: Any) -> Tally:
     """A saved tally of the plan; weights are in it or nowhere."""
     tally = load_tally(path)
     try:
@@ -132,7 +132,7 @@ SIZE = "size"
 
 
 def read_cells(
-    plan: Plan,
+    plan: AnyPlan,
     source: Any,
     margins: Sequence[str] = (),
     *,
@@ -148,7 +148,7 @@ def read_cells(
     another engine's function of that kind.
     """
     named = group_column or "group"
-    of_groups = {named, *group_parts} if group_names(plan) else set()
+    of_groups = {named, *group_parts} if plan.group_names else set()
     columns = tuple(dict.fromkeys(name for name in margins if name not in of_groups))
     if is_tally(source):
         if columns:
@@ -159,9 +159,9 @@ def read_cells(
     return whole_of(plan, tallies), cells_of(plan, tallies, columns, group_column=named, group_parts=group_parts)
 
 
-def _no_column(plan: Plan, source: Any, column: str) -> str:
+def _no_column(plan: AnyPlan, source: Any, column: str) -> str:
     said = f"{source} is a tally, which has no column '{column}'. "
-    if any(CROSSED in name for name in group_names(plan)):
+    if any(CROSSED in name for name in plan.group_names):
         return said + f"Its groups are crossed: say what their parts are, as in --group-parts {column},other."
     return said + "Use the reports instead."
 

@@ -92,6 +92,16 @@ class Plan:
         object.__setattr__(other, "hash", self.hash)
         return other
 
+    @property
+    def group_names(self) -> list[str]:
+        """The names of the groups; none where there is one group without a name."""
+        return [group.name for group in self.groups if group.name is not None]
+
+    @property
+    def takes_weights(self) -> bool:
+        """Whether weights of any sign are part of what is asked (`Task.takes_weights`)."""
+        return self.task.takes_weights
+
     def group(self, name: str | None) -> Group:
         """The group of that name."""
         for group in self.groups:

@@ -232,6 +232,8 @@ class Questionnaire:
             raise PlanError("A block asks a question in another form than the plan.")
         if sum(block.chance for block in self.blocks) != CHANCES:
             raise PlanError(f"The chances of the blocks must add up to {CHANCES}.")
+        if len({block.plan.hash for block in self.blocks}) < len(self.blocks):
+            raise PlanError("The plans of two blocks are the same: their tasks must name their questions.")
         promises = [[(g.name, g.epsilon, g.notion, g.ldp_cap) for g in block.plan.groups] for block in self.blocks]
         if any(promise != promises[0] for promise in promises):
             raise PlanError("All blocks of a plan must have the same groups with the same promises.")
@@ -248,6 +250,11 @@ class Questionnaire:
     def group_names(self) -> list[str]:
         """The names of the groups; none where all respondents share one prior."""
         return [group.name for group in self.blocks[0].plan.groups if group.name is not None]
+
+    @property
+    def takes_weights(self) -> bool:
+        """Weights say how many people a report stands for; they are not part of what is asked."""
+        return False
 
     @cached_property
     def groups(self) -> tuple[Group, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache, cached_property
 from typing import Any
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from tacit.exact import Integers
 from tacit.mechanism import KINDS
 from tacit.mechanism.protocol import RandomWords, Sampler
-from tacit.plan import Plan
+from tacit.plan import Plan, Question, Questionnaire
 from tacit.prior import Value
 from tacit.randomize.randomness import SecureWords
 
@@ -88,21 +88,8 @@ class Randomizer:
         return self.reports(np.array(members, dtype=np.int64), np.array(places, dtype=np.int64), source)
 
     def rounded(self, numbers: Any, words: RandomWords | None = None) -> Integers:
-        """Positions of the values that numbers between them are rounded to, at random, so that the mean is kept.
-
-        With a ≤ x ≤ b the neighbours and u a word of 64 bits, x becomes b if ⌊u/2¹¹⌋ < ⌊2⁵³·(x − a)/(b − a)⌋, in floats
-        that every language computes alike; else a. The chance differs from (x − a)/(b − a) by less than 2⁻⁵⁰, which
-        concerns the estimate only: whichever neighbour it is, its channel keeps the promise, and so does the mixture.
-        """
-        knots = self.plan.groups[0].prior.numbers
-        held = np.asarray(numbers, dtype=np.float64)
-        if not ((held >= knots[0]) & (held <= knots[-1])).all():
-            raise ValueError(f"Answers must be numbers from {knots[0]:g} to {knots[-1]:g}. Some are not.")
-        below = np.minimum(np.searchsorted(knots, held, side="right") - 1, len(knots) - 2)
-        part = (held - knots[below]) / (knots[below + 1] - knots[below])
-        drawn = (words or secure_words()).draw(len(held), 64) >> np.uint64(11)
-        positions: Integers = below + (drawn < np.floor(part * 2.0**53).astype(np.uint64))
-        return positions
+        """Positions of the values that numbers between them are rounded to (`tacit.randomize.rounded`)."""
+        return rounded(self.plan.groups[0].prior.numbers, numbers, words or secure_words())
 
     @cached_property
     def _value_places(self) -> dict[Any, int]:
@@ -111,6 +98,92 @@ class Randomizer:
     @cached_property
     def _group_places(self) -> dict[Any, int]:
         return {group.name: place for place, group in enumerate(self.plan.groups)}
+
+
+class RecordRandomizer:
+    """A plan of several questions, ready to randomize records: a block and a report for each.
+
+    >>> from tacit.plan import Block, Question, Questionnaire
+    >>> from tacit import Histogram, Prior, make_plan
+    >>> smokes = Question(name="smokes", answers=("yes", "no"), kind="yes-no")
+    >>> block = Block((smokes,), 65536, make_plan(Prior.of({"yes": 0.2, "no": 0.8}), Histogram(), epsilon=1))
+    >>> blocks, reports = RecordRandomizer(Questionnaire((smokes,), (block,))).randomize({"smokes": ["yes", "no"]})
+    >>> blocks.tolist()
+    [0, 0]
+    """
+
+    def __init__(self, plan: Questionnaire) -> None:
+        self.plan = plan
+        self._blocks = [Randomizer(block.plan) for block in plan.blocks]
+        #: Where the questions of each block are among the private questions of the plan.
+        order = {question.name: place for place, question in enumerate(plan.private)}
+        self._columns = [[order[question.name] for question in block.questions] for block in plan.blocks]
+
+    def reports(self, groups: Any, held: Any, words: RandomWords | None = None) -> tuple[Integers, Integers]:
+        """The block (from 0) and the report of each record.
+
+        `held` has a row for each record and a column for each private question: the position of the answer, or the
+        number itself. One record takes a word of 16 bits for the block, then a word of 64 bits for each number in the
+        block, then the words of the block's mechanism.
+        """
+        source, records = words or secure_words(), np.asarray(held, dtype=np.float64)
+        owners = np.broadcast_to(np.asarray(groups), len(records))
+        drawn = source.draw(len(records), 16).astype(np.int64)
+        blocks: Integers = np.searchsorted(self.plan.chance_ends, drawn, side="right")
+        reports = np.empty(len(records), dtype=np.int64)
+        for number, (block, columns) in enumerate(zip(self.plan.blocks, self._columns, strict=True)):
+            mine = np.flatnonzero(blocks == number)
+            asked = zip(block.questions, records[mine][:, columns].T, strict=True)
+            positions = [_positions(question, answers, source) for question, answers in asked]
+            reports[mine] = self._blocks[number].reports(owners[mine], block.cells(positions), source)
+        return blocks, reports
+
+    def randomize(
+        self,
+        answers: Mapping[str, Sequence[Any]],
+        groups: Sequence[str] | None = None,
+        words: RandomWords | None = None,
+    ) -> tuple[Integers, Integers]:
+        """The block and the report of each record; `answers` has a column for each private question, by its name."""
+        columns = []
+        for question in self.plan.private:
+            if question.name not in answers:
+                raise ValueError(f"There are no answers to the question {question.name!r}.")
+            places = {answer: place for place, answer in enumerate(question.answers)}
+            cells = map(_plain, answers[question.name])
+            number = question.kind == "number"
+            columns.append([float(cell) if number else _place(places, cell, "answers") for cell in cells])
+        if len({len(column) for column in columns}) > 1:
+            raise ValueError("There must be one answer to each question in every record.")
+        if (groups is None) == bool(self.plan.group_names):
+            raise ValueError("Groups must be given where the plan names groups, and only there.")
+        names = {name: place for place, name in enumerate(self.plan.group_names)}
+        members = 0 if groups is None else [_place(names, _plain(name), "groups") for name in groups]
+        return self.reports(members, np.array(columns, dtype=np.float64).T, words)
+
+
+def _positions(question: Question, answers: NDArray[np.float64], words: RandomWords) -> Integers:
+    """Positions of answers that are given as positions, or as numbers to be rounded."""
+    if question.kind == "number":
+        return rounded(np.array(question.answers, dtype=np.float64), answers, words)
+    return answers.astype(np.int64)
+
+
+def rounded(knots: NDArray[np.float64], numbers: Any, words: RandomWords) -> Integers:
+    """Positions of the knots that numbers between them are rounded to, at random, so that the mean is kept.
+
+    With a ≤ x ≤ b the neighbours and u a word of 64 bits, x becomes b if ⌊u/2¹¹⌋ < ⌊2⁵³·(x − a)/(b − a)⌋, in floats
+    that every language computes alike; else a. The chance differs from (x − a)/(b − a) by less than 2⁻⁵⁰, which
+    concerns the estimate only: whichever neighbour it is, its channel keeps the promise, and so does the mixture.
+    """
+    held = np.asarray(numbers, dtype=np.float64)
+    if not ((held >= knots[0]) & (held <= knots[-1])).all():
+        raise ValueError(f"Answers must be numbers from {knots[0]:g} to {knots[-1]:g}. Some are not.")
+    below = np.minimum(np.searchsorted(knots, held, side="right") - 1, len(knots) - 2)
+    part = (held - knots[below]) / (knots[below + 1] - knots[below])
+    drawn = words.draw(len(held), 64) >> np.uint64(11)
+    positions: Integers = below + (drawn < np.floor(part * 2.0**53).astype(np.uint64))
+    return positions
 
 
 @cache

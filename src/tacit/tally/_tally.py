@@ -11,7 +11,7 @@ import numpy as np
 from tacit.exact import Integers
 from tacit.mechanism import Mechanism
 from tacit.mechanism.kept import Counts, Kept, read_kept, whole
-from tacit.plan import Plan
+from tacit.plan import AnyPlan
 from tacit.tally._sources import Sources
 
 #: The fields of a tally and of its groups, see files/tally.schema.json.
@@ -47,8 +47,10 @@ class Tally:
     sources: Sources = field(default=Sources(), compare=False)
 
     @classmethod
-    def of(cls, plan: Plan, reports: Any, groups: Any = None) -> Tally:
+    def of(cls, plan: AnyPlan, reports: Any, groups: Any = None) -> Tally:
         """Count an array of reports, with the names of their groups where the plan names groups.
+
+        In a plan of several questions every block of a group has a name of its own (`tacit.plan.block_name`).
 
         A report that its group cannot have sent, or of a group that the plan does not have, is refused and counted.
 
@@ -126,7 +128,7 @@ class Tally:
         (refused,) = whole([data["refused"]], "refused")
         return cls(data["plan"], groups, refused, Sources.from_dict(data.get(_SOURCES)))
 
-    def check(self, plan: Plan) -> None:
+    def check(self, plan: AnyPlan) -> None:
         """Raise `ValueError` unless it is a tally that reports of this plan can add up to."""
         if self.plan != plan.hash:
             raise ValueError(f"This is a tally of another plan: {self.plan[:12]}…, not {plan.hash[:12]}….")
@@ -136,7 +138,7 @@ class Tally:
                 raise ValueError(f"This tally has a group {name!r}, which the plan does not have.")
             mechanism, whose = mechanisms[name], "the plan" if name is None else f"group {name!r}"
             kept.check(mechanism.n_sums, mechanism.can_send_many, whose)
-            if not plan.task.takes_weights and kept.least_weight_sum < 0:
+            if not plan.takes_weights and kept.least_weight_sum < 0:
                 raise ValueError("This tally has design weights below 0; a respondent stands for at least 0 people.")
 
 

@@ -44,7 +44,7 @@ from tacit.files.columns import STAMP, InputError, check_columns, check_stamp, s
 from tacit.files.counting import ROW_COUNT, Piles, ReportColumns, whole_of
 from tacit.files.giveaway import LOOKED_AT, answers_given_away
 from tacit.files.reading import REPORT, Source
-from tacit.plan import Plan
+from tacit.plan import AnyPlan
 from tacit.randomize.randomness import DerivedWords, secret_bytes
 from tacit.tally import Tally
 
@@ -70,7 +70,7 @@ Batches = Iterator[pa.RecordBatch]
 
 
 def perturb(
-    plan: Plan,
+    plan: AnyPlan,
     answers: Any,
     target: str | Path,
     *,
@@ -97,7 +97,7 @@ def perturb(
         return _write_once(read.mapInArrow(task, _report_schema(columns, read)), target)
 
 
-def _check_kept(plan: Plan, columns: AnswerColumns, read: Any) -> None:
+def _check_kept(plan: AnyPlan, columns: AnswerColumns, read: Any) -> None:
     """Raise if kept columns give answers away, by rows at equal distances from every task."""
     matched = Perturber(plan, columns).match(read.mapInArrow(_thinned, read.schema).toArrow())
     step = 1 + len(matched.held) // LOOKED_AT
@@ -122,7 +122,7 @@ def _thinned(batches: Batches) -> Batches:
 class _Perturb:
     """What a task does: answers in, reports out, and at the end how many rows were bad, by reason."""
 
-    plan: Plan
+    plan: AnyPlan
     columns: AnswerColumns
     on_unknown: OnUnknown
     #: Travels with the task as its code does; it is never shown.
@@ -172,7 +172,7 @@ def _made() -> dict[tuple[str, AnswerColumns], Perturber]:
     return {}
 
 
-def _perturber(plan: Plan, columns: AnswerColumns) -> Perturber:
+def _perturber(plan: AnyPlan, columns: AnswerColumns) -> Perturber:
     made, asked = _made(), (plan.hash, columns)
     if asked not in made:
         made.clear()
@@ -291,12 +291,13 @@ class _Folder:
 
 def _report_schema(columns: AnswerColumns, answers: Any) -> Any:
     """Of what a task returns, in Spark's words."""
-    from pyspark.sql.types import LongType, StringType, StructField, StructType
+    from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
     group = [] if columns.group is None else [StructField(columns.group, StringType())]
     kept = [StructField(name, answers.schema[name].dataType) for name in columns.keep]
     stamped(pa.schema([(name, pa.null()) for name in columns.keep]), "")  # Raises where a column has that name.
-    report = [StructField(REPORT, LongType()), StructField(STAMP, StringType())]
+    block = [] if columns.block is None else [StructField(columns.block, IntegerType())]
+    report = [*block, StructField(REPORT, LongType()), StructField(STAMP, StringType())]
     counts = [StructField(_REASON, StringType()), StructField(_ROWS, LongType()), StructField(_KEY, LongType())]
     return StructType([*group, *kept, *report, *counts])
 
@@ -304,7 +305,7 @@ def _report_schema(columns: AnswerColumns, answers: Any) -> Any:
 # -- tally --------------------------------------------------------------------------------------------------------
 
 
-def tally(plan: Plan, reports: Any, **columns: Any) -> Tally:
+def tally(plan: AnyPlan, reports: Any, **columns: Any) -> Tally:
     """`tacit.files.tally_file` for a DataFrame.
 
     `columns` are report_column, group_column, weight_column and offset_column. Where reports repeat, Spark counts the
@@ -314,7 +315,7 @@ def tally(plan: Plan, reports: Any, **columns: Any) -> Tally:
 
 
 def tally_by(
-    plan: Plan,
+    plan: AnyPlan,
     reports: Any,
     by: Sequence[str],
     *,
@@ -344,7 +345,7 @@ def tally_by(
 class _Count:
     """What a task does: reports in, a tally for each cell of the `by` column out."""
 
-    plan: Plan
+    plan: AnyPlan
     columns: ReportColumns
 
     def __call__(self, batches: Batches) -> Batches:

@@ -35,7 +35,7 @@ from tacit.files.spark._engine import (
     tally,
     tally_by,
 )
-from tacit.plan import Plan
+from tacit.plan import AnyPlan
 from tacit.tally import Tally
 
 
@@ -108,7 +108,7 @@ class SparkFiles:
 
     def perturb_file(
         self,
-        plan: Plan,
+        plan: AnyPlan,
         source: str | Path,
         target: str | Path,
         *,
@@ -133,7 +133,7 @@ class SparkFiles:
 
     def tally_file(
         self,
-        plan: Plan,
+        plan: AnyPlan,
         source: str | Path,
         *,
         progress: Progress | None = None,
@@ -150,7 +150,7 @@ class SparkFiles:
 
     def tally_by(
         self,
-        plan: Plan,
+        plan: AnyPlan,
         source: str | Path,
         by: Sequence[str],
         *,
@@ -163,7 +163,7 @@ class SparkFiles:
             return tally_by(plan, self._reports(plan, source, by, format, columns), by, **columns)
 
     def _reports(
-        self, plan: Plan, source: str | Path, by: Sequence[str], format: str | None, columns: Mapping[str, Any]
+        self, plan: AnyPlan, source: str | Path, by: Sequence[str], format: str | None, columns: Mapping[str, Any]
     ) -> Any:
         names = {name.removesuffix("_column"): column for name, column in columns.items()}
         return read(self._session, source, ReportColumns.of(plan, by, **names).named, format)

@@ -1,0 +1,243 @@
+"""Several questions: the estimate of each, and tables of two.
+
+A block of questions is asked of a random part of the respondents, so its reports are a sample of all reports: shares
+and means of the block estimate those of everybody, with the sampling error, and totals are scaled up.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from tacit.estimates._cells import Cell, cells_of, read_for
+from tacit.estimates._estimate import estimate
+from tacit.estimates._rows import Estimate, Row, row_dict, student
+from tacit.exact import Floats
+from tacit.plan import Plan, Question, Questionnaire
+from tacit.tally import Tally
+
+
+def estimate_questions(
+    plan: Questionnaire,
+    reports: Tally | Sequence[Cell],
+    *,
+    questions: Sequence[str] | None = None,
+    by: str | None = None,
+    **options: Any,
+) -> dict[str, Estimate]:
+    """The estimate of every private question, or of the named `questions`, by name.
+
+    Args:
+        plan: the plan of the reports.
+        reports: a tally, or reports in cells by public columns.
+        questions: names of the questions to estimate.
+        by: a margin whose categories are estimated as well, as in `estimate`.
+        options: those of `estimate`. Intervals are about the population, since each block is asked of a part of the
+            participants; with a single block they may be about the participants.
+
+    Totals are those of all respondents: `n_reports` says how many reports the estimate rests on.
+    """
+    if len(plan.blocks) > 1 and options.get("scope") == "participants":
+        raise ValueError(
+            "Each block of questions is asked of some of the participants, by chance. Their reports estimate the "
+            "others' answers as they estimate a population's: leave the scope out."
+        )
+    cells = cells_of(plan, reports) if isinstance(reports, Tally) else list(reports)
+    found = {}
+    for question in plan.private if questions is None else map(plan.question, questions):
+        view = plan.block_of(question.name).margin(question.name)
+        found[question.name] = _of_everybody(view, cells, by, options)
+    return found
+
+
+def _of_everybody(view: Plan, cells: Sequence[Cell], by: str | None, options: dict[str, Any]) -> Estimate:
+    """The estimate of the block's respondents, with totals scaled to all respondents."""
+    mine = read_for(cells, view)
+    if cells and not mine:
+        raise ValueError("There are no reports on the block of this question yet.")
+    result = estimate(view, mine, by=by, **options)
+    if options.get("population"):
+        return result
+    whole = _scaled(result, sum(cell.weight for cell in cells))
+    if by is None:
+        return whole
+    sizes: dict[str, float] = {}
+    for cell in cells:
+        sizes[cell.labels[by]] = sizes.get(cell.labels[by], 0.0) + cell.weight
+    return replace(whole, parts={name: _scaled(part, sizes[name]) for name, part in result.parts.items()})
+
+
+def _scaled(result: Estimate, size: float) -> Estimate:
+    """The same shares and means, with totals for `size` people."""
+    factor = size / result.total_weight if result.total_weight else 1.0
+    columns = {name: each if name == "prior_share" else each * factor for name, each in result.columns.items()}
+
+    def moves() -> tuple[float, float]:
+        changed, added = result.moves()
+        return factor * changed, factor * added
+
+    return replace(result, total_weight=size, columns=columns, moves=moves)
+
+
+# -- two questions ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class Association:
+    """How two answers are related: an odds ratio (two yes/no questions) or a correlation (two numbers)."""
+
+    kind: str
+    estimate: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Crosstab:
+    """The table of two questions: a row for each pair of answers, how they are related, a test of independence.
+
+    `p_value` is that of the hypothesis that the two answers are independent; NaN where the reports cannot tell.
+    """
+
+    first: Question
+    second: Question
+    estimate: Estimate
+    statistic: float
+    degrees: int
+    p_value: float
+    association: Association | None
+
+    @cached_property
+    def rows(self) -> list[tuple[Any, Any, Row]]:
+        """The answer to the first question, the answer to the second, and the estimate."""
+        pairs = [(one, two) for one in self.first.answers for two in self.second.answers]
+        return [(one, two, row) for (one, two), row in zip(pairs, self.estimate.rows, strict=True)]
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON: a row has the answers by the names of the questions, then the numbers of any estimate."""
+        told = None if self.association is None else vars(self.association)
+        return {
+            "n_reports": self.estimate.n_reports,
+            "level": self.estimate.level,
+            "rows": [{self.first.name: one, self.second.name: two} | self._numbers(row) for one, two, row in self.rows],
+            "independence": {"statistic": self.statistic, "degrees": self.degrees, "p_value": self.p_value},
+            "association": told,
+        }
+
+    def _numbers(self, row: Row) -> dict[str, Any]:
+        numbers = row_dict(row, self.estimate.per_respondent(row))
+        return {name: number for name, number in numbers.items() if name != "value"}
+
+
+def crosstab(
+    plan: Questionnaire,
+    reports: Tally | Sequence[Cell],
+    first: str,
+    second: str,
+    *,
+    level: float = 0.95,
+    simultaneous: bool | None = None,
+) -> Crosstab:
+    """The table of two questions of one block, without bias whatever the prior says about how they are related.
+
+    The test of independence is Wald's, of all p_ab − p_a p_b = 0, with the covariance of the reports' pseudo-values;
+    W (n−k)/(k (n−1)) is compared with F of k and n−k degrees (Hotelling). The same covariance gives the interval of the
+    odds ratio (of its logarithm) and of the correlation (of its Fisher transform), by the delta method.
+    """
+    if first == second:
+        raise ValueError("A table needs two different questions.")
+    block = plan.block_of(first, second)
+    view = block.cross(first, second)
+    cells = cells_of(plan, reports) if isinstance(reports, Tally) else list(reports)
+    one, two = plan.question(first), plan.question(second)
+    result = _of_everybody(
+        view,
+        cells,
+        None,
+        {"estimator": "unbiased", "level": level, "simultaneous": simultaneous, "scope": "population"},
+    )
+    share, covariance, n = _moments(read_for(cells, view), view)
+    shape = len(one.answers), len(two.answers)
+    statistic, degrees, p_value = _independence(share.reshape(shape), covariance, n)
+    return Crosstab(
+        first=one, second=two, estimate=result, statistic=statistic, degrees=degrees, p_value=p_value,
+        association=_association(one, two, share.reshape(shape), covariance, level),
+    )  # fmt: skip
+
+
+def _moments(cells: Sequence[Cell], plan: Plan) -> tuple[Floats, Floats, int]:
+    """Shares of all rows, their covariance, and the number of reports."""
+    total, weight = np.zeros(len(plan.row_values)), 0.0
+    parts = []
+    for cell in cells:
+        counts = cell.kept.counted()
+        values = cell.group.mechanism.pseudo_values(plan.task, counts.reports)
+        often, squares, _ = counts.weighted()
+        parts.append((values, squares))
+        total, weight = total + often @ values, weight + float(often.sum())
+    mean = total / weight
+    spread = sum((squares[:, None] * (values - mean)).T @ (values - mean) for values, squares in parts)
+    n = sum(cell.n_reports for cell in cells)
+    return mean, np.asarray(spread) / weight**2 * n / max(n - 1, 1), n
+
+
+def _independence(share: Floats, covariance: Floats, n: int) -> tuple[float, int, float]:
+    from scipy.special import fdtrc
+
+    rows, columns = share.shape
+    by_row, by_column = share.sum(axis=1), share.sum(axis=0)
+    away = (share - np.outer(by_row, by_column))[:-1, :-1].ravel()
+    gradient = np.zeros(((rows - 1) * (columns - 1), rows * columns))
+    for place, (a, b) in enumerate(np.ndindex(rows - 1, columns - 1)):
+        slope = np.zeros((rows, columns))
+        slope[a] -= by_column[b]
+        slope[:, b] -= by_row[a]
+        slope[a, b] += 1.0
+        gradient[place] = slope.ravel()
+    k = len(away)
+    try:
+        statistic = float(away @ np.linalg.solve(gradient @ covariance @ gradient.T, away))
+    except np.linalg.LinAlgError:
+        return math.nan, k, math.nan
+    if n <= k + 1 or not math.isfinite(statistic):
+        return math.nan, k, math.nan
+    return statistic, k, float(fdtrc(k, n - k, max(statistic, 0.0) * (n - k) / (k * (n - 1))))
+
+
+def _association(one: Question, two: Question, share: Floats, covariance: Floats, level: float) -> Association | None:
+    """An odds ratio for a table of four cells, a correlation for numbers; None for other tables."""
+    if share.shape == (2, 2):
+        kind, found, back = "odds ratio", _log_odds_ratio(share), math.exp
+    elif all(not isinstance(answer, str) for answer in (*one.answers, *two.answers)):
+        x, y = (np.array(question.answers, dtype=np.float64) for question in (one, two))
+        kind, found, back = "correlation", _fisher_correlation(share, x, y), math.tanh
+    else:
+        return None
+    if found is None:
+        return Association(kind=kind, estimate=math.nan, low=math.nan, high=math.nan)
+    value, slope = found
+    reach = student(level) * math.sqrt(max(float(slope @ covariance @ slope), 0.0))
+    return Association(kind=kind, estimate=back(value), low=back(value - reach), high=back(value + reach))
+
+
+def _log_odds_ratio(share: Floats) -> tuple[float, Floats] | None:
+    """The logarithm of the odds ratio and its slope by the four shares; None where one of them is not positive."""
+    cells, sign = share.ravel(), np.array([1.0, -1.0, -1.0, 1.0])
+    return (float(sign @ np.log(cells)), sign / cells) if (cells > 0).all() else None
+
+
+def _fisher_correlation(share: Floats, x: Floats, y: Floats) -> tuple[float, Floats] | None:
+    """artanh of the correlation and its slope by the shares; None where there is no correlation between −1 and 1."""
+    dx, dy = (x - share.sum(axis=1) @ x)[:, None], (y - share.sum(axis=0) @ y)[None, :]
+    var_x, var_y, cov = (float((share * part).sum()) for part in (dx * dx, dy * dy, dx * dy))
+    if not (var_x > 0 and var_y > 0 and cov**2 < var_x * var_y):
+        return None
+    scale = math.sqrt(var_x * var_y)
+    r = cov / scale
+    slope = dx * dy / scale - r * (dx * dx / var_x + dy * dy / var_y) / 2
+    return math.atanh(r), slope.ravel() / (1 - r * r)
