@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from tacit.files import PerturbSummary
     from tacit.personal import PersonalPlan
-    from tacit.plan import Plan
+    from tacit.plan import AnyPlan, Plan
     from tacit.tally import Tally
 
 _EXTRAS = {
@@ -236,7 +236,7 @@ def keep_reports(path: str, overwrite: bool) -> None:
         )
 
 
-def warn_of_second_draw(plan: Plan, output: str, reports: int) -> None:
+def warn_of_second_draw(plan: AnyPlan, output: str, reports: int) -> None:
     """Say so if files beside the output have as many reports of the plan, and what two reports of an answer tell."""
     from tacit.files.answers import reports_beside
 

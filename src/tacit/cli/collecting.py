@@ -45,6 +45,8 @@ if TYPE_CHECKING:
     from tacit.tally import Tally
 
 _ARMS = "Draw the arm of each row, for a plan with arms; no group column is needed then."
+_COLUMN = "Column with the answers. A plan of several questions takes a column for each, by its name."
+_PERSON = "Column that says who a row is of. A person with two rows is refused. It is not written."
 _UNKNOWN = "What to do about rows that the plan cannot randomize: stop or skip."
 
 
@@ -53,8 +55,9 @@ def perturb_command(
     plan: PlanFile,
     answers: Annotated[str, typer.Argument(metavar="ANSWERS", help=FILES)],
     output: Output = "-",
-    column: Annotated[str, option(metavar="NAME", help="Column with the answers.")] = "value",
+    column: Annotated[str, option(metavar="NAME", help=_COLUMN)] = "value",
     group_column: GroupColumn = None,
+    person: Annotated[str | None, option(metavar="NAME", help=_PERSON)] = None,
     keep: KeptColumns = None,
     keep_order: KeepOrder = False,
     force: Force = False,
@@ -71,20 +74,30 @@ def perturb_command(
     from contextlib import nullcontext
 
     from tacit.files import arms_drawn
-    from tacit.plan import Plan
+    from tacit.plan import Plan, load_plan
 
-    if engine == "spark" and (draw_arms or overwrite or keep_order):
-        what = "writes a new folder, in random order, and draws no arms"
-        raise ValueError(f"Spark {what}: leave --overwrite, --keep-order and --draw-arms out.")
+    if engine == "spark" and (draw_arms or overwrite or keep_order or person):
+        what = "writes a new folder, in random order, draws no arms and does not compare persons"
+        raise ValueError(f"Spark {what}: leave --overwrite, --keep-order, --draw-arms and --person out.")
     if engine == "embedded":
         check_target(output, plan, answers)
         keep_reports(output, overwrite)
-    loaded = Plan.load(plan)
+    loaded = load_plan(plan)
     kept = tuple(keep or ())
-    order: dict[str, Any] = {"force": force} | ({} if engine == "spark" else {"keep_order": keep_order})
+    order: dict[str, Any] = {"force": force}
+    if engine == "embedded":
+        order |= {"keep_order": keep_order, "person": person}
     source: Any = nullcontext(answers)
     if draw_arms:
-        source = arms_drawn(loaded, answers, [column, *kept], group_column=group_column, format=input_format)
+        if not isinstance(loaded, Plan):
+            raise ValueError("A plan of several questions has no arms: leave --draw-arms out.")
+        source = arms_drawn(
+            loaded,
+            answers,
+            [column, *kept, *([person] if person else [])],
+            group_column=group_column,
+            format=input_format,
+        )
     with files_on(engine, master) as files, progress_bar("randomizing") as watch, source as opened:
         done = files.perturb_file(
             loaded, opened, output, column=column, group_column=group_column, keep=kept, on_unknown=on_unknown, **order,
@@ -122,13 +135,13 @@ def tally_command(
     """
     from tacit.files import save_tally
     from tacit.files.tallies import tally_format
-    from tacit.plan import Plan
+    from tacit.plan import load_plan
 
     check_target(output, plan, reports)
     if output != "-":
         tally_format(output)
     keep_tally(output, overwrite)
-    loaded = Plan.load(plan)
+    loaded = load_plan(plan)
     with files_on(engine, master) as files, progress_bar("counting") as watch:
         counted = files.tally_file(
             loaded, reports, report_column=report_column, group_column=group_column, weight_column=weight_column,

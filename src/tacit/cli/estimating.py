@@ -43,10 +43,11 @@ from tacit.cli.app import (
     tell_refused,
 )
 from tacit.cli.everything import typed
+from tacit.cli.questions import asked_questions
 
 if TYPE_CHECKING:
     from tacit.estimates import Cell, Margin
-    from tacit.plan import Plan
+    from tacit.plan import AnyPlan, Plan
     from tacit.tally import Tally
 
 Reports = Annotated[str, typer.Argument(metavar="REPORTS", help="Reports or a tally; - for standard input.")]
@@ -87,21 +88,28 @@ def estimate_command(
     differences half as large.
     """
     from tacit.estimates import estimate
-    from tacit.plan import Plan
+    from tacit.plan import Questionnaire, load_plan
     from tacit.show import results
 
-    loaded = Plan.load(plan)
+    loaded = load_plan(plan)
     for target in (html, csv):
         if target is not None:
             check_target(target, plan, reports, *(population or ()))
             keep_file(target, overwrite)
-    weighted = weight_column is not None and not loaded.task.takes_weights
+    weighted = weight_column is not None and not loaded.takes_weights
     with files_on(engine, master) as files:
         whole, cells, sizes = read_reports(
             loaded, reports, by, population, report_column=report_column, group_column=group_column,
             group_parts=group_parts, weight_column=weight_column, offset_column=offset_column, format=input_format,
             count=files.tally_by, needed=bool(population) or scope == "population" or weighted,
         )  # fmt: skip
+    if isinstance(loaded, Questionnaire):
+        options = {"estimator": estimator, "level": level, "scope": scope, "by": by, "population": sizes}
+        options |= {"simultaneous": simultaneous, "project": project}
+        asked_questions(
+            loaded, cells, whole, {name: each for name, each in options.items() if each}, html, csv, as_json
+        )
+        return
     result = estimate(
         loaded, cells, estimator, level, scope=scope, by=by, population=sizes, simultaneous=simultaneous,
         project=project,
@@ -125,7 +133,7 @@ def estimate_command(
 
 
 def read_reports(
-    plan: Plan,
+    plan: AnyPlan,
     reports: str,
     by: str | None,
     population: list[Path] | None,

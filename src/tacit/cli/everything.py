@@ -34,6 +34,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "More from reports": {
         "merge": ("collecting", "Merge tallies of the same plan."),
+        "crosstab": ("questions", "Estimate the table of two questions, with intervals."),
         "difference": ("estimating", "Compare shares or means: groups, rounds, or with the prior."),
         "regress": ("estimating", "Regress the answer on public columns, with robust errors."),
         "export": ("estimating", "Write pseudo-values of reports, for R, Stata or statsmodels."),

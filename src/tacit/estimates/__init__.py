@@ -13,7 +13,7 @@ from tacit.estimates._compliance import (
 from tacit.estimates._estimate import estimate, estimators
 from tacit.estimates._prior_check import PriorCheck, check_prior
 from tacit.estimates._questionnaire import Association, Crosstab, crosstab, estimate_questions
-from tacit.estimates._rows import MANY_ROWS, Estimate, Estimator, Found, Row, Scope
+from tacit.estimates._rows import MANY_ROWS, Estimate, Estimator, Found, Row, Scope, row_dict
 from tacit.estimates.analysis import (
     Coefficient,
     CovariateLevels,
@@ -67,4 +67,5 @@ __all__ = [
     "pseudo_names",
     "pseudo_values",
     "regress",
+    "row_dict",
 ]

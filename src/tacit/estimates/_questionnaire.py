@@ -57,6 +57,8 @@ def estimate_questions(
 
 def _of_everybody(view: Plan, cells: Sequence[Cell], by: str | None, options: dict[str, Any]) -> Estimate:
     """The estimate of the block's respondents, with totals scaled to all respondents."""
+    if options.get("estimator") in (None, "unbiased"):
+        options = {"scope": "population"} | options
     mine = read_for(cells, view)
     if cells and not mine:
         raise ValueError("There are no reports on the block of this question yet.")

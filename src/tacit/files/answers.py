@@ -29,6 +29,7 @@ from tacit.files.columns import (
     check_stamp,
     stamp_of,
     stamped,
+    texts_of,
 )
 from tacit.files.giveaway import GivesAway, GivesAwayError, Watch
 from tacit.files.reading import (
@@ -79,6 +80,7 @@ def perturb_file(
     group_column: str | None = None,
     keep: Sequence[str] = (),
     keep_order: bool = False,
+    person: str | None = None,
     force: bool = False,
     on_unknown: OnUnknown = "stop",
     words: RandomWords | None = None,
@@ -93,9 +95,10 @@ def perturb_file(
 
     Rows come in random order, each order with the same chance, unless `keep_order`. Nothing is written before all
     answers are read. Rows without an answer or a group of the plan stop the run, or are skipped and counted. Kept
-    columns, or a kept order, that give answers away stop the run, unless `force`.
+    columns, or a kept order, that give answers away stop the run, unless `force`. With a column `person` two rows of
+    one person stop the run: two reports of an answer tell more than one.
     """
-    columns = AnswerColumns.of(plan, column, group_column, keep)
+    columns = AnswerColumns.of(plan, column, group_column, keep, person)
     format_of(target, target_format)
     with reading(source, columns.read, source_format, columns.matched) as opened:
         schema = columns.schema(opened.schema, plan)
@@ -111,6 +114,7 @@ def perturb_table(
     group_column: str | None = None,
     keep: Sequence[str] = (),
     keep_order: bool = False,
+    person: str | None = None,
     force: bool = False,
     on_unknown: OnUnknown = "stop",
     words: RandomWords | None = None,
@@ -125,7 +129,7 @@ def perturb_table(
     >>> perturb_table(plan, ["yes", "no", "no"]).column_names
     ['report']
     """
-    columns = AnswerColumns.of(plan, column, group_column, keep)
+    columns = AnswerColumns.of(plan, column, group_column, keep, person)
     with reading(table, columns.read) as opened:
         schema = columns.schema(opened.schema, plan)
         with HeldRows(schema, None if keep_order else words or secure_words()) as held:
@@ -143,16 +147,19 @@ class AnswerColumns:
     group: str | None
     keep: tuple[str, ...]
     block: str | None = None
+    person: str | None = None
 
     @classmethod
-    def of(cls, plan: AnyPlan, value: str, group: str | None, keep: Sequence[str]) -> AnswerColumns:
+    def of(
+        cls, plan: AnyPlan, value: str, group: str | None, keep: Sequence[str], person: str | None = None
+    ) -> AnswerColumns:
         if isinstance(keep, str):
             raise InputError(f"The 'keep' parameter must be a list of columns. Got the string '{keep}' instead.")
         values: tuple[str, ...] = (value,)
         block = None
         if isinstance(plan, Questionnaire):
             values, block = tuple(question.name for question in plan.private), BLOCK
-        columns = cls(values, group_column_of(plan, group), tuple(keep), block)
+        columns = cls(values, group_column_of(plan, group), tuple(keep), block, person)
         for name in values:
             if name in keep:
                 raise InputError(f"The answer column '{name}' cannot be kept: reports would protect nothing.")
@@ -170,7 +177,8 @@ class AnswerColumns:
         """What is read, each with the parameter that chooses it."""
         chosen = dict.fromkeys(self.values, "" if self.block else "column")
         chosen |= {} if self.group is None else {self.group: "group_column"}
-        return chosen | dict.fromkeys(self.keep, "")
+        chosen |= dict.fromkeys(self.keep, "")
+        return chosen if self.person is None else chosen | {self.person: "person"}
 
     def schema(self, answers: pa.Schema, plan: AnyPlan) -> pa.Schema:
         """Of the result. Kept columns lose dictionaries: they may change on the way, which some formats cannot hold."""
@@ -354,6 +362,31 @@ class Perturber:
         return pa.table([*arrays, pa.array(reports)], schema=schema)
 
 
+class Persons:
+    """Who was seen so far, by a public column; nothing is remembered where there is none."""
+
+    def __init__(self, column: str | None) -> None:
+        self._column = column
+        self._seen: set[str] = set()
+
+    def check(self, table: pa.Table) -> None:
+        """Raise where a person has a second row, or a row does not say whose it is."""
+        if self._column is None:
+            return
+        names = texts_of(table[self._column], self._column).to_pylist()
+        before = len(self._seen)
+        self._seen.update(names)
+        if "" in self._seen:
+            raise InputError(
+                f"The column '{self._column}' does not say whose row it is in every row. Nothing was written."
+            )
+        if twice := before + len(names) - len(self._seen):
+            raise InputError(
+                f"The column '{self._column}' has {twice:,} {'row' if twice == 1 else 'rows'} of persons who have one "
+                "already. Two reports of a person tell more than one. Keep one row of each. Nothing was written."
+            )
+
+
 def _perturb(
     plan: AnyPlan,
     source: Source,
@@ -366,10 +399,11 @@ def _perturb(
     progress: Progress | None,
 ) -> PerturbSummary:
     check_on_unknown(on_unknown)
-    perturber, bad = Perturber(plan, columns), BadRows(source)
+    perturber, bad, persons = Perturber(plan, columns), BadRows(source), Persons(columns.person)
     rows = reports = 0
     gives_away: GivesAway = ()
     for table in source.tables():
+        persons.check(table)
         matched = perturber.match(table)
         gives_away += watch.pass_by(matched.rows, matched.groups, matched.held)
         refuse_giveaway(gives_away, force)

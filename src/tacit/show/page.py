@@ -15,7 +15,7 @@ from pathlib import Path
 import tacit
 from tacit.disk import write_text
 from tacit.estimates import Difference, Differences, Estimate, PriorCheck
-from tacit.plan import Plan
+from tacit.plan import AnyPlan, Plan
 from tacit.show.sentences import (
     alarm,
     difference_cells,
@@ -146,8 +146,13 @@ def page(
         _method(plan, result, tally),
         _checks(result),
         _promises(plan),
-        _footer(plan, command),
+        footer(plan, command),
     ]
+    return document(title, sections)
+
+
+def document(title: str, sections: Iterable[str]) -> str:
+    """A page of these sections, with everything that it needs inside."""
     head = f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{escape(title)}</title>'
     view = '<meta name="viewport" content="width=device-width, initial-scale=1">'
     return f"{head}{view}<style>{_STYLE}</style><body>{''.join(sections)}</body></html>\n"
@@ -201,7 +206,7 @@ def _method(plan: Plan, result: Estimate, tally: Tally | None) -> str:
     return (trusting if result.estimator == "mmse" else "") + f"<h2>How this was found</h2><p>{text}</p>"
 
 
-def _footer(plan: Plan, command: str | None) -> str:
+def footer(plan: AnyPlan, command: str | None) -> str:
     """What it takes to find the same numbers again."""
     how = "" if command is None else f", by <code>{escape(command)}</code>"
     return (
@@ -223,7 +228,7 @@ def _values(plan: Plan, result: Estimate) -> str:
         rows = tuple(sorted(rows, key=lambda row: -row.estimate)[:MAX_TABLE])
         note = _largest(len(result.rows))
     cells = [(row_name(plan, row.value), *estimate_cells(plan, result, row)) for row in rows]
-    return _table(("answer", *estimate_headers(plan, result)), cells) + note
+    return html_table(("answer", *estimate_headers(plan, result)), cells) + note
 
 
 def _largest(of: int) -> str:
@@ -246,7 +251,7 @@ def _breakdown(plan: Plan, parts: Mapping[str, Estimate], by: str | None) -> str
     ]
     marks = [_share_mark(name or "(empty)", plan, part) for name, part in parts.items() if part.n_reports]
     headers = (by or "part", "reports", *estimate_headers(plan, first))
-    return title + unit + figure(marks, from_zero=True) + _table(headers, cells)
+    return title + unit + figure(marks, from_zero=True) + html_table(headers, cells)
 
 
 def _side_by_side(plan: Plan, parts: Mapping[str, Estimate]) -> str:
@@ -267,7 +272,7 @@ def _side_by_side(plan: Plan, parts: Mapping[str, Estimate]) -> str:
     ]
     note = "" if shown is everything else _largest(len(everything))
     what = "Shares" if plan.task.counts_people else "Means"
-    return f"<p>{what} of each part, with intervals.</p>" + _table(headers, lines) + note
+    return f"<p>{what} of each part, with intervals.</p>" + html_table(headers, lines) + note
 
 
 def _one_by_one(plan: Plan, parts: Mapping[str, Estimate]) -> str:
@@ -296,7 +301,7 @@ def _comparison(plan: Plan, found: Differences | None) -> str:
     lead = [difference_sentence(plan, found.rows[0], found.level)] if len(found.rows) == 1 else []
     left_out = [f"Shown are the surest {len(rows)} of {len(found.rows):,}."] if len(rows) < len(found.rows) else []
     said = escape(" ".join([*lead, *left_out, *difference_notes(plan, found)]))
-    return f"<h2>Compared</h2>{figure(marks, True, 'difference')}{_table(headers, cells)}<p>{said}</p>"
+    return f"<h2>Compared</h2>{figure(marks, True, 'difference')}{html_table(headers, cells)}<p>{said}</p>"
 
 
 def _pair(plan: Plan, row: Difference, several: bool) -> str:
@@ -327,7 +332,7 @@ def _checks(result: Estimate) -> str:
     ]
     words = "The reports contradict the prior." if wrong else str(result.prior_check[0])
     headers = ("group", "chi-square", "degrees", "p, at any time", "verdict")
-    return f"<h2>Does the prior hold?</h2><p>{escape(words)}</p>" + _folded(_table(headers, cells), len(cells))
+    return f"<h2>Does the prior hold?</h2><p>{escape(words)}</p>" + _folded(html_table(headers, cells), len(cells))
 
 
 def _verdict(check: PriorCheck) -> str:
@@ -347,7 +352,7 @@ def _promises(plan: Plan) -> str:
     headers = ("group", "answer", "believed before", "at most", "at least", "odds, any belief")
     lead = f"<p>How far a report can move the belief in {promised_answer(plan)}:</p>"
     cells = [promise_cells(plan, group) for group in groups[:MAX_TABLE]]
-    return title + lead + _folded(_table(headers, cells, left=2), len(cells)) + note
+    return title + lead + _folded(html_table(headers, cells, left=2), len(cells)) + note
 
 
 def _folded(table: str, rows: int) -> str:
@@ -355,7 +360,7 @@ def _folded(table: str, rows: int) -> str:
     return f"<details><summary>{rows} rows</summary>{table}</details>" if rows > MAX_OPEN else table
 
 
-def _table(headers: Sequence[Cell], rows: Iterable[Sequence[Cell]], left: int = 1) -> str:
+def html_table(headers: Sequence[Cell], rows: Iterable[Sequence[Cell]], left: int = 1) -> str:
     # On a phone rows become blocks, whose cells are labelled; the roles tell readers of the screen that it is a table.
     names = [header if isinstance(header, str) else header[0] for header in headers]
 

@@ -24,7 +24,7 @@ from tacit.estimates import (
 )
 from tacit.mechanism import Belief
 from tacit.mechanism.auditing import percent
-from tacit.plan import Certificate, Group, Plan
+from tacit.plan import AnyPlan, Certificate, Group, Plan
 from tacit.prior import Ball, Box, Hull, PriorSet, Value
 
 #: Instead of an interval, where the reports do not tell a value from others.
@@ -50,7 +50,7 @@ def promise(plan: Plan, group: Group) -> str:
     return f"whatever is reported, {moved}; for any other belief, odds change by at most a factor of {_odds(group)}."
 
 
-def short_promise(plan: Plan) -> str:
+def short_promise(plan: AnyPlan) -> str:
     """What all respondents were promised, in a sentence for people who read the result."""
     ratios = [group.audit.ldp.ratio for group in plan.groups]
     odds = factor(None if None in ratios else max(filter(None, ratios)))

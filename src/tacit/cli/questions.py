@@ -1,0 +1,114 @@
+"""Several questions: `tacit crosstab`, and `tacit estimate` for them. Argument parsing and printing only."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tacit.cli.app import (
+    CsvFile,
+    FileFormat,
+    GroupColumn,
+    JsonFlag,
+    LevelOption,
+    Overwrite,
+    PlanFile,
+    ReportColumn,
+    SimultaneousOption,
+    check_target,
+    command,
+    keep_file,
+    out,
+    print_json,
+    progress_bar,
+    tell_refused,
+)
+
+if TYPE_CHECKING:
+    from tacit.estimates import Cell
+    from tacit.plan import Questionnaire
+    from tacit.tally import Tally
+
+_Question = Annotated[str, typer.Argument(metavar="QUESTION", help="The name of a question of the plan.")]
+
+
+def asked_questions(
+    plan: Questionnaire,
+    cells: list[Cell],
+    whole: Tally,
+    options: dict[str, Any],
+    html: Path | None,
+    csv: Path | None,
+    as_json: bool,
+) -> None:
+    """Estimate and print every question; `options` are those of `estimate_questions`."""
+    from tacit.estimates import estimate_questions
+    from tacit.show.questions import print_questions, question_rows, write_questions
+
+    found = estimate_questions(plan, cells, **options)
+    if html is not None:
+        write_questions(html, plan, found, whole)
+    if csv is not None:
+        from tacit.show.spreadsheet import write_csv
+
+        write_csv(csv, question_rows(found))
+    if as_json:
+        about = {
+            name: {key: each for key, each in one.to_dict().items() if key != "estimates"}
+            for name, one in found.items()
+        }
+        questions = [{"name": name} | facts for name, facts in about.items()]
+        facts = {"plan": plan.hash, "n_reports": whole.n_reports, "refused": whole.refused}
+        print_json(facts | {"questions": questions, "estimates": question_rows(found)})
+        return
+    print_questions(out, plan, found)
+    tell_refused(whole.refused, weighted=False)
+
+
+@command("crosstab", epilog="Example: tacit crosstab plan.json tally.json smokes asthma")
+def crosstab_command(
+    plan: PlanFile,
+    reports: Annotated[str, typer.Argument(metavar="REPORTS", help="Reports or a tally; - for standard input.")],
+    first: _Question,
+    second: _Question,
+    level: LevelOption = 0.95,
+    simultaneous: SimultaneousOption = None,
+    report_column: ReportColumn = "report",
+    group_column: GroupColumn = None,
+    input_format: FileFormat = None,
+    csv: CsvFile = None,
+    overwrite: Overwrite = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """Estimate the table of two questions, with intervals. Tests whether the answers are independent.
+
+    Both questions must be in one block: plan with --cross first,second.
+    """
+    from tacit.estimates import crosstab
+    from tacit.files import read_cells
+    from tacit.plan import Questionnaire, load_plan
+    from tacit.show.questions import print_crosstab
+    from tacit.show.spreadsheet import write_csv
+
+    loaded = load_plan(plan)
+    if not isinstance(loaded, Questionnaire):
+        raise ValueError(f"{plan} is a plan of one question. A table needs a plan of several: tacit plan --questions.")
+    if csv is not None:
+        check_target(csv, plan, reports)
+        keep_file(csv, overwrite)
+    with progress_bar("counting") as watch:
+        whole, cells = read_cells(
+            loaded, reports, report_column=report_column, group_column=group_column, format=input_format, progress=watch
+        )
+    if not cells:
+        raise ValueError(f"There are no reports in {reports}.")
+    found = crosstab(loaded, cells, first, second, level=level, simultaneous=simultaneous)
+    if csv is not None:
+        write_csv(csv, found.to_dict()["rows"])
+    if as_json:
+        print_json({"plan": loaded.hash} | found.to_dict() | {"refused": whole.refused})
+        return
+    print_crosstab(out, found)
+    tell_refused(whole.refused, weighted=False)

@@ -1,0 +1,155 @@
+"""Results of several questions: on the terminal, as rows for files, and as a page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from html import escape as html
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+
+from tacit.disk import write_text
+from tacit.estimates import Association, Crosstab, Estimate, Row
+from tacit.estimates import row_dict as numbers_of
+from tacit.plan import Question, Questionnaire
+from tacit.show.page import Mark, document, figure, footer, html_table
+from tacit.show.plans import table
+from tacit.show.sentences import digits, how_estimated, short_promise, whom
+from tacit.tally import Tally
+
+
+def question_rows(found: Mapping[str, Estimate]) -> list[dict[str, Any]]:
+    """A row for each answer of each question, and for each part where there are parts; for JSON and CSV."""
+    rows = []
+    for name, result in found.items():
+        for part, each in ((None, result), *result.parts.items()):
+            by = {} if result.by is None else {result.by: "all" if part is None else part}
+            rows += [{"question": name, **by} | numbers_of(row, each.per_respondent(row)) for row in each.rows]
+    return rows
+
+
+def _shown(question: Question, row: Row) -> tuple[str, str]:
+    """A share in percent, or a mean, and its interval, with as many digits as the interval supports."""
+    scale, unit = (1.0, "") if question.task == "mean" else (100.0, "%")
+    error, low, high = scale * row.standard_error, scale * row.low, scale * row.high
+    if unit:
+        low, high = max(low, 0.0), min(high, 100.0)
+    shown, *ends = (digits(number, error) for number in (scale * row.estimate, low, high))
+    return f"{shown}{unit}", f"{' … '.join(ends)}{unit}"
+
+
+def _label(question: Question, row: Row) -> str:
+    return "mean" if question.task == "mean" else str(row.value)
+
+
+def title_of(question: Question) -> str:
+    """The wording of a question, in English or else in its first language; its name where there is none."""
+    return question.text.get("en") or next(iter(question.text.values()), question.name)
+
+
+def print_questions(console: Console, plan: Questionnaire, found: Mapping[str, Estimate]) -> None:
+    """A table of all questions: shares or means with intervals, and how many reports each rests on."""
+    if plan.title:
+        console.print(f"[bold]{escape(plan.title)}[/bold]", soft_wrap=True)
+    first = next(iter(found.values()))
+    console.print(f"estimator {how_estimated(first)}", soft_wrap=True)
+    ends = f"{first.level * 100:g}% interval"
+    for part in (None, *first.parts):
+        shown = table("question", "answer", "estimate", ends, "reports", left=2)
+        for name, whole in found.items():
+            question, result = plan.question(name), whole if part is None else whole.parts[part]
+            for place, row in enumerate(result.rows):
+                cells = _shown(question, result.per_respondent(row))
+                reports = "" if place else f"{result.n_reports:,}"
+                shown.add_row(
+                    "" if place else escape(title_of(question)), escape(_label(question, row)), *cells, reports
+                )
+        if part is not None:
+            console.print(f"\n[bold]{escape(str(first.by))} = {escape(part or '(empty)')}[/bold]")
+        console.print(shown)
+    console.print(f"[dim]{whom(first.scope, first.simultaneous)} {_BLOCKS}[/dim]", soft_wrap=True)
+    for sentence in _alarms(plan, found):
+        console.print(f"[yellow]{escape(sentence)}[/yellow]", soft_wrap=True)
+
+
+_BLOCKS = "Each person reports on one block of questions, drawn at random, so a question rests on some of the reports."
+
+
+def _alarms(plan: Questionnaire, found: Mapping[str, Estimate]) -> list[str]:
+    """A sentence for each block whose reports contradict its joint prior: one question of it has the check of all."""
+    said = []
+    for block in plan.blocks:
+        asked = [question.name for question in block.questions if question.name in found]
+        if asked and any(check.contradicted for check in found[asked[0]].prior_check):
+            said.append(
+                f"The reports on {', '.join(asked)} contradict the prior: answers, or how they are related, have "
+                "changed. Unbiased estimates hold all the same; the promise held for the stated prior."
+            )
+    return said
+
+
+def print_crosstab(console: Console, found: Crosstab) -> None:
+    """The table of two questions, the test of independence, and how the answers are related."""
+    first, second = title_of(found.first), title_of(found.second)
+    console.print(
+        f"[bold]{escape(first)}[/bold] by [bold]{escape(second)}[/bold], {found.estimate.n_reports:,} reports"
+    )
+    shown = table(first, *map(str, found.second.answers))
+    shares = Question(name="share", answers=found.first.answers)
+    width = len(found.second.answers)
+    for place, answer in enumerate(found.first.answers):
+        rows = found.rows[place * width : (place + 1) * width]
+        cells = [_shown(shares, found.estimate.per_respondent(row)) for _, _, row in rows]
+        shown.add_row(escape(str(answer)), *(f"{share}\n[dim]{ends}[/dim]" for share, ends in cells))
+    console.print(shown)
+    for sentence in crosstab_sentences(found):
+        console.print(escape(sentence), soft_wrap=True)
+    console.print(f"[dim]Shares of all people. {whom('population', found.estimate.simultaneous)}[/dim]", soft_wrap=True)
+
+
+def crosstab_sentences(found: Crosstab) -> list[str]:
+    """Whether the answers are related, and how much."""
+    said = []
+    if found.p_value == found.p_value:
+        shown = f"p = {found.p_value:.2g}"
+        decided = "are related" if found.p_value < 0.05 else "may be independent: the reports do not show otherwise"
+        said.append(f"The answers {decided} ({shown}, Wald test with {found.degrees} degrees of freedom).")
+    if found.association is not None:
+        said.append(_association(found.association, found.estimate.level))
+    return said
+
+
+def _association(told: Association, level: float) -> str:
+    if told.estimate != told.estimate:
+        return f"There are too few reports for the {told.kind}."
+    return f"The {told.kind} is {told.estimate:.3g}, {level * 100:g}% interval {told.low:.3g} … {told.high:.3g}."
+
+
+def write_questions(path: str | Path, plan: Questionnaire, found: Mapping[str, Estimate], tally: Tally) -> None:
+    """Write a page with a chart and a table for each question, atomically."""
+    title = plan.title or "Estimates"
+    first = next(iter(found.values()))
+    sections = [
+        f"<h1>{html(title)}</h1>",
+        f'<p class="soft">{tally.n_reports:,} randomized reports. {html(short_promise(plan))} This holds for every '
+        "answer and for every combination of answers.</p>",
+        *(f'<p class="warn">{html(sentence)}</p>' for sentence in _alarms(plan, found)),
+    ]
+    for name, result in found.items():
+        question = plan.question(name)
+        scale = 1.0 if question.task == "mean" else 0.01
+        rows = [(row, result.per_respondent(row)) for row in result.rows]
+        scaled = [(_label(question, row), share.divided(scale)) for row, share in rows]
+        marks = [Mark(label, each.estimate, each.low, each.high, each.prior) for label, each in scaled]
+        unit = "mean" if question.task == "mean" else "share"
+        cells = [(_label(question, row), *_shown(question, share)) for row, share in rows]
+        sections.append(f"<h2>{html(title_of(question))}</h2>")
+        sections.append(
+            figure(marks, from_zero=True) + html_table(("answer", unit, f"{result.level * 100:g}% interval"), cells)
+        )
+        sections.append(f'<p class="soft">{result.n_reports:,} reports.</p>')
+    said = f"Every answer was randomized before it left its device. {_BLOCKS} {whom(first.scope, first.simultaneous)}"
+    sections.append(f"<h2>How this was found</h2><p>Estimator {html(how_estimated(first))}. {html(said)}</p>")
+    write_text(path, document(title, [*sections, footer(plan, None)]))
