@@ -89,9 +89,12 @@ def _scaled(result: Estimate, size: float) -> Estimate:
 # -- two questions ----------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Association:
-    """How two answers are related: an odds ratio (two yes/no questions) or a correlation (two numbers)."""
+    """How two answers are related: an odds ratio (two questions of two answers) or a correlation (two numbers).
+
+    NaN where the reports do not tell.
+    """
 
     kind: str
     estimate: float
@@ -149,7 +152,7 @@ def crosstab(
 
     The test of independence is Wald's, of all p_ab − p_a p_b = 0, with the covariance of the reports' pseudo-values;
     W (n−k)/(k (n−1)) is compared with F of k and n−k degrees (Hotelling). The same covariance gives the interval of the
-    odds ratio (of its logarithm) and of the correlation (of its Fisher transform), by the delta method.
+    odds ratio, by Fieller's method, and of the correlation, by the delta method on its Fisher transform.
     """
     if first == second:
         raise ValueError("A table needs two different questions.")
@@ -214,23 +217,35 @@ def _independence(share: Floats, covariance: Floats, n: int) -> tuple[float, int
 def _association(one: Question, two: Question, share: Floats, covariance: Floats, level: float) -> Association | None:
     """An odds ratio for a table of four cells, a correlation for numbers; None for other tables."""
     if share.shape == (2, 2):
-        kind, found, back = "odds ratio", _log_odds_ratio(share), math.exp
-    elif all(not isinstance(answer, str) for answer in (*one.answers, *two.answers)):
-        x, y = (np.array(question.answers, dtype=np.float64) for question in (one, two))
-        kind, found, back = "correlation", _fisher_correlation(share, x, y), math.tanh
-    else:
+        return Association("odds ratio", *_odds_ratio(share.ravel(), covariance, student(level)))
+    if any(isinstance(answer, str) for answer in (*one.answers, *two.answers)):
         return None
+    x, y = (np.array(question.answers, dtype=np.float64) for question in (one, two))
+    found = _fisher_correlation(share, x, y)
     if found is None:
-        return Association(kind=kind, estimate=math.nan, low=math.nan, high=math.nan)
+        return Association("correlation", math.nan, math.nan, math.nan)
     value, slope = found
     reach = student(level) * math.sqrt(max(float(slope @ covariance @ slope), 0.0))
-    return Association(kind=kind, estimate=back(value), low=back(value - reach), high=back(value + reach))
+    return Association("correlation", *(math.tanh(each) for each in (value, value - reach, value + reach)))
 
 
-def _log_odds_ratio(share: Floats) -> tuple[float, Floats] | None:
-    """The logarithm of the odds ratio and its slope by the four shares; None where one of them is not positive."""
-    cells, sign = share.ravel(), np.array([1.0, -1.0, -1.0, 1.0])
-    return (float(sign @ np.log(cells)), sign / cells) if (cells > 0).all() else None
+def _odds_ratio(p: Floats, covariance: Floats, z: float) -> tuple[float, float, float]:
+    """The odds ratio of the cells p and its interval, by Fieller: all ψ ≥ 0 with (A − ψB)² ≤ z² Var(A − ψB).
+
+    A = p₁p₄ and B = p₂p₃. The interval has no upper end where B may be 0, as with few reports or a rare cell, and is
+    one interval where the ψ that are not rejected are two.
+    """
+    a, b = p[0] * p[3], p[1] * p[2]
+    slopes = np.array([[p[3], 0, 0, p[0]], [0, p[2], p[1], 0]])
+    (var_a, both), (_, var_b) = slopes @ covariance @ slopes.T
+    square, middle, rest = b * b - z * z * var_b, a * b - z * z * both, a * a - z * z * var_a
+    value = a / b if a >= 0 and b > 0 and (p >= 0).all() else math.nan
+    root = math.sqrt(max(middle * middle - square * rest, 0.0))
+    if square > 0:
+        return value, max(0.0, (middle - root) / square), max(0.0, (middle + root) / square)
+    # Outside of the two roots, and 0 is not between them: then only what is above the upper one is not rejected.
+    low = (middle - root) / square if square < 0 and rest > 0 else 0.0
+    return value, max(0.0, low), math.inf
 
 
 def _fisher_correlation(share: Floats, x: Floats, y: Floats) -> tuple[float, Floats] | None:

@@ -1,0 +1,164 @@
+"""Several questions through files: answers in, one block and one report a person, tallies that merge, estimates."""
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from tacit.estimates import estimate_questions
+from tacit.files import BadRowsError, perturb_file, perturb_table, tally_by, tally_file
+from tacit.files.columns import InputError
+from tacit.files.duckdb import add_perturb
+from tacit.files.duckdb import tally as tally_relation
+from tacit.plan import CHANCES, Question, Questionnaire
+from tacit.randomize import RecordRandomizer, SeededWords
+from tacit.tally import Tally
+
+from support.questions import block_of, yes_no_questionnaire
+
+SMOKES = Question(name="smokes", answers=("yes", "no"), kind="yes-no")
+ASTHMA = Question(name="asthma", answers=("yes", "no"), kind="yes-no")
+DAYS = Question(name="days", answers=(0, 5, 30), kind="number", task="mean")
+
+
+@pytest.fixture(scope="module")
+def plan() -> Questionnaire:
+    """Two blocks of different chance, in two groups; no prior of a young smoker with asthma."""
+    first = block_of([SMOKES, ASTHMA], {"young": [0, 2, 1, 7], "old": [2, 1, 1, 6]}, 1, CHANCES // 4)
+    second = block_of([DAYS], {"young": [6, 3, 1], "old": [3, 3, 3]}, 1, 3 * CHANCES // 4)
+    return Questionnaire((SMOKES, ASTHMA, DAYS), (first, second))
+
+
+def people(n: int) -> dict[str, list]:
+    return {
+        "group": (["young", "old"] * n)[:n],
+        "smokes": (["no", "yes"] * n)[:n],
+        "asthma": (["no", "no", "yes"] * n)[:n],
+        "days": (np.arange(n) % 31).tolist(),
+    }
+
+
+def test_reports_are_a_block_and_an_integer(plan):
+    reports = perturb_table(plan, people(2000), words=SeededWords(1))
+    assert reports.column_names == ["group", "block", "report"]
+    tally = tally_file(plan, reports)
+    assert tally.n_reports == 2000
+    assert tally.refused == 0
+    second = np.mean(reports["block"].to_numpy() == 2)
+    assert abs(second - 0.75) < 0.06
+    assert abs(second - 0.25) > 0.06, "the chances of the blocks are not exchanged"
+
+
+def test_any_split_merges_to_the_same_tally(plan, tmp_path):
+    perturb_file(plan, pa.table(people(500)), tmp_path / "reports.csv", words=SeededWords(2))
+    whole = tally_file(plan, tmp_path / "reports.csv")
+    lines = (tmp_path / "reports.csv").read_text().splitlines()
+    parts = []
+    for name, chosen in (("a", lines[1:100]), ("b", lines[100:])):
+        (tmp_path / name).write_text("\n".join([lines[0], *chosen]) + "\n")
+        parts.append(tally_file(plan, tmp_path / name, format="csv"))
+    assert parts[1].merge(parts[0]).to_dict()["groups"] == whole.to_dict()["groups"]
+
+
+def test_what_no_device_can_have_sent_is_refused(plan):
+    rows = {"group": ["young", "old", "alien", "old"], "block": [1, 3, 1, 2], "report": [0, 0, 0, 999]}
+    tally = tally_file(plan, rows)
+    assert (tally.n_reports, tally.refused) == (1, 3)
+
+
+def test_tallies_of_other_plans_are_refused(plan):
+    other = yes_no_questionnaire(2, epsilon=1)
+    with pytest.raises(ValueError, match="another plan"):
+        Tally.of(other, [0], ["block 1"]).check(plan)
+    with pytest.raises(InputError, match="another plan"):
+        tally_file(yes_no_questionnaire(3, epsilon=1), perturb_table(other, {"q1": ["yes"], "q2": ["no"]}))
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"asthma": [None, "no"]}, "missing value"),
+        ({"days": ["31", "3"]}, "unknown value"),
+        ({"smokes": ["maybe", "no"]}, "unknown value"),
+        ({"group": ["young", "middle"]}, "unknown group"),
+        ({"smokes": ["yes", "no"], "asthma": ["yes", "no"]}, "impossible combination"),
+    ],
+)
+def test_bad_rows_are_named_and_nothing_is_written(plan, tmp_path, change, reason):
+    good = {"group": ["young", "old"], "smokes": ["no", "no"], "asthma": ["no", "no"], "days": ["1", "2"]}
+    with pytest.raises(BadRowsError, match=reason):
+        perturb_file(plan, pa.table(good | change), tmp_path / "reports.csv")
+    assert not (tmp_path / "reports.csv").exists()
+    table = perturb_table(plan, good | change, on_unknown="skip")
+    assert len(table) == 1
+
+
+def test_a_question_without_a_column_is_an_error(plan):
+    rows = people(3)
+    del rows["asthma"]
+    with pytest.raises(InputError, match="'asthma'"):
+        perturb_table(plan, rows)
+
+
+def test_answers_cannot_be_kept(plan):
+    with pytest.raises(InputError, match="'asthma' cannot be kept"):
+        perturb_table(plan, people(3), keep=["asthma"])
+
+
+def test_a_kept_column_that_gives_one_of_the_answers_away_is_refused(plan):
+    rows = people(3000) | {"ward": ["lungs" if each == "yes" else "other" for each in people(3000)["asthma"]]}
+    rows["smokes"] = ["no"] * 3000
+    with pytest.raises(InputError, match="ward"):
+        perturb_table(plan, rows, keep=["ward"])
+
+
+def test_two_rows_of_one_person_are_refused(plan, tmp_path):
+    rows = people(4) | {"id": ["1", "2", "1", "3"]}
+    with pytest.raises(InputError, match="1 row of persons"):
+        perturb_file(plan, pa.table(rows), tmp_path / "reports.csv", person="id")
+    assert not (tmp_path / "reports.csv").exists()
+    assert "id" not in perturb_table(plan, people(4) | {"id": [1, 2, 3, 4]}, person="id").column_names
+
+
+def test_one_record_draws_the_block_then_rounds_then_reports(plan):
+    """The order of the words of one record is part of the contract with the browser."""
+
+    class Listed:
+        per_thread = False
+
+        def __init__(self) -> None:
+            self.asked: list[int] = []
+
+        def draw(self, count, bits):
+            self.asked += [bits] * count
+            return np.full(count, CHANCES - 1 if bits == 16 else 0, dtype=f"u{bits // 8}")
+
+        def integer(self, bits):
+            self.asked.append(bits)
+            return 0
+
+    words = Listed()
+    blocks, _ = RecordRandomizer(plan).randomize({"smokes": ["no"], "asthma": ["no"], "days": [2.5]}, ["old"], words)
+    assert blocks.tolist() == [1]
+    assert words.asked[:2] == [16, 64]
+
+
+def test_cells_by_a_public_column(plan):
+    rows = people(400) | {"region": (["north", "south", "south"] * 400)[:400]}
+    reports = perturb_table(plan, rows, keep=["region"], force=True)
+    found = tally_by(plan, reports, ["region"])
+    assert sum(tally.n_reports for tally in found.values()) == 400
+    assert set(found) == {("north",), ("south",)}
+
+
+def test_duckdb_draws_a_block_and_a_report():
+    plan = yes_no_questionnaire(2, epsilon=1)
+    connection = duckdb.connect()
+    add_perturb(connection, plan)
+    connection.execute(
+        f"CREATE TABLE reports AS SELECT unnest(tacit_perturb('yes', 'no')), 'p{plan.hash[:8]}' AS tacit_plan "
+        "FROM range(300)"
+    )
+    tally = tally_relation(plan, connection.table("reports"))
+    assert (tally.n_reports, tally.refused) == (300, 0)
+    assert set(estimate_questions(plan, tally)) == {"q1", "q2"}
