@@ -154,15 +154,6 @@ def float_above(number: Fraction) -> float:
     return nearest if Fraction(nearest) >= number else math.nextafter(nearest, math.inf)
 
 
-def float_below(number: Fraction) -> float:
-    """A float that is not above `number`.
-
-    >>> Fraction(float_below(Fraction(2, 3))) <= Fraction(2, 3)
-    True
-    """
-    return -float_above(-number)
-
-
 def exact_ratio(text: str) -> Fraction:
     """A rational as contracts write it, integer or integer/integer. An exponent would ask for a number of any size.
 

@@ -57,9 +57,7 @@ def case(rng: random.Random) -> dict[str, Any]:
         "epsilon": rng.choice(["0.01", "0.1", "1/3", "0.5", "1", "1.5", "2", "3", "4", "5", "8"]),
         "aim": rng.choice(["unbiased", "mmse"]),
     }
-    wish = rng.choice(["", "", "ldp", "cap", "invertible", "ball", "hull"])
-    if wish == "invertible" and asked["aim"] == "mmse":
-        return asked | {"invertible": True}
+    wish = rng.choice(["", "", "ldp", "cap", "ball", "hull"])
     if wish == "hull":
         return asked | {"candidates": [weights(rng, d) for _ in range(rng.randint(1, 2))]}
     more = {"ldp": {"notion": "ldp"}, "cap": {"ldp_cap": str(Fraction(asked["epsilon"]) * 3 / 2)}}

@@ -389,7 +389,7 @@ def test_what_cannot_be_estimated_is_refused_with_a_hint():
     # Arcs of two of eight values do not tell all of them apart.
     Path("p.csv").write_text("value,count\n" + "".join(f"{name},1\n" for name in "abcdefgh"))
     tacit("plan", "p.csv", "--task", "histogram", "--epsilon", math.log(3), "--aim", "mmse", "-o", "p.json")
-    assert "invertible" in refused("estimate", "p.json", "-", "--estimator", "unbiased", stdin="report\n0\n1\n")
+    assert "the aim 'unbiased'" in refused("estimate", "p.json", "-", "--estimator", "unbiased", stdin="report\n0\n1\n")
 
 
 def test_markup_in_names_is_printed_as_it_is(plan):

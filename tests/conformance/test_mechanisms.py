@@ -223,7 +223,7 @@ def test_the_audit_is_that_of_the_definitions(example: Example) -> None:
 def test_it_keeps_exactly_what_the_audit_says(example: Example) -> None:
     mechanism = example.mechanism
     found = mechanism.audit()
-    for notion, level in (("lip", found.lip), ("ldp", found.ldp), ("pml", found.pml), ("min_lift", found.min_lift)):
+    for notion, level in (("lip", found.lip), ("ldp", found.ldp)):
         if level.ratio is None:
             assert not mechanism.keeps(notion, Fraction(50))  # type: ignore[arg-type]
             continue

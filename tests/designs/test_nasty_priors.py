@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tacit import Histogram, Prior, Sum, Survey, design
-from tacit.designs import Promise, Search, verify
+from tacit.designs import Promise, verify
 from tacit.designs._program.bounds import cheap_variance_bound
 from tacit.designs._program.lifts import LiftSet
 from tacit.designs._program.master import GrowingProgram, SolverError
@@ -45,7 +45,7 @@ def test_tiny_probabilities_among_many_values_are_served_too(task, notion):
 
 
 @pytest.mark.parametrize("weights", [[1, 1, 10**17], [10**30, 1], [1, 10**9, 10**18, 10**27]], ids=str)
-@pytest.mark.parametrize("wish", [{}, {"ldp_cap": "1.5"}, {"aim": "mmse", "invertible": True}], ids=str)
+@pytest.mark.parametrize("wish", [{}, {"ldp_cap": "1.5"}], ids=str)
 def test_dominated_priors_are_served_without_a_solvers_message(weights, wish):
     found = design(Prior(range(len(weights)), weights), Histogram(), **wished(1, **wish))
     assert found.certificate.unbiased_variance < 25
@@ -81,13 +81,6 @@ def test_a_proof_for_answers_that_are_not_told_apart_is_as_good_as_for_those_tha
     found = design(prior, task, **wished(epsilon, **wish))
     assert found.certificate.status in ("optimal", "within gap")
     assert found.certificate.gap < 1e-3
-
-
-@pytest.mark.parametrize("weights", [[98, 1, 1], [7, 7, 3], [1] * 5], ids=str)
-def test_a_status_claims_what_the_finished_channel_bears_out(weights):
-    found = design(Prior(range(len(weights)), weights), Survey(0), 1, aim="mmse", search=Search(invertible=True))
-    assert found.certificate.gap > 1e-3
-    assert found.certificate.status == "feasible"
 
 
 @pytest.mark.parametrize("aim", ["mmse", "unbiased"])

@@ -311,7 +311,7 @@ def test_the_audit_and_the_beliefs_are_bounds_of_the_dense_channel() -> None:
     assert found.lip.report is None
     seen = belief(mechanism, "a")
     assert seen.low <= seen.prior * lower <= seen.prior * upper <= seen.high
-    for notion, level in (("lip", found.lip), ("ldp", found.ldp), ("pml", found.pml), ("min_lift", found.min_lift)):
+    for notion, level in (("lip", found.lip), ("ldp", found.ldp)):
         assert satisfies(mechanism, notion, Fraction(level.epsilon) + Fraction(1, 10**15))
         assert not satisfies(mechanism, notion, Fraction(level.epsilon) - Fraction(1, 10**12))
 

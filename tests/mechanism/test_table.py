@@ -73,7 +73,7 @@ def test_post_processing_never_raises_a_level(data):
     rows = data.draw(
         st.lists(st.integers(0, 9), min_size=channel.n_possible_reports, max_size=channel.n_possible_reports)
     )
-    after = channel.cascade([[row, 9 - row] for row in rows])
+    after = Channel.from_weights(prior, channel.weights @ np.array([[row, 9 - row] for row in rows], dtype=object))
     before, behind = audit(channel), audit(after)
     for notion in ("lip_upper", "lip_lower", "ldp"):
         assert getattr(behind, notion).ratio <= getattr(before, notion).ratio

@@ -27,7 +27,6 @@ PLANS = {
     "survey of a set": (NAMES, Survey(("a", "c")), {}),
     "sum": (NUMBERS, Sum(), {}),
     "histogram": (NAMES, Histogram(), {}),
-    "invertible": (NUMBERS, Histogram(), {"invertible": True}),
     "unbiased": (NUMBERS, Histogram(), {"aim": "unbiased"}),
     "ldp": (NUMBERS, Histogram(), {"notion": "ldp"}),
     "capped": (NUMBERS, Sum(), {"ldp_cap": "1.5"}),

@@ -6,7 +6,7 @@ from typing import Any
 
 from tacit.designs import Promise, Search
 
-_OF_PROMISES = ("notion", "lower_epsilon", "ldp_cap", "prior_set")
+_OF_PROMISES = ("notion", "ldp_cap", "prior_set")
 
 
 def wished(epsilon: Any, **wishes: Any) -> dict[str, Any]:
@@ -18,5 +18,5 @@ def wished(epsilon: Any, **wishes: Any) -> dict[str, Any]:
 
 def in_search(options: dict[str, Any]) -> dict[str, Any]:
     """The same options of `make_plan` with what is about the search in a `Search`."""
-    search = {name: options[name] for name in ("method", "invertible", "gap", "time_limit") if name in options}
+    search = {name: options[name] for name in ("method", "gap", "time_limit") if name in options}
     return {name: value for name, value in options.items() if name not in search} | {"search": Search(**search)}

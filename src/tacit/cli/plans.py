@@ -56,7 +56,6 @@ def plan_command(
     notion: Annotated[Literal["lip", "ldp"], option(metavar="NOTION", help="The promise: lip or ldp.")] = "lip",
     method: Annotated[DesignName, option("--design", metavar="NAME", help=_DESIGNS)] = "auto",
     aim: Annotated[Literal["mmse", "unbiased"], option(metavar="AIM", help=_AIMS)] = "unbiased",
-    invertible: Annotated[bool, option("--invertible", help="Allow unbiased estimates as well.")] = False,
     ldp_cap: Annotated[str | None, option(metavar="ε", help="Also keep this LDP level.")] = None,
     target_rmse: Annotated[float | None, option(metavar="R", help=_TARGET)] = None,
     respondents: Annotated[int | None, option(metavar="N", help="How many will answer; else 1000.")] = None,
@@ -105,7 +104,7 @@ def plan_command(
     shares, chance = [each.share for each in groups], 0.8 if power is None else power
     worth = _worth(prior_error, prior_records, confidence, candidates)
     options: dict[str, Any] = {"notion": notion, "ldp_cap": ldp_cap, "aim": aim, "question": question}
-    options |= {"search": Search(method=method, invertible=invertible)}
+    options |= {"search": Search(method=method)}
     options |= {"worth": worth, "between": None if between is None else _ends(between)}
     if guide:
         asked = {"detect": difference, "power": chance, **options}

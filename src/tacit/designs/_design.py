@@ -94,7 +94,6 @@ class Search:
         gap: the search stops at this relative gap, by default 0.1% up to 50 values, 0.4% up to 200, 0.8% beyond.
         time_limit: or after this many seconds, or at a keyboard interrupt, with the best channel so far and a valid
             certificate.
-        invertible: mixes in what unbiased estimates need, where the aim is "mmse".
         groups: how many groups a plan will hold: if many, "auto" prefers rules to tables, which make it long.
         different_groups: how many of them have designs of their own: if many, those are preferred that are found and
             read quickly.
@@ -104,7 +103,6 @@ class Search:
     method: Method = "auto"
     gap: float | None = None
     time_limit: float = 30.0
-    invertible: bool = False
     groups: int = 1
     different_groups: int = 1
     progress: Callable[[float, float], None] | None = None
@@ -133,7 +131,7 @@ def design(
     """
     asked, d = Search() if search is None else search, len(prior.support)
     request = Request(
-        prior=prior, task=task, promise=Promise.of(promise), aim=aim, invertible=asked.invertible,
+        prior=prior, task=task, promise=Promise.of(promise), aim=aim,
         gap=(1e-3 if d <= 50 else 4e-3 if d <= 200 else 8e-3) if asked.gap is None else asked.gap,
         deadline=Deadline.after(asked.time_limit), groups=asked.groups, different_groups=asked.different_groups,
         progress=asked.progress,
@@ -186,15 +184,13 @@ def _check(request: Request) -> None:
                 f"different answers. Got {request.told_apart:,}. Ask for each number in a plan of its own, or merge "
                 "values, or use the aim 'mmse'."
             )
-    inverts = request.invertible or request.aim == "unbiased"
-    if d > 1 and epsilon == 0 and inverts:
+    if d > 1 and epsilon == 0 and request.aim == "unbiased":
         raise ValueError("At ε = 0 reports say nothing, so no unbiased estimate exists. Any ε > 0 is feasible.")
-    wishes = request.promise.others or request.invertible
     set_asked = request.promise.prior_set is not None and request.aim == "mmse"
-    if d > TABLE_LIMIT and request.is_histogram and (wishes or set_asked):
+    if d > TABLE_LIMIT and request.is_histogram and (request.promise.others or set_asked):
         raise ValueError(
             f"Histograms over more than {TABLE_LIMIT} values are served by rules, for plain LIP, for a set of priors "
-            "with the aim 'unbiased', and for LDP. Merge rare values, or drop the other wishes."
+            "with the aim 'unbiased', and for LDP. Merge rare values, or drop the cap."
         )
 
 

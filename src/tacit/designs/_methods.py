@@ -72,7 +72,6 @@ class Request:
     task: Task
     promise: Promise
     aim: Aim
-    invertible: bool
     gap: float
     deadline: Deadline
     progress: Callable[[float, float], None] | None
@@ -143,15 +142,14 @@ class Request:
 
     @property
     def is_plain(self) -> bool:
-        """Whether closed forms and the mechanism core-tail apply: plain LIP and no further wishes."""
-        wishes = self.invertible or self.aim != "mmse"
-        return self.promise.is_plain_lip and not wishes
+        """Whether closed forms and the mechanism core-tail apply: plain LIP and the aim "mmse"."""
+        return self.promise.is_plain_lip and self.aim == "mmse"
 
     def says_nothing(self, found: Design) -> bool:
         """Whether a channel is useless although another would not be: its reports do not tell what is asked."""
         if self.told_apart == 1 or self.promise.lifts.trivial:
             return False
-        if self.invertible or self.aim == "unbiased":
+        if self.aim == "unbiased":
             return math.isinf(found.certificate.unbiased_variance)
         table = found.mechanism.table()
         return table is not None and bool((table.weights == table.weights[0]).all())
@@ -231,26 +229,22 @@ def _two_answers(request: Request) -> tuple[Channel, float, Floats]:
 
 
 def columns(request: Request) -> Design:
-    """Column generation over the vertices of the lift set, for either aim and every wish.
+    """Column generation over the vertices of the lift set, for either aim and every promise.
 
     A table has a row for each value: of very many it would take minutes to write and to audit.
     """
     from tacit.designs._program.solver import solve
-    from tacit.designs._program.unbiased import solve_invertible
 
     if request.is_histogram and len(request.inside) > MOST_SEARCHED:
         # Before g, which has a row and a column for each value.
         raise ArithmeticError(f"a table is searched for histograms of up to {MOST_SEARCHED:,} values")
-    (p, lifts), g = request.searched, request.g
-    limits: dict[str, Any] = {"gap": request.gap, "time_limit": request.deadline.part(1 / 2)}
     if request.aim == "unbiased":
         return _unbiased(request)
+    (p, lifts), g = request.searched, request.g
+    limits: dict[str, Any] = {"gap": request.gap, "time_limit": request.deadline.part(1 / 2)}
 
     def search(share: float) -> Found:
-        within = lifts.tightened(share)
-        if request.invertible:
-            return solve_invertible(p, g, within, **limits)
-        return solve(p, g, within, progress=request.watch, **limits)
+        return solve(p, g, lifts.tightened(share), progress=request.watch, **limits)
 
     found, channel = rounded(request, search)
     bound = found.bound

@@ -21,19 +21,17 @@ class Promise:
     Args:
         epsilon: the budget ε, read exactly.
         notion: "lip", or "ldp" for the best LDP channel under the same prior, the fair baseline.
-        lower_epsilon: a separate budget for lowering beliefs, math.inf for none.
         ldp_cap: an LDP level that is kept as well.
         prior_set: LIP is kept for every prior of this set around the stated one, which may be wrong.
 
     Combinations that cannot help are refused.
 
-    >>> Promise(1, lower_epsilon=0.5, ldp_cap=1.25).levels
-    {'pml': Fraction(1, 1), 'min_lift': Fraction(1, 2), 'ldp': Fraction(5, 4)}
+    >>> Promise(1, ldp_cap=1.25).levels
+    {'lip': Fraction(1, 1), 'ldp': Fraction(5, 4)}
     """
 
     epsilon: Fraction
     notion: Literal["lip", "ldp"]
-    lower_epsilon: Fraction | float | None
     ldp_cap: Fraction | None
     prior_set: PriorSet | None
 
@@ -41,30 +39,25 @@ class Promise:
         self,
         epsilon: Number,
         notion: Literal["lip", "ldp"] = "lip",
-        lower_epsilon: Number | None = None,
         ldp_cap: Number | None = None,
         prior_set: PriorSet | None = None,
     ) -> None:
-        refined = lower_epsilon is not None or ldp_cap is not None
         if notion not in ("lip", "ldp"):
             raise ValueError(f"The 'notion' must be 'lip' or 'ldp'. Got {notion!r} instead.")
-        if prior_set is not None and (notion != "lip" or refined):
-            raise ValueError("A 'prior_set' refines plain LIP: drop 'lower_epsilon' and 'ldp_cap', or the set.")
-        if notion == "ldp" and refined:
-            raise ValueError("'lower_epsilon' and 'ldp_cap' refine LIP; with notion='ldp' there is nothing to refine.")
+        if prior_set is not None and (notion != "lip" or ldp_cap is not None):
+            raise ValueError("A 'prior_set' refines plain LIP: drop 'ldp_cap', or the set.")
+        if notion == "ldp" and ldp_cap is not None:
+            raise ValueError("An 'ldp_cap' refines LIP; with notion='ldp' there is nothing to refine.")
         level, cap = budget(epsilon), None if ldp_cap is None else budget(ldp_cap, "ldp_cap")
-        if cap is not None and cap <= level and lower_epsilon is None:
+        if cap is not None and cap <= level:
             raise ValueError(
                 f"'ldp_cap' = {float(cap):g} is not above 'epsilon' = {float(level):g}: LDP at the cap already implies "
                 f"the LIP budget. Use notion='ldp', epsilon={float(cap):g}, or a cap between {float(level):g} and "
                 f"{2 * float(level):g}."
             )
-        unbounded = isinstance(lower_epsilon, float) and math.isinf(lower_epsilon)
-        lower = None if lower_epsilon is None else math.inf if unbounded else budget(lower_epsilon, "lower_epsilon")
         alone = prior_set is not None and prior_set.radius == 0
         for name, value in (
-            ("epsilon", level), ("notion", notion), ("lower_epsilon", lower), ("ldp_cap", cap),
-            ("prior_set", None if alone else prior_set),
+            ("epsilon", level), ("notion", notion), ("ldp_cap", cap), ("prior_set", None if alone else prior_set),
         ):  # fmt: skip
             object.__setattr__(self, name, value)
 
@@ -78,20 +71,15 @@ class Promise:
         """A level for each notion, exact."""
         if self.notion == "ldp":
             return {"ldp": self.epsilon}
-        levels: dict[Notion, Fraction] = {"lip": self.epsilon}
-        if self.lower_epsilon is not None:
-            levels = {"pml": self.epsilon}
-            if isinstance(self.lower_epsilon, Fraction):
-                levels["min_lift"] = self.lower_epsilon
-        return levels if self.ldp_cap is None else levels | {"ldp": self.ldp_cap}
+        return {"lip": self.epsilon} if self.ldp_cap is None else {"lip": self.epsilon, "ldp": self.ldp_cap}
 
     @cached_property
     def lifts(self) -> LiftSet:
         """The same as bounds on lifts, in floats, for the search."""
-        e, lower = math.exp(self.epsilon), self.epsilon if self.lower_epsilon is None else self.lower_epsilon
+        e = math.exp(self.epsilon)
         if self.notion == "ldp":
             return LiftSet(1 / e, e, e)
-        return LiftSet(math.exp(-lower), e, math.inf if self.ldp_cap is None else math.exp(self.ldp_cap))
+        return LiftSet(math.exp(-self.epsilon), e, math.inf if self.ldp_cap is None else math.exp(self.ldp_cap))
 
     @property
     def main(self) -> tuple[Notion, Fraction]:

@@ -24,11 +24,8 @@ from collections.abc import Callable, Iterable
 from fractions import Fraction
 from itertools import count
 
-import numpy as np
-
 from tacit.designs._many_values import design_many_values, unbiased_variance_bound
-from tacit.designs._methods import Design, Request, designed, possible
-from tacit.designs._program.bounds import cheap_variance_bound
+from tacit.designs._methods import Design, Request, designed
 from tacit.designs._promise import Promise
 from tacit.exact import exp_below, exp_enclosure, float_above
 from tacit.mechanism import BlockDesign, Mechanism
@@ -143,8 +140,8 @@ def without_prior(request: Request, name: str | None = None) -> Design:
     """A mechanism that needs no prior, by its name, or the best of them: for histograms, at the least level promised,
     as LDP implies all else.
     """
-    if not request.is_histogram or request.invertible:
-        raise ArithmeticError("the mechanisms that need no prior serve histograms, without further wishes")
+    if not request.is_histogram:
+        raise ArithmeticError("the mechanisms that need no prior serve histograms")
     epsilon = min(request.promise.levels.values())
     mechanism: Mechanism
     if name is None:
@@ -177,13 +174,9 @@ def _named(name: str, prior: Prior, epsilon: Fraction) -> BlockDesign:
 
 def without_prior_bound(prior: Prior, promise: Promise) -> float:
     """The unbiased variance of a histogram that nothing with the promise goes below, from no search."""
-    notion, epsilon = promise.main
-    if notion not in ("lip", "ldp"):  # Beliefs may rise by another factor than they fall by.
-        p = possible(prior)
-        return cheap_variance_bound(p, np.eye(len(p)), promise.lifts)
-    if notion == "ldp" and prior.is_uniform:
-        return ldp_variance_bound(len(prior), epsilon)
-    return unbiased_variance_bound(prior, epsilon, promise.prior_set, "ldp" if notion == "ldp" else "lip")
+    if promise.notion == "ldp" and prior.is_uniform:
+        return ldp_variance_bound(len(prior), promise.epsilon)
+    return unbiased_variance_bound(prior, promise.epsilon, promise.prior_set, promise.notion)
 
 
 def _geometry(prior: Prior, ratio: Fraction, field: int, dimension: int) -> BlockDesign:

@@ -15,11 +15,9 @@ from tacit.prior import Prior, PriorSet, Value
 if TYPE_CHECKING:
     from tacit.mechanism.protocol import Mechanism
 
-#: What a level can bound. An audit states all of them.
-Notion = Literal["lip", "ldp", "pml", "min_lift", "mip"]
-#: The notions that a plan may promise. PML and min-lift bound one side of a belief only, and MIP bounds an average: a
-#: mechanism that reports answers nearly as they are can keep each of these three.
-PROMISED: tuple[Notion, ...] = ("lip", "ldp")
+#: What a plan can promise. An audit also states each side of LIP (PML and min-lift) and mutual information: a mechanism
+#: that reports answers nearly as they are can keep each of these three.
+Notion = Literal["lip", "ldp"]
 
 
 @dataclass(frozen=True)
@@ -61,7 +59,11 @@ class Belief:
 
 @dataclass(frozen=True, kw_only=True)
 class Audit:
-    """The exact levels of one mechanism under one prior. Printing it explains them in words."""
+    """The exact levels of one mechanism under one prior. Printing it explains them in words.
+
+    `lip_upper` is also called pointwise maximal leakage (PML), `lip_lower` min-lift; `mip` is the mutual information in
+    nats, rounded up.
+    """
 
     lip_upper: Level
     lip_lower: Level
@@ -76,25 +78,9 @@ class Audit:
         """The LIP level: the worse of the two sides."""
         return worse(self.lip_upper, self.lip_lower)
 
-    @property
-    def pml(self) -> Level:
-        """Pointwise maximal leakage: the upper side of LIP."""
-        return self.lip_upper
-
-    @property
-    def min_lift(self) -> Level:
-        """The lower side of LIP."""
-        return self.lip_lower
-
-    @property
-    def mip_bits(self) -> float:
-        """Mutual information in bits, rounded up like `mip`, which is in nats."""
-        return math.nextafter(self.mip / math.log(2), math.inf) if self.mip else 0.0
-
     def bounds(self, notion: Notion, epsilon: Fraction) -> bool:
-        """Whether a notion is at most ε by these levels, exactly; MIP by the upper side, an upper bound of it."""
-        level = {"lip": self.lip, "ldp": self.ldp, "min_lift": self.lip_lower}.get(notion, self.lip_upper)
-        return level.holds(epsilon)
+        """Whether a notion is at most ε by these levels, exactly."""
+        return (self.ldp if notion == "ldp" else self.lip).holds(epsilon)
 
     def __str__(self) -> str:
         where = "" if self.lip.report is None else f", report {self.lip.report}"

@@ -7,11 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import Any, get_args
 
 from tacit.exact import Number, budget, exact_integers, exact_ratio
 from tacit.mechanism import KINDS, Audit, Mechanism, Notion, SetLevel, mse, unbiased_variance
-from tacit.mechanism.auditing import PROMISED
 from tacit.plan._certificate import Certificate, is_number
 from tacit.prior import Ball, Prior, PriorSet, Value, read_set
 from tacit.task import Task, prior_variance
@@ -82,8 +81,8 @@ class Group:
 
     def check(self) -> None:
         """Raise `PlanError` with the witness unless the mechanism keeps the promise, exactly."""
-        if self.notion not in PROMISED:
-            raise PlanError(f"A plan promises {' or '.join(PROMISED)}. Got the notion {self.notion!r} instead.")
+        if self.notion not in get_args(Notion):
+            raise PlanError(f"A plan promises {' or '.join(get_args(Notion))}. Got the notion {self.notion!r} instead.")
         if self.prior_set is not None:
             self._check_set(self.prior_set)
         for notion, level in self.promised.items():

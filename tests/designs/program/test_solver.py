@@ -99,13 +99,6 @@ def test_capped_ratio_equals_brute_force(d, cap, task):
     assert abs(design.value - truth) <= 1e-9 * max(1.0, truth)
 
 
-@pytest.mark.parametrize("lift_set", [LiftSet(0.0, 2.0), LiftSet(0.4, np.inf)])
-def test_one_sided_budgets_equal_brute_force(lift_set):
-    prior = named_shares("zipf", 6)
-    truth = best_gain(prior, np.eye(6), box_vertices(prior, lift_set.lower, min(lift_set.upper, 1e3)))
-    assert abs(solve(prior, np.eye(6), lift_set).value - truth) <= 1e-9
-
-
 def test_indicator_of_a_set_is_the_binary_problem():
     prior = named_shares("dirichlet", 1000)
     inside = np.arange(1000) < 77
@@ -150,7 +143,7 @@ def test_interrupt_returns_the_best_so_far():
     assert design.bound >= solve(prior, g, lift_set).value
 
 
-def test_failing_solver_is_replaced_and_named(monkeypatch):
+def test_a_failing_solver_leaves_arcs(monkeypatch):
     from tacit.designs._program import master
 
     def broken(self, seconds):
@@ -158,13 +151,9 @@ def test_failing_solver_is_replaced_and_named(monkeypatch):
 
     prior, g, lift_set = named_shares("dirichlet", 8), np.eye(8), LiftSet.lip(1.0)
     truth = solve(prior, g, lift_set).value
-    monkeypatch.setattr(master.GrowingProgram, "_solve_highs", broken)
-    design = solve(prior, g, lift_set)
-    check_design(design, prior, g, lift_set)
-    assert abs(design.value - truth) < 1e-9
-    assert "HiGHS broke" in design.notes[0]
-    monkeypatch.setattr(master.GrowingProgram, "_solve_scipy", broken)
+    monkeypatch.setattr(master.GrowingProgram, "solve", broken)
     arcs = solve(prior, g, lift_set)
     check_design(arcs, prior, g, lift_set)
+    assert "HiGHS broke" in arcs.notes[0]
     assert 0 < arcs.value < truth <= arcs.bound
     assert gain_of(prior, g, arcs.lifts).min() >= 0

@@ -5,12 +5,9 @@ import pytest
 from scipy.optimize import minimize
 
 from tacit.designs._program.lifts import LiftSet
-from tacit.designs._program.search import unbiased_variance_of
-from tacit.designs._program.solver import solve
-from tacit.designs._program.unbiased import solve_invertible, solve_unbiased
+from tacit.designs._program.unbiased import solve_unbiased
 
 from support.oracle import box_vertices, g_of
-from support.priors import named_shares
 
 
 def direct_variance(prior, g, vertices):
@@ -55,20 +52,3 @@ def test_known_values():
     lip = solve_unbiased(seven, np.eye(7), LiftSet.lip(1.0))
     assert ldp.value == pytest.approx(19.0, abs=0.05)
     assert lip.value < ldp.bound
-
-
-def test_invertible_pays_a_stated_price():
-    prior, lift_set = named_shares("dirichlet", 8, seed=5), LiftSet.lip(1.0)
-    plain = solve(prior, np.eye(8), lift_set)
-    design = solve_invertible(prior, np.eye(8), lift_set, inflation=1.5)
-    least = solve_unbiased(prior, np.eye(8), lift_set).value
-    assert unbiased_variance_of(prior, np.eye(8), plain.lifts, plain.probabilities) > 1.6 * least
-    assert unbiased_variance_of(prior, np.eye(8), design.lifts, design.probabilities) < 1.55 * least
-    assert np.linalg.matrix_rank(design.lifts) == 8
-    assert 0 < design.value < plain.value
-    assert "gain paid" in design.notes[-1]
-
-
-def test_invertible_needs_a_budget():
-    with pytest.raises(ValueError, match="depend on the value"):
-        solve_invertible(named_shares("zipf", 3), np.eye(3), LiftSet.lip(0.0))

@@ -19,7 +19,7 @@ _PRIMAL = 4
 
 
 class SolverError(ArithmeticError):
-    """No linear-programming solver returned an optimum."""
+    """The linear-programming solver returned no optimum."""
 
 
 class GrowingProgram:
@@ -31,10 +31,7 @@ class GrowingProgram:
 
     def __init__(self, target: Array, *, primal: bool = False) -> None:
         self.target = target
-        self.notes: list[str] = []
-        self._columns = np.empty((0, len(target)))
-        self._gains = np.empty(0)
-        self._highs: highspy.Highs | None = self._new_model()
+        self._highs = self._new_model()
         if primal:
             self._highs.setOptionValue("simplex_strategy", _PRIMAL)
 
@@ -59,8 +56,7 @@ class GrowingProgram:
         if not (np.isfinite(columns).all() and np.isfinite(gains).all()):
             # Given these, solvers run on beyond their time limit.
             raise SolverError("a column of the linear program is not finite")
-        self._columns, self._gains = np.concatenate([self._columns, columns]), np.concatenate([self._gains, gains])
-        if self._highs is not None and len(columns):
+        if len(columns):
             k, (of, places) = len(columns), np.nonzero(columns)
             starts = np.searchsorted(of, np.arange(k))
             self._highs.addCols(
@@ -70,17 +66,7 @@ class GrowingProgram:
 
     def solve(self, seconds: float) -> tuple[Array, Array]:
         """The best λ over all columns, and a price for each row."""
-        try:
-            return self._solve_highs(seconds)
-        except SolverError as failure:
-            self._highs = None
-            self.notes.append(f"{failure}; continued with scipy.optimize.linprog")
-            return self._solve_scipy(seconds)
-
-    def _solve_highs(self, seconds: float) -> tuple[Array, Array]:
         model = self._highs
-        if model is None:
-            raise SolverError("HiGHS is not in use")
         model.setOptionValue("time_limit", model.getRunTime() + max(seconds, 0.1))
         model.run()
         status = model.getModelStatus()
@@ -93,19 +79,6 @@ class GrowingProgram:
         solution = model.getSolution()
         return np.maximum(np.asarray(solution.col_value), 0.0), np.asarray(solution.row_dual)
 
-    def _solve_scipy(self, seconds: float) -> tuple[Array, Array]:
-        from scipy.optimize import linprog  # slow to import, and needed where HiGHS failed only
-
-        found = linprog(
-            -self._gains, A_eq=self._columns.T, b_eq=self.target, bounds=(0, None), method="highs",
-            options={"time_limit": max(seconds, 0.1), "primal_feasibility_tolerance": 1e-10},
-        )  # fmt: skip
-        if found.status == 1:
-            raise TimeLimitError
-        if found.status != 0:
-            raise SolverError(f"scipy.optimize.linprog stopped: {found.message}")
-        return np.maximum(np.asarray(found.x), 0.0), -np.asarray(found.eqlin.marginals)
-
 
 class Master:
     """The restricted linear program over lift vectors, in coverage."""
@@ -117,11 +90,6 @@ class Master:
         self.gains = np.empty(0)
         self._seen: set[bytes] = set()
         self._program = GrowingProgram((1 - low) / self.width)
-
-    @property
-    def notes(self) -> list[str]:
-        """What went wrong on the way, if anything."""
-        return self._program.notes
 
     def add(self, lifts: Array, gains: Array) -> int:
         """Add the columns that are new; returns how many were."""

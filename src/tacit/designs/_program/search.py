@@ -242,7 +242,6 @@ class Search:
         master = Master(self.polytope.prior, low, high, scale)
         while master.add(new, ((new @ factor) ** 2).sum(axis=1)):
             weights, duals = master.solve(self.deadline.left)
-            self.notes = list(dict.fromkeys([*self.notes, *master.notes]))
             new, most = self.polytope.price(factor, duals, 1e-11 * scale, master.lifts)
             if most == inf and not len(new):
                 most = self.polytope.prove(factor, duals, self.deadline)

@@ -244,4 +244,3 @@ def _generate(search: _Search, problem: Merged) -> None:
         search.report()
         if done:
             break
-    search.notes += master.notes

@@ -9,7 +9,6 @@ free to choose:
 
 from __future__ import annotations
 
-from dataclasses import replace
 from operator import itemgetter
 
 import numpy as np
@@ -155,44 +154,3 @@ def proving_duals(
         other = solve(prior, factor, lift_set, gap=1e-6, time_limit=until.part(1 / 2)).duals
         proofs.append((proven_variance(prior, g, lift_set, lifts, weights, other, until), other))
     return max(proofs, key=_first)
-
-
-def solve_invertible(
-    prior: Array,
-    g: Array,
-    lift_set: LiftSet,
-    *,
-    inflation: float = 4.0,
-    gap: float = 5e-3,
-    time_limit: float | Deadline = 30.0,
-) -> Found:
-    """The optimal channel for `g`, mixed with just enough of an unbiased one to be invertible.
-
-    The share θ of the unbiased channel is the smallest for which the unbiased variance of the whole histogram is at
-    most `inflation` times the least possible; the gain paid is θ times the difference in gain.
-    """
-    deadline = Deadline.after(time_limit)
-    best = solve(prior, g, lift_set, gap=gap, time_limit=deadline.part(1 / 2))
-    identity = np.eye(len(prior))
-    # Only mixed in, so it need not be the best of its kind.
-    free = solve_unbiased(prior, identity, lift_set, gap=1e-2, time_limit=deadline.part(1, most=4.0))
-    limit = inflation * free.value
-    lifts = np.concatenate([best.lifts, free.lifts])
-
-    def mixed(theta: float) -> Array:
-        return np.concatenate([(1 - theta) * best.probabilities, theta * free.probabilities])
-
-    low, high = 0.0, 1.0
-    if unbiased_variance_of(prior, identity, best.lifts, best.probabilities) <= limit:
-        return replace(best, notes=(*best.notes, "invertible as it is; no gain was paid"))
-    while high - low > 1e-4:
-        middle = (low + high) / 2
-        fits = unbiased_variance_of(prior, identity, lifts, mixed(middle)) <= limit
-        low, high = (low, middle) if fits else (middle, high)
-    weights = mixed(high)
-    value = float(weights @ Gain.of(prior, g)(lifts))
-    note = f"{high:.4f} of an unbiased channel mixed in; gain paid {best.value - value:.6g} of {best.value:.6g}"
-    return replace(
-        best, lifts=lifts, probabilities=weights, value=value, method=f"{best.method}, mixed",
-        notes=(*best.notes, note), seconds=best.seconds + free.seconds,
-    )  # fmt: skip

@@ -24,7 +24,7 @@ from tacit.exact import BigIntegers, Floats, Integers, exact_integers
 from tacit.mechanism.auditing import Audit, Belief, Notion, SetLevel, set_lift_levels
 from tacit.mechanism.kept import Counts, Kept
 from tacit.mechanism.protocol import PlainEstimator, Reading, are_below
-from tacit.mechanism.table._audit import audit_table, ldp_level, lift_levels, mip_holds, table_belief
+from tacit.mechanism.table._audit import audit_table, ldp_level, lift_levels, table_belief
 from tacit.mechanism.table._information import Information, scores_of_table, statistic_of_table
 from tacit.mechanism.table._reading import read_table, told_weights
 from tacit.mechanism.table._rows import common_rows, to_words
@@ -130,12 +130,8 @@ class Channel:
 
     def keeps(self, notion: Notion, epsilon: Fraction) -> bool:
         """Whether it keeps a promise, decided exactly."""
-        if notion == "mip":
-            return mip_holds(self, epsilon)
-        if notion == "ldp":
-            return ldp_level(self).holds(epsilon)
-        upper, lower = lift_levels(self)
-        return (notion == "min_lift" or upper.holds(epsilon)) and (notion == "pml" or lower.holds(epsilon))
+        levels = [ldp_level(self)] if notion == "ldp" else lift_levels(self)
+        return all(level.holds(epsilon) for level in levels)
 
     def belief(self, value: Value) -> Belief:
         """The exact range in which a report can put the belief that someone holds `value`."""
@@ -310,16 +306,6 @@ class Channel:
         d, first, second = len(self.values), self.n_possible_reports, other.n_possible_reports
         joint = (self.weights[:, :, None] * other.weights[:, None, :]).reshape(d, first * second)
         return Channel.from_weights(self.prior, joint)
-
-    def cascade(self, rows: Any) -> Channel:
-        """Post-processing: report y becomes z with probability proportional to the integers `rows[y][z]`.
-
-        It can only lower every privacy level (data processing).
-        """
-        after = np.array(rows, dtype=object)
-        if after.ndim != 2 or after.shape[0] != self.n_possible_reports:
-            raise ValueError(f"Post-processing needs one row for each of the {self.n_possible_reports} reports.")
-        return Channel.from_weights(self.prior, self.weights @ after)
 
     def __repr__(self) -> str:
         return f"Channel({len(self.values)} values → {self.n_possible_reports} reports, denominator {self.denominator})"

@@ -95,7 +95,7 @@ def unbiased_weights(channel: Channel, g: Floats) -> Floats:
     if t is None:
         raise NotEstimableError(
             "The unbiased estimate does not exist for this plan: its reports do not tell the values apart. "
-            "Use the estimator 'mmse', or plan again with 'invertible' or the aim 'unbiased'."
+            "Use the estimator 'mmse', or plan again with the aim 'unbiased'."
         )
     return t
 
@@ -195,7 +195,7 @@ def _mle_weights(channel: Channel, g: Floats, counts: Floats) -> tuple[Floats, F
     if not information.determines(off):
         raise NotEstimableError(
             "The maximum of the likelihood is not unique for this plan: its reports do not tell all values apart. "
-            "Use the estimator 'mmse', or plan again with 'invertible' or the aim 'unbiased'."
+            "Use the estimator 'mmse', or plan again with the aim 'unbiased'."
         )
     sampled = information.quadratic(off) - p[inside] @ off**2
     return _means_under(channel, p, g), np.maximum(sampled, 0.0)
