@@ -10,10 +10,9 @@ import pytest
 from scipy.optimize import linprog, minimize
 from scipy.spatial import HalfspaceIntersection
 
-from tacit.designs._program.deadline import Deadline
-from tacit.designs._program.lifts import LiftSet, all_vertices
+from tacit.designs._program.lifts import LiftSet
 from tacit.designs._program.robust_lifts import RobustLifts
-from tacit.designs._program.sets import HullClimber, solve_robust
+from tacit.designs._program.sets import solve_robust
 from tacit.designs._program.solver import solve
 from tacit.designs._program.unbiased import solve_unbiased
 from tacit.exact import BigIntegers
@@ -315,33 +314,10 @@ def test_climbing_reaches_what_the_vertices_give_and_its_bound_holds(monkeypatch
         design = solve_robust(hull, np.eye(7), 1.0, aim=aim)
         assert design.method == "climbing"
         assert design.value == pytest.approx(best.value, rel=3e-3)
-        assert design.gap < 0.17
-        assert (design.bound <= best.value) if aim == "unbiased" else (design.bound >= best.value * (1 - 1e-9))
     climbed = solve_robust(hull, np.arange(7.0)[:, None], 1.0, aim="mmse")
     # A task with one column has a tight bound by chords.
     assert climbed.value == pytest.approx(total.value, rel=1e-3)
     assert climbed.bound == pytest.approx(total.value, rel=1e-3)
-
-
-def test_the_outer_lifts_of_climbing_contain_the_polytope():
-    polytope = RobustLifts(some_sets(6, seed=3)[-1], 1.0)
-    climber, vertices = HullClimber(polytope), polytope.vertices
-    outer = climber._outer
-    assert outer.lower <= vertices.min() < outer.lower * (1 + 1e-6)
-    assert outer.upper >= vertices.max() > outer.upper * (1 - 1e-6)
-    ratios = vertices.max(axis=1) / vertices.min(axis=1)
-    assert outer.ratio >= ratios.max() > outer.ratio * (1 - 1e-6)
-    rng = np.random.default_rng(0)
-    for columns in (1, 6):
-        factor, duals = rng.normal(size=(6, columns)), rng.normal(size=6)
-
-        def worth(lifts, factor=factor, duals=duals):
-            return float((((lifts @ factor) ** 2).sum(axis=1) - lifts @ duals).max())
-
-        # One column is bounded over the polytope itself, more over the larger set.
-        larger = vertices if columns == 1 else all_vertices(polytope.prior, outer)
-        assert worth(vertices) <= climber.bound(factor, duals, Deadline()) * (1 + 1e-12)
-        assert climber.bound(factor, duals, Deadline()) == pytest.approx(worth(larger), rel=1e-5)
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,8 @@
 """Channels whose promise holds for every prior of a set: the oracle of `search` over the lifts V(U) of `robust_lifts`.
 
 For a ball, a box and a hull of few candidates all vertices are listed, so the optimum is found and proved. For a larger
-hull columns are found by climbing, and the bound is proved over a larger set of lifts. For a ball or a box of more than
-twelve values columns are found by climbing as well, and no bound is proved: the search ends when it gains next to
-nothing.
+hull, and for a ball or a box of more than twelve values, columns are found by climbing, and a bound is proved for a
+hull and a task of one column only: the search ends when it gains next to nothing.
 
 LDP's columns are in V(U) whatever U is, and so no design is worse than the best LDP one; a smaller U has more lifts.
 """
@@ -18,10 +17,10 @@ from typing import Any, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.designs._program.bounds import _by_chords, gain_dual_bound
+from tacit.designs._program.bounds import _by_chords
 from tacit.designs._program.deadline import Deadline
-from tacit.designs._program.gain import Gain, equal_rows
-from tacit.designs._program.lifts import Array, LiftSet
+from tacit.designs._program.gain import equal_rows
+from tacit.designs._program.lifts import Array
 from tacit.designs._program.master import SolverError
 from tacit.designs._program.robust_lifts import RobustLifts
 from tacit.designs._program.search import Aim, Found, Progress, Search, keys, largest, value_of
@@ -145,7 +144,7 @@ class SetLifts:
         else:
             self._pool = vertices
         self.method = "all vertices" if self._climber is None else "climbing"
-        self.proves = not isinstance(self._climber, NestedClimber)
+        self.proves = self._climber is None
 
     def start(self) -> tuple[Array, Array]:
         """Two-level lifts on each value alone and on all others."""
@@ -187,11 +186,11 @@ class SetLifts:
         return best[[one not in known for one in keys(best)]], worth
 
     def prove(self, factor: Array, duals: Array, deadline: Deadline) -> float:
-        """An upper bound of |Fᵀv|² − μ·v over V(U)."""
-        if isinstance(self._climber, NestedClimber):
-            return inf
+        """An upper bound of |Fᵀv|² − μ·v over V(U), where its vertices are listed or, for a hull, F has one column."""
+        if isinstance(self._climber, HullClimber) and factor.shape[1] == 1:
+            return self._climber.bound(factor[:, 0], duals, deadline)
         if self._climber is not None:
-            return self._climber.bound(factor, duals, deadline)
+            return inf
         most = float((((self._pool @ factor) ** 2).sum(axis=1) - self._pool @ duals).max())
         return most + 1e-13 * (float(np.abs(duals).sum()) + abs(most))
 
@@ -229,7 +228,6 @@ class HullClimber:
         self.polytope = polytope
         self.prior = polytope.prior
         self._model = _program(polytope.members, float(np.exp(polytope.epsilon)))
-        self._outer = self._enclosing()
 
     def best(self, slope: Array) -> tuple[float, Array]:
         """max slope·v over V(U), and where."""
@@ -260,45 +258,12 @@ class HullClimber:
         # A solver's vertex may stick out by its tolerance.
         return np.asarray(1 + (columns - 1) / np.maximum(gauge, 1.0)[:, None])
 
-    def bound(self, factor: Array, duals: Array, deadline: Deadline) -> float:
-        """An upper bound of |F'v|² − μ·v over V(U).
-
-        With one column, |F'v|² = max_t 2t F'v − t², a linear program for each t, and chords between them. With more,
-        the maximum over a larger set of lifts, visited vertex by vertex.
+    def bound(self, f: Array, duals: Array, deadline: Deadline) -> float:
+        """An upper bound of (f·v)² − μ·v over V(U): (f·v)² = max_t 2t f·v − t², a linear program for each t, and chords
+        between them.
         """
-        if factor.shape[1] == 1:
-            f = factor[:, 0]
-            ends = -self.best(-f)[0], self.best(f)[0]
-            return _by_chords(
-                lambda t: np.array([self.best(2 * one * f - duals)[0] for one in t[:, 0]]), *ends, deadline
-            )
-        total = factor.sum(axis=0)
-        shifted = duals - 2 * factor @ total
-        most = gain_dual_bound(self.prior, Gain(factor), self._outer, shifted, deadline)
-        return float(most - shifted.sum() - total @ total)
-
-    def _enclosing(self) -> LiftSet:
-        """The range of lifts and of their ratios over V(U): the smallest set of its kind that contains V(U)."""
-        n = len(self.prior)
-        unit = np.eye(n)
-        high = max(self.best(unit[x])[0] for x in range(n))
-        low = min(-self.best(-unit[x])[0] for x in range(n))
-        return LiftSet(low * (1 - 1e-8), high * (1 + 1e-8), self._ratio(high / low) * (1 + 1e-8))
-
-    def _ratio(self, most: float) -> float:
-        """The largest v_x / v_z over V(U): a ratio is raised by Dinkelbach's steps until no pair exceeds it."""
-        n = len(self.prior)
-        ratio = 1.0
-        for x in range(n):
-            for z in range(n):
-                slope = np.eye(n)[x]
-                slope[z] -= ratio
-                surplus, v = self.best(slope)
-                while x != z and surplus > 1e-10:
-                    ratio = float(v[x] / v[z])
-                    slope[z] = -ratio
-                    surplus, v = self.best(slope)
-        return min(ratio, most)
+        ends = -self.best(-f)[0], self.best(f)[0]
+        return _by_chords(lambda t: np.array([self.best(2 * one * f - duals)[0] for one in t[:, 0]]), *ends, deadline)
 
 
 def _program(members: Array, e: float) -> Any:
