@@ -11,7 +11,9 @@ import math
 from dataclasses import dataclass
 from itertools import combinations, product
 
-from tacit.exact import Number, budget, exp_below
+import numpy as np
+
+from tacit.exact import Floats, Number, budget, exp_below
 from tacit.mechanism import Channel, round_channel
 from tacit.prior import Prior
 
@@ -192,3 +194,28 @@ def _check_cells(cells: float, name: str) -> None:
             f"{name} has too many reports to enumerate at this domain size ({cells:g} cells, at most {MAX_CELLS}). "
             "Its prior-free variance is available at any size."
         )
+
+
+def published_binary_mse(probability: Floats | float, epsilon: Floats | float) -> Floats:
+    """Theorem 2's MSE, P₀P₁(2/E − 1/E²): right if min P ≥ 1/(E+1), otherwise below what any ε-LIP channel reaches.
+
+    >>> float(published_binary_mse(0.5, 1).round(6))
+    0.150106
+    """
+    p1 = np.asarray(probability, dtype=np.float64)
+    lie = np.exp(-np.asarray(epsilon, dtype=np.float64))
+    result: Floats = p1 * (1.0 - p1) * lie * (2.0 - lie)
+    return result
+
+
+def opt_ldp_binary_mse(probability: Floats | float, epsilon: float) -> Floats:
+    """Proposition 4: the MSE of symmetric randomized response read with the prior, the best that ε-LDP allows.
+
+    >>> float(opt_ldp_binary_mse(0.5, 1).round(6))
+    0.196612
+    """
+    p1 = np.asarray(probability, dtype=np.float64)
+    p0 = 1.0 - p1
+    e = math.exp(epsilon)
+    result: Floats = p0 * p1 - (p0 * p1 * (e - 1.0)) ** 2 / ((p0 + p1 * e) * (p0 * e + p1))
+    return result

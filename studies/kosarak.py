@@ -11,7 +11,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from studies.baselines import Pure, context_free_mse, optimized_unary, subset_support
+from studies.baselines import (
+    Pure,
+    context_free_mse,
+    opt_ldp_binary_mse,
+    optimized_unary,
+    published_binary_mse,
+    subset_support,
+)
 from studies.drift import mmse_arm, realised
 from studies.figure import (
     BEST_LDP,
@@ -37,7 +44,7 @@ from studies.figure import (
 from studies.groups import subset_level
 from studies.loaders import find, load_clicks
 from tacit.designs import Design, Promise, design, optimal_binary
-from tacit.designs.closed_forms import binary_mse, opt_ldp_binary_mse, published_binary_mse
+from tacit.designs.closed_forms import binary_mse
 from tacit.exact import Floats
 from tacit.mechanism import Channel
 from tacit.mechanism.auditing import audit

@@ -11,14 +11,13 @@ import pytest
 from studies import central, draw, monte_carlo, paper, reproduce, simulate
 from studies import figure as curves
 from studies.__main__ import main as command
-from studies.baselines import k_ary_response, subset_selection, unary_encoding
+from studies.baselines import k_ary_response, published_binary_mse, subset_selection, unary_encoding
 from studies.central import central_mse
 from studies.figure import BAND, DataMissingError, Figure, Options, Point
 from studies.page import agreement
 from studies.paper import _unary_level
 from tacit import Prior, audit
 from tacit.designs import Promise, design, optimal_binary
-from tacit.designs.closed_forms import published_binary_mse
 from tacit.published import theorem3
 from tacit.task import Histogram
 

@@ -15,7 +15,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from studies.baselines import context_free_estimate, context_free_mse, k_ary_response, optimized_unary, subset_selection
+from studies.baselines import (
+    context_free_estimate,
+    context_free_mse,
+    k_ary_response,
+    opt_ldp_binary_mse,
+    optimized_unary,
+    published_binary_mse,
+    subset_selection,
+)
 from studies.central import central, central_satisfies
 from tacit import (
     Channel,
@@ -32,7 +40,7 @@ from tacit import (
     total_mse,
 )
 from tacit.designs import cyclic, optimal_binary
-from tacit.designs.closed_forms import binary_mse, opt_ldp_binary_mse, published_binary_mse
+from tacit.designs.closed_forms import binary_mse
 from tacit.published import theorem3
 
 from support.oracle import best_gain, best_lip_gain, best_objective, box_vertices, ldp_vertices

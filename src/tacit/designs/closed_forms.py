@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from fractions import Fraction
 
 import numpy as np
@@ -62,31 +61,6 @@ def binary_mse(probability: Floats | float, epsilon: Floats | float) -> Floats:
     rise = np.minimum(p1 * up, p0 * down)
     fall = np.minimum(p1 * down, p0 * up)
     result: Floats = p0 * p1 - rise * fall
-    return result
-
-
-def published_binary_mse(probability: Floats | float, epsilon: Floats | float) -> Floats:
-    """Theorem 2's MSE, P₀P₁(2/E − 1/E²): right if min P ≥ 1/(E+1), otherwise below what any ε-LIP channel reaches.
-
-    >>> float(published_binary_mse(0.5, 1).round(6))
-    0.150106
-    """
-    p1 = np.asarray(probability, dtype=np.float64)
-    lie = np.exp(-np.asarray(epsilon, dtype=np.float64))
-    result: Floats = p1 * (1.0 - p1) * lie * (2.0 - lie)
-    return result
-
-
-def opt_ldp_binary_mse(probability: Floats | float, epsilon: float) -> Floats:
-    """Proposition 4: the MSE of symmetric randomized response read with the prior, the best that ε-LDP allows.
-
-    >>> float(opt_ldp_binary_mse(0.5, 1).round(6))
-    0.196612
-    """
-    p1 = np.asarray(probability, dtype=np.float64)
-    p0 = 1.0 - p1
-    e = math.exp(epsilon)
-    result: Floats = p0 * p1 - (p0 * p1 * (e - 1.0)) ** 2 / ((p0 + p1 * e) * (p0 * e + p1))
     return result
 
 
