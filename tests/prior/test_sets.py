@@ -17,8 +17,7 @@ from tacit.exact import log_above
 from tacit.mechanism import Channel, audit
 from tacit.mechanism.auditing import set_lift_levels
 from tacit.prior import Prior
-from tacit.prior._confidence import clopper_pearson, weissman_radius
-from tacit.prior.sets import Ball, Box, Hull, from_records, read_set
+from tacit.prior.sets import Ball, Box, Hull, clopper_pearson, from_records, read_set, weissman_radius
 
 HEALTH = Prior(range(5), [45299, 89084, 75646, 31570, 12081])
 

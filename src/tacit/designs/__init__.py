@@ -1,6 +1,5 @@
 """Choosing a mechanism: closed forms, linear programs, and the certificate of how good the choice is."""
 
-from tacit.designs._adopted import adopt
 from tacit.designs._design import Search, design
 from tacit.designs._methods import Design
 from tacit.designs._promise import Promise
@@ -18,7 +17,7 @@ from tacit.designs.guidance import (
 )
 from tacit.designs.planning import Worth, make_plan
 from tacit.designs.prior_file import GroupPrior, read_beliefs, read_priors, read_values
-from tacit.designs.rules import Rule, read_matrix
+from tacit.designs.rules import Rule, adopt, read_matrix
 
 __all__ = [
     "Choice",

@@ -1,12 +1,20 @@
 """What a device does to an answer, and what its reports tell: a folder for each mechanism, the audit, the rounding."""
 
-from tacit.mechanism._errors import gain, mse, total_mse, unbiased_variance
 from tacit.mechanism.auditing import Audit, Belief, Level, Notion, SetLevel, audit, belief, satisfies
 from tacit.mechanism.block_design import BlockDesign
 from tacit.mechanism.core_tail import CoreTail
 from tacit.mechanism.kept import Counts, Coverage, Kept
 from tacit.mechanism.many_values import ManyValues
-from tacit.mechanism.protocol import Mechanism, NotEstimableError, PlainEstimator, Reading
+from tacit.mechanism.protocol import (
+    Mechanism,
+    NotEstimableError,
+    PlainEstimator,
+    Reading,
+    gain,
+    mse,
+    total_mse,
+    unbiased_variance,
+)
 from tacit.mechanism.rounding import PrivacyError, round_channel
 from tacit.mechanism.table import Channel, mean_absolute_error
 

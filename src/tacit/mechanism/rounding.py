@@ -17,8 +17,7 @@ import numpy as np
 
 from tacit.exact import BigIntegers, Number, budget
 from tacit.mechanism.auditing import Notion, audit, satisfies
-from tacit.mechanism.table._channel import Channel
-from tacit.mechanism.table._rows import SCALE, SCALE_BITS, common_rows, to_words
+from tacit.mechanism.table._channel import SCALE, SCALE_BITS, Channel, common_rows, to_words
 from tacit.prior import Prior, PriorSet
 
 #: Word lengths tried in turn. The first suits nearly every design; the others serve tiny budgets and priors.

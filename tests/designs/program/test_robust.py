@@ -17,7 +17,7 @@ from tacit.designs._program.solver import solve
 from tacit.designs._program.unbiased import solve_unbiased
 from tacit.exact import BigIntegers
 from tacit.mechanism.auditing import set_lift_levels
-from tacit.mechanism.table._rows import to_words
+from tacit.mechanism.table._channel import to_words
 from tacit.prior import Prior
 from tacit.prior.sets import Ball, Box, Hull
 

@@ -7,10 +7,21 @@ over 2^w, and u a uniform integer below 2^w,
 
 So report y is sent for exactly A_xy of the 2^w words: the realised probability is the stated one, with no float, no
 rejection and no rounding on the way.
+
+The audit is decided on these integers. With w the prior's integers over W and Λ_y = Σ_x w_x A_xy, the lift is the
+rational v_y(x) = A_xy·W / Λ_y. The levels are
+
+    LIP upper   ln max v     over values x with w_x > 0 and reports y with Λ_y > 0  (also called PML)
+    LIP lower   −ln min v    over the same                                          (also called min-lift)
+    LDP         ln max A_xy / A_x'y   over all inputs, whatever the prior
+    MIP         Σ P(x) Q(y|x) ln v_y(x)
+
+A value with zero prior is outside what LIP, PML and MIP can promise; the audit names such values.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -20,14 +31,12 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.exact import BigIntegers, Floats, Integers, exact_integers
-from tacit.mechanism.auditing import Audit, Belief, Notion, SetLevel, set_lift_levels
+from tacit.exact import BigIntegers, Floats, Integers, exact_integers, float_above
+from tacit.mechanism.auditing import Audit, Belief, Level, Notion, SetLevel, set_lift_levels, worse
 from tacit.mechanism.kept import Counts, Kept
 from tacit.mechanism.protocol import PlainEstimator, Reading, are_below
-from tacit.mechanism.table._audit import audit_table, ldp_level, lift_levels, table_belief
 from tacit.mechanism.table._information import Information, scores_of_table, statistic_of_table
 from tacit.mechanism.table._reading import read_table, told_weights
-from tacit.mechanism.table._rows import common_rows, to_words
 from tacit.mechanism.table._sampler import TableSampler
 from tacit.prior import Prior, PriorSet, Value
 from tacit.task import Task, centred
@@ -120,22 +129,87 @@ class Channel:
 
     # -- the promise ---------------------------------------------------------------------------------------------
 
-    @cached_property
-    def _audit(self) -> Audit:
-        return audit_table(self)
-
     def audit(self) -> Audit:
         """Every level under the prior, with witnesses; computed once."""
         return self._audit
 
+    @cached_property
+    def _audit(self) -> Audit:
+        prior, (above, below) = self.prior, self._lift_levels()
+        sent = self.marginal_weights.astype(bool)
+        outside = [x for x, weight in enumerate(prior.weights) if not weight]
+        # No information at all is exactly zero; floats would say a little more.
+        silent = above.ratio == below.ratio == 1
+        worst = worse(above, below).value
+        assert worst is not None
+        return Audit(
+            lip_upper=above,
+            lip_lower=below,
+            ldp=self._ldp_level(),
+            mip=0.0 if silent else float_above(self._mutual_information()),
+            witness=self.belief(worst),
+            outside=tuple(prior.values[x] for x in outside),
+            exposed=tuple(prior.values[x] for x in outside if self.weights[x, ~sent].any()),
+        )
+
+    def _lift_levels(self) -> tuple[Level, Level]:
+        """The upper and the lower side of LIP."""
+        prior, marginal = self.prior, self.marginal_weights
+        support = list(prior.support)
+        inside = self.weights[support]
+        most, least = inside.argmax(axis=0), inside.argmin(axis=0)
+        sent = [y for y in range(self.n_possible_reports) if marginal[y]]
+        highest = max(sent, key=lambda y: Fraction(int(inside[most[y], y]), int(marginal[y])))
+        lowest = min(sent, key=lambda y: Fraction(int(inside[least[y], y]), int(marginal[y])))
+        upper = Fraction(inside[most[highest], highest] * prior.total, marginal[highest])
+        lower = Fraction(inside[least[lowest], lowest] * prior.total, marginal[lowest])
+        return (
+            Level(upper, prior.values[support[most[highest]]], highest),
+            Level(1 / lower if lower else None, prior.values[support[least[lowest]]], lowest),
+        )
+
+    def _ldp_level(self) -> Level:
+        """The largest ratio of two answers' chances of one report, whatever the prior."""
+        weights = self.weights
+        most, least = weights.argmax(axis=0), weights.argmin(axis=0)
+        used = [y for y in range(self.n_possible_reports) if weights[most[y], y]]
+        for y in used:
+            if not weights[least[y], y]:
+                return Level(None, self.values[least[y]], y)
+        worst = max(used, key=lambda y: Fraction(weights[most[y], y], weights[least[y], y]))
+        ratio = Fraction(weights[most[worst], worst], weights[least[worst], worst])
+        return Level(ratio, self.values[most[worst]], worst)
+
+    def _mutual_information(self) -> Fraction:
+        """An upper bound of Σ P Q ln v, from floats.
+
+        Each probability and lift is a correctly rounded quotient of integers and the sum is exact (`fsum`), so the
+        error is at most Σ P Q (|ln v| + 1) · 2⁻⁵⁰, allowing the logarithm four units in its last place.
+        """
+        prior = self.prior
+        joint = np.array(prior.weights, dtype=object)[:, None] * self.weights
+        marginal = joint.sum(axis=0)
+        positive = joint.astype(bool)
+        lifts = ((self.weights * prior.total)[positive] / (np.ones_like(joint) * marginal)[positive]).astype(float)
+        shares = (joint[positive] / (prior.total * self.denominator)).astype(float)
+        logs = np.log(lifts)
+        return Fraction(math.fsum(shares * logs)) + Fraction(math.fsum(shares * (np.abs(logs) + 1))) / 2**50
+
     def keeps(self, notion: Notion, epsilon: Fraction) -> bool:
         """Whether it keeps a promise, decided exactly."""
-        levels = [ldp_level(self)] if notion == "ldp" else lift_levels(self)
+        levels = [self._ldp_level()] if notion == "ldp" else self._lift_levels()
         return all(level.holds(epsilon) for level in levels)
 
     def belief(self, value: Value) -> Belief:
         """The exact range in which a report can put the belief that someone holds `value`."""
-        return table_belief(self, value)
+        prior, marginal = self.prior, self.marginal_weights
+        x = prior.position(value)
+        posteriors = [
+            Fraction(prior.weights[x] * self.weights[x, y], marginal[y])
+            for y in range(self.n_possible_reports)
+            if marginal[y]
+        ]
+        return Belief(prior.values[x], Fraction(prior.weights[x], prior.total), min(posteriors), max(posteriors))
 
     def set_levels(self, prior_set: PriorSet) -> tuple[SetLevel, SetLevel]:
         """The exact levels for the worst prior of the set, which they name."""
@@ -376,3 +450,59 @@ def _integer(cell: Any, x: int, y: int) -> int:
     if integer < 0:
         raise ValueError(f"The weights of a channel must not be negative. Row {x}, report {y} is {cell!r}.")
     return integer
+
+
+#: Rows are held as integers with this sum before they are rounded to words.
+SCALE_BITS = 320
+SCALE = 2**SCALE_BITS
+
+
+def common_rows(prior: Prior, matrix: Any) -> BigIntegers:
+    """Rows as integers that sum to about 2^320, the marginal for values outside the support that have no row."""
+    rows = list(matrix)
+    if len(rows) not in (len(prior), len(prior.support)):
+        raise ValueError(f"The matrix needs one row for each of the prior's {len(prior)} values. Got {len(rows)}.")
+    if len({len(row) for row in rows}) != 1:
+        raise ValueError("The rows of the matrix must have the same length.")
+    scaled: BigIntegers = np.array([_integers(row, x) for x, row in enumerate(rows)], dtype=object)
+    scaled = scaled * SCALE // scaled.sum(axis=1)[:, None]
+    scaled = scaled[:, scaled.sum(axis=0) > 0]
+    if len(rows) == len(prior):
+        return scaled
+    support = list(prior.support)
+    filled = np.empty((len(prior), scaled.shape[1]), dtype=object)
+    filled[:] = np.array([prior.weights[x] for x in support], dtype=object) @ scaled // prior.total
+    filled[support] = scaled
+    return filled
+
+
+def _integers(row: Any, x: int) -> list[int]:
+    """One row's cells, exactly, over some denominator of their own."""
+    try:
+        ratios = [(cell if isinstance(cell, Fraction | int) else float(cell)).as_integer_ratio() for cell in row]
+    except (ValueError, OverflowError, TypeError) as error:
+        raise ValueError(f"The matrix must hold finite numbers. Row {x} does not ({error}).") from None
+    for y, (numerator, denominator) in enumerate(ratios):
+        if numerator < 0:
+            raise ValueError(f"The matrix must not be negative. Row {x}, output {y} is {numerator / denominator:g}.")
+    if not any(numerator for numerator, _ in ratios):
+        raise ValueError(f"Each row of the matrix needs a positive sum. Row {x} is zero.")
+    scale = math.lcm(*{denominator for _, denominator in ratios})
+    return [numerator * (scale // denominator) for numerator, denominator in ratios]
+
+
+def to_words(rows: BigIntegers, bits: int) -> BigIntegers:
+    """Each row rounded to integers that sum to 2^bits, by largest remainder, ties to the first output.
+
+    >>> to_words(np.array([[1, 1, 1]], dtype=object), 4).tolist()
+    [[6, 5, 5]]
+    """
+    sums = rows.sum(axis=1)
+    scaled = rows << bits
+    words: BigIntegers = scaled // sums[:, None]
+    remainders = scaled - words * sums[:, None]
+    for x, missing in enumerate(2**bits - words.sum(axis=1)):
+        if missing:
+            largest = np.argsort(-remainders[x], kind="stable")[:missing]
+            words[x, largest] += 1
+    return words
