@@ -381,6 +381,8 @@ class Matrix(Task):
 
     @property
     def model(self) -> Model:
+        if self.counts_people and len(self.names) > 1 and (self._numbers.sum(axis=1) == 1).all():
+            return "multinomial"
         return "logistic" if self.counts_people and len(self.names) == 1 else "linear"
 
     @property

@@ -4,9 +4,11 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
+from pyarrow import csv
 
+from tacit import Prior
 from tacit.estimates import estimate_questions
-from tacit.files import BadRowsError, perturb_file, perturb_table, tally_by, tally_file
+from tacit.files import BadRowsError, export_file, perturb_file, perturb_table, regress_file, tally_by, tally_file
 from tacit.files.columns import InputError
 from tacit.files.duckdb import add_perturb
 from tacit.files.duckdb import tally as tally_relation
@@ -149,6 +151,42 @@ def test_cells_by_a_public_column(plan):
     found = tally_by(plan, reports, ["region"])
     assert sum(tally.n_reports for tally in found.values()) == 400
     assert set(found) == {("north",), ("south",)}
+
+
+def test_pseudo_values_of_every_question_and_of_a_pair(plan, tmp_path):
+    reports = perturb_table(plan, people(300), words=SeededWords(4))
+    done = export_file(plan, reports, tmp_path / "pseudo.csv", pairs=[("smokes", "asthma")])
+    table = csv.read_csv(tmp_path / "pseudo.csv")
+    assert done.rows == 300
+    first = reports["block"].to_numpy() == 1
+    for name in ("pseudo_smokes_yes", "pseudo_smokes_asthma_yes_no"):
+        assert table[name].is_valid().to_numpy().tolist() == first.tolist()
+    assert table["pseudo_days"].is_valid().to_numpy().tolist() == (~first).tolist()
+    found = estimate_questions(plan, tally_file(plan, reports), estimator="unbiased")["smokes"]
+    mean = np.nanmean(table["pseudo_smokes_yes"].to_numpy(zero_copy_only=False))
+    assert found.per_respondent(found.rows[0]).estimate == pytest.approx(mean)
+    with pytest.raises(InputError, match="two names"):
+        export_file(plan, reports, tmp_path / "other.csv", pairs=[("smokes",)])
+
+
+def test_a_question_is_regressed_on_public_columns_from_the_reports_on_its_block(plan):
+    rows = people(4000) | {"region": (["north", "south"] * 4000)[:4000]}
+    rows["smokes"] = ["yes" if k % 8 == 1 else "no" for k in range(4000)]  # A quarter of the old, all in the south.
+    reports = perturb_table(plan, rows, keep=["region"], force=True, words=SeededWords(6))
+    done = regress_file(plan, reports, "C(region)", question="smokes", model="linear")
+    assert done.fit.n_reports == int((reports["block"].to_numpy() == 1).sum())
+    slope = done.fit.coefficients[1]
+    assert slope.low < 0.25 < slope.high
+    assert slope.low > -0.1
+    with pytest.raises(InputError, match="--question"):
+        regress_file(plan, reports, "C(region)")
+
+
+def test_last_years_shares_of_one_question(plan):
+    block = plan.block_of("asthma")
+    spread = block.with_margin("asthma", Prior.of({"yes": 1, "no": 3}))
+    view = block.margin("asthma")
+    assert (spread.probabilities @ view.task.g(spread)).tolist() == [0.25, 0.75]
 
 
 def test_duckdb_draws_a_block_and_a_report():

@@ -43,7 +43,7 @@ from tacit.cli.app import (
     tell_refused,
 )
 from tacit.cli.everything import typed
-from tacit.cli.questions import asked_questions
+from tacit.cli.questions import asked_questions, over_cells
 
 if TYPE_CHECKING:
     from tacit.estimates import Cell, Margin
@@ -166,6 +166,9 @@ _SOME = "Of a histogram, only this answer's; repeatable. Far faster where there 
 _FORMULA = "Public columns, as in 'age + C(region)'."
 _MODEL = "linear, logistic or multinomial; by default what the task asks for."
 
+_PAIR = "Of several questions, also the joint answers of two; repeatable."
+_WHICH = "Of a plan of several questions: the one that is asked about."
+QuestionOption = Annotated[str | None, option("--question", metavar="NAME", help=_WHICH)]
 DesignWeights = Annotated[str | None, option("--weight-column", metavar="NAME", help=_WEIGHT)]
 
 
@@ -187,6 +190,7 @@ def difference_command(
     level: LevelOption = 0.95,
     simultaneous: SimultaneousOption = None,
     ratio: Annotated[bool, option("--ratio", help="Show ratios too.")] = False,
+    question: QuestionOption = None,
     report_column: ReportColumn = "report",
     group_column: GroupColumn = None,
     weight_column: DesignWeights = None,
@@ -200,8 +204,9 @@ def difference_command(
     from dataclasses import asdict
 
     from tacit.designs.prior_file import read_priors
-    from tacit.estimates import difference, estimate
-    from tacit.plan import Plan
+    from tacit.estimates import difference, estimate, read_for
+    from tacit.files import read_as
+    from tacit.plan import Questionnaire, load_plan
     from tacit.show.results import print_differences
     from tacit.show.spreadsheet import write_csv
 
@@ -214,22 +219,28 @@ def difference_command(
         raise ValueError("Compare with one thing at a time: --against, --before or --before-shares.")
     if by is None and against != "prior" and before is None and before_shares is None:
         raise ValueError("Say what to compare: --by a public column, --before an earlier round, or --against prior.")
-    loaded = Plan.load(plan)
+    contract = load_plan(plan)
+    loaded = read_as(contract, question)
     read_from = partial(
         read_reports, by=by, report_column=report_column, group_column=group_column, group_parts=group_parts,
         weight_column=weight_column, format=input_format, needed=True,
     )  # fmt: skip
-    whole, cells, sizes = read_from(loaded, reports, population=population)
+    whole, cells, sizes = read_from(contract, reports, population=population)
+    cells = read_for(cells, loaded)
     refused, asked = whole.refused, dict[str, Any]()
     if before is not None:
-        earlier = loaded if before_plan is None else Plan.load(before_plan)
-        older, past, past_sizes = read_from(earlier, before, population=before_population or population)
-        refused += older.refused
-        asked = {"before": past, "before_plan": earlier, "before_population": past_sizes}
+        past_contract = contract if before_plan is None else load_plan(before_plan)
+        older, past, past_sizes = read_from(past_contract, before, population=before_population or population)
+        refused, earlier = refused + older.refused, read_as(past_contract, question)
+        asked = {"before": read_for(past, earlier), "before_plan": earlier, "before_population": past_sizes}
     elif before_shares is not None:
         # A mean may be compared with numbers of any kind, a share with the same answers only.
-        known = read_priors(before_shares, domain=loaded.values if loaded.task.counts_people else None)
-        asked["before_shares"] = {group.name: (group.observed or group.prior, group.records) for group in known}
+        values = contract.question(question or "").answers if isinstance(contract, Questionnaire) else loaded.values
+        known = read_priors(before_shares, domain=values if loaded.task.counts_people else None)
+        asked["before_shares"] = {
+            group.name: (over_cells(contract, question, group.observed or group.prior), group.records)
+            for group in known
+        }
     about: dict[str, Any] = {"by": by, "population": sizes, "level": level, "scope": scope or "population"}
     found = difference(loaded, cells, against=against, simultaneous=simultaneous, **about, **asked)
     if html is not None:
@@ -253,6 +264,7 @@ def export_command(
     output: Output = "-",
     keep: Annotated[list[str] | None, option(metavar="NAME", help="Public column to keep; repeatable.")] = None,
     value: Annotated[list[str] | None, option(metavar="VALUE", help=_SOME)] = None,
+    pair: Annotated[list[str] | None, option(metavar="NAME,NAME", help=_PAIR)] = None,
     report_column: ReportColumn = "report",
     group_column: GroupColumn = None,
     input_format: FileFormat = None,
@@ -265,15 +277,22 @@ def export_command(
     Shares, means, weights and linear models of them are right as they are. A single one says no more than its report.
     """
     from tacit.files import export_file
-    from tacit.plan import Plan
+    from tacit.plan import Plan, load_plan
 
-    loaded = Plan.load(plan)
+    loaded = load_plan(plan)
+    if isinstance(loaded, Plan):
+        chosen = _named(loaded, value) if value else None
+    elif value:
+        raise ValueError("--value chooses answers of one question. Of several questions all are written.")
+    else:
+        chosen = None
     check_target(output, plan, reports)
     keep_file(output, overwrite)
     with progress_bar("writing") as watch:
         done = export_file(
-            loaded, reports, output, keep=tuple(keep or ()), values=_named(loaded, value) if value else None,
-            report_column=report_column, group_column=group_column, progress=watch, source_format=input_format,
+            loaded, reports, output, keep=tuple(keep or ()), pairs=[names_of(each) for each in pair or ()],
+            values=chosen, report_column=report_column, group_column=group_column, progress=watch,
+            source_format=input_format,
             target_format=output_format,
         )  # fmt: skip
     told = err if output == "-" else out
@@ -289,8 +308,8 @@ def export_command(
 
 
 def _named(plan: Plan, names: list[str]) -> list[Any]:
-    """The plan's values as they are called on the command line; what it does not have stays a text."""
-    known = {str(value): value for value in plan.values}
+    """The rows of the plan's estimate as they are called on the command line; what it does not have stays a text."""
+    known = {str(value): value for value in plan.row_values}
     return [known.get(name, name) for name in names]
 
 
@@ -299,6 +318,7 @@ def regress_command(
     plan: PlanFile,
     reports: ReportFile,
     formula: Annotated[str, typer.Argument(metavar="FORMULA", help=_FORMULA)],
+    question: QuestionOption = None,
     model: Annotated[Literal["linear", "logistic", "multinomial"] | None, option(metavar="NAME", help=_MODEL)] = None,
     reference: Annotated[str | None, option(metavar="VALUE", help="What a multinomial model compares with.")] = None,
     level: LevelOption = 0.95,
@@ -314,9 +334,9 @@ def regress_command(
     """Regress the answer on public columns, with robust errors. It needs reports, not a tally."""
     from dataclasses import asdict
 
-    from tacit.files import regress_file
+    from tacit.files import read_as, regress_file
     from tacit.files.tallies import is_tally
-    from tacit.plan import Plan
+    from tacit.plan import load_plan
     from tacit.show.results import print_regression
     from tacit.show.spreadsheet import write_csv
 
@@ -325,11 +345,13 @@ def regress_command(
     if csv is not None:
         check_target(csv, plan, reports)
         keep_file(csv, overwrite)
-    loaded = Plan.load(plan)
+    contract = load_plan(plan)
+    loaded = read_as(contract, question, first=True)
     named = None if reference is None else _named(loaded, [reference])[0]
     done = regress_file(
-        loaded, reports, formula, model=model, reference=named, level=level, weight_column=weight_column,
-        cluster_column=cluster_column, report_column=report_column, group_column=group_column, format=input_format,
+        contract, reports, formula, question=question, model=model, reference=named, level=level,
+        weight_column=weight_column, cluster_column=cluster_column, report_column=report_column,
+        group_column=group_column, format=input_format,
     )  # fmt: skip
     if csv is not None:
         write_csv(csv, done.fit.to_dict()["coefficients"])

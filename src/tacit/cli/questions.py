@@ -25,10 +25,11 @@ from tacit.cli.app import (
     progress_bar,
     tell_refused,
 )
+from tacit.plan import AnyPlan, Plan, Questionnaire
+from tacit.prior import Prior
 
 if TYPE_CHECKING:
     from tacit.estimates import Cell
-    from tacit.plan import Questionnaire
     from tacit.tally import Tally
 
 _Question = Annotated[str, typer.Argument(metavar="QUESTION", help="The name of a question of the plan.")]
@@ -67,6 +68,13 @@ def asked_questions(
     tell_refused(whole.refused, weighted=False)
 
 
+def over_cells(plan: AnyPlan, question: str | None, shares: Prior) -> Prior:
+    """Earlier shares of the answers to a question, as its plan needs them: over the joint cells of the block."""
+    if isinstance(plan, Plan) or question is None:
+        return shares
+    return plan.block_of(question).with_margin(question, shares)
+
+
 @command("crosstab", epilog="Example: tacit crosstab plan.json tally.json smokes asthma")
 def crosstab_command(
     plan: PlanFile,
@@ -88,7 +96,7 @@ def crosstab_command(
     """
     from tacit.estimates import crosstab
     from tacit.files import read_cells
-    from tacit.plan import Questionnaire, load_plan
+    from tacit.plan import load_plan
     from tacit.show.questions import print_crosstab
     from tacit.show.spreadsheet import write_csv
 

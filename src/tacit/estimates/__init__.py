@@ -1,6 +1,6 @@
 """From tallies to totals, shares, differences and regressions with intervals, and the check of the prior."""
 
-from tacit.estimates._cells import FEW, Cell, cells_of
+from tacit.estimates._cells import FEW, Cell, cells_of, read_for
 from tacit.estimates._compliance import (
     Compliance,
     ComplianceRow,
@@ -66,6 +66,7 @@ __all__ = [
     "positions_of",
     "pseudo_names",
     "pseudo_values",
+    "read_for",
     "regress",
     "row_dict",
 ]

@@ -1,6 +1,6 @@
 """Answers, reports and tallies in files and tables, streaming, in bounded memory."""
 
-from tacit.files._analysis import ExportSummary, RegressionSummary, export_file, pseudo_table, regress_file
+from tacit.files._analysis import ExportSummary, RegressionSummary, export_file, pseudo_table, read_as, regress_file
 from tacit.files._labelled import label_file
 from tacit.files.answers import BadRowsError, PerturbSummary, arms_drawn, perturb_file, perturb_table
 from tacit.files.columns import InputError
@@ -20,6 +20,7 @@ __all__ = [
     "perturb_file",
     "perturb_table",
     "pseudo_table",
+    "read_as",
     "read_cells",
     "read_population",
     "read_tally",

@@ -9,7 +9,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +30,6 @@ from tacit.exact import Floats
 from tacit.files.columns import (
     STAMP,
     InputError,
-    Matcher,
     check_stamp,
     decoded,
     is_text,
@@ -40,9 +38,10 @@ from tacit.files.columns import (
     reports_of,
     texts_of,
 )
-from tacit.files.reading import REPORT, Progress, Source, format_of, group_column_of, reading
+from tacit.files.counting import GroupPlaces
+from tacit.files.reading import BLOCK, REPORT, Progress, Source, format_of, group_column_of, reading
 from tacit.files.writing import writing
-from tacit.plan import Plan
+from tacit.plan import AnyPlan, Plan, Questionnaire
 from tacit.prior import Value
 
 #: Numbers per batch.
@@ -59,12 +58,13 @@ class ExportSummary:
 
 
 def export_file(
-    plan: Plan,
+    plan: AnyPlan,
     source: Any,
     target: str | Path,
     *,
     keep: Sequence[str] = (),
     values: Sequence[Value] | None = None,
+    pairs: Sequence[Sequence[str]] = (),
     report_column: str = REPORT,
     group_column: str | None = None,
     progress: Progress | None = None,
@@ -73,9 +73,11 @@ def export_file(
 ) -> ExportSummary:
     """Write the columns group (where the plan names groups), `keep`, and pseudo-values: one row for each report.
 
-    Of a histogram for all answers, or for some `values`, which takes far less time where there are thousands.
+    Of a histogram for all answers, or for some `values`, which takes far less time where there are thousands. Of a plan
+    of several questions for every answer of every question, and for the joint answers of `pairs` of questions; cells of
+    questions that are not in the block of a report are empty.
     """
-    rows = _Rows.of(plan, report_column, group_column, keep, values)
+    rows = _Rows.of(plan, report_column, group_column, keep, values, pairs=pairs)
     format_of(target, target_format)
     done = refused = 0
     with (
@@ -92,16 +94,20 @@ def export_file(
 
 
 def pseudo_table(
-    plan: Plan,
+    plan: AnyPlan,
     table: Any,
     *,
     keep: Sequence[str] = (),
+    question: str | None = None,
     report_column: str = REPORT,
     group_column: str | None = None,
     format: str | None = None,
 ) -> tuple[pa.Table, Floats, NDArray[np.int32], int]:
-    """In memory: the columns to keep, the pseudo-values, each row's group as a position, and how many were refused."""
-    rows = _Rows.of(plan, report_column, group_column, keep)
+    """In memory: the columns to keep, the pseudo-values, each row's group as a position, and how many were refused.
+
+    Of a plan of several questions, the reports on the block of one `question`.
+    """
+    rows = _Rows.of(plan, report_column, group_column, keep, question=question)
     with reading(table, rows.read, format, optional=(STAMP,)) as opened:
         schema = pa.schema([opened.schema.field(name) for name in rows.keep])
         parts = list(rows.of_tables(opened))
@@ -109,24 +115,57 @@ def pseudo_table(
     if not parts:
         return schema.empty_table(), np.zeros((0, len(rows.about))), np.zeros(0, np.int32), refused
     kept = pa.concat_tables([part[1].select(rows.keep) for part in parts])
-    return kept, np.concatenate([part[2] for part in parts]), np.concatenate([part[3] for part in parts]), refused
+    numbers, places = np.concatenate([part[2] for part in parts]), np.concatenate([part[3] for part in parts])
+    if isinstance(plan, Questionnaire):
+        n_groups = max(1, len(plan.group_names))
+        mine = places // n_groups == rows.views[0].block
+        return kept.filter(pa.array(mine)), numbers[mine], (places[mine] % n_groups).astype(np.int32), refused
+    return kept, numbers, places, refused
+
+
+@dataclass(frozen=True)
+class _View:
+    """What is read of the reports on one block: a plan with its task, and the names of the columns."""
+
+    plan: Plan
+    names: Sequence[str]
+    about: Sequence[Any]
+    values: Sequence[Value] | None = None
+    block: int = 0
 
 
 @dataclass(frozen=True)
 class _Rows:
     """The columns of an export run."""
 
-    plan: Plan
+    plan: AnyPlan
+    views: Sequence[_View]
     report: str
     group: str | None
     keep: list[str]
-    values: Sequence[Value] | None = None
 
     @classmethod
     def of(
-        cls, plan: Plan, report: str, group: str | None, keep: Sequence[str], values: Sequence[Value] | None = None
+        cls,
+        plan: AnyPlan,
+        report: str,
+        group: str | None,
+        keep: Sequence[str],
+        values: Sequence[Value] | None = None,
+        *,
+        question: str | None = None,
+        pairs: Sequence[Sequence[str]] = (),
     ) -> _Rows:
-        rows = cls(plan, report, group_column_of(plan, group), list(dict.fromkeys(keep)), values)
+        if isinstance(plan, Questionnaire):
+            views = _views(plan, question, pairs)
+        elif pairs:
+            raise InputError("Pairs are of a plan of several questions, and this one has a single question.")
+        else:
+            names = pseudo_names(plan)
+            if values is not None:  # Some values are called as beside all others.
+                names = [names[place] for place in positions_of(plan, values)]
+            views = [_View(plan, names, plan.row_values if values is None else list(values), values)]
+        rows = cls(plan, views, report, group_column_of(plan, group), list(dict.fromkeys(keep)))
         written = [*rows.keep, *rows.names]
         if len(set(written)) < len(written):
             raise InputError(f"A kept column must not be called as the pseudo-values are: {written[-1]}.")
@@ -134,18 +173,18 @@ class _Rows:
 
     @property
     def about(self) -> list[Any]:
-        return self.plan.row_values if self.values is None else list(self.values)
+        return [each for view in self.views for each in view.about]
 
-    @cached_property
+    @property
     def names(self) -> list[str]:
-        """The columns of pseudo-values; of some values they are called as beside all others."""
-        names = pseudo_names(self.plan)
-        return names if self.values is None else [names[place] for place in positions_of(self.plan, self.values)]
+        """The columns of pseudo-values."""
+        return [name for view in self.views for name in view.names]
 
     @property
     def read(self) -> dict[str, str]:
         """What is read, each with the parameter that chooses it."""
         chosen = {self.report: "report_column"} | ({} if self.group is None else {self.group: "group_column"})
+        chosen |= {BLOCK: ""} if isinstance(self.plan, Questionnaire) else {}
         return chosen | {name: "" for name in self.keep if name not in chosen}
 
     def schema(self, source: Source) -> pa.Schema:
@@ -159,30 +198,56 @@ class _Rows:
         return list(dict.fromkeys([*([] if self.group is None else [self.group]), *self.keep]))
 
     def of_tables(self, source: Source) -> Iterator[tuple[pa.Table, pa.Table, Floats, NDArray[np.int32]]]:
-        """For each table: itself, its good rows, their pseudo-values, and their groups."""
-        match = None if self.group is None else Matcher(self.plan.group_names, self.group)
+        """For each table: itself, its good rows, their pseudo-values, and the places of their groups in the plan."""
+        place_of = GroupPlaces(self.plan, self.group)
         # Whatever is asked of a report, what it covers of all values is looked at.
-        size = max(1, _AT_ONCE // len(self.plan.row_values))
+        size = max(1, _AT_ONCE // max(len(view.plan.row_values) for view in self.views))
         check_stamp(source.schema, self.plan.hash, source.name)
         for whole in source.tables():
             check_stamp(whole, self.plan.hash, source.name)
             for start in range(0, len(whole), size):
                 table = whole.slice(start, size)
                 reports = reports_of(table[self.report], self.report)
-                places = np.zeros(len(reports), np.int32) if match is None else match(table[self.group])
+                places = place_of(table)
                 good = places >= 0
                 for place, group in enumerate(self.plan.groups):
                     mine = np.flatnonzero(places == place)
                     good[mine] = group.mechanism.can_send_many(reports[mine])
-                kept = table.filter(pa.array(good))
-                yield table, kept, pseudo_values(self.plan, reports[good], places[good], self.values), places[good]
+                yield table, table.filter(pa.array(good)), self._numbers(reports[good], places[good]), places[good]
+
+    def _numbers(self, reports: NDArray[np.int64], places: NDArray[np.int32]) -> Floats:
+        """The pseudo-values of all views; NaN where a report is on another block."""
+        found = []
+        for view in self.views:
+            n_groups = len(view.plan.groups)
+            mine = np.flatnonzero(places // n_groups == view.block)
+            numbers = np.full((len(reports), len(view.names)), np.nan)
+            numbers[mine] = pseudo_values(view.plan, reports[mine], places[mine] % n_groups, view.values)
+            found.append(numbers)
+        return np.concatenate(found, axis=1)
 
     def result(self, source: Source, kept: pa.Table, values: Floats) -> pa.Table:
         schema = self.schema(source)
         arrays = [kept[name].cast(schema.field(name).type) for name in self._before]
-        # NaN says that a value is outside the support: an empty cell.
+        # NaN says that a value is outside the support, or a question in another block: an empty cell.
         columns = [pa.array(column, from_pandas=True) for column in values.T]
         return pa.table([*arrays, *columns], schema=schema)
+
+
+def _views(plan: Questionnaire, question: str | None, pairs: Sequence[Sequence[str]]) -> list[_View]:
+    """Of every question, or of one, of two answers the first, and of pairs; columns name the questions."""
+    if any(len(names) != 2 for names in pairs):
+        raise InputError("A pair is two names of questions, as in --pair smokes,asthma.")
+    asked = [(each.name,) for each in plan.private] if question is None else [(question,)]
+    views = []
+    for names in (*asked, *pairs):
+        block = plan.block_of(*names)
+        view = block.cross(*names) if len(names) == 2 else block.margin(names[0], first=question is not None)
+        labels = [name.removeprefix("pseudo").strip("_") for name in pseudo_names(view)]
+        columns = ["_".join(part for part in ("pseudo", *names, label) if part) for label in labels]
+        about = [f"{' × '.join(names)}: {value}" for value in view.row_values]
+        views.append(_View(view, columns, about, block=plan.blocks.index(block)))
+    return views
 
 
 @dataclass(frozen=True)
@@ -196,10 +261,11 @@ class RegressionSummary:
 
 
 def regress_file(
-    plan: Plan,
+    plan: AnyPlan,
     source: Any,
     formula: str,
     *,
+    question: str | None = None,
     model: Model | None = None,
     reference: Value | None = None,
     level: float = 0.95,
@@ -211,15 +277,23 @@ def regress_file(
 ) -> RegressionSummary:
     """Regress the randomized answer on public columns: "age + C(region)", as formulaic reads it.
 
-    Without a `model` it is logistic for a survey, multinomial for a histogram, linear for a sum. Rows with a missing
+    Of a plan of several questions the answer is that to one `question`, from the reports on its block. Without a
+    `model` it is logistic for a survey, multinomial for a histogram, linear for a sum. Rows with a missing
     cell are left out and counted.
     """
-    chosen: Model = model or plan.task.model
+    read = read_as(plan, question, first=True)
+    chosen: Model = model or read.task.model
     parsed = _parsed(formula)
     columns = sorted(_variables(parsed))
     others = [name for name in (weight_column, cluster_column) if name is not None]
     table, r, places, refused = pseudo_table(
-        plan, source, keep=[*columns, *others], report_column=report_column, group_column=group_column, format=format
+        plan,
+        source,
+        keep=[*columns, *others],
+        question=question,
+        report_column=report_column,
+        group_column=group_column,
+        format=format,
     )
     if not len(r):
         raise InputError("There are no reports to fit.")
@@ -235,7 +309,7 @@ def regress_file(
         whole &= clusters != ""
     # Values outside the support have no pseudo-values.
     told = np.flatnonzero(np.isfinite(r).any(axis=0)).tolist()
-    values = [plan.row_values[place] for place in told]
+    values = [read.row_values[place] for place in told]
     fit = regress(
         r[rows][whole][:, told], design.to_numpy(dtype=np.float64)[whole], list(map(str, design.columns)), model=chosen,
         values=values, reference=reference,
@@ -243,8 +317,20 @@ def regress_file(
         clusters=None if clusters is None else clusters[whole],
         level=level,
     )  # fmt: skip
-    levels = covariate_levels(plan, fit, places[rows][whole].astype(np.int64))
+    levels = covariate_levels(read, fit, places[rows][whole].astype(np.int64))
     return RegressionSummary(fit, levels, refused, len(r) - int(whole.sum()))
+
+
+def read_as(plan: AnyPlan, question: str | None, *, first: bool = False) -> Plan:
+    """The plan itself, or the block of a question, read for that question (`Block.margin`)."""
+    if isinstance(plan, Questionnaire):
+        if question is None:
+            known = ", ".join(each.name for each in plan.private)
+            raise InputError(f"This plan has several questions: say which one, as in --question NAME. It has {known}.")
+        return plan.block_of(question).margin(question, first=first)
+    if question is not None:
+        raise InputError("This plan has one question only. Leave the question out.")
+    return plan
 
 
 def _parsed(formula: str) -> Any:

@@ -91,6 +91,26 @@ class ReportColumns:
         return named
 
 
+class GroupPlaces:
+    """The place in `plan.groups` of the group, and of the block, that each row of a table of reports names; below 0
+    where the plan has no such group or block.
+    """
+
+    def __init__(self, plan: AnyPlan, group: str | None) -> None:
+        self._group = None if group is None else Matcher(plan.group_names, group)
+        self._group_column, self._n_groups = group, max(1, len(plan.group_names))
+        several = isinstance(plan, Questionnaire)
+        self._block = Matcher(range(1, len(plan.groups) // self._n_groups + 1), BLOCK) if several else None
+
+    def __call__(self, table: pa.Table) -> NDArray[np.int32]:
+        groups = np.zeros(len(table), np.int32) if self._group is None else self._group(table[self._group_column])
+        if self._block is None:
+            return groups
+        blocks = self._block(table[BLOCK])
+        # `Questionnaire.groups` has all groups of the first block, then those of the second.
+        return np.where((groups >= 0) & (blocks >= 0), blocks * self._n_groups + groups, -1).astype(np.int32)
+
+
 class Piles:
     """Counts on their way to tallies: for each cell of the `by` columns and each group, counts of growing size.
 
@@ -100,9 +120,7 @@ class Piles:
 
     def __init__(self, plan: AnyPlan, columns: ReportColumns) -> None:
         self._plan, self._columns = plan, columns
-        self._match = None if columns.group is None else Matcher(plan.group_names, columns.group)
-        n_blocks = len(plan.groups) // max(1, len(plan.group_names))
-        self._match_block = None if columns.block is None else Matcher(range(1, n_blocks + 1), columns.block)
+        self._places = GroupPlaces(plan, columns.group)
         sizes = [group.mechanism.n_possible_reports for group in plan.groups]
         #: How many reports each group has; None where some group's cannot be listed.
         self._sizes = None if None in sizes else np.array(sizes, dtype=np.int64)
@@ -122,7 +140,7 @@ class Piles:
     def add(self, table: pa.Table) -> int:
         """Count a table; how many rows it stands for."""
         reports = reports_of(table[self._columns.report], self._columns.report)
-        groups = self._groups(table, len(reports))
+        groups = self._places(table)
         times = as_numpy(table[ROW_COUNT]) if ROW_COUNT in table.column_names else None
         extra = [self._numbers(table, name) for name in (self._columns.weight, self._columns.offset)]
         self._check_design(extra[0])
@@ -177,16 +195,6 @@ class Piles:
         while pile and not _follows(pile[-1], counts) and len(pile[-1].reports) <= 2 * len(counts.reports):
             counts = Counts.merge(pile.pop(), counts)
         pile.append(counts)
-
-    def _groups(self, table: pa.Table, size: int) -> NDArray[np.int32]:
-        """The place of each row's group in the plan; below 0 where it has none."""
-        groups = np.zeros(size, np.int32) if self._match is None else self._match(table[self._columns.group])
-        if self._match_block is None:
-            return groups
-        blocks = self._match_block(table[self._columns.block])
-        known = (groups >= 0) & (blocks >= 0)
-        # `Questionnaire.groups` has all groups of the first block, then those of the second.
-        return np.where(known, blocks * max(1, len(self._plan.group_names)) + groups, -1).astype(np.int32)
 
     def _numbers(self, table: pa.Table, column: str | None) -> NDArray[np.float64] | None:
         return None if column is None else numbers_of(table[column], column)

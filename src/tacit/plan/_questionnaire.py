@@ -30,7 +30,7 @@ from tacit.exact import Integers
 from tacit.plan._crossed import CROSSED, crossed_name
 from tacit.plan._group import Group, PlanError
 from tacit.plan._plan import FORMAT, Plan, malformed, read_json, value_from_text
-from tacit.prior import Value, has_unseen
+from tacit.prior import Prior, Value, has_unseen
 from tacit.task import Matrix
 
 #: The chances of all blocks add up to this: a device draws one with a word of 16 bits.
@@ -167,14 +167,30 @@ class Block:
         every = np.unravel_index(np.arange(math.prod(self.sizes)), self.sizes)
         return [every[self.place(name)].astype(np.int64) for name in names]
 
-    def margin(self, name: str) -> Plan:
-        """The block's plan, read for one question: its shares, the count of the surveyed answer, or its sum."""
+    def margin(self, name: str, *, first: bool = False) -> Plan:
+        """The block's plan, read for one question: its shares, the count of the surveyed answer, or its sum. With
+        `first` a question of two answers is read for the first one only.
+        """
         question, (held,) = self.questions[self.place(name)], self.answers_of(name)
         if question.task == "mean":
             return self.plan.reading(Matrix(np.array(question.answers, dtype=np.float64)[held][:, None].tolist()))
-        shown = 1 if question.task == "survey" else len(question.answers)
+        shown = 1 if question.task == "survey" or (first and len(question.answers) == 2) else len(question.answers)
         indicators = (held[:, None] == np.arange(shown)).astype(int)
         return self.plan.reading(Matrix(indicators.tolist(), tuple(map(str, question.answers[:shown]))))
+
+    def with_margin(self, name: str, answers: Prior) -> Prior:
+        """A distribution over the joint cells in which one question has the distribution `answers`; all mass of an
+        answer is in one cell. It is right for what concerns this question, and for nothing else.
+        """
+        question, (held,) = self.questions[self.place(name)], self.answers_of(name)
+        weights = dict(zip(answers.values, answers.weights, strict=True))
+        if not set(weights) <= set(question.answers):
+            raise PlanError(f"The numbers must be about answers to {name!r}, and no others.")
+        first = {place: cell for cell, place in reversed(list(enumerate(held.tolist())))}
+        mass = [0] * len(held)
+        for place, answer in enumerate(question.answers):
+            mass[first[place]] = weights.get(answer, 0)
+        return Prior(self.plan.values, mass)
 
     def cross(self, first: str, second: str) -> Plan:
         """The block's plan, read for the cells of the table of two questions, the second one changing fastest."""
