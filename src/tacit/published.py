@@ -40,7 +40,7 @@ def theorem3(prior: Prior, epsilon: Number, *, force: bool = False) -> Channel:
     """
     exact = budget(epsilon)
     bound = exp_below(exact)
-    reached = Channel.from_matrix(prior, _rows(prior, bound), bits=256)
+    reached = Channel.from_weights(prior, _rows(prior, bound))
     if force:
         return reached
     rarest = min(prior.support, key=lambda x: prior.weights[x])

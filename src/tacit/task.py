@@ -160,6 +160,31 @@ class Task(ABC):
         return self.as_planned(prior).to_dict(prior)
 
     @staticmethod
+    def of(task: Task | str) -> Task:
+        """A task by its name: "histogram", "sum" or "weighted-sum"; a task itself is returned.
+
+        Args:
+            task: a task, or a name. A survey has no name of its own: it needs the value that is counted.
+
+        Returns:
+            The task.
+
+        Raises:
+            ValueError: there is no task of this name.
+
+        >>> Task.of("histogram"), Task.of(Survey("yes"))
+        (Histogram(), Survey(value='yes'))
+        """
+        if isinstance(task, Task):
+            return task
+        named = {kind.kind: kind for kind in (Histogram, Sum, WeightedSum)}
+        if task == Survey.kind:
+            raise ValueError('A survey needs the value that is counted: give Survey("yes") instead of "survey".')
+        if task not in named:
+            raise ValueError(f"The 'task' must be a Task or one of {', '.join(named)}. Got {task!r} instead.")
+        return named[task]()
+
+    @staticmethod
     def from_dict(data: Mapping[str, Any], values: Sequence[Value]) -> Task:
         """The inverse of `to_dict`. A task of one's own comes back as a `Matrix`.
 

@@ -133,8 +133,8 @@ def test_a_matrix_of_floats_is_rounded_and_the_audit_says_what_it_reaches():
         round_channel(prior, [[1.0, 0.0], [0.0, 1.0]], 1)
 
 
-def test_a_matrix_is_read_as_rows_of_any_sum():
+def test_a_matrix_may_leave_out_values_outside_the_support():
     prior = Prior.of({"a": 1, "b": 1, "never": 0})
-    channel = Channel.from_matrix(prior, np.array([[3.0, 1.0], [0.1, 0.3]]), bits=2)
+    channel = Channel.from_matrix(prior, np.array([[0.75, 0.25], [0.25, 0.75]]), bits=2)
     assert channel.weights.tolist() == [[3, 1], [1, 3], [2, 2]]
     assert channel.values == prior.values

@@ -9,7 +9,7 @@ finished integers pass the exact audit here, and the certificate's errors are co
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
@@ -29,7 +29,7 @@ from tacit.designs.without_prior import MECHANISMS, without_prior
 from tacit.exact import Number
 from tacit.mechanism import PrivacyError
 from tacit.plan import Aim
-from tacit.prior import Prior
+from tacit.prior import Prior, Value
 from tacit.task import Task
 
 Method = Literal[
@@ -109,29 +109,37 @@ class Search:
 
 
 def design(
-    prior: Prior, task: Task, promise: Promise | Number, *, aim: Aim = "unbiased", search: Search | None = None
+    prior: Prior | Mapping[Value, Number],
+    task: Task | str,
+    promise: Promise | Number,
+    *,
+    aim: Aim = "unbiased",
+    search: Search | None = None,
 ) -> Design:
     """The best channel for `task` under `prior` that keeps the promise, and a proof of how good it is.
 
     Args:
-        prior: what is believed about one respondent beforehand.
-        task: what is to be estimated.
+        prior: what is believed about one respondent beforehand; a mapping is short for `Prior.of(mapping)`.
+        task: what is to be estimated; the names "histogram", "sum" and "weighted-sum" are short for the tasks.
         promise: what has to be kept; a number ε is short for `Promise(ε)`, plain LIP.
         aim: "unbiased" minimises the variance of the estimate that does not use the prior, and is within a few per
             cent of the best however good the prior is; "mmse", the paper's, the error of the one that trusts it.
         search: how to search.
 
+    Returns:
+        The mechanism, audited, with a certificate: its error, and a bound that no mechanism with this promise can beat.
+
     Raises:
         PrivacyError: no method gave a channel that passes the exact audit.
 
-    >>> from tacit.task import Histogram
-    >>> found = design(Prior.of({"a": 0.5, "b": 0.3, "c": 0.2}), Histogram(), 1)
+    >>> found = design({"a": 0.5, "b": 0.3, "c": 0.2}, "histogram", 1)
     >>> found.certificate.status, found.certificate.gap < 1e-3
     ('optimal', True)
     """
-    asked, d = Search() if search is None else search, len(prior.support)
+    believed = Prior.of(prior)
+    asked, d = Search() if search is None else search, len(believed.support)
     request = Request(
-        prior=prior, task=task, promise=Promise.of(promise), aim=aim,
+        prior=believed, task=Task.of(task), promise=Promise.of(promise), aim=aim,
         gap=(1e-3 if d <= 50 else 4e-3 if d <= 200 else 8e-3) if asked.gap is None else asked.gap,
         deadline=Deadline.after(asked.time_limit), groups=asked.groups, different_groups=asked.different_groups,
         progress=asked.progress,

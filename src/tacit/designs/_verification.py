@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -48,8 +48,13 @@ class Verification:
     error_as_stated: bool
     bound_as_stated: bool
 
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return asdict(self) | {"holds": self.holds}
+
     @property
     def holds(self) -> bool:
+        """Whether the design is what it claims to be."""
         return self.promise_kept and self.error_as_stated and self.bound_as_stated
 
 

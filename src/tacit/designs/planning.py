@@ -120,13 +120,15 @@ def in_arms(groups: Sequence[GroupPrior], budgets: Sequence[Number]) -> list[Gro
     ]
 
 
+#: Anything that `Prior.of` takes by name: a prior, or a mapping of values to probabilities or counts.
+OnePrior = Prior | Mapping[Value, Number]
 #: The priors of a plan: everybody's, each group's by name, or what a prior file says.
-Priors = Prior | Mapping[str, Prior] | Sequence[GroupPrior]
+Priors = OnePrior | Mapping[str, OnePrior] | Sequence[GroupPrior]
 
 
 def make_plan(
     priors: Priors,
-    task: Task,
+    task: Task | str,
     epsilon: Number | None,
     *,
     notion: Literal["lip", "ldp"] = "lip",
@@ -143,8 +145,9 @@ def make_plan(
     Every group has a promise of its own, around its prior: a group's own budget comes before `epsilon`.
 
     Args:
-        priors: everybody's prior, each group's by name, or what `read_priors` read.
-        task: what is to be estimated.
+        priors: everybody's prior, each group's by name, or what `read_priors` read. Instead of a `Prior`, a mapping of
+            values to probabilities or counts.
+        task: what is to be estimated; "histogram", "sum" and "weighted-sum" are short for the tasks.
         epsilon: the budget ε of groups that state none.
         notion: as of `Promise`.
         ldp_cap: as of `Promise`.
@@ -155,12 +158,18 @@ def make_plan(
         worth: how wrong the priors may be; the promise then holds for all priors that this leaves plausible.
         progress: is called with groups done and groups in all.
 
-    >>> plan = make_plan({"north": Prior.of({"yes": 0.1, "no": 0.9}), "south": Prior.of({"yes": 0.3, "no": 0.7})},
-    ...                  Survey("yes"), epsilon=1)
+    Returns:
+        The plan, with a certificate for each group.
+
+    Raises:
+        PrivacyError: no method gave a mechanism that passes the exact audit.
+        ValueError: a group has no budget, or the priors do not fit the task.
+
+    >>> plan = make_plan({"north": {"yes": 0.1, "no": 0.9}, "south": {"yes": 0.3, "no": 0.7}}, Survey("yes"), epsilon=1)
     >>> [group.name for group in plan.groups]
     ['north', 'south']
     """
-    stated = group_priors(priors)
+    task, stated = Task.of(task), group_priors(priors)
     if between is not None:
         stated = on_knots(stated, task, between, epsilon)
     different = len({(each.prior, _budget_of(each, epsilon)) for each in stated})
@@ -257,8 +266,14 @@ def group_priors(priors: Priors) -> Sequence[GroupPrior]:
     if isinstance(priors, Prior):
         return [GroupPrior(name=None, prior=priors)]
     if isinstance(priors, Mapping):
-        share = Fraction(1, max(1, len(priors)))
-        return [GroupPrior(name=name, prior=prior, share=share) for name, prior in priors.items()]
+        named: dict[str, Prior] = {}
+        for name, prior in priors.items():
+            if not isinstance(prior, Prior | Mapping):
+                # Weights of values, not priors of groups.
+                return [GroupPrior(name=None, prior=Prior.of(priors))]  # type: ignore[arg-type]
+            named[str(name)] = Prior.of(prior)
+        share = Fraction(1, max(1, len(named)))
+        return [GroupPrior(name=name, prior=prior, share=share) for name, prior in named.items()]
     return priors
 
 

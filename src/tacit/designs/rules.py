@@ -22,6 +22,7 @@ from tacit.disk import csv_records
 from tacit.exact import Number, budget, exp_below, rational
 from tacit.mechanism import Audit, Channel, Notion
 from tacit.plan import Group, Plan
+from tacit.plan._group import smallest_level
 from tacit.prior import Prior, Value, clean_name, numbers_if_all
 from tacit.task import Task
 
@@ -259,8 +260,6 @@ def _probability(number: Number, name: str) -> Fraction:
 
 #: Word lengths to choose from, and how many digits (in bits) the rarest report keeps.
 _WORD_BITS, _KEPT_BITS = (64, 96, 128, 192, 256), 40
-#: A stated level has so many decimals.
-_DECIMALS = 10**4
 
 
 def adopt(
@@ -316,7 +315,7 @@ def _group(each: GroupPrior, rule: Rule, task: Task, believed: bool) -> Group:
             "prior exists. Check the probabilities; at 1/2 a coin decides alone."
         )
     notion, level = _promised(channel.audit(), rule, believed)
-    epsilon = _stated(channel, notion, level)
+    epsilon = smallest_level(channel, notion, level)
     return Group(
         name=each.name, epsilon=epsilon, mechanism=channel, notion=notion, weight=each.weight,
         offset=each.offset,
@@ -344,13 +343,3 @@ def _bits(rule: Rule) -> int:
     if enough is None:
         raise ValueError(f"A report has the probability {float(rarest):.1g}, too small for the integers of a plan.")
     return enough
-
-
-def _stated(channel: Channel, notion: Notion, level: float) -> Fraction:
-    """The smallest level of four decimals that is kept, decided exactly."""
-    steps = math.floor(level * _DECIMALS)
-    return next(
-        epsilon
-        for epsilon in (Fraction(step, _DECIMALS) for step in range(max(0, steps - 1), steps + 3))
-        if channel.keeps(notion, epsilon)
-    )

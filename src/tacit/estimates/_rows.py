@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
+from importlib import import_module
 from typing import Any, Literal
 
 import numpy as np
@@ -20,6 +21,8 @@ Estimator = Literal["assisted", "unbiased", "mmse", "mle"]
 Scope = Literal["participants", "population"]
 #: With more rows than this only the largest are shown, so intervals hold for all rows at once unless asked otherwise.
 MANY_ROWS = 20
+#: What a table can be made as: a data frame of that library, or a dict with a list for each column.
+Library = Literal["pandas", "polars", "dict"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +46,11 @@ class Row:
     def margin(self) -> float:
         """Half the interval."""
         return (self.high - self.low) / 2
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON: all numbers and the margin, None where there is none."""
+        numbers = {name: getattr(self, name) for name in Row.__dataclass_fields__} | {"margin": self.margin}
+        return {name: _known(number) for name, number in numbers.items()}
 
     def divided(self, by: float) -> Row:
         """The row divided by a number: per respondent it is a share of a count, or the mean of a sum."""
@@ -177,12 +185,116 @@ class Estimate:
             "projected": self.projected,
         } | parts
 
+    def to_frame(self, library: Library = "pandas") -> Any:
+        """All rows as a table: the columns of `to_dict()["estimates"]`, and with `by` the parts below each other.
+
+        Args:
+            library: "pandas" or "polars" for a data frame of that library, which must be installed; "dict" for a dict
+                with a list for each column.
+
+        Returns:
+            The table. With `by` its first column has that name, and is None for everybody.
+
+        Raises:
+            ImportError: the library is not installed.
+
+        >>> from tacit import Prior, Tally, make_plan
+        >>> plan = make_plan(Prior.of({"yes": 0.5, "no": 0.5}), "histogram", epsilon=1)
+        >>> from tacit import estimate
+        >>> table = estimate(plan, Tally.of(plan, [0, 0, 1])).to_frame("dict")
+        >>> table["value"], len(table["estimate"])
+        (['yes', 'no'], 2)
+        """
+        rows = [row_dict(row, self.per_respondent(row)) for row in self.rows]
+        if self.by is not None:
+            everybody = [{self.by: None} | row for row in rows]
+            rows = everybody + [
+                {self.by: name} | row_dict(row, part.per_respondent(row))
+                for name, part in self.parts.items()
+                for row in part.rows
+            ]
+        return as_frame(rows, library)
+
+    def __str__(self) -> str:
+        if not self.n_reports:
+            return "no reports yet"
+        shown = sorted(self.rows, key=lambda row: -_number(row.estimate)) if len(self.rows) > MANY_ROWS else self.rows
+        cells = [("", "estimate", "low", "high", "share", "low", "high")]
+        cells += [
+            ("total" if row.value is None else str(row.value), *_written(row), *_written(self.per_respondent(row)))
+            for row in shown[:MANY_ROWS]
+        ]
+        head = (
+            f"{self.n_reports:,} reports, estimator {self.estimator}, {self.level:.3g} intervals "
+            f"about {'the population' if self.scope == 'population' else 'the participants'}"
+            f"{', for all rows at once' if self.simultaneous else ''}"
+        )
+        more = len(self.rows) - MANY_ROWS
+        notes = [f"the largest {MANY_ROWS} of {len(self.rows):,} rows; all: to_frame()"] if more > 0 else []
+        if self.parts:
+            notes.append(f"by {self.by}: {', '.join(self.parts)}; each is in parts")
+        return "\n".join([head, *in_columns(cells), *notes])
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For pickle, which cannot hold what is computed on demand: it is computed now."""
+        computed = {"checks": partial(_same, self.prior_check), "moves": partial(_same, self._moved)}
+        return self.__dict__ | computed
+
+
+def _same(found: Any) -> Any:
+    return found
+
+
+def as_frame(rows: Sequence[Mapping[str, Any]], library: Library = "pandas") -> Any:
+    """Rows with the same keys as a table of a library.
+
+    >>> as_frame([{"a": 1, "b": "x"}, {"a": 2, "b": "y"}], "dict")
+    {'a': [1, 2], 'b': ['x', 'y']}
+    """
+    columns = {name: [row[name] for row in rows] for name in (rows[0] if rows else ())}
+    if library == "dict":
+        return columns
+    if library not in ("pandas", "polars"):
+        raise ValueError(f"The 'library' must be pandas, polars or dict. Got {library!r} instead.")
+    try:
+        return import_module(library).DataFrame(columns)
+    except ModuleNotFoundError as error:
+        raise ImportError(f'to_frame needs {library}: install it, or take to_frame("dict").') from error
+
+
+def in_columns(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Cells below each other, the first column to the left, all others to the right.
+
+    >>> in_columns([("", "low"), ("yes", "1.5")])
+    ['      low', 'yes   1.5']
+    """
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    first, *others = widths
+    return [
+        "  ".join([row[0].ljust(first), *(cell.rjust(width) for cell, width in zip(row[1:], others, strict=True))])
+        for row in rows
+    ]
+
+
+def _written(row: Row) -> tuple[str, str, str]:
+    return _short(row.estimate), _short(row.low), _short(row.high)
+
+
+def _short(number: float) -> str:
+    """Four digits, and all of a large number before the point."""
+    if not math.isfinite(number):
+        return "–"
+    return f"{number:,.0f}" if abs(number) >= 1000 else f"{number:.4g}"
+
+
+def _number(estimate: float) -> float:
+    return -math.inf if math.isnan(estimate) else estimate
+
 
 def row_dict(row: Row, each: Row) -> dict[str, Any]:
     """A row for JSON: the total, and the same for `each` respondent."""
-    numbers = {name: getattr(row, name) for name in Row.__dataclass_fields__} | {"margin": row.margin}
-    numbers |= {"share": each.estimate, "share_low": each.low, "share_high": each.high, "share_margin": each.margin}
-    return {name: _known(number) for name, number in numbers.items()}
+    shares = {"share": each.estimate, "share_low": each.low, "share_high": each.high, "share_margin": each.margin}
+    return row.to_dict() | {name: _known(number) for name, number in shares.items()}
 
 
 def _known(number: Any) -> Any:

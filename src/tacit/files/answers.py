@@ -45,7 +45,7 @@ from tacit.files.writing import HeldRows, holding
 from tacit.mechanism.protocol import RandomWords
 from tacit.plan import AnyPlan, Plan, Questionnaire, arms_of
 from tacit.prior import Value
-from tacit.randomize import Randomizer, RecordRandomizer, SecureWords, secure_words
+from tacit.randomize import Randomizer, RecordRandomizer, words_of
 
 OnUnknown = Literal["stop", "skip"]
 _SHOWN_ROWS, _SHOWN_NAMES = 5, 12
@@ -83,7 +83,7 @@ def perturb_file(
     person: str | None = None,
     force: bool = False,
     on_unknown: OnUnknown = "stop",
-    words: RandomWords | None = None,
+    words: RandomWords | int | None = None,
     progress: Progress | None = None,
     source_format: str | None = None,
     target_format: str | None = None,
@@ -98,12 +98,12 @@ def perturb_file(
     columns, or a kept order, that give answers away stop the run, unless `force`. With a column `person` two rows of
     one person stop the run: two reports of an answer tell more than one.
     """
-    columns = AnswerColumns.of(plan, column, group_column, keep, person)
+    columns, drawn = AnswerColumns.of(plan, column, group_column, keep, person), words_of(words)
     format_of(target, target_format)
     with reading(source, columns.read, source_format, columns.matched) as opened:
         schema = columns.schema(opened.schema, plan)
-        with holding(target, schema, target_format, None if keep_order else words or secure_words()) as held:
-            return _perturb(plan, opened, columns, held, Watch(keep, keep_order), force, on_unknown, words, progress)
+        with holding(target, schema, target_format, None if keep_order else drawn) as held:
+            return _perturb(plan, opened, columns, held, Watch(keep, keep_order), force, on_unknown, drawn, progress)
 
 
 def perturb_table(
@@ -117,7 +117,7 @@ def perturb_table(
     person: str | None = None,
     force: bool = False,
     on_unknown: OnUnknown = "stop",
-    words: RandomWords | None = None,
+    words: RandomWords | int | None = None,
     progress: Progress | None = None,
 ) -> pa.Table:
     """`perturb_file` in memory: a data frame, an Arrow table, a mapping of columns or one array in, an Arrow table out.
@@ -129,11 +129,11 @@ def perturb_table(
     >>> perturb_table(plan, ["yes", "no", "no"]).column_names
     ['report']
     """
-    columns = AnswerColumns.of(plan, column, group_column, keep, person)
+    columns, drawn = AnswerColumns.of(plan, column, group_column, keep, person), words_of(words)
     with reading(table, columns.read) as opened:
         schema = columns.schema(opened.schema, plan)
-        with HeldRows(schema, None if keep_order else words or secure_words()) as held:
-            _perturb(plan, opened, columns, held, Watch(keep, keep_order), force, on_unknown, words, progress)
+        with HeldRows(schema, None if keep_order else drawn) as held:
+            _perturb(plan, opened, columns, held, Watch(keep, keep_order), force, on_unknown, drawn, progress)
             return pa.concat_tables([schema.empty_table(), *held.tables()])
 
 
@@ -492,14 +492,14 @@ def arms_drawn(
     *,
     group_column: str | None = None,
     format: str | None = None,
-    words: RandomWords | None = None,
+    words: RandomWords | int | None = None,
 ) -> Iterator[pa.RecordBatchReader]:
     """The `columns` of a file or table with an arm for each row in the group column, drawn with secure random bits.
 
     Where the plan's arms are of groups, the group column says which; else it need not be there. Rows without a group of
     the plan have no arm; `perturb_file` then refuses or skips them.
     """
-    arms, drawn = arms_of(plan), words or SecureWords()
+    arms, drawn = arms_of(plan), words_of(words)
     column = group_column_of(plan, group_column)
     assert column is not None
     if column in columns:

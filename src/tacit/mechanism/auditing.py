@@ -7,13 +7,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from operator import index
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from tacit.exact import Number, at_most_exp, budget, log_above
 from tacit.prior import Prior, PriorSet, Value
 
 if TYPE_CHECKING:
-    from tacit.mechanism.protocol import Mechanism
+    from tacit.mechanism.protocol import HasMechanism, Mechanism
 
 #: What a plan can promise. An audit also states each side of LIP (PML and min-lift) and mutual information: a mechanism
 #: that reports answers nearly as they are can keep each of these three.
@@ -50,6 +50,10 @@ class Belief:
     low: Fraction
     high: Fraction
 
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON: the beliefs as floats."""
+        return {"value": self.value, "prior": float(self.prior), "low": float(self.low), "high": float(self.high)}
+
     def __str__(self) -> str:
         return (
             f"someone believed to be {self.value!r} with {percent(self.prior)} is believed with "
@@ -81,6 +85,18 @@ class Audit:
     def bounds(self, notion: Notion, epsilon: Fraction) -> bool:
         """Whether a notion is at most ε by these levels, exactly."""
         return (self.ldp if notion == "ldp" else self.lip).holds(epsilon)
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON: levels as floats, rounded up, None where there is no finite one; the worst case; exposed values."""
+        levels = {name: getattr(self, name).epsilon for name in ("lip", "lip_upper", "lip_lower", "ldp")} | {
+            "mip": self.mip
+        }
+        return {
+            **{name: None if math.isinf(level) else level for name, level in levels.items()},
+            "witness": self.witness.to_dict(),
+            "outside": list(self.outside),
+            "exposed": list(self.exposed),
+        }
 
     def __str__(self) -> str:
         where = "" if self.lip.report is None else f", report {self.lip.report}"
@@ -246,10 +262,22 @@ def _size(level: tuple[int, Fraction | None]) -> tuple[bool, Fraction]:
     return level[1] is None, level[1] or Fraction(0)
 
 
-def audit(mechanism: Mechanism) -> Audit:
+def mechanism_of(found: Mechanism | HasMechanism) -> Mechanism:
+    """The mechanism of a design or a group; a mechanism is its own."""
+    inner: Mechanism = getattr(found, "mechanism", found)  # type: ignore[arg-type]
+    return inner
+
+
+def audit(mechanism: Mechanism | HasMechanism) -> Audit:
     """Every privacy level of `mechanism` under its prior, exactly, with the witnesses that reach them.
 
     Under another prior: `audit(mechanism.under(prior))`.
+
+    Args:
+        mechanism: a mechanism, a `Design` or a group of a plan.
+
+    Returns:
+        The levels. Print them to see the worst case in words.
 
     >>> from tacit import Channel, Prior
     >>> prior = Prior.of({"yes": 0.1, "no": 0.9})
@@ -257,11 +285,19 @@ def audit(mechanism: Mechanism) -> Audit:
     LIP 1.030 (belief up by 0.917, down by 1.030), LDP 1.099, mutual information 0.049 nats
     worst case, report 1: someone believed to be 'yes' with 10% is believed with at most 25% and at least 3.57%
     """
-    return mechanism.audit()
+    return mechanism_of(mechanism).audit()
 
 
-def satisfies(mechanism: Mechanism, notion: Notion, epsilon: Number) -> bool:
+def satisfies(mechanism: Mechanism | HasMechanism, notion: Notion, epsilon: Number) -> bool:
     """Whether the mechanism keeps `notion` at level ε under its prior: an exact comparison, no tolerance.
+
+    Args:
+        mechanism: a mechanism, a `Design` or a group of a plan.
+        notion: "lip", "ldp", "pml", "min_lift" or "mip".
+        epsilon: the level ε; a float is read as the decimal that it prints as.
+
+    Returns:
+        Whether no level of this notion is above ε.
 
     >>> from tacit import Channel, Prior
     >>> prior = Prior.of({"yes": 0.5, "no": 0.5})
@@ -270,15 +306,22 @@ def satisfies(mechanism: Mechanism, notion: Notion, epsilon: Number) -> bool:
     (True, False)
     """
     known_notion(notion)
-    return mechanism.keeps(notion, budget(epsilon))
+    return mechanism_of(mechanism).keeps(notion, budget(epsilon))
 
 
-def belief(mechanism: Mechanism, value: Value) -> Belief:
+def belief(mechanism: Mechanism | HasMechanism, value: Value) -> Belief:
     """The range in which a report can put the belief that someone holds `value`.
+
+    Args:
+        mechanism: a mechanism, a `Design` or a group of a plan.
+        value: a value of the prior.
+
+    Returns:
+        The belief before the report, and the lowest and highest after it, as exact fractions.
 
     >>> from tacit import Channel, Prior
     >>> prior = Prior.of({"yes": 0.1, "no": 0.9})
     >>> print(belief(Channel.from_weights(prior, [[3, 1], [1, 3]]), "yes"))
     someone believed to be 'yes' with 10% is believed with at most 25% and at least 3.57%
     """
-    return mechanism.belief(value)
+    return mechanism_of(mechanism).belief(value)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.exact import Floats, Integers
-from tacit.mechanism.auditing import Audit, Belief, Notion, SetLevel
+from tacit.mechanism.auditing import Audit, Belief, Notion, SetLevel, mechanism_of
 from tacit.mechanism.kept import Kept
 from tacit.prior import Prior, PriorSet, Value
 from tacit.task import Task, prior_variance
@@ -48,6 +48,15 @@ class RandomWords(Protocol):
 
     def integer(self, bits: int) -> int:
         """One uniform integer below 2^bits."""
+        ...
+
+
+class HasMechanism(Protocol):
+    """What holds a mechanism, such as a `Design` or a group of a plan."""
+
+    @property
+    def mechanism(self) -> Mechanism:
+        """The mechanism."""
         ...
 
 
@@ -211,28 +220,56 @@ class Mechanism(Protocol):
         ...
 
 
-def gain(mechanism: Mechanism, task: Task) -> float:
-    """Σ_y λ_y |E[g|y] − E g|²: the part of the prior variance that one report removes."""
-    return mechanism.gain(task)
+def gain(mechanism: Mechanism | HasMechanism, task: Task) -> float:
+    """Σ_y λ_y |E[g|y] − E g|²: the part of the prior variance that one report removes.
+
+    Args:
+        mechanism: a mechanism, a `Design` or a group of a plan.
+        task: what is estimated; it gives g.
+
+    Returns:
+        The gain per respondent, between 0 and `prior_variance`.
+
+    >>> from tacit import Channel, Prior, Survey
+    >>> prior = Prior.of({"yes": 0.5, "no": 0.5})
+    >>> gain(Channel.from_weights(prior, [[3, 1], [1, 3]]), Survey("yes"))
+    0.0625
+    """
+    return mechanism_of(mechanism).gain(task)
 
 
-def mse(mechanism: Mechanism, task: Task) -> float:
+def mse(mechanism: Mechanism | HasMechanism, task: Task) -> float:
     """The mean squared error that one respondent contributes to the MMSE estimate.
+
+    Args:
+        mechanism: a mechanism, a `Design` or a group of a plan.
+        task: what is estimated.
+
+    Returns:
+        The error per respondent if the prior is right; errors of independent respondents add.
 
     >>> from tacit import Channel, Prior, Survey
     >>> prior = Prior.of({"yes": 0.5, "no": 0.5})
     >>> mse(Channel.from_weights(prior, [[3, 1], [1, 3]]), Survey("yes"))
     0.1875
     """
-    return max(0.0, prior_variance(mechanism.prior, task) - gain(mechanism, task))
+    inner = mechanism_of(mechanism)
+    return max(0.0, prior_variance(inner.prior, task) - gain(inner, task))
 
 
-def unbiased_variance(mechanism: Mechanism, task: Task) -> float:
+def unbiased_variance(mechanism: Mechanism | HasMechanism, task: Task) -> float:
     """The variance per respondent, at the prior, of the best estimate that does not use the prior.
 
     Solving Qᵀp = report frequencies with weights 1/λ gives the covariance J⁻¹ − ppᵀ per respondent, where
     J = Σ_y λ_y v_y v_yᵀ, so for g the variance is tr(gᵀ J⁻¹ g) − |E g|². It is infinite if g is not determined by
     the reports (J singular in its direction). Values outside the support have no part in it.
+
+    Args:
+        mechanism: a mechanism, a `Design` or a group of a plan.
+        task: what is estimated.
+
+    Returns:
+        The variance of one respondent's contribution to the total; ∞ where the reports do not determine it.
 
     >>> from tacit import Channel, Prior, Survey
     >>> prior = Prior.of({"yes": 0.5, "no": 0.5})
@@ -240,14 +277,24 @@ def unbiased_variance(mechanism: Mechanism, task: Task) -> float:
     1.0
     """
     # Where nothing varies, the difference of two floats may fall a hair below zero.
-    return max(0.0, mechanism.unbiased_variance(task))
+    return max(0.0, mechanism_of(mechanism).unbiased_variance(task))
 
 
-def total_mse(respondents: Iterable[Mechanism], task: Task, weights: Sequence[float] | None = None) -> float:
+def total_mse(
+    respondents: Iterable[Mechanism | HasMechanism], task: Task, weights: Sequence[float] | None = None
+) -> float:
     """The MSE of the MMSE estimate of the total over independent respondents, each with a mechanism.
 
     Respondents may differ in prior and in budget; equal ones are computed once. With `weights` a it is the error of
     Σ_i a_i g(X_i), which is Σ_i a_i² times the error of each.
+
+    Args:
+        respondents: a mechanism, or a `Design`, for each respondent.
+        task: what is estimated.
+        weights: a for each respondent; 1 without it.
+
+    Returns:
+        The mean squared error of the estimated total, if the priors are right.
 
     >>> from tacit import Channel, Prior, Survey
     >>> prior = Prior.of({"yes": 0.5, "no": 0.5})

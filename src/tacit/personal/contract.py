@@ -42,7 +42,7 @@ from tacit.mechanism import Channel
 from tacit.mechanism.protocol import RandomWords
 from tacit.plan import PlanError, malformed, read_json, value_from_text
 from tacit.prior import Prior, Value
-from tacit.randomize import secure_words
+from tacit.randomize import words_of
 from tacit.task import Task
 
 FORMAT = 1
@@ -344,7 +344,7 @@ def _apply(plan: PersonalPlan, columns: Integers, held: Any, words: Integers, re
         reports += edges <= words
 
 
-def perturb(plan: PersonalPlan, priors: Any, answers: Any, words: RandomWords | None = None) -> Integers:
+def perturb(plan: PersonalPlan, priors: Any, answers: Any, words: RandomWords | int | None = None) -> Integers:
     """A report for each respondent, with fresh secure words.
 
     `priors` are rows of integers over the plan's resolution (for two values, the second value's integers), `answers`
@@ -355,11 +355,13 @@ def perturb(plan: PersonalPlan, priors: Any, answers: Any, words: RandomWords | 
     >>> perturb(plan, np.array([100, 250, 999]), np.array([0, 1, 1])).shape
     (3,)
     """
-    drawn = (words or secure_words()).draw(len(answers), 32)
+    drawn = words_of(words).draw(len(answers), 32)
     return reports_for(plan, priors, answers, drawn >> np.uint32(32 - plan.word_bits))
 
 
-def report(plan: PersonalPlan, prior: Sequence[int] | int, position: int, words: RandomWords | None = None) -> int:
+def report(
+    plan: PersonalPlan, prior: Sequence[int] | int, position: int, words: RandomWords | int | None = None
+) -> int:
     """One respondent's report."""
     row = plan.rows(prior)[position]
-    return bisect_right(list(accumulate(row[:-1])), (words or secure_words()).integer(plan.word_bits))
+    return bisect_right(list(accumulate(row[:-1])), words_of(words).integer(plan.word_bits))

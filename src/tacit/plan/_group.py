@@ -19,6 +19,10 @@ from tacit.task import Task, prior_variance
 _TOLERANCE = 1e-6
 
 
+#: A level that is found, not chosen, is stated with four decimals.
+_DECIMALS = 10_000
+
+
 class PlanError(ValueError):
     """A plan that cannot be used: malformed, altered, or not keeping its promise."""
 
@@ -78,6 +82,17 @@ class Group:
             "mip": found.mip,
             **({} if self.set_levels is None else {"lip_set": max(side.epsilon for side in self.set_levels)}),
         }
+
+    def _contract(self) -> tuple[object, ...]:
+        promised = (self.epsilon, self.notion, self.ldp_cap, self.prior_set)
+        return self.name, *promised, self.weight, self.offset, self.prior, self.mechanism.to_dict()
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both are the same contract: everything but the certificate, which is derived."""
+        return isinstance(other, Group) and self._contract() == other._contract()
+
+    def __hash__(self) -> int:
+        return hash((self.name, self.epsilon, self.notion, self.prior))
 
     def check(self) -> None:
         """Raise `PlanError` with the witness unless the mechanism keeps the promise, exactly."""
@@ -185,3 +200,18 @@ class Group:
             offset=exact_ratio(data["offset"]),
             certificate=None if certificate is None else Certificate.from_dict(certificate),
         )
+
+
+def smallest_level(mechanism: Mechanism, notion: Notion, level: float) -> Fraction:
+    """The smallest ε of four decimals that the mechanism keeps, decided exactly, near its `level` as a float.
+
+    >>> from tacit import Channel
+    >>> smallest_level(Channel.from_weights(Prior.uniform(["yes", "no"]), [[3, 1], [1, 3]]), "ldp", 1.0987)
+    Fraction(10987, 10000)
+    """
+    steps = math.floor(level * _DECIMALS)
+    return next(
+        epsilon
+        for epsilon in (Fraction(step, _DECIMALS) for step in range(max(0, steps - 1), steps + 3))
+        if mechanism.keeps(notion, epsilon)
+    )

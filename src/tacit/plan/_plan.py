@@ -18,9 +18,13 @@ from pathlib import Path
 from typing import Any, Literal
 
 from tacit.disk import write_text
-from tacit.plan._group import Group, PlanError
-from tacit.prior import Value, has_unseen
-from tacit.task import Task
+from tacit.exact import Number, budget
+from tacit.mechanism import Mechanism, mse, round_channel, unbiased_variance
+from tacit.mechanism.table import Channel
+from tacit.plan._certificate import Certificate
+from tacit.plan._group import Group, PlanError, smallest_level
+from tacit.prior import Prior, Value, has_unseen
+from tacit.task import Task, prior_variance
 
 FORMAT = 1
 #: The errors per respondent that a certificate states.
@@ -61,6 +65,66 @@ class Plan:
             raise PlanError("Groups have a weight and an offset in a weighted sum only.")
         for group in self.groups:
             group.check()
+
+    @classmethod
+    def of(
+        cls,
+        channel: Any,
+        prior: Prior | Mapping[Value, Number],
+        task: Task | str,
+        epsilon: Number | None = None,
+        *,
+        notion: Literal["lip", "ldp"] = "lip",
+        question: str | None = None,
+    ) -> Plan:
+        """A plan of your own channel, for everybody: audited, and ready to randomize, tally and estimate.
+
+        Args:
+            channel: a matrix Q(y|x) with a row for each value and a column for each report, or a `Mechanism`.
+            prior: the values and what is believed about them.
+            task: what is to be estimated.
+            epsilon: the promised level. A matrix is rounded so that it keeps it. Without it the plan promises the
+                level that the channel really reaches, to four decimals.
+            notion: what is promised, "lip" or "ldp".
+            question: kept in the plan.
+
+        Returns:
+            The plan. Its certificate has the errors of the channel, and no bound: nothing was searched.
+
+        Raises:
+            PrivacyError: the matrix does not keep `epsilon`.
+            PlanError: the mechanism does not keep `epsilon`, or has no finite level.
+            ValueError: a row of the matrix does not sum to 1.
+
+        >>> coin = [[0.75, 0.25], [0.25, 0.75]]
+        >>> plan = Plan.of(coin, {"yes": 0.1, "no": 0.9}, "histogram")
+        >>> float(plan.groups[0].epsilon), plan == Plan.from_dict(plan.to_dict())
+        (1.0297, True)
+        """
+        believed, asked = Prior.of(prior), Task.of(task)
+        mechanism: Mechanism
+        if hasattr(channel, "keeps"):
+            mechanism = channel.under(believed)
+        else:
+            mechanism = Channel.from_matrix(believed, channel)
+            if epsilon is not None:
+                mechanism = round_channel(believed, channel, epsilon, notion)
+        reached = getattr(mechanism.audit(), notion)
+        if epsilon is None and reached.ratio is None:
+            raise PlanError(
+                f"This channel has no finite {notion.upper()} level: the report {reached.report} excludes the value "
+                f"{reached.value!r}. A plan would promise nothing."
+            )
+        level = smallest_level(mechanism, notion, reached.epsilon) if epsilon is None else budget(epsilon)
+        certificate = Certificate(
+            aim="unbiased",
+            mse=mse(mechanism, asked),
+            unbiased_variance=unbiased_variance(mechanism, asked),
+            prior_variance=prior_variance(believed, asked),
+            method="given",
+        )
+        group = Group(name=None, epsilon=level, mechanism=mechanism, notion=notion, certificate=certificate)
+        return cls(asked, (group,), question)
 
     def _planned_task(self) -> Task:
         """The task as JSON can hold it, which must be the same for all groups."""
@@ -131,6 +195,13 @@ class Plan:
     def hash(self) -> str:
         """SHA-256 of the contract in canonical JSON: it names the plan."""
         return contract_hash(self._fields())
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both are the same contract, read for the same task. Certificates are derived: they do not count."""
+        return isinstance(other, Plan) and (self.hash, self.task) == (other.hash, other.task)
+
+    def __hash__(self) -> int:
+        return int(self.hash[:15], 16)
 
     def _fields(self) -> dict[str, Any]:
         numeric = self.groups[0].prior.is_numeric

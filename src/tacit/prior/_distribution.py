@@ -54,16 +54,31 @@ class Prior:
         object.__setattr__(self, "weights", tuple(integer // divisor for integer in integers))
 
     @classmethod
-    def of(cls, weights: Mapping[Value, Number] | Sequence[Number] | Floats) -> Prior:
+    def of(cls, weights: Mapping[Value, Number] | Sequence[Number] | Floats | Prior) -> Prior:
         """From a mapping of values to probabilities, counts or any other weights, or an array of them for 0 … d−1.
+
+        Args:
+            weights: a mapping, or anything with `items()`, such as `series.value_counts()` of pandas; an array or list
+                of weights for the values 0, 1, …; or a prior, which is returned.
+
+        Returns:
+            The prior, in exact integers.
+
+        Raises:
+            ValueError: no weight is positive, one is negative, or names repeat.
+            TypeError: a value is neither text nor a number.
 
         >>> Prior.of({"a": 3, "b": 1}).probabilities
         array([0.75, 0.25])
         >>> Prior.of(np.array([0.75, 0.25])).values
         (0, 1)
         """
-        if isinstance(weights, Mapping):
-            return cls(weights.keys(), weights.values())
+        if isinstance(weights, Prior):
+            return weights
+        # A pandas series is no Mapping, and iterating over it would lose its labels.
+        if callable(items := getattr(weights, "items", None)):
+            pairs = list(items())
+            return cls([value for value, _ in pairs], [weight for _, weight in pairs])
         return cls(range(len(weights)), list(weights))
 
     @classmethod

@@ -14,20 +14,23 @@ from tacit.mechanism import KINDS
 from tacit.mechanism.protocol import RandomWords, Sampler
 from tacit.plan import Plan, Question, Questionnaire
 from tacit.prior import Value
-from tacit.randomize.randomness import SecureWords
+from tacit.randomize.randomness import SecureWords, SeededWords
 
 
 class Randomizer:
     """A plan, ready to randomize the answers of its groups.
 
     Groups and answers are given as positions in `plan.groups` and `plan.values` (`report`, `reports`) or as they are
-    called (`randomize`); a report is an integer that means something only together with its group. Unless words are
-    passed in, they come from a secure generator.
+    called (`randomize`); a report is an integer that means something only together with its group. Random words come
+    from a secure generator. For simulations `words` can be a seed, or a source such as `SeededWords`: never for people,
+    because the seed undoes the privacy of every report.
 
     >>> from tacit import Histogram, Prior, make_plan
     >>> randomizer = Randomizer(make_plan(Prior.of({"yes": 0.3, "no": 0.7}), Histogram(), epsilon=1))
     >>> randomizer.randomize(["yes", "no", "no"]).shape
     (3,)
+    >>> (randomizer.randomize(["yes"] * 99, words=7) == randomizer.randomize(["yes"] * 99, words=7)).all()
+    np.True_
     """
 
     def __init__(self, plan: Plan) -> None:
@@ -44,17 +47,17 @@ class Randomizer:
                 sampler = mechanism.sampler([group.mechanism for group in groups])
                 self._samplers.append((sampler, members))
 
-    def report(self, group: int, position: int, words: RandomWords | None = None) -> int:
+    def report(self, group: int, position: int, words: RandomWords | int | None = None) -> int:
         """One respondent's report."""
         which, member = self._places[group]
-        return self._samplers[which][0].one(member, position, words or secure_words())
+        return self._samplers[which][0].one(member, position, words_of(words))
 
-    def reports(self, groups: Any, positions: Any, words: RandomWords | None = None) -> Integers:
+    def reports(self, groups: Any, positions: Any, words: RandomWords | int | None = None) -> Integers:
         """A report for each respondent. `groups` has a group for each, or is that of all."""
-        source, places, owners = words or secure_words(), np.asarray(positions), np.asarray(groups)
+        source, places, owners = words_of(words), np.asarray(positions), np.asarray(groups)
         if places.ndim != 1:
             raise ValueError(f"The positions must be in a row. Got an array of {places.ndim} dimensions instead.")
-        # The loops that draw do not look where they read.
+        # Compiled loops do no bounds checks.
         _check_below(len(self.plan.values), places, "positions")
         _check_below(len(self.plan.groups), owners, "groups")
         if not owners.ndim:
@@ -70,7 +73,7 @@ class Randomizer:
         return reports
 
     def randomize(
-        self, answers: Sequence[Value], groups: Sequence[str] | None = None, words: RandomWords | None = None
+        self, answers: Sequence[Value], groups: Sequence[str] | None = None, words: RandomWords | int | None = None
     ) -> Integers:
         """A report for each answer, given as it is called in the plan, in the group of that name."""
         if groups is None and self.plan.groups[0].name is not None:
@@ -78,7 +81,7 @@ class Randomizer:
         named = [None] * len(answers) if groups is None else list(groups)
         if len(named) != len(answers):
             raise ValueError(f"There must be one group for each answer. Got {len(named)} for {len(answers)}.")
-        source = words or secure_words()
+        source = words_of(words)
         places = (
             self.rounded(answers, source)
             if self.plan.between
@@ -87,9 +90,9 @@ class Randomizer:
         members = [_place(self._group_places, _plain(name), "groups") for name in named]
         return self.reports(np.array(members, dtype=np.int64), np.array(places, dtype=np.int64), source)
 
-    def rounded(self, numbers: Any, words: RandomWords | None = None) -> Integers:
+    def rounded(self, numbers: Any, words: RandomWords | int | None = None) -> Integers:
         """Positions of the values that numbers between them are rounded to (`tacit.randomize.rounded`)."""
-        return rounded(self.plan.groups[0].prior.numbers, numbers, words or secure_words())
+        return rounded(self.plan.groups[0].prior.numbers, numbers, words_of(words))
 
     @cached_property
     def _value_places(self) -> dict[Any, int]:
@@ -119,14 +122,14 @@ class RecordRandomizer:
         order = {question.name: place for place, question in enumerate(plan.private)}
         self._columns = [[order[question.name] for question in block.questions] for block in plan.blocks]
 
-    def reports(self, groups: Any, held: Any, words: RandomWords | None = None) -> tuple[Integers, Integers]:
+    def reports(self, groups: Any, held: Any, words: RandomWords | int | None = None) -> tuple[Integers, Integers]:
         """The block (from 0) and the report of each record.
 
         `held` has a row for each record and a column for each private question: the position of the answer, or the
         number itself. One record takes a word of 16 bits for the block, then a word of 64 bits for each number in the
         block, then the words of the block's mechanism.
         """
-        source, records = words or secure_words(), np.asarray(held, dtype=np.float64)
+        source, records = words_of(words), np.asarray(held, dtype=np.float64)
         owners = np.broadcast_to(np.asarray(groups), len(records))
         drawn = source.draw(len(records), 16).astype(np.int64)
         blocks: Integers = np.searchsorted(self.plan.chance_ends, drawn, side="right")
@@ -142,7 +145,7 @@ class RecordRandomizer:
         self,
         answers: Mapping[str, Sequence[Any]],
         groups: Sequence[str] | None = None,
-        words: RandomWords | None = None,
+        words: RandomWords | int | None = None,
     ) -> tuple[Integers, Integers]:
         """The block and the report of each record; `answers` has a column for each private question, by its name."""
         columns = []
@@ -190,6 +193,17 @@ def rounded(knots: NDArray[np.float64], numbers: Any, words: RandomWords) -> Int
 def secure_words() -> SecureWords:
     """The secure generator of this process."""
     return SecureWords()
+
+
+def words_of(words: RandomWords | int | None) -> RandomWords:
+    """The source that was passed in, a repeatable one for a seed, or else the secure one.
+
+    >>> type(words_of(0)).__name__, type(words_of(None)).__name__
+    ('SeededWords', 'SecureWords')
+    """
+    if words is None:
+        return secure_words()
+    return SeededWords(words) if isinstance(words, int) else words
 
 
 def _check_below(size: int, numbers: NDArray[Any], what: str) -> None:

@@ -2,7 +2,7 @@
 
 Respondents' reports are drawn from `SecureWords`: ChaCha20 under a key from the operating system; on a cluster, where a
 lost task is done again, from `DerivedWords`, which then come out the same. `SeededWords` repeats itself and exists for
-simulation; nothing in the library chooses it unless it is passed in by name.
+simulation; nothing in the library chooses it unless it, or a seed, is passed in by name.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ def secret_bytes(count: int) -> bytes:
 
 
 class SeededWords:
-    """A repeatable stream for simulations and tests. Never for people: whoever knows the seed undoes the privacy.
+    """A repeatable stream for simulations and tests. Never for people: the seed undoes the privacy of every report.
 
     >>> SeededWords(7).integer(16) == SeededWords(7).integer(16)
     True

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from tacit.estimates._rows import check_level, student
+from tacit.estimates._rows import Library, as_frame, check_level, in_columns, student
 from tacit.exact import Floats, Integers
 from tacit.mechanism import NotEstimableError
 from tacit.plan import Group, Plan
@@ -82,6 +82,18 @@ class Regression:
                 rows[-1] |= dict(zip(("odds_ratio", "odds_ratio_low", "odds_ratio_high"), each.odds_ratio, strict=True))
         about = {"model": self.model, "n_reports": self.n_reports, "n_clusters": self.n_clusters, "level": self.level}
         return about | {"reference": self.reference, "coefficients": rows}
+
+    def to_frame(self, library: Library = "pandas") -> Any:
+        """The coefficients as a table, as of `Estimate.to_frame`."""
+        return as_frame(self.to_dict()["coefficients"], library)
+
+    def __str__(self) -> str:
+        cells: list[tuple[str, ...]] = [("", "estimate", "std. error", "low", "high", "p-value")]
+        for each in self.coefficients:
+            name = each.name if each.value is None else f"{each.value}: {each.name}"
+            numbers = (each.estimate, each.standard_error, each.low, each.high, each.p_value)
+            cells.append((name, *(f"{number:.4g}" for number in numbers)))
+        return "\n".join([f"{self.model} regression, {self.n_reports:,} reports", *in_columns(cells)])
 
 
 def regress(

@@ -10,11 +10,12 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 
 from tacit.estimates._cells import Cell, Collected, Part, cells_of
-from tacit.estimates._rows import MANY_ROWS, Scope, check_level, student
+from tacit.estimates._rows import MANY_ROWS, Library, Scope, as_frame, check_level, in_columns, student
 from tacit.estimates.survey._weighting import Margin, collected
 from tacit.exact import Floats
 from tacit.plan import Group, Plan
@@ -87,6 +88,18 @@ class Differences:
         rows = [asdict(row) | {"told": row.told} for row in self.rows]
         about = {"level": self.level, "scope": self.scope, "simultaneous": self.simultaneous}
         return about | {"design_effect": self.design_effect, "differences": rows}
+
+    def to_frame(self, library: Library = "pandas") -> Any:
+        """The rows as a table, as of `Estimate.to_frame`."""
+        return as_frame([asdict(row) | {"told": row.told} for row in self.rows], library)
+
+    def __str__(self) -> str:
+        cells: list[tuple[str, ...]] = [("", "difference", "low", "high", "p-value")]
+        for row in self.rows:
+            about = "" if row.value is None else f" ({row.value})"
+            numbers = (f"{number:.4g}" for number in (row.difference, row.low, row.high, row.p_value))
+            cells.append((f"{row.part} − {row.other}{about}", *numbers))
+        return "\n".join([*in_columns(cells), *self.notes])
 
 
 def difference(

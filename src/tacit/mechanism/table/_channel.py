@@ -77,17 +77,30 @@ class Channel:
 
     @classmethod
     def from_matrix(cls, prior: Prior, matrix: Any, *, bits: int = 64) -> Channel:
-        """From a matrix of probabilities, a row for each value, as researchers have it: rounded to integers over 2^b.
+        """From a matrix of probabilities Q(y|x), rounded to integers over 2^b.
 
         Nothing is promised about it: `audit` says which levels it really reaches. To make a matrix keep a promise in
         spite of rounding, see `round_channel`.
+
+        Args:
+            prior: the values and their probabilities.
+            matrix: a row for each value x of the prior, a column for each report y; each row sums to 1.
+            bits: b, the length of the words.
+
+        Returns:
+            The channel whose rows are the nearest integers over 2^b.
+
+        Raises:
+            ValueError: a row does not sum to 1, up to 0.000001, or the matrix has another shape.
 
         >>> from tacit import audit
         >>> prior = Prior.of({"yes": 0.1, "no": 0.9})
         >>> audit(Channel.from_matrix(prior, np.array([[0.75, 0.25], [0.25, 0.75]]))).ldp.ratio
         Fraction(3, 1)
         """
-        return cls.from_weights(prior, to_words(common_rows(prior, matrix), bits))
+        rows = [list(row) for row in matrix]
+        check_sums(rows)
+        return cls.from_weights(prior, to_words(common_rows(prior, rows), bits))
 
     def under(self, prior: Prior) -> Channel:
         """The same integers and labels bound to another prior of the same values.
@@ -381,6 +394,15 @@ class Channel:
         joint = (self.weights[:, :, None] * other.weights[:, None, :]).reshape(d, first * second)
         return Channel.from_weights(self.prior, joint)
 
+    def __eq__(self, other: object) -> bool:
+        """Whether both have the same prior, integers and labels."""
+        if not isinstance(other, Channel) or (self.prior, self.labels) != (other.prior, other.labels):
+            return False
+        return self.denominator == other.denominator and np.array_equal(self.weights, other.weights)
+
+    def __hash__(self) -> int:
+        return hash((self.prior, self.denominator, self.labels))
+
     def __repr__(self) -> str:
         return f"Channel({len(self.values)} values → {self.n_possible_reports} reports, denominator {self.denominator})"
 
@@ -455,6 +477,28 @@ def _integer(cell: Any, x: int, y: int) -> int:
 #: Rows are held as integers with this sum before they are rounded to words.
 SCALE_BITS = 320
 SCALE = 2**SCALE_BITS
+#: Rows of probabilities may miss a sum of 1 by this much, as printed ones do.
+SUM_TOLERANCE = 1e-6
+
+
+def check_sums(rows: Sequence[Sequence[Any]]) -> None:
+    """Raise unless every row of probabilities sums to 1, up to what floats and printed digits lose.
+
+    >>> check_sums([[0.9, 0.2], [0.1, 0.8]])
+    Traceback (most recent call last):
+    ValueError: Each row of the matrix must sum to 1. Row 0 sums to 1.1. The columns do: the matrix seems transposed...
+    """
+    off = next((x for x, row in enumerate(rows) if not abs(sum(row) - 1) <= SUM_TOLERANCE), None)
+    if off is None:
+        return
+    columns = list(zip(*rows, strict=False))
+    transposed = bool(columns) and all(abs(sum(column) - 1) <= SUM_TOLERANCE for column in columns)
+    hint = (
+        "The columns do: the matrix seems transposed, and needs a row for each value."
+        if transposed
+        else "Divide the rows by their sums, or give integer weights to Channel.from_weights."
+    )
+    raise ValueError(f"Each row of the matrix must sum to 1. Row {off} sums to {float(sum(rows[off])):g}. {hint}")
 
 
 def common_rows(prior: Prior, matrix: Any) -> BigIntegers:
