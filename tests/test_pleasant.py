@@ -120,7 +120,7 @@ def test_a_channel_of_ones_own_becomes_a_plan():
 def test_an_estimate_prints_its_numbers(plan: Plan, tally: Tally):
     result = estimate(plan, tally, "unbiased")
     head, titles, row = str(result).splitlines()
-    assert head.startswith("4,000 reports, estimator unbiased, 0.95 intervals about")
+    assert head.startswith("4,000 reports, estimator unbiased, 95% intervals about")
     assert titles.split() == ["estimate", "low", "high", "share", "low", "high"]
     name, number, low, high, *_ = row.split()
     assert name == "yes"

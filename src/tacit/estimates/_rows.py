@@ -225,7 +225,7 @@ class Estimate:
             for row in shown[:MANY_ROWS]
         ]
         head = (
-            f"{self.n_reports:,} reports, estimator {self.estimator}, {self.level:.3g} intervals "
+            f"{self.n_reports:,} reports, estimator {self.estimator}, {100 * self.level:.4g}% intervals "
             f"about {'the population' if self.scope == 'population' else 'the participants'}"
             f"{', for all rows at once' if self.simultaneous else ''}"
         )
