@@ -1,18 +1,23 @@
 """The contract of several questions: what it holds, what it refuses, and that it is the same after JSON."""
 
 import copy
+import json
 from fractions import Fraction
 from itertools import chain, combinations
 
+import jsonschema
 import numpy as np
 import pytest
+from referencing import Registry, Resource
+from referencing.jsonschema import DRAFT202012
 
 from tacit import Prior, make_plan
 from tacit.exact import exp_enclosure
 from tacit.plan import Block, PlanError, Question, Questionnaire, joint_values, load_plan
 from tacit.task import Histogram
 
-from support.questions import yes_no_questionnaire
+from support.places import ROOT
+from support.questions import block_of, yes_no_questionnaire
 
 
 def test_is_the_same_after_json(tmp_path):
@@ -71,6 +76,29 @@ def test_blocks_hold_every_private_question_once():
     other = make_plan(Prior.uniform(["no", "yes"]), Histogram(), 1)
     with pytest.raises(PlanError, match="combinations"):
         Block(block.questions[:1], 1, other)
+
+
+def test_the_schema_takes_what_is_written_and_is_documented():
+    folder = ROOT / "src/tacit/plan"
+    schemas = {each.name: json.loads(each.read_text(encoding="utf-8")) for each in folder.glob("*.schema.json")}
+    registry = Registry().with_resources(
+        (name, Resource.from_contents(schema, default_specification=DRAFT202012)) for name, schema in schemas.items()
+    )
+    schema = schemas["questionnaire.schema.json"]
+    validator = jsonschema.Draft202012Validator(schema, registry=registry)
+    questions = (
+        Question(name="ill", answers=("yes", "no"), kind="yes-no", text={"en": "Ill?"}, labels={"en": ("Yes", "No")}),
+        Question(name="days", answers=(0, 30), kind="number", task="mean", part_of="more"),
+        Question(name="where", answers=("home", "not asked"), public=True, asked_if=("ill", ("yes",))),
+    )
+    plan = Questionnaire(questions, (block_of(questions[:2], [1, 2, 3, 4], 1),), "Health", ("a note",)).to_dict()
+    data = json.loads(json.dumps(plan))
+    assert list(validator.iter_errors(data)) == []
+    for altered in (data | {"surprise": 1}, {k: v for k, v in data.items() if k != "notes"}, data | {"blocks": []}):
+        assert not validator.is_valid(altered)
+    text = (ROOT / "docs/plan.md").read_text(encoding="utf-8")
+    named = {*schema["properties"], *schema["$defs"]["question"]["properties"], *schema["$defs"]["block"]["properties"]}
+    assert [name for name in sorted(named) if f"`{name}`" not in text] == []
 
 
 def events(size):

@@ -238,6 +238,11 @@ def audit_command(
         return
     if "tacit_plan" not in data:
         raise ValueError(f"{plan} is not a plan: it has no field 'tacit_plan'.")
+    if "questions" in data:
+        from tacit.cli.questions import audit_questions
+
+        audit_questions(data, belief, as_json)
+        return
     try:
         loaded = Plan.from_dict(data)
         with progress_bar("verifying certificates") as watch:
@@ -259,10 +264,10 @@ def audit_command(
 @command("channel", epilog="Example: tacit channel plan.json --json")
 def channel_command(plan: PlanFile, as_json: JsonFlag = False) -> None:
     """Print the numbers that devices use: Pr(report | answer). With --json they are exact integers."""
-    from tacit.plan import Plan
+    from tacit.plan import load_plan
     from tacit.show import plans as shown
 
-    loaded = Plan.load(plan)
+    loaded = load_plan(plan)
     groups = [shown.channel_facts(group) for group in loaded.groups]
     if as_json:
         print_json({"plan": loaded.hash, "groups": groups})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from html import escape as html
 from pathlib import Path
@@ -18,6 +19,39 @@ from tacit.show.page import Mark, document, figure, footer, html_table
 from tacit.show.plans import table
 from tacit.show.sentences import digits, how_estimated, short_promise, whom
 from tacit.tally import Tally
+
+
+def print_record_promise(console: Console, plan: Questionnaire) -> None:
+    """What a person is promised about all answers together, and the levels that each block reaches."""
+    shown = table("block", "questions", "chance", "LIP", "LDP", left=2)
+    for number, block in enumerate(plan.blocks, start=1):
+        names = ", ".join(question.name for question in block.questions)
+        levels = [max(group.levels[name] for group in block.plan.groups) for name in ("lip", "ldp")]
+        shown.add_row(str(number), escape(names), f"{block.share:.1%}", *(f"{level:.4g}" for level in levels))
+    console.print(shown)
+    for sentence in record_promise(plan):
+        console.print(escape(sentence), soft_wrap=True)
+
+
+def record_promise(plan: Questionnaire) -> list[str]:
+    """The promise in words: one for the whole record, and what it becomes for a reader with other beliefs."""
+    groups = plan.blocks[0].plan.groups
+    budgets = sorted({(group.notion.upper(), float(group.epsilon)) for group in groups})
+    promised = ", ".join(f"{notion} ε = {epsilon:g}" for notion, epsilon in budgets)
+    most = math.exp(max(epsilon for _, epsilon in budgets))
+    worst = max(group.levels["ldp"] for block in plan.blocks for group in block.plan.groups)
+    if all(notion == "LDP" for notion, _ in budgets):
+        return [
+            f"The promise ({promised}): whatever is sent, the odds of any answer, or of any combination of answers, "
+            f"change by at most a factor of {most:.3g}, whatever is believed."
+        ]
+    return [
+        f"The promise ({promised}): whatever is sent, the belief about any of a person's answers, or any combination "
+        f"of them, changes by at most a factor of {most:.3g}, up or down. Only one block is reported on.",
+        "It holds for the stated prior, which says how the answers to the questions of a block are related; nothing is "
+        f"assumed about how blocks are related. For any other belief, odds change by at most a factor of "
+        f"{math.exp(worst):.3g} (LDP level {worst:.4g}).",
+    ]
 
 
 def question_rows(found: Mapping[str, Estimate]) -> list[dict[str, Any]]:
