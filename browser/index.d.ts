@@ -86,6 +86,8 @@ export interface Plan {
   outside(group: string | null): string[];
   /** Those of them whose holders may send a report that nobody else sends. */
   exposed(group: string | null): string[];
+  /** What is sent for an answer, but for its key, drawn with fresh words. */
+  draw(answer: SingleAnswer, words?: RandomWords): Sent;
   /** A report drawn with fresh words. Two of them are worth less than one: use `respond`, which remembers. */
   randomize(group: string | null, value: string | number, words?: RandomWords): number;
   /** The values that an answer is randomized as: itself, or, between two of them, its neighbours. */
@@ -94,16 +96,108 @@ export interface Plan {
   meaning(group: string | null, report: number): string | null;
   /** Pr(report | value) as a percentage such as "66.4%"; null where the mechanism does not write it out. */
   chance(group: string | null, value: string, report: number): string | null;
-  /** Whether this group can send this report. */
-  canSend(group: unknown, report: unknown): boolean;
+  /** Whether this group can send this report; a plan of one question has no blocks. */
+  canSend(group: unknown, report: unknown, block?: unknown): boolean;
+}
+
+/** An answer to a plan of one question. */
+export interface SingleAnswer {
+  group: string | null;
+  value: string | number;
+}
+
+/** Answers by the names of their questions; those of questions that are not asked may be left out. */
+export type Answers = Readonly<Record<string, string | number | null | undefined>>;
+
+/** A record of answers to a plan of several questions. */
+export interface RecordAnswer {
+  group: string | null;
+  answers: Answers;
+}
+
+/** One question of several. */
+export interface Question {
+  readonly name: string;
+  readonly kind: "one-of" | "yes-no" | "number";
+  /** What is estimated: the share of every answer, of the first one, or the mean. */
+  readonly task: "shares" | "survey" | "mean";
+  readonly numeric: boolean;
+  /** As text; for a number the values, in ascending order, that answers are rounded to. */
+  readonly answers: readonly string[];
+  /** The wording by the code of its language. */
+  readonly text: Readonly<Record<string, string>>;
+  /** The wording of the answers, in their order, by the code of the language. */
+  readonly labels: Readonly<Record<string, readonly string[]>>;
+  /** The question "select all that apply" that this one is a choice of. */
+  readonly partOf: string | null;
+  /** Whether the answer travels as it is. */
+  readonly public: boolean;
+  /** Asked only after one of these answers to an earlier question; everybody else has the answer "not asked". */
+  readonly askedIf: { readonly question: string; readonly answers: readonly string[] } | null;
+}
+
+/** People who share a prior and a budget in a plan of several questions. */
+export type RecordGroup = Pick<Group, "name" | "epsilon" | "notion" | "ldpCap">;
+
+/** How far one report can move the belief in an answer to a question. */
+export interface QuestionBelief extends Belief {
+  readonly question: string;
+}
+
+/** What a report says about a question: the belief in each answer before it and after it, in percentages. */
+export interface QuestionMeaning {
+  readonly question: string;
+  readonly answers: readonly { readonly value: string; readonly before: string; readonly after: string }[];
+}
+
+/** A checked plan of several questions: one report about the whole record. */
+export interface Questionnaire {
+  /** SHA-256 of the contract, in hexadecimal: it names the plan. */
+  readonly hash: string;
+  readonly title: string | null;
+  readonly questions: readonly Question[];
+  /** Questions that are reported on together, and the probability that a device reports on them. */
+  readonly blocks: readonly { readonly questions: readonly string[]; readonly share: number }[];
+  readonly groups: readonly RecordGroup[];
+  /** What a respondent of the group is promised about every answer and every combination of answers. */
+  promise(group: string | null): string;
+  /** The numbers in it: by how much a belief can change, and the odds for any other belief, rounded up. */
+  promiseParts(group: string | null): { readonly bound: string; readonly odds: string; readonly oddsOnly: boolean };
+  /** For whom that holds, where it is promised for sets of priors; else null. */
+  setSentence(group: string | null): string | null;
+  /** The numbers in it. */
+  setParts(group: string | null): SetParts[];
+  /** How far a report can move the belief in each answer. */
+  beliefs(group: string | null): QuestionBelief[];
+  /** Whether a question is asked, given the answers so far. */
+  isAsked(question: string, answers: Answers): boolean;
+  /** Combinations of these answers, by block, that nobody is expected to give: nothing is promised about them. */
+  outside(group: string | null, answers: Answers): { questions: string[]; exposed: boolean }[];
+  /** A block, from 1, and a report drawn with fresh words. Use `respond`, which remembers. */
+  randomize(group: string | null, answers: Answers, words?: RandomWords): { block: number; report: number };
+  /** What is sent for a record of answers, but for its key, drawn with fresh words. */
+  draw(record: RecordAnswer, words?: RandomWords): Sent;
+  /** What a report says about each question of its block; null where the mechanism does not write it out. */
+  meaning(group: string | null, block: number, report: number): QuestionMeaning[] | null;
+  /** Whether this group can send this report about this block. */
+  canSend(group: unknown, report: unknown, block?: unknown): boolean;
+}
+
+/** A plan of one question, or of several: only the latter has `questions`. */
+export type AnyPlan = Plan | Questionnaire;
+
+/** What is sent, but for its key. */
+export interface Sent {
+  readonly group: string | null;
+  /** The block of questions that the report is about, from 1; plans of one question have none. */
+  readonly block?: number;
+  readonly report: number;
 }
 
 /** The report that a browser drew for a plan; the answer is nowhere. */
-export interface Remembered {
+export interface Remembered extends Sent {
   /** 32 hexadecimal digits that make sending it twice count once. */
   readonly key: string;
-  readonly group: string | null;
-  readonly report: number;
   /** Whether the collector said that it was counted. */
   readonly sent: boolean;
 }
@@ -140,27 +234,27 @@ export interface SendOptions extends Memory {
 }
 
 /** The checked plan in a JSON text or object. Throws `PlanError`. */
-export function openPlan(json: unknown): Promise<Plan>;
+export function openPlan(json: unknown): Promise<AnyPlan>;
 
 /**
  * The remembered report of this plan, drawn now if there is none; later calls return it, whatever is asked.
  * Throws `StorageError` rather than draw a report that it cannot remember.
  */
-export function respond(
-  plan: Plan,
-  answer: { group: string | null; value: string | number },
+export function respond<P extends AnyPlan>(
+  plan: P,
+  answer: P extends Questionnaire ? RecordAnswer : SingleAnswer,
   options?: Memory & { words?: RandomWords },
 ): Promise<Drawn>;
 
 /** The report that was drawn for this plan in this browser, or null. */
-export function remembered(plan: Plan, options?: Memory): Remembered | null;
+export function remembered(plan: AnyPlan, options?: Memory): Remembered | null;
 
 /**
- * Post {key, group, report[, credential]} to `surveyUrl`/reports, again while trouble may pass, and mark it as sent.
+ * Post {key, group, [block, ]report[, credential]} to `surveyUrl`/reports, again while trouble may pass, and mark it as sent.
  * Throws `SendError`; with an invitation also `CredentialError`.
  */
 export function send(
-  plan: Plan,
+  plan: AnyPlan,
   surveyUrl: string,
   options?: SendOptions,
 ): Promise<{ status: "counted" | "already counted" }>;

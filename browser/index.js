@@ -2,5 +2,5 @@
 
 export { CredentialError, PlanError, SendError, StorageError } from "./errors.js";
 export { remembered, respond } from "./memory.js";
-export { openPlan } from "./plan.js";
+export { openPlan } from "./open.js";
 export { send } from "./send.js";

@@ -10,11 +10,12 @@ import { randomBytes } from "./words.js";
 
 /** @typedef {import("./index.js").Memory} Memory */
 /** @typedef {import("./index.js").Store} Store */
-/** @typedef {import("./index.js").Plan} Plan */
+/** @typedef {import("./index.js").AnyPlan} Plan */
 /**
  * @typedef {object} Memento what is stored: the report as it is sent, and an invitation's credential in the making
  * @property {string} key
  * @property {string | null} group
+ * @property {number} [block] from 1, in plans of several questions
  * @property {number} report
  * @property {boolean} sent
  * @property {string} [credential]
@@ -29,16 +30,16 @@ const SETTLE = 50;
  * whether it was drawn by this call.
  *
  * @param {Plan} plan
- * @param {{group: string | null, value: string | number}} answer
+ * @param {any} answer what the plan's `draw` takes
  * @param {Memory & {words?: import("./index.js").RandomWords}} [options]
  */
-export async function respond(plan, { group, value }, { storage = browserStorage(), words } = {}) {
+export async function respond(plan, answer, { storage = browserStorage(), words } = {}) {
   return exclusively(plan, async (settle) => {
     const known = remembered(plan, { storage });
     if (known) return { ...known, fresh: false };
-    const report = plan.randomize(group, value, words);
+    const drawn = plan.draw(answer, words);
     const key = toHex(randomBytes(16));
-    write(plan, storage, { key, group, report, sent: false });
+    write(plan, storage, { key, ...drawn, sent: false });
     await settle();
     // Another tab without locks may have written meanwhile: what is stored is what counts.
     const kept = remembered(plan, { storage });
@@ -51,8 +52,8 @@ export async function respond(plan, { group, value }, { storage = browserStorage
 export function remembered(plan, { storage = browserStorage() } = {}) {
   const memento = recall(plan, storage);
   if (!memento) return null;
-  const { key, group, report, sent } = memento;
-  return { key, group, report, sent };
+  const { key, group, block, report, sent } = memento;
+  return { key, group, ...(block !== undefined && { block }), report, sent };
 }
 
 /**
@@ -67,8 +68,8 @@ function recall(plan, storage) {
   if (stored === null || stored === undefined) return null;
   try {
     const data = JSON.parse(stored);
-    const sound =
-      /^[0-9a-f]{32}$/.test(data.key) && typeof data.sent === "boolean" && plan.canSend(data.group, data.report);
+    const formed = /^[0-9a-f]{32}$/.test(data.key) && typeof data.sent === "boolean";
+    const sound = formed && plan.canSend(data.group, data.report, data.block);
     if (sound) return data;
   } catch {
     // Refused below, like any other damage.

@@ -1,8 +1,6 @@
-/** The plan: what is asked, and the integers that randomize an answer. Opening one audits it. */
+/** The plan of one question: what is asked, and the integers that randomize an answer. Making one audits it. */
 
-import { PlanError } from "./errors.js";
 import { check, describe, readGroup } from "./group.js";
-import { contractText, sha256 } from "./hash.js";
 import { factor, oddsSentence, percent, quoted, sentence, setParts, setSentence } from "./promise.js";
 import { Randomizer, neighbours, rounded } from "./randomizer.js";
 import { demand, each, expect, integer, meter, name, number, object, oneOf, onlyFields, rational, text } from "./read.js";
@@ -11,28 +9,10 @@ import { secureWords } from "./words.js";
 /** @typedef {import("./group.js").Group} Group */
 /** @typedef {import("./index.js").RandomWords} RandomWords */
 
-const FORMAT = 1;
 const TASKS = /** @type {const} */ (["histogram", "matrix", "sum", "survey", "weighted-sum"]);
 /** Where reports are too many to be listed, beliefs are told about so many values. */
 const MAX_BELIEFS = 20;
 const NUMBER = /^-?[0-9]+(\.[0-9]+)?(e[+-]?[0-9]{1,3})?$/;
-
-/**
- * The plan that a JSON text or object holds, if it is well-formed, unaltered and keeps its promise; else a PlanError.
- *
- * What is read and audited is exactly the text that was hashed.
- *
- * @param {unknown} json
- */
-export async function openPlan(json) {
-  const data = object(typeof json === "string" ? parse(json) : json, "the plan");
-  demand(data.tacit_plan === FORMAT, `Not a plan of format ${FORMAT}.`);
-  const stated = text(data.hash, "hash");
-  const contract = contractText(data);
-  const hash = await sha256(contract);
-  demand(hash === stated, "This plan was altered: its content does not match its hash.");
-  return new Plan(hash, JSON.parse(contract));
-}
 
 /** A checked plan. Groups are given by name (null if the plan is about everybody), answers as in `values`. */
 export class Plan {
@@ -42,8 +22,8 @@ export class Plan {
   /** @type {readonly number[]} The values as numbers, where answers may lie between them. */
   #knots;
 
-  /** @param {string} hash @param {Record<string, unknown>} data */
-  constructor(hash, data) {
+  /** @param {string} hash @param {Record<string, unknown>} data @param {import("./read.js").Meter} spend */
+  constructor(hash, data, spend = meter()) {
     onlyFields(data, "the plan", ["tacit_plan", "question", "task", "domain", "groups"]);
     const domain = object(data.domain, "domain");
     onlyFields(domain, "domain", ["numeric", "values", "between"]);
@@ -60,7 +40,6 @@ export class Plan {
     expect(!("between" in domain) || domain.between === true, "domain.between", "true, or left out");
     this.between = "between" in domain;
     this.#knots = this.between ? readKnots(this) : [];
-    const spend = meter();
     const groups = each(data.groups, "groups", (group, at) => readGroup(group, at, this.values.length, spend));
     this.#groups = new Map(groups.map((group) => [group.name, group]));
     checkNames([...this.#groups.keys()], groups.length);
@@ -142,9 +121,35 @@ export class Plan {
    * @param {RandomWords} [words]
    */
   randomize(group, value, words = secureWords) {
-    const place = [...this.#groups.keys()].indexOf(this.#group(group).name);
+    const { name } = this.#group(group);
     const position = this.between ? rounded(this.#knots, this.#number(value), words) : this.#position(value);
-    return this.#randomizer.report(place, position, words);
+    return this.reportAt(name, position, words);
+  }
+
+  /**
+   * What is sent for an answer, but for its key; drawn with fresh words.
+   *
+   * @param {{group: string | null, value: string | number}} answer
+   * @param {RandomWords} [words]
+   */
+  draw({ group, value }, words) {
+    return { group, report: this.randomize(group, value, words) };
+  }
+
+  /**
+   * A report for the value at a position.
+   *
+   * @param {string | null} group
+   * @param {number} position
+   * @param {RandomWords} words
+   */
+  reportAt(group, position, words) {
+    return this.#randomizer.report([...this.#groups.keys()].indexOf(this.#group(group).name), position, words);
+  }
+
+  /** A group with its prior and mechanism. @param {string | null} group */
+  audited(group) {
+    return this.#group(group);
   }
 
   /**
@@ -180,10 +185,16 @@ export class Plan {
     return likelihood && percent(likelihood);
   }
 
-  /** Whether the plan has this group and the group this report. @param {unknown} group @param {unknown} report */
-  canSend(group, report) {
+  /**
+   * Whether the plan has this group and the group this report; a plan of one question has no blocks.
+   *
+   * @param {unknown} group
+   * @param {unknown} report
+   * @param {unknown} [block]
+   */
+  canSend(group, report, block) {
     const known = this.#groups.get(/** @type {string | null} */ (group));
-    const isReport = Number.isSafeInteger(report) && Number(report) >= 0;
+    const isReport = Number.isSafeInteger(report) && Number(report) >= 0 && block === undefined;
     return known !== undefined && isReport && known.mechanism.canSend(Number(report));
   }
 
@@ -216,25 +227,26 @@ export class Plan {
 
   /** The answer to a question for a number. @param {string | number} value */
   #number(value) {
-    const found = typeof value === "string" && NUMBER.test(value) ? Number(value) : value;
-    const [first, last] = [this.#knots[0], this.#knots[this.#knots.length - 1]];
-    if (typeof found !== "number" || !(found >= first && found <= last))
-      throw new RangeError(`An answer must be a number from ${first} to ${last}.`);
-    return found;
+    return numberWithin(this.#knots, value);
   }
 }
 
-/** The JSON in a text. @param {string} json @returns {unknown} */
-function parse(json) {
-  try {
-    return JSON.parse(json);
-  } catch {
-    throw new PlanError("This is not JSON.");
-  }
+/**
+ * The answer to a question for a number; throws unless it lies between the first knot and the last.
+ *
+ * @param {readonly number[]} knots
+ * @param {unknown} value
+ */
+export function numberWithin(knots, value) {
+  const found = typeof value === "string" && NUMBER.test(value) ? Number(value) : value;
+  const [first, last] = [knots[0], knots[knots.length - 1]];
+  if (typeof found !== "number" || !(found >= first && found <= last))
+    throw new RangeError(`An answer must be a number from ${first} to ${last}.`);
+  return found;
 }
 
 /** What equal values have in common: 1 and 1.0 are the same number. @param {string} value @param {boolean} numeric */
-function identity(value, numeric) {
+export function identity(value, numeric) {
   if (!numeric || !/[.e]/.test(value)) return value;
   return Number.isInteger(Number(value)) ? String(BigInt(Number(value))) : value;
 }

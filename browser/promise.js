@@ -45,6 +45,17 @@ export const oddsSentence = (odds) =>
   `whatever is reported, and whatever is believed, odds change by at most a factor of ${odds}.`;
 
 /**
+ * What is promised about a whole record of answers: what `tacit.show.sentences.record_promise` says.
+ *
+ * @param {{bound: string, odds: string, oddsOnly: boolean}} told the factor for beliefs, and that for odds
+ */
+export const recordSentence = ({ bound, odds, oddsOnly }) =>
+  oddsOnly
+    ? oddsSentence(odds)
+    : `whatever is reported, the belief in any answer, or in any combination of answers, changes by at most a factor of ` +
+      `${bound}; for any other belief, odds change by at most a factor of ${odds}.`;
+
+/**
  * What is promised for a set of priors, in numbers.
  *
  * @param {import("./prior_set.js").PriorSet} priorSet

@@ -6,7 +6,7 @@ import { amend, browserStorage, kept } from "./memory.js";
 
 /** @typedef {import("./index.js").SendOptions} SendOptions */
 /** @typedef {import("./index.js").PublicKey} PublicKey */
-/** @typedef {import("./index.js").Plan} Plan */
+/** @typedef {import("./index.js").AnyPlan} Plan */
 /** @typedef {import("./index.js").Store} Store */
 /** @typedef {Required<Pick<SendOptions, "fetch" | "attempts" | "wait">> & {url: string}} Courier */
 
@@ -31,8 +31,9 @@ export async function send(plan, surveyUrl, options = {}) {
   const carry = options.fetch ?? ((...call) => fetch(...call));
   const courier = { url: surveyUrl.replace(/\/+$/, ""), fetch: carry, attempts, wait };
   if (invitation && credentialKey) await fetchCredential(plan, storage, courier, invitation, credentialKey);
-  const { key, group, report, credential } = kept(plan, storage);
-  const { status } = await post(courier, "reports", { key, group, report, ...(credential && { credential }) });
+  const { key, group, block, report, credential } = kept(plan, storage);
+  const body = { key, group, ...(block !== undefined && { block }), report, ...(credential && { credential }) };
+  const { status } = await post(courier, "reports", body);
   if (status !== "counted" && status !== "already counted") throw new SendError(STRANGE, 200);
   await amend(plan, storage, () => ({ sent: true }));
   return { status };

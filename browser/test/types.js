@@ -2,7 +2,7 @@
 
 import { CredentialError, PlanError, SendError, StorageError } from "../errors.js";
 import { remembered, respond } from "../memory.js";
-import { openPlan } from "../plan.js";
+import { openPlan } from "../open.js";
 import { send } from "../send.js";
 
 const held = { CredentialError, PlanError, SendError, StorageError, remembered, respond, openPlan, send };

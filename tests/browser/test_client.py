@@ -20,9 +20,9 @@ from tacit import Prior
 from tacit.exact import at_most_exp
 from tacit.mechanism import KINDS, CoreTail, ManyValues
 from tacit.mechanism.auditing import percent
-from tacit.plan import Plan, contract_hash
+from tacit.plan import Plan, PlanError, Questionnaire, contract_hash
 from tacit.prior import read_set
-from tacit.randomize import Randomizer
+from tacit.randomize import Randomizer, RecordRandomizer
 
 from support import places
 from support.places import CLIENT, node
@@ -107,6 +107,30 @@ def test_the_golden_plans_are_of_every_kind():
 def test_python_refuses_what_the_browser_refuses(case):
     with pytest.raises((ValueError, ArithmeticError)):
         Plan.from_dict(case["plan"])
+
+
+@pytest.mark.parametrize("known", golden("questionnaires"), ids=lambda known: str(known["plan"]["title"]))
+def test_python_says_what_the_golden_questionnaires_say(known):
+    plan = Questionnaire.from_dict(known["plan"])
+    randomizer = RecordRandomizer(plan)
+    for group, answers, drawn, block, report in known["records"]:
+        held = [
+            float(text) if question.kind == "number" else [str(answer) for answer in question.answers].index(text)
+            for question in plan.private
+            for text in [answers[question.name]]
+        ]
+        words = Replay(drawn)
+        place = 0 if group is None else plan.group_names.index(group)
+        assert randomizer.report(place, held, words) == (block - 1, report)
+        assert not words.left
+    said = maker().expected_of_record(plan)
+    assert {key: known[key] for key in said if key != "records"} == {key: said[key] for key in said if key != "records"}
+
+
+@pytest.mark.parametrize("case", golden("refused_questionnaires"), ids=lambda case: case["why"])
+def test_python_refuses_the_questionnaires_that_the_browser_refuses(case):
+    with pytest.raises(PlanError):
+        Questionnaire.from_dict(case["plan"])
 
 
 def test_golden_numbers_are_pythons():

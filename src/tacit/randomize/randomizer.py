@@ -122,12 +122,23 @@ class RecordRandomizer:
         order = {question.name: place for place, question in enumerate(plan.private)}
         self._columns = [[order[question.name] for question in block.questions] for block in plan.blocks]
 
+    def report(self, group: int, held: Sequence[float], words: RandomWords | int | None = None) -> tuple[int, int]:
+        """The block (from 0) and the report of one record, drawn as a device does: see `reports`."""
+        source = words_of(words)
+        number = int(np.searchsorted(self.plan.chance_ends, source.integer(16), side="right"))
+        block, columns = self.plan.blocks[number], self._columns[number]
+        positions = [
+            _positions(question, np.array([held[column]], dtype=np.float64), source)
+            for question, column in zip(block.questions, columns, strict=True)
+        ]
+        return number, self._blocks[number].report(group, int(block.cells(positions)[0]), source)
+
     def reports(self, groups: Any, held: Any, words: RandomWords | int | None = None) -> tuple[Integers, Integers]:
         """The block (from 0) and the report of each record.
 
         `held` has a row for each record and a column for each private question: the position of the answer, or the
         number itself. One record takes a word of 16 bits for the block, then a word of 64 bits for each number in the
-        block, then the words of the block's mechanism.
+        block, then the words of the block's mechanism; all records together take them in the same order.
         """
         source, records = words_of(words), np.asarray(held, dtype=np.float64)
         owners = np.broadcast_to(np.asarray(groups), len(records))

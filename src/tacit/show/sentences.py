@@ -24,7 +24,7 @@ from tacit.estimates import (
 )
 from tacit.mechanism import Belief
 from tacit.mechanism.auditing import percent
-from tacit.plan import AnyPlan, Certificate, Group, Plan
+from tacit.plan import AnyPlan, Certificate, Group, Plan, Questionnaire
 from tacit.prior import Ball, Box, Hull, PriorSet, Value
 
 #: Instead of an interval, where the reports do not tell a value from others.
@@ -55,6 +55,23 @@ def short_promise(plan: AnyPlan) -> str:
     ratios = [group.audit.ldp.ratio for group in plan.groups]
     odds = factor(None if None in ratios else max(filter(None, ratios)))
     return f"No report changes the odds of anybody's answer by more than a factor of {odds}, whatever is believed."
+
+
+def record_promise(plan: Questionnaire, group: str | None) -> str:
+    """What a respondent of this group is promised about a whole record of answers, as a sentence: the worst block."""
+    mine = [each for block in plan.blocks for each in block.plan.groups if each.name == group]
+
+    def worst(ratios: list[Fraction | None]) -> str:
+        return factor(None if None in ratios else max(filter(None, ratios)))
+
+    odds = worst([each.audit.ldp.ratio for each in mine])
+    if all(each.without_prior for each in mine):
+        return f"whatever is reported, and whatever is believed, odds change by at most a factor of {odds}."
+    bound = worst([each.audit.lip.ratio for each in mine])
+    return (
+        "whatever is reported, the belief in any answer, or in any combination of answers, changes by at most a factor "
+        f"of {bound}; for any other belief, odds change by at most a factor of {odds}."
+    )
 
 
 def promise_cells(plan: Plan, group: Group) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ vector of RFC 9474, appendix A.3.
 from __future__ import annotations
 
 import copy
+import hashlib
 import json
 import math
 import sys
@@ -45,11 +46,21 @@ from tacit.mechanism.auditing import Audit, percent
 from tacit.mechanism.block_design import BlockDesign
 from tacit.mechanism.core_tail import CoreState, CoreTail
 from tacit.mechanism.many_values import ManyValues
-from tacit.plan import Group, Plan, PlanError, contract_hash
+from tacit.plan import (
+    CHANCES,
+    Block,
+    Group,
+    Plan,
+    PlanError,
+    Question,
+    Questionnaire,
+    contract_hash,
+    joint_values,
+)
 from tacit.prior import Ball, Box, Hull, PriorSet
-from tacit.randomize import Randomizer
+from tacit.randomize import Randomizer, RecordRandomizer
 from tacit.randomize.randomness import SeededWords
-from tacit.show.sentences import outside_values, promise, set_sentence
+from tacit.show.sentences import outside_values, promise, record_promise, set_sentence
 from tacit.task import WeightedSum
 
 HERE = Path(__file__).parent
@@ -457,6 +468,232 @@ def edge_words(group: Group, x: int, plan: Plan) -> list[list[int]]:
     edges = [edge * 2**bits // channel.denominator for edge in accumulate(channel.weights[x].tolist())]
     edges = edges[:: 1 + len(edges) // 3]
     return [[0], [2**bits - 1]] + [[word] for edge in edges for word in (edge - 1, edge) if 0 <= word < 2**bits]
+
+
+# -- several questions ------------------------------------------------------------------------------------------------
+
+
+def questionnaires() -> list[dict[str, Any]]:
+    """Plans of several questions, what is said about them, and records with their words, blocks and reports."""
+    return [{"plan": _slim_blocks(plan.to_dict()), **expected_of_record(plan)} for plan in (_clinic(), _one_block())]
+
+
+def _clinic() -> Questionnaire:
+    """Two groups, three blocks: a number, a choice of several, a question that not everybody is asked, a public one."""
+    yes_no: dict[str, Any] = {"answers": ("yes", "no"), "kind": "yes-no"}
+    region = Question(name="region", answers=("here", "elsewhere"), public=True)
+    smokes = Question(name="smokes", **yes_no, task="survey", text={"en": "Do you smoke?", "de": "Rauchen Sie?"})
+    daily = Question(
+        name="daily",
+        answers=("up to ten", "more", "not asked"),
+        asked_if=("smokes", ("yes",)),
+        labels={"de": ("bis zehn", "mehr", "nicht gefragt")},
+    )
+    hours = Question(name="hours", answers=(0, 2.5, 10), kind="number", task="mean")
+    pain, cough = (Question(name=name, **yes_no, part_of="symptoms") for name in ("pain", "cough"))
+    weights = {
+        # Nobody who smokes was not asked, and nobody else was.
+        ("smokes", "daily"): {"old": (3, 2, 0, 0, 0, 9), "young": (2, 1, 0, 0, 0, 4)},
+        ("hours",): {"old": (5, 3, 1), "young": (1, 1, 1)},
+        ("pain", "cough"): {"old": (4, 2, 1, 8), "young": (1, 2, 3, 9)},
+    }
+    questions = (region, smokes, daily, hours, pain, cough)
+    named = {question.name: question for question in questions}
+    chances = (30_000, 20_000, CHANCES - 50_000)
+    blocks = [
+        _block([named[name] for name in names], priors, chance)
+        for (names, priors), chance in zip(weights.items(), chances, strict=True)
+    ]
+    return Questionnaire(questions, tuple(blocks), "A clinic", ("made for the tests",))
+
+
+def _one_block() -> Questionnaire:
+    """One group and one block, whose promise holds for a ball of priors."""
+    questions = (Question(name="a", answers=("x", "y", "z")), Question(name="n", answers=(1, 2), kind="number"))
+    prior = Prior(joint_values(questions), (5, 4, 3, 3, 2, 1))
+    near = Ball(prior, "1/50")
+    made = design(prior, _margins(questions), Promise(1, prior_set=near))
+    group = Group(name=None, epsilon=Fraction(1), mechanism=made.mechanism, prior_set=near)
+    plan = Plan(_margins(questions), (group,))
+    return Questionnaire(questions, (Block(questions, CHANCES, plan),))
+
+
+def _block(questions: Sequence[Question], priors: dict[str, Sequence[int]], chance: int) -> Block:
+    values = joint_values(questions)
+    plan = make_plan({name: Prior(values, weights) for name, weights in priors.items()}, _margins(questions), 1)
+    return Block(tuple(questions), chance, plan)
+
+
+def _margins(questions: Sequence[Question]) -> Matrix:
+    """The indicators of every answer of every question over the joint cells."""
+    held = np.array(list(np.ndindex(*(len(question.answers) for question in questions))))
+    columns = [held[:, [k]] == np.arange(len(question.answers)) for k, question in enumerate(questions)]
+    names = [f"{question.name}: {answer}" for question in questions for answer in question.answers]
+    return Matrix(np.concatenate(columns, axis=1).astype(int).tolist(), names)
+
+
+def _slim_blocks(plan: dict[str, Any]) -> dict[str, Any]:
+    return plan | {"blocks": [block | {"plan": _slim(block["plan"])} for block in plan["blocks"]]}
+
+
+def expected_of_record(plan: Questionnaire) -> dict[str, Any]:
+    """Everything that an implementation must say about a plan of several questions."""
+    groups = plan.group_names or [None]
+    sets = [{each: None for b in plan.blocks if (each := set_sentence(b.plan.groups[k]))} for k in range(len(groups))]
+    return {
+        "promises": [[group, record_promise(plan, group)] for group in groups],
+        "sets": [[group, " ".join(said) or None] for group, said in zip(groups, sets, strict=True)],
+        "beliefs": [[group, record_beliefs(plan, place)] for place, group in enumerate(groups)],
+        "meanings": [part for place in range(len(groups)) for part in record_meanings(plan, place)],
+        "records": record_vectors(plan),
+    }
+
+
+def _joint(block: Block, place: int) -> list[list[Fraction]]:
+    """P(x) Q(y|x) of a block: a row for each cell."""
+    group = block.plan.groups[place]
+    share = [Fraction(weight, group.prior.total) for weight in group.prior.weights]
+    reports = range(group.mechanism.n_possible_reports)
+    table = group.mechanism
+    return [[p * Fraction(table.weights[x, y], table.denominator) for y in reports] for x, p in enumerate(share)]
+
+
+def _of_answers(block: Block, place: int) -> Iterator[tuple[Question, int, Fraction, list[Fraction]]]:
+    """For each answer of each question: its share, and what it is after each report."""
+    joint = _joint(block, place)
+    sent = [sum(column) for column in zip(*joint, strict=True)]
+    for question in block.questions:
+        (held,) = block.answers_of(question.name)
+        for answer in range(len(question.answers)):
+            cells = [joint[x] for x in np.flatnonzero(held == answer)]
+            sums = [sum(column) for column in zip(*cells, strict=True)]
+            yield question, answer, sum(sums), [part / all_ for part, all_ in zip(sums, sent, strict=True) if all_]
+
+
+def record_beliefs(plan: Questionnaire, place: int) -> list[list[str]]:
+    """Question, answer, believed before, at most and at least, from the definition."""
+    return [
+        [
+            question.name,
+            str(question.answers[answer]),
+            percent(prior),
+            percent(max(after), "up"),
+            percent(min(after), "down"),
+        ]
+        for block in plan.blocks
+        for question, answer, prior, after in _of_answers(block, place)
+        if prior
+    ]
+
+
+def record_meanings(plan: Questionnaire, place: int) -> list[list[Any]]:
+    """Group, block, the first report, and question, answer, belief before and after it."""
+    group = (plan.group_names or [None])[place]
+    return [
+        [
+            group,
+            number,
+            0,
+            [
+                [question.name, str(question.answers[answer]), percent(prior), percent(after[0])]
+                for question, answer, prior, after in _of_answers(block, place)
+            ],
+        ]
+        for number, block in enumerate(plan.blocks, start=1)
+    ]
+
+
+def record_vectors(plan: Questionnaire) -> list[list[Any]]:
+    """Group, answers by question, words, block and report: on both sides of the end of each block, and at random."""
+    randomizer, rng, found = RecordRandomizer(plan), np.random.default_rng(29), []
+    ends = plan.chance_ends.tolist()
+    for k, word in enumerate([0, CHANCES - 1, *(end - part for end in ends[:-1] for part in (0, 1)), *[None] * 30]):
+        answers, held = _record(plan, rng)
+        source = Recorded([] if word is None else [word], seed=k)
+        group = k % max(1, len(plan.group_names))
+        block, report = randomizer.report(group, held, source)
+        name = plan.group_names[group] if plan.group_names else None
+        found.append([name, answers, source.drawn, block + 1, report])
+    return found
+
+
+def _record(plan: Questionnaire, rng: np.random.Generator) -> tuple[dict[str, str], list[float]]:
+    """Answers at random, as texts, and as the randomizer takes them."""
+    answers: dict[str, str] = {}
+    held: list[float] = []
+    for question in plan.private:
+        if question.kind == "number":
+            low, high = question.answers[0], question.answers[-1]
+            number = low + (high - low) * int(rng.integers(0, 9)) / 8
+            answers[question.name] = repr(number)
+            held.append(number)
+            continue
+        condition = question.asked_if
+        asked = condition is None or answers[condition[0]] in condition[1]
+        choice = int(rng.integers(0, len(question.answers) - (condition is not None)))
+        answer = str(question.answers[choice]) if asked else "not asked"
+        answers[question.name] = answer
+        held.append([str(each) for each in question.answers].index(answer))
+    return answers, held
+
+
+def refused_questionnaires() -> list[dict[str, Any]]:
+    """The same plan changed in one place and hashed again, unless altered."""
+    base = _slim_blocks(_clinic().to_dict())
+    found = [
+        {"why": "another hash", "plan": base | {"hash": "0" * 64}, "says": "altered"},
+        {"why": "another title", "plan": base | {"title": "Another"}, "says": "altered"},
+    ]
+    for why, path, value, says in MALFORMED_QUESTIONNAIRES:
+        changed = copy.deepcopy(base)
+        part: Any = changed
+        for key in path[:-1]:
+            part = part[key]
+        part[path[-1]] = value(part[path[-1]]) if callable(value) else value
+        found.append({"why": why, "plan": _hashed_again(changed), "says": says})
+    broken = copy.deepcopy(base)
+    broken["blocks"][1]["plan"] = _by_one(broken["blocks"][1]["plan"])
+    found.append({"why": "a promise broken by one cell of a block", "plan": _hashed_again(broken), "says": "not kept"})
+    smaller = copy.deepcopy(base)
+    for group in smaller["blocks"][0]["plan"]["groups"]:
+        group["epsilon"] = "101/100"
+    found.append({"why": "a block with another budget", "plan": _hashed_again(smaller), "says": "same promises"})
+    return found
+
+
+def _hashed_again(plan: dict[str, Any]) -> dict[str, Any]:
+    for block in plan["blocks"]:
+        block["plan"] = block["plan"] | {"hash": contract_hash(block["plan"])}
+    blocks = [block | {"plan": block["plan"]["hash"]} for block in plan["blocks"]]
+    contract = {key: part for key, part in plan.items() if key != "hash"} | {"blocks": blocks}
+    text = json.dumps(contract, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+    return plan | {"hash": hashlib.sha256(text.encode()).hexdigest()}
+
+
+MALFORMED_QUESTIONNAIRES: list[tuple[str, tuple[Any, ...], Any, str]] = [
+    ("chances that do not add up", ("blocks", 0, "chance"), 29_999, "add up"),
+    ("a chance of nothing", ("blocks", 0, "chance"), 0, "chance"),
+    ("a question that is in no block", ("questions",), lambda all_: [*all_, all_[1] | {"name": "more"}], "one block"),
+    ("a question in two blocks", ("blocks", 1, "questions"), ["hours", "smokes"], "combinations"),
+    ("a public question in a block", ("questions", 3, "public"), True, "one block"),
+    ("an unknown question in a block", ("blocks", 1, "questions"), ["minutes"], "name of a question"),
+    ("questions in another order", ("blocks", 2, "questions"), ["cough", "pain", "pain"], "combinations"),
+    ("two questions of one name", ("questions", 0, "name"), "smokes", "different names"),
+    ("other answers than the block's", ("questions", 4, "answers"), ["no", "yes"], "combinations"),
+    ("one answer", ("questions", 0, "answers"), ["here"], "at least 2"),
+    ("equal answers", ("questions", 0, "answers"), ["here", "here"], "different"),
+    ("a yes/no question with three answers", ("questions", 4, "answers"), ["yes", "no", "other"], "two"),
+    ("a number in descending order", ("questions", 3, "answers"), ["10", "2.5", "0"], "ascending"),
+    ("the mean of names", ("questions", 1, "task"), "mean", "numbers"),
+    ("an unknown kind", ("questions", 1, "kind"), "essay", "kind"),
+    ("an unknown task", ("questions", 1, "task"), "median", "task"),
+    ("a label too few", ("questions", 2, "labels"), {"de": ["bis zehn"]}, "label"),
+    ("a condition that is later", ("questions", 2, "asked_if"), ["cough", ["yes"]], "earlier"),
+    ("a condition without an answer for the others", ("questions", 4, "asked_if"), ["smokes", ["yes"]], "not asked"),
+    ("a text with a mark of direction", ("questions", 1, "text"), {"en": "Do\u202eyou?"}, "direction"),
+    ("no blocks", ("blocks",), [], "blocks"),
+    ("two blocks alike", ("blocks", 2), lambda block: block | {"questions": ["hours"]}, "combinations"),
+]
 
 
 # -- plans to be refused ----------------------------------------------------------------------------------------------
@@ -1067,6 +1304,8 @@ def files() -> dict[str, Callable[[], Any]]:
         small_block_designs,
         levels,
         set_levels,
+        questionnaires,
+        refused_questionnaires,
     )
     return made | {make.__name__: make for make in others}
 
