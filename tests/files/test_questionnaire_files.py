@@ -182,6 +182,28 @@ def test_a_question_is_regressed_on_public_columns_from_the_reports_on_its_block
         regress_file(plan, reports, "C(region)")
 
 
+def test_a_private_predictor_is_not_attenuated_by_the_noise():
+    """P(q2 = yes) is .8 for q1 = yes and .3 for q1 = no: log odds 2.234. Reports taken for answers give less."""
+    plan, n, rng = yes_no_questionnaire(2, epsilon=2), 20_000, np.random.default_rng(3)
+    a = rng.random(n) < 0.4
+    b = rng.random(n) < np.where(a, 0.8, 0.3)
+    region = np.where(rng.random(n) < 0.5, "north", "south")
+    rows = {"q1": np.where(a, "yes", "no"), "q2": np.where(b, "yes", "no"), "region": region}
+    reports = perturb_table(
+        plan, {name: each.tolist() for name, each in rows.items()}, keep=["region"], words=SeededWords(1)
+    )
+    for model, truth, wrong in (("logistic", 2.234, 1.2), ("linear", 0.5, 0.25)):
+        done = regress_file(plan, reports, "C(q1) + C(region)", question="q2", model=model)
+        found = {row.name: row for row in done.fit.coefficients}
+        slope = -found["C(q1)[T.yes]"].estimate if "C(q1)[T.no]" in found else found["C(q1)[T.yes]"].estimate
+        error = found["C(q1)[T.yes]"].standard_error
+        assert abs(slope - truth) < 4 * error
+        assert abs(slope - wrong) > 4 * error
+        assert abs(found["C(region)[T.south]"].estimate) < 4 * found["C(region)[T.south]"].standard_error
+    with pytest.raises(InputError, match="explain itself"):
+        regress_file(plan, reports, "q2", question="q2")
+
+
 def test_last_years_shares_of_one_question(plan):
     block = plan.block_of("asthma")
     spread = block.with_margin("asthma", Prior.of({"yes": 1, "no": 3}))

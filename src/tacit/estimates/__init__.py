@@ -24,6 +24,7 @@ from tacit.estimates.analysis import (
     pseudo_names,
     pseudo_values,
     regress,
+    regress_on_private,
 )
 from tacit.estimates.survey import Difference, Differences, Margin, difference
 from tacit.mechanism import NotEstimableError
@@ -68,5 +69,6 @@ __all__ = [
     "pseudo_values",
     "read_for",
     "regress",
+    "regress_on_private",
     "row_dict",
 ]

@@ -7,6 +7,7 @@ sent are left out and counted. A regression reads its formula with formulaic.
 from __future__ import annotations
 
 import ast
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +26,7 @@ from tacit.estimates import (
     pseudo_names,
     pseudo_values,
     regress,
+    regress_on_private,
 )
 from tacit.exact import Floats
 from tacit.files.columns import (
@@ -43,6 +45,7 @@ from tacit.files.reading import BLOCK, REPORT, Progress, Source, format_of, grou
 from tacit.files.writing import writing
 from tacit.plan import AnyPlan, Plan, Questionnaire
 from tacit.prior import Value
+from tacit.task import Matrix
 
 #: Numbers per batch.
 _AT_ONCE = 2**22
@@ -108,6 +111,11 @@ def pseudo_table(
     Of a plan of several questions, the reports on the block of one `question`.
     """
     rows = _Rows.of(plan, report_column, group_column, keep, question=question)
+    return _in_memory(rows, table, format)
+
+
+def _in_memory(rows: _Rows, table: Any, format: str | None) -> tuple[pa.Table, Floats, NDArray[np.int32], int]:
+    """What `pseudo_table` returns: of several questions, the rows on the block of the first view."""
     with reading(table, rows.read, format, optional=(STAMP,)) as opened:
         schema = pa.schema([opened.schema.field(name) for name in rows.keep])
         parts = list(rows.of_tables(opened))
@@ -116,8 +124,8 @@ def pseudo_table(
         return schema.empty_table(), np.zeros((0, len(rows.about))), np.zeros(0, np.int32), refused
     kept = pa.concat_tables([part[1].select(rows.keep) for part in parts])
     numbers, places = np.concatenate([part[2] for part in parts]), np.concatenate([part[3] for part in parts])
-    if isinstance(plan, Questionnaire):
-        n_groups = max(1, len(plan.group_names))
+    if isinstance(rows.plan, Questionnaire):
+        n_groups = max(1, len(rows.plan.group_names))
         mine = places // n_groups == rows.views[0].block
         return kept.filter(pa.array(mine)), numbers[mine], (places[mine] % n_groups).astype(np.int32), refused
     return kept, numbers, places, refused
@@ -277,14 +285,25 @@ def regress_file(
 ) -> RegressionSummary:
     """Regress the randomized answer on public columns: "age + C(region)", as formulaic reads it.
 
-    Of a plan of several questions the answer is that to one `question`, from the reports on its block. Without a
-    `model` it is logistic for a survey, multinomial for a histogram, linear for a sum. Rows with a missing
-    cell are left out and counted.
+    Of a plan of several questions the answer is that to one `question`, from the reports on its block; names of other
+    questions of the block may stand in the formula like columns (`regress_on_private`). Without a `model` it is
+    logistic for a survey, multinomial for a histogram, linear for a sum. Rows with a missing cell are left out and
+    counted.
     """
     read = read_as(plan, question, first=True)
     chosen: Model = model or read.task.model
     parsed = _parsed(formula)
     columns = sorted(_variables(parsed))
+    private = [each.name for each in plan.private if each.name in columns] if isinstance(plan, Questionnaire) else []
+    if private:
+        assert isinstance(plan, Questionnaire)
+        assert question is not None
+        if cluster_column is not None or reference is not None:
+            raise InputError("With private predictors there are no clusters and no reference. Leave them out.")
+        return _on_private(
+            plan, source, parsed, columns, question, private, chosen, level, format,
+            weight_column=weight_column, report_column=report_column, group_column=group_column,
+        )  # fmt: skip
     others = [name for name in (weight_column, cluster_column) if name is not None]
     table, r, places, refused = pseudo_table(
         plan,
@@ -319,6 +338,77 @@ def regress_file(
     )  # fmt: skip
     levels = covariate_levels(read, fit, places[rows][whole].astype(np.int64))
     return RegressionSummary(fit, levels, refused, len(r) - int(whole.sum()))
+
+
+def _on_private(
+    plan: Questionnaire,
+    source: Any,
+    parsed: Any,
+    columns: Sequence[str],
+    question: str,
+    private: Sequence[str],
+    model: Model,
+    level: float,
+    format: str | None,
+    *,
+    weight_column: str | None,
+    report_column: str,
+    group_column: str | None,
+) -> RegressionSummary:
+    """Regress the answer to a question on other questions of its block and public columns."""
+    if question in private:
+        raise InputError(f"The question '{question}' cannot explain itself. Leave it out of the formula.")
+    if model == "multinomial":
+        raise InputError("With private predictors the outcome is a yes/no question, a surveyed answer or a number.")
+    view, combinations = _joint_view(plan, question, private)
+    public = [name for name in columns if name not in private]
+    kept = [*public, *([] if weight_column is None else [weight_column])]
+    rows = _Rows(plan, [view], report_column, group_column_of(plan, group_column), kept)
+    table, numbers, places, refused = _in_memory(rows, source, format)
+    if not len(numbers):
+        raise InputError("There are no reports to fit.")
+    n, size = len(numbers), len(combinations)
+    # One copy of the rows for each combination of private answers.
+    expanded = pa.concat_tables([table.select(public)] * size) if public else pa.table({"": pa.nulls(n * size)})
+    for place, name in enumerate(private):
+        cells = [combination[place] for combination in combinations for _ in range(n)]
+        expanded = expanded.append_column(name, pa.array(cells))
+    design = _model_matrix(parsed, expanded, columns, n * size)
+    complete = np.zeros((size, n), dtype=bool)
+    complete.ravel()[np.asarray(design.index, dtype=np.int64)] = True
+    whole = complete.all(axis=0)
+    z = np.zeros((size * n, design.shape[1]))
+    z[np.asarray(design.index, dtype=np.int64)] = design.to_numpy(dtype=np.float64)
+    weights = None
+    if weight_column is not None:
+        weights = numbers_of(table[weight_column], weight_column)
+        whole &= np.isfinite(weights) & (weights > 0)
+    fit = regress_on_private(
+        numbers[whole, :size], numbers[whole, size:], z.reshape(size, n, -1).transpose(1, 0, 2)[whole],
+        list(map(str, design.columns)), model="logistic" if model == "logistic" else "linear",
+        weights=None if weights is None else weights[whole], level=level,
+    )  # fmt: skip
+    levels = covariate_levels(view.plan, fit, places[whole].astype(np.int64))
+    return RegressionSummary(fit, levels, refused, n - int(whole.sum()))
+
+
+def _joint_view(plan: Questionnaire, question: str, private: Sequence[str]) -> tuple[_View, list[tuple[Value, ...]]]:
+    """The outcome in each combination of private answers, then each combination; and the combinations."""
+    block = plan.block_of(question, *private)
+    asked, (held, *others) = plan.question(question), block.answers_of(question, *private)
+    predictors = [plan.question(name) for name in private]
+    sizes = [len(each.answers) for each in predictors]
+    code = np.ravel_multi_index(others, sizes)
+    indicators = (code[:, None] == np.arange(math.prod(sizes))).astype(np.float64)
+    outcome = np.array(asked.answers, dtype=np.float64)[held] if asked.task == "mean" else (held == 0).astype(float)
+    rows = np.concatenate([outcome[:, None] * indicators, indicators], axis=1)
+    combinations = [
+        tuple(each.answers[place] for each, place in zip(predictors, places, strict=True))
+        for places in np.ndindex(*sizes)
+    ]
+    names = [f"column {place}" for place in range(rows.shape[1])]
+    view = block.plan.reading(Matrix(rows.tolist(), names))
+    return _View(view, names, names, block=plan.blocks.index(block)), combinations
 
 
 def read_as(plan: AnyPlan, question: str | None, *, first: bool = False) -> Plan:

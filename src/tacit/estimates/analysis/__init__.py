@@ -1,5 +1,6 @@
 """Reports one by one: pseudo-values for any software, and regressions of them on public columns."""
 
+from tacit.estimates.analysis._private_predictors import regress_on_private
 from tacit.estimates.analysis._pseudo_values import positions_of, pseudo_names, pseudo_values
 from tacit.estimates.analysis._regression import (
     Coefficient,
@@ -20,4 +21,5 @@ __all__ = [
     "pseudo_names",
     "pseudo_values",
     "regress",
+    "regress_on_private",
 ]

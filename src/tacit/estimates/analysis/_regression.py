@@ -138,7 +138,7 @@ def regress(
     meat, factor, degrees = _meat(scores, z.shape[1], clusters)
     covariance = factor * bread @ meat @ bread
     n_clusters = None if clusters is None else int(degrees + 1)
-    coefficients = _coefficients(beta, covariance, names, [values[k] for k in kept], level, degrees)
+    coefficients = coefficients_of(beta, covariance, names, [values[k] for k in kept], level, degrees)
     return Regression(
         model=model, coefficients=coefficients, covariance=covariance, fitted=fitted, n_reports=len(r),
         n_clusters=n_clusters, level=level, reference=reference,
@@ -234,7 +234,7 @@ def _meat(scores: Floats, columns: int, clusters: Any) -> tuple[Floats, float, f
     return summed.T @ summed, groups / (groups - 1) * (n - 1) / (n - columns), float(groups - 1)
 
 
-def _coefficients(
+def coefficients_of(
     beta: Floats,
     covariance: Floats,
     names: Sequence[str],
@@ -242,6 +242,7 @@ def _coefficients(
     level: float,
     degrees: float,
 ) -> tuple[Coefficient, ...]:
+    """Each β with its standard error, interval and p-value, by Student's t with these degrees of freedom."""
     from scipy.special import stdtr
 
     errors, reach, found = np.sqrt(np.diag(covariance)), student(level, degrees), []
