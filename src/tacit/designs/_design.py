@@ -22,7 +22,7 @@ from threadpoolctl import ThreadpoolController
 
 from tacit.designs import _methods as methods
 from tacit.designs._large_histogram import capped_histogram, large_histogram
-from tacit.designs._methods import Design, Request, closed_kind
+from tacit.designs._methods import FEW_VALUES, Design, Request, closed_kind
 from tacit.designs._program.deadline import Deadline
 from tacit.designs._promise import Promise
 from tacit.designs.without_prior import MECHANISMS, without_prior
@@ -36,10 +36,10 @@ Method = Literal[
     "auto", "columns", "core-tail", "many-values", "repaired", "without-prior", "subset-selection",
     "projective",
 ]  # fmt: skip
-#: Up to this many values the linear program finds the best unbiased channel; beyond there are rules without a search.
-FEW_VALUES = 12
 #: A histogram over more values than this gets the mechanism core-tail.
 TABLE_LIMIT = 500
+#: The search for several numbers for each of many answers stops at this gap.
+JOINT_GAP = 8e-3
 #: Errors are squares, which floats must hold.
 LARGEST_DIFFERENCE = 1e150
 
@@ -91,7 +91,8 @@ class Search:
     Args:
         method: "auto" takes the builders of `TABLE`; "without-prior" does not look at the prior, and takes the best of
             the LDP mechanisms, which also have names of their own.
-        gap: the search stops at this relative gap, by default 0.1% up to 50 values, 0.4% up to 200, 0.8% beyond.
+        gap: the search stops at this relative gap, by default 0.1% up to 50 values, 0.4% up to 200, 0.8% beyond and for
+            several numbers for each of more than 12 answers.
         time_limit: or after this many seconds, or at a keyboard interrupt, with the best channel so far and a valid
             certificate.
         groups: how many groups a plan will hold: if many, "auto" prefers rules to tables, which make it long.
@@ -145,6 +146,8 @@ def design(
         progress=asked.progress,
     )  # fmt: skip
     _check(request)
+    if asked.gap is None and request.is_joint:
+        request = replace(request, gap=JOINT_GAP)
     notes: list[str] = []
     for name in _builders(request, asked.method):
         try:

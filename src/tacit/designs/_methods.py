@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 #: So many steps may be taken to read a plan with many groups.
 MOST_FOR_ALL_GROUPS = 2**29
+#: Up to this many values the linear program finds the best unbiased channel; beyond there are rules without a search.
+FEW_VALUES = 12
 #: Rounding to integers may cost an optimal channel this share.
 OPTIMAL_GAP = 1e-5
 #: A table with a report for each value has at most so many.
@@ -124,6 +126,11 @@ class Request:
     def told_apart(self) -> int:
         """How many different rows g has: values that it does not tell apart can share everything."""
         return len(self.inside) if self.is_histogram else len(np.unique(self.g, axis=0))
+
+    @cached_property
+    def is_joint(self) -> bool:
+        """Whether the task has several numbers for each of more answers than vertices are listed for."""
+        return not self.is_histogram and self.g.shape[1] > 1 and self.told_apart > FEW_VALUES
 
     @cached_property
     def is_sum(self) -> bool:
@@ -276,11 +283,14 @@ def _unbiased(request: Request) -> Design:
         return replace(found, lifts=found.lifts[:, group])
 
     free, channel = rounded(request, search)
-    bound, duals = 0.0, free.duals[group] * p / merged[group]
+    share = p / merged[group]
+    bound, duals = 0.0, free.duals[group] * share
+    # Where vertices are listed the finished channel proves enough; else the search's F is needed.
+    factor = free.factor[group] * share[:, None] if request.is_joint and free.factor is not None else None
     if len(p) > 1:
         finished, marginal = channel.inside_lifts, channel.marginal
         bound, duals = proving_duals(
-            request.p, g, request.promise.lifts, finished, marginal, duals, request.gap, request.deadline
+            request.p, g, request.promise.lifts, finished, marginal, duals, request.gap, request.deadline, factor
         )
     return designed(
         request, channel, bound, duals=duals, method=free.method, status=free.status,

@@ -148,7 +148,8 @@ def _table_bound(found: Design) -> float:
     inside = list(found.prior.support)
     p, (g, unit) = possible(found.prior), normalised(found.task.g(found.prior)[inside])
     lifts, variance = found.promise.lifts, prior_variance(found.prior, found.task)
-    _check_duals(duals, len(inside))
+    # A price for each value and, for several numbers for each answer, an estimate that the bound is proved with.
+    _check_duals(duals, len(inside) * (1 + g.shape[1]) if duals and len(duals) > len(inside) else len(inside))
 
     def bound(of_g: float) -> float:
         return unit**2 * of_g if unbiased else variance - unit**2 * of_g

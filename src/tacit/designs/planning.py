@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Literal
 
-from tacit.designs._design import FEW_VALUES, Method, Search, design, one_thread
-from tacit.designs._methods import Design, searchable
+from tacit.designs._design import Method, Search, design, one_thread
+from tacit.designs._methods import FEW_VALUES, Design, searchable
 from tacit.designs._program.lifts import LiftSet
 from tacit.designs._promise import Promise
 from tacit.designs.knots import Knots, best_knots, places_of, readable, rounded_to

@@ -174,3 +174,13 @@ def _box_vertices(prior: Array, low: Array, high: Array) -> Array:
         v[:, free] = np.clip(v[:, free], low[free], high[free])
         found.append(v)
     return np.concatenate(found)
+
+
+def largest(worth: Array, count: int) -> NDArray[np.intp]:
+    """The places of the `count` largest entries, the largest first.
+
+    >>> largest(np.array([3.0, 9.0, 5.0]), 2).tolist()
+    [1, 2]
+    """
+    found = np.argpartition(-worth, count)[:count] if count < len(worth) else np.arange(len(worth))
+    return np.asarray(found[np.argsort(-worth[found])])

@@ -15,8 +15,10 @@ from tacit.designs._program.bounds import TINY, gain_dual_bound
 from tacit.designs._program.columns import arc_design, climb, packed_sets, starting_orders
 from tacit.designs._program.deadline import Deadline
 from tacit.designs._program.gain import Gain
-from tacit.designs._program.lifts import Array, LiftSet, all_vertices, best_lifts
-from tacit.designs._program.search import largest
+from tacit.designs._program.lifts import Array, LiftSet, all_vertices, best_lifts, largest
+
+#: So many lifts that were found are kept.
+_MOST_SEEN = 20_000
 
 
 class PlainLifts:
@@ -31,6 +33,7 @@ class PlainLifts:
         self._pool = all_vertices(prior, lift_set) if len(prior) <= most_listed else None
         self.method = "column generation" if self._pool is None else "all vertices"
         self.proves = True
+        self._seen = np.empty((0, len(prior)))
 
     def start(self) -> tuple[Array, Array]:
         """Arcs in several orders, mixed equally: feasible, every weight positive, and of full rank in practice."""
@@ -41,11 +44,15 @@ class PlainLifts:
         """The least and the largest lift of each value."""
         return self.lift_set.limits(self.prior)
 
+    def towards(self, slopes: Array) -> Array:
+        """The lifts with the largest slope·v."""
+        return best_lifts(self.prior, self.lift_set, slopes[: 0 if self._pool is not None else None])
+
     def price(self, factor: Array, duals: Array, level: float, lifts: Array) -> tuple[Array, float]:
         """Lifts with |Fᵀv|² − μ·v above `level`, among all vertices or by climbing."""
         pool = self._climbed(factor, duals, lifts) if self._pool is None else self._pool
         worth = ((pool @ factor) ** 2).sum(axis=1) - pool @ duals
-        found = largest(worth, max(64, 2 * len(self.prior)))
+        found = largest(worth, max(64, 4 * len(self.prior)))
         new = pool[found[worth[found] > level]]
         if self._pool is None or self.prior.min() < TINY:  # Floats do not tell which vertices a tiny value allows.
             return new, inf
@@ -53,14 +60,31 @@ class PlainLifts:
         return new, most + 1e-13 * (float(np.abs(duals).sum()) + abs(most))
 
     def _climbed(self, factor: Array, duals: Array, lifts: Array) -> Array:
-        prior, n, gain = self.prior, len(self.prior), Gain(factor)
-        starts = [lifts, best_lifts(prior, self.lift_set, self._rng.normal(size=(256, n)) * prior)]
-        if not self.lift_set.has_ratio:
-            orders = np.argsort(self._rng.random((256, n)), axis=1)
-            starts.append(packed_sets(prior, gain, self.lift_set, orders, np.zeros(n)))
-        shifted = duals - 2 * factor @ factor.sum(axis=0)
+        """From the lifts in use and from others at random to lifts from which no step leads higher.
+
+        Of the columns of F those count that lifts tell apart: a multiple of P changes nothing in Fᵀ(v−1).
+        """
+        prior, n, total = self.prior, len(self.prior), factor.sum(axis=0)
+        shifted = duals - 2 * factor @ total
+        left, scale, _ = np.linalg.svd(factor - np.outer(prior, total), full_matrices=False)
+        gain = Gain(left * scale)
+        starts = [lifts]
+        if gain.factor.shape[1] < n:
+            images = (lifts - 1) @ gain.factor
+            t = self._rng.normal(size=(512, images.shape[1])) * np.sqrt((images**2).mean(axis=0))
+            starts.append(best_lifts(prior, self.lift_set, 2 * t @ gain.factor.T - shifted))
+        else:
+            starts.append(best_lifts(prior, self.lift_set, self._rng.normal(size=(256, n)) * prior))
+            if not self.lift_set.has_ratio:
+                orders = np.argsort(self._rng.random((256, n)), axis=1)
+                starts.append(packed_sets(prior, gain, self.lift_set, orders, np.zeros(n)))
         found = climb(prior, gain, self.lift_set, shifted, np.concatenate(starts), steps=8)
-        return np.unique(np.round(found, 12), axis=0)
+        # What was found before is looked at again: duals move to and fro.
+        self._seen = np.unique(np.round(np.concatenate([found, self._seen]), 12), axis=0)
+        if len(self._seen) > _MOST_SEEN:
+            value = gain(self._seen) - self._seen @ shifted
+            self._seen = self._seen[largest(value, _MOST_SEEN // 2)]
+        return self._seen
 
     def prove(self, factor: Array, duals: Array, deadline: Deadline) -> float:
         """An upper bound of |Fᵀv|² − μ·v over all lifts."""

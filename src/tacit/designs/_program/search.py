@@ -25,7 +25,6 @@ from time import perf_counter
 from typing import Literal, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tacit.designs._program.deadline import Deadline, TimeLimitError
 from tacit.designs._program.lifts import Array
@@ -41,6 +40,10 @@ NEWTON_LIMIT = 200
 _PROVED_EVERY = 8
 #: Without a proof the search ends when so many steps together gain less than the gap.
 _PATIENCE = 3
+#: So many columns for each value start a search of several numbers, and so many are added at a time.
+_FIRST, _NEW = 8, 4
+#: So many for each value are kept from one step to the next.
+_KEPT = 10
 #: Where Newton's method for the weights stops at the latest.
 _NEWTON_STEPS = 80
 
@@ -71,6 +74,10 @@ class Polytope(Protocol):
         """The least and the largest lift of each value."""
         ...
 
+    def towards(self, slopes: Array) -> Array:
+        """Lifts with a large slope·v for each row of `slopes`; none where all lifts are listed."""
+        ...
+
     def price(self, factor: Array, duals: Array, level: float, lifts: Array) -> tuple[Array, float]:
         """Lifts with |Fᵀv|² − μ·v above `level`, the largest first, and a bound of all lifts (inf if not known)."""
         ...
@@ -90,8 +97,9 @@ class Found:
 
     `value` is the variance of the unbiased estimate (aim "unbiased"), which no channel of the polytope brings below
     `bound`; or the gain of the posterior mean (aim "mmse"), which none brings above `bound`. Both are per respondent
-    and under the nominal prior. `duals` (d,) prove a bound again, for |Fᵀ(v−1)|² − μ·v. `status` is "optimal" (gap at
-    rounding level), "within gap", "time limit", "stalled", "arcs only" or "interrupted".
+    and under the nominal prior. `duals` (d,) prove a bound again, for |Fᵀ(v−1)|² − μ·v, with F = `factor` (d, m) where
+    the aim is "unbiased". `status` is "optimal" (gap at rounding level), "within gap", "time limit", "stalled", "arcs
+    only" or "interrupted".
     """
 
     lifts: Array
@@ -100,6 +108,7 @@ class Found:
     bound: float
     aim: Aim
     duals: Array
+    factor: Array | None = None
     iterations: int = 0
     seconds: float = 0.0
     method: str
@@ -151,6 +160,7 @@ class Search:
     lifts: Array = field(default_factory=lambda: np.empty((0, 0)))
     probabilities: Array = field(default_factory=lambda: np.empty(0))
     duals: Array = field(default_factory=lambda: np.empty(0))
+    factor: Array | None = None
     iterations: int = 0
     started: float = field(default_factory=perf_counter)
     notes: list[str] = field(default_factory=list)
@@ -180,8 +190,9 @@ class Search:
         bound = max(self.bound, self.best)
         return Found(
             lifts=self.lifts, probabilities=self.probabilities, value=sign * self.best, bound=max(sign * bound, 0.0),
-            aim=self.aim, duals=self.duals, iterations=self.iterations, seconds=perf_counter() - self.started,
-            method=self.polytope.method, status=status or self.status, notes=tuple(self.notes),
+            aim=self.aim, duals=self.duals, factor=self.factor, iterations=self.iterations,
+            seconds=perf_counter() - self.started, method=self.polytope.method, status=status or self.status,
+            notes=tuple(self.notes),
         )  # fmt: skip
 
     @property
@@ -203,10 +214,10 @@ class Search:
         if value > self.best or fewer:
             self.best, self.lifts, self.probabilities = value, lifts, weights
 
-    def proved(self, bound: float, duals: Array) -> None:
-        """Keep a bound if it is the best so far."""
+    def proved(self, bound: float, duals: Array, factor: Array | None = None) -> None:
+        """Keep a bound if it is the best so far, and what proves it."""
         if bound < self.bound:
-            self.bound, self.duals = bound, duals
+            self.bound, self.duals, self.factor = bound, duals, factor
 
     def report(self) -> None:
         """Call back with the value reached and the bound."""
@@ -256,24 +267,34 @@ class Search:
         late = self.deadline.part(2 / 3)
         mean = float(((self.polytope.prior @ self.g) ** 2).sum())
         # The first columns span everything; without them J may become singular before the end.
-        lasting, seen = set(keys(lifts)), set[bytes]()
+        lasting, seen = set(keys(lifts[: 4 * len(self.g)])), set[bytes]()
         reached_before = deque([-inf], _PATIENCE)
+        lifts, weights = self._in_all_directions(lifts, weights)
+        rough = roughest = max(0.1 if len(weights) > len(start) else 0.0, self.gap)
         self._tighten()
         while True:
-            weights, mu = newton_weights(lifts, weights, self.g, self.gap)
+            weights, mu = newton_weights(lifts, weights, self.g, rough)
             self.iterations += 1
             self.offer(*_trimmed(self.polytope.prior, self.g, lifts, weights, self.gap)[1:])
             factor = np.asarray(np.linalg.solve((lifts * weights[:, None]).T @ lifts, self.g), dtype=np.float64)
             worth = ((lifts @ factor) ** 2).sum(axis=1) - lifts @ mu
             new, most = self.polytope.price(factor, mu, float(np.abs(worth).min()) + 1e-9 * abs(self.best), lifts)
-            new = new[: 2 * lifts.shape[1]]
-            reached, ending = mean - 2 * float((factor * self.g).sum()), late.passed or not len(new)
-            if most == inf and (ending or self.iterations % _PROVED_EVERY == 0):
+            new = new[: _NEW * lifts.shape[1]]
+            reached = mean - 2 * float((factor * self.g).sum())
+            # The lifts found say how much can be proved at best. Far from it, weights need not be exact.
+            surplus = float((((new @ factor) ** 2).sum(axis=1) - new @ mu).max(initial=0))
+            ahead = (reached + float(mu.sum()) + surplus) / abs(self.best) + 1
+            fine, rough = rough == self.gap, float(np.clip(ahead / 4, self.gap, roughest))
+            ending = late.passed or (fine and not len(new))
+            if most == inf and (ending or (self.iterations % _PROVED_EVERY == 0 and ahead < 2 * self.gap)):
                 most = self.polytope.prove(factor, mu, self.deadline)
-            self.proved(reached + most + float(mu.sum()), mu - 2 * factor @ factor.sum(axis=0))
+            self.proved(reached + most + float(mu.sum()), mu - 2 * factor @ factor.sum(axis=0), factor)
             self.report()
             if self.close or late.passed:
                 break
+            if not (len(new) or fine):
+                rough = self.gap
+                continue
             if not (len(new) or recentred):
                 # Newton's method may rest at an edge where J is singular at the optimum: once more, from the middle.
                 weights, recentred = weights / 2, True
@@ -289,10 +310,30 @@ class Search:
             again = set(keys(new))
             lasting |= again & seen
             seen |= again
-            keep = (weights > _trim(weights)) | [one in lasting for one in keys(lifts)]
+            few = np.sort(weights)[-min(len(weights), _KEPT * lifts.shape[1])]
+            keep = (weights > max(_trim(weights), few)) | [one in lasting for one in keys(lifts)]
             lifts = np.concatenate([lifts[keep], new])
             weights = np.concatenate([weights[keep], np.full(len(new), 1e-3 / len(new))])
         self._tighten()
+
+    def _in_all_directions(self, lifts: Array, weights: Array) -> tuple[Array, Array]:
+        """Where g has several columns, and less than a histogram: lifts that raise what lies on one side.
+
+        The best ones are often of this kind. Directions are drawn at random where the columns of g, under the prior,
+        have the covariance 1.
+        """
+        prior = self.polytope.prior
+        off = self.g - prior @ self.g
+        spread, axes = np.linalg.eigh(off.T @ (prior[:, None] * off))
+        kept = spread > 1e-12 * spread[-1]
+        if not 2 <= kept.sum() < len(prior) - 1:
+            return lifts, weights
+        white = off @ (axes[:, kept] / np.sqrt(spread[kept]))
+        directions = np.random.default_rng(1).normal(size=(_FIRST * len(prior), white.shape[1]))
+        new = np.unique(np.round(self.polytope.towards((directions @ white.T) * prior), 12), axis=0)
+        if not len(new):
+            return lifts, weights
+        return np.concatenate([lifts, new]), np.concatenate([weights / 2, np.full(len(new), 0.5 / len(new))])
 
     def _tighten(self) -> None:
         """A bound found in another way, from the best channel so far."""
@@ -304,7 +345,7 @@ class Search:
         """The weights are as good as they get but μ is not: the best μ for this F is a linear program."""
         if self.polytope.proves and not self.close:
             for _, _, duals, bound in self.largest(factor):
-                self.proved(reached + bound, duals - 2 * factor @ factor.sum(axis=0))
+                self.proved(reached + bound, duals - 2 * factor @ factor.sum(axis=0), factor)
                 if self.close or self.deadline.passed:
                     return
 
@@ -314,10 +355,10 @@ def newton_weights(lifts: Array, weights: Array, g: Array, gap: float) -> tuple[
 
     Returns λ and the multipliers μ of the constraint.
     """
+    from scipy.linalg import cho_factor, cho_solve  # slow to import, and needed here only
+
     n_reports, n = lifts.shape
-    tau, mu = inf, np.zeros(n)
-    system = np.zeros((n_reports + n, n_reports + n))
-    diagonal = system.reshape(-1)[:: n_reports + n + 1][:n_reports]
+    tau, mu = inf, np.zeros(n, dtype=np.float64)
     for _ in range(_NEWTON_STEPS):
         scaled = lifts * weights[:, None]
         inverse = np.linalg.inv(scaled.T @ lifts)
@@ -325,12 +366,13 @@ def newton_weights(lifts: Array, weights: Array, g: Array, gap: float) -> tuple[
         value = float((g * (inverse @ g)).sum())
         tau = min(tau, 0.1 * value / n_reports)
         # Steps in units of λ keep the system well conditioned as weights vanish.
-        system[:n_reports, :n_reports] = 2 * (scaled @ inverse @ scaled.T) * (side @ side.T)
-        diagonal += tau
-        system[:n_reports, n_reports:], system[n_reports:, :n_reports] = scaled, scaled.T
-        right = np.concatenate([weights * (side**2).sum(axis=1) + tau, 1 - weights @ lifts])
-        solution = np.linalg.solve(system, right)
-        step, mu = solution[:n_reports], solution[n_reports:]
+        system = 2 * (scaled @ inverse @ scaled.T) * (side @ side.T)
+        system.reshape(-1)[:: n_reports + 1] += tau
+        right = np.column_stack([weights * (side**2).sum(axis=1) + tau, scaled])
+        solved = cho_solve(cho_factor(system, overwrite_a=True, check_finite=False), right, check_finite=False)
+        right = scaled.T @ solved[:, 0] - (1 - weights @ lifts)
+        mu = np.asarray(np.linalg.solve(scaled.T @ solved[:, 1:], right), dtype=np.float64)
+        step = solved[:, 0] - solved[:, 1:] @ mu
         shrink = float((-step).max())
         weights = weights * (1 + min(1.0, 0.95 / max(shrink, 1e-12)) * step)
         if shrink < 0.5:
@@ -358,13 +400,3 @@ def _trimmed(prior: Array, g: Array, lifts: Array, weights: Array, gap: float) -
 def keys(lifts: Array) -> list[bytes]:
     """What equal lifts have in common, rounding aside, for each row."""
     return [row.tobytes() for row in np.round(lifts, 10) + 0.0]
-
-
-def largest(worth: Array, count: int) -> NDArray[np.intp]:
-    """The places of the `count` largest entries, the largest first.
-
-    >>> largest(np.array([3.0, 9.0, 5.0]), 2).tolist()
-    [1, 2]
-    """
-    found = np.argpartition(-worth, count)[:count] if count < len(worth) else np.arange(len(worth))
-    return np.asarray(found[np.argsort(-worth[found])])

@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 from tacit.designs._program.bounds import _by_chords
 from tacit.designs._program.deadline import Deadline
 from tacit.designs._program.gain import equal_rows
-from tacit.designs._program.lifts import Array
+from tacit.designs._program.lifts import Array, largest
 from tacit.designs._program.master import SolverError
 from tacit.designs._program.robust_lifts import RobustLifts
-from tacit.designs._program.search import Aim, Found, Progress, Search, keys, largest, value_of
+from tacit.designs._program.search import Aim, Found, Progress, Search, keys, value_of
 from tacit.prior.sets import Hull, PriorSet
 
 #: Vertices are listed for up to this many values that the task tells apart; their number grows as 3^d.
@@ -153,6 +153,11 @@ class SetLifts:
     def limits(self) -> tuple[Array, Array]:
         """The least and the largest lift of each value, of those that are listed."""
         return self._pool.min(axis=0), self._pool.max(axis=0)
+
+    def towards(self, slopes: Array) -> Array:
+        """Lifts on nested sets where nothing is listed."""
+        nested = isinstance(self._climber, NestedClimber)
+        return self.polytope.best_nested(slopes) if nested else np.empty((0, len(self.prior)))
 
     def price(self, factor: Array, duals: Array, level: float, lifts: Array) -> tuple[Array, float]:
         """Lifts beside those in use with |Fᵀv|² − μ·v above `level`, the largest first, and a bound of them all (inf

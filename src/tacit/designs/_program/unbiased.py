@@ -13,7 +13,7 @@ from operator import itemgetter
 
 import numpy as np
 
-from tacit.designs._program.bounds import TINY, cheap_variance_bound, gain_dual_bound
+from tacit.designs._program.bounds import TINY, WIDE_LIMIT, cheap_variance_bound, gain_dual_bound, is_wide
 from tacit.designs._program.deadline import Deadline
 from tacit.designs._program.gain import Gain, equal_rows
 from tacit.designs._program.lifts import Array, LiftSet
@@ -54,7 +54,8 @@ def solve_unbiased(
     """The channel with the least unbiased variance for task `g` (d, m).
 
     `progress` sees the variance reached and the bound. An interrupt from the keyboard returns the best so far. Up to 12
-    values every vertex is considered; beyond 200 only mixtures of arcs are (no weights are optimised).
+    values (16, for many columns) every vertex is considered; beyond 200 only mixtures of arcs are (no weights are
+    optimised).
     """
     prior = np.asarray(prior, dtype=float)
     g = np.asarray(g, dtype=float).reshape(len(prior), -1)
@@ -67,8 +68,10 @@ def solve_unbiased(
         )
     if len(prior) <= _LISTED:
         gap = min(gap, _LISTED_GAP)
+    diagonal = g.shape[0] == g.shape[1] and not np.count_nonzero(g - np.diag(np.diag(g)))
+    listed = WIDE_LIMIT if not diagonal and is_wide(g - prior @ g) else _LISTED
     return Search(
-        _WithSeparableBound(prior, lift_set, _LISTED), g, "unbiased", gap, Deadline.after(time_limit), progress
+        _WithSeparableBound(prior, lift_set, listed), g, "unbiased", gap, Deadline.after(time_limit), progress
     ).run()
 
 
@@ -81,18 +84,21 @@ def proven_variance(
     duals: Array,
     deadline: Deadline | None = None,
 ) -> float:
-    """The variance that no channel in the lift set goes below, as proved by a channel and any `duals` (d,).
+    """The variance that no channel in the lift set goes below, as proved by a channel and any `duals`.
 
     Two choices of F are tried: J⁻¹g of the given channel, and, where g is diagonal, Fᵀv = a (v − 1) with
-    a = g (1 − P) / Var v. Values that g does not tell apart are taken together: averaging over them keeps every lift in
-    the set.
+    a = g (1 − P) / Var v. Where the duals are μ (d,) and then F (d, m), that F is taken: with a singular J the given
+    channel does not determine the best one. Values that g does not tell apart are taken together: averaging over them
+    keeps every lift in the set.
     """
-    prior, g, lifts, duals = _told_apart(prior, np.asarray(g, dtype=float).reshape(len(prior), -1), lifts, duals)
+    n, g = len(prior), np.asarray(g, dtype=float).reshape(len(prior), -1)
+    duals, stored = duals[:n], duals[n:].reshape(-1, g.shape[1])
+    prior, g, lifts, duals, stored = _told_apart(prior, g, lifts, duals, stored)
     cheap = cheap_variance_bound(prior, g, lift_set)
     if prior.min() < TINY:
         return cheap
     deadline = Deadline() if deadline is None else deadline
-    factor = _factor(g, lifts, weights)
+    factor = stored if len(stored) else _factor(g, lifts, weights)
     total = factor.sum(axis=0)
     left, scale, _ = np.linalg.svd(factor, full_matrices=False)
     most = gain_dual_bound(prior, Gain(left * scale), lift_set, duals, deadline) + float(total @ total)
@@ -110,16 +116,20 @@ def _factor(g: Array, lifts: Array, weights: Array) -> Array:
     return np.asarray(np.linalg.pinv(moment, rcond=1e-10, hermitian=True) @ g)
 
 
-def _told_apart(prior: Array, g: Array, lifts: Array, duals: Array) -> tuple[Array, Array, Array, Array]:
+def _told_apart(
+    prior: Array, g: Array, lifts: Array, duals: Array, factor: Array
+) -> tuple[Array, Array, Array, Array, Array]:
     """The same problem with the values of each different row of g as one."""
     group = equal_rows(g)
     if len(group) == group.max() + 1:
-        return prior, g, lifts, duals
+        return prior, g, lifts, duals, factor
     member = (group[:, None] == np.arange(group.max() + 1)).astype(float)
     mass = prior @ member
     rows = np.zeros((member.shape[1], g.shape[1]))
     rows[group] = g
-    return mass, rows, (lifts * prior) @ member / mass, duals @ member
+    # F'v of lifts that are equal within groups.
+    together = member.T @ factor if len(factor) else factor
+    return mass, rows, (lifts * prior) @ member / mass, duals @ member, together
 
 
 def spread_weights(prior: Array, g: Array, lifts: Array, weights: Array) -> Array | None:
@@ -138,16 +148,27 @@ def proving_duals(
     duals: Array,
     gap: float = 1e-3,
     deadline: Deadline | None = None,
+    factor: Array | None = None,
 ) -> tuple[float, Array]:
-    """The best proven variance for a finished channel, and the duals that prove it."""
+    """The best proven variance for a finished channel, and the duals that prove it.
+
+    `factor` is the F of a search, to go with `duals`: where it proves more than the finished channel's it is a part of
+    the duals that are returned.
+    """
     g = np.asarray(g, dtype=float).reshape(len(prior), -1)
     until = (Deadline() if deadline is None else deadline).part(1, most=_PROOF_SECONDS)
-    proofs = [(proven_variance(prior, g, lift_set, lifts, weights, duals, until), duals)]
+    reached = unbiased_variance_of(prior, g, lifts, weights)
+    proofs = []
+    if factor is not None:
+        both = np.concatenate([duals, factor.ravel()])
+        proofs.append((proven_variance(prior, g, lift_set, lifts, weights, both, until), both))
+        if reached - proofs[0][0] <= gap * reached:
+            return proofs[0]
+    proofs.append((proven_variance(prior, g, lift_set, lifts, weights, duals, until), duals))
     scales = spread_weights(prior, g, lifts, weights)
     if scales is not None and prior.min() >= TINY:
         other = solve(prior, np.diag(scales / prior), lift_set, gap=1e-4, time_limit=until).duals
         proofs.append((proven_variance(prior, g, lift_set, lifts, weights, other, until), other))
-    reached = unbiased_variance_of(prior, g, lifts, weights)
     if prior.min() >= TINY and reached - max(proofs, key=_first)[0] > gap * reached:
         # Duals of the search are for its own F; those for the finished channel's are a linear program.
         factor = _factor(g, lifts, weights) / prior[:, None]

@@ -1,0 +1,80 @@
+"""Several numbers for each answer: designs over joint cells, and the bound that no channel beats."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from tacit import Prior, design
+from tacit.designs import verify
+from tacit.designs._program.bounds import covered
+from tacit.designs._program.deadline import Deadline
+from tacit.designs._program.lifts import LiftSet, all_vertices, best_lifts
+from tacit.designs._program.search import unbiased_variance_of
+from tacit.designs._program.unbiased import solve_unbiased
+from tacit.task import Matrix
+
+
+def joint(*margins):
+    """Independent margins: the joint prior, and the indicators of all answers."""
+    cells = list(product(*(range(len(margin)) for margin in margins)))
+    prior = np.array([np.prod([margin[a] for margin, a in zip(margins, cell, strict=True)]) for cell in cells])
+    rows = [[float(cell[q] == a) for q, margin in enumerate(margins) for a in range(len(margin))] for cell in cells]
+    return prior, np.array(rows)
+
+
+@pytest.mark.parametrize(
+    ("share", "epsilon", "variances"),
+    [
+        (0.5, 1, (0.626, 0.720, 1.077, 1.432)),
+        (0.5, 2, (0.334, 0.334, 0.334, 0.445)),
+        (0.1, 2, (0.147, 0.226, 0.314, 0.399)),
+    ],
+)
+def test_variance_of_each_share_of_theory_10(share, epsilon, variances):
+    for count, variance in enumerate(variances, start=1):
+        prior, g = joint(*[[1 - share, share]] * count)
+        found = solve_unbiased(prior, g, LiftSet.lip(epsilon), gap=5e-3)
+        assert found.value / (2 * count) == pytest.approx(variance, abs=2e-3)
+        assert 0.99 * found.value <= found.bound <= found.value * (1 + 1e-9)
+
+
+def test_24_cells_are_proved_within_one_per_cent_and_verified_again():
+    prior, g = joint([0.6, 0.4], [0.7, 0.3], [0.5, 0.3, 0.2], [0.8, 0.2])
+    found = design(Prior.of(dict(enumerate(prior.tolist()))), Matrix(g.tolist()), 1)
+    assert found.certificate.gap < 0.01
+    assert len(found.certificate.duals) == 24 * 10
+    assert verify(found).holds
+
+
+def test_no_channel_at_random_is_below_the_bound():
+    rng = np.random.default_rng(3)
+    prior, g = joint([0.7, 0.3], [0.9, 0.1], [0.4, 0.6], [0.5, 0.5])
+    lifts = LiftSet.lip(1.0)
+    bound = solve_unbiased(prior, g, lifts, gap=5e-3).bound
+    for _ in range(20):
+        first = best_lifts(prior, lifts, rng.normal(size=(48, 16)) * prior)
+        # Every lift beside one that makes up for it, so that all together have the mean 1.
+        second = 1 - (first - 1) * np.minimum((1 - lifts.lower) / (first.max(axis=1) - 1), 1)[:, None] * 0.3
+        share = (second[:, 0] - 1) / (second[:, 0] - first[:, 0])
+        weights = np.concatenate([share, 1 - share]) / 48
+        both = np.concatenate([first, second])
+        assert both.min() >= lifts.lower - 1e-12
+        assert both.max() <= lifts.upper + 1e-12
+        assert np.abs(weights @ both - 1).max() < 1e-9
+        assert unbiased_variance_of(prior, g, both, weights) >= bound
+
+
+@pytest.mark.parametrize("lift_set", [LiftSet.lip(1.0), LiftSet.ldp(1.5)])
+def test_a_cover_bounds_every_vertex_and_hardly_more(lift_set):
+    rng = np.random.default_rng(5)
+    prior = rng.dirichlet(np.ones(10))
+    factor, duals = rng.normal(size=(10, 3)), rng.normal(size=10) * 0.3
+    vertices = all_vertices(prior, lift_set)
+    exact = float(((((vertices - 1) @ factor) ** 2).sum(axis=1) - vertices @ duals).max())
+    bound = covered(lambda slopes: best_lifts(prior, lift_set, slopes), prior, factor, duals, Deadline())
+    scale = abs(duals.sum() + exact)
+    assert exact <= bound <= exact + 2e-3 * scale
+    # The value at the centre alone, a tempting shortcut, is no bound.
+    centre = best_lifts(prior, lift_set, -duals[None])[0]
+    assert -float(duals @ centre) < exact
