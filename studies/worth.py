@@ -30,7 +30,7 @@ from studies.baselines import subset_support
 from studies.drift import robust_level
 from studies.figure import Figure, Options, Point
 from tacit.designs import Promise, Search, design
-from tacit.designs._design import FEW_VALUES
+from tacit.designs._methods import FEW_VALUES
 from tacit.designs.planning import least_variance_method
 from tacit.exact import Number
 from tacit.prior import Ball, Prior

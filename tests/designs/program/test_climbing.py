@@ -47,7 +47,7 @@ def test_climbing_comes_within_the_gap_of_the_proved_optimum(prior_set, epsilon,
     monkeypatch.setattr(sets, "MOST_VALUES", 7)
     climbed = solve_robust(prior_set, np.eye(8), epsilon, gap=1e-3)
     assert (climbed.method, climbed.bound) == ("climbing", 0.0)
-    assert 1 - 1e-9 <= climbed.value / optimum.value <= 1.003
+    assert 1 - 1e-7 <= climbed.value / optimum.value <= 1.003
     monkeypatch.setattr(NestedClimber, "climb", lambda self, factor, duals, starts: starts)  # Nowhere.
     assert solve_robust(prior_set, np.eye(8), epsilon, gap=1e-3).value > 1.01 * optimum.value
 
