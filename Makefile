@@ -9,7 +9,7 @@ PLAN := out/demo/plan.json
 # Else each of the hundred commands that the tests start would compile the package anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo serve check test attack lint docs screenshots figures bench bench-peers lock clean
+.PHONY: demo serve check test attack lint docs paper screenshots figures bench bench-peers lock clean
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "tacit needs Python 3.11 or newer")'
@@ -33,7 +33,7 @@ check: $(READY)  ## after every edit, in less than a minute: style and the quick
 # Some tests wait for browsers, databases and clusters most of the time: three workers for two cores.
 WORKERS ?= 3
 test: $(READY) $(CLIENT)/node_modules  ## everything that must hold
-	tools/system-packages.sh chromium firefox-esr postgresql nginx caddy java
+	tools/system-packages.sh chromium firefox-esr postgresql nginx caddy java Rscript
 	$(BIN)/python tests/support/spark_classes.py
 	$(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
@@ -57,6 +57,12 @@ $(CLIENT)/node_modules: $(CLIENT)/package-lock.json
 docs: $(READY)  ## the site, into out/site; a broken link or an undocumented public name stops it
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 	@echo "open out/site/index.html"
+
+paper:  ## the paper's draft as a PDF, by pandoc and Chromium, into out
+	tools/system-packages.sh pandoc chromium
+	mkdir -p out
+	pandoc paper.md --citeproc --standalone --mathml --metadata title-prefix=Tacit -o out/paper.html
+	chromium-headless-shell --no-sandbox --no-pdf-header-footer --print-to-pdf=out/paper.pdf "file://$(CURDIR)/out/paper.html"
 
 screenshots: $(READY)  ## the pages with a week of simulated answers, into docs/images
 	tools/system-packages.sh chromium

@@ -44,6 +44,7 @@ TAKEN = {
     "CONTRIBUTING.md": "contributing.md",
     "CHANGELOG.md": "changelog.md",
     "SECURITY.md": "security.md",
+    "CODE_OF_CONDUCT.md": "conduct.md",
     "browser/README.md": "browser.md",
     "src/tacit/server/site/pages/icon.svg": "images/icon.svg",
     "browser/index.d.ts": "browser/index.d.ts",

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Usage: tools/system-packages.sh chromium firefox-esr postgresql java npm nginx caddy wrk
+# Usage: tools/system-packages.sh chromium firefox-esr postgresql java npm nginx caddy wrk Rscript pandoc
 #
 # Sees to the programs that checks need and pip cannot bring. On Debian, as root, those that are missing are installed;
 # elsewhere they are named, and the tests that need them are skipped, or fail where the variable CI is set.
@@ -19,6 +19,7 @@ packages() {
         chromium) echo chromium-headless-shell chromium-sandbox fonts-liberation ;;
         postgresql) echo postgresql ;;
         java) echo default-jre-headless ;;
+        Rscript) echo r-base-core r-cran-survey ;;
         nginx) echo nginx-light ;;
         *) echo "$1" ;;
     esac
@@ -29,6 +30,8 @@ lost() {
         chromium) echo "the pages are not tested in a browser, and no screenshots can be made" ;;
         postgresql) echo "the service is not tested on PostgreSQL" ;;
         java) echo "the Spark engine is not tested on a cluster" ;;
+        Rscript) echo "the recipe for R is not tested" ;;
+        pandoc) echo "the paper's draft is not built" ;;
         firefox-esr) echo "the pages are not tested in a second browser" ;;
         caddy) echo "its example in deploy/ is not tested" ;;
         npm) echo "the types of the browser client are not checked" ;;

@@ -5,10 +5,14 @@ Commands run in this process, so that a page of them takes a few seconds.
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
+import shutil
 import subprocess
 
+import pandas as pd
+import pytest
 from typer.testing import CliRunner
 
 from tacit.cli.everything import app
@@ -38,6 +42,28 @@ def test_the_recipes_work_in_order(tmp_path, monkeypatch, capsys):
         "python": 2,
     }
     assert "95%" in capsys.readouterr().out
+
+
+def test_the_recipe_for_r_runs(tmp_path, monkeypatch):
+    """On the file of the page's own commands, and R's weighted mean is the one of Python."""
+    if shutil.which("Rscript") is None:
+        if os.environ.get("CI"):
+            pytest.fail("R is missing: tools/system-packages.sh Rscript")
+        pytest.skip("R is not installed")
+    monkeypatch.chdir(tmp_path)
+    for kind, block in re.findall(r"^```(sh|r)\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL):
+        if kind == "r":
+            script = block.replace("svymean(~pseudo, design)\n", "cat(coef(svymean(~pseudo, design)), '\\n')\n", 1)
+            ran = subprocess.run(["Rscript", "-e", script], capture_output=True, text=True)
+            assert ran.returncode == 0, ran.stderr
+            break
+        for line in block.splitlines() if block.startswith("tacit ") else ():
+            assert CliRunner().invoke(app, shlex.split(line)[1:]).exit_code == 0, line
+        if not block.startswith("tacit "):
+            subprocess.run(["bash", "-e", "-c", block], check=True)
+    rows = pd.read_csv("pseudo.csv")
+    mean = float((rows["pseudo"] * rows["weight"]).sum() / rows["weight"].sum())
+    assert abs(float(ran.stdout.split()[0]) - mean) < 1e-6
 
 
 def test_every_link_leads_somewhere():
