@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv
 import pyarrow.dataset
 import pyarrow.parquet as pq
 import pytest
@@ -45,6 +46,7 @@ from tacit.files.spark import _engine, _session
 from support import spark_cluster
 from support.places import ROOT
 from support.ports import free_port
+from support.questions import yes_no_questionnaire
 
 #: Of the runs in which somebody is killed or that are looked for in logs; letters, which any form of escaping leaves.
 KEY = b"the-key-of-this-run-is-no-secret"
@@ -142,6 +144,17 @@ def test_tallies_are_those_of_the_embedded_engine_however_reports_are_split(
         assert there(asked, split, **options) == here(asked, table, **options)
     nothing = running.session.range(0).selectExpr("'' AS `group`", "id AS report")
     assert spark.tally(plan, nothing) == tally_file(plan, nothing.toArrow())
+
+
+def test_records_of_several_questions(running: Running, tmp_path: Path):
+    asked = yes_no_questionnaire(2, epsilon=1)
+    pa.csv.write_csv(pa.table({"q1": ["yes", "no"] * 300, "q2": ["no", "no", "yes"] * 200}), tmp_path / "answers.csv")
+    done = spark.SparkFiles(running.session).perturb_file(asked, tmp_path / "answers.csv", tmp_path / "reports")
+    assert done.reports == 600
+    table = running.session.read.parquet(str(tmp_path / "reports"))
+    assert {"block", "report"} <= set(table.columns)
+    assert spark.tally(asked, table) == tally_file(asked, table.toArrow())
+    assert spark.tally(asked, table).n_reports == 600
 
 
 def test_the_order_of_sorted_answers_is_gone_and_a_column_that_has_it_is_refused(running: Running, tmp_path: Path):

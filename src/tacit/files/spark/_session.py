@@ -21,10 +21,10 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from tacit.disk import separator_of
-from tacit.files.answers import OnUnknown, PerturbSummary
+from tacit.files.answers import AnswerColumns, OnUnknown, PerturbSummary
 from tacit.files.columns import STAMP, InputError, check_columns
 from tacit.files.counting import ReportColumns, sources_of_parts, with_source
-from tacit.files.reading import DONE, STANDARD, UNDONE, Progress, format_of, group_column_of, still_written
+from tacit.files.reading import DONE, STANDARD, UNDONE, Progress, format_of, still_written
 from tacit.files.spark._engine import (
     NOT_UTF8,
     UNREADABLE,
@@ -123,9 +123,9 @@ class SparkFiles:
     ) -> PerturbSummary:
         """Write the reports, as Parquet, to a folder that must not exist yet."""
         check_target(target, target_format)
-        groups = [name for name in [group_column_of(plan, group_column)] if name is not None]
+        columns = AnswerColumns.of(plan, column, group_column, keep)
         with _cells_as_named(self._session):
-            answers = read(self._session, source, [column, *groups, *keep], source_format)
+            answers = read(self._session, source, columns.read, source_format)
             return perturb(
                 plan, answers, target, column=column, group_column=group_column, keep=keep, force=force,
                 on_unknown=on_unknown,
