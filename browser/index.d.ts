@@ -63,6 +63,15 @@ export interface SetParts {
 export interface Plan {
   /** SHA-256 of the contract, in hexadecimal: it names the plan. */
   readonly hash: string;
+  /**
+   * The hashes of the plan in all its wordings, oldest first, its own last. The first names the wave: a browser
+   * remembers one report for it, whatever the words.
+   */
+  readonly hashes: readonly string[];
+  /** The wave of a survey that is repeated, counted from 1. */
+  readonly wave: number;
+  /** The hash of the first plan of the series; null in a first wave. */
+  readonly series: string | null;
   readonly question: string | null;
   readonly task: Task;
   /** Whether the answers are numbers. */
@@ -154,6 +163,12 @@ export interface QuestionMeaning {
 export interface Questionnaire {
   /** SHA-256 of the contract, in hexadecimal: it names the plan. */
   readonly hash: string;
+  /** As of `Plan`. */
+  readonly hashes: readonly string[];
+  /** As of `Plan`. */
+  readonly wave: number;
+  /** As of `Plan`. */
+  readonly series: string | null;
   readonly title: string | null;
   readonly questions: readonly Question[];
   /** Questions that are reported on together, and the probability that a device reports on them. */

@@ -1,5 +1,5 @@
 /**
- * What the browser remembers: one report per plan, so that asking again re-sends it instead of drawing afresh.
+ * What the browser remembers: one report per wave of a plan, so that asking again re-sends it instead of drawing afresh.
  *
  * The answer is never stored. Without a working storage nothing is drawn: the promise is about one report.
  */
@@ -133,8 +133,8 @@ const UNABLE =
   "This browser does not let the page remember anything (a private window, or blocked site data). A second visit " +
   "would then draw a second report and weaken the promise, so none is drawn. Allow site data for this page and reload.";
 
-/** @param {Plan} plan */
-const place = (plan) => `tacit:${plan.hash}`;
+/** The same for all wordings of one wave, another for every wave. @param {Plan} plan */
+const place = (plan) => `tacit:${plan.hashes[0]}`;
 
 /** What a call to the storage returns; a StorageError if it throws. @template T @param {() => T} call @returns {T} */
 function attempt(call) {

@@ -5,6 +5,7 @@ import { canonicalJson, contractText, sha256 } from "./hash.js";
 import { Plan } from "./plan.js";
 import { Questionnaire } from "./questionnaire.js";
 import { demand, each, meter, object, text } from "./read.js";
+import { earlierQuestion, earlierWords, hashesOf } from "./series.js";
 
 /** @typedef {import("./read.js").Meter} Meter */
 
@@ -26,7 +27,8 @@ async function openSingle(data, spend) {
   const contract = contractText(data);
   const hash = await sha256(contract);
   demand(hash === stated, ALTERED);
-  return new Plan(hash, JSON.parse(contract), spend);
+  const told = JSON.parse(contract);
+  return new Plan(await hashesOf(hash, told, earlierQuestion), told, spend);
 }
 
 /**
@@ -45,10 +47,12 @@ async function openQuestionnaire(data) {
     plans.push(plan);
     blocks.push({ ...block, plan: plan.hash });
   }
-  const told = canonicalJson({ ...contract, blocks });
-  const hash = await sha256(told);
+  const whole = canonicalJson({ ...contract, blocks });
+  const hash = await sha256(whole);
   demand(hash === stated, ALTERED);
-  return new Questionnaire(hash, JSON.parse(told), plans);
+  const told = JSON.parse(whole);
+  const hashes = await hashesOf(hash, told, (words, where) => earlierWords(told.questions, words, where));
+  return new Questionnaire(hashes, told, plans);
 }
 
 /** @param {Record<string, unknown>} data */

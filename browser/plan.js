@@ -4,6 +4,7 @@ import { check, describe, readGroup } from "./group.js";
 import { factor, oddsSentence, percent, quoted, sentence, setParts, setSentence } from "./promise.js";
 import { Randomizer, neighbours, rounded } from "./randomizer.js";
 import { demand, each, expect, integer, meter, name, number, object, oneOf, onlyFields, rational, text } from "./read.js";
+import { SERIES_FIELDS, readSeries } from "./series.js";
 import { secureWords } from "./words.js";
 
 /** @typedef {import("./group.js").Group} Group */
@@ -22,12 +23,20 @@ export class Plan {
   /** @type {readonly number[]} The values as numbers, where answers may lie between them. */
   #knots;
 
-  /** @param {string} hash @param {Record<string, unknown>} data @param {import("./read.js").Meter} spend */
-  constructor(hash, data, spend = meter()) {
-    onlyFields(data, "the plan", ["tacit_plan", "question", "task", "domain", "groups"]);
+  /**
+   * @param {readonly string[]} hashes its own last
+   * @param {Record<string, unknown>} data
+   * @param {import("./read.js").Meter} spend
+   */
+  constructor(hashes, data, spend = meter()) {
+    onlyFields(data, "the plan", ["tacit_plan", "question", "task", "domain", "groups", ...SERIES_FIELDS]);
     const domain = object(data.domain, "domain");
     onlyFields(domain, "domain", ["numeric", "values", "between"]);
-    this.hash = hash;
+    this.hash = hashes[hashes.length - 1];
+    this.hashes = hashes;
+    const { wave, series } = readSeries(data);
+    this.wave = wave;
+    this.series = series;
     this.question = data.question === null ? null : text(data.question, "question");
     expect(typeof domain.numeric === "boolean", "domain.numeric", "true or false");
     this.numeric = domain.numeric;

@@ -11,6 +11,7 @@ import { identity, numberWithin } from "./plan.js";
 import { factor, percent, recordSentence, setSentence } from "./promise.js";
 import { neighbours, rounded } from "./randomizer.js";
 import { demand, each, expect, integer, name, number, object, oneOf, onlyFields, text } from "./read.js";
+import { SERIES_FIELDS, readSeries } from "./series.js";
 import { secureWords } from "./words.js";
 
 /** @typedef {import("./exact.js").Fraction} Fraction */
@@ -44,10 +45,18 @@ export class Questionnaire {
   #blocks;
   #byName;
 
-  /** @param {string} hash @param {Record<string, unknown>} data @param {readonly Plan[]} plans those of the blocks */
-  constructor(hash, data, plans) {
-    onlyFields(data, "the plan", ["tacit_plan", "title", "questions", "blocks", "notes"]);
-    this.hash = hash;
+  /**
+   * @param {readonly string[]} hashes its own last
+   * @param {Record<string, unknown>} data
+   * @param {readonly Plan[]} plans those of the blocks
+   */
+  constructor(hashes, data, plans) {
+    onlyFields(data, "the plan", ["tacit_plan", "title", "questions", "blocks", "notes", ...SERIES_FIELDS]);
+    this.hash = hashes[hashes.length - 1];
+    this.hashes = hashes;
+    const { wave, series } = readSeries(data);
+    this.wave = wave;
+    this.series = series;
     this.title = data.title === null ? null : text(data.title, "title");
     each(data.notes, "notes", text, 0);
     /** @type {readonly Question[]} */

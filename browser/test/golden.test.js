@@ -32,6 +32,8 @@ for (const name of goldenPlans()) {
   test(`${name}: hash, promise, beliefs and chances`, async () => {
     const plan = await openPlan(known.plan);
     assert.equal(plan.hash, known.plan.hash);
+    assert.deepEqual(plan.hashes, known.hashes ?? [plan.hash]);
+    assert.deepEqual([plan.wave, plan.series], [known.plan.wave ?? 1, known.plan.series ?? null]);
     assert.equal(plan.question, known.plan.question);
     assert.deepEqual(plan.values, known.plan.domain.values);
     for (const [group, sentence] of known.promises) assert.equal(plan.promise(group), sentence);

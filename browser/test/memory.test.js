@@ -25,6 +25,19 @@ test("the first call draws, later calls remember, whatever is asked", async () =
   assert.deepEqual(Object.keys(JSON.parse([...storage.data.values()][0])), ["key", "group", "report", "sent"]);
 });
 
+test("a corrected question keeps the report, a new wave asks anew", async () => {
+  const { plan: told, hashes } = golden("plan_second_wave");
+  const { earlier, ...first } = told;
+  const [old, now] = [await openPlan({ ...first, question: earlier[0], hash: hashes[0] }), await openPlan(told)];
+  const storage = memory();
+  const { fresh, ...drawn } = await respond(old, { group: null, value: "yes" }, { storage });
+  assert.ok(fresh && old.hash !== now.hash);
+  for (let visit = 0; visit < 20; visit++) {
+    assert.deepEqual(await respond(now, { group: null, value: "no" }, { storage }), { ...drawn, fresh: false });
+  }
+  assert.equal(remembered({ ...now, hashes: ["another wave"] }, { storage }), null);
+});
+
 test("different browsers draw different keys and both reports", async () => {
   const drawn = await Promise.all(
     Array.from({ length: 64 }, () => respond(plan, { group: "30+", value: "yes" }, { storage: memory() })),

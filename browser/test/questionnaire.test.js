@@ -44,6 +44,13 @@ for (const { why, plan, says } of golden("refused_questionnaires")) {
   });
 }
 
+test("corrected words: the earlier hashes are computed again", async () => {
+  const [{ plan: told, hashes }] = golden("reworded_questionnaires");
+  const plan = await openPlan(told);
+  assert.deepEqual(plan.hashes, hashes);
+  assert.deepEqual([plan.wave, plan.series, hashes.length], [2, clinic.plan.hash, 3]);
+});
+
 test("the questions are as the plan has them", async () => {
   const plan = await openPlan(clinic.plan);
   const [region, smokes, daily, hours, pain, cough] = plan.questions;

@@ -127,6 +127,13 @@ def test_python_says_what_the_golden_questionnaires_say(known):
     assert {key: known[key] for key in said if key != "records"} == {key: said[key] for key in said if key != "records"}
 
 
+def test_python_computes_the_earlier_hashes_of_the_golden_questionnaires():
+    for known in golden("reworded_questionnaires"):
+        plan = Questionnaire.from_dict(known["plan"])
+        assert list(plan.hashes) == known["hashes"]
+        assert (plan.wave, len(plan.earlier)) == (2, 2)
+
+
 @pytest.mark.parametrize("case", golden("refused_questionnaires"), ids=lambda case: case["why"])
 def test_python_refuses_the_questionnaires_that_the_browser_refuses(case):
     with pytest.raises(PlanError):

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from tacit.files import PerturbSummary
     from tacit.personal import PersonalPlan
-    from tacit.plan import AnyPlan, Plan
+    from tacit.plan import AnyPlan
     from tacit.tally import Tally
 
 _EXTRAS = {
@@ -240,7 +240,7 @@ def warn_of_second_draw(plan: AnyPlan, output: str, reports: int) -> None:
     """Say so if files beside the output have as many reports of the plan, and what two reports of an answer tell."""
     from tacit.files.answers import reports_beside
 
-    names = reports_beside(plan.hash, output, reports)
+    names = reports_beside(plan.hashes, output, reports)
     ratios = [group.audit.ldp.ratio for group in plan.groups]
     odds = "" if None in ratios else f", odds by up to a factor {float(max(filter(None, ratios)) ** 2):.3g}"
     if names:
@@ -266,7 +266,7 @@ def warn_of_kept(done: PerturbSummary, keep_order: bool, on_err: bool) -> None:
         )
 
 
-def write_plan(plan: Plan | PersonalPlan, output: str) -> None:
+def write_plan(plan: AnyPlan | PersonalPlan, output: str) -> None:
     """To a file, or to standard output."""
     if output == "-":
         print_json(plan.to_dict())

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 _ARMS = "Draw the arm of each row, for a plan with arms; no group column is needed then."
 _COLUMN = "Column with the answers. A plan of several questions takes a column for each, by its name."
 _PERSON = "Column that says who a row is of. A person with two rows is refused. It is not written."
+_NEWEST = "The newest of the plans, if tallies are of plans that differ in words only (tacit edit)."
 _UNKNOWN = "What to do about rows that the plan cannot randomize: stop or skip."
 
 
@@ -154,12 +155,14 @@ def tally_command(
 def merge_command(
     tallies: Annotated[list[Path], typer.Argument(metavar="TALLIES...", help="Tallies of one plan.")],
     output: Output = "tally.json",
+    plan: Annotated[Path | None, option("--plan", metavar="PLAN", help=_NEWEST)] = None,
     overwrite: Overwrite = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Merge tallies of the same plan. The order does not matter. The same reports are not counted twice."""
     from tacit.files import load_tally, save_tally
     from tacit.files.tallies import tally_format
+    from tacit.plan import load_plan
     from tacit.tally import merge_all
 
     check_target(output, *tallies)
@@ -171,12 +174,13 @@ def merge_command(
     if twice:
         raise ValueError(f"{twice[0]} is named twice, and would count twice.")
     sizes: dict[Any, list[Path]] = {}
+    newest = None if plan is None else load_plan(plan)
 
     def loaded() -> Iterator[Tally]:
         for path in tallies:
             tally = load_tally(path)
             sizes.setdefault(frozenset((name, kept.total) for name, kept in tally.groups.items()), []).append(path)
-            yield tally
+            yield tally if newest is None else tally.under(newest)
 
     merged = merge_all(loaded())
     keep_tally(output, overwrite, merged)

@@ -32,6 +32,9 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "audit": ("plans", "Verify a plan again, in exact integers, and explain it."),
         "channel": ("plans", "Print the numbers that devices use: Pr(report | answer)."),
     },
+    "Again next year": {
+        "edit": ("waves", "Correct the words of a plan that is in use."),
+    },
     "More from reports": {
         "merge": ("collecting", "Merge tallies of the same plan."),
         "crosstab": ("questions", "Estimate the table of two questions, with intervals."),

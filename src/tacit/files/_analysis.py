@@ -210,9 +210,9 @@ class _Rows:
         place_of = GroupPlaces(self.plan, self.group)
         # Whatever is asked of a report, what it covers of all values is looked at.
         size = max(1, _AT_ONCE // max(len(view.plan.row_values) for view in self.views))
-        check_stamp(source.schema, self.plan.hash, source.name)
+        check_stamp(source.schema, self.plan.hashes, source.name)
         for whole in source.tables():
-            check_stamp(whole, self.plan.hash, source.name)
+            check_stamp(whole, self.plan.hashes, source.name)
             for start in range(0, len(whole), size):
                 table = whole.slice(start, size)
                 reports = reports_of(table[self.report], self.report)

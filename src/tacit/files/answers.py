@@ -423,8 +423,8 @@ def _perturb(
     return PerturbSummary(rows + len(source.malformed), reports, skipped, gives_away)
 
 
-def reports_beside(plan: str, target: str | Path, reports: int) -> list[str]:
-    """The names of other files in the target's folder that have exactly as many reports of the plan with this hash.
+def reports_beside(plans: Sequence[str], target: str | Path, reports: int) -> list[str]:
+    """The names of other files in the target's folder that have exactly as many reports of the plan with these hashes.
 
     They may be an earlier draw for the same answers. Nothing in a report file says whose answers it is of: a hash of
     the answers would let its reader try them out.
@@ -434,14 +434,14 @@ def reports_beside(plan: str, target: str | Path, reports: int) -> list[str]:
         if path == Path(target).resolve() or not path.is_file() or path.name.startswith("."):
             continue
         with suppress(InputError), reading(path, [REPORT], optional=(STAMP,)) as opened:
-            check_stamp(opened.schema, plan, path.name)
+            check_stamp(opened.schema, plans, path.name)
             if stamp_of(opened.schema) is None and STAMP not in opened.schema.names:
                 continue
             rows = opened.total
             if rows is None:
                 rows = 0
                 for table in opened.tables():
-                    check_stamp(table, plan, path.name)
+                    check_stamp(table, plans, path.name)
                     rows += len(table)
                     if rows > reports:
                         break

@@ -59,22 +59,25 @@ def stamp_of(schema: pa.Schema) -> str | None:
     return None if found is None else str(found.decode(errors="replace"))
 
 
-def check_stamp(rows: pa.Table | pa.Schema, plan: str, name: str) -> None:
-    """Raise if a schema, or a row, says that it is of another plan; without a word about it, reports are taken."""
+def check_stamp(rows: pa.Table | pa.Schema, plans: Sequence[str], name: str) -> None:
+    """Raise if a schema, or a row, says that it is of another plan than these, which differ in words only
+    (`Plan.hashes`). Reports that do not name their plan are accepted.
+    """
     if isinstance(rows, pa.Schema):
-        other = stamp_of(rows) not in (None, plan)
+        other = stamp_of(rows) not in (None, *plans)
     else:
         chunks = rows[STAMP].chunks if STAMP in rows.column_names else ()
         found = [chunk.dictionary if pa.types.is_dictionary(chunk.type) else chunk.unique() for chunk in chunks]
         cells = {str(cell) for part in found for cell in part.to_pylist() if cell}
-        strange = cells - {_short(plan)}
+        known = {_short(plan) for plan in plans}
+        strange = cells - known
         # The last line of a CSV file ends with this cell.
-        if strange and all(_short(plan).startswith(cell) for cell in strange):
+        if strange and all(any(plan.startswith(cell) for plan in known) for cell in strange):
             raise InputError(f"{name} is cut short: a row ends in the middle of its '{STAMP}'. Copy the file again.")
         other = bool(strange)
     if other:
         raise InputError(
-            f"{name} has reports of another plan than {plan[:12]}…. Read them with the plan that made them."
+            f"{name} has reports of another plan than {plans[-1][:12]}…. Read them with the plan that made them."
         )
 
 

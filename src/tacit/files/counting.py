@@ -322,9 +322,9 @@ def _counted(
 ) -> dict[tuple[str, ...], Tally]:
     piles, done = Piles(plan, columns), 0
     with _opened(source, columns, format, piles.countable) as rows:
-        check_stamp(rows.schema, plan.hash, rows.name)
+        check_stamp(rows.schema, plan.hashes, rows.name)
         for table in rows.tables():
-            check_stamp(table, plan.hash, rows.name)
+            check_stamp(table, plan.hashes, rows.name)
             done += piles.add(table)
             if progress is not None:
                 progress(done, rows.total)

@@ -107,6 +107,6 @@ def tally_by(
         rows = relation.project(keys)
     for batch in careful(rows.to_arrow_reader(BATCH_ROWS), "The relation", "arrow", duckdb.Error):
         table = pa.Table.from_batches([batch])
-        check_stamp(table, plan.hash, "The relation")
+        check_stamp(table, plan.hashes, "The relation")
         piles.add(table)
     return piles.tallies()

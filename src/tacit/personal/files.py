@@ -209,9 +209,9 @@ def tally_file(
     named |= {offset_column: "offset_column"} if offset_column is not None else {}
     tally, done = PersonalTally.of(plan, np.zeros((0, len(plan.values)), np.int64), []), 0
     with reading(source, named, format, optional=(STAMP,)) as opened:
-        check_stamp(opened.schema, plan.hash, opened.name)
+        check_stamp(opened.schema, [plan.hash], opened.name)
         for table in opened.tables():
-            check_stamp(table, plan.hash, opened.name)
+            check_stamp(table, [plan.hash], opened.name)
             units = np.stack([reports_of(table[name], name) for name in priors], axis=1)
             # A cell that is no number of units is no prior: out of range, also after the complement.
             cells = np.where((units < 0) | (units > plan.resolution), -1, units)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -40,14 +41,21 @@ class Plan:
     Where answers may lie `between` the values, which then are numbers in ascending order, an answer is first rounded at
     random to one of its two neighbours (`Randomizer.rounded`), so that its expectation stays what it is: a question for
     a number needs no categories, and its sum is estimated as if the values were all there is.
+
+    A survey that is repeated is a series of plans: `wave` counts them from 1, and `series` is the hash of the first.
+    `earlier` are the earlier wordings of the question in this wave, oldest first (`reworded`).
     """
 
     task: Task
     groups: tuple[Group, ...]
     question: str | None = None
     between: bool = False
+    wave: int = 1
+    series: str | None = None
+    earlier: tuple[str | None, ...] = ()
 
     def __post_init__(self) -> None:
+        check_series(self.wave, self.series)
         names = [group.name for group in self.groups]
         if not names or len(set(names)) < len(names) or (None in names and len(names) > 1):
             raise PlanError("A plan needs one unnamed group, or several groups with different names.")
@@ -154,7 +162,21 @@ class Plan:
         """The same contract, its reports read for another task. The hash stays: it is about what devices do."""
         other = replace(self, task=task, between=False)
         object.__setattr__(other, "hash", self.hash)
+        object.__setattr__(other, "hashes", self.hashes)
         return other
+
+    def reworded(self, question: str | None) -> Plan:
+        """The same plan with a corrected question. It carries the earlier wording, so its reports are pooled with the
+        earlier ones (`hashes`), and a device that has answered does not draw again.
+
+        >>> plan = Plan.of([[0.75, 0.25], [0.25, 0.75]], {"yes": 0.1, "no": 0.9}, "histogram", question="Are you il?")
+        >>> better = plan.reworded("Are you ill?")
+        >>> better.earlier, better.hashes == (plan.hash, better.hash)
+        (('Are you il?',), True)
+        """
+        if question == self.question:
+            raise PlanError("This is the wording that the plan has already.")
+        return replace(self, question=question, earlier=(*self.earlier, self.question))
 
     @property
     def group_names(self) -> list[str]:
@@ -196,6 +218,20 @@ class Plan:
         """SHA-256 of the contract in canonical JSON: it names the plan."""
         return contract_hash(self._fields())
 
+    @cached_property
+    def hashes(self) -> tuple[str, ...]:
+        """The hashes of this plan in all its wordings, oldest first, its own last; tallies of all of them are pooled.
+
+        Each is computed again by putting the earlier words back. A plan that differs in anything else has another
+        hash, so this proves that only words changed. The first one names the wave: it stays when words are corrected.
+        """
+        now = self._fields()
+        before = [
+            contract_hash({**_without_earlier(now), "question": words, **_earlier(self.earlier[:place])})
+            for place, words in enumerate(self.earlier)
+        ]
+        return (*before, self.hash)
+
     def __eq__(self, other: object) -> bool:
         """Whether both are the same contract, read for the same task. Certificates are derived: they do not count."""
         return isinstance(other, Plan) and (self.hash, self.task) == (other.hash, other.task)
@@ -214,6 +250,8 @@ class Plan:
                 "values": [str(value) for value in self.values],
                 **({"between": True} if self.between else {}),
             },
+            **series_fields(self.wave, self.series),
+            **_earlier(self.earlier),
             "groups": [group.to_dict() for group in self.groups],
         }
 
@@ -241,10 +279,12 @@ class Plan:
             between = domain.get("between", False)
             if not isinstance(between, bool):
                 raise PlanError("The field 'between' of a domain must be true or false.")
-            plan = cls(Task.from_dict(data["task"], values), groups, data.get("question"), between)
+            series = data.get("wave", 1), data.get("series"), tuple(data.get("earlier", ()))
+            plan = cls(Task.from_dict(data["task"], values), groups, data.get("question"), between, *series)
             for group, stored in zip(plan.groups, data["groups"], strict=True):
                 group.check_derived(plan.task, stored.get("levels", {}))
-            if not isinstance(plan.question, str | None) or plan.hash != data["hash"]:
+            words = (plan.question, *plan.earlier)
+            if not all(isinstance(each, str | None) for each in words) or plan.hash != data["hash"]:
                 raise PlanError("The question must be a text or null, and everything else written as Tacit writes it.")
         except PlanError:
             raise
@@ -262,6 +302,29 @@ class Plan:
     def load(cls, path: str | Path) -> Plan:
         """Read and audit a plan file."""
         return cls.from_dict(read_json(path))
+
+
+def check_series(wave: int, series: str | None) -> None:
+    """Raise `PlanError` unless the wave counts from 1, and every later wave names the first plan of its series."""
+    if type(wave) is not int or not 1 <= wave < 2**31:
+        raise PlanError(f"The wave of a plan must be a whole number, at least 1. Got {wave!r} instead.")
+    if (series is None) != (wave == 1):
+        raise PlanError("A plan names the first plan of its series from its second wave on, and only then.")
+    if series is not None and (not isinstance(series, str) or not re.fullmatch("[0-9a-f]{64}", series)):
+        raise PlanError("The series of a plan must be the hash of its first plan, 64 hexadecimal digits.")
+
+
+def series_fields(wave: int, series: str | None) -> dict[str, Any]:
+    """For JSON; left out in a first wave."""
+    return {} if series is None else {"wave": wave, "series": series}
+
+
+def _earlier(words: Sequence[str | None]) -> dict[str, Any]:
+    return {"earlier": list(words)} if words else {}
+
+
+def _without_earlier(fields: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: field for name, field in fields.items() if name != "earlier"}
 
 
 def malformed(error: Exception) -> PlanError:

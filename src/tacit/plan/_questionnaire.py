@@ -29,7 +29,7 @@ from tacit.disk import write_text
 from tacit.exact import Integers
 from tacit.plan._crossed import CROSSED, crossed_name
 from tacit.plan._group import Group, PlanError
-from tacit.plan._plan import FORMAT, Plan, malformed, read_json, value_from_text
+from tacit.plan._plan import FORMAT, Plan, check_series, malformed, read_json, series_fields, value_from_text
 from tacit.prior import Prior, Value, has_unseen
 from tacit.task import Matrix
 
@@ -228,15 +228,49 @@ def block_name(group: str | None, number: int) -> str:
 
 
 @dataclass(frozen=True)
+class Wording:
+    """The words of a plan: its title, and for each question its text and the labels of its answers by language."""
+
+    title: str | None
+    texts: Mapping[str, Mapping[str, str]]
+    labels: Mapping[str, Mapping[str, tuple[str, ...]]]
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON; questions without words are left out."""
+        return {
+            "title": self.title,
+            "texts": {name: dict(text) for name, text in self.texts.items() if text},
+            "labels": {
+                name: {code: list(each) for code, each in labels.items()}
+                for name, labels in self.labels.items()
+                if labels
+            },
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Wording:
+        """The inverse of `to_dict`."""
+        labels = {name: {code: tuple(each) for code, each in words.items()} for name, words in data["labels"].items()}
+        return cls(data["title"], {name: dict(text) for name, text in data["texts"].items()}, labels)
+
+
+@dataclass(frozen=True)
 class Questionnaire:
-    """Questions, the blocks that the private ones are reported in, and the promise for the whole record."""
+    """Questions, the blocks that the private ones are reported in, and the promise for the whole record.
+
+    `wave`, `series` and `earlier` are as of `Plan`; the plans of the blocks have none of them.
+    """
 
     questions: tuple[Question, ...]
     blocks: tuple[Block, ...]
     title: str | None = None
     notes: tuple[str, ...] = ()
+    wave: int = 1
+    series: str | None = None
+    earlier: tuple[Wording, ...] = ()
 
     def __post_init__(self) -> None:
+        check_series(self.wave, self.series)
         names = [question.name for question in self.questions]
         private = [question for question in self.questions if not question.public]
         if len(set(names)) < len(names):
@@ -256,6 +290,9 @@ class Questionnaire:
         for place, question in enumerate(self.questions):
             if question.asked_if is not None and question.asked_if[0] not in names[:place]:
                 raise PlanError(f"Whether {question.name!r} is asked must depend on an earlier question.")
+        for wording in self.earlier:
+            # Refuses words that no plan can have had.
+            self._worded(wording)
 
     @property
     def private(self) -> tuple[Question, ...]:
@@ -315,11 +352,61 @@ class Questionnaire:
         text = json.dumps(self._fields | {"blocks": blocks}, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode("utf-8")).hexdigest()
 
+    @property
+    def wording(self) -> Wording:
+        """The words that respondents read."""
+        return Wording(
+            self.title,
+            {question.name: question.text for question in self.questions if question.text},
+            {question.name: question.labels for question in self.questions if question.labels},
+        )
+
+    def reworded(self, title: str | None = None, texts: Mapping[str, Mapping[str, str]] | None = None) -> Questionnaire:
+        """The same plan with corrected words: the title, and the texts of some questions by name and language.
+
+        It carries the earlier words, so its reports are pooled with the earlier ones (`hashes`).
+        """
+        for name in texts or ():
+            self.question(name)
+        new = Wording(
+            self.title if title is None else title,
+            {each.name: {**each.text, **(texts or {}).get(each.name, {})} for each in self.questions},
+            self.wording.labels,
+        )
+        if new.to_dict() == self.wording.to_dict():
+            raise PlanError("This is the wording that the plan has already.")
+        return replace(self._worded(new), earlier=(*self.earlier, self.wording))
+
+    def _worded(self, words: Wording) -> Questionnaire:
+        """The same plan in these words, and no earlier ones."""
+        if not {*words.texts, *words.labels} <= {question.name for question in self.questions}:
+            raise PlanError("An earlier wording is about a question that the plan does not have.")
+        new = {
+            question.name: replace(
+                question, text=words.texts.get(question.name, {}), labels=words.labels.get(question.name, {})
+            )
+            for question in self.questions
+        }
+        blocks = tuple(
+            replace(block, questions=tuple(new[each.name] for each in block.questions)) for block in self.blocks
+        )
+        return replace(self, questions=tuple(new.values()), blocks=blocks, title=words.title, earlier=())
+
+    @cached_property
+    def hashes(self) -> tuple[str, ...]:
+        """The hashes of this plan in all its wordings, as of `Plan.hashes`."""
+        before = [
+            replace(self._worded(words), earlier=self.earlier[:place]).hash for place, words in enumerate(self.earlier)
+        ]
+        return (*before, self.hash)
+
     @cached_property
     def _fields(self) -> dict[str, Any]:
         return {
             "tacit_plan": FORMAT,
             "title": self.title,
+            **series_fields(self.wave, self.series),
+            **({"earlier": [words.to_dict() for words in self.earlier]} if self.earlier else {}),
             "questions": [question.to_dict() for question in self.questions],
             "blocks": [
                 {
@@ -349,7 +436,9 @@ class Questionnaire:
                 )
                 for block in data["blocks"]
             )
-            plan = cls(tuple(questions.values()), blocks, data["title"], tuple(data["notes"]))
+            earlier = tuple(Wording.from_dict(words) for words in data.get("earlier", ()))
+            series = data.get("wave", 1), data.get("series"), earlier
+            plan = cls(tuple(questions.values()), blocks, data["title"], tuple(data["notes"]), *series)
             if plan.hash != data["hash"] or len(questions) < len(data["questions"]):
                 raise PlanError("This plan was altered: its content does not match its hash.")
         except PlanError:

@@ -59,7 +59,7 @@ class ReadySurvey:
 
     def submission(self, message: Report) -> Submission:
         """A message as a submission, if the plan can have sent it and its sender may take part."""
-        if message.plan is not None and message.plan != self.plan.hash:
+        if message.plan is not None and message.plan not in self.plan.hashes:
             raise Refusal(422, "This report was made with another plan.")
         if message.group not in self._groups:
             raise Refusal(422, "The plan does not have this group.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -95,7 +95,10 @@ class Tally:
         [{'group': None, 'reports': [0, 1], 'counts': [1, 2]}]
         """
         if self.plan != other.plan:
-            raise ValueError(f"These tallies belong to different plans: {self.plan[:12]}… and {other.plan[:12]}….")
+            raise ValueError(
+                f"These tallies belong to different plans: {self.plan[:12]}… and {other.plan[:12]}…. If these "
+                "differ in words only (`tacit edit`), name the newest plan with --plan (`Tally.under` in Python)."
+            )
         sources = self.sources.merge(other.sources)
         groups = dict(self.groups)
         for name, counts in other.groups.items():
@@ -128,9 +131,14 @@ class Tally:
         (refused,) = whole([data["refused"]], "refused")
         return cls(data["plan"], groups, refused, Sources.from_dict(data.get(_SOURCES)))
 
+    def under(self, plan: AnyPlan) -> Tally:
+        """The same counts as a tally of `plan`, whose earlier wordings may be what they were counted under."""
+        self.check(plan)
+        return replace(self, plan=plan.hash)
+
     def check(self, plan: AnyPlan) -> None:
-        """Raise `ValueError` unless it is a tally that reports of this plan can add up to."""
-        if self.plan != plan.hash:
+        """Raise `ValueError` unless reports of this plan, in any of its wordings, can add up to it."""
+        if self.plan not in plan.hashes:
             raise ValueError(f"This is a tally of another plan: {self.plan[:12]}…, not {plan.hash[:12]}….")
         mechanisms = {group.name: group.mechanism for group in plan.groups}
         for name, kept in self.groups.items():

@@ -111,6 +111,7 @@ def plans() -> Iterator[tuple[str, Callable[[], Plan]]]:
     yield "between", _between
     yield "weighted between", _weighted_between
     yield "matrix", _matrix
+    yield "second wave", _second_wave
 
 
 def _histogram() -> Plan:
@@ -305,6 +306,13 @@ def _matrix() -> Plan:
     return make_plan(Prior.of({1: 2, 2: 3, 5: 5}), task, 1, question="How many?")
 
 
+def _second_wave() -> Plan:
+    """A later wave of a series, whose question was corrected twice; the first time there was none."""
+    first = make_plan(Prior.of({"yes": 1, "no": 4}), Survey("yes"), 1)
+    second = replace(first, wave=2, series=first.hash)
+    return second.reworded("Are you il\u2029l?").reworded("Are you ill?")
+
+
 def _survey() -> Plan:
     groups = [
         GroupPrior(name="18–29", prior=Prior.of({"yes": 0.1, "no": 0.9})),
@@ -361,6 +369,7 @@ def expected(plan: Plan) -> dict[str, Any]:
         "chances": [part for group in plan.groups for part in chances(group)],
         "reports": [part for place in range(len(plan.groups)) for part in vectors(plan, place)],
         **({"sets": [[group.name, set_sentence(group)] for group in plan.groups]} if _has_sets(plan) else {}),
+        **({"hashes": list(plan.hashes)} if plan.earlier else {}),
     }
 
 
@@ -476,6 +485,16 @@ def edge_words(group: Group, x: int, plan: Plan) -> list[list[int]]:
 def questionnaires() -> list[dict[str, Any]]:
     """Plans of several questions, what is said about them, and records with their words, blocks and reports."""
     return [{"plan": _slim_blocks(plan.to_dict()), **expected_of_record(plan)} for plan in (_clinic(), _one_block())]
+
+
+def reworded_questionnaires() -> list[dict[str, Any]]:
+    """A second wave whose title and texts were corrected twice, and the hashes of all its wordings."""
+    first = _clinic()
+    second = replace(first, wave=2, series=first.hash)
+    newest = second.reworded("A larger clinic", {"daily": {"en": "How many a day?"}}).reworded(
+        texts={"smokes": {"de": "Rauchen Sie 😀?"}}
+    )
+    return [{"plan": _slim_blocks(newest.to_dict()), "hashes": list(newest.hashes)}]
 
 
 def _clinic() -> Questionnaire:
@@ -1305,6 +1324,7 @@ def files() -> dict[str, Callable[[], Any]]:
         levels,
         set_levels,
         questionnaires,
+        reworded_questionnaires,
         refused_questionnaires,
     )
     return made | {make.__name__: make for make in others}

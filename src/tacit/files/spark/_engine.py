@@ -351,7 +351,7 @@ class _Count:
     def __call__(self, batches: Batches) -> Batches:
         piles = Piles(self.plan, self.columns)
         for table in _blocks(batches):
-            check_stamp(table, self.plan.hash, "The data frame")
+            check_stamp(table, self.plan.hashes, "The data frame")
             piles.add(table)
         yield from _as_rows(piles.tallies())
 
