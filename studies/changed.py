@@ -16,6 +16,7 @@ import math
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -25,13 +26,13 @@ from studies.gowalla import NEW_YORK
 from studies.groups import HEALTH
 from studies.loaders import find, load_adult, load_checkins, load_diabetes, load_heart
 from tacit.designs import Search
+from tacit.designs.guidance import costs
 from tacit.designs.planning import least_variance_method, make_plan, with_ldp
 from tacit.estimates import Estimator, estimate
 from tacit.exact import Floats, Integers
 from tacit.plan import Plan
 from tacit.prior import Prior, Value
 from tacit.randomize import Randomizer, SeededWords
-from tacit.show.sentences import ldp_people
 from tacit.tally import Counts, Kept, Tally
 from tacit.task import Histogram, Sum, Survey, Task
 
@@ -123,7 +124,8 @@ def _cells(change: Change, epsilon: float, options: Options) -> list[Point]:
             error = math.sqrt(np.mean(squares[name])) / unit
             points.append(Point(panels[0], name, "corrected", place, error))
             points.append(Point(panels[1], name, "corrected", place, float(np.mean(held[name]))))
-    needed = ldp_people(default, change.held.sum(axis=1).tolist(), "unbiased")
+    shares = [Fraction(int(n), int(change.held.sum())) for n in change.held.sum(axis=1)]
+    needed = costs(default, shares, int(change.held.sum())).respondents_needed("ldp")
     points.append(Point(panels[0], NEEDED, "corrected", place, math.nan if needed is None else 1 / needed))
     return points
 

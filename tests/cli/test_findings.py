@@ -94,7 +94,7 @@ def test_crossed_groups_of_a_tally_fall_into_margins():
 
 def test_a_population_weighs_and_says_so():
     plain = read("estimate", "plan.json", "now.csv")
-    assert (plain["scope"], plain["design_effect"]) == ("participants", 1.0)
+    assert (plain["scope"], plain["design_effect"]) == ("population", 1.0)
     raked = read("estimate", "plan.json", "now.csv", "--population", "region.csv", "--population", "age.csv")
     joint = read("estimate", "plan.json", "now.json", "--population", "joint.csv", *PARTS)
     assert raked["scope"] == joint["scope"] == "population"
@@ -145,12 +145,14 @@ def test_differences_between_groups_rounds_last_year_and_the_prior():
     rounds = read("difference", "plan.json", "now.json", "--before", "before.json", "--by", "region", *PARTS)
     assert [row["part"] for row in rounds["differences"]] == ["everybody", "north", "south"]
     assert all(row["told"] and 0.05 < row["difference"] < 0.22 for row in rounds["differences"])
-    shares = read("difference", "plan.json", "now.csv", "--before-shares", "priors.csv", "--by", "age")
-    prior = read("difference", "plan.json", "now.csv", "--against", "prior", "--by", "age")
+    shares = read("difference", "plan.json", "now.json", "--before-shares", "priors.csv", "--by", "age", *PARTS)
+    prior = read("difference", "plan.json", "now.json", "--against", "prior", "--by", "age", *PARTS)
     for one, other in zip(shares["differences"], prior["differences"], strict=True):
         # The counts are the prior's own; they vary, and the prior is taken as exact.
         assert one["difference"] == pytest.approx(other["difference"], abs=1e-9)
         assert one["standard_error"] > other["standard_error"]
+    unknown = tacit("difference", "plan.json", "now.csv", "--before-shares", "priors.csv", "--by", "age")
+    assert "The earlier numbers say nothing of these, so they are not compared: old, young." in unknown
     pairs = read("difference", "plan.json", "now.csv", "--by", "group", "--against", "pairs", "--simultaneous")
     assert len(pairs["differences"]) == 6
     one = read("difference", "plan.json", "now.csv", "--by", "group", "--against", "north / old")

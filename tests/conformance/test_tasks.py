@@ -239,13 +239,12 @@ def test_the_interval_holds_the_truth_of_both_groups(name):
 def test_terminal_and_page_name_each_row(name):
     plan = plan_of(name)
     tally = tally_of(plan, [[300, 400, 300], [200, 500, 300]], np.random.default_rng(4))
-    result = estimate(plan, tally)
+    result = estimate(plan, tally, by="group")
     printed = io.StringIO()
-    print_estimate(Console(file=printed, width=200), plan, result, [1000, 1000])
-    parts = estimate(plan, tally, by="group").parts
+    print_estimate(Console(file=printed, width=200), plan, result)
     compared = difference(plan, tally, by="group")
     assert [row.value for row in compared.rows] == plan.row_values
-    shown = page(plan, result, parts, "group", tally, comparison=compared)
+    shown = page(plan, result, comparison=compared)
     assert plan.task.title in shown
     for value in plan.row_values:
         assert row_name(plan, value) in printed.getvalue()

@@ -278,8 +278,7 @@ def test_two_reports_say_too_few_and_the_switch_is_what_is_shown(browser: Browse
         row = page.locator("#estimate-rows tr")
         expect(row).to_contain_text("too few reports")
         expect(row).to_contain_text("0% … 100%")
-        for name in ("history", "ldp"):
-            expect(page.locator(f"#{name}")).to_be_hidden()
+        expect(page.locator("#history")).to_be_hidden()
         page.locator("label", has=page.get_by_test_id("estimator-assisted")).click()
         expect(page.get_by_test_id("estimator-unbiased")).to_be_checked()
         expect(page.locator("#estimator-meaning")).to_contain_text("Until they are there")

@@ -38,7 +38,7 @@ def rounds_of(plan, truth, people=PEOPLE, rounds=ROUNDS, seed=4, group=None):
             counts[part.name], held[part.name] = Counts(np.flatnonzero(sent), sent[sent > 0]), yes
         total = sum(held.values()) if group is None else held[group]
         for place, name in enumerate(("assisted", "unbiased", "mmse")[: 1 if number % 3 else 3]):
-            (row,) = estimate(plan, Tally(plan.hash, counts), name, group=group).rows
+            (row,) = estimate(plan, Tally(plan.hash, counts), name, group=group, scope="participants").rows
             each[place] = row.estimate - total, row.low <= total <= row.high, row.high - row.low
     return found[:, :, 0], found[:, :, 1], found[:, :, 2]
 
@@ -177,7 +177,7 @@ def test_simultaneous_intervals_are_wider_and_hold_for_all_rows():
             counts[part.name] = Counts(np.flatnonzero(sent), sent[sent > 0])
         truth = held["one"] + held["two"]
         for found, together in ((single, False), (all_at_once, True)):
-            result = estimate(plan, Tally(plan.hash, counts), simultaneous=together)
+            result = estimate(plan, Tally(plan.hash, counts), simultaneous=together, scope="participants")
             found.append(all(row.low <= true <= row.high for row, true in zip(result.rows, truth, strict=True)))
     assert np.mean(all_at_once) > 0.9 > np.mean(single)
 

@@ -70,7 +70,7 @@ def coverage(plan: Plan, truth: np.ndarray, estimator: str, rounds: int = 400) -
     hits, alarms = [], 0
     for _ in range(rounds):
         tally, total = simulate(plan, truth, 2000, rng)
-        result = estimate(plan, tally, estimator)
+        result = estimate(plan, tally, estimator, scope="participants")
         hits.append([row.low <= true <= row.high for row, true in zip(result.rows, total, strict=True)])
         alarms += any(check.contradicted for check in result.prior_check)
     return float(np.mean(np.array(hits), axis=0).min()), alarms / rounds
@@ -115,7 +115,7 @@ def test_unbiased_estimates_have_the_true_mean_and_variance_by_enumeration(truth
     plan = Plan(Histogram(), (Group(name=None, epsilon=EPSILON, mechanism=channel),))
     bias, square, claimed = np.zeros(3), np.zeros(3), np.zeros(3)
     for reports in product(range(3), repeat=3):
-        result = estimate(plan, Tally(plan.hash, {None: Counts.of(reports)}), "unbiased")
+        result = estimate(plan, Tally(plan.hash, {None: Counts.of(reports)}), "unbiased", scope="participants")
         shown = np.array([row.estimate for row in result.rows])
         variance = np.array([row.standard_error**2 for row in result.rows])
         for answers in product(range(3), repeat=3):
@@ -375,8 +375,8 @@ def test_intervals_hold_for_few_people_and_large_budgets(share, epsilon, people)
     for _ in range(400):
         yes = rng.binomial(people, share)
         sent = rng.multinomial(yes, rows[0]) + rng.multinomial(people - yes, rows[1])
-        result = estimate(plan, Tally(plan.hash, {None: Counts(np.flatnonzero(sent), sent[sent > 0])}))
-        (row,) = result.rows
+        tally = Tally(plan.hash, {None: Counts(np.flatnonzero(sent), sent[sent > 0])})
+        (row,) = estimate(plan, tally, scope="participants").rows
         covered.append(row.low <= yes <= row.high)
         uncorrected.append(abs(row.estimate - yes) <= 1.96 * row.standard_error)
     assert np.mean(covered) > 0.927

@@ -19,6 +19,7 @@ from tacit import Histogram, Prior
 from tacit.designs.without_prior import subset_selection
 from tacit.estimates import Row, Scope, cells_of, estimate
 from tacit.estimates._cells import Collected
+from tacit.estimates._totals import found as found_total
 from tacit.mechanism import BlockDesign
 from tacit.mechanism.kept import COVERAGE_UNIT
 from tacit.plan import Group, Plan
@@ -71,11 +72,11 @@ def least_coverage(
 
 
 def estimated(plan: Plan, tally: Tally) -> Row:
-    return estimate(plan, tally, "unbiased", simultaneous=False).rows[0]
+    return estimate(plan, tally, "unbiased", scope="participants", simultaneous=False).rows[0]
 
 
 def collected(scope: Scope, plan: Plan, tally: Tally) -> Row:
-    found = Collected(plan, cells_of(plan, tally)).part().found(scope, 0.95)
+    found = found_total(Collected(plan, cells_of(plan, tally)).part(), "unbiased", scope, 0.95)
     return Row(value=0, estimate=found.estimate[0], standard_error=found.error[0], low=found.low[0], high=found.high[0])
 
 

@@ -33,7 +33,7 @@ def tally_of(plan: Plan, n: int = 1000, skew: float = 0.0) -> Tally:
 def html_of(plan: Plan, skew: float = 0.0, parts: bool = False, **options) -> str:
     tally = tally_of(plan, skew=skew)
     result = estimate(plan, tally, **({"estimator": "mmse"} | options))
-    return page(plan, result, {NASTY: result, "": result} if parts else {}, NASTY if parts else None, tally)
+    return page(plan, replace(result, by=NASTY, parts={NASTY: result, "": result}) if parts else result)
 
 
 def one(prior: Prior, task: object, **options) -> Plan:
@@ -128,7 +128,9 @@ def test_the_most_frequent_answer_is_named_only_if_the_reports_tell_it():
 def test_parts_of_a_histogram_stand_side_by_side_if_they_are_few():
     plan = PLANS["histogram"]
     result = estimate(plan, tally_of(plan), "unbiased")
-    few, many = (page(plan, result, {f"part {k}": result for k in range(n)}, "region") for n in (2, 9))
+    few, many = (
+        page(plan, replace(result, by="region", parts={f"part {k}": result for k in range(n)})) for n in (2, 9)
+    )
     assert "part 1<small>1,000 reports</small>" in few
     assert "<h3>part 8 " in many
 
@@ -137,7 +139,7 @@ def test_a_comparison_is_drawn_told_and_judged():
     plan = PLANS["groups"]
     tally = tally_of(plan)
     found = difference(plan, tally, by="group")
-    text = html.unescape(page(plan, estimate(plan, tally), {}, None, tally, comparison=found, command="tacit <&> x"))
+    text = html.unescape(page(plan, estimate(plan, tally), comparison=found, command="tacit <&> x"))
     assert "differences with intervals" in text
     assert f">{'lower' if found.rows[0].difference < 0 else 'higher'}</td>" in text
     assert "chance alone would rarely make such a difference" in text
@@ -145,7 +147,7 @@ def test_a_comparison_is_drawn_told_and_judged():
     # Of more than a page holds the surest are there, wherever they stand, and it says so.
     none = replace(found.rows[0], part="nobody", difference=0.0, low=-1.0, high=1.0)
     many = replace(found, rows=(*[none] * (MAX_TABLE + 5), found.rows[0]))
-    text = html.unescape(page(plan, estimate(plan, tally), {}, None, tally, comparison=many))
+    text = html.unescape(page(plan, estimate(plan, tally), comparison=many))
     assert f"Shown are the surest {MAX_TABLE} of {MAX_TABLE + 6}." in text
     assert f"{found.rows[0].part} – {found.rows[0].other}" in text
 
@@ -163,7 +165,7 @@ def test_many_values_are_cut():
 
 def test_an_empty_tally_makes_a_page():
     tally = Tally(SURVEY.hash, {})
-    assert "0 randomized reports" in page(SURVEY, estimate(SURVEY, tally), {}, None, tally)
+    assert "0 randomized reports" in page(SURVEY, estimate(SURVEY, tally))
 
 
 def test_the_page_is_written_whole(tmp_path):
@@ -186,10 +188,10 @@ def test_too_few_reports_are_not_a_finding():
     """Two reports of a rare answer: no share of 141%, no chart of what cannot be."""
     plan = one(Prior.of({"yes": 0.1, "no": 0.9}), Survey("yes"), aim="unbiased")
     tally = Tally(plan.hash, {None: Counts.of([1, 1])})
-    shown = page(plan, estimate(plan, tally, "unbiased"), {}, None, tally)
+    shown = page(plan, estimate(plan, tally, "unbiased"))
     assert "Too few reports yet" in shown
     assert "%</div>" not in shown
     assert "<figure>" not in shown
-    enough = page(plan, estimate(plan, tally_of(plan), "unbiased"), {}, None, tally_of(plan))
+    enough = page(plan, estimate(plan, tally_of(plan), "unbiased"))
     assert "Too few" not in enough
     assert "<figure>" in enough

@@ -149,14 +149,18 @@ KeepOrder = Annotated[bool, option("--keep-order", help=_ORDER)]
 Force = Annotated[bool, option("--force", help=_FORCE)]
 _PARTS = "What was crossed to make the groups, in order: region,age for 'north / 18-24'."
 _POPULATION = "CSV: size, and the public columns it is by; repeat it to rake over several."
-_SCOPE = "Whom intervals are about: participants, or the population they stand for."
+_SCOPE = "Whom intervals are about: the population that respondents stand for (default), or participants."
+_SIZE = (
+    "How many people the population has: totals are theirs, and intervals shorter the larger the part that answered."
+)
 
 ByOption = Annotated[str | None, option("--by", metavar="NAME", help="Public column, group column or group part.")]
 GroupParts = Annotated[str | None, option(metavar="NAMES", help=_PARTS)]
 PopulationFiles = Annotated[list[Path] | None, option("--population", metavar="FILE", help=_POPULATION)]
+PopulationSize = Annotated[float | None, option("--population-size", metavar="N", help=_SIZE)]
 ScopeOption = Annotated[Literal["participants", "population"] | None, option("--for", metavar="WHOM", help=_SCOPE)]
 LevelOption = Annotated[float, option("--level", metavar="L", help="Level of the intervals, between 0 and 1.")]
-_SIMULTANEOUS = "Whether intervals hold for all rows at once; yes if there are more than 20 rows."
+_SIMULTANEOUS = "Whether intervals hold for all rows of a table at once; yes if there are more than 20."
 SimultaneousOption = Annotated[bool | None, option("--simultaneous/--one-by-one", help=_SIMULTANEOUS)]
 CsvFile = Annotated[Path | None, option("--csv", metavar="FILE", help="Also write the table, for a spreadsheet.")]
 

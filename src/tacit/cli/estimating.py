@@ -24,6 +24,7 @@ from tacit.cli.app import (
     Overwrite,
     PlanFile,
     PopulationFiles,
+    PopulationSize,
     ReportColumn,
     ReportFile,
     ScopeOption,
@@ -67,6 +68,7 @@ def estimate_command(
     by: Annotated[str | None, option(metavar="NAME", help=_BY)] = None,
     group_parts: GroupParts = None,
     population: PopulationFiles = None,
+    population_size: PopulationSize = None,
     scope: ScopeOption = None,
     simultaneous: SimultaneousOption = None,
     project: Annotated[bool, option("--project", help="Move estimates to possible counts.")] = False,
@@ -101,23 +103,23 @@ def estimate_command(
         whole, cells, sizes = read_reports(
             loaded, reports, by, population, report_column=report_column, group_column=group_column,
             group_parts=group_parts, weight_column=weight_column, offset_column=offset_column, format=input_format,
-            count=files.tally_by, needed=bool(population) or scope == "population" or weighted,
+            count=files.tally_by, needed=bool(population) or population_size is not None or weighted,
         )  # fmt: skip
     if isinstance(loaded, Questionnaire):
         options = {"estimator": estimator, "level": level, "scope": scope, "by": by, "population": sizes}
-        options |= {"simultaneous": simultaneous, "project": project}
+        options |= {"population_size": population_size, "simultaneous": simultaneous, "project": project}
         asked_questions(
             loaded, cells, whole, {name: each for name, each in options.items() if each}, html, csv, as_json
         )
         return
     result = estimate(
-        loaded, cells, estimator, level, scope=scope, by=by, population=sizes, simultaneous=simultaneous,
-        project=project,
+        loaded, cells, estimator, level, scope=scope, by=by, population=sizes, population_size=population_size,
+        simultaneous=simultaneous, project=project,
     )  # fmt: skip
     if html is not None:
         from tacit.show.page import write_page
 
-        write_page(html, loaded, result, result.parts, by, whole, command=typed())
+        write_page(html, loaded, result, command=typed())
     if csv is not None:
         from tacit.show.spreadsheet import estimate_rows, write_csv
 
@@ -125,8 +127,7 @@ def estimate_command(
     if as_json:
         print_json({"plan": loaded.hash} | result.to_dict() | {"refused": whole.refused})
         return
-    counted = [whole.groups[group.name].total if group.name in whole.groups else 0 for group in loaded.groups]
-    results.print_estimate(out, loaded, result, counted)
+    results.print_estimate(out, loaded, result)
     tell_refused(whole.refused, weighted=weight_column is not None or offset_column is not None)
     if by is not None:
         results.print_breakdown(out, loaded, by, result.parts)
@@ -186,6 +187,7 @@ def difference_command(
     ] = None,
     group_parts: GroupParts = None,
     population: PopulationFiles = None,
+    population_size: PopulationSize = None,
     scope: ScopeOption = None,
     level: LevelOption = 0.95,
     simultaneous: SimultaneousOption = None,
@@ -241,13 +243,14 @@ def difference_command(
             group.name: (over_cells(contract, question, group.observed or group.prior), group.records)
             for group in known
         }
-    about: dict[str, Any] = {"by": by, "population": sizes, "level": level, "scope": scope or "population"}
+    about: dict[str, Any] = {"by": by, "population": sizes, "population_size": population_size, "level": level}
+    about |= {"scope": scope or "population"}
     found = difference(loaded, cells, against=against, simultaneous=simultaneous, **about, **asked)
     if html is not None:
         from tacit.show.page import write_page
 
         everybody = estimate(loaded, cells, **about)
-        write_page(html, loaded, everybody, everybody.parts, by, whole, comparison=found, command=typed())
+        write_page(html, loaded, everybody, comparison=found, command=typed())
     if csv is not None:
         write_csv(csv, [asdict(row) | {"told": row.told, "level": level, "about": found.scope} for row in found.rows])
     if as_json:

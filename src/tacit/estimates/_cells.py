@@ -4,16 +4,18 @@ A cell holds the reports of people who share a group and everything else that is
 pseudo-value of a report, w its own weight and g the factor of its cell, the mean of a part D is m = Σ_D g w t / W with
 W = Σ_D g w. A report changes it by u = 1_D (t − m)/W, so that
 
-    for the population      Var m ≈ n/(n−p) Σ (g w)² (u − xᵀB)²,      B the regression of u on the margins x,
+    for a large population  Var m ≈ n/(n−p) Σ (g w)² (u − xᵀB)²,      B the regression of u on the margins x,
     for the participants    Var m = Σ (g w)² Var(u | answer).
 
 The first is the usual variance of survey sampling (Särndal, Swensson, Wretman, 1992, section 6; p margins; p = 1 and
-x = 0 without margins) and includes the randomization; the second is the randomization alone. The difference of two
-parts changes by the difference of their u, so parts may overlap.
+x = 0 without margins) and includes the randomization; the second is the randomization alone. If the fraction f of a
+population took part, the variance is (1 − f) times the first plus f times the second. The difference of two parts
+changes by the difference of their u, so parts may overlap.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -21,8 +23,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.estimates._ends import Bounds, People, interval_of_sums
-from tacit.estimates._rows import Found, Scope, reach, student
+from tacit.estimates._ends import Bounds, People
+from tacit.estimates._rows import Scope
 from tacit.exact import Floats
 from tacit.mechanism import Kept, PlainEstimator, Reading
 from tacit.plan import AnyPlan, Group, Plan, Questionnaire, margins, split_name
@@ -41,17 +43,14 @@ class Moments:
     """Sums over the reports of a cell: `mean` Σ w t / Σ w, `first` Σ w² (t − mean), `second` Σ w² (t − mean)², and
     `randomized` Σ w² Var(t | answer), the part of the randomization.
 
-    One report that is changed to another moves Σ w t by at most `changed`, one more report by `added`. Each person who
-    holds a component adds `slope` to its part of `randomized`.
+    Few reports that are equal show no spread: `allowance` is what one more report, with any value, adds to `second`.
     """
 
     mean: Floats
     first: Floats
     second: Floats
     randomized: Floats
-    changed: float
-    added: float
-    slope: float = 0.0
+    allowance: Floats
 
 
 @dataclass(frozen=True)
@@ -137,41 +136,41 @@ class Cell:
         """The same cell with one more report; of cells whose reports are counted one by one."""
         return replace(self, kept=self.kept.merge(Counts.of([report])))
 
-    def check_weights(self) -> None:
-        """Raise `ValueError` unless the reports have positive design weights, or none."""
-        if self.plan.task.takes_weights and self.has_weights:
-            raise ValueError(
-                "The weights and offsets of a weighted sum are part of what is asked, so they cannot weigh reports as "
-                "well. Leave them out here, or export pseudo-values."
-            )
-        if self.weight <= 0:
-            raise ValueError("The weights of reports must be positive.")
-
     @cached_property
     def moments(self) -> Moments:
         """The sums over pseudo-values t that means and their variances need."""
-        self.check_weights()
         group, kept, read = self.group, self.kept, self.read("unbiased")
         if not kept.is_counted:
             # There are no weights, and of counts the mean of t² is that of t, apart from the randomization.
             mean = read.estimate / max(kept.total, 1)
             inside = np.clip(mean, 0.0, 1.0)
-            second = read.variance + kept.total * inside * (1 - inside) + read.changed**2
-            randomized = read.variance + (read.changed / 2) ** 2
-            return Moments(mean, 0 * mean, second, randomized, read.changed, read.added, read.slope)
+            second = read.variance + kept.total * inside * (1 - inside)
+            return Moments(mean, 0 * mean, second, read.variance, 0 * mean + read.changed**2)
         counts = kept.counted()
         weights, squares, largest = counts.weighted()
         a, b = self._scale
         t = a * group.mechanism.pseudo_values(read_task(self.plan), counts.reports) + b
         mean = weights @ t / (float(weights.sum()) or 1.0)
         away = t - mean
-        # Few reports that are equal show no spread: count one more report, with any value.
         step = self._step(read.changed / largest if largest else 0.0)
         more = float(squares.sum()) / max(kept.total, 1) * step**2
-        return Moments(
-            mean, squares @ away, squares @ away**2 + more, np.maximum(read.variance, 0.0) + more / 4,
-            read.changed, read.added,
-        )  # fmt: skip
+        return Moments(mean, squares @ away, squares @ away**2, np.maximum(read.variance, 0.0), 0 * mean + more)
+
+    @cached_property
+    def slopes(self) -> tuple[Floats, Floats]:
+        """The growth of the variance of a count by one more person who holds the component, in place of one who does
+        not: at least and at most.
+        """
+        read, ones = self.read("unbiased"), np.ones(len(self.plan.row_values))
+        if read.by_answer is None:
+            return read.slope * ones, read.slope * ones
+        g, v = read.by_answer
+        held, others = (np.where(mine, v, np.nan) for mine in (g > 0.5, g < 0.5))
+        known = np.isfinite(held).any(axis=0) & np.isfinite(others).any(axis=0)
+        least, most = np.zeros((2, len(ones)))
+        least[known] = np.nanmin(held[:, known], axis=0) - np.nanmax(others[:, known], axis=0)
+        most[known] = np.nanmax(held[:, known], axis=0) - np.nanmin(others[:, known], axis=0)
+        return least, most
 
     @property
     def steps(self) -> Floats:
@@ -272,13 +271,14 @@ class Collected:
     """A plan's reports in cells, with a factor for each cell beside the reports' own weights; by default 1.
 
     `margins` has a column for each category of the population that the factors are fitted to, 1 where a cell is in it;
-    None where they are fitted to nothing.
+    None where they are fitted to nothing. `finite` says that the factors are those of a population of a known size.
     """
 
     plan: Plan
     cells: Sequence[Cell]
     factors: Floats = field(default_factory=lambda: np.zeros(0))
     margins: Floats | None = None
+    finite: bool = False
 
     def __post_init__(self) -> None:
         if not len(self.factors):
@@ -289,40 +289,49 @@ class Collected:
         """The labels of the rows."""
         return self.plan.row_values
 
+    @property
+    def asks_for_weights(self) -> bool:
+        """Whether the reports' weights are part of what is asked, so that they do not say whom reports stand for."""
+        return self.plan.task.takes_weights and any(cell.has_weights for cell in self.cells)
+
+    def check_weights(self) -> None:
+        """Raise `ValueError` unless the reports have positive design weights, or none."""
+        if any(cell.n_reports and cell.weight <= 0 for cell in self.cells):
+            raise ValueError("The weights of reports must be positive.")
+        if self.asks_for_weights:
+            raise ValueError(
+                "The weights and offsets of a weighted sum are part of what is asked, so they cannot weigh reports as "
+                "well. Leave them out here, or export pseudo-values."
+            )
+
     @cached_property
     def weights(self) -> Floats:
         """g Σ w of every cell."""
         weights: Floats = self.factors * np.array([cell.weight for cell in self.cells])
         return weights
 
-    def by_group(self, chosen: NDArray[np.bool_] | None = None) -> Collected:
-        """All cells, or those `chosen`, merged to one for each group of the plan, groups without reports included."""
-        mine = self.cells if chosen is None else [cell for cell, asked in zip(self.cells, chosen, strict=True) if asked]
-        found = {cell.group.name: cell for cell in coarser(mine, ())}
-        groups = self.plan.groups
-        return Collected(self.plan, [found.get(each.name) or Cell(self.plan, each, Counts()) for each in groups])
-
     def categories(self, margin: str) -> list[str]:
         """The categories of a margin among the reports: in the order of the plan's groups where each group is in one
         of them, else sorted, numbers by their size.
         """
-        if self.cells and margin not in self.cells[0].labels:
-            known = ", ".join(f"'{name}'" for name in self.cells[0].labels) or "none"
+        cells = [cell for cell in self.cells if cell.n_reports]
+        if cells and margin not in cells[0].labels:
+            known = ", ".join(f"'{name}'" for name in cells[0].labels) or "none"
             raise ValueError(f"The reports have no margin '{margin}'. Known are {known}.")
         if len(self.plan.groups) > 1:
             of_group: dict[str | None, dict[str, None]] = {group.name: {} for group in self.plan.groups}
-            for cell in self.cells:
+            for cell in cells:
                 of_group[cell.group.name][cell.labels[margin]] = None
             if all(len(found) <= 1 for found in of_group.values()):
                 return list(dict.fromkeys(name for found in of_group.values() for name in found))
-        names = sorted({cell.labels[margin] for cell in self.cells})
+        names = sorted({cell.labels[margin] for cell in cells})
         sizes = dict(zip(names, numbers_if_all(names), strict=True))
         return sorted(names, key=lambda name: sizes[name])
 
     def part(self, name: str = "everybody", where: Callable[[Cell], bool] | None = None) -> Part:
         """The cells for which `where` holds; all cells without it."""
         chosen = np.array([where is None or where(cell) for cell in self.cells], dtype=bool)
-        if not chosen.any():
+        if not any(cell.n_reports for cell, mine in zip(self.cells, chosen, strict=True) if mine):
             raise ValueError(f"There are no reports of {name}.")
         return Part(self, name, chosen)
 
@@ -333,28 +342,46 @@ class Collected:
             raise ValueError(f"'{margin}' has {len(names):,} categories, too many to be looked at one by one.")
         places: dict[str, list[int]] = {name: [] for name in names}
         for place, cell in enumerate(self.cells):
-            places[cell.labels[margin]].append(place)
-        found = []
+            if cell.n_reports:
+                places[cell.labels[margin]].append(place)
+        of_groups, found = any(margin in cell.of_group for cell in self.cells), []
         for name in names:
             chosen = np.zeros(len(self.cells), dtype=bool)
             chosen[places[name]] = True
-            found.append(Part(self, name, chosen))
+            found.append(Part(self, name, chosen, of_groups))
         return found
 
-    def variance(self, scope: Scope, slope: Floats, shift: Floats, n_reports: int) -> Floats:
+    def variance(self, fraction: float, slope: Floats, shift: Floats, n_reports: int) -> Floats:
         """Var Σ g w (slope·t − shift) over all reports, `slope` per cell and `shift` per cell and component."""
+        inside = _sum(slope**2, self.inside(fraction, n_reports))
+        return inside if fraction == 1 else inside + (1 - fraction) * self.between(slope, shift, n_reports)
+
+    def inside(self, fraction: float, n_reports: int, *, allowed: bool = True) -> Floats:
+        """The variance of each cell's total by its own reports; `allowed` adds the allowances for few of them."""
+        moments, times = [cell.moments for cell in self.cells], float(allowed)
+        allowance = times * np.array([each.allowance for each in moments])
+        variance: Floats = np.array([each.randomized for each in moments]) + allowance / 4
+        if fraction != 1:
+            spread = np.array([each.second for each in moments]) + allowance
+            variance = fraction * variance + (1 - fraction) * self._corrected(n_reports) * spread
+        return _times(self.factors**2, variance)
+
+    def between(self, slope: Floats, shift: Floats, n_reports: int) -> Floats:
+        """The rest of the variance for a large population: the cells differ, and who is in which is chance."""
+        self.check_weights()
         moments = [cell.moments for cell in self.cells]
-        if scope == "participants":
-            return _sum(self.factors**2 * slope**2, np.array([each.randomized for each in moments]))
-        mean, first, second = (np.array([getattr(m, name) for m in moments]) for name in ("mean", "first", "second"))
+        mean, first = (np.array([getattr(each, name) for each in moments]) for name in ("mean", "first"))
         away = _times(slope, mean) - shift
-        used = 1
         if self.margins is not None:
             away = away - self._explained(away)
-            used = int(np.linalg.matrix_rank(self.margins))
         squares = np.array([cell.squares for cell in self.cells])[:, None]
-        spread = _times(slope**2, second) + 2 * _times(slope, first) * away + squares * away**2
-        return _sum(self.factors**2, spread) * n_reports / max(n_reports - used, 1)
+        spread = _sum(self.factors**2, 2 * _times(slope, first) * away + squares * away**2)
+        return self._corrected(n_reports) * spread
+
+    def _corrected(self, n_reports: int) -> float:
+        """n/(n−p)."""
+        used = 1 if self.margins is None else int(np.linalg.matrix_rank(self.margins))
+        return n_reports / max(n_reports - used, 1)
 
     def _explained(self, away: Floats) -> Floats:
         """The part of each cell's mean of u that its margins explain, with the reports' weights and factors.
@@ -373,11 +400,15 @@ class Collected:
 
 @dataclass(frozen=True)
 class Part:
-    """Some of the collected cells: the total and the mean of the answers of their senders."""
+    """Some of the collected cells: the total and the mean of the answers of their senders.
+
+    `of_groups` says that it consists of whole groups, so that the priors speak of it.
+    """
 
     collected: Collected
     name: str
     chosen: NDArray[np.bool_]
+    of_groups: bool = True
 
     @property
     def cells(self) -> list[Cell]:
@@ -444,59 +475,70 @@ class Part:
         slope = self.chosen / self.size
         return slope, np.outer(slope, self.mean)
 
+    def fraction(self, scope: Scope) -> float:
+        """The fraction f of the people in question who took part: 0 where the population is so large, or its size so
+        little known, that it makes no difference.
+        """
+        if scope == "participants":
+            return 1.0
+        return min(1.0, self.n_reports / self.size) if self.collected.finite else 0.0
+
     def variance(self, scope: Scope) -> Floats:
         """The variance of the mean."""
-        return self.collected.variance(scope, *self.moves, self.n_reports)
+        return self.collected.variance(self.fraction(scope), *self.moves, self.n_reports)
 
     @cached_property
     def half_step(self) -> Floats:
         """Half the largest change of each total by one report."""
-        steps: Floats = np.max([cell.steps for cell in self.cells], axis=0) / 2
+        factors = self.collected.factors[self.chosen]
+        steps: Floats = np.max([f * cell.steps for f, cell in zip(factors, self.cells, strict=True)], axis=0) / 2
         return steps
 
-    def bounds(self, scope: Scope) -> list[Bounds] | None:
+    @property
+    def plain(self) -> bool:
+        """Whether every report stands for the same number of people."""
+        factors = self.collected.factors[self.chosen]
+        return bool((factors == factors[:1]).all()) and not any(cell.has_weights for cell in self.cells)
+
+    def bounds(self, fraction: float) -> list[Bounds] | None:
         """For sums, bounds on the variance of every possible total, by component; None for counts and with weights."""
         cells = [cell for cell in self.cells if cell.n_reports]
         read = [cell.read("unbiased").by_answer for cell in cells]
-        plain = self.size == self.n_reports and self.design_effect == 1.0 and self.collected.margins is None
-        if not (plain and cells and all(each is not None for each in read)):
-            return None
-        if any(cell.kept.weight_sums[1] for cell in cells):
+        if self.collected.plan.task.counts_people or not (self.plain and cells):
             return None
         points = [(cell.n_reports, *each) for cell, each in zip(cells, read, strict=True) if each is not None]
+        if len(points) < len(cells):
+            return None
+        each = self.size / self.n_reports
         return [
-            Bounds.of([People(n, g[:, k], v[:, k]) for n, g, v in points], sampled=scope == "population")
+            Bounds.of([People(n, each * g[:, k], each**2 * v[:, k]) for n, g, v in points], sampled=1 - fraction)
             for k in range(points[0][1].shape[1])
         ]
 
-    def found(self, scope: Scope, level: float) -> Found:
-        """The total of the W people whom the reports stand for, with Student's intervals of this level."""
-        size, variance, bounds = self.size, self.variance(scope), self.bounds(scope)
-        z, (least, most) = student(level, self.degrees), self._slopes(scope)
-        total, error = self.mean * size, np.sqrt(variance) * size
-        low, high = total - size * reach(variance, least, z, -1), total + size * reach(variance, most, z, 1)
-        if bounds is not None:
-            low, high = interval_of_sums(bounds, total, error**2, z, self.half_step)
-        return Found(total, error, low, high, np.zeros(len(low)))
+    @property
+    def possible(self) -> tuple[Floats, Floats]:
+        """The smallest and the largest total of each row; infinite where they are unknown."""
+        ones = np.ones(len(self.collected.values))
+        if self.collected.plan.task.counts_people:
+            return 0 * ones, self.size * ones
+        cells = [cell for cell in self.cells if cell.n_reports]
+        read = [cell.read("unbiased").by_answer for cell in cells]
+        if self.collected.asks_for_weights or None in read:
+            return -math.inf * ones, math.inf * ones
+        weights = self.collected.weights[self.chosen & [cell.n_reports > 0 for cell in self.collected.cells]]
+        ends = [(g.min(axis=0), g.max(axis=0)) for g, _ in filter(None, read)]
+        least, most = (_sum(weights, np.array([each[k] for each in ends])) for k in (0, 1))
+        return least, most
 
-    def _slopes(self, scope: Scope) -> tuple[Floats, Floats]:
-        """The growth of the variance of a share with the share, at least and at most; 0 for the mean of a sum.
+    @property
+    def slopes(self) -> tuple[Floats, Floats]:
+        """The growth of the variance of a count by one more of the people whom reports stand for, at least and at most.
 
-        Randomization: in a cell with factor g, Σ w t grows by W for each unit of the share, and its variance by g·slope
-        for each unit of itself. Sampling: θ(1−θ) over the effective number of reports.
+        In a cell with factor g, the variance of Σ g w t grows by g·slope for each unit of it.
         """
-        cells = zip(self.collected.factors, self.collected.cells, self.chosen, strict=True)
-        slopes = [float(factor) * cell.moments.slope / self.size for factor, cell, mine in cells if mine]
-        sampled = np.zeros(len(self.mean))
-        if scope == "population" and self.collected.plan.task.counts_people:
-            sampled = (1 - 2 * np.clip(self.mean, 0.0, 1.0)) / self.n_effective
-        return min(slopes) + sampled, max(slopes) + sampled
-
-    def influence(self) -> tuple[float, float]:
-        """The largest change of a total by one forged report: one that is changed to another, and one that is added."""
-        factors, moments = self.collected.factors[self.chosen], [cell.moments for cell in self.cells]
-        changed, added = ([getattr(each, name) for each in moments] for name in ("changed", "added"))
-        return float(max(factors * changed)), float(max(factors * added))
+        factors, cells = self.collected.factors[self.chosen], self.cells
+        least, most = (np.array([each.slopes[k] for each in cells]) * factors[:, None] for k in (0, 1))
+        return least.min(axis=0), most.max(axis=0)
 
 
 def _times(weights: Floats, cells: Floats) -> Floats:

@@ -11,8 +11,8 @@ with the estimated variance S if
     |T − θ| ≤ z √V(θ) + h,     V(θ) = S, moved into these bounds,
 
 where h is half the largest step of T by one report. Totals of several groups add up: the lower bounds are combined by
-infimal convolution, the upper ones by supremal convolution. For the mean of a population the answers vary as well, and
-the upper bound is that of E[v + g²] − (E g)².
+infimal convolution, the upper ones by supremal convolution. For the mean of a population of which the fraction f took
+part the answers vary as well, and the upper bound is that of E[v + (1−f) g²] − (1−f) (E g)².
 """
 
 from __future__ import annotations
@@ -47,18 +47,19 @@ class Bounds:
     most: tuple[Floats, Floats]
 
     @classmethod
-    def of(cls, people: Sequence[People], *, sampled: bool) -> Bounds:
-        """The bounds for these people; with `sampled` those for the mean of a population, times the number of people.
+    def of(cls, people: Sequence[People], *, sampled: float) -> Bounds:
+        """The bounds for these people; with `sampled` = 1 − f those for the mean of a population, times the number of
+        people.
 
         >>> yes_no = People(10, np.array([0.0, 1.0]), np.array([0.2, 0.3]))
-        >>> Bounds.of([yes_no], sampled=False).least
+        >>> Bounds.of([yes_no], sampled=0.0).least
         (array([ 0., 10.]), array([2., 3.]))
         """
         least = [_scaled(each.number, *_hull(each.g, each.variance, 1)) for each in people]
         if not sampled:
             most = [_scaled(each.number, *_hull(each.g, each.variance, -1)) for each in people]
         else:
-            most = [_scaled(each.number, *_with_sampling(each)) for each in people]
+            most = [_scaled(each.number, *_with_sampling(each, sampled)) for each in people]
         return cls(_together(least, 1), _together(most, -1))
 
     @property
@@ -107,19 +108,42 @@ def variances_at_ends(
     return low, high
 
 
-def possible(bounds: Sequence[Bounds], totals: Floats) -> Floats:
-    """Each total, moved to the nearest possible one."""
-    least, most = np.array([each.possible for each in bounds]).T
-    moved: Floats = np.clip(totals, least, most)
-    return moved
-
-
-def interval_of_sums(
-    bounds: Sequence[Bounds], totals: Floats, variances: Floats, z: float, steps: Floats
+def counts_at_ends(
+    total: Floats,
+    randomized: Floats,
+    slopes: tuple[Floats, Floats],
+    size: float,
+    sampled: float,
+    z: float,
+    step: Floats,
 ) -> tuple[Floats, Floats]:
-    """The ends of the interval of each total, within the possible totals."""
-    low, high = variances_at_ends(bounds, totals, variances, z, steps)
-    return possible(bounds, totals - z * np.sqrt(low) - steps), possible(bounds, totals + z * np.sqrt(high) + steps)
+    """V at the lower and at the upper end of the interval of a count, as in Wilson's interval (1927).
+
+    The estimate x of a count θ among W = `size` people has the variance
+
+        V(θ) = R + s (θ − x) + c θ(W − θ),
+
+    with R = `randomized`, s from `slopes` and c = `sampled`, 1/n for a sample of n people that stand for many. If few
+    people hold a value, none may be seen: the variance at x is nearly 0 then, but not the variance at the θ that would
+    explain x. Both ends solve |x − θ| = z √V(θ) + h, h = `step`.
+
+    Unary encoding at a large ε, where no report shows the value: with h = 0, 4 people may hold it.
+
+    >>> none, slope = np.zeros(1), np.ones(1)
+    >>> low, high = counts_at_ends(none, none, (slope, slope), 100.0, 0.0, 1.96, none)
+    >>> round(1.96 * float(high[0]) ** 0.5, 2)
+    3.84
+    """
+    found = []
+    for side, slope in zip((-1, 1), slopes, strict=True):
+        linear = slope + sampled * size
+        at_zero = np.maximum(randomized - slope * total, 0.0)
+        y, square = total + side * step, 1 + z * z * sampled
+        middle = y + z * z * linear / 2
+        root = np.sqrt(np.maximum(middle**2 - square * (y * y - z * z * at_zero), 0.0))
+        end = (middle + side * root) / square
+        found.append((np.maximum(side * (end - y), 0.0) / z) ** 2)
+    return found[0], found[1]
 
 
 def _hull(x: Floats, y: Floats, side: int) -> tuple[Floats, Floats]:
@@ -139,13 +163,13 @@ def _turn(a: tuple[float, float], b: tuple[float, float], c: tuple[float, float]
     return (b[0] - a[0]) * (c[1] - a[1]) - (b[1] - a[1]) * (c[0] - a[0])
 
 
-def _with_sampling(people: People) -> tuple[Floats, Floats]:
-    """The largest E[v + g²] − (E g)² for every mean of g; centred, so that large numbers do not cancel."""
+def _with_sampling(people: People, sampled: float) -> tuple[Floats, Floats]:
+    """The largest E[v + s g²] − s (E g)² for every mean of g; centred, so that large numbers do not cancel."""
     centre = (people.g.min() + people.g.max()) / 2
     off = people.g - centre
-    x, y = _hull(off, people.variance + off**2, -1)
+    x, y = _hull(off, people.variance + sampled * off**2, -1)
     means = np.linspace(x[0], x[-1], _PIECES + 1) if len(x) > 1 else x
-    return means + centre, np.interp(means, x, y) - means**2
+    return means + centre, np.interp(means, x, y) - sampled * means**2
 
 
 def _scaled(number: float, x: Floats, y: Floats) -> tuple[Floats, Floats]:

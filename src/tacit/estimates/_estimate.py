@@ -1,28 +1,24 @@
 """The door: from a tally or cells to totals with intervals, under a chosen estimator, for a chosen scope.
 
-Every group's mechanism reads its own reports (`Mechanism.read`). For the participants the groups are put together by
-`_participants.py`, for a population by `Part.found`.
+Every group's mechanism reads its own reports (`Mechanism.read`); `_totals.py` puts the groups together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import get_args
 
 import numpy as np
 
-from tacit.estimates import _participants as participants
+from tacit.estimates import _totals as totals
 from tacit.estimates._cells import Cell, Collected, Part, cells_of
 from tacit.estimates._rows import MANY_ROWS, Estimate, Estimator, Scope, check_level
 from tacit.estimates.survey._weighting import Margin, collected
 from tacit.mechanism import NotEstimableError
 from tacit.plan import Plan
 from tacit.tally import Counts, Kept, Tally
-
-#: The scope of an estimate where neither weights nor a population say that the reports stand for other people.
-DEFAULT_SCOPE: Scope = "participants"
 
 #: One group, several, or all.
 _Names = str | Collection[str] | None
@@ -38,6 +34,7 @@ def estimate(
     by: str | None = None,
     group: _Names = None,
     population: Sequence[Margin] = (),
+    population_size: float | None = None,
     simultaneous: bool | None = None,
     project: bool = False,
 ) -> Estimate:
@@ -53,15 +50,18 @@ def estimate(
             nothing shows how far the prior can be trusted (one group and no set of priors, or reports with weights);
             `mmse` where the reports allow nothing else.
         level: of the intervals, between 0 and 1.
-        scope: `participants` for intervals about the people who took part, `population` for the people whom they stand
-            for, with the sampling error, by the unbiased estimate. By default `population` where reports have design
-            weights or a `population` is given, else `participants`.
+        scope: `population` for intervals about the people whom the participants stand for, with the sampling error,
+            `participants` for those who took part alone. By default `population`. `mmse` and `mle`, and sums whose
+            weights are part of what is asked, are about the participants.
         by: a margin whose categories are estimated as well (`Estimate.parts`): the groups ("group"), a part of crossed
             groups, or a public column of the cells. Parts by another column than the groups do not use the prior.
         group: the name of a group, or several names, whose total is asked for instead of that of all.
         population: how many people there are in the categories of public margins; the reports are weighted to these
             numbers (one margin post-stratifies, several are raked).
-        simultaneous: whether intervals hold for all rows at once (Bonferroni); by default with more than 20 rows.
+        population_size: how many people there are in all; totals are theirs, and intervals are shorter the larger the
+            part of them that took part. Without it the population is taken to be large.
+        simultaneous: whether the intervals of all rows, and of all parts, hold at once (Bonferroni); by default where
+            there are more than 20 of them.
         project: move the estimates, not the intervals, to possible counts: at least 0 and, for a histogram, with the
             number of reports as their sum.
 
@@ -71,114 +71,93 @@ def estimate(
     >>> tally = Tally.of(plan, [0] * 300 + [1] * 700, ["north", "south"] * 500)
     >>> result = estimate(plan, tally, "unbiased", by="group")
     >>> result.n_reports, result.scope, list(result.parts)
-    (1000, 'participants', ['north', 'south'])
+    (1000, 'population', ['north', 'south'])
     >>> sizes = Margin(("group",), {("north",): 2e6, ("south",): 1e6})
     >>> result = estimate(plan, tally, population=[sizes])
-    >>> round(result.total_weight), result.scope
-    (3000000, 'population')
+    >>> round(result.total_weight), result.estimator
+    (3000000, 'assisted')
     """
     if estimator is not None and estimator not in get_args(Estimator):
         raise ValueError(f"The 'estimator' must be one of {', '.join(get_args(Estimator))}. Got {estimator!r} instead.")
     check_level(level)
     cells = cells_of(plan, reports) if isinstance(reports, Tally) else reports
-    unbiased = estimator in (None, "unbiased") and not project
-    if scope is None:
-        scope = "population" if unbiased and (population or _design_weights(plan, cells)) else DEFAULT_SCOPE
-    rows = len(plan.row_values)
-    asked = _Asked(
-        level=level, scope=scope, simultaneous=rows > MANY_ROWS if simultaneous is None else simultaneous,
-        rows=rows, project=project,
-    )  # fmt: skip
-    if not population and scope == "participants":
-        return _of_participants(Collected(plan, cells), estimator, by, group, asked)
-    if not unbiased:
-        raise ValueError("Estimates for a population are unbiased: leave the estimator and 'project' out.")
-    return _of_population(collected(plan, cells, by, population), by, group, asked)
+    make = partial(collected, plan, cells, population=population, size=population_size)
+    whole = make(by=None)
+    names = _named(plan, group)
+    chosen = np.array([names is None or cell.group.name in names for cell in whole.cells], dtype=bool)
+    if not chosen.any() and cells:
+        raise ValueError(f"There are no reports of {', '.join(sorted(names or ()))}.")
+    asked = _Asked(estimator, scope, level, by, project, simultaneous)
+    result = _total(Part(whole, "everybody", chosen), asked, len(plan.row_values))
+    if by is None or not cells:
+        return replace(result, by=by)
+    parts = (whole if by in cells[0].of_group else make(by=by)).parts(by)
+    rows = len(parts) * len(plan.row_values)
+    return replace(result, by=by, parts={part.name: _total(part, asked, rows) for part in parts})
 
 
 @dataclass(frozen=True)
 class _Asked:
-    """The options of an estimate that its parts share; `rows` is the number of rows."""
+    """The options of an estimate that its parts share."""
 
+    estimator: Estimator | None
+    scope: Scope | None
     level: float
-    scope: Scope
-    simultaneous: bool
-    rows: int
+    by: str | None
     project: bool
-
-    @property
-    def level_of_each(self) -> float:
-        """The level of each interval."""
-        return 1 - (1 - self.level) / self.rows if self.simultaneous else self.level
+    simultaneous: bool | None
 
 
-def _design_weights(plan: Plan, cells: Iterable[Cell]) -> bool:
-    """Whether reports have weights that say whom they stand for; those of a weighted sum are part of what is asked."""
-    return not plan.task.takes_weights and any(cell.has_weights for cell in cells)
-
-
-# -- participants -----------------------------------------------------------------------------------------------------
-
-
-def _of_participants(
-    reports: Collected,
-    estimator: Estimator | None,
-    by: str | None,
-    group: _Names,
-    asked: _Asked,
-) -> Estimate:
-    """The total of the chosen groups, and of each part: by groups with the other groups beside it, else on its own."""
-    whole = reports.by_group()
-    names = _named(reports.plan, group)
-    chosen = np.array([names is None or each.name in names for each in reports.plan.groups])
-    result = _total(Part(whole, "everybody", chosen), estimator, asked)
-    if by is None:
-        return result
-    parts = {}
-    for part in reports.parts(by) if reports.cells else ():
-        present = {cell.group.name for cell in part.cells}
-        if by in reports.cells[0].of_group:
-            mine = np.array([each.name in present for each in reports.plan.groups])
-            parts[part.name] = _total(Part(whole, part.name, mine), estimator, asked)
-        else:
-            parts[part.name] = _of_column(part, by, estimator, asked)
-    return replace(result, by=by, parts=parts)
-
-
-def _of_column(part: Part, by: str, estimator: Estimator | None, asked: _Asked) -> Estimate:
-    """A part by a public column. The prior says nothing about it, so the estimate must not use the prior."""
-    alone = part.collected.by_group(part.chosen)
-    try:
-        return _total(alone.part(part.name), "mle" if estimator == "mle" else "unbiased", asked)
-    except NotEstimableError as error:
-        raise NotEstimableError(
-            f"A breakdown by '{by}' must not use the prior, which knows nothing of it, and this plan's reports are "
-            "read with the prior only. Plan with the aim 'unbiased', or with groups by that column."
-        ) from error
-
-
-def _total(part: Part, estimator: Estimator | None, asked: _Asked) -> Estimate:
-    if estimator is None:
-        try:
-            return _total(part, "assisted", asked)
-        except NotEstimableError:
-            return _total(part, "mmse", asked)
-    plan = part.collected.plan
-    if estimator == "mmse" and any(group.without_prior for group in plan.groups):
-        raise NotEstimableError(
-            "The estimator 'mmse' trusts the prior, and this plan has none. Use 'unbiased' or 'mle'."
-        )
-    if estimator == "assisted" and not participants.can_assist(part):
-        estimator = "unbiased"
-    found = participants.found(part, estimator, asked.level_of_each)
-    shown = plan.task.possible(found.estimate, part.size) if asked.project else found.estimate
+def _total(part: Part, asked: _Asked, rows: int) -> Estimate:
+    """One of several totals, whose table has this many rows."""
+    estimator = _estimator(part, asked)
+    scope = _scope(part.collected, estimator, asked.scope)
+    simultaneous = rows > MANY_ROWS if asked.simultaneous is None else asked.simultaneous
+    found = totals.found(part, estimator, scope, 1 - (1 - asked.level) / rows if simultaneous else asked.level)
+    shown = part.collected.plan.task.possible(found.estimate, part.size) if asked.project else found.estimate
     return Estimate(
         n_reports=part.n_reports, total_weight=part.size, estimator=estimator, level=asked.level,
         values=part.collected.values, columns=found.columns(shown, part.prior_total),
-        checks=partial(participants.prior_checks, part, estimator in ("assisted", "unbiased")),
-        moves=partial(participants.influence, part, estimator), projected=asked.project,
-        simultaneous=asked.simultaneous, records_worth=found.records_worth, design_effect=part.design_effect,
+        checks=partial(totals.prior_checks, part, estimator in ("assisted", "unbiased")),
+        moves=partial(totals.influence, part, estimator, scope), projected=asked.project, simultaneous=simultaneous,
+        records_worth=found.records_worth, scope=scope, design_effect=part.design_effect,
     )  # fmt: skip
+
+
+def _estimator(part: Part, asked: _Asked) -> Estimator:
+    """The estimator that is asked for, or else the best that the reports allow."""
+    if asked.estimator == "mmse" and any(group.without_prior for group in part.collected.plan.groups):
+        raise NotEstimableError(
+            "The estimator 'mmse' trusts the prior, and this plan has none. Use 'unbiased' or 'mle'."
+        )
+    if asked.estimator == "mle" or (asked.estimator == "mmse" and part.of_groups):
+        return asked.estimator
+    try:
+        for cell in part.cells:
+            cell.read("unbiased")
+    except NotEstimableError as error:
+        if not part.of_groups:
+            raise NotEstimableError(
+                f"A breakdown by '{asked.by}' must not use the prior, which knows nothing of it, and this plan's "
+                "reports are read with the prior only. Plan with the aim 'unbiased', or with groups by that column."
+            ) from error
+        if asked.estimator is not None:
+            raise
+        return "mmse"
+    return "assisted" if asked.estimator != "unbiased" and totals.can_assist(part) else "unbiased"
+
+
+def _scope(reports: Collected, estimator: Estimator, asked: Scope | None) -> Scope:
+    """The scope that is asked for, or else the population where an interval can be about it."""
+    alone = estimator in ("mmse", "mle")
+    if asked == "population" or reports.margins is not None or reports.finite:
+        reports.check_weights()
+        if alone:
+            raise ValueError(
+                f"The estimator '{estimator}' is about the people who took part. For a population use 'assisted' or "
+                "'unbiased', or leave the estimator out."
+            )
+    return asked or ("participants" if alone or reports.asks_for_weights else "population")
 
 
 def _named(plan: Plan, group: _Names) -> set[str] | None:
@@ -190,30 +169,6 @@ def _named(plan: Plan, group: _Names) -> set[str] | None:
     if unknown or not asked:
         raise ValueError(f"The plan has no group {min(unknown, default=None)!r}.")
     return asked
-
-
-# -- a population -----------------------------------------------------------------------------------------------------
-
-
-def _of_population(reports: Collected, by: str | None, group: _Names, asked: _Asked) -> Estimate:
-    """The total of the people whom the chosen groups stand for, and of each part."""
-    names = _named(reports.plan, group)
-    everybody = reports.part(where=None if names is None else lambda cell: cell.group.name in names)
-    checks = partial(participants.prior_checks, reports.by_group(everybody.chosen).part(), True)
-    result = replace(_mean(everybody, asked), checks=checks)
-    if by is None:
-        return result
-    return replace(result, by=by, parts={part.name: _mean(part, asked) for part in reports.parts(by)})
-
-
-def _mean(part: Part, asked: _Asked) -> Estimate:
-    found = part.found(asked.scope, asked.level_of_each)
-    return Estimate(
-        n_reports=part.n_reports, total_weight=part.size, estimator="unbiased", level=asked.level,
-        values=part.collected.values, columns=found.columns(found.estimate, part.prior_total),
-        checks=tuple, moves=part.influence, simultaneous=asked.simultaneous, scope=asked.scope,
-        design_effect=part.design_effect,
-    )  # fmt: skip
 
 
 def estimators(plan: Plan) -> list[Estimator]:

@@ -57,13 +57,11 @@ def estimate_questions(
 
 def _of_everybody(view: Plan, cells: Sequence[Cell], by: str | None, options: dict[str, Any]) -> Estimate:
     """The estimate of the block's respondents, with totals scaled to all respondents."""
-    if options.get("estimator") in (None, "unbiased"):
-        options = {"scope": "population"} | options
     mine = read_for(cells, view)
     if cells and not mine:
         raise ValueError("There are no reports on the block of this question yet.")
     result = estimate(view, mine, by=by, **options)
-    if options.get("population"):
+    if options.get("population") or options.get("population_size"):
         return result
     whole = _scaled(result, sum(cell.weight for cell in cells))
     if by is None:
@@ -164,7 +162,7 @@ def crosstab(
         view,
         cells,
         None,
-        {"estimator": "unbiased", "level": level, "simultaneous": simultaneous, "scope": "population"},
+        {"estimator": "unbiased", "level": level, "simultaneous": simultaneous},
     )
     share, covariance, n = _moments(read_for(cells, view), view)
     shape = len(one.answers), len(two.answers)

@@ -307,27 +307,6 @@ def check_level(level: float) -> None:
         raise ValueError(f"The 'level' must lie between 0 and 1. Got {level} instead.")
 
 
-def reach(variance: Floats, slope: float | Floats, z: float, side: int) -> Floats:
-    """The distance r from an estimate x to the upper end (`side` 1) or the lower end (−1) of its interval.
-
-    As in Wilson's interval (1927), each end is judged by its own variance. The estimate x of a count θ has a variance
-    that is linear in θ. If few people hold a value, none may be seen: then x is 0, and the variance at x is nearly 0,
-    but not the variance at the θ that would explain x. So θ belongs to the interval if
-
-        (x − θ)² ≤ z² V(θ),     V(θ) = V(x) + s·(θ − x),
-
-    which gives r = ±z²s/2 + √((z²s/2)² + z²V(x)), where `variance` is V(x) and `slope` s. With s = 0 this is z·√V(x).
-
-    Unary encoding at a large ε: no report shows the value, and 3 people may hold it.
-
-    >>> [round(float(reach(np.zeros(1), slope, 1.96, 1)[0]), 2) for slope in (0.0, 1.0)]
-    [0.0, 3.84]
-    """
-    half = side * z * z * slope / 2
-    found: Floats = half + np.sqrt(half * half + z * z * np.maximum(variance, 0.0))
-    return found
-
-
 def student(level: float, degrees: float = math.inf) -> float:
     """Half the width of an interval in standard errors, by Student's t; for infinitely many degrees the normal's.
 

@@ -87,8 +87,9 @@ class Reading:
     """What the reports of one group say: the estimated total per component, its variance, and how far one forged report
     can move a component: one that is `changed` to another, or one more that is `added`. Components that the reports do
     not tell from others are not `told`; None if all are. One more person who holds a component adds `slope` to its
-    variance, in place of one who does not: 0 where that makes no difference worth a thought. For unbiased sums
-    `by_answer` has g(x) and the variance of a report's part for every answer x, arrays of shape (answers, components).
+    variance, in place of one who does not: 0 where that makes no difference worth a thought. For unbiased estimates
+    from tables `by_answer` has g(x) and the variance of a report's part for every answer x, arrays of shape (answers,
+    components).
     """
 
     estimate: Floats

@@ -28,7 +28,6 @@ from tacit.show.sentences import (
     forged,
     group_label,
     how_estimated,
-    ldp_sentence,
     outside_values,
     prior_part,
     promise,
@@ -42,7 +41,6 @@ from tacit.show.sentences import (
     weights_sentence,
     whom,
 )
-from tacit.tally import Tally
 
 __all__ = ["page", "write_page"]
 
@@ -104,30 +102,16 @@ def write_page(
     path: str | Path,
     plan: Plan,
     result: Estimate,
-    parts: Mapping[str, Estimate] | None = None,
-    by: str | None = None,
-    tally: Tally | None = None,
     *,
     comparison: Differences | None = None,
     command: str | None = None,
 ) -> None:
-    """Write the page, atomically. With the tally it also says what LDP would have needed, with the command how it was
-    made.
-    """
-    write_text(path, page(plan, result, parts or {}, by, tally, comparison=comparison, command=command))
+    """Write the page, atomically. With the command it also says how it was made."""
+    write_text(path, page(plan, result, comparison=comparison, command=command))
 
 
-def page(
-    plan: Plan,
-    result: Estimate,
-    parts: Mapping[str, Estimate],
-    by: str | None = None,
-    tally: Tally | None = None,
-    *,
-    comparison: Differences | None = None,
-    command: str | None = None,
-) -> str:
-    """The page as text."""
+def page(plan: Plan, result: Estimate, *, comparison: Differences | None = None, command: str | None = None) -> str:
+    """The page as text, with the parts of the estimate where it has some."""
     title = plan.question or plan.task.title
     marks = [Mark(row_name(plan, row.value), row.estimate, row.low, row.high, row.prior) for row in result.rows]
     sections = [
@@ -141,9 +125,9 @@ def page(
         _headline(plan, result),
         figure(marks, from_zero=True) if len(marks) > 1 else "" if too_few(plan, result) else figure(marks, False),
         _values(plan, result) if len(result.rows) > 1 else "",
-        _breakdown(plan, parts, by),
+        _breakdown(plan, result.parts, result.by),
         _comparison(plan, comparison),
-        _method(plan, result, tally),
+        _method(plan, result),
         _checks(result),
         _promises(plan),
         footer(plan, command),
@@ -187,10 +171,8 @@ def _headline(plan: Plan, result: Estimate) -> str:
     )
 
 
-def _method(plan: Plan, result: Estimate, tally: Tally | None) -> str:
+def _method(plan: Plan, result: Estimate) -> str:
     """How the numbers came about, and what has to be known to read them, in one paragraph."""
-    counted = {} if tally is None else tally.groups
-    per_group = [counted[group.name].total if group.name in counted else 0 for group in plan.groups]
     few = too_few(plan, result)
     said = [
         f"Every answer was randomized before it left its device ({_epsilons(plan)}); only reports were collected.",
@@ -198,7 +180,6 @@ def _method(plan: Plan, result: Estimate, tally: Tally | None) -> str:
         weights_sentence(result),
         "Too few reports to say anything: margins are as wide as what is possible." if few else prior_part(result),
         whom(result.scope, result.simultaneous),
-        ldp_sentence(plan, per_group, result.estimator) if any(per_group) and not few else None,
         forged(result),
     ]
     text = escape(" ".join(part for part in said if part))

@@ -26,7 +26,6 @@ from tacit.show.sentences import (
     forged,
     group_label,
     how_estimated,
-    ldp_sentence,
     prior_part,
     ratio_cells,
     row_name,
@@ -41,11 +40,8 @@ from tacit.show.sentences import (
 MAX_ALARMS = 4
 
 
-def print_estimate(console: Console, plan: Plan, result: Estimate, per_group: Sequence[int] = ()) -> None:
-    """Estimates with intervals, the largest first where there are many, and the prior check in words.
-
-    With the reports per group it also says what LDP would have needed.
-    """
+def print_estimate(console: Console, plan: Plan, result: Estimate) -> None:
+    """Estimates with intervals, the largest first where there are many, and the prior check in words."""
     if plan.question:
         console.print(f"[bold]{escape(plan.question)}[/bold]", soft_wrap=True)
     if not result.n_reports:
@@ -60,14 +56,14 @@ def print_estimate(console: Console, plan: Plan, result: Estimate, per_group: Se
     for row in rows:
         shown.add_row(escape(row_name(plan, row.value)), *estimate_cells(plan, result, row))
     console.print(shown)
-    for note in _estimate_notes(plan, result, rows, per_group):
+    for note in _estimate_notes(plan, result, rows):
         console.print(note, soft_wrap=True)
     for sentence in prior_sentences(plan, result):
         console.print(sentence, soft_wrap=True)
     console.print(f"[dim]{forged(result)}[/dim]", soft_wrap=True)
 
 
-def _estimate_notes(plan: Plan, result: Estimate, rows: Sequence[Row], per_group: Sequence[int]) -> list[str]:
+def _estimate_notes(plan: Plan, result: Estimate, rows: Sequence[Row]) -> list[str]:
     """What has to be known to read the table."""
     notes = []
     if len(result.rows) > MAX_ROWS:
@@ -87,8 +83,7 @@ def _estimate_notes(plan: Plan, result: Estimate, rows: Sequence[Row], per_group
         notes.append("[yellow]Estimates and intervals hold only if the prior is exactly right.[/yellow]")
     if few:
         return notes
-    ldp = ldp_sentence(plan, per_group, result.estimator) if per_group else None
-    return [*notes, *(said for said in (weights_sentence(result), prior_part(result), ldp) if said)]
+    return [*notes, *(said for said in (weights_sentence(result), prior_part(result)) if said)]
 
 
 def print_breakdown(console: Console, plan: Plan, column: str, parts: Mapping[str, Estimate]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -15,7 +16,6 @@ from tacit.estimates import (
     Difference,
     Differences,
     Estimate,
-    Estimator,
     PriorCheck,
     Regression,
     Row,
@@ -24,15 +24,15 @@ from tacit.estimates import (
 )
 from tacit.mechanism import Belief
 from tacit.mechanism.auditing import percent
-from tacit.plan import AnyPlan, Certificate, Group, Plan, Questionnaire
+from tacit.plan import AnyPlan, Group, Plan, Questionnaire
 from tacit.prior import Ball, Box, Hull, PriorSet, Value
 
 #: Instead of an interval, where the reports do not tell a value from others.
 NOT_TOLD = "not told apart"
+#: An interval with more than this part of what is possible says nothing.
+_ALL_OF_IT = 0.8
 #: Longer tables are cut when printed for people; JSON and files hold everything.
 MAX_ROWS = MANY_ROWS
-#: An error that is none; its inverse is beyond every error.
-_NOTHING = 1e-100
 
 
 def group_label(name: str | None) -> str:
@@ -221,48 +221,14 @@ def prior_part(result: Estimate) -> str | None:
 
 
 def too_few(plan: Plan, result: Estimate) -> bool:
-    """Whether the reports are too few to say anything: a margin is half of what is possible."""
-    return plan.task.counts_people and any(row.margin > result.total_weight / 2 for row in result.rows)
+    """Whether the reports are too few to say anything: an interval is nearly as wide as what is possible."""
+    return plan.task.counts_people and any(2 * row.margin > _ALL_OF_IT * result.total_weight for row in result.rows)
 
 
 def forged(result: Estimate) -> str:
     """What one forged report can do, as a sentence."""
     changed, added = significant(result.influence), significant(result.influence_added)
     return f"One forged report can move an estimate by at most {changed}, one that is added by {added}."
-
-
-def ldp_people(plan: Plan, per_group: Sequence[int], estimator: Estimator) -> float | None:
-    """How many times as many people the best LDP channel found would need for the same error: Σ n·LDP / Σ n·ours,
-    expected against expected. None unless the plan aims at this estimate and all groups have been compared.
-    """
-    ours = ldp = 0.0
-    for group, n in zip(plan.groups, per_group, strict=True):
-        if n:
-            errors = _expected_errors(group.certificate, estimator)
-            if errors is None:
-                return None
-            scale = n * float(group.weight) ** 2
-            ours, ldp = ours + scale * errors[0], ldp + scale * errors[1]
-    return ldp / ours if ours > _NOTHING else None
-
-
-def ldp_sentence(plan: Plan, per_group: Sequence[int], estimator: Estimator) -> str | None:
-    """The same as a sentence."""
-    times = ldp_people(plan, per_group, estimator)
-    if times is None:
-        return None
-    if times < 1.05:
-        return "LDP at the same ε would have needed about as many people for this."
-    return f"LDP at the same ε would need {times:.1f} times as many people for a margin like this."
-
-
-def _expected_errors(certificate: Certificate | None, estimator: Estimator) -> tuple[float, float] | None:
-    """The error of a design and that of LDP. No contract covers a certificate, so it may say anything at all."""
-    if certificate is None or certificate.aim != ("unbiased" if estimator == "assisted" else estimator):
-        return None
-    error, ldp = certificate.aimed, certificate.ldp_aimed
-    fit = all(isinstance(each, int | float) and 0 <= each < 1 / _NOTHING for each in (error, ldp))
-    return (error, ldp) if fit and ldp is not None else None
 
 
 def promised_answer(plan: Plan) -> str:
@@ -277,9 +243,14 @@ def estimate_headers(plan: Plan, result: Estimate) -> tuple[str, ...]:
 
 
 def estimate_cells(plan: Plan, result: Estimate, row: Row) -> tuple[str, ...]:
-    """One row of an estimate in words, with as many digits as its margin deserves: a total, and a share or mean."""
+    """One row of an estimate in words, with as many digits as its margin deserves: a total, and a share or mean.
+
+    A share is shown within 0 and 100%; the number itself is in JSON and Python.
+    """
     if not math.isfinite(row.estimate):
         return ("–",) * 4
+    if plan.task.counts_people:
+        row = replace(row, estimate=min(max(row.estimate, 0.0), result.total_weight))
     scale = 100.0 if plan.task.counts_people else 1.0
     each = result.per_respondent(row).divided(1 / scale)
     unit = "%" if plan.task.counts_people else ""
@@ -409,7 +380,7 @@ def surest(found: Differences, most: int) -> list[Difference]:
 
 def difference_notes(plan: Plan, found: Differences) -> list[str]:
     """What has to be known to read differences."""
-    notes = [whom(found.scope, found.simultaneous) + " Each side is estimated on its own, without the prior."]
+    notes = [whom(found.scope, found.simultaneous) + " They do not use the prior."]
     if found.design_effect > 1.005:
         notes.append(f"Weighted: unequal weights raise variances by up to a factor of {found.design_effect:.2f}.")
     known = [row for row in found.rows if math.isfinite(row.difference)]

@@ -171,7 +171,7 @@ def test_all_the_facts_of_a_result(client: Client):
     collect(client, plain_plan(), 100)
     found = client.get(f"{survey}/results", admin=True).json()
     assert {
-        name: found[name] for name in ("survey", "question", "open", "opened", "task", "estimator", "level", "ldp")
+        name: found[name] for name in ("survey", "question", "open", "opened", "task", "estimator", "level", "about")
     } == {
         "survey": plain_plan().hash[:16],
         "question": "How often?",
@@ -180,7 +180,7 @@ def test_all_the_facts_of_a_result(client: Client):
         "task": "histogram",
         "estimator": "unbiased",
         "level": 0.95,
-        "ldp": None,
+        "about": "Intervals are about the population that the reports stand for, sampling included.",
     }
     assert [row["prior"] for row in found["rows"]] == pytest.approx([60, 30, 10])
     levels = plain_plan().groups[0].levels
@@ -301,36 +301,20 @@ def test_exported_days_are_tallies_that_the_command_reads(client: Client, days: 
         assert client.get(f"{survey}/tally", params={"since": day}, admin=True).status_code == 422, day
 
 
-# -- LDP ------------------------------------------------------------------------------------------------------------
+# -- certificates -----------------------------------------------------------------------------------------------
 
 
-def certified(aim: str = "mmse") -> Plan:
-    """With an LDP channel beside it whose intervals are twice as wide."""
+def certified() -> Plan:
     group = plain_plan().groups[0]
     error, variance = (measure(group.mechanism, Histogram()) for measure in (mse, unbiased_variance))
     certificate = Certificate(
-        aim=aim,
+        aim="mmse",
         mse=error,
         unbiased_variance=variance,
         prior_variance=prior_variance(group.prior, Histogram()),
         method="test",
-        ldp_aimed=4 * (error if aim == "mmse" else variance),
     )
     return Plan(Histogram(), (replace(group, certificate=certificate),), "certified")
-
-
-@pytest.mark.parametrize("aim", ["mmse", "unbiased"])
-def test_the_ldp_yardstick_is_a_ratio_of_people(client: Client, aim: str):
-    """Of the estimate that the plan was made for; nobody looked for the best LDP channel for another one."""
-    survey, wanted = client.open(certified(aim)), {"estimator": aim}
-    empty = client.get(f"{survey}/results", params=wanted, admin=True).json()
-    assert (empty["ldp"], empty["history"]) == (None, [])
-    collect(client, certified(aim), 10)
-    found = client.get(f"{survey}/results", params=wanted, admin=True).json()
-    assert found["ldp"] == {"people": 4.0}
-    assert [day["ldp_reach"] / day["reach"] for day in found["history"]] == [2.0]
-    for other in ({"mmse", "unbiased", "mle"}) - {aim}:
-        assert client.get(f"{survey}/results", params={"estimator": other}, admin=True).json()["ldp"] is None
 
 
 def post(client: Client, plan: Plan, **fields: object) -> int:
@@ -340,21 +324,6 @@ def post(client: Client, plan: Plan, **fields: object) -> int:
     headers = {"Content-Type": "application/json"}
     text = json.dumps({"plan": data})
     return client.request("POST", "/api/surveys", content=text, headers=headers, admin=True).status_code
-
-
-@pytest.mark.parametrize("aim", ["mmse", "unbiased"])
-@pytest.mark.parametrize("stated", [None, "large", 10**400, -1.0, math.nan, math.inf, 1e101])
-def test_a_certificate_that_says_nothing_gives_no_yardstick(client: Client, stated: object, aim: str):
-    """The errors of LDP are as the planner stated them, so nothing else refuses these."""
-    plan = certified(aim)
-    if post(client, plan, ldp_aimed=stated) == 422:
-        return
-    collect(client, plan, 10)
-    survey = f"/api/surveys/{survey_id(plan)}"
-    for estimator in ESTIMATORS:
-        answer = client.get(f"{survey}/results", params={"estimator": estimator}, admin=True)
-        assert (answer.status_code, answer.json()["ldp"]) == (200, None)
-    assert client.get(f"{survey}/plan").status_code == 200
 
 
 @pytest.mark.parametrize("field", ["mse", "unbiased_variance", "prior_variance"])

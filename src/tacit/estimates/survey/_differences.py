@@ -1,7 +1,8 @@
 """Differences and ratios of two means: between groups, between rounds, or against earlier numbers.
 
-Each side is the unbiased estimate for its own people, so that no prior pulls the two sides together. Two parts of the
-same reports may overlap (`Collected.variance`); different rounds are treated as independent.
+Each side is the number that `estimate` gives for the same people. The interval and the p-value are those of the
+unbiased difference, so that no prior pulls the two sides together. Two parts of the same reports may overlap
+(`Collected.variance`); different rounds are treated as independent.
 """
 
 from __future__ import annotations
@@ -14,8 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from tacit.estimates._cells import Cell, Collected, Part, cells_of
+from tacit.estimates._cells import Cell, Part, cells_of
 from tacit.estimates._rows import MANY_ROWS, Library, Scope, as_frame, check_level, in_columns, student
+from tacit.estimates._totals import can_assist
+from tacit.estimates._totals import found as found_total
 from tacit.estimates.survey._weighting import Margin, collected
 from tacit.exact import Floats
 from tacit.plan import Group, Plan
@@ -113,6 +116,7 @@ def difference(
     before_shares: Mapping[str | None, tuple[Prior, int | None]] | None = None,
     population: Sequence[Margin] = (),
     before_population: Sequence[Margin] = (),
+    population_size: float | None = None,
     scope: Scope = "population",
     level: float = 0.95,
     simultaneous: bool | None = None,
@@ -132,6 +136,7 @@ def difference(
             it, None for exact numbers. The key None is for groups that are not in it.
         population: how many people there are in the categories of public margins, as for `estimate`.
         before_population: the same for `before`, if another.
+        population_size: how many people there are in all, as for `estimate`.
         scope: `population` for intervals with the sampling error, `participants` without it.
         level: of the intervals, between 0 and 1.
         simultaneous: whether intervals hold for all rows at once (Bonferroni); by default with more than 20 rows.
@@ -146,37 +151,47 @@ def difference(
     """
     if sum(each is not None for each in (against, before, before_shares)) > 1:
         raise ValueError("Compare with one thing at a time: 'against', 'before' or 'before_shares'.")
-    reports, notes = _reports(plan, now, by, population), tuple[str, ...]()
+    reports, notes = _Reports(plan, now, by, population, population_size), tuple[str, ...]()
     pairs: Sequence[tuple[Part, Side]]
     if before is not None:
-        past = _reports(before_plan or plan, before, by, before_population or population)
-        pairs, notes = _rounds(reports, past, by)
-    elif before_shares is not None or against == "prior":
-        parts = [reports.part(), *(reports.parts(by) if by is not None else ())]
-        pairs = known = [(part, _known(part, before_shares, scope)) for part in parts]
-        if before_shares is not None and any(side.n_records is None for _, side in known):
-            notes = ("Last year's numbers come without counts: they are taken as exact.",)
+        past = _Reports(before_plan or plan, before, by, before_population or population, population_size)
+        pairs, notes = _rounds(reports, past)
+    elif before_shares is not None:
+        pairs, notes = _with_known(reports, before_shares, scope)
+    elif against == "prior":
+        pairs = [(part, the_prior(part)) for part in (reports.everybody, *reports.parts)]
     else:
-        pairs = _parts(reports, by, against)
-    n_rows = len(pairs) * len(reports.values)
+        pairs = _parts(reports.parts, by, against)
+    n_rows = len(pairs) * len(plan.row_values)
     together = n_rows > MANY_ROWS if simultaneous is None else simultaneous
     return replace(differences(pairs, level, scope=scope, simultaneous=together), notes=notes)
 
 
-def _reports(plan: Plan, reports: Tally | Sequence[Cell], by: str | None, population: Sequence[Margin]) -> Collected:
-    cells = cells_of(plan, reports) if isinstance(reports, Tally) else reports
-    if not cells:
-        raise ValueError("There are no reports to compare.")
-    return collected(plan, cells, by, population)
+class _Reports:
+    """The parts of a round: everybody, and each category of the margin `by`, which needs finer cells."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        reports: Tally | Sequence[Cell],
+        by: str | None,
+        population: Sequence[Margin],
+        size: float | None,
+    ) -> None:
+        cells = cells_of(plan, reports) if isinstance(reports, Tally) else reports
+        if not cells:
+            raise ValueError("There are no reports to compare.")
+        self.everybody = collected(plan, cells, None, population, size).part()
+        self.everybody.collected.check_weights()
+        self.parts = [] if by is None else collected(plan, cells, by, population, size).parts(by)
 
 
-def _parts(reports: Collected, by: str | None, against: str | None) -> list[tuple[Part, Side]]:
+def _parts(parts: Sequence[Part], by: str | None, against: str | None) -> list[tuple[Part, Side]]:
     """Pairs of categories."""
     if by is None:
         raise ValueError(
             "Say what to compare: 'by' a public column, 'before' an earlier round, or 'against' the prior."
         )
-    parts = reports.parts(by)
     if len(parts) < 2:
         raise ValueError(f"There is one category of '{by}' only, so nothing to compare it with.")
     if against == "pairs" or (against is None and len(parts) == 2):
@@ -190,28 +205,43 @@ def _parts(reports: Collected, by: str | None, against: str | None) -> list[tupl
     return [(part, other) for part in parts if part is not other]
 
 
-def _rounds(now: Collected, past: Collected, by: str | None) -> tuple[list[tuple[Part, Side]], tuple[str, ...]]:
+def _rounds(now: _Reports, past: _Reports) -> tuple[list[tuple[Part, Side]], tuple[str, ...]]:
     """Everybody, and each category, now and before."""
-    pairs: list[tuple[Part, Side]] = [(now.part(), past.part("before"))]
+    pairs: list[tuple[Part, Side]] = [(now.everybody, replace(past.everybody, name="before"))]
     notes = ["Rounds are taken as independent. Where the same people answered both, changes are surer than said here."]
-    if by is not None:
-        parts, earlier = now.parts(by), {part.name: part for part in past.parts(by)}
-        pairs += [(part, replace(earlier[part.name], name="before")) for part in parts if part.name in earlier]
-        alone = sorted({part.name for part in parts} ^ set(earlier))
-        if alone:
-            more = ", …" if len(alone) > 8 else ""
-            notes.append(f"In one round only, so not compared: {', '.join(alone[:8])}{more}.")
+    earlier = {part.name: part for part in past.parts}
+    pairs += [(part, replace(earlier[part.name], name="before")) for part in now.parts if part.name in earlier]
+    alone = sorted({part.name for part in now.parts} ^ set(earlier))
+    if alone:
+        notes.append(f"In one round only, so not compared: {_some(alone)}.")
     return pairs, tuple(notes)
 
 
-def _known(part: Part, shares: Mapping[str | None, tuple[Prior, int | None]] | None, scope: Scope) -> Known:
-    return the_prior(part) if shares is None else known_before(part, shares, "before", scope)
+def _with_known(
+    now: _Reports, shares: Mapping[str | None, tuple[Prior, int | None]], scope: Scope
+) -> tuple[list[tuple[Part, Side]], tuple[str, ...]]:
+    """Everybody, and each category that the earlier numbers know: numbers by group say nothing about a column, and
+    those for everybody say nothing about a group.
+    """
+    known = [part for part in now.parts if part.of_groups and all(cell.group.name in shares for cell in part.cells)]
+    pairs = [(part, known_before(part, shares, "before", scope)) for part in (now.everybody, *known)]
+    notes = []
+    if any(side.n_records is None for _, side in pairs):
+        notes.append("Last year's numbers come without counts: they are taken as exact.")
+    if len(known) < len(now.parts):
+        unknown = _some([part.name for part in now.parts if all(part is not each for each in known)])
+        notes.append(f"The earlier numbers say nothing of these, so they are not compared: {unknown}.")
+    return list(pairs), tuple(notes)
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:8]) + (", …" if len(names) > 8 else "")
 
 
 def the_rest(part: Part) -> Part:
     """Everybody who is not in a part."""
-    rest = Part(part.collected, "the others", ~part.chosen)
-    if not rest.chosen.any():
+    rest = Part(part.collected, "the others", ~part.chosen, part.of_groups)
+    if not rest.n_reports:
         raise ValueError(f"There is nobody beside {part.name} to compare with.")
     return rest
 
@@ -282,17 +312,29 @@ def _compared(first: Part, second: Side, scope: Scope, level: float, tests: int)
     degrees = _degrees(first, second, mine, other)
     covariance = (mine + other - variance) / 2
     few = first.few or (isinstance(second, Part) and second.few)
+    sides, unbiased = (
+        (each[0], each[1][places]) for each in zip(_shown(first, scope), _shown(second, scope), strict=True)
+    )
     found = []
     for k, value in enumerate(first.collected.values):
-        a, b, error = float(first.mean[k]), float(second.mean[places][k]), math.sqrt(max(float(variance[k]), 0.0))
-        reach = student(1 - (1 - level) / tests, float(degrees[k]))
-        low, high = fieller(a, b, float(mine[k]), float(other[k]), float(covariance[k]), reach)
+        (a, b), (x, y) = (tuple(float(side[k]) for side in pair) for pair in (sides, unbiased))
+        error, reach = math.sqrt(max(float(variance[k]), 0.0)), student(1 - (1 - level) / tests, float(degrees[k]))
+        low, high = fieller(x, y, float(mine[k]), float(other[k]), float(covariance[k]), reach)
         numbers = {"first": a, "second": b, "difference": a - b, "standard_error": error}
-        numbers |= {"low": a - b - reach * error, "high": a - b + reach * error}
+        numbers |= {"low": x - y - reach * error, "high": x - y + reach * error}
         numbers |= {"ratio": a / b if b else math.nan, "ratio_low": low, "ratio_high": high}
-        chance = _p_value(a - b, error, float(degrees[k]), tests)
+        chance = _p_value(x - y, error, float(degrees[k]), tests)
         found.append(Difference(part=first.name, other=second.name, value=value, p_value=chance, few=few, **numbers))
     return found
+
+
+def _shown(side: Side, scope: Scope) -> tuple[Floats, Floats]:
+    """The mean as `estimate` gives it, and the unbiased mean."""
+    if isinstance(side, Known):
+        return side.mean, side.mean
+    if not can_assist(side):
+        return side.mean, side.mean
+    return found_total(side, "assisted", scope, 0.95).estimate / side.size, side.mean
 
 
 def fieller(a: float, b: float, var_a: float, var_b: float, covariance: float, z: float) -> tuple[float, float]:
@@ -319,7 +361,7 @@ def _variance(first: Part, second: Side, scope: Scope) -> Floats:
     assert isinstance(second, Part)
     (slope, shift), (other, shifted) = first.moves, second.moves
     either = Part(first.collected, "", first.chosen | second.chosen)
-    return first.collected.variance(scope, slope - other, shift - shifted, either.n_reports)
+    return first.collected.variance(either.fraction(scope), slope - other, shift - shifted, either.n_reports)
 
 
 def _degrees(first: Part, second: Side, mine: Floats, other: Floats) -> Floats:

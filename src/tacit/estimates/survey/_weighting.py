@@ -8,13 +8,14 @@ answers that the margins explain then no longer adds to the variance (`Collected
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from tacit.estimates._cells import Cell, Collected, coarser
 from tacit.exact import Floats
 from tacit.plan import CROSSED, Plan
+from tacit.tally import Counts
 
 #: Raking ends when every category is right to this relative error, or fails after this number of rounds.
 _PRECISE, _ROUNDS = 1e-10, 2000
@@ -47,12 +48,31 @@ class Margin:
         return float(sum(self.sizes.values()))
 
 
-def collected(plan: Plan, cells: Sequence[Cell], by: str | None, population: Sequence[Margin]) -> Collected:
-    """The cells by the margins that play a part, weighted for the population where there is one."""
+def collected(
+    plan: Plan, cells: Sequence[Cell], by: str | None, population: Sequence[Margin], size: float | None = None
+) -> Collected:
+    """The cells by the margins that play a part, weighted for the population where there is one.
+
+    With the `size` of the population the weights sum to it. Groups without reports have an empty cell, unless the
+    population says which categories there are.
+    """
     names = {name for margin in population for name in margin.columns} | ({by} if by is not None else set())
     known = cells and names <= set(cells[0].labels)
     mine = coarser(cells, names) if known else cells
-    return weighted(plan, mine, population) if population else Collected(plan, mine)
+    if population:
+        found = weighted(plan, mine, population)
+    else:
+        present = {cell.group.name for cell in mine}
+        empty = [Cell(plan, group, Counts()) for group in plan.groups if group.name not in present]
+        found = Collected(plan, [*mine, *empty])
+    if size is None or not mine:
+        return found
+    n_reports = sum(cell.n_reports for cell in mine)
+    if not n_reports <= size < float("inf"):
+        raise ValueError(
+            f"The size of the population must be at least the number of reports, {n_reports:,}. Got {size:,}."
+        )
+    return replace(found, factors=found.factors * (size / float(found.weights.sum())), finite=True)
 
 
 def weighted(plan: Plan, cells: Sequence[Cell], population: Sequence[Margin]) -> Collected:
@@ -73,8 +93,7 @@ def weighted(plan: Plan, cells: Sequence[Cell], population: Sequence[Margin]) ->
     indicators = [_indicators(cells, margin) for margin in population]
     # Rounded totals are scaled to the first one's.
     sizes = [np.array(list(each.sizes.values())) * (total / each.total) for each in population]
-    for cell in cells:
-        cell.check_weights()
+    Collected(plan, cells).check_weights()
     factors = _raked(np.array([cell.weight for cell in cells]), indicators, sizes)
     return Collected(plan, cells, factors, np.hstack(indicators))
 

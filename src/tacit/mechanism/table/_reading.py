@@ -43,8 +43,7 @@ def read_table(
     elif estimator == "unbiased":
         t = unbiased_weights(channel, g)
         variance = np.maximum(squares @ variance_weights(channel, task, t), 0.0)
-        if not task.counts_people:
-            by_answer = variance_by_answer(channel, task, t)[1:]
+        by_answer = variance_by_answer(channel, task, t)[1:]
         t = _told(prior, task, t)
     else:
         t, per_person = _mle_weights(channel, g, counts)

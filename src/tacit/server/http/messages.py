@@ -278,19 +278,12 @@ class PriorAlarm(_Message):
     sentence: str
 
 
-class LdpYardstick(_Message):
-    """What the best LDP channel found for the same ε would have given."""
-
-    people: float = Field(description="How many times as many people it would need for the same expected error.")
-
-
 class HistoryDay(_Message):
     """How wide the interval was at the end of a day, per respondent."""
 
     day: date
     n_reports: int
     reach: float = Field(description="Half the interval of the mean; of a histogram, root mean square over its values.")
-    ldp_reach: float | None
 
 
 class ResultFacts(_Message):
@@ -312,8 +305,8 @@ class ResultFacts(_Message):
     n_rows: int
     groups: list[GroupFacts]
     prior_check: list[PriorAlarm]
-    ldp: LdpYardstick | None
     history: list[HistoryDay]
+    about: str = Field(description="Whom the intervals are about, in words.")
     prior_part: str | None = Field(description="How much of an assisted estimate is the prior, in words.")
     influence: float = Field(description="How far one report changed to another can move an estimate.")
     influence_added: float = Field(description="The same for one more report.")

@@ -8,13 +8,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from datetime import date, timedelta
-from functools import partial
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Query, Response
 from pydantic import BaseModel, Field
 
-from tacit.estimates import Estimate, Estimator, Row, estimate
+from tacit.estimates import MANY_ROWS, Estimate, Estimator, Row, estimate
 from tacit.plan import Plan
 from tacit.server.collector import Collector
 from tacit.server.http import messages as m
@@ -22,7 +21,7 @@ from tacit.server.http.routes import ADMIN, BEARER, CLOSED, COMMON, Service, csv
 from tacit.server.problems import Refusal
 from tacit.server.results.results import LEVEL, rows
 from tacit.server.storage.store import Store
-from tacit.show.sentences import json_ready, row_name
+from tacit.show.sentences import json_ready, row_name, whom
 from tacit.tally import Tally
 
 #: The most estimates for one request; for more there is the tally.
@@ -64,7 +63,8 @@ class Breakdown(BaseModel):
 
     name: str = Field(description="The answer that is compared, or what is counted.")
     names: list[str] = Field(description="The answers that can be asked for with `value`, the first thousand.")
-    level: float = Field(description="With this probability all intervals hold at once.")
+    level: float
+    about: str = Field(description="Whom the intervals are about, and whether all hold at once, in words.")
     estimator: str
     counts_people: bool
     parts: list[Part]
@@ -74,22 +74,23 @@ Parts = list[tuple[dict[str, Any], Estimate]]
 
 
 def by_group(plan: Plan, tally: Tally, estimator: Estimator) -> Parts:
-    """An estimate for each group that sent something. Its intervals hold for all groups at once (Bonferroni)."""
-    present = [group.name for group in plan.groups if _size(tally, group.name)]
-    _limit(plan, len(present), "groups")
-    level = 1 - (1 - LEVEL) / max(1, len(present))
-    made = partial(estimate, plan, tally, estimator, level, simultaneous=False)
-    return [({"group": name}, made(group=name)) for name in present]
+    """An estimate for each group that sent something, as `tacit estimate --by group` gives it."""
+    _limit(plan, sum(_size(tally, group.name) > 0 for group in plan.groups), "groups")
+    if plan.groups[0].name is None:
+        return [({"group": None}, estimate(plan, tally, estimator, LEVEL))] if tally.n_reports else []
+    found = estimate(plan, tally, estimator, LEVEL, by="group")
+    return [({"group": name}, part) for name, part in found.parts.items()]
 
 
 def by_time(plan: Plan, store: Store, survey: str, estimator: Estimator, spans: Sequence[tuple[date, date]]) -> Parts:
-    """An estimate from the reports of each stretch of time alone, likewise."""
+    """An estimate from the reports of each stretch of time alone. More than 20 intervals hold all at once."""
     _limit(plan, len(spans), "stretches of time")
-    level = 1 - (1 - LEVEL) / max(1, len(spans))
+    together = len(spans) * len(plan.row_values) > MANY_ROWS
+    level = 1 - (1 - LEVEL) / len(spans) if together else LEVEL
     return [
         (
             {"since": since, "until": until},
-            estimate(plan, store.tally(survey, plan, since, until), estimator, level, simultaneous=False),
+            estimate(plan, store.tally(survey, plan, since, until), estimator, level, simultaneous=together),
         )
         for since, until in spans
     ]
@@ -147,6 +148,7 @@ def _compared(plan: Plan, parts: Parts, value: str | None, estimator: str) -> Br
         name=chosen,
         names=names[:_MOST_VALUES],
         level=LEVEL,
+        about=whom(parts[0][1].scope, parts[0][1].simultaneous) if parts else "",
         estimator=parts[0][1].estimator if parts else estimator,
         counts_people=plan.task.counts_people,
         parts=[Part(**row) for row in part_rows(plan, parts, chosen)],
@@ -209,7 +211,7 @@ async def _trend(
 async def compare_groups(
     survey: m.SurveyId, service: Service, estimator: Estimated = None, value: Value = None
 ) -> Breakdown:
-    """One number for every group that sent something, with intervals that hold for all of them at once."""
+    """One number for every group that sent something."""
     plan, parts = await _groups(service, survey, estimator)
     return _compared(plan, parts, value, estimator or "")
 

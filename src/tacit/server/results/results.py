@@ -1,4 +1,4 @@
-"""What the dashboard shows: estimates, their history by day, the prior check, and what LDP would have given.
+"""What the dashboard shows: estimates, their history by day, and the prior check.
 
 With a token one sees the results as they are, without one what was published (`publishing.py`). Only days whose
 totals changed are read and estimated again, so a large tally costs nothing while no report comes.
@@ -19,7 +19,7 @@ from tacit.estimates import Estimate, Estimator, estimate
 from tacit.plan import Group, Plan
 from tacit.server.results.publishing import published
 from tacit.server.storage.store import Store, Survey
-from tacit.show.sentences import alarm, json_ready, ldp_people, prior_part, promise, row_name
+from tacit.show.sentences import alarm, json_ready, prior_part, promise, row_name, whom
 from tacit.tally import Tally
 
 LEVEL = 0.95
@@ -55,7 +55,6 @@ class Results:
         days = [self._estimate(survey.id, everything, plan, estimator, stand) for stand in stands]
         result = days[-1] if days else _estimate(plan, Tally(plan.hash, {}), estimator)
         per_group = stands[-1].per_group if stands else [0] * len(plan.groups)
-        people = ldp_people(plan, per_group, result.estimator)
         return {
             "survey": survey.id,
             "question": plan.question,
@@ -81,8 +80,8 @@ class Results:
                 }
                 for check in result.prior_check
             ],
-            "ldp": None if people is None else {"people": people},
-            "history": _history(plan, stands, days),
+            "history": _history(stands, days),
+            "about": whom(result.scope, result.simultaneous),
             "prior_part": prior_part(result),
             "influence": result.influence if math.isfinite(result.influence) else 0.0,
             "influence_added": result.influence_added if math.isfinite(result.influence_added) else 0.0,
@@ -156,15 +155,13 @@ def rows(plan: Plan, result: Estimate, limit: int | None = None) -> list[dict[st
     return cleaned
 
 
-def _history(plan: Plan, stands: Sequence[Stand], days: Sequence[Estimate]) -> list[dict[str, Any]]:
-    """Half the interval per respondent at the end of each day, beside that of LDP."""
+def _history(stands: Sequence[Stand], days: Sequence[Estimate]) -> list[dict[str, Any]]:
+    """Half the interval per respondent at the end of each day."""
     history = []
     for stand, result in zip(stands, days, strict=True):
         margins = np.array([row.margin for row in result.rows])
         reach = math.sqrt(float(np.nanmean(margins**2))) / result.n_reports if np.isfinite(margins).any() else 0.0
-        people = ldp_people(plan, stand.per_group, result.estimator)
-        ldp_reach = None if people is None else math.sqrt(people) * reach
-        history.append({"day": stand.day, "n_reports": result.n_reports, "reach": reach, "ldp_reach": ldp_reach})
+        history.append({"day": stand.day, "n_reports": result.n_reports, "reach": reach})
     return history
 
 

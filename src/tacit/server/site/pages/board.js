@@ -77,7 +77,7 @@ function fillHead(results) {
   byId("since").textContent = `since ${dayName(results.opened)}`;
 }
 
-/** The large numbers: reports, the one estimate or the largest, and LDP. */
+/** The large numbers: reports, and the one estimate or the largest. */
 function fillNumbers(results) {
   byId("reports").textContent = whole(results.n_reports);
   byId("refused").textContent = results.refused
@@ -89,15 +89,6 @@ function fillNumbers(results) {
   byId("headline").hidden = !results.n_reports || !known.length || !apart;
   const leading = known.reduce((most, other) => (other.estimate > most.estimate ? other : most), known[0]);
   if (!byId("headline").hidden) fillHeadline(results, leading);
-  byId("ldp").hidden = results.ldp === null || !leading || saysNothing(leading, results);
-  if (results.ldp) {
-    const times = digits(results.ldp.people, 1);
-    byId("ldp-ratio").textContent = `× ${times}`;
-    byId("ldp-sentence").textContent =
-      times === "1.0"
-        ? "at the same ε, LDP would need about as many people"
-        : `at the same ε, LDP would need ${times} times as many people for a margin like this`;
-  }
 }
 
 /** The estimate that the page leads with: the only one, or the largest. */
@@ -163,7 +154,7 @@ function fillEstimates(results, asked) {
   byId("cut").textContent =
     cut > 0 ? `The largest ${results.rows.length} of ${whole(results.n_rows)}; all are in the downloads.` : "";
   const [changed, added] = [results.influence, results.influence_added].map(significant);
-  byId("prior-part").textContent = results.prior_part ?? "";
+  byId("prior-part").textContent = [results.prior_part, results.about].filter(Boolean).join(" ");
   byId("influence").textContent = `One forged report can move an estimate by at most ${changed}, one that is added by ${added}.`;
 }
 
@@ -183,16 +174,13 @@ function fillHistory(results) {
   const several = results.n_rows > 1 ? ", root mean square over the answers" : "";
   const what = results.counts_people ? `percentage points${several}` : "per person";
   const [first, last] = [results.history[0], results.history.at(-1)];
-  const ldp = nothing(last.ldp_reach) ? "" : `; LDP would have had ${half(last.ldp_reach)}`;
   byId("history-sentence").textContent =
     first === last || nothing(first.reach)
-      ? `${first === last ? "One day so far" : `On ${dayName(last.day)}`}: ${half(last.reach)} ${what}${ldp}.`
+      ? `${first === last ? "One day so far" : `On ${dayName(last.day)}`}: ${half(last.reach)} ${what}.`
       : `From ${half(first.reach)} on ${dayName(first.day)} to ${half(last.reach)} on ${dayName(last.day)}, in ${what}.`;
-  byId("history-keys").hidden = results.history.length === 1;
-  byId("ldp-key").hidden = results.history.every((day) => day.ldp_reach === null);
   const rows = results.history
     .toReversed()
-    .map((day) => tableRow(dayName(day.day), [whole(day.n_reports), half(day.reach), half(day.ldp_reach)]));
+    .map((day) => tableRow(dayName(day.day), [whole(day.n_reports), half(day.reach)]));
   byId("history-rows").replaceChildren(...rows);
 }
 

@@ -65,16 +65,14 @@ function fillGroups(groups) {
   if (byId("value").options.length !== groups.names.length) fillSelect(byId("value"), groups.names);
   byId("value").value = groups.name;
   byId("groups-sentence").textContent =
-    `${what(groups)} in each group. All intervals hold at once with ${groups.level * 100}% probability, so those ` +
-    "that do not overlap tell groups apart.";
+    `${what(groups)} in each group. ${groups.about} Intervals of two groups that do not overlap tell them apart.`;
   fillParts("group", groups, "group");
 }
 
 /** The stretches of time. */
 function fillTrend(trend) {
   byId("trend-sentence").textContent =
-    `${what(trend)}, each time from the reports of that time alone. All intervals hold at once with ` +
-    `${trend.level * 100}% probability.`;
+    `${what(trend)}, each time from the reports of that time alone. ${trend.about}`;
   fillParts("trend", trend, "when");
 }
 

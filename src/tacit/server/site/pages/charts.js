@@ -15,7 +15,7 @@ const DAY = 86_400_000;
 function palette() {
   const style = getComputedStyle(document.documentElement);
   return Object.fromEntries(
-    ["accent", "ldp", "text", "soft", "line", "card"].map((name) => [name, style.getPropertyValue(`--${name}`).trim()]),
+    ["accent", "text", "soft", "line", "card"].map((name) => [name, style.getPropertyValue(`--${name}`).trim()]),
   );
 }
 
@@ -186,57 +186,25 @@ function trendConfig(results, width) {
   };
 }
 
-/** Half the interval: a line by day, or bars while there is one day. */
-const historyConfig = (results, width) => (results.history.length > 1 ? manyDays(results, width) : oneDay(results));
-
-/** Half the interval on the only day, this survey beside LDP. */
-function oneDay(results) {
+/** Half the interval by day; days without reports leave their room. */
+function historyConfig(results, width) {
   const colours = palette();
   const { halfUnit } = perReport(results);
-  const [{ reach, ldp_reach: ldp }] = results.history;
-  const bars = {
-    data: [reach, ldp].map((each) => halfWidth(each, results)).filter((half) => half !== null),
-    backgroundColor: [colours.accent, colours.ldp],
-    borderRadius: 4,
-    barThickness: 22,
-  };
-  return {
-    type: "bar",
-    data: { labels: ["this survey", "LDP"].slice(0, bars.data.length), datasets: [bars] },
-    options: {
-      ...base(colours),
-      indexAxis: "y",
-      scales: { x: axis(colours, halfUnit, { beginAtZero: true }), y: nameAxis(colours) },
-    },
-  };
-}
-
-/** Half the interval by day, this survey and LDP; days without reports leave their room. */
-function manyDays(results, width) {
-  const colours = palette();
-  const { halfUnit } = perReport(results);
-  const line = (label, key, colour, more) => ({
-    label,
-    data: results.history.map((day) => ({
-      x: Date.parse(day.day) / DAY,
-      y: halfWidth(day[key], results),
-    })),
-    borderColor: colour,
-    backgroundColor: colour,
+  const line = {
+    data: results.history.map(({ day, reach }) => ({ x: Date.parse(day) / DAY, y: halfWidth(reach, results) })),
+    borderColor: colours.accent,
+    backgroundColor: colours.accent,
     borderWidth: 2.5,
     pointRadius: 3.5,
-    ...more,
-  });
+  };
   const title = ([{ dataIndex }]) => {
     const { day, n_reports: reports } = results.history[dataIndex];
     return `${dayName(day)}, ${whole(reports)} reports`;
   };
   const dayTick = (x) => dayName(new Date(x * DAY).toISOString().slice(0, 10), { year: false });
-  const ours = line("this survey", "reach", colours.accent);
-  const ldp = line("LDP", "ldp_reach", colours.ldp, { borderDash: [6, 5], pointStyle: "rectRot" });
   return {
     type: "line",
-    data: { datasets: [ours, ldp] },
+    data: { datasets: [line] },
     options: {
       ...base(colours, { title }),
       interaction: { mode: "index", intersect: false },
@@ -270,9 +238,6 @@ function draw(canvas, config, height, label) {
 /** Room for a row per answer, and the axis. */
 const intervalHeight = (results) => results.rows.length * ROW_HEIGHT + FRAME_HEIGHT;
 
-/** Less room for bars than for lines. */
-const historyHeight = (results) => (results.history.length > 1 ? HISTORY_HEIGHT : 3 * ROW_HEIGHT + FRAME_HEIGHT);
-
 /** Draw intervals on a canvas of the page. */
 export function drawIntervals(canvas, results, what) {
   const config = intervalConfig(results, canvas.parentElement.clientWidth);
@@ -290,8 +255,8 @@ export function drawCharts(results, intervals, history) {
   const what = results.rows.length === 1 ? results.rows[0].name : `${results.rows.length} answers`;
   drawIntervals(intervals, results, `Estimate with interval for ${what}`);
   if (!shrank(results)) return;
-  const label = "Half-width of the interval by day, beside LDP; the table has the same numbers.";
-  draw(history, historyConfig(results, history.parentElement.clientWidth), historyHeight(results), label);
+  const label = "Half-width of the interval by day; the table has the same numbers.";
+  draw(history, historyConfig(results, history.parentElement.clientWidth), HISTORY_HEIGHT, label);
 }
 
 /** Both charts as one picture with the question above them. */
@@ -326,11 +291,10 @@ export function chartsPicture(results, title) {
 
 /** The charts of the picture, each with its height and caption. */
 function pictureParts(results) {
-  const { n_reports: reports, estimator, level, history } = results;
+  const { n_reports: reports, estimator, level } = results;
   const caption = `${whole(reports)} reports: estimate (${estimator}), ${level * 100}% interval, prior expectation`;
   const estimates = { config: intervalConfig(results, PNG.width), height: intervalHeight(results), caption };
   if (!shrank(results)) return [estimates];
-  const told = history.length > 1 ? "Half the interval by day; dashed: LDP at the same ε" : "Half the interval";
   const config = historyConfig(results, PNG.width);
-  return [estimates, { config, height: historyHeight(results), caption: told }];
+  return [estimates, { config, height: HISTORY_HEIGHT, caption: "Half the interval by day" }];
 }

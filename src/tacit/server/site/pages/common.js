@@ -140,24 +140,24 @@ export function spread(total, error, results) {
   return total === null ? "–" : digits(per(total), per(error)) + suffix;
 }
 
-/** The interval of a row in the same units; of a share only what is possible, 0 to 100%. */
-export function intervalText({ low, high, margin }, results) {
-  if (low === null) return "–";
-  const possible = (total) => (results.counts_people ? Math.min(results.n_reports, Math.max(0, total)) : total);
-  return [low, high].map((end) => spread(possible(end), margin, results)).join(" … ");
-}
+/** The interval of a row in the same units. */
+export const intervalText = ({ low, high, margin }, results) =>
+  low === null ? "–" : [low, high].map((end) => spread(end, margin, results)).join(" … ");
 
-/** Whether a row says nothing: its interval is as wide as what is possible. */
+/** Half an interval with more than this part of what is possible says nothing. */
+const ALL_OF_IT = 0.4;
+
+/** Whether a row says nothing: its interval is nearly as wide as what is possible. */
 export const saysNothing = ({ margin }, { counts_people: people, n_reports: reports }) =>
-  people && margin !== null && margin >= reports / 2;
+  people && margin !== null && margin > ALL_OF_IT * reports;
 
 /** A row's estimate per report, unless it would only be noise. */
 export const estimateText = (row, results) =>
   saysNothing(row, results) ? "too few reports" : spread(row.estimate, row.margin ?? row.standard_error, results);
 
-/** Half an interval per report in the units of the page; null if there is none, or it is as wide as what is possible. */
+/** Half an interval per report in the units of the page; null if it is nearly as wide as what is possible. */
 export const halfWidth = (reach, results) =>
-  reach === null || (results.counts_people && reach >= 0.5) ? null : reach * perReport(results).scale;
+  results.counts_people && reach > ALL_OF_IT ? null : reach * perReport(results).scale;
 
 /** Whether the interval is narrower than what is possible by now. */
 export const shrank = (results) => results.history.length > 0 && halfWidth(results.history.at(-1).reach, results) !== null;
