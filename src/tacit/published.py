@@ -34,6 +34,17 @@ def theorem3(prior: Prior, epsilon: Number, *, force: bool = False) -> Channel:
     min P ≥ 1/(E+1). Elsewhere this raises `PrivacyError` with the level it really reaches, or, with `force=True`,
     returns the channel for study. Forced, zero-prior values keep the published rows, which expose their holders.
 
+    Args:
+        prior: the values and their probabilities.
+        epsilon: the level ε; a float is read as the decimal that it prints as.
+        force: return the channel for study where it breaks the promise.
+
+    Returns:
+        The channel.
+
+    Raises:
+        PrivacyError: it breaks the promise and `force` is not given.
+
     >>> theorem3(Prior.of({"yes": 0.1, "no": 0.9}), epsilon=1)
     Traceback (most recent call last):
     tacit.mechanism.rounding.PrivacyError: Theorem 3 is not 1-LIP here: its level is 1.9005, because the prior ...
@@ -107,6 +118,17 @@ def compare(
     own: Mapping[str, Builder] | None = None,
 ) -> list[Comparison]:
     """One row for each budget, ascending; with mechanisms of one's `own`, by name.
+
+    Args:
+        priors: the groups, as a prior file has them.
+        task: what is estimated; it gives g.
+        epsilons: the levels.
+        progress: is called with steps done and steps in all.
+        aim: "unbiased" or "mmse", as of `design`.
+        own: mechanisms of your own, by name: from a prior and ε to a channel.
+
+    Returns:
+        One row for each level.
 
     >>> from tacit import Channel, Survey
     >>> coin = lambda prior, epsilon: Channel.from_matrix(prior, [[0.75, 0.25], [0.25, 0.75]])

@@ -455,6 +455,13 @@ TASKS: dict[str, type[Task]] = {task.kind: task for task in (Survey, Sum, Weight
 def prior_variance(prior: Prior, task: Task) -> float:
     """E|g(X) − E g|²: the error of guessing from the prior alone, with no data.
 
+    Args:
+        prior: the values and their probabilities.
+        task: what is estimated; it gives g.
+
+    Returns:
+        E|g − E g|², the error per respondent without any report.
+
     >>> round(prior_variance(Prior.of({"yes": 0.1, "no": 0.9}), Survey("yes")), 12)
     0.09
     """
@@ -462,7 +469,18 @@ def prior_variance(prior: Prior, task: Task) -> float:
 
 
 def centred(prior: Prior, task: Task) -> Floats:
-    """g(x) − E g. The middle of the range is subtracted first: E g of large numbers close together is not exact."""
+    """g(x) − E g. The middle of the range is subtracted first: E g of large numbers close together is not exact.
+
+    Args:
+        prior: the values and their probabilities.
+        task: what is estimated; it gives g.
+
+    Returns:
+        g(x) − E g, a row for each value and a column for each component.
+
+    >>> centred(Prior.of({"yes": 1, "no": 3}), Survey("yes")).ravel().tolist()
+    [0.75, -0.25]
+    """
     g = task.g(prior)
     g = g - (g.min(axis=0) / 2 + g.max(axis=0) / 2)
     difference: Floats = g - prior.probabilities @ g

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import importlib.util
+import inspect
 import re
 from importlib import import_module
 
@@ -71,6 +72,26 @@ def test_a_link_to_a_file_that_is_not_there_stops_the_build():
     wrong = re.search(r"\]\(([^)#]+)(#.*)?\)", "[x](../src/tacit/nowhere.py)")
     with pytest.raises(site.PluginError, match="leads nowhere"):
         site.link(wrong, "docs/plan.md")
+
+
+#: Their examples are longer than a docstring; a page shows them, and the tests run that page.
+SHOWN_ON_PAGES = {
+    "covariate_levels", "crosstab", "estimate_questions", "expected_errors", "pooled_compliance", "read_for",
+    "regress_on_private", "arms_drawn", "read_as", "estimate",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("path", [path for path in site.homes() if site._is_function(site._get(path))])
+def test_every_function_has_its_parameters_result_and_an_example(path: str):
+    function = inspect.unwrap(site._get(path))
+    text, signature = inspect.getdoc(function), inspect.signature(function)
+    described = text.partition("Args:")[2]
+    missing = [name for name in signature.parameters if not re.search(rf"^    \**{name}: \S", described, re.MULTILINE)]
+    if str(signature.return_annotation) != "None" and not re.search(r"^(Returns|Yields):", text, re.MULTILINE):
+        missing.append("Returns")
+    if ">>> " not in text and function.__name__ not in SHOWN_ON_PAGES:
+        missing.append("an example")
+    assert missing == []
 
 
 def test_every_environment_variable_is_in_the_reference():

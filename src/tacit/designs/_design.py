@@ -128,7 +128,7 @@ def design(
         search: how to search.
 
     Returns:
-        The mechanism, audited, with a certificate: its error, and a bound that no mechanism with this promise can beat.
+        The audited mechanism and a certificate with its error and a bound that no mechanism with this promise can beat.
 
     Raises:
         PrivacyError: no method gave a channel that passes the exact audit.

@@ -64,6 +64,12 @@ def verify(found: Design) -> Verification:
     Any duals prove a bound, so a wrong certificate cannot pass by luck: the bound they prove is what counts. Times,
     iterations and the method's name are not checked.
 
+    Args:
+        found: the design.
+
+    Returns:
+        What was computed again; `holds` says whether all of it is as stated.
+
     >>> from tacit import Histogram, Prior, design
     >>> verify(design(Prior.of({"a": 0.5, "b": 0.3, "c": 0.2}), Histogram(), 1)).holds
     True
@@ -109,6 +115,16 @@ def verify_plan(plan: Plan, progress: Callable[[int, int], None] | None = None) 
 
     Groups that differ in their name, weight and offset only are verified once. `progress` is called with groups done
     and groups in all.
+
+    Args:
+        plan: the plan.
+        progress: is called with groups done and groups in all.
+
+    Raises:
+        PlanError: a certificate claims more than is true.
+
+    >>> from tacit import make_plan
+    >>> verify_plan(make_plan({"yes": 0.1, "no": 0.9}, "histogram", epsilon=1))
     """
     verified: set[str] = set()
     for done, group in enumerate(plan.groups):

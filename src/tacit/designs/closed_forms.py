@@ -21,6 +21,13 @@ def optimal_binary(prior: Prior, epsilon: Number) -> Channel:
 
     Two outputs suffice and the choice is optimal for every convex utility.
 
+    Args:
+        prior: the values and their probabilities.
+        epsilon: the level ε; a float is read as the decimal that it prints as.
+
+    Returns:
+        The channel, audited.
+
     >>> from tacit.mechanism.auditing import audit
     >>> from tacit import Survey, mse
     >>> prior = Prior.of({"yes": 0.1, "no": 0.9})
@@ -51,6 +58,13 @@ def binary_mse(probability: Floats | float, epsilon: Floats | float) -> Floats:
 
     Where u = min(E·P₁, 1−P₀/E) and l = max(P₁/E, 1−E·P₀) are the highest and lowest beliefs that the budget allows.
 
+    Args:
+        probability: P₁, the probability of one of the two values.
+        epsilon: the level ε.
+
+    Returns:
+        The error per respondent.
+
     >>> float(binary_mse(0.5, 1).round(6))
     0.150106
     """
@@ -71,6 +85,13 @@ def cyclic(prior: Prior, epsilon: Number) -> Channel:
     shifts are equally likely. A convex utility is maximal at such a vertex and by symmetry all shifts are as good,
     so the bound and the channel meet. Some of these matrices are singular (d = 8 as ε nears ln 3) and allow no
     prior-free estimate.
+
+    Args:
+        prior: the values and their probabilities.
+        epsilon: the level ε; a float is read as the decimal that it prints as.
+
+    Returns:
+        The channel, audited.
 
     >>> from tacit.mechanism.auditing import audit
     >>> prior = Prior.uniform(5)
@@ -105,6 +126,14 @@ def repaired_response(prior: Prior, epsilon: Number, prior_set: PriorSet | None 
     P_k without a set. Under a prior p report k has λ_k = s·p_k + c_k, so its lower lift c_k/λ_k reaches 1/E where
     m_k = u_k and its upper lift (s+c_k)/λ_k reaches E where m_k = 1 − E·l_k: ε-LIP for every prior of the set, optimal
     for one prior of two values, far from optimal for many. With l = 0 and u = 1 it is randomized response.
+
+    Args:
+        prior: the values and their probabilities.
+        epsilon: the level ε; a float is read as the decimal that it prints as.
+        prior_set: also keep the promise for every prior of this set.
+
+    Returns:
+        The channel, audited.
 
     >>> from tacit.mechanism.auditing import satisfies
     >>> prior = Prior.of({"a": 0.01, "b": 0.29, "c": 0.7})

@@ -114,6 +114,15 @@ def respondents_to_detect(plan: Plan, shares: Sequence[Fraction], difference: fl
     V is the variance per respondent of the unbiased estimate at the prior, sampling included: of a share for surveys
     and histograms (of the value that needs most), of the mean for sums. `shares` are the groups' parts of a wave.
 
+    Args:
+        plan: the plan.
+        shares: the parts of the groups in all respondents.
+        difference: of two shares, or of two means.
+        power: the probability of seeing the difference.
+
+    Returns:
+        How many respondents are needed for two waves, and for two groups.
+
     >>> from tacit import Survey
     >>> plan = make_plan(Prior.of({"yes": 0.2, "no": 0.8}), Survey("yes"), epsilon=1)
     >>> respondents_to_detect(plan, [Fraction(1)], 0.02).per_wave
@@ -185,6 +194,19 @@ def guide(
     """What several budgets promise, beside what they cost; the options are those of `make_plan`.
 
     Without `epsilons` the budgets are 0.5, 1, 1.5, 2 and 3, as far as they lie below an `ldp_cap`, or half the cap.
+
+    Args:
+        priors: the priors of the groups.
+        task: what is estimated; it gives g.
+        respondents: how many people will answer.
+        epsilons: the levels to compare.
+        detect: a difference between two waves or groups to be shown.
+        power: the probability of seeing the difference.
+        progress: is called with levels done and levels in all.
+        **options: as of `make_plan`.
+
+    Returns:
+        A `Choice` for each level.
 
     >>> from tacit import Survey
     >>> prior = GroupPrior(name=None, prior=Prior.of({"yes": 0.2, "no": 0.8}))
@@ -260,6 +282,15 @@ def costs(plan: Plan, shares: Sequence[Fraction], respondents: int, exact: Plan 
     `exact` is the plan for exactly these priors, where this one is for sets of them. The error of LDP is there if the
     plan's certificates have it (`with_ldp`).
 
+    Args:
+        plan: the plan.
+        shares: the parts of the groups in all respondents.
+        respondents: how many people will answer.
+        exact: the plan without a set of priors, to say what the set costs.
+
+    Returns:
+        Expected errors, and how many respondents other promises need.
+
     >>> from tacit import Survey
     >>> plan = make_plan(Prior.of({"yes": 0.2, "no": 0.8}), Survey("yes"), epsilon=1)
     >>> found = costs(plan, [Fraction(1)], 1000)
@@ -314,6 +345,13 @@ def other_beliefs(plan: Plan, beliefs: Mapping[str | None, Prior]) -> list[Other
     """What somebody with other beliefs than the plan's priors can learn, group by group.
 
     Exact where the mechanism can be audited under another prior, else bounded by the hull of both priors.
+
+    Args:
+        plan: the plan.
+        beliefs: a belief for each group by name; the key None is for all others.
+
+    Returns:
+        For each group what a person with that belief can learn.
 
     >>> from tacit import Survey
     >>> plan = make_plan(Prior.of({"yes": 0.2, "no": 0.8}), Survey("yes"), epsilon=1)

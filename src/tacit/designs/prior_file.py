@@ -69,6 +69,16 @@ def read_priors(
         smooth: draws groups with few records towards all groups together, as far as the groups are alike.
         candidates: another such file with a column `candidate`: priors that might hold as well.
         domain: the values that the file may name, where they are known already; else they are those it names.
+
+    Returns:
+        One entry for each group, in the order of the file.
+
+    Raises:
+        ValueError: a column is missing, or a number is none; the message names the line.
+
+    >>> import io
+    >>> [each.name for each in read_priors(io.StringIO("group,value,count\\nold,yes,30\\nold,no,70\\n"))]
+    ['old']
     """
     table = _Table.read(path, known=None if domain is None else Prior.uniform(domain))
     impossible_values = {table.value_of(text, "impossible") for text in impossible}
@@ -98,6 +108,13 @@ def read_priors(
 
 def read_beliefs(path: str | Path | TextIO, plan: Plan) -> dict[str | None, Prior]:
     """Somebody's own priors for groups of a plan, over its values, from a file like that of the priors.
+
+    Args:
+        path: a file like the priors.
+        plan: the plan.
+
+    Returns:
+        A belief for each group by name.
 
     >>> from io import StringIO
     >>> from tacit import Survey, make_plan
@@ -397,6 +414,20 @@ def read_values(path: str | Path) -> list[GroupPrior]:
     """Read one value a line, or the column `value` of a CSV; everybody is one group, and every value as likely.
 
     The prior is there because plans have one; under LDP nothing depends on it.
+
+    Args:
+        path: a file with one value in a line, or a column `value`.
+
+    Returns:
+        One entry for everybody, with equal probabilities.
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "values.csv")
+    ...     _ = path.write_text("value\\nyes\\nno\\n")
+    ...     read_values(path)[0].prior.values
+    ('yes', 'no')
     """
     try:
         with open(path, newline="", encoding="utf-8-sig") as file:

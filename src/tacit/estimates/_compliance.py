@@ -118,6 +118,15 @@ def compliance(plan: Plan, tally: Tally, says: int | None = None, level: float =
 
     `says` is the report that these people send for every answer; None if they send any report at random.
 
+    Args:
+        plan: a plan with arms.
+        tally: its reports.
+        says: the report that people send who do not follow the rule; any at random without it.
+        level: the level of the intervals.
+
+    Returns:
+        For each group the share that did not follow the rule, with intervals.
+
     >>> from tacit import Survey, Tally
     >>> from tacit.designs import adopt
     >>> from tacit.designs.rules import warner
@@ -138,6 +147,12 @@ def pooled_compliance(found: Sequence[Compliance]) -> PooledCompliance:
 
     Each γ_g is its unbounded estimate, so γ is normal for many groups and for large ones; its interval is cut to what
     shares can be.
+
+    Args:
+        found: the result of `compliance` for each group.
+
+    Returns:
+        The share of everybody that did not follow the rule.
     """
     from scipy.special import ndtr, ndtri
 
@@ -158,6 +173,14 @@ def expected_errors(plan: Plan, shares: Sequence[Fraction], respondents: int) ->
     people send; None where the arms cannot tell.
 
     It is for `respondents` people in all, of whom the plan's groups are the `shares`, and for priors that are right.
+
+    Args:
+        plan: a plan with arms.
+        shares: the parts of the groups in all respondents.
+        respondents: how many people will answer.
+
+    Returns:
+        For each group the standard error; None where it cannot be estimated.
     """
     people = {arm.name: float(share) * respondents for arm, share in zip(plan.groups, shares, strict=True)}
     found: dict[str | None, float | None] = {}

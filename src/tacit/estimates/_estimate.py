@@ -65,6 +65,13 @@ def estimate(
         project: move the estimates, not the intervals, to possible counts: at least 0 and, for a histogram, with the
             number of reports as their sum.
 
+    Returns:
+        The result. Print it, or take `rows`, `parts`, `to_frame()` or `to_dict()`.
+
+    Raises:
+        NotEstimableError: the reports do not determine what is asked.
+        ValueError: the options do not fit each other or the plan.
+
     >>> from tacit import Prior, Survey, make_plan
     >>> priors = {"north": Prior.of({"yes": 0.2, "no": 0.8}), "south": Prior.of({"yes": 0.4, "no": 0.6})}
     >>> plan = make_plan(priors, Survey("yes"), epsilon=2)
@@ -172,7 +179,18 @@ def _named(plan: Plan, group: _Names) -> set[str] | None:
 
 
 def estimators(plan: Plan) -> list[Estimator]:
-    """The estimators that a plan's reports allow, the preferred one first; tried on every report of a table once."""
+    """The estimators that a plan's reports allow, the preferred one first; tried on every report of a table once.
+
+    Args:
+        plan: the plan.
+
+    Returns:
+        Their names, the default first.
+
+    >>> from tacit import make_plan
+    >>> estimators(make_plan({"yes": 0.2, "no": 0.8}, "histogram", epsilon=1))
+    ['unbiased', 'mmse', 'mle']
+    """
     counts: dict[str | None, Kept] = {
         group.name: Counts.of(range(group.mechanism.n_possible_reports))
         for group in plan.groups

@@ -73,6 +73,16 @@ def check_prior(
     `statistic` is a chi-square of `degrees` from `n_reports` if the prior is true; `scores` are squared standardized
     scores of single values, where the mechanism has some.
 
+    Args:
+        group: the group that it is about; None for everybody.
+        statistic: a chi-square statistic.
+        degrees: its degrees of freedom.
+        n_reports: the number of reports.
+        scores: further statistics of one degree each.
+
+    Returns:
+        Whether the reports contradict the prior, with a p-value that is valid at any time.
+
     >>> check_prior(None, 1.6, 1, 1000).contradicted, check_prior(None, 40.0, 1, 1000).contradicted
     (False, True)
     >>> check_prior(None, 16.0, 16, 1000, [1.0] * 999 + [50.0]).contradicted

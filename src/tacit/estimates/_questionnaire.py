@@ -41,6 +41,9 @@ def estimate_questions(
             participants; with a single block they may be about the participants.
 
     Totals are those of all respondents: `n_reports` says how many reports the estimate rests on.
+
+    Returns:
+        An estimate for each question, by its name.
     """
     if len(plan.blocks) > 1 and options.get("scope") == "participants":
         raise ValueError(
@@ -151,6 +154,17 @@ def crosstab(
     The test of independence is Wald's, of all p_ab − p_a p_b = 0, with the covariance of the reports' pseudo-values;
     W (n−k)/(k (n−1)) is compared with F of k and n−k degrees (Hotelling). The same covariance gives the interval of the
     odds ratio, by Fieller's method, and of the correlation, by the delta method on its Fisher transform.
+
+    Args:
+        plan: the plan.
+        reports: a tally, or reports in cells.
+        first: the name of a question, or of the rows.
+        second: the name of another one, or of the columns.
+        level: the level of the intervals.
+        simultaneous: intervals that hold for all cells at once.
+
+    Returns:
+        The table with intervals, odds ratio and a test of independence.
     """
     if first == second:
         raise ValueError("A table needs two different questions.")

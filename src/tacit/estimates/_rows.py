@@ -292,7 +292,19 @@ def _number(estimate: float) -> float:
 
 
 def row_dict(row: Row, each: Row) -> dict[str, Any]:
-    """A row for JSON: the total, and the same for `each` respondent."""
+    """A row for JSON: the total, and the same for `each` respondent.
+
+    Args:
+        row: the total.
+        each: the same per respondent.
+
+    Returns:
+        The numbers by name, None where there is none.
+
+    >>> row = Row(value="yes", estimate=30.0, standard_error=5.0, low=20.0, high=40.0)
+    >>> row_dict(row, row.divided(100))["share"]
+    0.3
+    """
     shares = {"share": each.estimate, "share_low": each.low, "share_high": each.high, "share_margin": each.margin}
     return row.to_dict() | {name: _known(number) for name, number in shares.items()}
 

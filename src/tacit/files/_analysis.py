@@ -79,6 +79,29 @@ def export_file(
     Of a histogram for all answers, or for some `values`, which takes far less time where there are thousands. Of a plan
     of several questions for every answer of every question, and for the joint answers of `pairs` of questions; cells of
     questions that are not in the block of a report are empty.
+
+    Args:
+        plan: the plan.
+        source: a file, a data frame, an Arrow table or a mapping of columns.
+        target: the file to write.
+        keep: public columns to keep beside the report.
+        values: of a histogram, only these values.
+        pairs: pairs of questions whose joint pseudo-values are written.
+        report_column: the column with the reports.
+        group_column: the column with the group names, `group` by default.
+        progress: is called with the number of rows done.
+        source_format: "csv", "parquet", "jsonl" or "arrow"; by default what the extension says.
+        target_format: "csv", "parquet", "jsonl" or "arrow"; by default what the extension says.
+
+    Returns:
+        How many rows were written and refused.
+
+    >>> import tempfile
+    >>> from tacit import Plan, Survey
+    >>> plan = Plan.of([[0.75, 0.25], [0.25, 0.75]], {"yes": 0.1, "no": 0.9}, Survey("yes"))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     export_file(plan, {"report": [0, 1]}, Path(folder, "pseudo.csv")).rows
+    2
     """
     rows = _Rows.of(plan, report_column, group_column, keep, values, pairs=pairs)
     format_of(target, target_format)
@@ -109,6 +132,23 @@ def pseudo_table(
     """In memory: the columns to keep, the pseudo-values, each row's group as a position, and how many were refused.
 
     Of a plan of several questions, the reports on the block of one `question`.
+
+    Args:
+        plan: the plan.
+        table: reports in a file, a data frame or a table.
+        keep: public columns to keep beside the report.
+        question: of a plan of several questions, the one that is read.
+        report_column: the column with the reports.
+        group_column: the column with the group names, `group` by default.
+        format: "csv", "parquet", "jsonl" or "arrow"; by default what the extension says.
+
+    Returns:
+        The table, its pseudo-values, the group of each row as a position, and how many reports were refused.
+
+    >>> from tacit import Plan, Survey
+    >>> plan = Plan.of([[0.75, 0.25], [0.25, 0.75]], {"yes": 0.1, "no": 0.9}, Survey("yes"))
+    >>> pseudo_table(plan, {"report": [0, 1]})[1].ravel().round(9).tolist()
+    [1.5, -0.5]
     """
     rows = _Rows.of(plan, report_column, group_column, keep, question=question)
     return _in_memory(rows, table, format)
@@ -289,6 +329,32 @@ def regress_file(
     questions of the block may stand in the formula like columns (`regress_on_private`). Without a `model` it is
     logistic for a survey, multinomial for a histogram, linear for a sum. Rows with a missing cell are left out and
     counted.
+
+    Args:
+        plan: the plan.
+        source: reports in a file or a table.
+        formula: the right side of a formula, read by formulaic.
+        question: of a plan of several questions, the one that is regressed.
+        model: linear, logistic or multinomial; by default the usual one for the task.
+        reference: the value that a multinomial model compares with.
+        level: the level of the intervals.
+        weight_column: a column with a weight for each respondent.
+        cluster_column: rows with the same cell may depend on each other.
+        report_column: the column with the reports.
+        group_column: the column with the group names, `group` by default.
+        format: "csv", "parquet", "jsonl" or "arrow"; by default what the extension says.
+
+    Returns:
+        The fit, what the columns mean for the promise, and how many rows were left out.
+
+    Raises:
+        InputError: the file or the formula cannot be read.
+
+    >>> from tacit import Plan, Survey
+    >>> plan = Plan.of([[0.75, 0.25], [0.25, 0.75]], {"yes": 0.1, "no": 0.9}, Survey("yes"))
+    >>> rows = {"report": [0, 1, 1, 0, 1, 1, 0, 1], "hours": [1, 2, 3, 4, 5, 6, 7, 8]}
+    >>> [each.name for each in regress_file(plan, rows, "hours", model="linear").fit.coefficients]
+    ['Intercept', 'hours']
     """
     read = read_as(plan, question, first=True)
     chosen: Model = model or read.task.model
@@ -412,7 +478,16 @@ def _joint_view(plan: Questionnaire, question: str, private: Sequence[str]) -> t
 
 
 def read_as(plan: AnyPlan, question: str | None, *, first: bool = False) -> Plan:
-    """The plan itself, or the block of a question, read for that question (`Block.margin`)."""
+    """The plan itself, or the block of a question, read for that question (`Block.margin`).
+
+    Args:
+        plan: the plan.
+        question: the question that is read.
+        first: the questions that are read before it.
+
+    Returns:
+        The plan of one question, whose reports are read from those of the questionnaire.
+    """
     if isinstance(plan, Questionnaire):
         if question is None:
             known = ", ".join(each.name for each in plan.private)

@@ -45,6 +45,30 @@ def label_file(
 
     Labels match as answers do: names without blanks around them, numbers by what they are worth. Rows with another
     word, or without a group of the plan, stop the run, or are skipped and counted.
+
+    Args:
+        plan: the plan.
+        labels: how the data write the reports, in their order.
+        source: a file, a data frame, an Arrow table or a mapping of columns.
+        target: the file to write.
+        column: the column with what people said.
+        group_column: the column with the group names, `group` by default.
+        on_unknown: "stop" or "skip" at rows whose answer or group is not in the plan.
+        progress: is called with the number of rows done.
+        source_format: "csv", "parquet", "jsonl" or "arrow"; by default what the extension says.
+        target_format: "csv", "parquet", "jsonl" or "arrow"; by default what the extension says.
+
+    Returns:
+        How many rows were read, written and skipped.
+
+    >>> import tempfile
+    >>> from tacit import Plan
+    >>> plan = Plan.of([[0.75, 0.25], [0.25, 0.75]], {"yes": 0.1, "no": 0.9}, "histogram")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     said = Path(folder, "said.csv")
+    ...     _ = said.write_text("card\\nred\\nblack\\n")
+    ...     label_file(plan, ["red", "black"], said, Path(folder, "reports.csv"), column="card").reports
+    2
     """
     check_on_unknown(on_unknown)
     if str(source) == STANDARD:

@@ -97,6 +97,36 @@ def perturb_file(
     answers are read. Rows without an answer or a group of the plan stop the run, or are skipped and counted. Kept
     columns, or a kept order, that give answers away stop the run, unless `force`. With a column `person` two rows of
     one person stop the run: two reports of an answer tell more than one.
+
+    Args:
+        plan: the plan.
+        source: a file, a data frame, an Arrow table or a mapping of columns.
+        target: the file to write.
+        column: the column with the answers.
+        group_column: the column with the group names, `group` by default.
+        keep: public columns to keep beside the report.
+        keep_order: write the rows in the order of the answers instead of a random one.
+        person: a column that tells persons apart; two rows of one person stop the run.
+        force: go on where a kept column, or the kept order, gives the answers away.
+        on_unknown: "stop" or "skip" at rows whose answer or group is not in the plan.
+        words: a source of random words, or a seed for simulations; secure words without it.
+        progress: is called with the number of rows done.
+        source_format: "csv", "parquet", "jsonl" or "arrow"; by default what the extension says.
+        target_format: "csv", "parquet", "jsonl" or "arrow"; by default what the extension says.
+
+    Returns:
+        How many rows were read, written and skipped.
+
+    Raises:
+        InputError: the file cannot be read, or a kept column gives the answers away.
+        BadRowsError: rows have an answer or a group that is not in the plan.
+
+    >>> import tempfile
+    >>> from tacit import Plan
+    >>> plan = Plan.of([[0.75, 0.25], [0.25, 0.75]], {"yes": 0.1, "no": 0.9}, "histogram")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     perturb_file(plan, {"value": ["yes", "no", "no"]}, Path(folder, "reports.csv")).reports
+    3
     """
     columns, drawn = AnswerColumns.of(plan, column, group_column, keep, person), words_of(words)
     format_of(target, target_format)
@@ -123,6 +153,26 @@ def perturb_table(
     """`perturb_file` in memory: a data frame, an Arrow table, a mapping of columns or one array in, an Arrow table out.
 
     Rows come in random order too: what belongs to a report is in `keep`, not in the same row of the answers.
+
+    Args:
+        plan: the plan.
+        table: a data frame, an Arrow table, a mapping of columns or one array.
+        column: the column with the answers.
+        group_column: the column with the group names, `group` by default.
+        keep: public columns to keep beside the report.
+        keep_order: write the rows in the order of the answers instead of a random one.
+        person: a column that tells persons apart; two rows of one person stop the run.
+        force: go on where a kept column, or the kept order, gives the answers away.
+        on_unknown: "stop" or "skip" at rows whose answer or group is not in the plan.
+        words: a source of random words, or a seed for simulations; secure words without it.
+        progress: is called with the number of rows done.
+
+    Returns:
+        The reports, and the kept columns.
+
+    Raises:
+        InputError: the table cannot be read, or a kept column gives the answers away.
+        BadRowsError: rows have an answer or a group that is not in the plan.
 
     >>> from tacit import Prior, Survey, make_plan
     >>> plan = make_plan(Prior.of({"yes": 0.1, "no": 0.9}), Survey("yes"), epsilon=1)
@@ -498,6 +548,17 @@ def arms_drawn(
 
     Where the plan's arms are of groups, the group column says which; else it need not be there. Rows without a group of
     the plan have no arm; `perturb_file` then refuses or skips them.
+
+    Args:
+        plan: a plan with arms.
+        source: a file, a data frame, an Arrow table or a mapping of columns.
+        columns: the columns that are read.
+        group_column: the column with the group names, `group` by default.
+        format: "csv", "parquet", "jsonl" or "arrow"; by default what the extension says.
+        words: a source of random words, or a seed for simulations; secure words without it.
+
+    Returns:
+        A reader of the answers, with an arm for each.
     """
     arms, drawn = arms_of(plan), words_of(words)
     column = group_column_of(plan, group_column)

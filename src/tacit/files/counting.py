@@ -284,6 +284,22 @@ def tally_file(
     Refused are reports out of the mechanism's range, reports of groups that the plan does not have, and, where the
     columns are named, reports without a weight or an offset of at most 2^53.
 
+    Args:
+        plan: the plan.
+        source: reports in a file or a table.
+        report_column: the column with the reports.
+        group_column: the column with the group names, `group` by default.
+        weight_column: a column with a weight for each respondent.
+        offset_column: a column with an offset for each respondent, for weighted sums.
+        progress: is called with the number of rows done.
+        format: "csv", "parquet", "jsonl" or "arrow"; by default what the extension says.
+
+    Returns:
+        The tally.
+
+    Raises:
+        InputError: the file cannot be read, or belongs to another plan.
+
     >>> from tacit import Prior, Survey, make_plan
     >>> plan = make_plan(Prior.of({"yes": 0.1, "no": 0.9}), Survey("yes"), epsilon=1)
     >>> tally_file(plan, {"report": [0, 1, 1, 7]}).n_reports
@@ -306,6 +322,23 @@ def tally_by(
     format: str | None = None,
 ) -> dict[tuple[str, ...], Tally]:
     """The same for each combination of cells of the public columns `by`, in order; a cell that is null is "".
+
+    Args:
+        plan: the plan.
+        source: reports in a file or a table.
+        by: public columns, by whose cells reports are counted.
+        report_column: the column with the reports.
+        group_column: the column with the group names, `group` by default.
+        weight_column: a column with a weight for each respondent.
+        offset_column: a column with an offset for each respondent, for weighted sums.
+        progress: is called with the number of rows done.
+        format: "csv", "parquet", "jsonl" or "arrow"; by default what the extension says.
+
+    Returns:
+        A tally for each combination of cells.
+
+    Raises:
+        InputError: the file cannot be read, or belongs to another plan.
 
     >>> from tacit import Prior, Survey, make_plan
     >>> plan = make_plan(Prior.of({"yes": 0.1, "no": 0.9}), Survey("yes"), epsilon=1)

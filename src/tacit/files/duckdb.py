@@ -34,6 +34,12 @@ def add_perturb(connection: Any, plan: AnyPlan, name: str = "tacit_perturb", on_
     A report is a number, which does not say whose plan it is of. Name the plan in a column `tacit_plan` beside it, and
     `tally` refuses another.
 
+    Args:
+        connection: an open connection.
+        plan: the plan.
+        name: of the new function.
+        on_unknown: "stop" or "skip" at rows whose answer or group is not in the plan.
+
     >>> from tacit import Prior, Survey, make_plan
     >>> connection = duckdb.connect()
     >>> plan = make_plan(Prior.of({"yes": 0.1, "no": 0.9}), Survey("yes"), epsilon=1)
@@ -75,6 +81,20 @@ def tally(plan: AnyPlan, relation: Any, **columns: Any) -> Tally:
 
     `columns` are report_column, group_column, weight_column and offset_column. A column `tacit_plan` (p and the first
     eight digits of the plan's hash) must name this plan; without one, a warning says that it cannot be checked.
+
+    Args:
+        plan: the plan.
+        relation: a relation of DuckDB with the reports.
+        **columns: as of `tally_by`.
+
+    Returns:
+        The tally.
+
+    >>> import duckdb
+    >>> from tacit import Plan
+    >>> plan = Plan.of([[0.75, 0.25], [0.25, 0.75]], {"yes": 0.1, "no": 0.9}, "histogram")
+    >>> tally(plan, duckdb.sql(f"SELECT unnest([0, 1, 1]) AS report, 'p{plan.hash[:8]}' AS tacit_plan")).n_reports
+    3
     """
     return whole_of(plan, tally_by(plan, relation, (), **columns))
 
@@ -89,7 +109,28 @@ def tally_by(
     weight_column: str | None = None,
     offset_column: str | None = None,
 ) -> dict[tuple[str, ...], Tally]:
-    """`tacit.files.tally_by` for a relation."""
+    """`tacit.files.tally_by` for a relation.
+
+    Args:
+        plan: the plan.
+        relation: a relation of DuckDB with the reports.
+        by: public columns, by whose cells reports are counted.
+        report_column: the column with the reports.
+        group_column: the column with the group names, `group` by default.
+        weight_column: a column with a weight for each respondent.
+        offset_column: a column with an offset for each respondent, for weighted sums.
+
+    Returns:
+        A tally for each combination of cells.
+
+    >>> import duckdb
+    >>> from tacit import Plan
+    >>> plan = Plan.of([[0.75, 0.25], [0.25, 0.75]], {"yes": 0.1, "no": 0.9}, "histogram")
+    >>> columns = f"unnest([0, 1, 1]) AS report, 'north' AS region, 'p{plan.hash[:8]}' AS tacit_plan"
+    >>> found = tally_by(plan, duckdb.sql(f"SELECT {columns}"), ["region"])
+    >>> {cell: tally.n_reports for cell, tally in found.items()}
+    {('north',): 3}
+    """
     if not isinstance(relation, duckdb.DuckDBPyRelation):
         got = type(relation).__name__
         raise InputError(f"A relation of DuckDB is needed, such as connection.table('reports'). Got a {got} instead.")

@@ -23,7 +23,21 @@ from tacit.tally import SUMS, Tally
 
 
 def read_tally(plan: AnyPlan, source: Any, **options: Any) -> Tally:
-    """A saved tally of the plan, or the count of reports; `options` are those of `tally_file`."""
+    """A saved tally of the plan, or the count of reports; `options` are those of `tally_file`.
+
+    Args:
+        plan: the plan.
+        source: a tally, or reports in a file or a table.
+        **options: as of `tally_file`.
+
+    Returns:
+        The tally.
+
+    >>> from tacit import Plan
+    >>> plan = Plan.of([[0.75, 0.25], [0.25, 0.75]], {"yes": 0.1, "no": 0.9}, "histogram")
+    >>> read_tally(plan, {"report": [0, 1, 1]}).n_reports
+    3
+    """
     return checked_tally(plan, source, **options) if is_tally(source) else tally_file(plan, source, **options)
 
 
@@ -49,7 +63,18 @@ def checked_tally(plan: AnyPlan, path: str | Path, **options: Any) -> Tally:
 
 
 def save_tally(tally: Tally, path: str | Path) -> None:
-    """Write a tally as JSON or, by the extension .parquet, as a table of group, report, count; atomically."""
+    """Write a tally as JSON or, by the extension .parquet, as a table of group, report, count; atomically.
+
+    Args:
+        tally: the tally.
+        path: a file that ends in .json or .parquet.
+
+    >>> import tempfile
+    >>> from tacit import Plan
+    >>> plan = Plan.of([[0.75, 0.25], [0.25, 0.75]], {"yes": 0.1, "no": 0.9}, "histogram")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save_tally(Tally.of(plan, [0, 1, 1]), Path(folder, "tally.json"))
+    """
     if tally_format(path) == ".json":
         write_text(path, json.dumps(tally.to_dict(), ensure_ascii=False) + "\n")
         return
@@ -58,7 +83,25 @@ def save_tally(tally: Tally, path: str | Path) -> None:
 
 
 def load_tally(path: str | Path) -> Tally:
-    """Read what `save_tally` wrote, and refuse what no tally can hold."""
+    """Read what `save_tally` wrote, and refuse what no tally can hold.
+
+    Args:
+        path: a file that ends in .json or .parquet.
+
+    Returns:
+        The tally.
+
+    Raises:
+        InputError: the file is not a tally.
+
+    >>> import tempfile
+    >>> from tacit import Plan
+    >>> plan = Plan.of([[0.75, 0.25], [0.25, 0.75]], {"yes": 0.1, "no": 0.9}, "histogram")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save_tally(Tally.of(plan, [0, 1, 1]), Path(folder, "tally.json"))
+    ...     load_tally(Path(folder, "tally.json")).n_reports
+    3
+    """
     kind = tally_format(path)
     check_file(path)
     try:
@@ -146,6 +189,24 @@ def read_cells(
     A margin is the groups' column, one of the names `group_parts` of what was crossed to make the groups, or any other
     public column of the reports. A saved tally has no other columns. `options` are those of `tally_by`; `count` is
     another engine's function of that kind.
+
+    Args:
+        plan: the plan.
+        source: a tally, or reports in a file or a table.
+        margins: public columns that make the cells.
+        group_column: the column with the group names, `group` by default.
+        group_parts: what was crossed to make the groups, in order.
+        count: counts reports by columns; Spark has its own.
+        **options: as of `tally_by`.
+
+    Returns:
+        The tally of all reports, and the cells.
+
+    >>> from tacit import Plan
+    >>> plan = Plan.of([[0.75, 0.25], [0.25, 0.75]], {"yes": 0.1, "no": 0.9}, "histogram")
+    >>> tally, cells = read_cells(plan, {"report": [0, 1, 1], "sex": ["f", "m", "f"]}, ["sex"])
+    >>> tally.n_reports, len(cells)
+    (3, 2)
     """
     named = group_column or "group"
     of_groups = {named, *group_parts} if plan.group_names else set()
@@ -167,7 +228,21 @@ def _no_column(plan: AnyPlan, source: Any, column: str) -> str:
 
 
 def read_population(path: str | Path) -> Margin:
-    """A CSV with a column `size` and one or more columns of the reports: how many people are in each category."""
+    """A CSV with a column `size` and one or more columns of the reports: how many people are in each category.
+
+    Args:
+        path: a CSV file with `size` and public columns.
+
+    Returns:
+        The sizes of the categories.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "regions.csv")
+    ...     _ = path.write_text("region,size\\nnorth,100\\nsouth,300\\n")
+    ...     read_population(path).total
+    400.0
+    """
     check_file(path)
     try:
         with open(path, encoding="utf-8-sig", newline="") as file:

@@ -49,6 +49,21 @@ def round_channel(
     from the marginal and says nothing about them. Raises `PrivacyError` if the matrix itself is not private, naming
     the level it reaches.
 
+    Args:
+        prior: the values and their probabilities.
+        matrix: floats, fractions or integers, a row for each value; rows are divided by their sums.
+        epsilon: the level ε; a float is read as the decimal that it prints as.
+        notion: what is promised.
+        also: further promises, such as {"ldp": 1.5}.
+        prior_set: keep LIP for every prior of this set.
+        bits: the least length w of the words.
+
+    Returns:
+        The channel in integers over 2^w, audited.
+
+    Raises:
+        PrivacyError: the matrix itself does not keep the promise; the message names the level that it reaches.
+
     >>> prior = Prior.of({"yes": 0.5, "no": 0.5})
     >>> lie = 0.5 / math.e
     >>> channel = round_channel(prior, [[1 - lie, lie], [lie, 1 - lie]], epsilon=1)

@@ -104,6 +104,9 @@ def priors_from(
         sheet: which sheet of a workbook; else the first.
         separator: between the cells of a CSV file; else it is found.
 
+    Returns:
+        The priors with their counts, notes on what was left out or borrowed, and `save` for a prior file.
+
     >>> table = priors_from({"ill": ["Y", "N", "N", None]}, "ill", map={"Y": "yes", "N": "no"}, least=0)
     >>> print(table.to_csv())
     value,count

@@ -350,6 +350,15 @@ def perturb(plan: PersonalPlan, priors: Any, answers: Any, words: RandomWords | 
     `priors` are rows of integers over the plan's resolution (for two values, the second value's integers), `answers`
     positions in `plan.values`.
 
+    Args:
+        plan: the plan.
+        priors: a row of integers over the resolution for each record; one number for two values.
+        answers: the position of each answer in the plan's values.
+        words: a source of random words, or a seed for simulations; secure words without it.
+
+    Returns:
+        A report for each respondent.
+
     >>> from tacit import Survey
     >>> plan = PersonalPlan.of(Survey("yes"), ["no", "yes"], 1, 1000)
     >>> perturb(plan, np.array([100, 250, 999]), np.array([0, 1, 1])).shape
@@ -362,6 +371,21 @@ def perturb(plan: PersonalPlan, priors: Any, answers: Any, words: RandomWords | 
 def report(
     plan: PersonalPlan, prior: Sequence[int] | int, position: int, words: RandomWords | int | None = None
 ) -> int:
-    """One respondent's report."""
+    """One respondent's report.
+
+    Args:
+        plan: the plan.
+        prior: integers over the resolution; one number for two values.
+        position: of the answer in the plan's values.
+        words: a source of random words, or a seed for simulations; secure words without it.
+
+    Returns:
+        The report.
+
+    >>> from tacit import Survey
+    >>> plan = PersonalPlan.of(Survey("yes"), ["no", "yes"], epsilon=1)
+    >>> report(plan, 100, 1, words=7) in (0, 1)
+    True
+    """
     row = plan.rows(prior)[position]
     return bisect_right(list(accumulate(row[:-1])), words_of(words).integer(plan.word_bits))

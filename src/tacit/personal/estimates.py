@@ -132,6 +132,16 @@ def estimate(
     """The total over the people of a tally, as `tacit.estimates.estimate` gives it for groups.
 
     `influence` is the most that one forged report can move a row while its prior is the one the collector holds.
+
+    Args:
+        plan: the plan.
+        tally: the reports, counted.
+        estimator: "unbiased", or "mmse", which uses each prior.
+        level: the level of the intervals.
+        project: move estimates to possible counts.
+
+    Returns:
+        The result, as of `tacit.estimate`.
     """
     if estimator not in ("mmse", "unbiased"):
         raise ValueError(f"The 'estimator' of a personal plan must be mmse or unbiased. Got {estimator!r} instead.")
@@ -162,6 +172,13 @@ def estimate(
 
 def expected_mse(plan: PersonalPlan, priors: Any) -> Floats:
     """Each person's part of the expected squared error of the mmse estimate, Σ_k λ_k Σ_c Var(g_c|k); parts add up.
+
+    Args:
+        plan: the plan.
+        priors: a row of integers over the resolution for each record; one number for two values.
+
+    Returns:
+        The error of each respondent's contribution.
 
     >>> from tacit import Survey
     >>> plan = PersonalPlan.of(Survey("yes"), ["no", "yes"], 1, 1000)

@@ -14,6 +14,12 @@ CROSSED = " / "
 def crossed_name(parts: Iterable[str]) -> str:
     """The name of the group in which these parts meet.
 
+    Args:
+        parts: the names of the parts.
+
+    Returns:
+        The name of the crossed group.
+
     >>> crossed_name(["north", "18-24"])
     'north / 18-24'
     """
@@ -24,6 +30,19 @@ def margins(plan: Plan, names: Sequence[str]) -> dict[str, dict[str, str]]:
     """For each group what its parts are, by the `names` of the margins that were crossed, in their order.
 
     Raises `ValueError` where a group has more or fewer parts than there are names.
+
+    Args:
+        plan: the plan.
+        names: what was crossed to make the groups, in order.
+
+    Returns:
+        For each group, by name, its category in each margin.
+
+    >>> from tacit import make_plan
+    >>> prior = {"yes": 0.2, "no": 0.8}
+    >>> plan = make_plan({"north / old": prior, "south / old": prior}, "histogram", epsilon=1)
+    >>> margins(plan, ["region", "age"])["north / old"]
+    {'region': 'north', 'age': 'old'}
     """
     found = {}
     for group in plan.groups:
@@ -40,6 +59,13 @@ def margins(plan: Plan, names: Sequence[str]) -> dict[str, dict[str, str]]:
 def arm_name(group: str | None, number: int) -> str:
     """The name of an arm, counted from 1, of a group. Arms differ in their randomizer only.
 
+    Args:
+        group: the name of the group; None for everybody.
+        number: of the arm, from 1.
+
+    Returns:
+        The name of the arm.
+
     >>> arm_name(None, 1), arm_name("north", 2)
     ('arm 1', 'north / arm 2')
     """
@@ -51,6 +77,18 @@ def arms_of(plan: Plan) -> dict[str | None, list[Group]]:
     """The arms of each group: those whose names are alike up to the last " / "; all groups if no name has one.
 
     Raises `ValueError` where a group has one arm only.
+
+    Args:
+        plan: the plan.
+
+    Returns:
+        The arms of each group, by the group's name.
+
+    >>> from tacit import GroupPrior, Prior, Survey, make_plan
+    >>> from tacit.designs.planning import in_arms
+    >>> priors = in_arms([GroupPrior(name="old", prior=Prior.of({"yes": 0.2, "no": 0.8}))], [0.5, 1.5])
+    >>> {name: len(arms) for name, arms in arms_of(make_plan(priors, Survey("yes"), None)).items()}
+    {'old': 2}
     """
     found: dict[str | None, list[Group]] = {}
     for group in plan.groups:

@@ -97,7 +97,7 @@ class Plan:
             question: kept in the plan.
 
         Returns:
-            The plan. Its certificate has the errors of the channel, and no bound: nothing was searched.
+            The plan. Its certificate has the errors of the channel, and no bound, because nothing was searched.
 
         Raises:
             PrivacyError: the matrix does not keep `epsilon`.
@@ -330,6 +330,12 @@ def _without_earlier(fields: Mapping[str, Any]) -> dict[str, Any]:
 def malformed(error: Exception) -> PlanError:
     """What is wrong with a plan that cannot be read, in words of plans rather than Python's.
 
+    Args:
+        error: what Python raised.
+
+    Returns:
+        The error to raise.
+
     >>> print(malformed(KeyError("epsilon")))
     This plan is malformed: the field 'epsilon' is missing.
     """
@@ -339,7 +345,24 @@ def malformed(error: Exception) -> PlanError:
 
 
 def read_json(path: str | Path) -> dict[str, Any]:
-    """The JSON object in a plan file."""
+    """The JSON object in a plan file.
+
+    Args:
+        path: the file.
+
+    Returns:
+        The object.
+
+    Raises:
+        PlanError: the file is not a JSON object.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "plan.json")
+    ...     _ = path.write_text('{"tacit_plan": 1}')
+    ...     read_json(path)
+    {'tacit_plan': 1}
+    """
     try:
         data = json.loads(Path(path).read_text(encoding="utf-8"), parse_constant=_no_json)
     except (PlanError, json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -359,6 +382,16 @@ def contract_hash(data: Mapping[str, Any]) -> str:
 
     The contract holds only strings, small integers, booleans, nulls, lists and objects, so every language writes the
     same canonical text.
+
+    Args:
+        data: a plan as `Plan.to_dict` gives it.
+
+    Returns:
+        64 hexadecimal digits.
+
+    >>> plan = Plan.of([[0.75, 0.25], [0.25, 0.75]], {"yes": 0.1, "no": 0.9}, "histogram")
+    >>> contract_hash(plan.to_dict()) == plan.hash
+    True
     """
     groups = [{key: part for key, part in group.items() if key not in _DERIVED} for group in data["groups"]]
     contract = {key: part for key, part in data.items() if key != "hash"} | {"groups": groups}
@@ -367,7 +400,17 @@ def contract_hash(data: Mapping[str, Any]) -> str:
 
 
 def value_from_text(text: str) -> Value:
-    """A numeric value as it was written."""
+    """A numeric value as it was written.
+
+    Args:
+        text: the number as a plan writes it.
+
+    Returns:
+        The number.
+
+    >>> value_from_text("3"), value_from_text("0.5")
+    (3, 0.5)
+    """
     if len(text) > 1000:
         raise PlanError("A number of a plan has at most 1000 digits.")
     try:

@@ -205,6 +205,12 @@ class Block:
 def joint_values(questions: Sequence[Question]) -> tuple[Value, ...]:
     """The names of the joint cells: the answers of one question as they are, else "yes / no".
 
+    Args:
+        questions: the questions of a block.
+
+    Returns:
+        A value for each combination of answers.
+
     >>> joint_values([Question(name="a", answers=("x", "y")), Question(name="b", answers=(0, 1))])
     ('x / 0', 'x / 1', 'y / 0', 'y / 1')
     """
@@ -219,6 +225,13 @@ def joint_values(questions: Sequence[Question]) -> tuple[Value, ...]:
 
 def block_name(group: str | None, number: int) -> str:
     """The name of a block, counted from 1, in a group: under it the reports of both together are counted.
+
+    Args:
+        group: the name of the group; None for everybody.
+        number: of the block, from 1.
+
+    Returns:
+        The name of the block.
 
     >>> block_name(None, 1), block_name("north", 2)
     ('block 1', 'north / block 2')
@@ -459,13 +472,33 @@ AnyPlan = Plan | Questionnaire
 
 
 def load_plan(path: str | Path) -> AnyPlan:
-    """Read and audit a plan file, of one question or of several."""
+    """Read and audit a plan file, of one question or of several.
+
+    Args:
+        path: the file.
+
+    Returns:
+        The plan, audited.
+
+    Raises:
+        PlanError: the file is not a plan, was altered, or does not keep its promise.
+
+    >>> load_plan("nowhere.json")
+    Traceback (most recent call last):
+    FileNotFoundError: [Errno 2] No such file or directory: 'nowhere.json'
+    """
     data = read_json(path)
     return Questionnaire.from_dict(data) if "questions" in data else Plan.from_dict(data)
 
 
 def split_name(name: str | None) -> tuple[str | None, int]:
     """The inverse of `block_name`: the group, and the place of the block counted from 0.
+
+    Args:
+        name: of a crossed group.
+
+    Returns:
+        The names of its parts.
 
     >>> split_name("north / block 2")
     ('north', 1)

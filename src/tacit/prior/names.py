@@ -9,7 +9,13 @@ from difflib import get_close_matches
 
 
 def clean_name(text: str) -> str:
-    """Without blanks around it, and letters in one form (NFC), so that the same name is the same text.
+    """A name without surrounding blanks, in Unicode normal form C, so that equal names are equal texts.
+
+    Args:
+        text: a name as it was read.
+
+    Returns:
+        The name in its one form.
 
     >>> clean_name(" cafe\u0301 ") == "café"
     True
@@ -22,7 +28,13 @@ _UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\
 
 
 def has_unseen(name: str) -> bool:
-    """Whether a name holds what nobody sees in it: a control character or a mark that turns the direction.
+    """Whether a name holds invisible characters: control characters, or marks that change the direction of text.
+
+    Args:
+        name: a name of a value or a group.
+
+    Returns:
+        Whether it holds control characters or marks of direction.
 
     >>> has_unseen("no"), has_unseen("no\u202e")
     (False, True)

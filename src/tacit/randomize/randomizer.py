@@ -202,12 +202,25 @@ def rounded(knots: NDArray[np.float64], numbers: Any, words: RandomWords) -> Int
 
 @cache
 def secure_words() -> SecureWords:
-    """The secure generator of this process."""
+    """The secure generator of this process.
+
+    Returns:
+        The source, one for each process.
+
+    >>> secure_words() is secure_words()
+    True
+    """
     return SecureWords()
 
 
 def words_of(words: RandomWords | int | None) -> RandomWords:
     """The source that was passed in, a repeatable one for a seed, or else the secure one.
+
+    Args:
+        words: a source of words, a seed, or None.
+
+    Returns:
+        A source of random words.
 
     >>> type(words_of(0)).__name__, type(words_of(None)).__name__
     ('SeededWords', 'SecureWords')

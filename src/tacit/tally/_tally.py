@@ -151,7 +151,22 @@ class Tally:
 
 
 def merge_all(tallies: Iterable[Tally]) -> Tally:
-    """All of them together."""
+    """All of them together.
+
+    Args:
+        tallies: tallies of the same plan.
+
+    Returns:
+        All of them together.
+
+    Raises:
+        ValueError: the tallies are of different plans, or counted the same file.
+
+    >>> from tacit import Plan
+    >>> plan = Plan.of([[0.75, 0.25], [0.25, 0.75]], {"yes": 0.1, "no": 0.9}, "histogram")
+    >>> merge_all([Tally.of(plan, [0, 1]), Tally.of(plan, [1])]).n_reports
+    3
+    """
     remaining = iter(tallies)
     try:
         merged = next(remaining)

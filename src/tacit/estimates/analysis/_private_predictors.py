@@ -48,6 +48,9 @@ def regress_on_private(
         value: what the outcome is about.
         weights: what each report counts for.
         level: of the intervals.
+
+    Returns:
+        The fit, with robust standard errors.
     """
     check_level(level)
     n, _, k = design.shape

@@ -29,6 +29,15 @@ def pseudo_values(plan: Plan, reports: Any, groups: Any = None, values: Sequence
     `values` chooses some columns of a histogram, which is much faster where it has thousands. Every report must be one
     that its group can send. NaN where a value is outside the support of a group.
 
+    Args:
+        plan: the plan.
+        reports: an array of reports.
+        groups: the group of each report, by name.
+        values: of a histogram, only these values.
+
+    Returns:
+        A row of numbers for each report, whose mean, given the answer, is g of the answer.
+
     >>> from tacit import Prior, Survey, make_plan
     >>> plan = make_plan(Prior.of({"yes": 0.5, "no": 0.5}), Survey("yes"), epsilon=1)
     >>> pseudo_values(plan, [0, 1]).round(2).ravel().tolist()
@@ -51,7 +60,19 @@ def pseudo_values(plan: Plan, reports: Any, groups: Any = None, values: Sequence
 
 
 def positions_of(plan: Plan, values: Sequence[Value]) -> list[int]:
-    """The positions of values of a histogram in its plan."""
+    """The positions of values of a histogram in its plan.
+
+    Args:
+        plan: the plan.
+        values: values of the domain.
+
+    Returns:
+        Their positions, from 0.
+
+    >>> from tacit import make_plan
+    >>> positions_of(make_plan({"yes": 0.2, "no": 0.8}, "histogram", epsilon=1), ["no"])
+    [1]
+    """
     if not plan.task.per_value:
         raise ValueError("Values are chosen of a histogram only: this plan asks for something else.")
     known = {value: place for place, value in enumerate(plan.values)}
@@ -64,6 +85,12 @@ def positions_of(plan: Plan, values: Sequence[Value]) -> list[int]:
 
 def pseudo_names(plan: Plan) -> list[str]:
     """Names of the columns that R, Stata and formulas take: `pseudo`, or `pseudo_yes` and so on for a histogram.
+
+    Args:
+        plan: the plan.
+
+    Returns:
+        The names of the columns of pseudo-values.
 
     >>> from tacit import Histogram, Prior, make_plan
     >>> pseudo_names(make_plan(Prior.of({"a b": 0.3, "a-b": 0.7}), Histogram(), epsilon=1))

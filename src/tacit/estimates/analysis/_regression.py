@@ -120,6 +120,15 @@ def regress(
         weights: what each report counts for.
         clusters: reports with the same label may depend on each other.
         level: of the intervals.
+
+    Returns:
+        The fit, with robust standard errors.
+
+    >>> import numpy as np
+    >>> outcomes = np.array([[0.0], [1.0], [2.0], [3.0]])
+    >>> fit = regress(outcomes, np.column_stack([np.ones(4), [0, 1, 2, 3]]), ["constant", "slope"], model="linear")
+    >>> [abs(round(each.estimate, 6)) for each in fit.coefficients]
+    [0.0, 1.0]
     """
     r, z = np.atleast_2d(np.asarray(outcomes, np.float64).T).T, np.asarray(design, np.float64)
     w = np.ones(len(r)) if weights is None else np.asarray(weights, np.float64)
@@ -271,7 +280,16 @@ class CovariateLevels:
 
 
 def covariate_levels(plan: Plan, fit: Regression, places: Integers) -> list[CovariateLevels]:
-    """The levels for each group that sent reports; `places` says which group each report of the fit is of."""
+    """The levels for each group that sent reports; `places` says which group each report of the fit is of.
+
+    Args:
+        plan: the plan.
+        fit: the regression.
+        places: the group of each report, as a position.
+
+    Returns:
+        For each group the LIP level under its prior, under the beliefs that the covariates imply, and under any belief.
+    """
     shares = _distributions(plan, fit)
     found = []
     for place, group in enumerate(plan.groups):

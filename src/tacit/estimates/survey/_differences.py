@@ -141,6 +141,13 @@ def difference(
         level: of the intervals, between 0 and 1.
         simultaneous: whether intervals hold for all rows at once (Bonferroni); by default with more than 20 rows.
 
+    Returns:
+        The differences, with intervals and p-values.
+
+    Raises:
+        NotEstimableError: the reports do not determine what is asked.
+        ValueError: the options do not fit each other or the plan.
+
     >>> from tacit import Prior, Survey, make_plan
     >>> prior = Prior.of({"yes": 0.3, "no": 0.7})
     >>> plan = make_plan({"north": prior, "south": prior}, Survey("yes"), epsilon=2)

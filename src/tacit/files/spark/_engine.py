@@ -85,6 +85,21 @@ def perturb(
     The folder has a file `_SUCCESS` when it is complete. Read it with `session.read.parquet(target)`. Rows come in
     random order. Kept columns that give answers away stop the run before anything is written, unless `force`; to see
     it, Spark reads the answers once more, and the driver up to 1,000 rows of each task.
+
+    Args:
+        plan: the plan.
+        answers: a data frame of Spark.
+        target: a new folder of Parquet.
+        column: the column with the answers.
+        group_column: the column with the group names, `group` by default.
+        keep: public columns to keep beside the report.
+        force: go on where a kept column, or the kept order, gives the answers away.
+        on_unknown: "stop" or "skip" at rows whose answer or group is not in the plan.
+
+    Returns:
+        How many rows were read, written and skipped.
+
+    >>> perturb(plan, session.read.parquet("answers"), "reports")  # doctest: +SKIP
     """
     check_on_unknown(on_unknown)
     columns = AnswerColumns.of(plan, column, group_column, keep)
@@ -310,6 +325,16 @@ def tally(plan: AnyPlan, reports: Any, **columns: Any) -> Tally:
 
     `columns` are report_column, group_column, weight_column and offset_column. Where reports repeat, Spark counts the
     different ones before Python sees any.
+
+    Args:
+        plan: the plan.
+        reports: a data frame of Spark.
+        **columns: as of `tally_by`.
+
+    Returns:
+        The tally.
+
+    >>> tally(plan, session.read.parquet("reports"))  # doctest: +SKIP
     """
     return whole_of(plan, tally_by(plan, reports, (), **columns))
 
@@ -324,7 +349,22 @@ def tally_by(
     weight_column: str | None = None,
     offset_column: str | None = None,
 ) -> dict[tuple[str, ...], Tally]:
-    """`tacit.files.tally_by` for a DataFrame."""
+    """`tacit.files.tally_by` for a DataFrame.
+
+    Args:
+        plan: the plan.
+        reports: a data frame of Spark.
+        by: public columns, by whose cells reports are counted.
+        report_column: the column with the reports.
+        group_column: the column with the group names, `group` by default.
+        weight_column: a column with a weight for each respondent.
+        offset_column: a column with an offset for each respondent, for weighted sums.
+
+    Returns:
+        A tally for each combination of cells.
+
+    >>> tally_by(plan, session.read.parquet("reports"), ["region"])  # doctest: +SKIP
+    """
     from pyspark.sql import functions as sql
 
     columns = ReportColumns.of(plan, by, report_column, group_column, weight_column, offset_column)

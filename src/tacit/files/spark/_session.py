@@ -197,6 +197,17 @@ def _cells_as_named(session: Any) -> Iterator[None]:
 def read(session: Any, path: str | Path, columns: Mapping[str, str] | Sequence[str], format: str | None = None) -> Any:
     """A DataFrame of these columns. As on one machine, cells of CSV and JSON lines are texts; a row of CSV with too few
     or too many cells is a row of nulls here, as a broken line of JSON is.
+
+    Args:
+        session: a session of Spark.
+        path: whatever Spark reads.
+        columns: the columns that are read.
+        format: "csv", "parquet", "jsonl" or "arrow"; by default what the extension says.
+
+    Returns:
+        A data frame of Spark.
+
+    >>> read(session, "answers.parquet", ["value", "group"])  # doctest: +SKIP
     """
     if str(path) == STANDARD:
         raise InputError("Spark reads files that its executors can reach. Standard input is none.")
@@ -269,6 +280,15 @@ def connected(master: str | None) -> Iterator[SparkFiles]:
     """A session at a master's URL (sc://… for Spark Connect), or where Spark's own settings say; ended afterwards.
 
     A session that is there already is used, and stays.
+
+    Args:
+        master: where Spark is, such as `spark://HOST:PORT`; None for Spark's own settings.
+
+    Returns:
+        The engine, on a session that ends with the `with` block.
+
+    >>> with connected("local") as engine:  # doctest: +SKIP
+    ...     engine.tally_file(plan, "reports")
     """
     if master is not None:
         check_master(master)

@@ -430,6 +430,12 @@ def label_reports(prior: Prior, weights: BigIntegers) -> tuple[Value, ...]:
 def mean_absolute_error(channel: Channel) -> float:
     """E|X − label(Y)| for numeric values, Pr(X ≠ label(Y)) for names.
 
+    Args:
+        channel: a channel over numbers.
+
+    Returns:
+        The mean absolute error of the best guess of one answer.
+
     >>> prior = Prior.of({"yes": 0.5, "no": 0.5})
     >>> mean_absolute_error(Channel.from_weights(prior, [[3, 1], [1, 3]]))
     0.25
