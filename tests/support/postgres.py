@@ -47,6 +47,11 @@ class Postgres:
         options = ["--auth=trust", f"--username={_USER}", "--encoding=UTF8", "--locale=C", "--no-instructions"]
         self._start("initdb", *options, "-D", str(folder / "data")).wait(60)
 
+    @property
+    def port(self) -> int:
+        """Where it listens."""
+        return self._port
+
     def url(self, database: str) -> str:
         """Where a database is."""
         return f"postgresql://{_USER}@127.0.0.1:{self._port}/{database}"

@@ -65,6 +65,14 @@ def arc_plan() -> Plan:
     return Plan(Histogram(), groups)
 
 
+@cache
+def many_groups_plan(groups: int) -> Plan:
+    """Yes or no in so many groups."""
+    mechanism = optimal_binary(Prior.of({"yes": 1, "no": 3}), 1)
+    named = (Group(name=f"g{k}", epsilon=Fraction(1), mechanism=mechanism) for k in range(groups))
+    return Plan(Survey("yes"), tuple(named), "Do you?")
+
+
 PLANS = {"plain": plain_plan, "grouped": grouped_plan, "arc": arc_plan}
 
 
@@ -181,12 +189,12 @@ def stored(store: Store) -> dict[tuple[str, int, int], int]:
     with store._reading.connect() as connection:
         names = connection.scalars(sa.select(schema.surveys.c.id)).all()
     for name in names:
-        with store.tallies.moment(name) as (connection, pending):
+        with store.counting.moment(name) as (connection, pending):
             table = schema.counts
             query = sa.select(table.c.group, table.c.report, table.c.count).where(table.c.survey == name)
             for group, report, n in connection.execute(query):
                 found[name, group, report] += n
-            for (_, group, report), n in pending.reports.items():
+            for (_, group, report), n in pending[name].reports.items():
                 found[name, group, report] += n
     return dict(found)
 

@@ -22,12 +22,12 @@ def answers_first() -> None:
     """Acknowledges what is not on disk yet."""
     finish = writer.Writer._finish
 
-    def early(futures, work):  # type: ignore[no-untyped-def]
-        finish(futures, lambda: ["counted"] * len(futures))
+    def early(self, futures, work):  # type: ignore[no-untyped-def]
+        finish(self, futures, lambda: ["counted"] * len(futures))
         pause()
         work()
 
-    writer.Writer._finish = staticmethod(early)  # type: ignore[method-assign]
+    writer.Writer._finish = early  # type: ignore[method-assign]
 
 
 def forgets_keys() -> None:
@@ -37,15 +37,17 @@ def forgets_keys() -> None:
 
 def commits_keys_first() -> None:
     """Keeps a key and counts its report in two transactions, so a crash between them loses the report for good."""
-    keep = counting.Counting._keep
+    settle = counting.Counting._settle
 
-    def early(self, connection, name, tags):  # type: ignore[no-untyped-def]
-        keep(self, connection, name, tags)
-        connection.exec_driver_sql("COMMIT")
-        pause()
-        connection.exec_driver_sql("BEGIN IMMEDIATE")
+    def early(self, connection, changed, adding):  # type: ignore[no-untyped-def]
+        replaced = settle(self, connection, changed, adding)
+        if adding.anything:
+            connection.exec_driver_sql("COMMIT")
+            pause()
+            connection.exec_driver_sql("BEGIN IMMEDIATE")
+        return replaced
 
-    counting.Counting._keep = early  # type: ignore[method-assign]
+    counting.Counting._settle = early  # type: ignore[method-assign]
 
 
 if __name__ == "__main__":

@@ -113,15 +113,13 @@ def _store(data: str, secrets: Path | None, allow_wide: bool) -> Iterator[Any]:
 
 def _token(store: Any, new: bool) -> str | None:
     """The administrator's token if it is made now; one of the operator's own choice is not told."""
-    from tacit.server.storage.tokens import ADMINISTRATOR, make_token, set_token, tokens
+    from tacit.server.storage.tokens import first_token, make_token, set_token
 
     chosen = os.environ.get("TACIT_TOKEN")
     if chosen is not None:
         set_token(store, chosen)
         return None
-    if new or all(each.name != ADMINISTRATOR for each in tokens(store)):
-        return make_token(store)
-    return None
+    return make_token(store) if new else first_token(store)
 
 
 def _tell(started: Any, asked: list[str], as_json: bool) -> None:

@@ -9,6 +9,8 @@ import asyncio
 import hashlib
 import json
 import re
+import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable
 from datetime import date
@@ -31,16 +33,18 @@ from tacit.server.problems import BusyError, Refusal
 from tacit.server.results.results import Results
 from tacit.server.site.published import Page
 from tacit.server.storage.counting import fold_groups
-from tacit.server.storage.store import Outcome, Store, Submission, Survey, survey_id
+from tacit.server.storage.store import Outcome, Redemption, Store, Submission, Survey, survey_id
 from tacit.server.storage.writer import PATIENCE, Writer
 
 #: Plans that are kept ready; a plan of 100,000 values takes about 100 MB.
 _READY_PLANS = 64
+#: Seconds of erasing tags in a request; seconds between the first look at an ended survey and its closing; and seconds
+#: by which a clock that was not set may differ from a steady one in that time.
+_ERASING, _CONFIRMED, _SET = 3.0, 3600.0, 120.0
 T = TypeVar("T")
 _UNREDEEMED = {
     "spent": "This invitation was used before.",
     "revoked": "This invitation was revoked.",
-    "closed": "This survey is closed.",
 }
 _NAME = re.compile(SURVEY_ID["pattern"])
 
@@ -49,7 +53,7 @@ class ReadySurvey:
     """What never changes about a survey, ready to check submissions: its plan, and who may take part."""
 
     def __init__(self, survey: Survey) -> None:
-        self.id = survey.id
+        self.id, self.life = survey.id, survey.life
         self.plan = Plan.from_dict(json.loads(survey.plan))
         self.secret = survey.invitation_secret
         self.credentials = None if survey.credential_key is None else CredentialKey(survey.credential_key)
@@ -68,7 +72,7 @@ class ReadySurvey:
             raise Refusal(422, "The plan cannot have sent this report.")
         if self.credentials is not None and not self.credentials.verifies(message.key, message.credential):
             raise Refusal(403, "This survey counts reports of invited people. The credential is missing or wrong.")
-        return Submission(self.id, message.key, ((place, message.report, 1),), folds=self.folds)
+        return Submission(self.id, message.key, ((place, message.report, 1),), folds=self.folds, life=self.life)
 
     @cached_property
     def estimators(self) -> list[Estimator]:
@@ -84,40 +88,69 @@ class ReadySurvey:
 class Collector:
     """What the routes ask for. Whatever blocks, runs in a thread, and all writing in the one of the writer."""
 
-    def __init__(self, store: Store, committed: Callable[[int], Any] = lambda size: None) -> None:
+    def __init__(self, store: Store, committed: Callable[[int, float], Any] = lambda size, seconds: None) -> None:
         self.store = store
         self.writer = Writer(store, committed)
         self._results = Results(store)
         self._estimating = asyncio.Lock()
         self._ready: OrderedDict[str, ReadySurvey] = OrderedDict()
         self._making: dict[str, asyncio.Future[ReadySurvey]] = {}
+        self._ending = Ending()
 
     async def ask(self, work: Callable[..., T], *words: Any) -> T:
         """Ask the database, in a thread; not for ever."""
+        thread: list[int] = []
+
+        def working() -> T:
+            thread.append(threading.get_ident())
+            return work(*words)
+
         try:
             async with asyncio.timeout(PATIENCE):
-                return await asyncio.to_thread(work, *words)
+                return await asyncio.to_thread(working)
         except TimeoutError as error:
+            if thread:
+                self.store.database.give_up(thread[0])
             raise BusyError(f"The database took longer than {PATIENCE:g} seconds.") from error
 
-    async def ready(self, name: str) -> ReadySurvey:
-        """A survey's unchanging part. However many ask for it first, it is made once."""
+    async def known(self, name: str) -> ReadySurvey:
+        """A survey's unchanging part, as this process knows it. Another process may have deleted the survey: what is
+        written by it says so (`Outcome`, "another"). However many ask for it first, it is made once.
+        """
         known = self._ready.get(name)
         if known is None:
-            making = self._making.get(name)
-            if making is None:
-                making = self._making[name] = asyncio.ensure_future(self._make_ready(name))
-                making.add_done_callback(lambda _: self._making.pop(name, None))
-            known = await asyncio.shield(making)
-        if name in self._ready:
-            self._ready.move_to_end(name)
+            return await self._ready_for(await self.survey(name))
+        self._ready.move_to_end(name)
         return known
 
-    async def _make_ready(self, name: str) -> ReadySurvey:
-        made = self._ready[name] = await asyncio.to_thread(ReadySurvey, await self.survey(name))
+    async def ready(self, name: str) -> ReadySurvey:
+        """The unchanging part of the survey that now has this name."""
+        return await self._ready_for(await self.survey(name))
+
+    async def _ready_for(self, survey: Survey) -> ReadySurvey:
+        known = self._ready.get(survey.id)
+        if known is None or known.life != survey.life:
+            making = self._making.get(survey.life)
+            if making is None:
+                making = self._making[survey.life] = asyncio.ensure_future(self._make_ready(survey))
+                making.add_done_callback(lambda _: self._making.pop(survey.life, None))
+            known = await asyncio.shield(making)
+        if survey.id in self._ready:
+            self._ready.move_to_end(survey.id)
+        return known
+
+    async def _make_ready(self, survey: Survey) -> ReadySurvey:
+        made = self._ready[survey.id] = await asyncio.to_thread(ReadySurvey, survey)
         if len(self._ready) > _READY_PLANS:
             self._ready.popitem(last=False)
         return made
+
+    async def _written(self, name: str, job: Callable[[ReadySurvey], Submission | Redemption]) -> Outcome:
+        """Write what `job` makes of a survey; anew if the survey is not the one that this process knew."""
+        outcome = await self.writer.submit(job(await self.known(name)))
+        if outcome == "another":
+            outcome = await self.writer.submit(job(await self.ready(name)))
+        return _unless_closed(outcome)
 
     async def survey(self, name: str) -> Survey:
         """A survey as it is now."""
@@ -142,14 +175,13 @@ class Collector:
 
     async def report(self, name: str, message: Report) -> Outcome:
         """Count one report."""
-        ready = await self.ready(name)
-        return _unless_closed(await self.writer.submit(ready.submission(message)))
+        return await self._written(name, lambda ready: ready.submission(message))
 
     async def batch(self, name: str, key: str, body: bytes, media_type: str) -> tuple[Outcome, int, int]:
         """Count a batch; what became of it, and how many reports it counted and refused."""
         ready = await self.ready(name)
         batch = await asyncio.to_thread(batches.read_batch, ready.plan, ready.folds, body, media_type)
-        submission = Submission(name, key, batch.reports, batch.refused, ready.folds, batch.covered)
+        submission = Submission(name, key, batch.reports, batch.refused, ready.folds, batch.covered, ready.life)
         outcome = _unless_closed(await self.writer.submit(submission))
         return outcome, submission.n_reports if outcome == "counted" else 0, batch.refused
 
@@ -179,26 +211,36 @@ class Collector:
 
     async def exchange(self, name: str, invitation: str, blinded: str) -> str:
         """Exchange an invitation for a blind signature, once; the same exchange again gives the same answer."""
-        ready = await self.ready(name)
+        known = await self.known(name)
+        try:
+            outcome, signed = await self._exchange(known, invitation, blinded)
+        except Refusal:
+            outcome, signed = "another", ""
+        if outcome == "another":
+            # Refused, or of another life: the word of a survey that this process remembers is not the last.
+            outcome, signed = await self._exchange(await self.ready(name), invitation, blinded)
+        if _unless_closed(outcome) != "redeemed":
+            raise Refusal(409, _UNREDEEMED[outcome])
+        return signed
+
+    async def _exchange(self, ready: ReadySurvey, invitation: str, blinded: str) -> tuple[Outcome, str]:
         if ready.secret is None or ready.credentials is None:
             raise Refusal(409, "This survey is open to everybody; it has no invitations.")
-        number, message = read_invitation(ready.secret, name, invitation), from_text(blinded)
+        number, message = read_invitation(ready.secret, ready.id, invitation), from_text(blinded)
         if number is None:
             raise Refusal(403, "This is not an invitation to this survey.")
         signed = None if message is None else await asyncio.to_thread(ready.credentials.sign_blinded, message)
         if message is None or signed is None:
             raise Refusal(422, "The blinded message must be a number below the modulus, of its length.")
-        hashed = hashlib.sha256(message).digest()
-        redeemed = await self.writer.run(partial(self.store.redeem, name, number, hashed))
-        if redeemed != "redeemed":
-            raise Refusal(409, _UNREDEEMED[redeemed])
-        return to_text(signed)
+        redemption = Redemption(ready.id, number, hashlib.sha256(message).digest(), ready.life)
+        return await self.writer.submit(redemption), to_text(signed)
 
     async def results(
         self, name: str, estimator: Estimator | None, limit: int | None, everything: bool
     ) -> dict[str, Any]:
         """Estimates as they are now, or as published. One is made at a time: many who look share the work."""
-        survey, ready = await self.survey(name), await self.ready(name)
+        survey = await self.survey(name)
+        ready = await self._ready_for(survey)
         async with self._estimating:
             try:
                 allowed = await asyncio.to_thread(lambda: ready.estimators)
@@ -234,27 +276,67 @@ class Collector:
         given = change.model_dump(exclude_unset=True, exclude={"open"})
         if survey.closed is not None and "ends" in given:
             raise Refusal(409, "This survey is closed.")
-        await self.writer.run(partial(self.store.change, name, close=change.open is False, **given))
+        if given:
+            await self.writer.run(partial(self.store.change, name, **given))
+        if change.open is False:
+            await self._close(name)
+
+    async def _close(self, name: str) -> None:
+        """Close a survey, and erase its tags step by step, between which others are served; what is not done in time is
+        done later, and nothing can be compared with what is left.
+        """
+        await self.writer.run(partial(self.store.close_survey, name))
+        until = time.monotonic() + _ERASING
+        while await self.writer.run(self.store.erase_some_tags) and time.monotonic() < until:
+            pass
 
     async def delete(self, name: str) -> None:
         """Delete a survey with everything that is kept of it."""
         await self.survey(name)
+        await self._close(name)
         await self.writer.run(partial(self.store.delete, name))
         self._ready.pop(name, None)
 
     async def copy(self, name: str) -> str:
         """Open another run of a survey, with the same plan and settings and nothing of its reports; its id."""
-        survey, ready = await self.survey(name), await self.ready(name)
+        survey = await self.survey(name)
+        ready = await self._ready_for(survey)
         secrets = await asyncio.to_thread(new_secrets, survey.invited)
         names = ("group_question", "public_results", "publish_every")
         shown = {each: getattr(survey, each) for each in names}
         return await self.writer.run(partial(self.store.run_again, ready.plan, **shown, **secrets))
 
-    async def close_ended(self) -> None:
-        """Close the surveys whose last day is over."""
+    async def make_rounds(self) -> None:
+        """Close the surveys whose last day is over, and go on erasing the tags of closed ones.
+
+        Closing is final, so the clock is looked at twice, with an hour in between that also a clock which nobody sets
+        has seen pass. Until then such a survey takes no reports, and would again if the clock were set back.
+        """
         for survey, _ in await self.surveys():
-            if survey.closed is None and not survey.is_open(self.store.today()):
-                await self.writer.run(partial(self.store.change, survey.id, close=True))
+            if survey.closed is None and self._ending.is_over(survey.life, not survey.is_open(self.store.today())):
+                await self._close(survey.id)
+        await self.writer.run(self.store.erase_some_tags)
+
+
+class Ending:
+    """Which surveys are over, by a clock that may have been set to a wrong day for a while."""
+
+    def __init__(self, steady: Callable[[], float] = time.monotonic, wall: Callable[[], float] = time.time) -> None:
+        self._steady, self._wall = steady, wall
+        self._seen: dict[str, tuple[float, float]] = {}
+
+    def is_over(self, life: str, ended: bool) -> bool:
+        """Whether a survey that has ended by the clock had so an hour ago, and the clock was not set since."""
+        if not ended:
+            self._seen.pop(life, None)
+            return False
+        now = self._steady(), self._wall()
+        first = self._seen.setdefault(life, now)
+        steady, wall = (b - a for a, b in zip(first, now, strict=True))
+        if abs(wall - steady) > _SET:
+            self._seen[life] = now
+            return False
+        return steady >= _CONFIRMED
 
 
 def _plan(data: dict[str, Any]) -> Plan:
@@ -268,6 +350,6 @@ def _plan(data: dict[str, Any]) -> Plan:
 
 
 def _unless_closed(outcome: Outcome) -> Outcome:
-    if outcome == "closed":
+    if outcome in ("closed", "another"):
         raise Refusal(409, "This survey is closed.")
     return outcome

@@ -13,6 +13,7 @@ from __future__ import annotations
 import base64
 import binascii
 import hmac
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -64,6 +65,20 @@ def _signature(secret: bytes, survey: str, number: bytes) -> bytes:
     return hmac.digest(secret, survey.encode() + number, "sha256")
 
 
+@dataclass(frozen=True)
+class _Secret:
+    """A private key by its primes; `size` are its modulus' bytes."""
+
+    size: int
+    p: Any
+    q: Any
+    d_p: Any
+    d_q: Any
+    q_inverse: Any
+    n: Any
+    e: Any
+
+
 class CredentialKey:
     """The key pair that signs what invitations are exchanged for; every survey has its own."""
 
@@ -88,18 +103,28 @@ class CredentialKey:
     def sign_blinded(self, blinded: bytes) -> bytes | None:
         """The blind signature m^d mod n; None for what is not a blinded message. RFC 9474, BlindSign.
 
-        The power takes the same time whatever the exponent (GMP's powm_sec), and is checked, because a slip of the
-        machine in it would give the key away.
+        The powers modulo both primes take the same time whatever the exponent (GMP's powm_sec), and the result is
+        checked, because a slip of the machine in it would give the key away. Other threads work meanwhile.
         """
-        numbers = self._key.private_numbers()
-        n, message = numbers.public_numbers.n, int.from_bytes(blinded, "big")
-        size = (n.bit_length() + 7) // 8
-        if len(blinded) != size or not 1 < message < n - 1:
+        secret = self._secret
+        message = gmpy2.from_binary(b"\x01\x01" + blinded[::-1])
+        if len(blinded) != secret.size or not 1 < message < secret.n - 1:
             return None
-        signed = int(gmpy2.powmod_sec(message, numbers.d, n))
-        if pow(signed, numbers.public_numbers.e, n) != message:
+        context = gmpy2.get_context()
+        context.allow_release_gil = True
+        of_p = gmpy2.powmod_sec(message % secret.p, secret.d_p, secret.p)
+        of_q = gmpy2.powmod_sec(message % secret.q, secret.d_q, secret.q)
+        signed = of_q + secret.q * (secret.q_inverse * (of_p - of_q) % secret.p)
+        if gmpy2.powmod(signed, secret.e, secret.n) != message:
             raise ArithmeticError("A blind signature came out wrong; it is not given away.")
-        return signed.to_bytes(size, "big")
+        return int(signed).to_bytes(secret.size, "big")
+
+    @cached_property
+    def _secret(self) -> _Secret:
+        numbers = self._key.private_numbers()
+        n, e = numbers.public_numbers.n, numbers.public_numbers.e
+        words = (numbers.p, numbers.q, numbers.dmp1, numbers.dmq1, numbers.iqmp, n, e)
+        return _Secret((n.bit_length() + 7) // 8, *map(gmpy2.mpz, words))
 
     def verifies(self, key: str, credential: str | None) -> bool:
         """Whether the credential is this survey's signature of a submission's key."""

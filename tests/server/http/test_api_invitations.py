@@ -174,12 +174,13 @@ def test_what_is_kept_of_an_exchange_is_a_hash(invited: Invited):
     number, message = from_text(invitation), from_text(blinded)
     assert number is not None
     assert message is not None
-    table = schema.redemptions
-    with invited.client.store._reading.connect() as connection:
-        rows = [tuple(row) for row in connection.execute(sa.select(table.c.tag, table.c.blinded))]
-    survey = invited.client.store.survey(invited.survey.rpartition("/")[2])
+    name = invited.survey.rpartition("/")[2]
+    with invited.client.store.counting.moment(name) as (connection, pending):
+        kept = connection.execute(sa.select(schema.redemptions.c.tag, schema.redemptions.c.blinded))
+        rows = [*(tuple(row) for row in kept), *pending[name].exchanged]
+    survey = invited.client.store.survey(name)
     assert survey is not None
-    secret = invited.client.store.vault.secret(survey.id, survey.vault_check)
+    secret = invited.client.store.vault.secret(survey.life)
     hashed = hashlib.sha256(message).digest()
     assert (tag(secret, "invitation", number[:16]), tag(secret, "blinded", hashed)) in rows
     assert not [text for row in rows for text in row if number[:16].hex() in text or hashed.hex()[:32] in text]

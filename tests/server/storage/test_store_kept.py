@@ -14,14 +14,14 @@ from tacit.server.storage.store import Store, Submission, survey_id
 from tacit.server.storage.vault import tag
 
 from support.postgres import Postgres
-from support.service import Days, key, plain_plan
+from support.service import Days, grouped_plan, key, plain_plan
 
 PLAIN = survey_id(plain_plan())
 #: The whole schema: a new column has to be written here, and in docs/service-data.md.
 COLUMNS = {
     "surveys": {
         "id", "plan", "group_question", "public_results", "publish_every", "opened", "ends", "closed",
-        "invitation_secret", "credential_key", "invitations", "vault_check",
+        "invitation_secret", "credential_key", "invitations", "life",
     },
     "counts": {"survey", "day", "group", "report", "count"},
     "coverage": {"survey", "day", "group", "sums"},
@@ -126,7 +126,7 @@ def fill(store: Store) -> tuple[list[str], list[str]]:
         store.count([Submission(PLAIN, each, ((0, 0, 1),)) for each in group])
     survey = store.survey(PLAIN)
     assert survey is not None
-    secret = store.vault.secret(PLAIN, survey.vault_check)
+    secret = store.vault.secret(survey.life)
     # A search for all of them would take long.
     some = [*keys[:500:50], *keys[500:]]
     return some, [tag(secret, "key", each.encode()) for each in some]
@@ -139,9 +139,8 @@ def found(names: list[str], data: bytes) -> int:
 def test_closing_erases_while_the_service_runs(tmp_path: Path, days: Days):
     store = Store(tmp_path, days)
     keys, tags = fill(store)
-    (secrets,) = tmp_path.rglob("*.vault")
-    secret = secrets.read_bytes()[:32]
-    assert (found(keys, files_in(tmp_path)), found(tags, files_in(tmp_path))) == (0, 16), "tags would be found"
+    secret = next(iter(store.vault._secrets.values()))
+    assert (found(keys, files_in(tmp_path)), found(tags, files_in(tmp_path))) == (0, 10), "tags would be found"
     assert secret in files_in(tmp_path)
     store.change(PLAIN, close=True)
     left = files_in(tmp_path)
@@ -154,7 +153,7 @@ def test_closing_erases_while_the_service_runs(tmp_path: Path, days: Days):
 def test_closing_erases_in_postgresql_but_for_its_log(postgres: Postgres, days: Days):
     store = Store(postgres.new_database(), days)
     keys, tags = fill(store)
-    secret = next(store.vault.folder.rglob("*.vault")).read_bytes()[:32]
+    secret = next(iter(store.vault._secrets.values()))
     store.change(PLAIN, close=True)
     postgres.checkpoint()
     with store.database.reading.connect() as connection:
@@ -163,9 +162,29 @@ def test_closing_erases_in_postgresql_but_for_its_log(postgres: Postgres, days: 
     assert (found(keys, data), found(tags, data)) == (0, 0)
     log = files_in(postgres.folder / "pg_wal")
     assert found(keys, log) == 0, "no key was ever written"
-    assert found(tags, log) == 16, "tags are, until it is overwritten; what they were made with is gone"
+    assert found(tags, log) == 10, "tags of crowds are, until it is overwritten; what they were made with is gone"
     assert secret not in data + log
-    assert not list(store.vault.folder.rglob("*.vault"))
+    assert secret not in files_in(store.vault.folder)
+    store.close()
+
+
+def test_deleting_erases_in_postgresql_but_for_its_log(postgres: Postgres, days: Days):
+    """Question, signing key and counts too, and not only for queries: dead rows would keep them."""
+    store = Store(postgres.new_database(), days)
+    store.create(plain_plan(), credential_key=b"the key that signs credentials", group_question="Of which club?")
+    store.create(grouped_plan())
+    store.count([Submission(PLAIN, f"{n:032x}", ((0, 0, 1),)) for n in range(100)])
+    store.set_setting(f"texts:{PLAIN}", b"what the team said")
+    kept = [b"the key that signs", b"Of which club?", b"How often?", b"what the team said", PLAIN.encode()]
+    with store.database.reading.connect() as connection:
+        number = connection.exec_driver_sql("SELECT oid FROM pg_database WHERE datname = current_database()").scalar()
+    postgres.checkpoint()
+    assert all(each in files_in(postgres.folder / "base" / str(number)) for each in kept)
+    store.delete(PLAIN)
+    postgres.checkpoint()
+    left = files_in(postgres.folder / "base" / str(number))
+    assert [each for each in kept if each in left] == []
+    assert b"Do you?" in left, "the other survey is there"
     store.close()
 
 

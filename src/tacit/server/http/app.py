@@ -12,7 +12,15 @@ from urllib.parse import urlsplit
 
 from fastapi import APIRouter, Depends, FastAPI, Query, Request, Response
 from fastapi.responses import JSONResponse
-from prometheus_client import CollectorRegistry, Counter, Histogram, disable_created_metrics, generate_latest
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    Info,
+    disable_created_metrics,
+    generate_latest,
+)
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from starlette.routing import Route
 
@@ -53,13 +61,15 @@ def make_app(
     guesses: int = 10,
     proxies: Sequence[str] = (),
     public_url: str = "",
+    origins: Sequence[str] = (),
     clock: Callable[[], float] = time.monotonic,
     stopping: Callable[[], object] = lambda: None,
 ) -> FastAPI:
     """The whole service. `rate` limits submissions per minute and address, `guesses` wrong tokens; 0 limits neither.
 
     `proxies` are addresses whose word about senders is taken; `public_url` is where people find the service, if a proxy
-    is in front, whose path may be left on requests or taken off; `stopping` is called when the service begins to stop.
+    is in front, whose path may be left on requests or taken off; pages of `origins` may ask for surveys and send
+    reports; `stopping` is called when the service begins to stop.
     """
     metrics = Metrics()
 
@@ -85,7 +95,8 @@ def make_app(
     )
     collector = app.state.collector = Collector(store, metrics.committed)
     app.state.limit, app.state.metrics = RateLimit(rate, clock), metrics
-    app.state.health = Health(collector, clock)
+    app.state.health, app.state.draining = Health(collector, clock), False
+    metrics.watch(collector)
     app.state.public_url = public_url.rstrip("/")
     app.root_path = urlsplit(public_url).path.rstrip("/")
     answer_with_problems(app, site.missing)
@@ -101,6 +112,8 @@ def make_app(
         answered=metrics.answered,
         proxies=Proxies(proxies),
         guesses=RateLimit(guesses, clock),
+        host=urlsplit(public_url).netloc.rpartition("@")[2].lower(),
+        origins=origins,
     )
     return app
 
@@ -109,7 +122,7 @@ async def _rounds(collector: Collector) -> None:
     while True:
         # A database that does not answer is reported to the next request.
         with suppress(Exception):
-            await collector.close_ended()
+            await collector.make_rounds()
         await asyncio.sleep(_ROUND)
 
 
@@ -217,11 +230,25 @@ class Health:
                 self._until = self._clock() + _HEALTHY
 
 
+@_operation.get("/livez")
+async def alive() -> m.Health:
+    """Whether the service answers; nothing is asked of its database."""
+    return m.Health(status="ok")
+
+
 @_operation.get("/healthz", responses={503: COMMON[503]})
 async def health(request: Request) -> m.Health:
-    """Whether the service answers and its database can be written."""
+    """Whether the service answers and its database and vault can be written."""
     await request.app.state.health.check()
     return m.Health(status="ok")
+
+
+@_operation.get("/readyz", responses={503: COMMON[503]})
+async def ready(request: Request) -> m.Health:
+    """The same, and whether the service is not about to stop: whether a balancer shall send requests here."""
+    if request.app.state.draining:
+        raise Refusal(503, "This service is about to stop.")
+    return await health(request)
 
 
 @_operation.get(
@@ -259,19 +286,45 @@ class Metrics:
             buckets=(1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 4096),
             registry=self._registry,
         )
+        self._seconds = Histogram(
+            "tacit_commit_seconds",
+            "Seconds that a commit took",
+            buckets=(0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10),
+            registry=self._registry,
+        )
+        self._latency = Histogram(
+            "tacit_http_seconds",
+            "Seconds from the head of a request to that of its response",
+            buckets=(0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10),
+            registry=self._registry,
+        )
+        self._unavailable = Counter(
+            "tacit_unavailable", "Requests refused because the database failed", registry=self._registry
+        )
+        self._version = Info("tacit_build", "The version that runs", registry=self._registry)
+        self._version.info({"version": tacit.__version__})
         self._by_class = [self._responses.labels(f"{digit}xx") for digit in range(1, 6)]
 
-    def answered(self, status: int) -> None:
-        """A response was sent."""
+    def watch(self, collector: Collector) -> None:
+        """Tell how many wait for the writer."""
+        waiting = Gauge("tacit_queue", "Submissions and changes that wait to be written", registry=self._registry)
+        waiting.set_function(lambda: collector.writer.waiting)
+
+    def answered(self, status: int, seconds: float) -> None:
+        """A response was sent, so long after its request began."""
         self._by_class[status // 100 - 1].inc()
+        self._latency.observe(seconds)
+        if status == 503:
+            self._unavailable.inc()
 
     def counted(self, reports: int) -> None:
         """Reports were counted."""
         self._reports.inc(reports)
 
-    def committed(self, submissions: int) -> None:
+    def committed(self, submissions: int, seconds: float) -> None:
         """A group was committed."""
         self._commits.observe(submissions)
+        self._seconds.observe(seconds)
 
     def text(self) -> bytes:
         """All of it, in Prometheus' format."""

@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import logging
 import math
-from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import re
+from collections import Counter, OrderedDict
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
-from typing import Any
+from time import perf_counter
+from typing import Any, ClassVar
 
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
@@ -24,6 +28,13 @@ from tacit.server.storage.tokens import Grant
 HEAD_BYTES, HEAD_SECONDS = 2**15, 10.0
 BODY_BYTES, BODY_SECONDS = 2**14, 10.0
 BATCH_BYTES, BATCH_SECONDS = 2**27, 120.0
+#: Requests that may wait on a connection for the one before them, and connections of one address.
+MOST_WAITING, MOST_CONNECTIONS = 16, 512
+#: What is answered whatever the name by which the service is asked: who looks after it asks without one.
+_ANY_HOST = ("/healthz", "/livez", "/readyz", "/metrics")
+#: What a respondent's page asks for.
+_FOR_PAGES = re.compile(r"/api/surveys/[0-9a-f-]+(/(plan|texts|reports|credentials))?$")
+_audit = logging.getLogger("tacit.audit")
 
 #: The page may run its own scripts, show its own styles and talk to its own server. Nothing else.
 POLICY = (
@@ -47,12 +58,15 @@ class Intake:
         self,
         app: ASGIApp,
         grant_of: Callable[[str], Awaitable[Grant | None]],
-        answered: Callable[[int], Any],
+        answered: Callable[[int, float], Any],
         proxies: Proxies,
         guesses: RateLimit,
+        host: str = "",
+        origins: Collection[str] = (),
     ) -> None:
         self._app, self._grant_of, self._answered = app, grant_of, answered
         self._proxies, self._guesses = proxies, guesses
+        self._host, self._origins = host.encode(), {each.encode() for each in origins}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -60,7 +74,9 @@ class Intake:
             return
         path = scope["path"].removeprefix(scope.get("root_path", ""))
         caching = (b"cache-control", b"no-store" if path.startswith("/api/") else b"no-cache")
-        started, only_head = False, scope["method"] == "HEAD"
+        started, only_head, began = False, scope["method"] == "HEAD", perf_counter()
+        headers = dict(scope["headers"])
+        shared = self._shared(path, headers.get(b"origin"))
         if only_head:
             # Every route that answers GET answers HEAD, with the same head.
             scope = {**scope, "method": "GET"}
@@ -69,16 +85,26 @@ class Intake:
             nonlocal started
             if message["type"] == "http.response.start":
                 started = True
-                self._answered(message["status"])
-                headers = message.get("headers", ())
-                own = any(name == b"cache-control" for name, _ in headers)
-                message["headers"] = [*headers, *_HEADERS, *(() if own else (caching,))]
+                self._answered(message["status"], perf_counter() - began)
+                _tell_audit(scope, path, message["status"])
+                said = message.get("headers", ())
+                own = any(name == b"cache-control" for name, _ in said)
+                message["headers"] = [*said, *_HEADERS, *shared, *(() if own else (caching,))]
             elif only_head:
                 message = {**message, "body": b""}
             await send(message)
 
         try:
-            body = await self._body(scope, receive)
+            if (
+                self._host
+                and path not in _ANY_HOST
+                and _host(headers) not in (self._host, self._host.partition(b":")[0])
+            ):
+                raise _RefusedError(421, "This service is found at another address.")
+            if shared and scope["method"] == "OPTIONS":
+                await Response(status_code=204)(scope, receive, sending)
+                return
+            body = await self._body(scope, receive, headers, bool(shared))
             await self._app(scope, _replay(body, receive), sending)
         except _GoneError:
             pass
@@ -91,43 +117,70 @@ class Intake:
                 await problem(500, "This is a fault of the service.")(scope, receive, sending)
             raise
 
-    async def _body(self, scope: Scope, receive: Receive) -> bytes:
+    def _shared(self, path: str, origin: bytes | None) -> list[tuple[bytes, bytes]]:
+        """What lets a page of a named origin ask for a survey and send reports (CORS); a token it cannot send."""
+        if origin is None or origin not in self._origins or not _FOR_PAGES.match(path):
+            return []
+        return [
+            (b"access-control-allow-origin", origin),
+            (b"access-control-allow-methods", b"GET, POST"),
+            (b"access-control-allow-headers", b"content-type, tacit-key"),
+            (b"access-control-max-age", b"600"),
+            (b"vary", b"Origin"),
+        ]
+
+    async def _body(self, scope: Scope, receive: Receive, headers: dict[bytes, bytes], shared: bool) -> bytes:
         """The body, after a look at who sends it."""
-        headers = dict(scope["headers"])
         if scope["client"] is not None:
             forwarded = headers.get(b"x-forwarded-for")
             peer, port = scope["client"]
-            scope["client"] = self._proxies.sender(peer, forwarded and forwarded.decode("latin-1")), port
+            scope["client"] = (
+                self._proxies.sender(peer, None if forwarded is None else forwarded.decode("latin-1")),
+                port,
+            )
         grant = scope["tacit.grant"] = await self._grant(scope, headers.get(b"authorization"))
         scope["tacit.administrator"] = grant is not None and grant.everything
         if scope["method"] not in ("GET", "OPTIONS"):
             # Wherever it is sent to: the service may be found below a path of its own.
+            if not shared and from_another_site(headers):
+                raise _RefusedError(403, "This was sent by a page of another site.")
             _check_kind(scope["path"], headers)
         large = grant is not None and grant.role != "results"
         most, seconds = (BATCH_BYTES, BATCH_SECONDS) if large else (BODY_BYTES, BODY_SECONDS)
         return await _body(headers, receive, most, seconds)
 
     async def _grant(self, scope: Scope, authorization: bytes | None) -> Grant | None:
-        """What the token allows, if there is one; wrong ones are counted."""
-        if authorization is None:
+        """What the token allows, if there is one; wrong ones are counted, and too many of them refused.
+
+        A right one is let in all the same: an address may be shared with who guesses. Other schemes than Bearer are a
+        proxy's business.
+        """
+        if authorization is None or authorization[:7].lower() != b"bearer ":
             return None
-        sender = scope["client"][0] if scope["client"] else ""
-        if self._guesses.left(sender) < 1:
-            raise _RefusedError(429, "Too many wrong tokens from this address. Try later.", {"Retry-After": "60"})
         grant = await self._grant_of(authorization.decode("latin-1"))
-        if grant is None:
-            self._guesses.wait(sender)
+        if grant is None and self._guesses.wait(scope["client"][0] if scope["client"] else ""):
+            raise _RefusedError(429, "Too many wrong tokens from this address. Try later.", {"Retry-After": "60"})
         return grant
 
 
 def _check_kind(path: str, headers: dict[bytes, bytes]) -> None:
-    """Refuse what a page of another site can make a browser send: anything that is not JSON, and what says so."""
-    if from_another_site(headers):
-        raise _RefusedError(403, "This was sent by a page of another site.")
+    """Refuse what a page of another site can make a browser send: anything that is not JSON."""
     kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
     has_body = headers.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in headers
     if kind != b"application/json" and not path.endswith("/batches") and has_body:
         raise _RefusedError(415, "The body must be JSON, with the Content-Type application/json.")
+
+
+def _host(headers: Mapping[bytes, bytes]) -> bytes:
+    return headers.get(b"host", b"").strip().lower()
+
+
+def _tell_audit(scope: Scope, path: str, status: int) -> None:
+    """Write down what the holder of a token changed: who, by the token's name, what, and whether it was done."""
+    grant = scope.get("tacit.grant")
+    if grant is not None and scope["method"] not in ("GET", "HEAD", "OPTIONS"):
+        told = {"who": grant.name, "did": f"{scope['method']} {path}"[:200], "status": status}
+        _audit.info("An administrator changed something.", extra={"audit": told})
 
 
 class _RefusedError(Exception):
@@ -180,14 +233,25 @@ def _replay(body: bytes, receive: Receive) -> Receive:
 
 
 class PatientProtocol(HttpToolsProtocol):
-    """Uvicorn's protocol with patience that ends: a head must be complete in time and in bounds."""
+    """Uvicorn's protocol with patience that ends: a head must be complete in time and in bounds, a connection may have
+    a few requests waiting, and an address a number of connections, unless it is a proxy's.
+    """
 
+    proxies: Proxies | None = None
+    by_address: ClassVar[Counter[str]] = Counter()
     _deadline: asyncio.TimerHandle | None = None
     _head_bytes = 0
+    _address = ""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._expect_head()
+        peer = self.client[0] if self.client else ""
+        if self.proxies is None or not self.proxies.trusts(peer):
+            self._address = network(peer)
+            self.by_address[self._address] += 1
+            if self.by_address[self._address] > MOST_CONNECTIONS:
+                self.transport.abort()
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
@@ -196,6 +260,10 @@ class PatientProtocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         self._got_head()
+        # Uvicorn takes any number of requests that come before the first is answered; browsers and proxies send none.
+        if len(self.pipeline) >= MOST_WAITING or self.transport.is_closing():
+            self.transport.abort()
+            return
         super().on_headers_complete()
 
     def data_received(self, data: bytes) -> None:
@@ -204,6 +272,8 @@ class PatientProtocol(HttpToolsProtocol):
             self._expect_head()
         # In pieces, so that a large head is noticed however much of it arrives at once.
         for start in range(0, len(data), HEAD_BYTES):
+            if self.transport.is_closing():
+                return
             piece, expected = data[start : start + HEAD_BYTES], self._deadline is not None
             super().data_received(piece)
             if expected and self._deadline is not None:
@@ -214,6 +284,10 @@ class PatientProtocol(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._got_head()
+        if self._address:
+            self.by_address[self._address] -= 1
+            if not self.by_address[self._address]:
+                del self.by_address[self._address]
         super().connection_lost(exc)
 
     def _expect_head(self) -> None:
@@ -299,17 +373,18 @@ class Proxies:
 
     def sender(self, peer: str, forwarded: str | None) -> str:
         """Who sent a request that came from `peer`."""
-        if not self._networks or forwarded is None or not self._trusts(peer):
+        if not self._networks or forwarded is None or not self.trusts(peer):
             return peer
         heard = [each.strip() for each in forwarded.split(",")]
         for each in reversed(heard):
             if _address(each) is None:
                 return peer
-            if not self._trusts(each):
+            if not self.trusts(each):
                 return each
         return heard[0]
 
-    def _trusts(self, address: str) -> bool:
+    def trusts(self, address: str) -> bool:
+        """Whether an address is one of them."""
         found = _address(address)
         return found is not None and any(found in network for network in self._networks)
 

@@ -35,18 +35,20 @@ def _publish(store: Store, survey: Survey, plan: Plan) -> None:
     with store.database.writing.begin() as connection:
         # One after the other, so that each step starts at the one before.
         connection.execute(sa.select(schema.surveys.c.id).where(schema.surveys.c.id == survey.id).with_for_update())
-        rows = connection.execute(sa.select(table.c.tally).where(table.c.survey == survey.id).order_by(table.c.day))
-        kept = [_unpacked(bytes(row.tally)) for row in rows]
-        last = kept[-1] if kept else Tally(plan.hash, {})
+        mine = sa.select(table.c.day, table.c.tally).where(table.c.survey == survey.id)
+        rows = connection.execute(mine.order_by(table.c.day.desc()).limit(1)).all()
+        last = _unpacked(bytes(rows[0].tally)) if rows else Tally(plan.hash, {})
         counts = {name: tally.total for name, tally in live.groups.items()}
         due = _due(survey, plan, counts, last)
         if not due:
             return
         groups = dict(last.groups) | {name: live.groups[name] for name in due}
         tally = Tally(plan.hash, groups, live.refused)
-        here = (table.c.survey == survey.id) & (table.c.day == store.today())
+        # Never on a day before the last: after a clock was set back, that day would stay the last, and old.
+        day = max([store.today(), *(row.day for row in rows[-1:])])
+        here = (table.c.survey == survey.id) & (table.c.day == day)
         connection.execute(sa.delete(table).where(here))
-        row = {"survey": survey.id, "day": store.today(), "n_reports": tally.n_reports, "tally": _packed(tally)}
+        row = {"survey": survey.id, "day": day, "n_reports": tally.n_reports, "tally": _packed(tally)}
         connection.execute(sa.insert(table), row)
 
 

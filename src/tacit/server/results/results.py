@@ -51,8 +51,8 @@ class Results:
 
         Raises `NotEstimableError` where the plan allows no such.
         """
-        stands = self._live(survey.id, plan) if everything else self._published(survey, plan)
-        days = [self._estimate(survey.id, everything, plan, estimator, stand) for stand in stands]
+        stands = self._live(survey, plan) if everything else self._published(survey, plan)
+        days = [self._estimate(survey.life, everything, plan, estimator, stand) for stand in stands]
         result = days[-1] if days else _estimate(plan, Tally(plan.hash, {}), estimator)
         per_group = stands[-1].per_group if stands else [0] * len(plan.groups)
         return {
@@ -87,9 +87,9 @@ class Results:
             "influence_added": result.influence_added if math.isfinite(result.influence_added) else 0.0,
         }
 
-    def _estimate(self, name: str, everything: bool, plan: Plan, estimator: Estimator, stand: Stand) -> Estimate:
+    def _estimate(self, life: str, everything: bool, plan: Plan, estimator: Estimator, stand: Stand) -> Estimate:
         """What the reports until the end of a day say; computed once for each stand."""
-        place = name, everything, estimator, stand.day
+        place = life, everything, estimator, stand.day
         known = self._days.get(place)
         if known is None or known[0] != stand.version:
             known = self._days[place] = stand.version, _estimate(plan, stand.tally(), estimator)
@@ -102,35 +102,35 @@ class Results:
             stands.append(Stand(day, tuple(per_group), per_group, partial(_given, tally)))
         return stands
 
-    def _live(self, name: str, plan: Plan) -> list[Stand]:
+    def _live(self, survey: Survey, plan: Plan) -> list[Stand]:
         """The tallies that are read are those of days whose totals changed, and only if an estimate needs them."""
         stands: list[Stand] = []
-        for day, counts in self._store.totals(name).items():
+        for day, counts in self._store.totals(survey.id).items():
             before = stands[-1] if stands else None
             version = (*(before.version if before else ()), day, tuple(counts.items()))
             sums = before.per_group if before else [0] * len(plan.groups)
             per_group = [n + counts.get(k, 0) for k, n in enumerate(sums)]
-            load = partial(self._until, name, plan, version, before, counts)
+            load = partial(self._until, survey, plan, version, before, counts)
             stands.append(Stand(day, version, per_group, load))
         return stands
 
     def _until(
-        self, name: str, plan: Plan, version: tuple[Any, ...], before: Stand | None, counts: Mapping[int, int]
+        self, survey: Survey, plan: Plan, version: tuple[Any, ...], before: Stand | None, counts: Mapping[int, int]
     ) -> Tally:
         """All reports until the end of a day: those until the day before, and that day's."""
         day = version[-2]
-        known = self._sums.get((name, day))
+        known = self._sums.get((survey.life, day))
         if known is None or known[0] != version:
-            mine = self._tally(name, plan, day, counts)
-            known = self._sums[name, day] = version, mine if before is None else before.tally().merge(mine)
+            mine = self._tally(survey, plan, day, counts)
+            known = self._sums[survey.life, day] = version, mine if before is None else before.tally().merge(mine)
         return known[1]
 
-    def _tally(self, name: str, plan: Plan, day: date, counts: Mapping[int, int]) -> Tally:
+    def _tally(self, survey: Survey, plan: Plan, day: date, counts: Mapping[int, int]) -> Tally:
         version = tuple(counts.items())
-        known = self._tallies.get((name, day))
+        known = self._tallies.get((survey.life, day))
         if known is None or known[0] != version:
-            known = version, self._store.tally(name, plan, day, day)
-            self._tallies[name, day] = known
+            known = version, self._store.tally(survey.id, plan, day, day)
+            self._tallies[survey.life, day] = known
         return known[1]
 
 

@@ -1,16 +1,20 @@
 """Counting: each submission once, and never so that what is stored tells which key came with which report.
 
-At least `CROWD` new reports that arrive together enter the counts in the transaction that keeps their tags. Fewer are
-put into the survey's sealed row instead; the transaction that completes a crowd there adds all of it to the counts, and
-writes all of its tags anew. Whatever is sorted before it is written keeps no order of arrival,
-and processes that share a PostgreSQL take locks in the same order, so that none waits for another in a circle.
+Whatever arrives at a moment, of all surveys, is written in one transaction. Of each survey, what is new joins its
+sealed row (`vault.Pending`). From there reports enter the counts in crowds of their group, and tags enter the tables of
+tags in crowds, each sorted, so that neither a transaction, nor a place, nor the database's log tells one from another.
+Until then they are on disk in the sealed row alone. Under load most crowds are full at once and nothing waits.
+
+Processes that share a PostgreSQL hold the rows of the surveys that they write, in the order of their names, so that
+none waits for another in a circle. A survey whose secrets the vault does not have fails alone.
 """
 
 from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import date
 from typing import Any, Literal
@@ -24,10 +28,11 @@ from tacit.mechanism import Mechanism
 from tacit.plan import Plan
 from tacit.server.storage import schema
 from tacit.server.storage.database import Database
-from tacit.server.storage.vault import CROWD, Held, Pending, Place, Vault, VaultError, tag
-from tacit.tally import Coverage
+from tacit.server.storage.vault import Pending, Place, Vault, VaultError, tag
+from tacit.tally import Counts, Coverage, Kept, Tally
 
-Outcome = Literal["counted", "already counted", "closed"]
+#: What became of a submission or an exchange. "another": the survey is not the one that it was checked against.
+Outcome = Literal["counted", "already counted", "closed", "redeemed", "spent", "revoked", "another"]
 Folds = Mapping[int, Mechanism]
 
 
@@ -36,7 +41,7 @@ class Submission:
     """Reports that are counted together or not at all: (group, report, how often), under one key.
 
     `folds` are the groups whose reports are kept as sums, with the mechanism that folds them; `covered` are reports of
-    such groups that were folded already.
+    such groups that were folded already; `life` is that of the survey which they were checked against.
     """
 
     survey: str
@@ -45,245 +50,288 @@ class Submission:
     refused: int = 0
     folds: Folds = field(default_factory=dict)
     covered: Mapping[int, Coverage] = field(default_factory=dict)
+    life: str | None = None
 
     @property
     def n_reports(self) -> int:
         return sum(times for _, _, times in self.reports) + sum(each.total for each in self.covered.values())
 
 
-class _RepeatedError(Exception):
-    """A tag was there before."""
+@dataclass(frozen=True, slots=True)
+class Redemption:
+    """An invitation's number, and the hash of the blinded message that it is exchanged for."""
+
+    survey: str
+    invitation: bytes
+    blinded: bytes
+    life: str | None = None
+
+
+Job = Submission | Redemption
+_POSTGRESQL: Any = postgresql.dialect()  # type: ignore[no-untyped-call]
 
 
 class Statements:
-    """What every commit executes, built once. A group's tags travel as one JSON array, so that the statements, and how
-    often the database is entered, do not depend on the size of the group.
+    """What commits execute. Rows travel as one JSON array of arrays, so that how often the database is entered does not
+    depend on how many they are, nor of how many surveys.
     """
 
     def __init__(self, dialect: str) -> None:
         of_dialect: Any = postgresql if dialect == "postgresql" else sqlite
         self.insert = of_dialect.insert
-        surveys = schema.surveys
+        self._postgresql = dialect == "postgresql"
+        surveys, sealed = schema.surveys, schema.sealed
         among = surveys.c.id.in_(sa.bindparam("names", expanding=True))
         ends = surveys.c.ends.is_(None) | (surveys.c.ends >= sa.bindparam("today", type_=sa.Date))
-        unclosed = sa.select(surveys.c.id, surveys.c.vault_check).where(among, surveys.c.closed.is_(None))
-        #: Surveys that take reports, shared with others who count or alone.
-        self.share, self.hold = unclosed.where(ends).with_for_update(read=True), unclosed.where(ends).with_for_update()
-        array = sa.bindparam("tags", type_=sa.Text)
-        elements = (
-            sa.func.json_array_elements_text(sa.cast(array, postgresql.JSON))
-            if dialect == "postgresql"
-            else sa.func.json_each(array)
-        ).table_valued("value")
-        name = sa.bindparam("name", type_=sa.String)
-        keys = schema.keys
-        here = (keys.c.survey == name) & keys.c.tag.in_(sa.select(elements.c.value))
-        self.known, self.drop = sa.select(keys.c.tag).where(here), sa.delete(keys).where(here)
-        # SQLite needs a WHERE to tell the conflict clause from a join.
-        rows = sa.select(name, elements.c.value).where(sa.true())
-        keep = self.insert(keys).from_select(["survey", "tag"], rows).on_conflict_do_nothing()
-        self.keep = keep.execution_options(preserve_rowcount=True)
+        unclosed = sa.select(surveys.c.id, surveys.c.life).where(among, surveys.c.closed.is_(None))
+        #: Surveys that take reports, held until the transaction ends; all that are not closed; and what is sealed of
+        #: them, which a join would not read as it is after waiting for a survey.
+        self.hold = unclosed.where(ends).order_by(surveys.c.id).with_for_update()
+        self.hold_ended = unclosed.order_by(surveys.c.id).with_for_update()
+        self.sealed = sa.select(sealed).where(sealed.c.survey.in_(sa.bindparam("names", expanding=True)))
+        self.known_keys = self._look_up(schema.keys, "k.survey, k.tag")
+        self.known_exchanged = self._look_up(schema.redemptions, "k.survey, k.tag, k.blinded")
+        self.known_revoked = self._look_up(schema.revocations, "k.survey, k.tag")
+        self.keep = {table.name: self._insert(table) for table in (schema.keys, schema.redemptions)}
         self.increase = {table.name: self._increase(table) for table in (schema.counts, schema.totals, schema.refusals)}
+        seal = self.insert(sealed)
+        new = {column: seal.excluded[column] for column in ("version", "content")}
+        self.seal = seal.on_conflict_do_update(index_elements=["survey"], set_=new)
 
-    def _increase(self, table: sa.Table) -> Any:
-        statement = self.insert(table)
-        names = [column.name for column in table.primary_key]
-        return statement.on_conflict_do_update(
-            index_elements=names, set_={"count": table.c.count + statement.excluded.count}
+    def _given(self, columns: Iterable[sa.Column[Any]]) -> str:
+        """The rows of the parameter `rows` as a table."""
+        if self._postgresql:
+            cells = [
+                f'CAST(each.cells->>{k} AS {c.type.compile(_POSTGRESQL)}) AS "{c.name}"' for k, c in enumerate(columns)
+            ]
+            return (
+                f"(SELECT {', '.join(cells)} FROM jsonb_array_elements(CAST(:rows AS jsonb)) AS each(cells)) AS given"
+            )
+        cells = [f"json_extract(value, '$[{k}]') AS \"{c.name}\"" for k, c in enumerate(columns)]
+        return f"(SELECT {', '.join(cells)} FROM json_each(:rows)) AS given"
+
+    def _look_up(self, table: sa.Table, wanted: str) -> sa.TextClause:
+        given = self._given((table.c.survey, table.c.tag))
+        return sa.text(
+            f"SELECT {wanted} FROM {given} JOIN {table.name} AS k ON k.survey = given.survey AND k.tag = given.tag"
         )
+
+    def _insert(self, table: sa.Table, conflict: str = "") -> sa.TextClause:
+        names = ", ".join(f'"{column.name}"' for column in table.columns)
+        # SQLite needs a WHERE to tell the conflict clause from a join.
+        return sa.text(
+            f"INSERT INTO {table.name} ({names}) SELECT {names} FROM {self._given(table.columns)} WHERE true {conflict}"
+        )
+
+    def _increase(self, table: sa.Table) -> sa.TextClause:
+        names = ", ".join(f'"{column.name}"' for column in table.primary_key)
+        added = f"count = {table.name}.count + excluded.count"
+        return self._insert(table, f"ON CONFLICT ({names}) DO UPDATE SET {added}")
+
+
+@dataclass
+class _Held:
+    """A survey that a transaction holds: what is sealed of it, and what is new."""
+
+    name: str
+    life: str
+    version: int
+    before: Pending
+    secret: bytes
+    reports: Counter[Place] = field(default_factory=Counter)
+    keys: set[str] = field(default_factory=set)
+    exchanged: dict[str, str] = field(default_factory=dict)
+    folds: Folds = field(default_factory=dict)
+
+    @property
+    def changed(self) -> bool:
+        return bool(self.reports or self.keys or self.exchanged)
 
 
 class Counting:
-    """Writes submissions and exchanged invitations."""
+    """Writes submissions and exchanged invitations, and reads what is counted."""
 
     def __init__(self, database: Database, vault: Vault, today: Callable[[], date]) -> None:
         self._database, self._vault, self._today = database, vault, today
         self.statements = Statements(database.kind)
+        #: Whether anything was written since the database's files were last tidied.
+        self.wrote = True
 
-    def count(self, submissions: Sequence[Submission]) -> list[Outcome]:
-        """Count submissions whose key is new; what happened to each. All of it is on disk when this returns."""
-        self._database.check_there()
-        groups: dict[str, dict[str, int]] = defaultdict(dict)
-        for nth, each in enumerate(submissions):
-            groups[each.survey].setdefault(each.key, nth)
-        chosen = {name: [submissions[nth] for nth in group.values()] for name, group in groups.items()}
-        crowds = {name: group for name, group in chosen.items() if _n_reports(group) >= CROWD}
-        counted = self._count_crowds(crowds) if crowds else {}
-        for name, group in chosen.items():
-            if name not in counted:
-                counted[name] = self._count_few(name, group)
-        first = {nth for group in groups.values() for nth in group.values()}
-        return [_outcome(counted[each.survey], each.key, nth in first) for nth, each in enumerate(submissions)]
+    def write(self, jobs: Sequence[Job]) -> list[Outcome | VaultError]:
+        """Count submissions whose key is new and exchange invitations; what became of each, or why it failed.
 
-    def _count_crowds(self, groups: Mapping[str, Sequence[Submission]]) -> dict[str, set[str] | None]:
-        """Count groups that are crowds by themselves, if all of their keys are new, as most are.
-
-        The keys that were counted, by survey; None for a closed one. Nothing if a key was there before.
+        All of it is on disk when this returns.
         """
-        try:
-            with self._database.writing.begin() as connection:
-                opened = self._lock(connection, self.statements.share, groups)
-                for name, secret in sorted(opened.items()):
-                    self._keep(connection, name, sorted(_tags(secret, groups[name])))
-                    self._add(connection, name, groups[name])
-        except _RepeatedError:
-            return {}
-        return {name: {each.key for each in group} if name in opened else None for name, group in groups.items()}
-
-    def _count_few(self, name: str, group: Sequence[Submission]) -> set[str] | None:
-        """Count what is new of a group, sealed unless it is a crowd by itself; which keys that were, None if closed."""
-        try:
-            with self._vault.locked(name) as held:
-                return self._count_held(name, group, held)
-        except VaultError:
-            # Closing erases the survey's secrets.
-            with self._database.writing.begin() as connection:
-                if name not in self._open(connection, self.statements.share, [name]):
-                    return None
-            raise
-
-    def _count_held(self, name: str, group: Sequence[Submission], held: Held) -> set[str] | None:
-        with self._database.writing.begin() as connection:
-            opened = self._lock(connection, self.statements.hold, [name])
-            if name not in opened:
-                return None
-            tags = _tags(opened[name], group)
-            known = set(connection.scalars(self.statements.known, {"name": name, "tags": json.dumps(list(tags))}))
-            fresh = {tag: each for tag, each in tags.items() if tag not in known}
-            counted = {each.key for each in fresh.values()}
-            new = list(fresh.values())
-            if not new:
-                return counted
-            if _n_reports(new) >= CROWD:
-                self._keep(connection, name, sorted(fresh))
-                self._add(connection, name, new)
-                return counted
-            version, before = self.pending(connection, held, name)
-            after = before.plus(self._places(new), keys=fresh)
-            # Rewritten together, so that neither their places nor their transactions tell an order.
-            connection.execute(self.statements.drop, {"name": name, "tags": json.dumps(before.keys)})
-            self._keep(connection, name, after.keys)
-            self._refuse(connection, name, new)
-            if after.n_reports >= CROWD:
-                # They are a crowd, whose tags were all written just now.
-                self.increase(connection, name, after.reports, group[0].folds)
-                after = Pending(redemptions=after.redemptions)
-            self._seal(connection, held, name, version + 1, after)
-        held.forget(version)
-        return counted
-
-    def redeem(self, name: str, invitation: bytes, blinded: bytes) -> Literal["redeemed", "spent", "revoked", "closed"]:
-        """Exchange an invitation, once: again only for the same blinded message."""
         self._database.check_there()
-        try:
-            with self._vault.locked(name) as held:
-                return self._redeem_held(name, invitation, blinded, held)
-        except VaultError:
-            with self._database.writing.begin() as connection:
-                if name not in self._open(connection, self.statements.share, [name]):
-                    return "closed"
-            raise
-
-    def _redeem_held(
-        self, name: str, invitation: bytes, blinded: bytes, held: Held
-    ) -> Literal["redeemed", "spent", "revoked", "closed"]:
-        table = schema.redemptions
+        outcomes: list[Outcome | VaultError] = ["closed"] * len(jobs)
         with self._database.writing.begin() as connection:
-            opened = self._lock(connection, self.statements.hold, [name])
-            if name not in opened:
-                return "closed"
-            row = {
-                "survey": name,
-                "tag": tag(opened[name], "invitation", invitation),
-                "blinded": tag(opened[name], "blinded", blinded),
-            }
-            if connection.scalar(_row(schema.revocations, name, row["tag"])):
-                return "revoked"
-            kept = connection.execute(_row(table, name, row["tag"])).one_or_none()
-            if kept is not None:
-                return "redeemed" if kept.blinded == row["blinded"] else "spent"
-            version, before = self.pending(connection, held, name)
-            recent = (table.c.survey == name) & table.c.tag.in_(before.redemptions)
-            rows = [each._asdict() for each in connection.execute(sa.select(table).where(recent))]
-            connection.execute(sa.delete(table).where(recent))
-            connection.execute(sa.insert(table), sorted([*rows, row], key=lambda each: str(each["tag"])))
-            after = before.plus(Counter(), redemptions=[row["tag"]])
-            if len(after.redemptions) >= CROWD:
-                after = Pending(after.reports, after.keys)
-            self._seal(connection, held, name, version + 1, after)
-        held.forget(version)
-        return "redeemed"
+            held, failed = self._hold(connection, self.statements.hold, {job.survey for job in jobs})
+            adding = _Adding(self._today())
+            mine: dict[str, list[tuple[int, Job]]] = defaultdict(list)
+            for nth, job in enumerate(jobs):
+                if job.survey in failed:
+                    outcomes[nth] = failed[job.survey]
+                elif job.survey in held:
+                    another = job.life not in (None, held[job.survey].life)
+                    outcomes[nth] = "another"
+                    if not another:
+                        mine[job.survey].append((nth, job))
+            everything = [(nth, job, held[name]) for name, group in mine.items() for nth, job in group]
+            self._take_submissions(connection, everything, outcomes, adding)
+            self._take_exchanges(connection, everything, outcomes)
+            replaced = self._settle(connection, [each for each in held.values() if each.changed], adding)
+            self._write_sums(connection, adding)
+            self.wrote = self.wrote or bool(replaced) or adding.anything
+        self._vault.forget(replaced)
+        return outcomes
 
-    # -- the sealed row -----------------------------------------------------------------------------------------------
+    def _take_submissions(
+        self,
+        connection: sa.Connection,
+        jobs: Sequence[tuple[int, Job, _Held]],
+        outcomes: list[Outcome | VaultError],
+        adding: _Adding,
+    ) -> None:
+        tagged = [
+            (nth, job, held, tag(held.secret, "key", job.key.encode()))
+            for nth, job, held in jobs
+            if isinstance(job, Submission)
+        ]
+        known = self._known(connection, self.statements.known_keys, [(held.name, mine) for _, _, held, mine in tagged])
+        for nth, job, held, mine in tagged:
+            if (held.name, mine) in known or mine in held.before.keys or mine in held.keys:
+                outcomes[nth] = "already counted"
+                continue
+            outcomes[nth] = "counted"
+            held.keys.add(mine)
+            held.folds = job.folds
+            for k, report, times in job.reports:
+                held.reports[adding.day, k, report] += times
+            for k, covered in job.covered.items():
+                adding.cover(held.name, adding.day, k, covered)
+            if job.refused:
+                adding.refused[held.name, adding.day] += job.refused
+
+    def _take_exchanges(
+        self, connection: sa.Connection, jobs: Sequence[tuple[int, Job, _Held]], outcomes: list[Outcome | VaultError]
+    ) -> None:
+        tagged = [
+            (nth, held, tag(held.secret, "invitation", job.invitation), tag(held.secret, "blinded", job.blinded))
+            for nth, job, held in jobs
+            if isinstance(job, Redemption)
+        ]
+        pairs = [(held.name, mine) for _, held, mine, _ in tagged]
+        revoked = self._known(connection, self.statements.known_revoked, pairs)
+        known = self._known(connection, self.statements.known_exchanged, pairs)
+        for nth, held, mine, blinded in tagged:
+            before = known.get((held.name, mine)) or held.exchanged.get(mine) or dict(held.before.exchanged).get(mine)
+            if (held.name, mine) in revoked:
+                outcomes[nth] = "revoked"
+            elif before is not None:
+                outcomes[nth] = "redeemed" if before == blinded else "spent"
+            else:
+                outcomes[nth] = "redeemed"
+                held.exchanged[mine] = blinded
 
     @staticmethod
-    def pending(connection: sa.Connection, held: Held, name: str) -> tuple[int, Pending]:
-        """A survey's newest reports, and the version of the row that holds them; 0 if there is none yet."""
-        row = connection.execute(sa.select(schema.sealed).where(schema.sealed.c.survey == name)).one_or_none()
-        if row is None:
-            return 0, Pending()
-        return row.version, Pending.opened(bytes(row.content), held.seal(row.version), name)
+    def _known(connection: sa.Connection, statement: Any, pairs: Sequence[tuple[str, str]]) -> dict[Any, str]:
+        """Those of these tags that a table has, with what it says beside them."""
+        if not pairs:
+            return {}
+        rows = connection.execute(statement, {"rows": json.dumps(pairs)})
+        return {(row[0], row[1]): row[-1] for row in rows}
 
-    def _seal(self, connection: sa.Connection, held: Held, name: str, version: int, pending: Pending) -> None:
-        statement = self.statements.insert(schema.sealed)
-        new = {column: statement.excluded[column] for column in ("version", "content")}
-        statement = statement.on_conflict_do_update(index_elements=["survey"], set_=new)
-        content = pending.sealed(held.new_seal(version), name)
-        connection.execute(statement, {"survey": name, "version": version, "content": content})
+    def _settle(self, connection: sa.Connection, changed: Sequence[_Held], adding: _Adding) -> dict[str, int]:
+        """Write what is a crowd, and seal the rest anew; which seals were replaced."""
+        keys, exchanged, waiting = [], [], {}
+        for held in changed:
+            leaving, staying = held.before.plus(held.reports, held.keys, held.exchanged.items()).crowds()
+            keys += [(held.name, each) for each in leaving.keys]
+            exchanged += [(held.name, *each) for each in leaving.exchanged]
+            adding.count(held.name, leaving.reports, held.folds)
+            if staying != held.before:
+                waiting[held.life] = held, staying
+        for table, rows in ((schema.keys, keys), (schema.redemptions, exchanged)):
+            if rows:
+                connection.execute(self.statements.keep[table.name], {"rows": json.dumps(sorted(rows))})
+        if waiting:
+            seals = self._vault.new_seals({life: held.version + 1 for life, (held, _) in waiting.items()})
+            rows_sealed = [
+                {"survey": held.name, "version": held.version + 1, "content": staying.sealed(seals[life], life)}
+                for life, (held, staying) in sorted(waiting.items(), key=lambda each: each[1][0].name)
+            ]
+            connection.execute(self.statements.seal, rows_sealed)
+        return {life: held.version for life, (held, _) in waiting.items()}
 
     # -- what a transaction is made of --------------------------------------------------------------------------------
 
-    def _open(self, connection: sa.Connection, statement: Any, names: Iterable[str]) -> dict[str, str | None]:
+    def _hold(
+        self, connection: sa.Connection, statement: Any, names: Iterable[str]
+    ) -> tuple[dict[str, _Held], dict[str, VaultError]]:
+        """Those of these surveys that are open, none of which can close before the transaction ends; and those of them
+        whose secrets are missing.
+        """
         rows = connection.execute(statement, {"names": sorted(names), "today": self._today()})
-        return {name: check for name, check in rows}  # noqa: C416 – rows are not pairs
+        lives = {row.id: row.life for row in rows}
+        sealed = connection.execute(self.statements.sealed, {"names": sorted(lives)}).all() if lives else []
+        contents = {row.survey: (row.version, row.content) for row in sealed}
+        held, failed = {}, {}
+        for name, life in lives.items():
+            version, content = contents.get(name, (0, None))
+            try:
+                held[name] = _Held(name, life, version, self._pending(life, version, content), self._vault.secret(life))
+            except VaultError as error:
+                failed[name] = VaultError(f"Survey {name}: {error}")
+        return held, failed
 
-    def _lock(self, connection: sa.Connection, statement: Any, names: Iterable[str]) -> dict[str, bytes]:
-        """Those of these surveys that take reports, with their secrets; none can close before the transaction ends."""
-        found = self._open(connection, statement, names)
-        return {name: self._vault.secret(name, check) for name, check in found.items()}
+    def _pending(self, life: str, version: int, content: bytes | None) -> Pending:
+        if content is None:
+            return Pending()
+        return Pending.opened(bytes(content), self._vault.seal(life, version), life)
 
-    def _keep(self, connection: sa.Connection, name: str, tags: Sequence[str]) -> None:
-        """Keep tags that are not there."""
-        kept = connection.execute(self.statements.keep, {"name": name, "tags": json.dumps(tags)})
-        if kept.rowcount != len(tags):
-            raise _RepeatedError
+    @contextmanager
+    def closing(self, connection: sa.Connection, name: str) -> Iterator[str | None]:
+        """The life of a survey that is not closed, held, with all its reports in the counts; None if there is none.
 
-    def _places(self, group: Iterable[Submission]) -> Counter[Place]:
-        day, places = self._today(), Counter[Place]()
-        for each in group:
-            for k, report, times in each.reports:
-                places[day, k, report] += times
-        return places
+        What the vault cannot open is left out: closing must be possible.
+        """
+        held, failed = self._hold(connection, self.statements.hold_ended, [name])
+        if name in held:
+            query = sa.select(schema.surveys.c.plan).where(schema.surveys.c.id == name)
+            reports, adding = held[name].before.reports, _Adding(self._today())
+            if reports:
+                folds = fold_groups(Plan.from_dict(json.loads(connection.scalar(query) or "")))
+                adding.count(name, reports, folds)
+                self._write_sums(connection, adding)
+            yield held[name].life
+        elif name in failed:
+            yield connection.scalar(sa.select(schema.surveys.c.life).where(schema.surveys.c.id == name))
+        else:
+            yield None
 
-    def _add(self, connection: sa.Connection, name: str, group: Sequence[Submission]) -> None:
-        self.increase(connection, name, self._places(group), group[0].folds)
-        for each in group:
-            for k, covered in sorted(each.covered.items()):
-                place = {"survey": name, "day": self._today(), "group": k}
-                self._increase(connection, schema.totals, {tuple(place.values()): covered.total})
-                self._cover(connection, place, covered.coverage)
-        self._refuse(connection, name, group)
+    def exchanged_among(self, connection: sa.Connection, name: str, tags: Sequence[str]) -> int:
+        """How many of these invitations were exchanged; the survey is held."""
+        held, failed = self._hold(connection, self.statements.hold_ended, [name])
+        if name in failed:
+            raise failed[name]
+        known = self._known(connection, self.statements.known_exchanged, [(name, each) for each in tags])
+        sealed = {mine for mine, _ in held[name].before.exchanged} if name in held else set()
+        return len({mine for _, mine in known} | (sealed & {*tags}))
 
-    def _refuse(self, connection: sa.Connection, name: str, group: Iterable[Submission]) -> None:
-        refused = sum(each.refused for each in group)
-        self._increase(connection, schema.refusals, {(name, self._today()): refused} if refused else {})
-
-    def increase(self, connection: sa.Connection, name: str, reports: Counter[Place], folds: Folds) -> None:
-        """Add reports to the counts of a survey."""
-        counts: dict[tuple[Any, ...], int] = {}
-        totals: dict[tuple[Any, ...], int] = defaultdict(int)
-        folded: dict[tuple[date, int], list[tuple[int, int]]] = defaultdict(list)
-        for (day, group, report), times in reports.items():
-            totals[name, day, group] += times
-            if group in folds:
-                folded[day, group].append((report, times))
-            else:
-                counts[name, day, group, report] = times
-        self._increase(connection, schema.counts, counts)
-        self._increase(connection, schema.totals, totals)
-        for (day, group), rows in sorted(folded.items()):
-            place = {"survey": name, "day": day, "group": group}
-            self._cover(connection, place, fold(folds[group], rows))
+    def _write_sums(self, connection: sa.Connection, adding: _Adding) -> None:
+        for table, sums in (
+            (schema.counts, adding.counts),
+            (schema.totals, adding.totals),
+            (schema.refusals, adding.refused),
+        ):
+            if sums:
+                rows = [
+                    [each.isoformat() if isinstance(each, date) else each for each in place] + [n]
+                    for place, n in sorted(sums.items())
+                ]
+                connection.execute(self.statements.increase[table.name], {"rows": json.dumps(rows)})
+        for (name, day, group), sums_of in sorted(adding.covered.items()):
+            self._cover(connection, {"survey": name, "day": day, "group": group}, sums_of)
 
     def _cover(self, connection: sa.Connection, row: dict[str, Any], sums: Integers) -> None:
         """Add to the sums of coverage of a group and a day, which no other transaction changes before this one ends."""
@@ -295,12 +343,87 @@ class Counting:
         after = np.frombuffer(before or nothing, dtype="<i8") + sums
         connection.execute(sa.update(table).where(here), {"sums": after.astype("<i8").tobytes()})
 
-    def _increase(self, connection: sa.Connection, table: sa.Table, sums: dict[tuple[Any, ...], int]) -> None:
-        """Add to the counts of a table, by its primary key."""
-        if sums:
-            names = [column.name for column in table.primary_key]
-            rows = [dict(zip(names, key, strict=True)) | {"count": n} for key, n in sorted(sums.items())]
-            connection.execute(self.statements.increase[table.name], rows)
+    # -- reading ------------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def moment(self, *names: str) -> Iterator[tuple[sa.Connection, dict[str, Pending]]]:
+        """The database as it is at one moment, and what is sealed then of these surveys, or of all that are open."""
+        surveys, sealed = schema.surveys, schema.sealed
+        columns = (surveys.c.id, surveys.c.life, sealed.c.version, sealed.c.content)
+        query = sa.select(*columns).join(sealed, sealed.c.survey == surveys.c.id).where(surveys.c.closed.is_(None))
+        with self._database.reading.connect() as connection:
+            if self._database.kind == "postgresql":
+                connection = connection.execution_options(isolation_level="REPEATABLE READ")
+            with self._vault.unchanged():
+                found = connection.execute(query.where(surveys.c.id.in_(names)) if names else query).all()
+                pending = {name: self._pending(life, version, content) for name, life, version, content in found}
+            yield connection, {name: Pending() for name in names} | pending
+
+    def totals(self, name: str) -> dict[date, dict[int, int]]:
+        """How many reports of each group came on each day."""
+        table = schema.totals
+        query = sa.select(table.c.day, table.c.group, table.c.count).where(table.c.survey == name)
+        sums: Counter[tuple[date, int]] = Counter()
+        with self.moment(name) as (connection, pending):
+            for (day, group, _), times in pending[name].reports.items():
+                sums[day, group] += times
+            for day, group, count in connection.execute(query):
+                sums[day, group] += count
+        found: dict[date, dict[int, int]] = defaultdict(dict)
+        for (day, group), count in sorted(sums.items()):
+            found[day][group] = count
+        return dict(found)
+
+    def tally(self, name: str, plan: Plan, since: date | None = None, until: date | None = None) -> Tally:
+        """The tally of the days from `since` to `until`, both included."""
+        with self.moment(name) as (connection, pending):
+            groups: dict[int, Kept] = {
+                **_counts(connection, name, since, until),
+                **_coverage(connection, name, since, until),
+            }
+            n_refused = refused(connection, name, since, until)
+        newest: dict[int, Counter[int]] = defaultdict(Counter)
+        for (day, group, report), times in pending[name].reports.items():
+            if (since is None or since <= day) and (until is None or day <= until):
+                newest[group][report] += times
+        more = {k: plan.groups[k].mechanism.keep(*_arrays(reports)) for k, reports in newest.items()}
+        return _named(plan, groups, n_refused).merge(_named(plan, more, 0))
+
+
+class _Adding:
+    """What a transaction adds to the counts of all surveys."""
+
+    def __init__(self, day: date) -> None:
+        self.day = day
+        self.counts: Counter[tuple[Any, ...]] = Counter()
+        self.totals: Counter[tuple[Any, ...]] = Counter()
+        self.refused: Counter[tuple[Any, ...]] = Counter()
+        self.covered: dict[tuple[str, date, int], Integers] = {}
+
+    @property
+    def anything(self) -> bool:
+        return bool(self.totals or self.refused)
+
+    def count(self, name: str, reports: Mapping[Place, int], folds: Folds) -> None:
+        """Reports of a survey, each with how often it came."""
+        folded: dict[tuple[date, int], list[tuple[int, int]]] = defaultdict(list)
+        for (day, group, report), times in reports.items():
+            self.totals[name, day, group] += times
+            if group in folds:
+                folded[day, group].append((report, times))
+            else:
+                self.counts[name, day, group, report] += times
+        for (day, group), rows in folded.items():
+            self._add(name, day, group, fold(folds[group], rows))
+
+    def cover(self, name: str, day: date, group: int, covered: Coverage) -> None:
+        """Reports that were folded before."""
+        self.totals[name, day, group] += covered.total
+        self._add(name, day, group, covered.coverage)
+
+    def _add(self, name: str, day: date, group: int, sums: Integers) -> None:
+        before = self.covered.get((name, day, group))
+        self.covered[name, day, group] = sums if before is None else before + sums
 
 
 def fold_groups(plan: Plan) -> Folds:
@@ -318,19 +441,52 @@ def fold(mechanism: Mechanism, rows: Sequence[tuple[int, int]]) -> Integers:
     return mechanism.keep(np.ascontiguousarray(reports), np.ascontiguousarray(times)).folded().coverage
 
 
-def _n_reports(group: Iterable[Submission]) -> int:
-    return sum(each.n_reports for each in group)
+# -- tallies ----------------------------------------------------------------------------------------------------------
 
 
-def _tags(secret: bytes, group: Iterable[Submission]) -> dict[str, Submission]:
-    return {tag(secret, "key", each.key.encode()): each for each in group}
+def _named(plan: Plan, groups: Mapping[int, Kept], n_refused: int) -> Tally:
+    return Tally(plan.hash, {plan.groups[k].name: counts for k, counts in sorted(groups.items())}, n_refused)
 
 
-def _row(table: sa.Table, name: str, of: str) -> Any:
-    return sa.select(table).where(table.c.survey == name, table.c.tag == of)
+def _arrays(reports: Counter[int]) -> tuple[Integers, Integers]:
+    rows = np.array(sorted(reports.items()), dtype=np.int64)
+    return rows[:, 0].copy(), rows[:, 1].copy()
 
 
-def _outcome(counted: set[str] | None, key: str, first: bool) -> Outcome:
-    if counted is None:
-        return "closed"
-    return "counted" if first and key in counted else "already counted"
+def _counts(connection: sa.Connection, name: str, since: date | None, until: date | None) -> dict[int, Counts]:
+    table = schema.counts
+    query = (
+        sa.select(table.c.group, table.c.report, sa.func.sum(table.c.count))
+        .where(*_days(table, name, since, until))
+        .group_by(table.c.group, table.c.report)
+        .order_by(table.c.group, table.c.report)
+    )
+    rows = np.array([tuple(row) for row in connection.execute(query)], dtype=np.int64).reshape(-1, 3)
+    return {int(k): Counts(*rows[rows[:, 0] == k, 1:].T) for k in np.unique(rows[:, 0])}
+
+
+def _coverage(connection: sa.Connection, name: str, since: date | None, until: date | None) -> dict[int, Coverage]:
+    table, totals = schema.coverage, schema.totals
+    same = [table.c[column] == totals.c[column] for column in ("survey", "day", "group")]
+    query = sa.select(table.c.group, table.c.sums, totals.c.count).join(totals, sa.and_(*same))
+    found: dict[int, Coverage] = {}
+    for group, sums, count in connection.execute(query.where(*_days(table, name, since, until))):
+        one = Coverage(np.frombuffer(sums, dtype="<i8").astype(np.int64), int(count))
+        found[group] = found[group].merge(one) if group in found else one
+    return found
+
+
+def refused(connection: sa.Connection, name: str, since: date | None = None, until: date | None = None) -> int:
+    """How many reports of batches were refused."""
+    table = schema.refusals
+    query = sa.select(sa.func.coalesce(sa.func.sum(table.c.count), 0)).where(*_days(table, name, since, until))
+    return int(connection.scalar(query) or 0)
+
+
+def _days(table: sa.Table, name: str, since: date | None, until: date | None) -> list[sa.ColumnElement[bool]]:
+    wanted = [table.c.survey == name]
+    if since is not None:
+        wanted.append(table.c.day >= since)
+    if until is not None:
+        wanted.append(table.c.day <= until)
+    return wanted

@@ -6,9 +6,13 @@ A new one gets its tables, one of an earlier revision is upgraded, any other is 
 from __future__ import annotations
 
 import os
+import socket
+import sqlite3
 import stat
+import threading
+import time
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +40,16 @@ class Database:
     #: SQLite's file, and what it was when it was opened.
     file: Path | None = None
     opened: tuple[int, int] | None = None
+    #: The connections to PostgreSQL that threads wait for, by thread.
+    in_use: dict[int, Any] = field(default_factory=dict)
+
+    def give_up(self, thread: int) -> None:
+        """End the connection that a thread waits for: what it waits for fails, and the next one is a fresh one."""
+        connection = self.in_use.get(thread)
+        with suppress(Exception):
+            if connection is not None:
+                with socket.socket(fileno=os.dup(connection.fileno())) as line:
+                    line.shutdown(socket.SHUT_RDWR)
 
     @property
     def kind(self) -> str:
@@ -62,10 +76,27 @@ def _postgresql(where: str, vault: Path | None) -> Database:
     except (sa.exc.ArgumentError, ValueError) as error:
         raise ValueError("The URL of the PostgreSQL is not one. Expected postgresql://user@host/database.") from error
     timeouts = f"-c lock_timeout={PATIENCE}s -c statement_timeout={12 * PATIENCE}s"
+    # A peer that vanished without a word is given up by the kernel: within seconds while something is under way to it
+    # (tcp_user_timeout, in milliseconds), and while an answer is awaited (keepalives).
+    kept_alive = {"keepalives": 1, "keepalives_idle": 5, "keepalives_interval": 2, "keepalives_count": 3}
     engine = sa.create_engine(
-        url, pool_pre_ping=True, pool_timeout=PATIENCE, connect_args={"connect_timeout": PATIENCE, "options": timeouts}
+        url,
+        pool_pre_ping=True,
+        pool_timeout=PATIENCE,
+        connect_args={"connect_timeout": PATIENCE, "options": timeouts, "tcp_user_timeout": int(1000 * PATIENCE)}
+        | kept_alive,
     )
-    return Database(engine, engine, vault or Path(os.environ.get("TACIT_SECRETS", "tacit-secrets")))
+    database = Database(engine, engine, vault or Path(os.environ.get("TACIT_SECRETS", "tacit-secrets")))
+
+    @sa.event.listens_for(engine, "checkout")
+    def _used(connection: Any, *_: Any) -> None:
+        database.in_use[threading.get_ident()] = connection
+
+    @sa.event.listens_for(engine, "checkin")
+    def _returned(*_: Any) -> None:
+        database.in_use.pop(threading.get_ident(), None)
+
+    return database
 
 
 def _sqlite(folder: Path, vault: Path | None, allow_wide: bool) -> Database:
@@ -116,11 +147,26 @@ def _configure(engine: sa.Engine, begin: str) -> None:
     def _connected(connection: Any, _: Any) -> None:
         connection.isolation_level = None
         for pragma in ("journal_mode=WAL", "synchronous=FULL", "secure_delete=ON"):
-            connection.execute(f"PRAGMA {pragma}").close()
+            _patiently(connection, f"PRAGMA {pragma}")
 
     @sa.event.listens_for(engine, "begin")
     def _begin(connection: sa.Connection) -> None:
         connection.exec_driver_sql(begin)
+
+
+def _patiently(connection: Any, statement: str) -> None:
+    """Do it again while processes that start at the same time are in each other's way: SQLite does not wait by itself
+    where the mode of its log is set.
+    """
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        try:
+            connection.execute(statement).close()
+            return
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
 
 
 # -- tables -----------------------------------------------------------------------------------------------------------
@@ -129,12 +175,12 @@ def _configure(engine: sa.Engine, begin: str) -> None:
 _LOCK = 7_236_548
 
 
-def prepare(database: Database) -> str:
+def prepare(database: Database, migrate: bool = True) -> str:
     """Make sure that the tables are there and of this version; the name under which the vault keeps its secrets."""
     try:
         with database.writing.begin() as connection:
             be_alone(connection)
-            return _create(connection) if _is_empty(connection) else _check(connection)
+            return _create(connection) if _is_empty(connection) else _check(connection, migrate)
     except sa.exc.DBAPIError as error:
         where = "" if database.file is None else f" {database.file}"
         raise OSError(f"The database{where} cannot be used: {str(error.orig).strip()}.") from error
@@ -166,7 +212,7 @@ def _create(connection: sa.Connection) -> str:
     return name
 
 
-def _check(connection: sa.Connection) -> str:
+def _check(connection: sa.Connection, migrate: bool) -> str:
     """The name of a database of this revision, upgraded to it if need be."""
     revision = connection.scalar(sa.select(schema.alembic_version.c.version_num))
     if revision is None or revision > schema.REVISION:
@@ -175,6 +221,11 @@ def _check(connection: sa.Connection) -> str:
             "Use the version that made it, or a newer one."
         )
     if revision < schema.REVISION:
+        if not migrate:
+            raise ValueError(
+                f"The database is of revision {revision}; this version of tacit makes it {schema.REVISION} when it "
+                "serves it, which nothing else does. Use the version that made it."
+            )
         from tacit.server.storage.migrations import upgrade
 
         upgrade(connection)

@@ -1,8 +1,8 @@
 """Everything that a collector keeps in its database, and nothing else: docs/service-data.md says the same in words.
 
 There is no table of reports, and no key as it was sent. A submission leaves a tag, a keyed hash of its key, so that a
-retry counts nothing twice; and adds to a count, but only together with others: until there is a crowd, the newest
-reports are one sealed row (`pending.py`), whose seal is in the vault and not here. No time is finer than a day.
+retry counts nothing twice; and adds to a count. Both are written only together with others: until there is a crowd, the
+newest are one sealed row (`vault.Pending`), whose seal is in the vault and not here. No time is finer than a day.
 """
 
 from __future__ import annotations
@@ -39,7 +39,9 @@ surveys = Table(
     Column("invitation_secret", LargeBinary),  # signs invitations; null in an open survey
     Column("credential_key", LargeBinary),  # signs what invitations are exchanged for; null in an open survey
     Column("invitations", Integer, nullable=False),  # how many were made
-    Column("vault_check", String(TAG_DIGITS)),  # which secret in the vault is this survey's; null when it is closed
+    # A random name of this survey from its opening to its deletion: its secrets in the vault are found by it, and what
+    # a process remembers of it.
+    Column("life", String(32), nullable=False),
 )
 
 #: The tally: how often each report came, per group (its position in the plan) and day.
@@ -83,7 +85,7 @@ refusals = Table(
     "refusals", metadata, _survey(), _day(), Column("count", BigInteger, nullable=False), sqlite_with_rowid=False
 )
 
-#: The newest reports of a survey, not yet in its counts, with the tags that came with them: two sets, sealed.
+#: The newest of a survey, not yet in the other tables: reports, tags of keys, tags of exchanges; three sets, sealed.
 sealed = Table(
     "sealed",
     metadata,

@@ -7,31 +7,34 @@ defaults. What is kept, and what it cannot tell, is in docs/service-data.md.
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import sqlalchemy as sa
 
 from tacit.plan import Plan
 from tacit.randomize.randomness import secret_bytes
 from tacit.server.storage import schema
-from tacit.server.storage.counting import Counting, Folds, Outcome, Submission, fold_groups
+from tacit.server.storage.counting import Counting, Job, Outcome, Redemption, Submission, refused
 from tacit.server.storage.database import be_alone, open_database, prepare
-from tacit.server.storage.tallies import Tallies
-from tacit.server.storage.vault import Held, Vault, VaultError, tag
+from tacit.server.storage.vault import Vault, VaultError, new_life, tag
 from tacit.tally import Tally
 
-__all__ = ["Outcome", "Store", "Submission", "Survey", "survey_id"]
+__all__ = ["Outcome", "Redemption", "Store", "Submission", "Survey", "survey_id"]
+
+_log = logging.getLogger("tacit.server")
 
 #: New reports of a group before its public results change, by default.
 PUBLISH_EVERY = 20
-#: Tables that are erased when a survey closes, and how many rows of other surveys are written anew for that.
-_TAGGED = (schema.sealed, schema.keys, schema.redemptions, schema.revocations)
-_FEW_ROWS = 100_000
+#: Tables of tags, which are erased when a survey closes; how many rows a step erases; and up to how many rows of other
+#: surveys a table is written anew for that.
+_TAGGED = (schema.keys, schema.redemptions, schema.revocations)
+_STEP, _FEW_ROWS = 20_000, 100_000
 
 
 @dataclass(frozen=True)
@@ -49,7 +52,7 @@ class Survey:
     invitation_secret: bytes | None
     credential_key: bytes | None
     invitations: int
-    vault_check: str | None
+    life: str
 
     def is_open(self, today: date) -> bool:
         """Whether it takes reports."""
@@ -64,22 +67,27 @@ class Store:
     """All reads and writes. Not for the event loop: every method waits for the database."""
 
     def __init__(
-        self, where: str | Path, today: Callable[[], date], *, vault: Path | None = None, allow_wide: bool = False
+        self,
+        where: str | Path,
+        today: Callable[[], date],
+        *,
+        vault: Path | None = None,
+        allow_wide: bool = False,
+        migrate: bool = True,
     ) -> None:
         self.today = today
         self.database = open_database(str(where), vault, allow_wide)
         try:
-            self.vault = Vault(self.database.vault / prepare(self.database))
-            self._forget_closed()
+            self.vault = Vault(self.database.vault / prepare(self.database, migrate))
         except BaseException:
             self.close()
             raise
-        self.tallies = Tallies(self.database, self.vault)
-        self._counting = Counting(self.database, self.vault, today)
-        self._insert = self._counting.statements.insert
-        # A process that was killed may have left a full log.
-        self._tidied, self._erased = False, False
-        self._forget_old_seals()
+        self.counting = Counting(self.database, self.vault, today)
+        self._insert = self.counting.statements.insert
+        #: Tables from which a survey was erased, to be written anew.
+        self._erased: set[sa.Table] = set()
+        self._erased_to: dict[tuple[str, str], str] = {}
+        self._clean_up()
 
     @property
     def _writing(self) -> sa.Engine:
@@ -95,12 +103,18 @@ class Store:
         self._writing.dispose()
 
     def check(self) -> None:
-        """Raise unless the database can be written, and what was written can be read."""
+        """Raise unless database and vault can be written, and what was written can be read."""
         self.database.check_there()
+        self.vault.check()
         proof = secret_bytes(8)
         self.set_setting("checked", proof)
         if self.setting("checked") is None:
             raise OSError("The database does not give back what was written.")
+
+    @property
+    def tidied(self) -> bool:
+        """Whether nothing was written since the last `tidy`."""
+        return not self.counting.wrote
 
     def tidy(self) -> None:
         """Take out of the database's files what was erased or replaced; nothing to do if nothing was written.
@@ -108,49 +122,55 @@ class Store:
         While another process reads a SQLite, its log stays; the next call empties it. PostgreSQL gives space free, and
         writes tables anew where a survey was erased from them, unless that would stop others for long.
         """
-        if self._tidied:
+        if self.tidied:
             return
         if self.database.kind == "sqlite":
             with self._writing.connect() as connection:
                 raw: Any = connection.connection.driver_connection
-                self._tidied = raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0] == 0
+                self.counting.wrote = raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0] != 0
             return
         with self._writing.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-            for table in _TAGGED:
-                few = connection.scalar(sa.select(sa.func.count()).select_from(table)) if self._erased else None
-                full = "" if few is None or few > _FEW_ROWS else "(FULL) "
-                connection.exec_driver_sql(f"VACUUM {full}{table.name}")
-        self._tidied, self._erased = True, False
-
-    def _erased_from_files(self) -> None:
-        self._tidied, self._erased = False, True
-        # Another process may hold a table; then it is done when there is nothing to write.
-        with suppress(sa.exc.SQLAlchemyError):
-            self.tidy()
+            for table in sorted({schema.sealed, *_TAGGED, *self._erased}, key=lambda table: table.name):
+                some = sa.select(sa.literal(1)).select_from(table).limit(_FEW_ROWS + 1).subquery()
+                anew = (
+                    table in self._erased
+                    and (connection.scalar(sa.select(sa.func.count()).select_from(some)) or 0) <= _FEW_ROWS
+                )
+                connection.exec_driver_sql(f"VACUUM {'(FULL) ' if anew else ''}{table.name}")
+        self.counting.wrote, self._erased = False, set()
 
     # -- counting ---------------------------------------------------------------------------------------------------
 
-    def count(self, submissions: Sequence[Submission]) -> list[Outcome]:
-        """Count submissions whose key is new; what happened to each. All of it is on disk when this returns."""
-        self._tidied = False
-        return self._counting.count(submissions)
+    def write(self, jobs: Sequence[Job]) -> list[Outcome | VaultError]:
+        """Count submissions whose key is new and exchange invitations; what became of each, or why it failed."""
+        return self.counting.write(jobs)
 
-    def redeem(self, name: str, invitation: bytes, blinded: bytes) -> Literal["redeemed", "spent", "revoked", "closed"]:
+    def count(self, submissions: Sequence[Submission]) -> list[Outcome]:
+        """The same, if none of them fails."""
+        return [self._done(each) for each in self.write(submissions)]
+
+    def redeem(self, name: str, invitation: bytes, blinded: bytes) -> Outcome:
         """Exchange an invitation, once: again only for the same blinded message (given by its hash)."""
-        self._tidied = False
-        return self._counting.redeem(name, invitation, blinded)
+        return self._done(self.write([Redemption(name, invitation, blinded)])[0])
+
+    @staticmethod
+    def _done(outcome: Outcome | VaultError) -> Outcome:
+        if isinstance(outcome, VaultError):
+            raise outcome
+        return outcome
 
     def totals(self, name: str) -> dict[date, dict[int, int]]:
         """How many reports of each group came on each day."""
-        return self.tallies.totals(name)
+        return self.counting.totals(name)
 
     def refused(self, name: str) -> int:
         """How many reports of batches were refused."""
-        return self.tallies.refused(name)
+        with self._reading.connect() as connection:
+            return refused(connection, name)
 
     def tally(self, name: str, plan: Plan, since: date | None = None, until: date | None = None) -> Tally:
         """The tally of the days from `since` to `until`, both included."""
-        return self.tallies.tally(name, plan, since, until)
+        return self.counting.tally(name, plan, since, until)
 
     # -- surveys ----------------------------------------------------------------------------------------------------
 
@@ -161,7 +181,8 @@ class Store:
         """
         name = survey_id(plan, run)
         defaults = {"public_results": False, "publish_every": PUBLISH_EVERY, "invitations": 0}
-        row = defaults | given | {"id": name, "plan": json.dumps(plan.to_dict()), "opened": self.today()}
+        life = new_life()
+        row = defaults | given | {"id": name, "plan": json.dumps(plan.to_dict()), "opened": self.today(), "life": life}
         statement = self._insert(schema.surveys).on_conflict_do_nothing().returning(schema.surveys.c.id)
         if self.survey(name) is not None:
             return False
@@ -170,7 +191,7 @@ class Store:
             if connection.execute(statement, row).first() is None:
                 return False
             # Its secrets are on disk before anybody can count.
-            self._update(connection, name, vault_check=self.vault.create(name))
+            self.vault.create(life)
         return True
 
     def run_again(self, plan: Plan, **given: Any) -> str:
@@ -191,11 +212,21 @@ class Store:
         surveys = schema.surveys
         with self._reading.connect() as connection:
             rows = connection.execute(sa.select(surveys).order_by(surveys.c.opened.desc(), surveys.c.id)).all()
-        return [(Survey(**row._asdict()), self.n_reports(row.id)) for row in rows]
+        return [(Survey(**row._asdict()), self._listed(row.id)) for row in rows]
 
     def n_reports(self, name: str) -> int:
         """How many reports a survey has."""
         return sum(sum(day.values()) for day in self.totals(name).values())
+
+    def _listed(self, name: str) -> int:
+        """The same; of a survey in doubt, how many are in the counts."""
+        try:
+            return self.n_reports(name)
+        except VaultError:
+            table = schema.totals
+            query = sa.select(sa.func.coalesce(sa.func.sum(table.c.count), 0)).where(table.c.survey == name)
+            with self._reading.connect() as connection:
+                return int(connection.scalar(query) or 0)
 
     def change(self, name: str, *, close: bool = False, **given: Any) -> None:
         """Change columns of a survey; close it, which is final and erases every tag of it."""
@@ -203,77 +234,156 @@ class Store:
             with self._writing.begin() as connection:
                 self._update(connection, name, **given)
         if close:
-            self._close(name)
+            self.close_survey(name)
+            self.erase_tags()
 
     def _update(self, connection: sa.Connection, name: str, **given: Any) -> None:
         connection.execute(sa.update(schema.surveys).where(schema.surveys.c.id == name), given)
 
-    def _close(self, name: str) -> None:
-        surveys = schema.surveys
-        with self._held(name) as held, self._writing.begin() as connection:
-            still_open = (surveys.c.id == name) & surveys.c.closed.is_(None)
-            row = connection.execute(sa.select(surveys).where(still_open).with_for_update()).one_or_none()
-            if row is None:
+    def close_survey(self, name: str) -> None:
+        """Close a survey for good: it takes no more reports, and its secrets are gone. Its tags are left to
+        `erase_some_tags`, since there may be millions; nothing can be compared with them any more.
+        """
+        with self._writing.begin() as connection, self.counting.closing(connection, name) as life:
+            if life is None:
                 return
-            if held is not None:
-                _, pending = Counting.pending(connection, held, name)
-                self._counting.increase(connection, name, pending.reports, self._folds(row.plan, pending.reports))
-            self._update(connection, name, closed=self.today(), vault_check=None)
-            self._erase_tags(connection, name)
-        self.vault.erase(name)
-        self._erased_from_files()
+            self._update(connection, name, closed=self.today())
+            connection.execute(sa.delete(schema.sealed).where(schema.sealed.c.survey == name))
+        self.vault.erase(life)
+        self._tell_erased(schema.sealed)
 
     def delete(self, name: str) -> None:
         """Delete a survey with everything that is kept of it."""
-        with self._held(name), self._writing.begin() as connection:
-            connection.execute(sa.select(schema.surveys.c.id).where(schema.surveys.c.id == name).with_for_update())
-            self._erase_tags(connection, name)
-            kept = (schema.counts, schema.coverage, schema.totals, schema.refusals, schema.published, schema.tokens)
-            for table in kept:
+        self.close_survey(name)
+        self.erase_tags()
+        with self._writing.begin() as connection:
+            for table in (
+                schema.counts,
+                schema.coverage,
+                schema.totals,
+                schema.refusals,
+                schema.published,
+                schema.tokens,
+            ):
                 connection.execute(sa.delete(table).where(table.c.survey == name))
             # What pages keep about a survey is a setting that ends with its name.
-            connection.execute(sa.delete(schema.settings).where(schema.settings.c.name.like(f"%{name}")))
+            connection.execute(sa.delete(schema.settings).where(schema.settings.c.name.like(f"%:{name}")))
             connection.execute(sa.delete(schema.surveys).where(schema.surveys.c.id == name))
-        self.vault.erase(name)
-        self._erased_from_files()
+        self._tell_erased(*schema.metadata.sorted_tables)
+        self._tidy_now()
 
-    @staticmethod
-    def _erase_tags(connection: sa.Connection, name: str) -> None:
+    def erase_tags(self) -> None:
+        """Erase all tags of closed surveys."""
+        while self.erase_some_tags():
+            pass
+
+    def erase_some_tags(self) -> bool:
+        """Erase some tags of closed surveys, in a short transaction; whether there may be more."""
+        closed = sa.select(schema.surveys.c.id).where(schema.surveys.c.closed.is_not(None))
         for table in _TAGGED:
-            connection.execute(sa.delete(table).where(table.c.survey == name))
+            with self._writing.begin() as connection:
+                name = connection.scalar(sa.select(table.c.survey).where(table.c.survey.in_(closed)).limit(1))
+                if name is None:
+                    continue
+                # From where the last step ended: a database looks at each row that it erased a moment ago again.
+                rest = (table.c.survey == name) & (table.c.tag > self._erased_to.get((table.name, name), ""))
+                some = sa.select(table.c.tag).where(rest).order_by(table.c.tag).limit(_STEP).subquery()
+                last = connection.scalar(sa.select(sa.func.max(some.c.tag)))
+                if last is not None:
+                    connection.execute(sa.delete(table).where(rest, table.c.tag <= last))
+                self._erased_to[table.name, name] = last or ""
+            self._tell_erased(table)
+            return True
+        if self._erased:
+            self._tidy_now()
+        return False
 
-    def _held(self, name: str) -> AbstractContextManager[Held | None]:
-        """The survey's file in the vault; None if it is closed and has none."""
-        return self.vault.locked(name) if self.vault.has(name) else nullcontext()
+    def _tell_erased(self, *tables: sa.Table) -> None:
+        self.counting.wrote = True
+        self._erased |= {*tables}
 
-    @staticmethod
-    def _folds(plan: str, reports: Any) -> Folds:
-        """Which groups keep sums: read from the plan, which takes long, only if there is something to add."""
-        return fold_groups(Plan.from_dict(json.loads(plan))) if reports else {}
+    def _tidy_now(self) -> None:
+        # Another process may hold a table; then it is done when there is nothing to write.
+        with suppress(sa.exc.SQLAlchemyError):
+            self.tidy()
 
-    def _forget_closed(self) -> None:
-        """Erase the secrets of surveys that closed, or never opened, when a process ended in the middle of it."""
+    def _clean_up(self) -> None:
+        """Finish what a process that was killed left: secrets of closed surveys, seals that were replaced, a full log.
+
+        Secrets that belong to no survey are kept, in case this is an older copy of the database; `repair` erases them.
+        """
+        surveys, sealed = schema.surveys, schema.sealed
+        query = sa.select(surveys.c.id, surveys.c.life, surveys.c.closed, sealed.c.version)
+        with self.vault.unchanged(), self._reading.connect() as connection:
+            rows = connection.execute(query.outerjoin_from(surveys, sealed, sealed.c.survey == surveys.c.id)).all()
+        lives = self.vault.lives()
+        for row in rows:
+            if row.closed is not None and row.life in lives:
+                self.vault.erase(row.life)
+        # A seal that is newer than its row may be about to be used by another process; an older one is not.
+        self.vault.forget(
+            {row.life: row.version - 1 for row in rows if row.closed is None and row.version}, durably=True
+        )
+        for name, why in self.in_doubt().items():
+            _log.error(
+                "A survey is in doubt and takes no reports; tacit serve repair can help.",
+                extra={"cause": f"{name}: {why}"},
+            )
+        if self.database.kind == "sqlite":
+            self._tidy_now()
+
+    # -- surveys in doubt -------------------------------------------------------------------------------------------
+
+    def in_doubt(self) -> dict[str, str]:
+        """The open surveys whose secrets or newest reports the vault does not have, and why."""
+        found = {}
+        with self._reading.connect() as connection:
+            surveys = schema.surveys
+            rows = connection.execute(sa.select(surveys.c.id, surveys.c.life).where(surveys.c.closed.is_(None))).all()
+        for name, life in rows:
+            try:
+                self.vault.secret(life)
+                with self.counting.moment(name):
+                    pass
+            except VaultError as error:
+                found[name] = str(error)
+        return found
+
+    def repair(self) -> dict[str, str]:
+        """Let surveys in doubt go on as far as they can; what was done to each, in words.
+
+        Where the secret is there and only the newest reports cannot be opened, they are given up. Where the secret is
+        gone, keys and invitations that were used cannot be known again, so the survey is closed with its counts.
+        """
+        done = {}
+        for name in self.in_doubt():
+            survey = self.survey(name)
+            if survey is None:
+                continue
+            try:
+                self.vault.secret(survey.life)
+            except VaultError:
+                self.change(name, close=True)
+                done[name] = (
+                    "closed: its secrets are lost, so what was counted could not be told from what is sent again. "
+                    "Its counts stay, without the newest reports, fewer than 20 of each group. Open another run of it."
+                )
+                continue
+            with self._writing.begin() as connection:
+                connection.execute(sa.delete(schema.sealed).where(schema.sealed.c.survey == name))
+            done[name] = (
+                "goes on without its newest reports, fewer than 20 of each group, which cannot be opened. Those who "
+                "sent them, or anything since the database was copied, can send again and are counted."
+            )
         with self._writing.begin() as connection:
             be_alone(connection)
-            query = sa.select(schema.surveys.c.id).where(schema.surveys.c.vault_check.is_not(None))
-            kept = set(connection.scalars(query))
-            for name in sorted(kept - self.vault.names()):
-                raise VaultError(
-                    f"The secrets of survey {name} are not in {self.vault.folder}, where this database's are expected. "
-                    "Name the folder that they are in with --secrets."
-                )
-            for name in self.vault.names() - kept:
-                self.vault.erase(name)
-
-    def _forget_old_seals(self) -> None:
-        """Leave one seal of each survey, and an empty log, if a process ended between committing and forgetting."""
-        for name in sorted(self.vault.names()):
-            with suppress(VaultError), self.vault.locked(name) as held, self._reading.connect() as connection:
-                query = sa.select(schema.sealed.c.version).where(schema.sealed.c.survey == name)
-                held.forget_all_but(connection.scalar(query) or 0)
-        if self.database.kind == "sqlite":
-            with suppress(sa.exc.SQLAlchemyError):
-                self.tidy()
+            known = set(connection.scalars(sa.select(schema.surveys.c.life)))
+            strays = self.vault.lives() - known
+            for life in strays:
+                self.vault.erase(life)
+        if strays:
+            done["vault"] = f"{len(strays)} secrets of surveys that this database does not have were erased"
+        return done
 
     # -- invitations ------------------------------------------------------------------------------------------------
 
@@ -288,22 +398,21 @@ class Store:
         """How many invitations were exchanged."""
         table = schema.redemptions
         query = sa.select(sa.func.count()).select_from(table).where(table.c.survey == name)
-        with self._reading.connect() as connection:
-            return int(connection.scalar(query) or 0)
+        with self.counting.moment(name) as (connection, pending):
+            return int(connection.scalar(query) or 0) + len(pending[name].exchanged)
 
     def revoke(self, name: str, invitations: Sequence[bytes]) -> int:
         """Let invitations that were not used yet count for nothing; how many of them were used before."""
         survey = self.survey(name)
-        if survey is None or survey.vault_check is None:
+        if survey is None or survey.closed is not None:
             return 0
-        secret = self.vault.secret(name, survey.vault_check)
+        secret = self.vault.secret(survey.life)
         tags = sorted({tag(secret, "invitation", each) for each in invitations})
-        used = sa.select(sa.func.count()).select_from(schema.redemptions)
         with self._writing.begin() as connection:
             statement = self._insert(schema.revocations).on_conflict_do_nothing()
+            used = self.counting.exchanged_among(connection, name, tags)
             connection.execute(statement, [{"survey": name, "tag": each} for each in tags])
-            of_these = (schema.redemptions.c.survey == name) & schema.redemptions.c.tag.in_(tags)
-            return int(connection.scalar(used.where(of_these)) or 0)
+        return used
 
     # -- settings ---------------------------------------------------------------------------------------------------
 

@@ -13,6 +13,7 @@ import sqlalchemy as sa
 from tacit.randomize.randomness import secret_bytes
 from tacit.server.invitations import to_text
 from tacit.server.storage import schema
+from tacit.server.storage.database import be_alone
 from tacit.server.storage.store import Store
 
 #: Everything; one survey with its reports; or just the results of one survey, or of all.
@@ -28,6 +29,7 @@ class Grant:
 
     role: Role
     survey: str | None = None
+    name: str = ""
 
     @property
     def everything(self) -> bool:
@@ -53,9 +55,25 @@ class Token:
 
 def make_token(store: Store, name: str = ADMINISTRATOR, role: Role = "all", survey: str | None = None) -> str:
     """A new token in place of any of that name. It is not kept: a lost one is replaced."""
-    token = "tacit_" + to_text(secret_bytes(32))
+    token = _new_token()
     set_token(store, token, name, role, survey)
     return token
+
+
+def first_token(store: Store) -> str | None:
+    """A new administrator's token, if there is none yet: of processes that start at once, one makes it."""
+    table = schema.tokens
+    with store.database.writing.begin() as connection:
+        be_alone(connection)
+        if connection.scalar(sa.select(table.c.name).where(table.c.name == ADMINISTRATOR)) is not None:
+            return None
+        token = _new_token()
+        connection.execute(sa.insert(table), {"name": ADMINISTRATOR, "hash": _hashed(token), "role": "all"})
+        return token
+
+
+def _new_token() -> str:
+    return "tacit_" + to_text(secret_bytes(32))
 
 
 def set_token(
@@ -69,6 +87,7 @@ def set_token(
         )
     table = schema.tokens
     with store.database.writing.begin() as connection:
+        be_alone(connection)
         connection.execute(sa.delete(table).where(table.c.name == name))
         row = {"name": name, "hash": _hashed(token), "role": role, "survey": survey}
         connection.execute(sa.insert(table), row)
@@ -97,9 +116,9 @@ def grant_of(store: Store, authorization: str) -> Grant | None:
     given, found = _hashed(token.strip()), None
     table = schema.tokens
     with store.database.reading.connect() as connection:
-        for kept, role, survey in connection.execute(sa.select(table.c.hash, table.c.role, table.c.survey)):
-            if hmac.compare_digest(given, bytes(kept)):
-                found = Grant(role, survey)
+        for row in connection.execute(sa.select(table)):
+            if hmac.compare_digest(given, bytes(row.hash)):
+                found = Grant(row.role, row.survey, row.name)
     return found
 
 

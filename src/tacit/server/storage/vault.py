@@ -1,14 +1,19 @@
-"""The vault: for each open survey one small file beside the database, so that the database alone tells nothing.
+"""The vault: a small file beside the database, so that the database alone tells nothing.
 
-A file holds the survey's secret, which turns keys into tags, and the seal of its newest reports, in two places, so that
-a crash between writing a new seal and committing what it seals leaves the old one readable:
+It holds a record of 128 bytes for each open survey, found by the survey's life (`schema.surveys.c.life`):
 
-    32 bytes  secret
+    16 bytes  life; zeros in a free record
+    32 bytes  secret, which turns keys and invitations into tags
     40 bytes  version, seal      } the place of even versions
     40 bytes  version, seal      } the place of odd versions
 
-Seals are overwritten in place as soon as what they sealed was replaced, and the whole file when the survey closes. From
-then on nothing opens old contents that a log, a free page or a backup of the database still holds.
+There are two places for the seal of a survey's newest reports, so that a crash between writing a new seal and
+committing what it seals leaves the old one readable. New seals of all surveys of a transaction are written with one
+sync. Seals are overwritten in place as soon as what they sealed was replaced, a whole record when its survey closes.
+From then on nothing opens old contents that a log, a free page or a backup of the database still holds.
+
+Who writes a survey's seals holds its row in the database. The file's lock is taken for the writing alone, so that what
+one process forgets is not what another has just written; readers share it, which keeps seals while they look.
 """
 
 from __future__ import annotations
@@ -19,21 +24,23 @@ import json
 import os
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
 
+from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from tacit.randomize.randomness import secret_bytes
 from tacit.server.storage.schema import TAG_DIGITS
 
-SECRET_BYTES, SEAL_BYTES, _VERSION_BYTES = 32, 32, 8
+LIFE_BYTES, SECRET_BYTES, SEAL_BYTES, _VERSION_BYTES = 16, 32, 32, 8
 _PLACE_BYTES = _VERSION_BYTES + SEAL_BYTES
-_FILE_BYTES = SECRET_BYTES + 2 * _PLACE_BYTES
-#: Seconds to wait for another process that holds a survey's file.
+_RECORD_BYTES = LIFE_BYTES + SECRET_BYTES + 2 * _PLACE_BYTES
+_FREE = bytes(LIFE_BYTES)
+#: Seconds to wait for another process that holds the file.
 PATIENCE = 5.0
 
 
@@ -41,131 +48,203 @@ class VaultError(OSError):
     """The vault does not have what the database needs, or does not give it in time."""
 
 
+def new_life() -> str:
+    """A random name for a survey's time from its opening to its deletion: a survey of the same plan gets another."""
+    return secret_bytes(LIFE_BYTES).hex()
+
+
 class Vault:
-    """The files of one database's surveys. Files are read and written under their lock."""
+    """The secrets and seals of one database's open surveys."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self._file = folder / "vault"
         self._secrets: dict[str, bytes] = {}
+        self._offsets: dict[str, int] = {}
 
-    def create(self, survey: str, secret: bytes | None = None) -> str:
-        """Make a survey's file, durably, in place of any; by what the database shall know it."""
-        for folder in (self.folder.parent, self.folder):
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self.erase(survey)
-        secret = secret or secret_bytes(SECRET_BYTES)
-        descriptor = os.open(self._path(survey), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        try:
-            os.write(descriptor, secret + bytes(2 * _PLACE_BYTES))
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-        _sync_folder(self.folder)
-        return check_of(secret)
+    # -- records ------------------------------------------------------------------------------------------------------
 
-    def has(self, survey: str) -> bool:
-        return self._path(survey).exists()
+    def create(self, life: str, secret: bytes | None = None) -> None:
+        """Make a survey's record, durably, unless it has one."""
+        with _failing_as("The vault cannot be written"):
+            for folder in (self.folder.parent, self.folder):
+                folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            new = not self._file.exists()
+            with self._locked(fcntl.LOCK_EX, create=True) as descriptor:
+                offset = self._find(descriptor, life)
+                if offset is not None:
+                    return
+                offset = self._find(descriptor, _FREE.hex())
+                offset = os.fstat(descriptor).st_size if offset is None else offset
+                record = bytes.fromhex(life) + (secret or secret_bytes(SECRET_BYTES)) + bytes(2 * _PLACE_BYTES)
+                if os.pwrite(descriptor, record, offset) != _RECORD_BYTES:
+                    os.ftruncate(descriptor, offset)
+                    raise OSError("the disk is full")
+                os.fsync(descriptor)
+            if new:
+                _sync_folder(self.folder)
 
-    def names(self) -> set[str]:
-        """The surveys that have a file."""
-        return {path.stem for path in self.folder.glob("*.vault")}
+    def lives(self) -> set[str]:
+        """The surveys that have a record."""
+        if not self._file.exists():
+            return set()
+        with self._locked(fcntl.LOCK_SH) as descriptor:
+            return {life.hex() for life in _lives(descriptor) if life != _FREE}
 
-    def secret(self, survey: str, check: str | None) -> bytes:
-        """What turns this survey's keys into tags. `check` is what the database knows it by."""
-        known = self._secrets.get(survey)
-        if known is None or check_of(known) != check:
+    def secret(self, life: str) -> bytes:
+        """What turns this survey's keys into tags."""
+        known = self._secrets.get(life)
+        if known is None:
             # It never changes, so no lock is needed.
-            known = self._secrets[survey] = self._read(survey)[:SECRET_BYTES]
-        if check_of(known) != check:
-            raise VaultError(f"The secrets of survey {survey} in {self.folder} are those of another database.")
+            with self._opened() as descriptor:
+                record = self._record(descriptor, life)
+            known = self._secrets[life] = record[LIFE_BYTES : LIFE_BYTES + SECRET_BYTES]
         return known
 
+    def erase(self, life: str) -> None:
+        """Overwrite a survey's record, if it has one."""
+        self._secrets.pop(life, None)
+        if not self._file.exists():
+            return
+        with self._locked(fcntl.LOCK_EX) as descriptor:
+            offset = self._find(descriptor, life)
+            if offset is not None:
+                os.pwrite(descriptor, bytes(_RECORD_BYTES), offset)
+                os.fsync(descriptor)
+
+    def check(self) -> None:
+        """Raise unless a record could be written."""
+        with _failing_as("The vault cannot be written"):
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            probe = self.folder / f"check-{secret_bytes(4).hex()}"
+            try:
+                descriptor = os.open(probe, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+                try:
+                    if os.write(descriptor, bytes(_RECORD_BYTES)) != _RECORD_BYTES:
+                        raise OSError("the disk is full")
+                    os.fsync(descriptor)
+                finally:
+                    os.close(descriptor)
+            finally:
+                probe.unlink(missing_ok=True)
+
+    # -- seals --------------------------------------------------------------------------------------------------------
+
     @contextmanager
-    def locked(self, survey: str) -> Iterator[Held]:
-        """A survey's file, locked for other processes until the end of the block."""
+    def unchanged(self) -> Iterator[None]:
+        """While the block lasts, no seal is forgotten: what a query of it finds sealed can be opened in it."""
+        if not self._file.exists():
+            yield
+            return
+        with self._locked(fcntl.LOCK_SH):
+            yield
+
+    def seal(self, life: str, version: int) -> bytes:
+        """The seal of a version that was committed."""
+        with self._opened() as descriptor:
+            place = _place(self._record(descriptor, life), version)
+        if int.from_bytes(place[:_VERSION_BYTES], "big") != version:
+            raise VaultError(
+                "The vault has no seal for the newest reports: it is not of the same time as the database."
+            )
+        return place[_VERSION_BYTES:]
+
+    def new_seals(self, versions: Mapping[str, int]) -> dict[str, bytes]:
+        """Fresh seals for the next versions of surveys, on disk before they are used."""
+        seals = {life: secret_bytes(SEAL_BYTES) for life in versions}
+        with _failing_as("The vault cannot be written"), self._locked(fcntl.LOCK_EX) as descriptor:
+            for life, version in versions.items():
+                content = version.to_bytes(_VERSION_BYTES, "big") + seals[life]
+                os.pwrite(descriptor, content, self._offset(descriptor, life) + _start(version))
+            os.fdatasync(descriptor)
+        return seals
+
+    def forget(self, versions: Mapping[str, int], durably: bool = False) -> None:
+        """Overwrite seals that were replaced. It reaches the disk with the next seals, or by itself, or at once."""
+        if not versions or not self._file.exists():
+            return
+        with self._locked(fcntl.LOCK_EX) as descriptor:
+            for life, version in versions.items():
+                offset = self._find(descriptor, life)
+                if offset is None:
+                    continue
+                place = offset + _start(version)
+                if os.pread(descriptor, _VERSION_BYTES, place) == version.to_bytes(_VERSION_BYTES, "big"):
+                    os.pwrite(descriptor, bytes(_PLACE_BYTES), place)
+            if durably:
+                os.fdatasync(descriptor)
+
+    # -- the file -----------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _opened(self, create: bool = False) -> Iterator[int]:
         try:
-            descriptor = os.open(self._path(survey), os.O_RDWR)
-        except OSError as error:
-            raise self._missing(survey) from error
+            descriptor = os.open(self._file, os.O_RDWR | (os.O_CREAT if create else 0), 0o600)
+        except FileNotFoundError as error:
+            raise VaultError(f"There is no vault in {self.folder}.") from error
         try:
-            _lock(descriptor, survey)
-            yield Held(descriptor)
+            yield descriptor
         finally:
             os.close(descriptor)
 
-    def erase(self, survey: str) -> None:
-        """Overwrite and remove a survey's file, if there is one."""
-        self._secrets.pop(survey, None)
-        with suppress(FileNotFoundError), self._path(survey).open("r+b", buffering=0) as file:
-            file.write(bytes(_FILE_BYTES))
-            os.fsync(file.fileno())
-            self._path(survey).unlink()
-            _sync_folder(self.folder)
+    @contextmanager
+    def _locked(self, how: int, create: bool = False) -> Iterator[int]:
+        with self._opened(create) as descriptor:
+            deadline, pause = time.monotonic() + PATIENCE, 0.0002
+            while True:
+                try:
+                    fcntl.flock(descriptor, how | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError as error:
+                    if time.monotonic() > deadline:
+                        raise VaultError("Another process holds the vault.") from error
+                    time.sleep(pause)
+                    pause = min(2 * pause, 0.01)
+            yield descriptor
 
-    def _read(self, survey: str) -> bytes:
-        try:
-            return self._path(survey).read_bytes()
-        except OSError as error:
-            raise self._missing(survey) from error
+    def _find(self, descriptor: int, life: str) -> int | None:
+        """Where a survey's record is: where it was, or else looked for."""
+        wanted, known = bytes.fromhex(life), self._offsets.get(life)
+        if known is not None and os.pread(descriptor, LIFE_BYTES, known) == wanted:
+            return known
+        places = [nth for nth, each in enumerate(_lives(descriptor)) if each == wanted]
+        if not places:
+            return None
+        self._offsets[life] = places[0] * _RECORD_BYTES
+        return self._offsets[life]
 
-    def _missing(self, survey: str) -> VaultError:
-        return VaultError(f"The secrets of survey {survey} are not in {self.folder}.")
+    def _offset(self, descriptor: int, life: str) -> int:
+        found = self._find(descriptor, life)
+        if found is None:
+            raise VaultError(f"The vault in {self.folder} has no secrets of this survey.")
+        return found
 
-    def _path(self, survey: str) -> Path:
-        return self.folder / f"{survey}.vault"
-
-
-class Held:
-    """A locked file."""
-
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor = descriptor
-
-    def seal(self, version: int) -> bytes:
-        """The seal of a version that was committed."""
-        place = os.pread(self._descriptor, _PLACE_BYTES, _start(version))
-        if int.from_bytes(place[:_VERSION_BYTES], "big") != version or len(place) != _PLACE_BYTES:
-            raise VaultError("The vault has no seal for the newest reports: it is not as new as the database.")
-        return place[_VERSION_BYTES:]
-
-    def new_seal(self, version: int) -> bytes:
-        """A fresh seal for the next version, on disk before it is used."""
-        seal = secret_bytes(SEAL_BYTES)
-        os.pwrite(self._descriptor, version.to_bytes(_VERSION_BYTES, "big") + seal, _start(version))
-        os.fdatasync(self._descriptor)
-        return seal
-
-    def forget_all_but(self, version: int) -> None:
-        """Overwrite, on disk, a seal that a process left behind when it ended before it could forget it."""
-        if int.from_bytes(os.pread(self._descriptor, _VERSION_BYTES, _start(version + 1)), "big"):
-            self.forget(version + 1)
-            os.fdatasync(self._descriptor)
-
-    def forget(self, version: int) -> None:
-        """Overwrite the seal of a version that was replaced. It reaches the disk with the next seal, or by itself."""
-        os.pwrite(self._descriptor, bytes(_PLACE_BYTES), _start(version))
+    def _record(self, descriptor: int, life: str) -> bytes:
+        return os.pread(descriptor, _RECORD_BYTES, self._offset(descriptor, life))
 
 
-def check_of(secret: bytes) -> str:
-    """By what the database knows a secret, and cannot tell it."""
-    return tag(secret, "check", b"")
+def _lives(descriptor: int) -> list[bytes]:
+    content = os.pread(descriptor, os.fstat(descriptor).st_size, 0)
+    whole = len(content) - len(content) % _RECORD_BYTES
+    return [content[start : start + LIFE_BYTES] for start in range(0, whole, _RECORD_BYTES)]
 
 
 def _start(version: int) -> int:
-    return SECRET_BYTES + version % 2 * _PLACE_BYTES
+    return LIFE_BYTES + SECRET_BYTES + version % 2 * _PLACE_BYTES
 
 
-def _lock(descriptor: int, survey: str) -> None:
-    deadline, pause = time.monotonic() + PATIENCE, 0.0002
-    while True:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return
-        except BlockingIOError as error:
-            if time.monotonic() > deadline:
-                raise VaultError(f"Another process holds the secrets of survey {survey}.") from error
-            time.sleep(pause)
-            pause = min(2 * pause, 0.01)
+def _place(record: bytes, version: int) -> bytes:
+    return record[_start(version) : _start(version) + _PLACE_BYTES]
+
+
+@contextmanager
+def _failing_as(what: str) -> Iterator[None]:
+    try:
+        yield
+    except VaultError:
+        raise
+    except OSError as error:
+        raise VaultError(f"{what}: {error.strerror or error}.") from error
 
 
 def _sync_folder(folder: Path) -> None:
@@ -178,8 +257,10 @@ def _sync_folder(folder: Path) -> None:
 
 # -- the sealed row ---------------------------------------------------------------------------------------------------
 
-#: The fewest reports that enter the counts together while a survey is open.
+#: The fewest reports of a group, and the fewest tags, that are written together while a survey is open.
 CROWD = 20
+#: The most reports that wait for their crowds. Beyond that, those of the groups that have most are counted.
+MOST_SEALED = 5_000
 #: Contents are padded to a multiple of this, so that their length does not tell what came.
 _PADDING = 4096
 #: Every seal is used once, so that the nonce can be the same.
@@ -187,46 +268,64 @@ _NONCE = bytes(12)
 
 #: Day, group, report.
 Place = tuple[date, int, int]
+#: The tags of an exchanged invitation, and of what it was exchanged for.
+Exchanged = tuple[str, str]
 
 
 @dataclass(frozen=True)
 class Pending:
-    """The newest reports of a survey, not in its counts yet, and the tags of recent keys and exchanged invitations.
+    """The newest of a survey: reports that are not in its counts yet, and tags that are in no table yet.
 
-    Each is a sorted set, so nothing tells which report came with which tag. They are one row of the database that is
-    replaced whenever a report comes, each time under a fresh seal. Once there are enough of them to be a crowd, they
-    are added to the counts together, so that a count never changes by a single report.
+    They are sorted sets, so nothing tells which report came with which tag, and they are one row of the database, which
+    is replaced whenever something comes, each time under a fresh seal. `crowds` says what leaves it.
     """
 
     reports: Counter[Place] = field(default_factory=Counter)
-    keys: tuple[str, ...] = ()
-    redemptions: tuple[str, ...] = ()
+    keys: frozenset[str] = frozenset()
+    exchanged: frozenset[Exchanged] = frozenset()
 
-    @property
-    def n_reports(self) -> int:
-        return self.reports.total()
+    def plus(self, reports: Counter[Place], keys: Iterable[str] = (), exchanged: Iterable[Exchanged] = ()) -> Pending:
+        """With more of them."""
+        return Pending(self.reports + reports, self.keys | {*keys}, self.exchanged | {*exchanged})
 
-    def plus(self, reports: Counter[Place], keys: Iterable[str] = (), redemptions: Iterable[str] = ()) -> Pending:
-        """With more of them; sorted, which forgets the order in which they came."""
-        return Pending(
-            self.reports + reports,
-            tuple(sorted({*self.keys, *keys})),
-            tuple(sorted({*self.redemptions, *redemptions})),
-        )
+    def crowds(self) -> tuple[Pending, Pending]:
+        """What is written to the tables now, and what waits: reports in crowds of their group, tags in crowds."""
+        sizes = Counter[int]()
+        for (_, group, _), times in self.reports.items():
+            sizes[group] += times
+        full = {group for group, size in sizes.items() if size >= CROWD}
+        waiting = sum(size for group, size in sizes.items() if group not in full)
+        if waiting > MOST_SEALED:
+            for group, size in sizes.most_common():
+                if group not in full:
+                    full.add(group)
+                    waiting -= size
+                if waiting <= MOST_SEALED // 2:
+                    break
+        leaving = Counter({place: times for place, times in self.reports.items() if place[1] in full})
+        keys = self.keys if len(self.keys) >= CROWD else frozenset()
+        exchanged = self.exchanged if len(self.exchanged) >= CROWD else frozenset()
+        staying = Pending(self.reports - leaving, self.keys - keys, self.exchanged - exchanged)
+        return Pending(leaving, keys, exchanged), staying
 
-    def sealed(self, seal: bytes, survey: str) -> bytes:
+    def sealed(self, seal: bytes, life: str) -> bytes:
         """For the database."""
         rows = [[day.isoformat(), *rest, times] for (day, *rest), times in sorted(self.reports.items())]
-        plain = json.dumps([rows, self.keys, self.redemptions], separators=(",", ":")).encode()
+        plain = json.dumps([rows, sorted(self.keys), sorted(self.exchanged)], separators=(",", ":")).encode()
         padded = plain + b" " * (-len(plain) % _PADDING)
-        return AESGCM(seal).encrypt(_NONCE, padded, survey.encode())
+        return AESGCM(seal).encrypt(_NONCE, padded, life.encode())
 
     @classmethod
-    def opened(cls, content: bytes, seal: bytes, survey: str) -> Pending:
+    def opened(cls, content: bytes, seal: bytes, life: str) -> Pending:
         """The inverse of `sealed`."""
-        rows, keys, redemptions = json.loads(AESGCM(seal).decrypt(_NONCE, content, survey.encode()))
+        try:
+            rows, keys, exchanged = json.loads(AESGCM(seal).decrypt(_NONCE, content, life.encode()))
+        except InvalidTag as error:
+            raise VaultError(
+                "The vault's seal does not open the newest reports: they are not of the same time."
+            ) from error
         reports = Counter({(date.fromisoformat(day), group, report): times for day, group, report, times in rows})
-        return cls(reports, tuple(keys), tuple(redemptions))
+        return cls(reports, frozenset(keys), frozenset((tag, blinded) for tag, blinded in exchanged))
 
 
 def tag(secret: bytes, kind: str, content: bytes) -> str:

@@ -1,8 +1,9 @@
 """Group commit: one thread writes, and whatever arrives while it commits goes into the next transaction together.
 
-A submission is answered only after the commit that holds it, so acknowledged means durable; under load many share one
-sync to disk, which is what makes durability affordable. A request that waits too long for the
-database is refused with 503; its submission may still be counted, once, however often it is sent again.
+A group holds submissions and exchanges of invitations, of all surveys. Each is answered only after the commit that
+holds it, so acknowledged means durable; under load many share one sync to disk, which is what makes durability
+affordable. A request that waits too long for the database is refused with 503; its submission may still be counted,
+once, however often it is sent again.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from time import perf_counter
 from typing import Any, TypeVar
 
 from tacit.server.problems import BusyError
-from tacit.server.storage.store import Outcome, Store, Submission
+from tacit.server.storage.counting import Job, Redemption, Submission
+from tacit.server.storage.store import Outcome, Store
 from tacit.server.storage.vault import CROWD
 
 T = TypeVar("T")
@@ -27,19 +29,22 @@ _LARGEST_GROUP = 4096
 PATIENCE, _LONGEST_QUEUE = 8.0, 50_000
 #: After a group of this size, the next one waits for a crowd, for at most these seconds.
 _BUSY, _LINGER = 4, 0.01
-#: Seconds of quiet before the database's log is tidied, and for the last jobs when the service stops.
-_QUIET, _LAST = 1.0, 3.0
+#: Seconds of quiet before the database's log is tidied, seconds after which it is without any, and seconds for the last
+#: jobs when the service stops.
+_QUIET, _UNTIDY, _LAST = 1.0, 30.0, 3.0
 
-_Job = tuple[Submission | Callable[[], Any], "asyncio.Future[Any]"]
+_Job = tuple[Job | Callable[[], Any], "asyncio.Future[Any]"]
 
 
 class Writer:
     """The only one who writes to the store while the service runs."""
 
-    def __init__(self, store: Store, committed: Callable[[int], Any] = lambda size: None) -> None:
+    def __init__(self, store: Store, committed: Callable[[int, float], Any] = lambda size, seconds: None) -> None:
         self._store, self._committed = store, committed
         self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
         self._last_size = 0
+        self._busy_since = math.inf
+        self._tidied = perf_counter()
         self._thread = threading.Thread(target=self._work, name="tacit-writer", daemon=True)
 
     def start(self) -> None:
@@ -50,15 +55,20 @@ class Writer:
         self._jobs.put(None)
         self._thread.join(_LAST)
 
-    async def submit(self, submission: Submission) -> Outcome:
-        """Count a submission; returns when it is on disk."""
-        return await self._hand_in(submission)  # type: ignore[no-any-return]
+    @property
+    def waiting(self) -> int:
+        """How many jobs wait for their turn."""
+        return self._jobs.qsize()
+
+    async def submit(self, job: Job) -> Outcome:
+        """Count a submission or exchange an invitation; returns when it is on disk."""
+        return await self._hand_in(job)  # type: ignore[no-any-return]
 
     async def run(self, work: Callable[[], T]) -> T:
         """Do another piece of writing, alone, in its turn."""
         return await self._hand_in(work)  # type: ignore[no-any-return]
 
-    async def _hand_in(self, job: Submission | Callable[[], Any]) -> Any:
+    async def _hand_in(self, job: Job | Callable[[], Any]) -> Any:
         if self._jobs.qsize() > _LONGEST_QUEUE:
             raise BusyError("Too many wait for the database.")
         future = asyncio.get_running_loop().create_future()
@@ -67,18 +77,26 @@ class Writer:
             async with asyncio.timeout(PATIENCE):
                 return await future
         except TimeoutError as error:
+            self._give_up()
             raise BusyError(f"The database took longer than {PATIENCE:g} seconds.") from error
+
+    def _give_up(self) -> None:
+        """End a connection that has not answered for long, so that the next job gets a fresh one."""
+        if perf_counter() - self._busy_since >= PATIENCE and self._thread.ident is not None:
+            self._store.database.give_up(self._thread.ident)
 
     def _work(self) -> None:
         last = False
         while not last:
             jobs, last = self._next()
-            group = [(job, future) for job, future in jobs if isinstance(job, Submission)]
+            group = [(job, future) for job, future in jobs if isinstance(job, Submission | Redemption)]
             if group:
-                self._finish([future for _, future in group], lambda g=group: self._count(g))  # type: ignore[misc]
+                self._finish([future for _, future in group], lambda g=group: self._write(g))  # type: ignore[misc]
             for job, future in jobs:
-                if not isinstance(job, Submission):
+                if not isinstance(job, Submission | Redemption):
                     self._finish([future], lambda work=job: [work()])  # type: ignore[misc]
+            if not self._store.tidied and perf_counter() - self._tidied > _UNTIDY:
+                self._tidy()
 
     def _next(self) -> tuple[list[_Job], bool]:
         """Everything that is waiting, at least one job; and whether it was the last."""
@@ -107,31 +125,37 @@ class Writer:
         try:
             return self._jobs.get(timeout=_QUIET)
         except Empty:
-            # A failure here is met again by the next request, which reports it.
-            with suppress(Exception):
-                self._store.tidy()
+            self._tidy()
             return self._jobs.get()
 
-    def _count(self, group: Sequence[tuple[Submission, Any]]) -> list[Outcome]:
-        outcomes = self._store.count([submission for submission, _ in group])
-        self._committed(len(group))
+    def _tidy(self) -> None:
+        # A failure here is met again by the next request, which reports it.
+        with suppress(Exception):
+            self._store.tidy()
+        self._tidied = perf_counter()
+
+    def _write(self, group: Sequence[tuple[Job, Any]]) -> Sequence[Any]:
+        began = perf_counter()
+        outcomes = self._store.write([job for job, _ in group])
+        self._committed(len(group), perf_counter() - began)
         return outcomes
 
-    @staticmethod
-    def _finish(futures: Sequence[asyncio.Future[Any]], work: Callable[[], Sequence[Any]]) -> None:
+    def _finish(self, futures: Sequence[asyncio.Future[Any]], work: Callable[[], Sequence[Any]]) -> None:
         """Do the work and hand each future its result, all of one loop at once; an error goes to all of them."""
+        self._busy_since = perf_counter()
         try:
-            results, error = work(), None
+            results = work()
         except Exception as failure:
-            results, error = [None] * len(futures), failure
-        futures[0].get_loop().call_soon_threadsafe(_resolve, futures, results, error)
+            results = [failure] * len(futures)
+        self._busy_since = math.inf
+        futures[0].get_loop().call_soon_threadsafe(_resolve, futures, results)
 
 
-def _resolve(futures: Sequence[asyncio.Future[Any]], results: Sequence[Any], error: Exception | None) -> None:
+def _resolve(futures: Sequence[asyncio.Future[Any]], results: Sequence[Any]) -> None:
     for future, result in zip(futures, results, strict=True):
         if future.cancelled():
             continue  # the request has ended
-        if error is None:
-            future.set_result(result)
+        if isinstance(result, Exception):
+            future.set_exception(result)
         else:
-            future.set_exception(error)
+            future.set_result(result)

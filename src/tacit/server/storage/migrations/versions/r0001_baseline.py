@@ -23,7 +23,7 @@ def upgrade() -> None:
         sa.Column("invitation_secret", sa.LargeBinary),
         sa.Column("credential_key", sa.LargeBinary),
         sa.Column("invitations", sa.Integer, nullable=False),
-        sa.Column("vault_check", sa.String(32)),
+        sa.Column("life", sa.String(32), nullable=False),
     )
     _create("counts", _day(), _group(), _report(), _number("count"))
     _create("coverage", _day(), _group(), sa.Column("sums", sa.LargeBinary, nullable=False))
