@@ -81,7 +81,6 @@ def _postgresql(where: str, vault: Path | None) -> Database:
     kept_alive = {"keepalives": 1, "keepalives_idle": 5, "keepalives_interval": 2, "keepalives_count": 3}
     engine = sa.create_engine(
         url,
-        pool_pre_ping=True,
         pool_timeout=PATIENCE,
         connect_args={"connect_timeout": PATIENCE, "options": timeouts, "tcp_user_timeout": int(1000 * PATIENCE)}
         | kept_alive,
@@ -91,6 +90,13 @@ def _postgresql(where: str, vault: Path | None) -> Database:
     @sa.event.listens_for(engine, "checkout")
     def _used(connection: Any, *_: Any) -> None:
         database.in_use[threading.get_ident()] = connection
+        # SQLAlchemy's own look whether a connection lives comes before this, when nobody could end it.
+        try:
+            engine.dialect.do_ping(connection)
+        except sa.exc.DBAPIError as error:
+            raise sa.exc.InvalidatePoolError from error
+        except engine.dialect.loaded_dbapi.Error as error:
+            raise sa.exc.InvalidatePoolError from error
 
     @sa.event.listens_for(engine, "checkin")
     def _returned(*_: Any) -> None:
