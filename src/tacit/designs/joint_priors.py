@@ -1,0 +1,349 @@
+"""What is known beforehand about the answers to several questions together.
+
+A file has a column for each question and `count` (and `group`), one row for each combination that was seen; or, where
+only margins are known, the columns `question`, `value` and `count` or `probability`: answers are then taken as
+independent. A block of questions gets the prior of its own joint cells from it:
+
+    P(c) ∝ n_c + k · m_c,   m_c = the product of the shares of its answers,
+
+which is the mean of a Dirichlet distribution around independence after the counts n. Its strength k, in records, is the
+one under which the counts are most likely. Combinations never seen count as at least half a record; those declared
+impossible keep their zero and are outside the promise.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tacit.designs.prior_file import UNSEEN_RECORDS, GroupPrior
+from tacit.disk import csv_records
+from tacit.exact import Floats, Integers, rational
+from tacit.plan import Question, joint_values
+from tacit.prior import Prior, Value, clean_name, has_unseen, numbers_if_all
+from tacit.prior.names import nearest
+
+#: Where nothing tells how many records margins rest on, an answer never seen has this probability.
+_UNSEEN_SHARE = Fraction(1, 1000)
+#: Weights are kept in units of so many parts of a record.
+_UNITS = 10_000
+#: ln of the smallest and the largest strength of the smoothing, in records.
+_STRENGTHS = (-5.0, 16.0)
+
+
+@dataclass(frozen=True)
+class JointGroup:
+    """What a file says about one group: combinations (rows of positions) with their counts, or margins only."""
+
+    name: str | None
+    positions: Integers
+    counts: Floats
+    margins: tuple[Floats, ...]
+    records: int | None
+    share: Fraction = Fraction(1)
+
+    @property
+    def independent(self) -> bool:
+        """Whether only margins are known."""
+        return not len(self.counts)
+
+
+@dataclass(frozen=True)
+class JointPrior:
+    """Questions with their answers, and what is known about them in each group.
+
+    `impossible` are combinations that cannot occur: for each a map from the names of questions to an answer.
+    """
+
+    questions: tuple[Question, ...]
+    groups: tuple[JointGroup, ...]
+    impossible: tuple[Mapping[str, Value], ...] = ()
+    _known: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
+
+    def place(self, name: str) -> int:
+        """The place of a question."""
+        names = [question.name for question in self.questions]
+        if name not in names:
+            raise ValueError(f"There is no question {name!r} in the priors. {_list(names)}{nearest(name, names)}")
+        return names.index(name)
+
+    def block(self, names: Sequence[str]) -> list[GroupPrior]:
+        """The prior of the joint cells of some questions, for each group."""
+        key = tuple(names)
+        if key not in self._known:
+            self._known[key] = [self._of_group(group, names) for group in self.groups]
+        found: list[GroupPrior] = self._known[key]
+        return found
+
+    def _of_group(self, group: JointGroup, names: Sequence[str]) -> GroupPrior:
+        places = [self.place(name) for name in names]
+        asked = [self.questions[place] for place in places]
+        sizes = [len(question.answers) for question in asked]
+        values = joint_values(asked)
+        mean = np.ones(1)
+        for place in places:
+            mean = np.outer(mean, _nowhere_zero(group.margins[place], group.records)).ravel()
+        possible = np.ones(len(mean), dtype=bool)
+        for combination in self.impossible:
+            if set(combination) <= set(names):
+                possible &= ~self._matching(combination, asked)
+        mean = np.where(possible, mean, 0.0)
+        if not mean.any():
+            raise ValueError(f"Every combination of {', '.join(names)} is declared impossible.")
+        mean /= mean.sum()
+        notes, observed = [], None
+        if group.independent:
+            weights = mean * (group.records or 10**6)
+            if len(names) > 1:
+                notes.append(f"{', '.join(names)}: taken as independent")
+        else:
+            cells = np.ravel_multi_index([group.positions[:, place] for place in places], sizes)
+            counts = np.bincount(cells, group.counts, len(mean)).astype(np.float64)
+            wrong = np.flatnonzero((counts > 0) & ~possible)
+            if len(wrong):
+                raise ValueError(f"{_of(group.name)} has people with {values[wrong[0]]!r}, declared impossible.")
+            observed = Prior(values, [round(count * _UNITS) for count in counts])
+            strength = _strength(counts, mean) if len(names) > 1 else 0.0
+            weights = counts + strength * mean
+            unseen = (counts == 0) & possible
+            weights = np.where(unseen, np.maximum(weights, float(UNSEEN_RECORDS)), weights)
+            if strength:
+                notes.append(_smoothing_note(names, strength, group.name))
+            if unseen.any():
+                notes.append(
+                    f"{', '.join(names)}: {int(unseen.sum())} of {len(mean)} combinations were never seen"
+                    f"{'' if group.name is None else f' in group {group.name!r}'} and count as half a record or more"
+                )
+        least = np.where(possible, 1, 0)
+        whole = np.maximum(np.round(weights * _UNITS).astype(np.int64), least)
+        return GroupPrior(
+            name=group.name,
+            prior=Prior(values, whole.tolist()),
+            share=group.share,
+            records=group.records,
+            observed=observed,
+            notes=tuple(notes),
+        )
+
+    def _matching(self, combination: Mapping[str, Value], asked: Sequence[Question]) -> np.ndarray[Any, Any]:
+        sizes = [len(question.answers) for question in asked]
+        every = np.unravel_index(np.arange(math.prod(sizes)), sizes)
+        match = np.ones(len(every[0]), dtype=bool)
+        for place, question in enumerate(asked):
+            if question.name in combination:
+                match &= every[place] == question.answers.index(combination[question.name])
+        return match
+
+    def covariance(self, group: JointGroup, columns: Sequence[tuple[int, Floats]]) -> Floats:
+        """The covariance of functions of single answers, each a question's place and a number for each answer.
+
+        Under the priors of `block` for pairs of questions, so for what blocks would be designed for.
+        """
+        found = np.zeros((len(columns), len(columns)))
+        number = self.groups.index(group)
+        for i, (first, f) in enumerate(columns):
+            for j, (second, g) in enumerate(columns[: i + 1]):
+                if first == second:
+                    p = self.block([self.questions[first].name])[number].prior.probabilities
+                    found[i, j] = p @ (f * g) - (p @ f) * (p @ g)
+                elif not group.independent:
+                    pair = self.block([self.questions[first].name, self.questions[second].name])[number].prior
+                    table = pair.probabilities.reshape(len(f), len(g))
+                    found[i, j] = f @ table @ g - (f @ table.sum(axis=1)) * (table.sum(axis=0) @ g)
+                found[j, i] = found[i, j]
+        return found
+
+
+def _nowhere_zero(margin: Floats, records: int | None) -> Floats:
+    """Shares of the answers, none of them zero."""
+    least = float(_UNSEEN_SHARE) if not records else float(UNSEEN_RECORDS) / records
+    shares = margin / margin.sum()
+    shares = np.where(shares > 0, shares, least)
+    return np.asarray(shares / shares.sum())
+
+
+def _strength(counts: Floats, mean: Floats) -> float:
+    """k, in records, under which counts around the shares `mean` are most likely (Dirichlet-multinomial)."""
+    from scipy.optimize import minimize_scalar
+    from scipy.special import gammaln
+
+    seen, n = counts > 0, counts.sum()
+
+    def unlikely(log_k: float) -> float:
+        k = math.exp(log_k)
+        alpha = k * mean[seen]
+        return -float(gammaln(k) - gammaln(n + k) + (gammaln(counts[seen] + alpha) - gammaln(alpha)).sum())
+
+    return float(f"{math.exp(minimize_scalar(unlikely, bounds=_STRENGTHS, method='bounded').x):.3g}")
+
+
+def _smoothing_note(names: Sequence[str], strength: float, group: str | None) -> str:
+    where = "" if group is None else f" in group {group!r}"
+    return f"{', '.join(names)}: drawn towards independence by {strength:,.3g} records{where}, as the counts suggest"
+
+
+def read_joint(
+    path: str | Path, questions: Sequence[str] | None = None, *, impossible: Collection[str] = ()
+) -> JointPrior:
+    """Read a file of joint counts, or of margins (with a column `question`).
+
+    Args:
+        path: the file.
+        questions: their names, in order; else all columns but `group`, `count` and `probability`.
+        impossible: combinations that cannot occur, as in "sex=male,pregnant=yes".
+    """
+    rows, columns = _rows(path)
+    if "question" in columns and "value" in columns:
+        made = _from_margins(path, rows, columns, questions)
+    else:
+        made = _from_counts(path, rows, columns, questions)
+    return JointPrior(made.questions, made.groups, tuple(_combination(made, text) for text in impossible))
+
+
+def _rows(path: str | Path) -> tuple[list[dict[str, str]], list[str]]:
+    try:
+        with open(path, newline="", encoding="utf-8-sig") as file:
+            reader = csv_records(file)
+            columns = [clean_name(name) for name in reader.fieldnames or []]
+            reader.fieldnames = columns
+            rows = []
+            for row in reader:
+                if None in row.values() or None in row:
+                    raise ValueError(f"{path}, line {reader.line_num}: expected {len(columns)} cells.")
+                rows.append({key: clean_name(cell) for key, cell in row.items()})
+    except (csv.Error, UnicodeDecodeError) as error:
+        raise ValueError(f"{path} is not a CSV file in UTF-8: {error}.") from error
+    if not rows:
+        raise ValueError(f"{path} has no rows.")
+    if len(set(columns)) < len(columns):
+        raise ValueError(f"{path}: the header names a column twice.")
+    return rows, columns
+
+
+def _number(path: str | Path, row: Mapping[str, str], column: str) -> Fraction:
+    try:
+        number = rational(row[column].removesuffix("%"), column) / (100 if row[column].endswith("%") else 1)
+    except ValueError:
+        raise ValueError(f"{path}: '{column}' must be a number. Got {row[column][:40]!r}.") from None
+    if not 0 <= number < 2**53:
+        raise ValueError(f"{path}: '{column}' must not be negative, and below 2^53. Got {row[column][:40]!r}.")
+    return number
+
+
+def _from_counts(
+    path: str | Path, rows: Sequence[Mapping[str, str]], columns: Sequence[str], questions: Sequence[str] | None
+) -> JointPrior:
+    names = [name for name in columns if name not in ("group", "count")] if questions is None else list(questions)
+    if "count" not in columns:
+        raise ValueError(f"{path}: the header must name 'count', beside a column for each question. {_list(columns)}")
+    made = []
+    for name in names:
+        if name not in columns:
+            raise ValueError(f"{path} has no column for the question {name!r}.{nearest(name, columns)}")
+        made.append(_question(path, name, [row[name] for row in rows]))
+    place = [{str(text): k for k, text in enumerate(texts)} for _, texts in made]
+    by_group: dict[str | None, list[Mapping[str, str]]] = {}
+    for row in rows:
+        by_group.setdefault(row.get("group"), []).append(row)
+    groups = []
+    for group, part in by_group.items():
+        counts = np.array([float(_number(path, row, "count")) for row in part])
+        positions = np.array([[place[k][row[name]] for k, name in enumerate(names)] for row in part], dtype=np.int64)
+        if not counts.sum() >= 1:
+            raise ValueError(f"{path}: {_of(group)} has no records.")
+        margins = tuple(
+            np.bincount(positions[:, k], counts, len(made[k][1])).astype(np.float64) for k in range(len(names))
+        )
+        groups.append((group, positions, counts, margins))
+    total = sum(float(counts.sum()) for _, _, counts, _ in groups)
+    return JointPrior(
+        tuple(question for question, _ in made),
+        tuple(
+            JointGroup(
+                group, positions, counts, margins, int(counts.sum()),
+                Fraction(round(counts.sum() * _UNITS), round(total * _UNITS)),
+            )
+            for group, positions, counts, margins in groups
+        ),
+    )  # fmt: skip
+
+
+def _from_margins(
+    path: str | Path, rows: Sequence[Mapping[str, str]], columns: Sequence[str], questions: Sequence[str] | None
+) -> JointPrior:
+    column = "count" if "count" in columns else "probability"
+    if column not in columns:
+        raise ValueError(f"{path}: the header must name 'question', 'value' and 'count' or 'probability'.")
+    stated = list(dict.fromkeys(row["question"] for row in rows))
+    names = stated if questions is None else list(questions)
+    made = []
+    for name in names:
+        if name not in stated:
+            raise ValueError(f"{path} has no rows for the question {name!r}.{nearest(name, stated)}")
+        made.append(_question(path, name, [row["value"] for row in rows if row["question"] == name]))
+    groups = []
+    for group in dict.fromkeys(row.get("group") for row in rows):
+        margins, records = [], []
+        for _, texts in made:
+            margins.append(np.zeros(len(texts)))
+        for row in rows:
+            if row.get("group") == group and row["question"] in names:
+                k = names.index(row["question"])
+                margins[k][made[k][1].index(row["value"])] += float(_number(path, row, column))
+        for k, margin in enumerate(margins):
+            if not margin.sum() > 0:
+                raise ValueError(f"{path}: {_of(group)} has no {column} for the question {names[k]!r}.")
+            records.append(int(margin.sum()))
+        known = min(records) if column == "count" else None
+        empty = np.empty((0, len(names)), dtype=np.int64)
+        groups.append(JointGroup(group, empty, np.empty(0), tuple(margins), known))
+    sizes = [Fraction(1) if group.records is None else Fraction(group.records) for group in groups]
+    total = sum(sizes, Fraction(0))
+    shared = tuple(
+        JointGroup(g.name, g.positions, g.counts, g.margins, g.records, size / total)
+        for g, size in zip(groups, sizes, strict=True)
+    )
+    return JointPrior(tuple(question for question, _ in made), shared)
+
+
+def _question(path: str | Path, name: str, cells: Sequence[str]) -> tuple[Question, list[str]]:
+    """A question with the answers found, numbers in ascending order, and their texts."""
+    texts = list(dict.fromkeys(cells))
+    if "" in texts or any(map(has_unseen, texts)):
+        raise ValueError(
+            f"{path}: the answers to {name!r} must be texts without control characters, none of them empty."
+        )
+    if len(texts) < 2:
+        raise ValueError(f"{path}: the question {name!r} has one answer only, so there is nothing to ask.")
+    values = numbers_if_all(texts)
+    if not isinstance(values[0], str):
+        order = sorted(range(len(values)), key=lambda k: float(values[k]))
+        texts, values = [texts[k] for k in order], [values[k] for k in order]
+    kind: Any = "yes-no" if len(values) == 2 else "one-of"
+    return Question(name=name, answers=tuple(values), kind=kind), texts
+
+
+def _combination(made: JointPrior, text: str) -> dict[str, Value]:
+    found: dict[str, Value] = {}
+    for part in text.split(","):
+        name, equals, answer = part.partition("=")
+        if not equals:
+            raise ValueError(f"An impossible combination is written as in a=yes,b=no. Got {text!r}.")
+        question = made.questions[made.place(name.strip())]
+        found[question.name] = Prior.uniform(question.answers).value_of(answer.strip())
+    return found
+
+
+def _list(names: Sequence[str]) -> str:
+    return f"Got {', '.join(map(repr, names[:8]))}{' …' if len(names) > 8 else ''}."
+
+
+def _of(name: str | None) -> str:
+    return "The file" if name is None else f"Group {name!r}"
