@@ -43,13 +43,18 @@ _GUIDE = "Instead of a plan: what several ε promise and cost; --epsilon may nam
 _DETECT = "Say how many respondents show this difference, such as 2pp, between two waves or groups."
 _POWER = "The probability of seeing it; else 0.8."
 _ARMS = "Instead of --epsilon: two budgets, each for a random half; see tacit compliance."
+_QUESTIONS = "Instead of --task: several questions, reported on together; PRIORS has a column for each and count."
+_IMPORTANCE = "How much the error of a question matters, as in diabetes=3; else 1; repeatable."
+_CROSS = "Two questions, as in a,b, that a table is wanted of; repeatable."
+_MEAN = "A question with numbers of which the mean is wanted; repeatable."
+_PUBLIC = "A question whose answers are not private; repeatable."
 _TARGET = "Instead of --epsilon: find the smallest ε with at most this error of the total."
 
 
 @command("plan", epilog="Example: tacit plan priors.csv --task survey --value yes --epsilon 1 -o plan.json")
 def plan_command(
     priors: PriorFile,
-    task: TaskOption,
+    task: TaskOption | None = None,
     output: Output = "plan.json",
     epsilon: Annotated[str | None, option(metavar="ε", help="A report changes any belief by at most e^ε.")] = None,
     value: ValueOption = None,
@@ -73,6 +78,11 @@ def plan_command(
     detect: Annotated[str | None, option(metavar="D", help=_DETECT)] = None,
     power: Annotated[float | None, option(metavar="P", help=_POWER)] = None,
     arms: Annotated[str | None, option(metavar="ε,ε", help=_ARMS)] = None,
+    questions: Annotated[str | None, option(metavar="A,B,…", help=_QUESTIONS)] = None,
+    importance: Annotated[list[str] | None, option(metavar="NAME=W", help=_IMPORTANCE)] = None,
+    cross: Annotated[list[str] | None, option(metavar="A,B", help=_CROSS)] = None,
+    mean: Annotated[list[str] | None, option(metavar="NAME", help=_MEAN)] = None,
+    public: Annotated[list[str] | None, option(metavar="NAME", help=_PUBLIC)] = None,
     overwrite: Overwrite = False,
     as_json: JsonFlag = False,
 ) -> None:
@@ -84,6 +94,24 @@ def plan_command(
     from tacit.show import plans as shown
 
     check_target(output, priors)
+    if questions is not None:
+        others = (task, value, ldp_cap, target_rmse, between, candidates, floor, detect, arms, respondents)
+        flags = (smooth, no_prior, guide, notion == "ldp", aim == "mmse", method != "auto")
+        if any(each is not None for each in others) or any(flags):
+            raise ValueError(
+                "A plan of several questions takes --epsilon, --importance, --cross, --mean, --public, --impossible, "
+                "--prior-error and --prior-records. Leave the other options out."
+            )
+        from tacit.cli.questions import plan_questions
+
+        named = {"importance": importance, "cross": cross, "mean": mean, "public": public, "impossible": impossible}
+        worth = _worth(prior_error, prior_records, confidence, None)
+        plan_questions(priors, questions, epsilon, named, worth, question, output, overwrite, as_json)
+        return
+    if importance or cross or mean or public:
+        raise ValueError("--importance, --cross, --mean and --public are about several questions: give --questions.")
+    if task is None:
+        raise ValueError("Say what is asked: --task histogram, sum, survey or weighted-sum; or --questions a,b,c.")
     if no_prior:
         about_priors = (prior_error, prior_records, confidence, candidates, floor, impossible, smooth, between, ldp_cap)
         _check_no_prior(any(each not in (None, False, []) for each in about_priors), aim)

@@ -20,13 +20,16 @@ from tacit.cli.app import (
     check_target,
     command,
     does_not_hold,
+    err,
     keep_file,
+    keep_plan,
     out,
     print_json,
     progress_bar,
     tell_refused,
+    write_plan,
 )
-from tacit.plan import AnyPlan, Plan, Questionnaire
+from tacit.plan import AnyPlan, Plan, Question, Questionnaire
 from tacit.prior import Prior
 
 if TYPE_CHECKING:
@@ -34,6 +37,67 @@ if TYPE_CHECKING:
     from tacit.tally import Tally
 
 _Question = Annotated[str, typer.Argument(metavar="QUESTION", help="The name of a question of the plan.")]
+
+
+def plan_questions(
+    priors: Path,
+    names: str,
+    epsilon: str | None,
+    asked: dict[str, list[str] | None],
+    worth: Any,
+    title: str | None,
+    output: str,
+    overwrite: bool,
+    as_json: bool,
+) -> None:
+    """Plan several questions, write the plan and print what each costs."""
+    from dataclasses import replace
+
+    from tacit.designs import make_questionnaire, read_joint
+    from tacit.show.questions import print_planned
+
+    if epsilon is None:
+        raise ValueError("Give --epsilon: the budget of one report, and so of the whole record.")
+    wanted = [name.strip() for name in names.split(",") if name.strip()]
+    if len(set(wanted)) < len(wanted) or not wanted:
+        raise ValueError("--questions names each question once, as in --questions a,b,c.")
+    joint = read_joint(priors, wanted, impossible=asked["impossible"] or ())
+    means, public = asked["mean"] or [], asked["public"] or []
+    for name in [*means, *public]:
+        joint.place(name)
+    stated: list[Question] = []
+    for each in joint.questions:
+        number: dict[str, Any] = {"kind": "number", "task": "mean"} if each.name in means else {}
+        stated.append(replace(each, public=each.name in public, **number))
+    with progress_bar("designing") as watch:
+        planned = make_questionnaire(
+            joint, epsilon, questions=stated, importance=_weights(asked["importance"] or []),
+            crosses=[_pair(text) for text in asked["cross"] or []], worth=worth, title=title, progress=watch,
+        )  # fmt: skip
+    keep_plan(output, planned.plan.hash, overwrite)
+    write_plan(planned.plan, output)
+    told, summary = err if output == "-" else out, planned.to_dict()
+    if as_json:
+        print_json({"plan": planned.plan.hash, "file": output, **summary}, told)
+    else:
+        print_planned(told, planned.plan, summary, output)
+
+
+def _weights(texts: list[str]) -> dict[str, str]:
+    found = {}
+    for text in texts:
+        name, equals, weight = text.rpartition("=")
+        if not equals:
+            raise ValueError(f"The importance of a question is written as in diabetes=3. Got {text!r}.")
+        found[name.strip()] = weight.strip()
+    return found
+
+
+def _pair(text: str) -> tuple[str, str]:
+    first, comma, second = (part.strip() for part in text.partition(","))
+    if not comma or "," in second:
+        raise ValueError(f"A table is of two questions, as in --cross a,b. Got {text!r}.")
+    return first, second
 
 
 def asked_questions(

@@ -15,8 +15,10 @@ from tacit.designs.guidance import (
     other_beliefs,
     respondents_to_detect,
 )
+from tacit.designs.joint_priors import JointPrior, read_joint
 from tacit.designs.planning import Worth, make_plan
 from tacit.designs.prior_file import GroupPrior, read_beliefs, read_priors, read_values
+from tacit.designs.questionnaires import PlannedQuestions, QuestionCost, make_questionnaire
 from tacit.designs.rules import Rule, adopt, read_matrix
 
 __all__ = [
@@ -25,8 +27,11 @@ __all__ = [
     "Design",
     "Detection",
     "GroupPrior",
+    "JointPrior",
     "OtherBelief",
+    "PlannedQuestions",
     "Promise",
+    "QuestionCost",
     "Rule",
     "Search",
     "Verification",
@@ -38,9 +43,11 @@ __all__ = [
     "design",
     "guide",
     "make_plan",
+    "make_questionnaire",
     "optimal_binary",
     "other_beliefs",
     "read_beliefs",
+    "read_joint",
     "read_matrix",
     "read_priors",
     "read_values",

@@ -94,6 +94,43 @@ class PlannedQuestions:
     error: float
     lower_bound: float
 
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON: every question with the variances of its answers, and every block with its levels."""
+        questions = [
+            {
+                "name": cost.name,
+                "block": cost.block,
+                "answers": [
+                    {"value": value, "unbiased_variance": variance} for value, variance in cost.variances.items()
+                ],
+                "unbiased_variance": cost.total,
+                "respondents_relative_to": {
+                    "one_question_alone": cost.total / cost.alone,
+                    "epsilon_split_evenly": cost.total / cost.split,
+                    "ldp_one_at_random": cost.total / cost.ldp,
+                },
+            }
+            for cost in self.costs
+        ]
+        blocks = [
+            {
+                "questions": [question.name for question in block.questions],
+                "chance": block.share,
+                "cells": len(block.plan.values),
+                "lip": max(group.levels["lip"] for group in block.plan.groups),
+                "ldp": max(group.levels["ldp"] for group in block.plan.groups),
+                "gap": max(group.certificate.gap for group in block.plan.groups if group.certificate is not None),
+            }
+            for block in self.plan.blocks
+        ]
+        return {
+            "questions": questions,
+            "blocks": blocks,
+            "weighted_error": self.error,
+            "lower_bound": self.lower_bound,
+            "notes": list(self.plan.notes),
+        }
+
 
 def make_questionnaire(
     priors: JointPrior,

@@ -33,6 +33,38 @@ def print_record_promise(console: Console, plan: Questionnaire) -> None:
         console.print(escape(sentence), soft_wrap=True)
 
 
+def print_planned(console: Console, plan: Questionnaire, summary: Mapping[str, Any], path: str) -> None:
+    """A new plan for people: what each question costs, beside other ways to ask, and the promise."""
+    shown = table("question", "block", "error", "alone", "ε split", "LDP", left=1)
+    for facts in summary["questions"]:
+        compared = facts["respondents_relative_to"]
+        mean = math.sqrt(facts["unbiased_variance"] / len(facts["answers"]))
+        shown.add_row(
+            escape(facts["name"]),
+            str(facts["block"]),
+            f"{mean:.3g}",
+            *(f"× {compared[way]:.2f}" for way in ("one_question_alone", "epsilon_split_evenly", "ldp_one_at_random")),
+        )
+    console.print(shown)
+    console.print(
+        "[dim]error: standard error of a share (of the mean) from one respondent, who reports on one block; divide by "
+        "the root of the number of respondents.\nRespondents needed for the same precision, relative to  alone: this "
+        "question alone with all of ε;  ε split: every question by itself with an even part of ε;  LDP: one question "
+        "at random, by the best LDP channel.[/dim]",
+        soft_wrap=True,
+    )
+    gaps = [block["gap"] for block in summary["blocks"]]
+    console.print(
+        f"[dim]No channel for a block can do better by more than {max(gaps):.1%}; no channel for the whole record can "
+        f"need less than {summary['lower_bound'] / summary['weighted_error']:.0%} of the respondents.[/dim]\n",
+        soft_wrap=True,
+    )
+    print_record_promise(console, plan)
+    for note in summary["notes"]:
+        console.print(f"[yellow]note:[/yellow] {escape(note)}.", soft_wrap=True)
+    console.print(f"\nWrote [bold]{escape(path)}[/bold], plan {plan.hash[:12]}.", soft_wrap=True)
+
+
 def record_promise(plan: Questionnaire) -> list[str]:
     """The promise in words: one for the whole record, and what it becomes for a reader with other beliefs."""
     groups = plan.blocks[0].plan.groups
