@@ -60,6 +60,8 @@ def on_files(files: Files, config: Any) -> Files:
     """Add the files from outside `docs/`, and the OpenAPI description."""
     for source, name in TAKEN.items():
         files.append(File.generated(config, name, content=(ROOT / source).read_text(encoding="utf-8")))
+    for path in sorted((ROOT / "docs" / "notebooks").glob("*.ipynb")):
+        files.append(File.generated(config, f"notebooks/{path.stem}.md", content=notebook(path)))
     files.append(File.generated(config, "schemas/openapi.json", content=json.dumps(openapi(), indent=1)))
     return files
 
@@ -248,6 +250,26 @@ class Docstrings(griffe.Extension):
 
 def _fenced(found: re.Match[str]) -> str:
     return f"{found[1]}```pycon\n{found[0]}\n{found[1]}```"
+
+
+# -- Notebooks ----------------------------------------------------------------------------------------------------
+
+
+def notebook(path: Path) -> str:
+    """A notebook as a page, with the results that are stored in it."""
+    blocks = []
+    for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
+        text = "".join(cell["source"])
+        blocks.append(text if cell["cell_type"] == "markdown" else f"```python\n{text}\n```")
+        for result in cell.get("outputs", []):
+            data = result.get("data", {})
+            printed = "".join(result.get("text", data.get("text/plain", "")))
+            if "image/png" in data:
+                image = "".join(data["image/png"]).strip()
+                blocks.append(f'<img alt="The plot of the cell above" src="data:image/png;base64,{image}">')
+            elif printed:
+                blocks.append(f"```text\n{printed.rstrip()}\n```")
+    return "\n\n".join([*blocks, f"[Download this notebook]({path.name})"]) + "\n"
 
 
 # -- The service --------------------------------------------------------------------------------------------------
