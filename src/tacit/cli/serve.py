@@ -71,12 +71,12 @@ def serve_command(
 
     Also: tacit serve backup, tacit serve restore, tacit serve token (each with --help).
     """
-    from tacit.plan import Plan
+    from tacit.plan import load_plan
     from tacit.server.run import Address, check_public_url, open_surveys, serve, today
     from tacit.server.site.texts import change_texts_of
     from tacit.server.storage.store import survey_id
 
-    loaded = [Plan.load(path) for path in plans or []]
+    loaded = [load_plan(path) for path in plans or []]
     if rate < 0:
         raise ValueError(f"The rate must be 0 or more. Got {rate}.")
     if publish_every is not None and publish_every < 2:

@@ -12,7 +12,14 @@ from tacit.estimates._compliance import (
 )
 from tacit.estimates._estimate import estimate, estimators
 from tacit.estimates._prior_check import PriorCheck, check_prior
-from tacit.estimates._questionnaire import Association, Crosstab, crosstab, estimate_questions
+from tacit.estimates._questionnaire import (
+    Association,
+    Crosstab,
+    QuestionView,
+    crosstab,
+    estimate_questions,
+    views_of,
+)
 from tacit.estimates._rows import MANY_ROWS, Estimate, Estimator, Found, Row, Scope, row_dict
 from tacit.estimates.analysis import (
     Coefficient,
@@ -49,6 +56,7 @@ __all__ = [
     "NotEstimableError",
     "PooledCompliance",
     "PriorCheck",
+    "QuestionView",
     "Regression",
     "Row",
     "Scope",
@@ -71,4 +79,5 @@ __all__ = [
     "regress",
     "regress_on_private",
     "row_dict",
+    "views_of",
 ]

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from tacit.estimates._cells import Cell, cells_of, read_for
-from tacit.estimates._estimate import estimate
-from tacit.estimates._rows import Estimate, Row, row_dict, student
+from tacit.estimates._estimate import estimate, estimators
+from tacit.estimates._rows import Estimate, Estimator, Row, row_dict, student
 from tacit.exact import Floats
-from tacit.plan import Plan, Question, Questionnaire
+from tacit.plan import AnyPlan, Plan, Question, Questionnaire, split_name
 from tacit.tally import Tally
 
 
@@ -85,6 +85,76 @@ def _scaled(result: Estimate, size: float) -> Estimate:
         return factor * changed, factor * added
 
     return replace(result, total_weight=size, columns=columns, moves=moves)
+
+
+# -- one of several, for services -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class QuestionView:
+    """One question of a plan, read on its own: the only one of a `Plan` (`question` is None), or one of several.
+
+    Totals are those of the people whose reports are about the question: `n_reports` of them.
+    """
+
+    plan: Plan
+    question: Question | None = None
+    block: int = 0
+
+    @property
+    def name(self) -> str | None:
+        """The name of the question; None where it is the only one."""
+        return None if self.question is None else self.question.name
+
+    @property
+    def counts_people(self) -> bool:
+        """Whether every row counts people."""
+        return self.plan.task.counts_people and not self._is_mean
+
+    @property
+    def _is_mean(self) -> bool:
+        return self.question is not None and self.question.task == "mean"
+
+    @cached_property
+    def estimators(self) -> list[Estimator]:
+        """The estimators that its reports allow, the preferred one first. Of several questions each is asked of a part
+        of the participants, so that only what does not use the prior is about all of them.
+        """
+        found = estimators(self.plan)
+        return found if self.question is None or "unbiased" not in found else ["unbiased"]
+
+    def tally(self, whole: Tally) -> Tally:
+        """Those reports of a whole tally that are about this question, by group."""
+        if self.question is None:
+            return whole
+        places = {name: split_name(name) for name in whole.groups}
+        mine = {group: whole.groups[name] for name, (group, block) in places.items() if block == self.block}
+        return Tally(self.plan.hash, mine, whole.refused)
+
+    def estimate(self, whole: Tally, estimator: Estimator | None, level: float, **options: Any) -> Estimate | None:
+        """The estimate from a whole tally, with the options of `estimate`; None while no report is about it."""
+        mine = self.tally(whole)
+        if self.question is not None:
+            if not mine.n_reports:
+                return None
+            options = {"scope": "population"} | options
+        return estimate(self.plan, mine, estimator, level, **options)
+
+    def row_name(self, row: Row) -> str | None:
+        """How a row of several questions is called: its answer, or the mean; None leaves it to the plan's task."""
+        if self.question is None:
+            return None
+        return "mean" if self._is_mean else str(row.value)
+
+
+def views_of(plan: AnyPlan) -> tuple[QuestionView, ...]:
+    """Every question of a plan whose answers are reported, in order."""
+    if isinstance(plan, Plan):
+        return (QuestionView(plan),)
+    blocks = {question.name: place for place, block in enumerate(plan.blocks) for question in block.questions}
+    return tuple(
+        QuestionView(plan.blocks[blocks[each.name]].margin(each.name), each, blocks[each.name]) for each in plan.private
+    )
 
 
 # -- two questions ----------------------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from tacit.plan._questionnaire import (
     block_name,
     joint_values,
     load_plan,
+    read_plan,
     split_name,
 )
 
@@ -42,6 +43,7 @@ __all__ = [
     "malformed",
     "margins",
     "read_json",
+    "read_plan",
     "split_name",
     "value_from_text",
 ]

@@ -153,6 +153,21 @@ class Plan:
         """The domain: what a respondent can answer, or, `between`, the numbers that answers are rounded to."""
         return self.groups[0].prior.values
 
+    @property
+    def title(self) -> str | None:
+        """What the plan is about, in words: its question."""
+        return self.question
+
+    @property
+    def public_questions(self) -> tuple[str, ...]:
+        """Questions whose answers travel as they are; a plan of one question has none."""
+        return ()
+
+    @cached_property
+    def counted_as(self) -> dict[tuple[str | None, int | None], int]:
+        """Where in `groups` a report is counted, by its group and its block; there are no blocks here."""
+        return {(group.name, None): place for place, group in enumerate(self.groups)}
+
     @cached_property
     def row_values(self) -> list[Value | None]:
         """The label of each row of the estimate (`Task.row_values`)."""

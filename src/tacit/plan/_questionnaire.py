@@ -313,6 +313,11 @@ class Questionnaire:
         return tuple(question for question in self.questions if not question.public)
 
     @property
+    def public_questions(self) -> tuple[str, ...]:
+        """The names of the questions whose answers travel as they are."""
+        return tuple(question.name for question in self.questions if question.public)
+
+    @property
     def group_names(self) -> list[str]:
         """The names of the groups; none where all respondents share one prior."""
         return [group.name for group in self.blocks[0].plan.groups if group.name is not None]
@@ -330,6 +335,12 @@ class Questionnaire:
             for number, block in enumerate(self.blocks, start=1)
             for group in block.plan.groups
         )
+
+    @cached_property
+    def counted_as(self) -> dict[tuple[str | None, int | None], int]:
+        """Where in `groups` a report is counted, by its group and its block, from 1."""
+        places = (split_name(group.name) for group in self.groups)
+        return {(group, block + 1): place for place, (group, block) in enumerate(places)}
 
     def question(self, name: str) -> Question:
         """The question of that name."""
@@ -487,7 +498,11 @@ def load_plan(path: str | Path) -> AnyPlan:
     Traceback (most recent call last):
     FileNotFoundError: [Errno 2] No such file or directory: 'nowhere.json'
     """
-    data = read_json(path)
+    return read_plan(read_json(path))
+
+
+def read_plan(data: Mapping[str, Any]) -> AnyPlan:
+    """The audited plan of one question or of several that this JSON holds."""
     return Questionnaire.from_dict(data) if "questions" in data else Plan.from_dict(data)
 
 

@@ -17,8 +17,8 @@ from datetime import date
 from functools import cached_property, partial
 from typing import Any, TypeVar
 
-from tacit.estimates import Estimator, NotEstimableError, estimators
-from tacit.plan import Plan
+from tacit.estimates import Estimator, NotEstimableError, QuestionView, views_of
+from tacit.plan import AnyPlan, Questionnaire, read_plan
 from tacit.server.http import batches
 from tacit.server.http.messages import SURVEY_ID, Change, NewSurvey, Report
 from tacit.server.invitations import (
@@ -30,10 +30,10 @@ from tacit.server.invitations import (
     to_text,
 )
 from tacit.server.problems import BusyError, Refusal
-from tacit.server.results.results import Results
+from tacit.server.results.results import Results, crosstab_facts
 from tacit.server.site.published import Page
 from tacit.server.storage.counting import fold_groups
-from tacit.server.storage.store import Outcome, Redemption, Store, Submission, Survey, survey_id
+from tacit.server.storage.store import Outcome, Redemption, Store, Submission, Survey, check_served, survey_id
 from tacit.server.storage.writer import PATIENCE, Writer
 
 #: Plans that are kept ready; a plan of 100,000 values takes about 100 MB.
@@ -54,10 +54,9 @@ class ReadySurvey:
 
     def __init__(self, survey: Survey) -> None:
         self.id, self.life = survey.id, survey.life
-        self.plan = Plan.from_dict(json.loads(survey.plan))
+        self.plan = read_plan(json.loads(survey.plan))
         self.secret = survey.invitation_secret
         self.credentials = None if survey.credential_key is None else CredentialKey(survey.credential_key)
-        self._groups = {group.name: (k, group) for k, group in enumerate(self.plan.groups)}
         # Done here, before a report waits for it: the first fold of a process compiles.
         self.folds = fold_groups(self.plan)
 
@@ -65,19 +64,42 @@ class ReadySurvey:
         """A message as a submission, if the plan can have sent it and its sender may take part."""
         if message.plan is not None and message.plan not in self.plan.hashes:
             raise Refusal(422, "This report was made with another plan.")
-        if message.group not in self._groups:
-            raise Refusal(422, "The plan does not have this group.")
-        place, group = self._groups[message.group]
-        if not group.mechanism.can_send(message.report):
+        place = self.plan.counted_as.get((message.group, message.block))
+        if place is None:
+            raise Refusal(422, self._elsewhere(message))
+        if not self.plan.groups[place].mechanism.can_send(message.report):
             raise Refusal(422, "The plan cannot have sent this report.")
         if self.credentials is not None and not self.credentials.verifies(message.key, message.credential):
             raise Refusal(403, "This survey counts reports of invited people. The credential is missing or wrong.")
         return Submission(self.id, message.key, ((place, message.report, 1),), folds=self.folds, life=self.life)
 
+    def _elsewhere(self, message: Report) -> str:
+        """Why the plan has no place for a report: its group, or its block."""
+        groups, blocks = ({place[k] for place in self.plan.counted_as} for k in (0, 1))
+        if message.group not in groups:
+            return "The plan does not have this group."
+        if None in blocks:
+            return "The plan asks one question, so a report has no block."
+        return f"The plan has {len(blocks)} blocks of questions. Say which of them, from 1, the report is about."
+
+    @cached_property
+    def views(self) -> tuple[QuestionView, ...]:
+        """Each question of the plan, to be estimated."""
+        return views_of(self.plan)
+
+    def view(self, question: str | None) -> QuestionView:
+        """The question of that name; where there is one only, it has none."""
+        for view in self.views:
+            if view.name == question:
+                return view
+        names = ", ".join(view.name for view in self.views if view.name is not None)
+        raise Refusal(422, f"Name one of the questions: {names}." if names else "The plan asks one question only.")
+
     @cached_property
     def estimators(self) -> list[Estimator]:
-        """The estimators that the plan's reports allow."""
-        return estimators(self.plan)
+        """The estimators that the reports on every question allow."""
+        first, *others = (view.estimators for view in self.views)
+        return [name for name in first if all(name in other for other in others)]
 
     @cached_property
     def plan_page(self) -> Page:
@@ -245,22 +267,41 @@ class Collector:
             try:
                 allowed = await asyncio.to_thread(lambda: ready.estimators)
                 chosen = allowed[0] if estimator is None else estimator
-                facts = await asyncio.to_thread(self._results.facts, survey, ready.plan, chosen, limit, everything)
+                facts = await asyncio.to_thread(
+                    self._results.facts, survey, ready.plan, ready.views, chosen, limit, everything
+                )
             except NotEstimableError as error:
                 raise Refusal(409, str(error)) from error
             return facts | {"estimators": allowed}
 
     async def estimated(
-        self, name: str, estimator: Estimator | None, make: Callable[[Plan, Estimator], T]
-    ) -> tuple[Plan, T]:
-        """What `make` estimates of a survey's plan, one at a time as well."""
+        self,
+        name: str,
+        question: str | None,
+        estimator: Estimator | None,
+        make: Callable[[AnyPlan, QuestionView, Estimator], T],
+    ) -> tuple[QuestionView, T]:
+        """What `make` estimates of one question of a survey's plan, one at a time as well."""
         ready = await self.ready(name)
+        view = ready.view(question)
         async with self._estimating:
             try:
                 chosen = (await asyncio.to_thread(lambda: ready.estimators))[0] if estimator is None else estimator
-                return ready.plan, await asyncio.to_thread(make, ready.plan, chosen)
+                return view, await asyncio.to_thread(make, ready.plan, view, chosen)
             except NotEstimableError as error:
                 raise Refusal(409, str(error)) from error
+
+    async def crosstab(self, name: str, first: str, second: str) -> dict[str, Any]:
+        """The table of two questions, from the reports as they are now."""
+        ready = await self.ready(name)
+        if not isinstance(ready.plan, Questionnaire):
+            raise Refusal(422, "The plan asks one question only.")
+        async with self._estimating:
+            tally = await asyncio.to_thread(self.store.tally, name, ready.plan)
+            try:
+                return await asyncio.to_thread(crosstab_facts, ready.plan, tally, first, second)
+            except ValueError as error:
+                raise Refusal(422, str(error)) from error
 
     async def tally(self, name: str, since: date | None, until: date | None) -> dict[str, Any]:
         """The tally of some days."""
@@ -339,9 +380,10 @@ class Ending:
         return steady >= _CONFIRMED
 
 
-def _plan(data: dict[str, Any]) -> Plan:
+def _plan(data: dict[str, Any]) -> AnyPlan:
     try:
-        plan = Plan.from_dict(data)
+        plan = read_plan(data)
+        check_served(plan)
         # What is not checked by the plan itself, such as its certificate, must at least be JSON that browsers read.
         json.dumps(plan.to_dict(), allow_nan=False)
     except (ValueError, RecursionError) as error:

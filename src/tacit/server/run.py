@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 
 import uvicorn
 
-from tacit.plan import Plan
+from tacit.plan import AnyPlan
 from tacit.server.http.app import make_app
 from tacit.server.http.intake import PatientProtocol, Proxies
 from tacit.server.invitations import new_secrets
@@ -71,7 +71,7 @@ def today() -> date:
     return datetime.now(UTC).date()
 
 
-def open_surveys(store: Store, plans: list[Plan], *, public_results: bool, invited: bool, **given: Any) -> None:
+def open_surveys(store: Store, plans: list[AnyPlan], *, public_results: bool, invited: bool, **given: Any) -> None:
     """Open a survey for each plan that has none; a survey that is there gets what is `given`, or says why not."""
     settings = {name: value for name, value in given.items() if value is not None}
     for plan in plans:
@@ -111,7 +111,7 @@ def serve(store: Store, address: Address, rate: int, token: str | None, started:
     write_logs()
     app = make_app(store, rate=rate, proxies=address.proxies, stopping=_leave_in_time, public_url=address.public_url)
     with listen(address) as listening:
-        surveys = {survey.id: json.loads(survey.plan)["question"] for survey, _ in store.surveys()}
+        surveys = {survey.id: _title(json.loads(survey.plan)) for survey, _ in store.surveys()}
         url = address.public_url.rstrip("/") or _url(address, listening.getsockname()[1])
         started(Started(url, token, surveys, not address.public_url and address.host in ("0.0.0.0", "::")))
         # What is there from the start stays: looking through it for garbage, over and over, makes requests wait.
@@ -123,6 +123,12 @@ def serve(store: Store, address: Address, rate: int, token: str | None, started:
         finally:
             # Frozen objects are not freed at exit, which libraries such as DuckDB report as leaks.
             gc.unfreeze()
+
+
+def _title(plan: dict[str, Any]) -> str | None:
+    """What a stored plan is about; it was audited when its survey was opened."""
+    title: str | None = plan["title" if "questions" in plan else "question"]
+    return title
 
 
 def _leave_in_time() -> None:

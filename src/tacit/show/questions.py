@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from html import escape as html
 from pathlib import Path
 from typing import Any
@@ -143,16 +143,21 @@ def print_questions(console: Console, plan: Questionnaire, found: Mapping[str, E
 _BLOCKS = "Each person reports on one block of questions, drawn at random, so a question rests on some of the reports."
 
 
+def block_alarm(names: Iterable[str]) -> str:
+    """What it means that the reports on these questions contradict their joint prior."""
+    return (
+        f"The reports on {', '.join(names)} contradict the prior: answers, or how they are related, have "
+        "changed. Unbiased estimates hold all the same; the promise held for the stated prior."
+    )
+
+
 def _alarms(plan: Questionnaire, found: Mapping[str, Estimate]) -> list[str]:
     """A sentence for each block whose reports contradict its joint prior: one question of it has the check of all."""
     said = []
     for block in plan.blocks:
         asked = [question.name for question in block.questions if question.name in found]
         if asked and any(check.contradicted for check in found[asked[0]].prior_check):
-            said.append(
-                f"The reports on {', '.join(asked)} contradict the prior: answers, or how they are related, have "
-                "changed. Unbiased estimates hold all the same; the promise held for the stated prior."
-            )
+            said.append(block_alarm(asked))
     return said
 
 

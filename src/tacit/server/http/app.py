@@ -205,11 +205,18 @@ async def show_results(
 async def download_results(
     survey: m.SurveyId, service: Service, request: Request, estimator: Estimated = None
 ) -> Response:
-    """All rows as CSV."""
+    """All rows as CSV; of several questions each row names its question, and the reports that it rests on."""
     live = await may_read(survey, service, request)
-    found = (await service.results(survey, estimator, None, live))["rows"]
+    found = await service.results(survey, estimator, None, live)
     columns = ("name", "estimate", "standard_error", "margin", "low", "high", "prior", "prior_share")
-    return csv_response(columns, found, f"{survey}.csv")
+    if not found["questions"]:
+        return csv_response(columns, found["rows"], f"{survey}.csv")
+    several = [
+        {"question": each["name"], "n_reports": each["n_reports"]} | row
+        for each in found["questions"]
+        for row in each["rows"]
+    ]
+    return csv_response(("question", "n_reports", *columns), several, f"{survey}.csv")
 
 
 # -- operation ------------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from __future__ import annotations
 import io
 import struct
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
@@ -17,7 +17,7 @@ import numpy as np
 from pydantic_core import from_json
 
 from tacit.exact import Integers
-from tacit.plan import Plan
+from tacit.plan import AnyPlan
 from tacit.server.problems import Refusal
 from tacit.server.storage.counting import Folds
 from tacit.server.storage.vault import CROWD
@@ -40,7 +40,7 @@ class Batch:
     refused: int = 0
 
 
-def read_batch(plan: Plan, folds: Folds, body: bytes, media_type: str) -> Batch:
+def read_batch(plan: AnyPlan, folds: Folds, body: bytes, media_type: str) -> Batch:
     """A batch, as far as the plan can have sent it."""
     if media_type == NDJSON:
         pieces = _lines(plan, body)
@@ -57,7 +57,7 @@ def read_batch(plan: Plan, folds: Folds, body: bytes, media_type: str) -> Batch:
 class _Adding:
     """Adds up pieces: arrays of groups (−1 for an unknown one), reports (−1 for none) and how often each came."""
 
-    def __init__(self, plan: Plan, folds: Folds) -> None:
+    def __init__(self, plan: AnyPlan, folds: Folds) -> None:
         self._plan, self._folds = plan, folds
         self._counts: list[Counter[int]] = [Counter() for _ in plan.groups]
         self._covered: dict[int, Coverage] = {}
@@ -93,12 +93,12 @@ class _Adding:
 Piece = tuple[Integers, Integers, Integers]
 
 
-def _lines(plan: Plan, body: bytes) -> Iterator[Piece]:
+def _lines(plan: AnyPlan, body: bytes) -> Iterator[Piece]:
     """Lines of JSON. Most batches repeat a few lines, so each different one of a piece is read once.
 
     Arrow's reader would be as fast, but a line `null`, or one of many brackets, ends its process.
     """
-    places = {group.name: k for k, group in enumerate(plan.groups)}
+    places = plan.counted_as
     file = io.BytesIO(body)
     while lines := list(islice(file, _LINES)):
         rows = Counter[tuple[int, int]]()
@@ -112,7 +112,7 @@ def _lines(plan: Plan, body: bytes) -> Iterator[Piece]:
             yield array[:, 0], array[:, 1], np.array(list(rows.values()), dtype=np.int64)
 
 
-def _row(places: Mapping[str | None, int], line: bytes) -> tuple[int, int]:
+def _row(places: Mapping[tuple[str | None, int | None], int], line: bytes) -> tuple[int, int]:
     """The group and the report of a line; −1 for what no plan has."""
     try:
         row: Any = from_json(line)
@@ -120,19 +120,20 @@ def _row(places: Mapping[str | None, int], line: bytes) -> tuple[int, int]:
         raise Refusal(422, f"The batch is not readable as {NDJSON}.") from error
     if not isinstance(row, dict):
         raise Refusal(422, f"The batch is not readable as {NDJSON}: each line must be an object.")
-    name, report = row.get("group"), row.get("report")
-    place = places.get(name, -1) if isinstance(name, str | None) else -1
+    name, block, report = row.get("group"), row.get("block"), row.get("report")
+    known = isinstance(name, str | None) and (block is None or type(block) is int)
+    place = places.get((name, block), -1) if known else -1
     # True and 1.0 would pass for 1.
     return place, report if type(report) is int and 0 <= report < 2**63 else -1
 
 
-def _stream(plan: Plan, body: bytes) -> Iterator[Piece]:
+def _stream(plan: AnyPlan, body: bytes) -> Iterator[Piece]:
     import pyarrow as pa
 
     from tacit.files.columns import InputError, Matcher, reports_of
 
-    names = [group.name for group in plan.groups if group.name is not None]
-    columns = ["report", "group"] if names else ["report"]
+    names, blocks = (_different(place[k] for place in plan.counted_as) for k in (0, 1))
+    columns = ["report", *(["group"] if names else []), *(["block"] if blocks else [])]
     try:
         buffer = pa.py_buffer(body)
         check_bounds(buffer)
@@ -145,12 +146,21 @@ def _stream(plan: Plan, body: bytes) -> Iterator[Piece]:
             table = pa.table(batch)
             reports = reports_of(table["report"], "report")
             groups = Matcher(names, "group")(table["group"]) if names else np.zeros(len(reports), np.int64)
-            yield np.asarray(groups, np.int64), reports, np.ones(len(reports), np.int64)
+            placed = np.asarray(groups, np.int64)
+            if blocks:
+                # `Questionnaire.groups` has all groups of the first block, then those of the second.
+                drawn = np.asarray(Matcher(blocks, "block")(table["block"]), np.int64)
+                placed = np.where((placed < 0) | (drawn < 0), -1, drawn * max(1, len(names)) + placed)
+            yield placed, reports, np.ones(len(reports), np.int64)
     except InputError as error:
         raise Refusal(422, f"The batch cannot be read: {error}") from error
     except (pa.ArrowException, OSError, ValueError) as error:
         # Arrow's own message may quote the data.
         raise Refusal(422, f"The batch is not readable as {ARROW}.") from error
+
+
+def _different(labels: Iterable[Any]) -> list[Any]:
+    return [label for label in dict.fromkeys(labels) if label is not None]
 
 
 # -- bounds of an Arrow stream ----------------------------------------------------------------------------------------

@@ -33,7 +33,7 @@ def facts(survey: Survey, ready: ReadySurvey, today: date) -> dict[str, Any]:
     return {
         "id": survey.id,
         "plan": ready.plan.hash,
-        "question": ready.plan.question,
+        "question": ready.plan.title,
         "group_question": survey.group_question,
         "open": survey.is_open(today),
         "public_results": survey.public_results,
@@ -141,7 +141,9 @@ async def send_batch(
     idempotency_key: Annotated[str, Header(pattern=KEY, description="16 random bytes: 32 digits.")],
     plan: Annotated[str | None, Query(pattern=HASH, description="Hash of the plan they are of.")] = None,
 ) -> m.BatchCounted:
-    """Count many reports, with the columns `report` and, if the plan has groups, `group`: all of them or none."""
+    """Count many reports, all of them or none. Columns: `report`, `group` if the plan has groups, `block` if it asks
+    several questions.
+    """
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if plan is not None and plan != (await service.ready(survey)).plan.hash:
         raise Refusal(422, "These reports were made with another plan.")

@@ -79,6 +79,9 @@ class Report(_Message):
 
     key: Key
     group: Annotated[str, Field(max_length=1000)] | None = None
+    block: Annotated[int, Field(ge=1, le=2**16)] | None = Field(
+        None, description="Which block of questions the report is about, from 1; only where a plan asks several."
+    )
     report: Annotated[int, Field(ge=0, le=_LARGEST_REPORT)]
     credential: Base64 | None = Field(None, description="The signature of the key, in surveys by invitation.")
     plan: Annotated[str, Field(pattern=HASH)] | None = Field(
@@ -286,6 +289,21 @@ class HistoryDay(_Message):
     reach: float = Field(description="Half the interval of the mean; of a histogram, root mean square over its values.")
 
 
+class QuestionResults(_Message):
+    """The estimates of one question of several."""
+
+    name: str
+    text: str = Field(description="The wording, or the name where there is none.")
+    labels: dict[str, str] = Field(description="How answers read, where that is not as they are named.")
+    part_of: str | None = Field(description="The question with several choices that this is one of.")
+    task: Literal["shares", "survey", "mean"]
+    block: int = Field(description="From 1; the reports on a block are about all of its questions.")
+    n_reports: int = Field(description="Reports on its block. Estimates are totals of these people.")
+    counts_people: bool
+    rows: list[Row]
+    n_rows: int
+
+
 class ResultFacts(_Message):
     """Estimates with everything needed to read them."""
 
@@ -301,8 +319,9 @@ class ResultFacts(_Message):
     estimators: list[str]
     level: float
     counts_people: bool
-    rows: list[Row]
+    rows: list[Row] = Field(description="Empty where several questions are asked.")
     n_rows: int
+    questions: list[QuestionResults] = Field(description="Empty where one question is asked.")
     groups: list[GroupFacts]
     prior_check: list[PriorAlarm]
     history: list[HistoryDay]

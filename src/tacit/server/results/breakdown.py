@@ -13,15 +13,15 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Depends, Query, Response
 from pydantic import BaseModel, Field
 
-from tacit.estimates import MANY_ROWS, Estimate, Estimator, Row, estimate
-from tacit.plan import Plan
+from tacit.estimates import MANY_ROWS, Estimate, Estimator, QuestionView, Row
+from tacit.plan import AnyPlan
 from tacit.server.collector import Collector
 from tacit.server.http import messages as m
 from tacit.server.http.routes import ADMIN, BEARER, CLOSED, COMMON, Service, csv_response, reading_live
 from tacit.server.problems import Refusal
-from tacit.server.results.results import LEVEL, rows
+from tacit.server.results.results import LEVEL, name_of, rows
 from tacit.server.storage.store import Store
-from tacit.show.sentences import json_ready, row_name, whom
+from tacit.show.sentences import json_ready, whom
 from tacit.tally import Tally
 
 #: The most estimates for one request; for more there is the tally.
@@ -70,30 +70,83 @@ class Breakdown(BaseModel):
     parts: list[Part]
 
 
+class PairRow(BaseModel):
+    """One pair of answers."""
+
+    first: str
+    second: str
+    estimate: float | None = Field(description="The share of all people, not randomized.")
+    low: float | None
+    high: float | None
+
+
+class Independence(BaseModel):
+    """Wald's test of the hypothesis that two answers are independent."""
+
+    statistic: float | None
+    degrees: int
+    p_value: float | None
+
+
+class Related(BaseModel):
+    """How two answers are related; null where the reports do not tell, or there is no end."""
+
+    kind: Literal["odds ratio", "correlation"]
+    estimate: float | None
+    low: float | None
+    high: float | None
+
+
+class TwoQuestions(BaseModel):
+    """The table of two questions."""
+
+    first: str
+    second: str
+    n_reports: int
+    level: float
+    rows: list[PairRow]
+    independence: Independence
+    association: Related | None
+    sentences: list[str]
+
+
 Parts = list[tuple[dict[str, Any], Estimate]]
 
 
-def by_group(plan: Plan, tally: Tally, estimator: Estimator) -> Parts:
+def by_group(view: QuestionView, tally: Tally, estimator: Estimator) -> Parts:
     """An estimate for each group that sent something, as `tacit estimate --by group` gives it."""
-    _limit(plan, sum(_size(tally, group.name) > 0 for group in plan.groups), "groups")
-    if plan.groups[0].name is None:
-        return [({"group": None}, estimate(plan, tally, estimator, LEVEL))] if tally.n_reports else []
-    found = estimate(plan, tally, estimator, LEVEL, by="group")
-    return [({"group": name}, part) for name, part in found.parts.items()]
+    mine = view.tally(tally)
+    _limit(view, sum(_size(mine, group.name) > 0 for group in view.plan.groups), "groups")
+    if view.plan.groups[0].name is None:
+        return _known([({"group": None}, view.estimate(tally, estimator, LEVEL))] if mine.n_reports else [])
+    found = view.estimate(tally, estimator, LEVEL, by="group")
+    return [] if found is None else [({"group": name}, part) for name, part in found.parts.items()]
 
 
-def by_time(plan: Plan, store: Store, survey: str, estimator: Estimator, spans: Sequence[tuple[date, date]]) -> Parts:
+def by_time(
+    plan: AnyPlan,
+    view: QuestionView,
+    store: Store,
+    survey: str,
+    estimator: Estimator,
+    spans: Sequence[tuple[date, date]],
+) -> Parts:
     """An estimate from the reports of each stretch of time alone. More than 20 intervals hold all at once."""
-    _limit(plan, len(spans), "stretches of time")
-    together = len(spans) * len(plan.row_values) > MANY_ROWS
+    _limit(view, len(spans), "stretches of time")
+    together = len(spans) * len(view.plan.row_values) > MANY_ROWS
     level = 1 - (1 - LEVEL) / len(spans) if together else LEVEL
-    return [
+    return _known(
         (
             {"since": since, "until": until},
-            estimate(plan, store.tally(survey, plan, since, until), estimator, level, simultaneous=together),
+            view.estimate(store.tally(survey, plan, since, until), estimator, level, simultaneous=together),
         )
         for since, until in spans
-    ]
+    )
+
+
+def _known(parts: Iterable[tuple[dict[str, Any], Estimate | None]]) -> Parts:
+    """Without the parts that have no report on the question."""
+    return [(part, found) for part, found in parts if found is not None]
 
 
 def spans(days: Iterable[date], step: Step, waves: Sequence[date] = ()) -> list[tuple[date, date]]:
@@ -122,13 +175,13 @@ def _span(day: date, step: Step) -> tuple[date, date]:
     return first, (first + timedelta(31)).replace(day=1) - timedelta(1)
 
 
-def part_rows(plan: Plan, parts: Parts, value: str | None = None) -> list[dict[str, Any]]:
+def part_rows(view: QuestionView, parts: Parts, value: str | None = None) -> list[dict[str, Any]]:
     """Every number of every part, or only those of one answer."""
     made = [
         part | {"name": name, "n_reports": result.n_reports} | _numbers(row)
         for part, result in parts
         for row in result.rows
-        if value in (None, name := row_name(plan, row.value))
+        if value in (None, name := name_of(view, row))
     ]
     cleaned: list[dict[str, Any]] = json_ready(made)
     return cleaned
@@ -138,9 +191,9 @@ def _numbers(row: Row) -> dict[str, float]:
     return {name: getattr(row, name) for name in _NUMBERS}
 
 
-def _compared(plan: Plan, parts: Parts, value: str | None, estimator: str) -> Breakdown:
+def _compared(view: QuestionView, parts: Parts, value: str | None, estimator: str) -> Breakdown:
     """The parts side by side for one answer: the asked one, else the most frequent."""
-    names = [row_name(plan, row.value) for row in parts[0][1].rows] if parts else []
+    names = [name_of(view, row) for row in parts[0][1].rows] if parts else []
     if value is not None and value not in names and parts:
         raise Refusal(422, "The plan does not have this answer.")
     chosen = value if value in names else _largest(parts, names)
@@ -150,8 +203,8 @@ def _compared(plan: Plan, parts: Parts, value: str | None, estimator: str) -> Br
         level=LEVEL,
         about=whom(parts[0][1].scope, parts[0][1].simultaneous) if parts else "",
         estimator=parts[0][1].estimator if parts else estimator,
-        counts_people=plan.task.counts_people,
-        parts=[Part(**row) for row in part_rows(plan, parts, chosen)],
+        counts_people=view.counts_people,
+        parts=[Part(**row) for row in part_rows(view, parts, chosen)],
     )
 
 
@@ -168,9 +221,10 @@ def _size(tally: Tally, group: str | None) -> int:
     return 0 if counted is None else counted.total
 
 
-def _limit(plan: Plan, parts: int, what: str) -> None:
-    if parts * len(plan.values) > _MOST:
-        raise Refusal(409, f"{parts:,} {what} of {len(plan.values):,} answers are too many at once: take the tally.")
+def _limit(view: QuestionView, parts: int, what: str) -> None:
+    values = len(view.plan.values)
+    if parts * values > _MOST:
+        raise Refusal(409, f"{parts:,} {what} of {values:,} answers are too many at once: take the tally.")
 
 
 # -- routes ---------------------------------------------------------------------------------------------------------
@@ -180,6 +234,9 @@ Estimated = Annotated[Estimator | None, Query(description="As for the results.")
 Value = Annotated[str | None, Query(max_length=1000, description="The answer to compare; else the most frequent.")]
 OneGroup = Annotated[str | None, Query(max_length=1000, description="Only this group's.")]
 Stepped = Annotated[Step, Query(alias="by", description="How long a stretch is; weeks begin on Mondays.")]
+Asked = Annotated[
+    str | None, Query(max_length=1000, description="Which question, by its name; only where a plan asks several.")
+]
 Waves = Annotated[list[m.Day] | None, Query(alias="wave", description="First days of waves, instead of `by`.")]
 _CSV: dict[int | str, dict[str, Any]] = {200: {"content": {"text/csv": {"schema": {"type": "string"}}}}}
 router = APIRouter(
@@ -190,40 +247,47 @@ router = APIRouter(
 )
 
 
-async def _groups(service: Collector, survey: str, estimator: Estimator | None) -> tuple[Plan, Parts]:
-    def make(plan: Plan, chosen: Estimator) -> Parts:
-        return by_group(plan, service.store.tally(survey, plan), chosen)
+async def _groups(
+    service: Collector, survey: str, question: str | None, estimator: Estimator | None
+) -> tuple[QuestionView, Parts]:
+    def make(plan: AnyPlan, view: QuestionView, chosen: Estimator) -> Parts:
+        return by_group(view, service.store.tally(survey, plan), chosen)
 
-    return await service.estimated(survey, estimator, make)
+    return await service.estimated(survey, question, estimator, make)
 
 
 async def _trend(
-    service: Collector, survey: str, estimator: Estimator | None, step: Step, waves: Sequence[date] | None
-) -> tuple[Plan, Parts]:
-    def make(plan: Plan, chosen: Estimator) -> Parts:
+    service: Collector,
+    survey: str,
+    question: str | None,
+    estimator: Estimator | None,
+    step: Step,
+    waves: Sequence[date] | None,
+) -> tuple[QuestionView, Parts]:
+    def make(plan: AnyPlan, view: QuestionView, chosen: Estimator) -> Parts:
         asked = spans(service.store.totals(survey), step, waves or ())
-        return by_time(plan, service.store, survey, chosen, asked)
+        return by_time(plan, view, service.store, survey, chosen, asked)
 
-    return await service.estimated(survey, estimator, make)
+    return await service.estimated(survey, question, estimator, make)
 
 
 @router.get("/{survey}/results/groups")
 async def compare_groups(
-    survey: m.SurveyId, service: Service, estimator: Estimated = None, value: Value = None
+    survey: m.SurveyId, service: Service, estimator: Estimated = None, value: Value = None, question: Asked = None
 ) -> Breakdown:
     """One number for every group that sent something."""
-    plan, parts = await _groups(service, survey, estimator)
-    return _compared(plan, parts, value, estimator or "")
+    view, parts = await _groups(service, survey, question, estimator)
+    return _compared(view, parts, value, estimator or "")
 
 
 @router.get("/{survey}/results/groups.csv", responses=_CSV, response_class=Response)
 async def download_groups(
-    survey: m.SurveyId, service: Service, estimator: Estimated = None, group: OneGroup = None
+    survey: m.SurveyId, service: Service, estimator: Estimated = None, group: OneGroup = None, question: Asked = None
 ) -> Response:
     """All numbers of all groups, or of one, as CSV."""
-    plan, parts = await _groups(service, survey, estimator)
+    view, parts = await _groups(service, survey, question, estimator)
     wanted = [part for part in parts if group in (None, part[0]["group"])]
-    return csv_response(("group", "name", "n_reports", *_NUMBERS), part_rows(plan, wanted), f"{survey}-groups.csv")
+    return csv_response(("group", "name", "n_reports", *_NUMBERS), part_rows(view, wanted), f"{survey}-groups.csv")
 
 
 @router.get("/{survey}/results/group")
@@ -232,19 +296,35 @@ async def show_group(
     service: Service,
     name: Annotated[str, Query(max_length=1000, description="The group.")],
     estimator: Estimated = None,
+    question: Asked = None,
     limit: Annotated[int, Query(ge=1, le=100_000, description="The number of rows, the largest first.")] = 50,
 ) -> GroupResults:
     """One group's estimates; what the other groups show about the prior still counts where it is leant on."""
 
-    def make(plan: Plan, chosen: Estimator) -> Estimate:
-        if name not in {group.name for group in plan.groups}:
+    def make(plan: AnyPlan, view: QuestionView, chosen: Estimator) -> Estimate | None:
+        if name not in {group.name for group in view.plan.groups}:
             raise Refusal(422, "The plan does not have this group.")
         tally = service.store.tally(survey, plan)
-        return estimate(plan, tally, chosen, LEVEL, group=name)
+        if view.name is not None and not _size(view.tally(tally), name):
+            return None
+        return view.estimate(tally, chosen, LEVEL, group=name)
 
-    plan, found = await service.estimated(survey, estimator, make)
-    shown = [m.Row(**row) for row in rows(plan, found, limit)]
+    view, found = await service.estimated(survey, question, estimator, make)
+    if found is None:
+        return GroupResults(group=name, n_reports=0, rows=[], n_rows=0)
+    shown = [m.Row(**row) for row in rows(view, found, limit)]
     return GroupResults(group=name, n_reports=found.n_reports, rows=shown, n_rows=len(found.rows))
+
+
+@router.get("/{survey}/results/crosstab")
+async def show_crosstab(
+    survey: m.SurveyId,
+    service: Service,
+    first: Annotated[str, Query(max_length=1000, description="A question, by its name.")],
+    second: Annotated[str, Query(max_length=1000, description="Another question of the same block.")],
+) -> TwoQuestions:
+    """The table of two questions that are reported on together, and whether their answers are related."""
+    return TwoQuestions(**await service.crosstab(survey, first, second))
 
 
 @router.get("/{survey}/results/trend")
@@ -255,17 +335,23 @@ async def show_trend(
     value: Value = None,
     step: Stepped = "day",
     waves: Waves = None,
+    question: Asked = None,
 ) -> Breakdown:
     """One number for every day, week, month or wave, each from its own reports alone."""
-    plan, parts = await _trend(service, survey, estimator, step, waves)
-    return _compared(plan, parts, value, estimator or "")
+    view, parts = await _trend(service, survey, question, estimator, step, waves)
+    return _compared(view, parts, value, estimator or "")
 
 
 @router.get("/{survey}/results/trend.csv", responses=_CSV, response_class=Response)
 async def download_trend(
-    survey: m.SurveyId, service: Service, estimator: Estimated = None, step: Stepped = "day", waves: Waves = None
+    survey: m.SurveyId,
+    service: Service,
+    estimator: Estimated = None,
+    step: Stepped = "day",
+    waves: Waves = None,
+    question: Asked = None,
 ) -> Response:
     """All numbers of every stretch of time as CSV."""
-    plan, parts = await _trend(service, survey, estimator, step, waves)
+    view, parts = await _trend(service, survey, question, estimator, step, waves)
     columns = ("since", "until", "name", "n_reports", *_NUMBERS)
-    return csv_response(columns, part_rows(plan, parts), f"{survey}-trend.csv")
+    return csv_response(columns, part_rows(view, parts), f"{survey}-trend.csv")

@@ -14,13 +14,13 @@ from datetime import date
 
 import sqlalchemy as sa
 
-from tacit.plan import Plan
+from tacit.plan import AnyPlan
 from tacit.server.storage import schema
 from tacit.server.storage.store import Store, Survey
 from tacit.tally import Tally
 
 
-def published(store: Store, survey: Survey, plan: Plan) -> list[tuple[date, Tally]]:
+def published(store: Store, survey: Survey, plan: AnyPlan) -> list[tuple[date, Tally]]:
     """What was last published on each day; publishes now what is due."""
     days = _read(store, survey.id)
     last = days[-1][1] if days else Tally(plan.hash, {})
@@ -30,7 +30,7 @@ def published(store: Store, survey: Survey, plan: Plan) -> list[tuple[date, Tall
     return days
 
 
-def _publish(store: Store, survey: Survey, plan: Plan) -> None:
+def _publish(store: Store, survey: Survey, plan: AnyPlan) -> None:
     live, table = store.tally(survey.id, plan), schema.published
     with store.database.writing.begin() as connection:
         # One after the other, so that each step starts at the one before.
@@ -52,14 +52,14 @@ def _publish(store: Store, survey: Survey, plan: Plan) -> None:
         connection.execute(sa.insert(table), row)
 
 
-def _due(survey: Survey, plan: Plan, counts: dict[str | None, int], last: Tally) -> list[str | None]:
+def _due(survey: Survey, plan: AnyPlan, counts: dict[str | None, int], last: Tally) -> list[str | None]:
     """The groups with enough new reports."""
     before = {name: tally.total for name, tally in last.groups.items()}
     names = [group.name for group in plan.groups]
     return [name for name in names if counts.get(name, 0) - before.get(name, 0) >= survey.publish_every]
 
 
-def _n_reports(store: Store, name: str, plan: Plan) -> dict[str | None, int]:
+def _n_reports(store: Store, name: str, plan: AnyPlan) -> dict[str | None, int]:
     sums: dict[str | None, int] = {}
     for day in store.totals(name).values():
         for k, n in day.items():

@@ -16,7 +16,7 @@ from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
 import tacit
-from tacit.plan import Plan
+from tacit.plan import read_plan
 from tacit.server.http.intake import POLICY
 from tacit.server.site.published import PAGES, current_edition, digest, published
 
@@ -140,7 +140,7 @@ def _plan(site: _Site, survey: str) -> Iterator[Finding]:
         yield Finding(what, f"Answered with status {status}.")
         return
     try:
-        plan = Plan.from_dict(json.loads(content))
+        plan = read_plan(json.loads(content))
     except (ValueError, TypeError, LookupError) as error:
         yield Finding(what, f"The plan is refused: {str(error)[:300]}")
         return

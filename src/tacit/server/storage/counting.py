@@ -25,7 +25,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from tacit.exact import Integers
 from tacit.mechanism import Mechanism
-from tacit.plan import Plan
+from tacit.plan import AnyPlan, read_plan
 from tacit.server.storage import schema
 from tacit.server.storage.database import Database
 from tacit.server.storage.vault import Pending, Place, Vault, VaultError, tag
@@ -300,7 +300,7 @@ class Counting:
             query = sa.select(schema.surveys.c.plan).where(schema.surveys.c.id == name)
             reports, adding = held[name].before.reports, _Adding(self._today())
             if reports:
-                folds = fold_groups(Plan.from_dict(json.loads(connection.scalar(query) or "")))
+                folds = fold_groups(read_plan(json.loads(connection.scalar(query) or "")))
                 adding.count(name, reports, folds)
                 self._write_sums(connection, adding)
             yield held[name].life
@@ -374,7 +374,7 @@ class Counting:
             found[day][group] = count
         return dict(found)
 
-    def tally(self, name: str, plan: Plan, since: date | None = None, until: date | None = None) -> Tally:
+    def tally(self, name: str, plan: AnyPlan, since: date | None = None, until: date | None = None) -> Tally:
         """The tally of the days from `since` to `until`, both included."""
         with self.moment(name) as (connection, pending):
             groups: dict[int, Kept] = {
@@ -426,7 +426,7 @@ class _Adding:
         self.covered[name, day, group] = sums if before is None else before + sums
 
 
-def fold_groups(plan: Plan) -> Folds:
+def fold_groups(plan: AnyPlan) -> Folds:
     """The groups whose reports are kept as sums, with the mechanism that folds them."""
     found = {k: group.mechanism for k, group in enumerate(plan.groups) if group.mechanism.n_sums is not None}
     none = np.zeros(0, dtype=np.int64)
@@ -444,7 +444,7 @@ def fold(mechanism: Mechanism, rows: Sequence[tuple[int, int]]) -> Integers:
 # -- tallies ----------------------------------------------------------------------------------------------------------
 
 
-def _named(plan: Plan, groups: Mapping[int, Kept], n_refused: int) -> Tally:
+def _named(plan: AnyPlan, groups: Mapping[int, Kept], n_refused: int) -> Tally:
     return Tally(plan.hash, {plan.groups[k].name: counts for k, counts in sorted(groups.items())}, n_refused)
 
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from tacit.plan import Plan
+from tacit.plan import AnyPlan
 from tacit.randomize.randomness import secret_bytes
 from tacit.server.storage import schema
 from tacit.server.storage.counting import Counting, Job, Outcome, Redemption, Submission, refused
@@ -168,17 +168,18 @@ class Store:
         with self._reading.connect() as connection:
             return refused(connection, name)
 
-    def tally(self, name: str, plan: Plan, since: date | None = None, until: date | None = None) -> Tally:
+    def tally(self, name: str, plan: AnyPlan, since: date | None = None, until: date | None = None) -> Tally:
         """The tally of the days from `since` to `until`, both included."""
         return self.counting.tally(name, plan, since, until)
 
     # -- surveys ----------------------------------------------------------------------------------------------------
 
-    def create(self, plan: Plan, *, run: int = 1, **given: Any) -> bool:
+    def create(self, plan: AnyPlan, *, run: int = 1, **given: Any) -> bool:
         """Open a survey for a plan. Returns False, and changes nothing, if the plan has one already.
 
         `given` are columns of `schema.surveys`: what the page asks, who may take part, who sees the results.
         """
+        check_served(plan)
         name = survey_id(plan, run)
         defaults = {"public_results": False, "publish_every": PUBLISH_EVERY, "invitations": 0}
         life = new_life()
@@ -194,7 +195,7 @@ class Store:
             self.vault.create(life)
         return True
 
-    def run_again(self, plan: Plan, **given: Any) -> str:
+    def run_again(self, plan: AnyPlan, **given: Any) -> str:
         """Open the next run of a plan; its id."""
         run = 2
         while not self.create(plan, run=run, **given):
@@ -430,6 +431,15 @@ class Store:
             connection.execute(statement, {"name": name, "value": value})
 
 
-def survey_id(plan: Plan, run: int = 1) -> str:
+def check_served(plan: AnyPlan) -> None:
+    """Raise `ValueError` for what devices may randomize but the service does not collect."""
+    if plan.public_questions:
+        raise ValueError(
+            f"The service collects randomized reports only, and {', '.join(plan.public_questions)} would travel as it "
+            "is. Ask it as the group of the respondents (plan with groups), or collect with files."
+        )
+
+
+def survey_id(plan: AnyPlan, run: int = 1) -> str:
     """A survey is named by the first 16 digits of its plan's hash, and from the second run on by which run it is."""
     return plan.hash[:16] if run == 1 else f"{plan.hash[:16]}-{run}"
