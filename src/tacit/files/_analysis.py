@@ -37,6 +37,7 @@ from tacit.files.columns import (
     is_text,
     number_of,
     numbers_of,
+    plain_type,
     reports_of,
     texts_of,
 )
@@ -236,8 +237,7 @@ class _Rows:
         return chosen | {name: "" for name in self.keep if name not in chosen}
 
     def schema(self, source: Source) -> pa.Schema:
-        kinds = [(name, source.schema.field(name).type) for name in self._before]
-        plain = [(name, kind.value_type if pa.types.is_dictionary(kind) else kind) for name, kind in kinds]
+        plain = [(name, plain_type(source.schema.field(name).type)) for name in self._before]
         return pa.schema([*plain, *((name, pa.float64()) for name in self.names)])
 
     @property

@@ -12,8 +12,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tacit.disk import names_in, separator_of
-from tacit.files.answers import BadRows, OnUnknown, PerturbSummary, check_on_unknown, known_groups, listed
-from tacit.files.columns import MISSING, UNKNOWN, InputError, Matcher, stamped
+from tacit.files.answers import Matched, OnUnknown, PerturbSummary, known_groups, listed, perturb_rows
+from tacit.files.columns import MISSING, UNKNOWN, InputError, Matcher, plain_type, stamped
+from tacit.files.giveaway import Watch
 from tacit.files.reading import (
     REPORT,
     STANDARD,
@@ -23,7 +24,8 @@ from tacit.files.reading import (
     group_column_of,
     reading,
 )
-from tacit.files.writing import writing
+from tacit.files.writing import holding
+from tacit.mechanism.protocol import RandomWords
 from tacit.plan import Plan
 from tacit.prior import numbers_if_all
 
@@ -70,43 +72,59 @@ def label_file(
     ...     label_file(plan, ["red", "black"], said, Path(folder, "reports.csv"), column="card").reports
     2
     """
-    check_on_unknown(on_unknown)
     if str(source) == STANDARD:
         raise InputError("The data must be a file: its columns are looked at before its rows.")
     groups, format_ = group_column_of(plan, group_column), format_of(source, source_format)
     kept = [name for name in column_names(source, format_, column) if name not in (column, groups)]
     if REPORT in kept:
         raise InputError(f"{source} has a column '{REPORT}' already, which is not '{column}'. Rename it.")
-    matched = [column] if groups is None else [column, groups]
-    chosen = dict(zip(matched, ("column", "group_column"), strict=False)) | dict.fromkeys(kept, "")
+    chosen = {column: "column"} | ({} if groups is None else {groups: "group_column"}) | dict.fromkeys(kept, "")
     with reading(source, chosen, format_) as opened:
-        types = [opened.schema.field(name).type for name in kept]
-        plain = [kind.value_type if pa.types.is_dictionary(kind) else kind for kind in types]
         named = [] if groups is None else [(groups, pa.string())]
-        schema = stamped(pa.schema([*named, *zip(kept, plain, strict=True), (REPORT, pa.int64())]), plan.hash)
-        match_label = Matcher(numbers_if_all(list(labels)), column)
-        match_group = None if groups is None else Matcher(plan.group_names, groups, suggest=True)
-        seen = np.zeros(len(labels), dtype=bool)
-        bad, rows, written = BadRows(opened, "that are no report of the plan"), 0, 0
-        with writing(target, schema, target_format) as write:
-            for table in opened.tables():
-                reports = match_label(table[column]).astype(np.int64)
-                places = np.zeros_like(reports) if match_group is None else match_group(table[groups])
-                seen[reports[reports >= 0]] = True
-                good = (reports >= 0) & (places >= 0)
-                if not good.all():
-                    bad.note(rows, _reasons(reports, places))
-                rows += len(good)
-                if good.any() and (on_unknown == "skip" or not bad.counts):
-                    write(_result(table.filter(pa.array(good)), schema, plan, places[good], reports[good]))
-                    written += int(good.sum())
-                if progress is not None:
-                    progress(rows, opened.total)
-            bad.hints["unknown label"] = _known_labels(labels, seen)
-            if match_group is not None:
-                bad.hints["unknown group"] = known_groups(plan.group_names, match_group.near)
-            skipped = bad.finish(on_unknown)
-    return PerturbSummary(rows + len(opened.malformed), written, skipped)
+        plain = [(name, plain_type(opened.schema.field(name).type)) for name in kept]
+        schema = stamped(pa.schema([*named, *plain, (REPORT, pa.int64())]), plan.hash)
+        reader, problem = _Labels(plan, labels, column, groups, schema), "that are no report of the plan"
+        with holding(target, schema, target_format, None) as held:
+            return perturb_rows(reader, opened, held, Watch(()), True, on_unknown, None, progress, problem=problem)
+
+
+class _Labels:
+    """The labels of a plan's reports, ready for tables of data."""
+
+    def __init__(self, plan: Plan, labels: Sequence[str], column: str, groups: str | None, schema: pa.Schema) -> None:
+        self._plan, self._labels, self._column, self._groups, self._schema = plan, labels, column, groups, schema
+        self._match = Matcher(numbers_if_all(list(labels)), column)
+        self._match_group = None if groups is None else Matcher(plan.group_names, groups, suggest=True)
+        self._seen = np.zeros(len(labels), dtype=bool)
+
+    @property
+    def hints(self) -> dict[str, str]:
+        hints = {"unknown label": _known_labels(self._labels, self._seen)}
+        if self._match_group is not None:
+            hints["unknown group"] = known_groups(self._plan.group_names, self._match_group.near)
+        return hints
+
+    def match(self, table: pa.Table) -> Matched:
+        reports = self._match(table[self._column]).astype(np.int64)
+        places = np.zeros_like(reports) if self._match_group is None else self._match_group(table[self._groups])
+        self._seen[reports[reports >= 0]] = True
+        good = (reports >= 0) & (places >= 0)
+        reasons = {
+            f"{how} {what}": found == marker
+            for what, found in (("label", reports), ("group", places))
+            for how, marker in (("missing", MISSING), ("unknown", UNKNOWN))
+        }
+        return Matched(table.filter(pa.array(good)), places[good], reports[good], good, reasons)
+
+    def draw(self, matched: Matched, words: RandomWords | None = None) -> pa.Table:
+        made: dict[str, Any] = {REPORT: pa.array(matched.held)}
+        if self._groups is not None:
+            made[self._groups] = pa.array(np.array(self._plan.group_names, dtype=object)[matched.groups], pa.string())
+        columns = [
+            made[field.name] if field.name in made else matched.rows[field.name].cast(field.type)
+            for field in self._schema
+        ]
+        return pa.table(columns, schema=self._schema)
 
 
 def column_names(path: str | Path, kind: str, needed: str) -> list[str]:
@@ -129,29 +147,8 @@ def column_names(path: str | Path, kind: str, needed: str) -> list[str]:
         return list(first) if isinstance(first, dict) else []
 
 
-def _reasons(reports: Any, places: Any) -> dict[str, Any]:
-    return {
-        f"{how} {what}": found == marker
-        for what, found in (("label", reports), ("group", places))
-        for how, marker in (("missing", MISSING), ("unknown", UNKNOWN))
-    }
-
-
 def _known_labels(labels: Sequence[str], seen: Any) -> str:
     """The labels that were expected, and which of them came; others are not told, for they may be answers."""
     came = [label for label, has in zip(labels, seen, strict=True) if has]
     found = "all came" if all(seen) else f"only {listed(came)} came" if came else "none of them came"
     return f"The labels are {listed(labels)}, as they are written here; {found}. To read others, pass labels='NAMES'."
-
-
-def _result(table: pa.Table, schema: pa.Schema, plan: Plan, places: Any, reports: Any) -> pa.Table:
-    names = plan.group_names
-    columns = []
-    for field in schema:
-        if field.name == REPORT:
-            columns.append(pa.array(reports))
-        elif names and field.name == schema.names[0]:
-            columns.append(pa.array(np.array(names, dtype=object)[places], pa.string()))
-        else:
-            columns.append(table[field.name].cast(field.type))
-    return pa.table(columns, schema=schema)

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -27,6 +27,7 @@ from tacit.files.columns import (
     Matcher,
     Range,
     check_stamp,
+    plain_type,
     stamp_of,
     stamped,
     texts_of,
@@ -133,7 +134,10 @@ def perturb_file(
     with reading(source, columns.read, source_format, columns.matched) as opened:
         schema = columns.schema(opened.schema, plan)
         with holding(target, schema, target_format, None if keep_order else drawn) as held:
-            return _perturb(plan, opened, columns, held, Watch(keep, keep_order), force, on_unknown, drawn, progress)
+            watch, persons = Watch(keep, keep_order), Persons(columns.person)
+            return perturb_rows(
+                Perturber(plan, columns), opened, held, watch, force, on_unknown, drawn, progress, persons
+            )
 
 
 def perturb_table(
@@ -183,7 +187,8 @@ def perturb_table(
     with reading(table, columns.read) as opened:
         schema = columns.schema(opened.schema, plan)
         with HeldRows(schema, None if keep_order else drawn) as held:
-            _perturb(plan, opened, columns, held, Watch(keep, keep_order), force, on_unknown, drawn, progress)
+            watch, persons = Watch(keep, keep_order), Persons(columns.person)
+            perturb_rows(Perturber(plan, columns), opened, held, watch, force, on_unknown, drawn, progress, persons)
             return pa.concat_tables([schema.empty_table(), *held.tables()])
 
 
@@ -234,8 +239,7 @@ class AnswerColumns:
         """Of the result. Kept columns lose dictionaries: they may change on the way, which some formats cannot hold."""
         group = [] if self.group is None else [(self.group, pa.dictionary(pa.int32(), pa.string()))]
         block = [] if self.block is None else [(self.block, pa.int32())]
-        types = {name: answers.field(name).type for name in self.keep}
-        plain = [(name, kind.value_type if pa.types.is_dictionary(kind) else kind) for name, kind in types.items()]
+        plain = [(name, plain_type(answers.field(name).type)) for name in self.keep]
         return stamped(pa.schema([*group, *plain, *block, (REPORT, pa.int64())]), plan.hash)
 
 
@@ -413,7 +417,7 @@ class Perturber:
 
 
 class Persons:
-    """Who was seen so far, by a public column; nothing is remembered where there is none."""
+    """Who was seen so far, by a public column; nothing is remembered where there is no column."""
 
     def __init__(self, column: str | None) -> None:
         self._column = column
@@ -437,23 +441,42 @@ class Persons:
             )
 
 
-def _perturb(
-    plan: AnyPlan,
+class MakesReports(Protocol):
+    """What makes reports of tables of rows: of answers, of answers with a prior each, of words that stand for reports.
+
+    `hints` say what there is to say about bad rows, when all are read.
+    """
+
+    @property
+    def hints(self) -> dict[str, str]: ...
+
+    def match(self, table: pa.Table) -> Matched: ...
+
+    def draw(self, matched: Matched, words: RandomWords | None = None) -> pa.Table: ...
+
+
+def perturb_rows(
+    perturber: MakesReports,
     source: Source,
-    columns: AnswerColumns,
     out: HeldRows,
     watch: Watch,
     force: bool,
     on_unknown: OnUnknown,
     words: RandomWords | None,
     progress: Progress | None,
+    persons: Persons | None = None,
+    problem: str = CANNOT_RANDOMIZE,
 ) -> PerturbSummary:
+    """Make the reports of all rows and hold them. Bad rows, and what gives answers away, stop the run unless they may
+    be skipped, or `force`.
+    """
     check_on_unknown(on_unknown)
-    perturber, bad, persons = Perturber(plan, columns), BadRows(source), Persons(columns.person)
+    bad = BadRows(source, problem)
     rows = reports = 0
     gives_away: GivesAway = ()
     for table in source.tables():
-        persons.check(table)
+        if persons is not None:
+            persons.check(table)
         matched = perturber.match(table)
         gives_away += watch.pass_by(matched.rows, matched.groups, matched.held)
         refuse_giveaway(gives_away, force)

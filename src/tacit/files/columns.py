@@ -335,7 +335,12 @@ def texts_of(cells: pa.ChunkedArray, column: str) -> pa.ChunkedArray:
 
 
 def decoded(cells: pa.ChunkedArray) -> pa.ChunkedArray:
-    return cells.cast(cells.type.value_type) if pa.types.is_dictionary(cells.type) else cells
+    return cells.cast(plain_type(cells.type))
+
+
+def plain_type(kind: pa.DataType) -> pa.DataType:
+    """The type without a dictionary."""
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
 def is_text(type: pa.DataType) -> bool:

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from tacit.files.columns import InputError
+from tacit.files.columns import InputError, decoded
 from tacit.randomize import secure_words
 
 #: Rows per check, and the number of rows that a label must have to count as a label.
@@ -197,8 +197,7 @@ def _classes(held: NDArray[Any]) -> NDArray[np.int64]:
 
 def _codes(cells: pa.ChunkedArray) -> NDArray[np.int64]:
     """A number for each different cell, in their order: numbers within texts are compared as numbers, "r9" < "r10"."""
-    plain = cells.cast(cells.type.value_type) if pa.types.is_dictionary(cells.type) else cells
-    plain = plain.combine_chunks()
+    plain = decoded(cells).combine_chunks()
     if pa.types.is_nested(plain.type) or pa.types.is_null(plain.type):
         return np.arange(len(plain)) if pa.types.is_nested(plain.type) else np.zeros(len(plain), dtype=np.int64)
     codes = plain.dictionary_encode(null_encoding="encode")

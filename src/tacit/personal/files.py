@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from tacit.disk import write_text
 from tacit.exact import Floats, Integers
-from tacit.files.answers import BadRows, OnUnknown, PerturbSummary, check_on_unknown, known_values, refuse_giveaway
+from tacit.files.answers import Matched, OnUnknown, PerturbSummary, known_values, perturb_rows
 from tacit.files.columns import (
     MISSING,
     STAMP,
@@ -27,13 +27,14 @@ from tacit.files.columns import (
     Matcher,
     check_stamp,
     numbers_of,
+    plain_type,
     reports_of,
     stamped,
 )
 from tacit.files.counting import sources_of
-from tacit.files.giveaway import GivesAway, Watch
-from tacit.files.reading import REPORT, Progress, Source, check_file, format_of, reading
-from tacit.files.writing import HeldRows, holding
+from tacit.files.giveaway import Watch
+from tacit.files.reading import REPORT, Progress, check_file, format_of, reading
+from tacit.files.writing import holding
 from tacit.mechanism.protocol import RandomWords
 from tacit.personal.contract import PersonalPlan, perturb
 from tacit.personal.estimates import PersonalTally
@@ -123,7 +124,6 @@ def perturb_file(
     answer of the plan or without a distribution stop the run, or are skipped and counted. Kept columns, or a kept
     order, that give answers away stop the run, unless `force`.
     """
-    check_on_unknown(on_unknown)
     if isinstance(keep, str):
         raise InputError(f"The 'keep' parameter must be a list of columns. Got the string '{keep}' instead.")
     priors = prior_columns(plan, prior_column)
@@ -133,56 +133,42 @@ def perturb_file(
     format_of(target, target_format)
     named = {column: "column"} | dict.fromkeys(priors, "prior_column") | dict.fromkeys(keep, "")
     with reading(source, named, source_format) as opened:
-        types = {name: opened.schema.field(name).type for name in keep}
-        plain = [(name, kind.value_type if pa.types.is_dictionary(kind) else kind) for name, kind in types.items()]
+        plain = [(name, plain_type(opened.schema.field(name).type)) for name in keep]
         schema = stamped(pa.schema([*plain, *((name, pa.int64()) for name in [*priors, REPORT])]), plan.hash)
+        perturber, watch = _Perturber(plan, column, priors, schema), Watch(keep, keep_order)
         with holding(target, schema, target_format, None if keep_order else words or secure_words()) as held:
-            watch = Watch(keep, keep_order)
-            return _perturb(plan, opened, (column, *priors), schema, held, watch, force, on_unknown, words, progress)
+            return perturb_rows(perturber, opened, held, watch, force, on_unknown, words, progress)
 
 
-def _perturb(
-    plan: PersonalPlan,
-    source: Source,
-    columns: tuple[str, ...],
-    schema: pa.Schema,
-    out: HeldRows,
-    watch: Watch,
-    force: bool,
-    on_unknown: OnUnknown,
-    words: RandomWords | None,
-    progress: Progress | None,
-) -> PerturbSummary:
-    match, bad = Matcher(plan.values, columns[0]), BadRows(source)
-    rows = reports = 0
-    gives_away: GivesAway = ()
-    for table in source.tables():
-        values = match(table[columns[0]])
-        beliefs = _two_columns(plan, _numbers(table, columns[1:]))
-        believed = _is_distribution(beliefs)
+class _Perturber:
+    """A plan, ready for tables of answers with the prior of each."""
+
+    def __init__(self, plan: PersonalPlan, column: str, priors: Sequence[str], schema: pa.Schema) -> None:
+        self._plan, self._column, self._priors, self._schema = plan, column, priors, schema
+        self._match = Matcher(plan.values, column)
+
+    @property
+    def hints(self) -> dict[str, str]:
+        return {"unknown value": known_values(self._plan.values)}
+
+    def _beliefs(self, table: pa.Table) -> Floats:
+        return _two_columns(self._plan, _numbers(table, self._priors))
+
+    def match(self, table: pa.Table) -> Matched:
+        values, believed = self._match(table[self._column]), _is_distribution(self._beliefs(table))
         good = believed & (values >= 0)
-        everybody = np.zeros(int(good.sum()), dtype=np.int64)
-        gives_away += watch.pass_by(table.filter(pa.array(good)), everybody, values[good])
-        refuse_giveaway(gives_away, force)
         reasons = {"missing value": values == MISSING, "unknown value": values == UNKNOWN}
-        bad.note(rows, reasons | {"no probabilities that sum to one": ~believed})
-        rows += len(good)
-        # After a bad row there will be no result: the rest is read only to say how many there are.
-        if good.any() and (on_unknown == "skip" or not bad.counts):
-            units = quantise(plan, beliefs[good])
-            drawn = perturb(plan, units, values[good], words)
-            kept = table.filter(pa.array(good))
-            shown = units.T[1:] if len(plan.values) == 2 else units.T
-            cells = [kept[name].cast(schema.field(name).type) for name in schema.names[: -len(columns)]]
-            out.add(pa.table([*cells, *map(pa.array, shown), pa.array(drawn)], schema=schema))
-            reports += len(drawn)
-        if progress is not None:
-            progress(rows, source.total)
-    bad.hints["unknown value"] = known_values(plan.values)
-    skipped = bad.finish(on_unknown)
-    gives_away = tuple(dict.fromkeys((*gives_away, *watch.found())))
-    refuse_giveaway(gives_away, force)
-    return PerturbSummary(rows + len(source.malformed), reports, skipped, gives_away)
+        reasons["no probabilities that sum to one"] = ~believed
+        everybody = np.zeros(int(good.sum()), dtype=np.int64)
+        return Matched(table.filter(pa.array(good)), everybody, values[good], good, reasons)
+
+    def draw(self, matched: Matched, words: RandomWords | None = None) -> pa.Table:
+        units = quantise(self._plan, self._beliefs(matched.rows))
+        shown = units.T[1:] if len(self._priors) == 1 else units.T
+        keep = self._schema.names[: -len(self._priors) - 1]
+        cells = [matched.rows[name].cast(self._schema.field(name).type) for name in keep]
+        drawn = pa.array(perturb(self._plan, units, matched.held, words))
+        return pa.table([*cells, *map(pa.array, shown), drawn], schema=self._schema)
 
 
 def tally_file(

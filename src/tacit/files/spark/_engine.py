@@ -40,7 +40,7 @@ from tacit.files.answers import (
     check_on_unknown,
     refuse_giveaway,
 )
-from tacit.files.columns import STAMP, InputError, check_columns, check_stamp, stamped, with_stamp_column
+from tacit.files.columns import STAMP, InputError, check_columns, check_stamp, plain_type, stamped, with_stamp_column
 from tacit.files.counting import ROW_COUNT, Piles, ReportColumns, whole_of
 from tacit.files.giveaway import LOOKED_AT, answers_given_away
 from tacit.files.reading import REPORT, Source
@@ -197,8 +197,7 @@ def _perturber(plan: AnyPlan, columns: AnswerColumns) -> Perturber:
 
 def _plain(schema: pa.Schema) -> pa.Schema:
     """As Spark takes it: without dictionaries, and with the plan in a column instead of metadata, which it drops."""
-    kinds = [kind.value_type if pa.types.is_dictionary(kind) else kind for kind in schema.types]
-    return pa.schema([*zip(schema.names, kinds, strict=True), (STAMP, pa.string())])
+    return pa.schema([*zip(schema.names, map(plain_type, schema.types), strict=True), (STAMP, pa.string())])
 
 
 def _beside(reports: pa.Table, reasons: list[Any], rows: list[Any], keys: Any) -> pa.Table:
