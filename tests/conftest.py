@@ -7,7 +7,7 @@ from functools import cache
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 if "PYTEST_XDIST_WORKER" in os.environ:
-    # Registered first, so it comes last: workers end without the teardown in which DuckDB's nanobind lists what is left.
+    # Registered first, so it comes last: workers skip the teardown in which DuckDB's nanobind lists what is left.
     atexit.register(os._exit, 0)
 
 from pathlib import Path
