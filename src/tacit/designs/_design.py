@@ -22,7 +22,7 @@ from threadpoolctl import ThreadpoolController
 
 from tacit.designs import _methods as methods
 from tacit.designs._large_histogram import capped_histogram, large_histogram
-from tacit.designs._methods import FEW_VALUES, Design, Request, closed_kind
+from tacit.designs._methods import FEW_VALUES, Design, Request
 from tacit.designs._program.deadline import Deadline
 from tacit.designs._promise import Promise
 from tacit.designs.without_prior import MECHANISMS, without_prior
@@ -52,7 +52,6 @@ _BUILDERS: dict[str, Builder] = {
     "without-prior": without_prior,
     **{name: partial(without_prior, name=name) for name in MECHANISMS},
     # The others are taken by "auto" only.
-    "closed form": methods.closed_form,
     "robust": methods.robust,
     "knots": methods.knots,
     "large histogram": large_histogram,
@@ -78,8 +77,6 @@ TABLE: tuple[tuple[str, Callable[[Request], bool], tuple[str, ...]], ...] = (
      lambda request: request.promise.prior_set is not None, ("robust", "repaired")),
     ("histogram of more than 500 values, mmse; LIP",
      lambda request: request.is_histogram and len(request.inside) > TABLE_LIMIT, ("core-tail",)),
-    ("two answers, or a histogram of equally likely values, mmse; LIP",
-     lambda request: closed_kind(request) is not None, ("closed form", "columns", "repaired")),
     ("any other", lambda request: True, ("columns", "repaired")),
 )  # fmt: skip
 

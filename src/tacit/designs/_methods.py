@@ -1,4 +1,4 @@
-"""The ways to a design: closed forms, column generation, core-tail, repaired response.
+"""The ways to a design: column generation, core-tail, repaired response.
 
 Each takes a request and returns a finished design with its certificate, which `design` audits, or raises
 `ArithmeticError` or `PrivacyError` so that the next one is tried.
@@ -21,7 +21,7 @@ from tacit.designs._program.bounds import TINY, dual_bound
 from tacit.designs._program.deadline import Deadline
 from tacit.designs._program.lifts import LiftSet
 from tacit.designs._promise import Promise
-from tacit.designs.closed_forms import cyclic, cyclic_lifts, optimal_binary, randomized_response, repaired_response
+from tacit.designs.closed_forms import randomized_response, repaired_response
 from tacit.exact import Floats, exp_below
 from tacit.mechanism import Channel, Mechanism, PrivacyError, mse, round_channel, unbiased_variance
 from tacit.plan import Aim, Certificate
@@ -149,7 +149,7 @@ class Request:
 
     @property
     def is_plain(self) -> bool:
-        """Whether closed forms and the mechanism core-tail apply: plain LIP and the aim "mmse"."""
+        """Whether the mechanism core-tail applies: plain LIP and the aim "mmse"."""
         return self.promise.is_plain_lip and self.aim == "mmse"
 
     def says_nothing(self, found: Design) -> bool:
@@ -179,60 +179,6 @@ def searchable(p: Floats, lifts: LiftSet) -> tuple[Floats, LiftSet]:
     room = min(0.5, 2 * least * len(p) * min(lifts.upper, 1e9))
     within = replace(lifts, lower=min(1.0, lifts.lower * (1 + room)), upper=max(1.0, lifts.upper * (1 - room)))
     return more / more.sum(), within
-
-
-def closed_kind(request: Request) -> str | None:
-    """Which closed form is optimal here, if any: "binary" also for the survey of a value or a set."""
-    if not request.is_plain:
-        return None
-    if request.is_histogram:
-        if len(request.inside) <= 2:
-            return "binary"
-        return "cyclic" if len({request.prior.weights[x] for x in request.inside}) == 1 else None
-    return "binary" if len(np.unique(request.g, axis=0)) <= 2 else None
-
-
-def closed_form(request: Request) -> Design:
-    """The binary or the cyclic optimum."""
-    kind = closed_kind(request)
-    if kind is None:
-        raise ArithmeticError("no closed form is optimal for this prior and task")
-    if kind == "binary":
-        channel, best, duals = _two_answers(request)
-        return designed(request, channel, best, duals=duals, method="closed form, two answers", status="optimal")
-    epsilon = request.promise.main[1]
-    lifts = np.array([float(v) for v in cyclic_lifts(len(request.p), exp_below(epsilon))])
-    best = float(((lifts - 1) ** 2).sum()) / len(lifts) ** 2
-    # By symmetry every value has the same dual, and they sum to the best gain.
-    duals = np.full(len(lifts), best / len(lifts))
-    channel = cyclic(request.prior, epsilon)
-    return designed(request, channel, best, duals=duals, method="closed form, uniform", status="optimal")
-
-
-def _two_answers(request: Request) -> tuple[Channel, float, Floats]:
-    """Values with equal g share their lifts, so g with two rows is a yes/no question. Channel, gain and duals."""
-    epsilon = request.promise.main[1]
-    rows, which = np.unique(request.g, axis=0, return_inverse=True)
-    which = which.ravel()
-    if len(rows) == 1:
-        return round_channel(request.prior, [[1]] * len(which), 0), 0.0, np.zeros(len(which))
-    weights = [0, 0]
-    for x, k in zip(request.inside, which, strict=True):
-        weights[k] += request.prior.weights[x]
-    two = Prior([0, 1], weights)
-    small = optimal_binary(two, epsilon)
-    words = small.denominator.bit_length() - 1
-    channel = round_channel(request.prior, [small.weights[k] for k in which], epsilon, bits=words)
-    p, up, down = two.probabilities, math.expm1(epsilon), -math.expm1(-epsilon)
-    # How far the one report raises the second answer's probability, and the other lowers it.
-    rise, fall = min(p[1] * up, p[0] * down), min(p[1] * down, p[0] * up)
-    apart = float(((rows[1] - rows[0]) ** 2).sum())
-    if rise * fall == 0:
-        return channel, 0.0, np.zeros(len(which))
-    lifts = np.array([[1 - rise / p[0], 1 + rise / p[1]], [1 + fall / p[0], 1 - fall / p[1]]])
-    # Both reports are used, so the duals price them exactly: μ·v = gain.
-    duals = np.linalg.solve(lifts, apart * np.array([rise, fall]) ** 2)
-    return channel, apart * rise * fall, duals[which] * request.p / p[which]
 
 
 def columns(request: Request) -> Design:
