@@ -117,11 +117,8 @@ class QuestionView:
 
     @cached_property
     def estimators(self) -> list[Estimator]:
-        """The estimators that its reports allow, the preferred one first. Of several questions each is asked of a part
-        of the participants, so that only what does not use the prior is about all of them.
-        """
-        found = estimators(self.plan)
-        return found if self.question is None or "unbiased" not in found else ["unbiased"]
+        """The estimators that its reports allow, the preferred one first."""
+        return estimators(self.plan)
 
     def tally(self, whole: Tally) -> Tally:
         """Those reports of a whole tally that are about this question, by group."""
@@ -134,10 +131,8 @@ class QuestionView:
     def estimate(self, whole: Tally, estimator: Estimator | None, level: float, **options: Any) -> Estimate | None:
         """The estimate from a whole tally, with the options of `estimate`; None while no report is about it."""
         mine = self.tally(whole)
-        if self.question is not None:
-            if not mine.n_reports:
-                return None
-            options = {"scope": "population"} | options
+        if self.question is not None and not mine.n_reports:
+            return None
         return estimate(self.plan, mine, estimator, level, **options)
 
     def row_name(self, row: Row) -> str | None:
