@@ -26,7 +26,7 @@ export interface Group {
 
 /** What is estimated; a survey counts `values`, a matrix has a total for each of `names`. */
 export type Task =
-  | { readonly kind: "histogram" | "sum" | "weighted-sum" }
+  | { readonly kind: "histogram" | "quantiles" | "sum" | "weighted-sum" }
   | { readonly kind: "survey"; readonly values: readonly string[] }
   | { readonly kind: "matrix"; readonly names: readonly string[] };
 
@@ -129,7 +129,7 @@ export interface Question {
   readonly name: string;
   readonly kind: "one-of" | "yes-no" | "number";
   /** What is estimated: the share of every answer, of the first one, or the mean. */
-  readonly task: "shares" | "survey" | "mean";
+  readonly task: "shares" | "survey" | "mean" | "quantiles";
   readonly numeric: boolean;
   /** As text; for a number the values, in ascending order, that answers are rounded to. */
   readonly answers: readonly string[];

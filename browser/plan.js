@@ -10,7 +10,7 @@ import { secureWords } from "./words.js";
 /** @typedef {import("./group.js").Group} Group */
 /** @typedef {import("./index.js").RandomWords} RandomWords */
 
-const TASKS = /** @type {const} */ (["histogram", "matrix", "sum", "survey", "weighted-sum"]);
+const TASKS = /** @type {const} */ (["histogram", "matrix", "quantiles", "sum", "survey", "weighted-sum"]);
 /** Where reports are too many to be listed, beliefs are told about so many values. */
 const MAX_BELIEFS = 20;
 const NUMBER = /^-?[0-9]+(\.[0-9]+)?(e[+-]?[0-9]{1,3})?$/;
@@ -280,7 +280,8 @@ function readKnots({ values, numeric, task }) {
 function readTask(data, { values, numeric }) {
   const task = object(data, "task");
   const kind = oneOf(task.kind, "task.kind", TASKS);
-  demand(numeric || !kind.endsWith("sum"), "This plan is malformed: a sum needs numeric answers.");
+  const added = kind.endsWith("sum") || kind === "quantiles";
+  demand(numeric || !added, "This plan is malformed: sums and quantiles need numeric answers.");
   if (kind === "matrix") return readMatrix(task, values.length);
   onlyFields(task, "task", kind === "survey" ? ["kind", "values"] : ["kind"]);
   if (kind !== "survey") return Object.freeze({ kind });

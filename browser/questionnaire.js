@@ -34,7 +34,7 @@ export const NOT_ASKED = "not asked";
 /** Stands between the answers in the name of a joint cell. */
 const CROSSED = " / ";
 const KINDS = /** @type {const} */ (["one-of", "yes-no", "number"]);
-const TASKS = /** @type {const} */ (["shares", "survey", "mean"]);
+const TASKS = /** @type {const} */ (["shares", "survey", "mean", "quantiles"]);
 const FIELDS = ["name", "kind", "task", "numeric", "answers", "text", "labels", "part_of", "public", "asked_if"];
 /** Where cells times reports are more than this, beliefs are bounded cell by cell instead of computed. */
 const MAX_WORK = 200_000;
@@ -337,7 +337,9 @@ function readQuestion(data, where) {
   const finite = numeric && numbers.every(Number.isFinite);
   const ascending = finite && numbers.every((knot, x) => !x || numbers[x - 1] < knot);
   expect(kind !== "number" || ascending, `${where}.answers`, "finite numbers in ascending order");
-  expect(task !== "mean" || finite, `${where}.answers`, "numbers where the mean is estimated");
+  const measured = task === "mean" || task === "quantiles";
+  expect(!measured || finite, `${where}.answers`, "numbers where a mean or quantiles are estimated");
+  expect(task !== "quantiles" || kind !== "number", `${where}.task`, "not quantiles, which rounding at random changes");
   expect(!("public" in told) || told.public === true, `${where}.public`, "true, or left out");
   const askedIf = readCondition(told.asked_if, `${where}.asked_if`);
   expect(!askedIf || answers.includes(NOT_ASKED), `${where}.answers`, `with ${NOT_ASKED}, since not everybody is asked`);

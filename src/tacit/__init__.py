@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from tacit.prior import Prior
     from tacit.randomize import Randomizer
     from tacit.tally import Tally
-    from tacit.task import Histogram, Matrix, Sum, Survey, Task, WeightedSum, prior_variance
+    from tacit.task import Histogram, Matrix, Quantiles, Sum, Survey, Task, WeightedSum, prior_variance
 
 __version__ = "0.1.0"
 
@@ -65,6 +65,7 @@ __all__ = [
     "PriorTable",
     "PrivacyError",
     "Promise",
+    "Quantiles",
     "Randomizer",
     "Search",
     "Sum",
@@ -104,7 +105,7 @@ _HOME = {
         "prior": "Prior",
         "randomize": "Randomizer",
         "tally": "Tally",
-        "task": "Histogram Matrix Sum Survey Task WeightedSum prior_variance",
+        "task": "Histogram Matrix Quantiles Sum Survey Task WeightedSum prior_variance",
     }.items()
     for name in names.split()
 }

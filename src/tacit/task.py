@@ -161,7 +161,7 @@ class Task(ABC):
 
     @staticmethod
     def of(task: Task | str) -> Task:
-        """A task by its name: "histogram", "sum" or "weighted-sum"; a task itself is returned.
+        """A task by its name: "histogram", "quantiles", "sum" or "weighted-sum"; a task itself is returned.
 
         Args:
             task: a task, or a name. A survey has no name of its own: it needs the value that is counted.
@@ -177,7 +177,7 @@ class Task(ABC):
         """
         if isinstance(task, Task):
             return task
-        named = {kind.kind: kind for kind in (Histogram, Sum, WeightedSum)}
+        named = {kind.kind: kind for kind in (Histogram, Quantiles, Sum, WeightedSum)}
         if task == Survey.kind:
             raise ValueError('A survey needs the value that is counted: give Survey("yes") instead of "survey".')
         if task not in named:
@@ -367,6 +367,56 @@ class Histogram(Task):
 
 
 @dataclass(frozen=True)
+class Quantiles(Task):
+    """How many respondents answer at most t, for every number t of the domain but the largest: g(x)_t = 1{x ≤ t}.
+
+    From these counts every quantile follows (`tacit.estimates.quantiles`). A design for them needs fewer respondents
+    than one for the histogram.
+
+    >>> Quantiles().g(Prior.uniform(3))
+    array([[1., 1.],
+           [0., 1.],
+           [0., 0.]])
+    """
+
+    kind: ClassVar[str] = "quantiles"
+
+    @property
+    def counts_people(self) -> bool:
+        return True
+
+    @property
+    def title(self) -> str:
+        return "Estimated distribution"
+
+    @property
+    def total_name(self) -> str:
+        return "counts together"
+
+    def g(self, prior: Prior) -> Floats:
+        numbers = prior.numbers
+        return (numbers[:, None] <= np.sort(numbers)[:-1]).astype(np.float64)
+
+    def row_values(self, values: Sequence[Value]) -> list[Value | None]:
+        return [f"at most {number}" for number in sorted(values, key=float)[:-1]]
+
+    def possible(self, totals: Floats, n_respondents: float) -> Floats:
+        """Counts from 0 to `n_respondents` that do not fall: the nearest (Euclidean)."""
+        from scipy.optimize import isotonic_regression
+
+        rising = isotonic_regression(np.nan_to_num(totals)).x
+        return np.asarray(np.clip(rising, 0.0, n_respondents), dtype=np.float64)
+
+    def as_planned(self, prior: Prior) -> Task:
+        if len(prior.numbers) < 2:  # Raises for names.
+            raise ValueError("Quantiles need at least two numbers in the domain.")
+        return self
+
+    def to_dict(self, prior: Prior) -> dict[str, Any]:
+        return {"kind": self.kind}
+
+
+@dataclass(frozen=True)
 class Matrix(Task):
     """Any g, as a matrix with a row for each value and a column for each component, which may have names.
 
@@ -449,7 +499,7 @@ class Matrix(Task):
 
 
 #: Every task that a plan can hold, by its name in JSON.
-TASKS: dict[str, type[Task]] = {task.kind: task for task in (Survey, Sum, WeightedSum, Histogram, Matrix)}
+TASKS: dict[str, type[Task]] = {task.kind: task for task in (Survey, Sum, WeightedSum, Histogram, Quantiles, Matrix)}
 
 
 def prior_variance(prior: Prior, task: Task) -> float:

@@ -23,6 +23,7 @@ from tacit import (
     Matrix,
     Plan,
     Prior,
+    Quantiles,
     Sum,
     Survey,
     Tally,
@@ -77,6 +78,7 @@ LISTED: dict[str, Task] = {
     "matrix that counts": Matrix([[1, 0], [1, 1], [0, 1]]),
     "at most 2": AtMost(2),
     "powers": Powers(),
+    "quantiles": Quantiles(),
 }
 every_task = pytest.mark.parametrize("name", LISTED)
 

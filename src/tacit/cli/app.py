@@ -101,7 +101,7 @@ def message_of(error: Exception) -> str:
 registered = typer.Typer(rich_markup_mode="rich")
 command = registered.command
 
-TaskName = Literal["histogram", "sum", "survey", "weighted-sum"]
+TaskName = Literal["histogram", "quantiles", "sum", "survey", "weighted-sum"]
 DesignName = Literal[
     "auto", "columns", "core-tail", "many-values", "repaired", "without-prior", "subset-selection",
     "projective",
@@ -123,7 +123,8 @@ _FORMATS = "csv, parquet, jsonl or arrow; else by extension, csv for -."
 PriorFile = Annotated[Path, typer.Argument(metavar="PRIORS", help=_PRIORS)]
 PlanFile = Annotated[Path, typer.Argument(metavar="PLAN", help="The plan that `tacit plan` wrote.")]
 ReportFile = Annotated[str, typer.Argument(metavar="REPORTS", help=FILES)]
-TaskOption = Annotated[TaskName, option("--task", metavar="TASK", help="histogram, sum, survey or weighted-sum.")]
+_TASKS = "histogram, quantiles, sum, survey or weighted-sum."
+TaskOption = Annotated[TaskName, option("--task", metavar="TASK", help=_TASKS)]
 ValueOption = Annotated[list[str] | None, option("--value", metavar="VALUE", help="Surveyed answer; repeatable.")]
 JsonFlag = Annotated[bool, option("--json", help="Print JSON for scripts instead of text.")]
 Output = Annotated[str, option("-o", "--output", metavar="FILE", help="File to write; - for standard output.")]

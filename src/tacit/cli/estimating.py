@@ -54,6 +54,7 @@ if TYPE_CHECKING:
 Reports = Annotated[str, typer.Argument(metavar="REPORTS", help="Reports or a tally; - for standard input.")]
 REFUSED = "the plan cannot have sent such reports, or a weight is missing or no number"
 _ESTIMATORS = "assisted (default): the prior as far as the reports agree. unbiased, mle: without it. mmse: trusts it."
+_QUANTILE = "Also this quantile of a number, such as 0.5 for the median; repeatable."
 _BY = "Also break down by this public column, by the groups, or by a part of crossed groups."
 
 
@@ -72,6 +73,7 @@ def estimate_command(
     scope: ScopeOption = None,
     simultaneous: SimultaneousOption = None,
     project: Annotated[bool, option("--project", help="Move estimates to possible counts.")] = False,
+    quantile: Annotated[list[float] | None, option(metavar="Q", help=_QUANTILE)] = None,
     report_column: ReportColumn = "report",
     group_column: GroupColumn = None,
     weight_column: WeightColumn = None,
@@ -89,7 +91,7 @@ def estimate_command(
     The alarm may be looked at at any time, so it is blunt: `tacit difference --against prior`, looked at once, tells
     differences half as large.
     """
-    from tacit.estimates import estimate
+    from tacit.estimates import estimate, quantiles
     from tacit.plan import Questionnaire, load_plan
     from tacit.show import results
 
@@ -109,24 +111,28 @@ def estimate_command(
         options = {"estimator": estimator, "level": level, "scope": scope, "by": by, "population": sizes}
         options |= {"population_size": population_size, "simultaneous": simultaneous, "project": project}
         asked_questions(
-            loaded, cells, whole, {name: each for name, each in options.items() if each}, html, csv, as_json
+            loaded, cells, whole, {name: each for name, each in options.items() if each}, quantile, html, csv, as_json
         )
         return
     result = estimate(
         loaded, cells, estimator, level, scope=scope, by=by, population=sizes, population_size=population_size,
         simultaneous=simultaneous, project=project,
     )  # fmt: skip
+    asked = quantile or ([0.5] if loaded.task.kind == "quantiles" else [])
+    medians = quantiles(loaded, cells, asked, level=level, by=by, scope=scope, population=sizes) if asked else []
     if html is not None:
         from tacit.show.page import write_page
 
-        write_page(html, loaded, result, command=typed())
+        write_page(html, loaded, result, command=typed(), quantiles=medians)
     if csv is not None:
         from tacit.show.spreadsheet import estimate_rows, write_csv
 
         write_csv(csv, estimate_rows(loaded, result, result.parts, by))
     if as_json:
-        print_json({"plan": loaded.hash} | result.to_dict() | {"refused": whole.refused})
+        told = {"quantiles": [each.to_dict() for each in medians]} if asked else {}
+        print_json({"plan": loaded.hash} | result.to_dict() | told | {"refused": whole.refused})
         return
+    results.print_quantiles(out, medians, level)
     results.print_estimate(out, loaded, result)
     tell_refused(whole.refused, weighted=weight_column is not None or offset_column is not None)
     if by is not None:

@@ -105,15 +105,25 @@ def asked_questions(
     cells: list[Cell],
     whole: Tally,
     options: dict[str, Any],
+    asked: list[float] | None,
     html: Path | None,
     csv: Path | None,
     as_json: bool,
 ) -> None:
-    """Estimate and print every question; `options` are those of `estimate_questions`."""
-    from tacit.estimates import estimate_questions
+    """Estimate and print every question; `options` are those of `estimate_questions`, `asked` the quantiles."""
+    from tacit.estimates import estimate_questions, quantiles
     from tacit.show.questions import print_questions, question_rows, write_questions
+    from tacit.show.results import print_quantiles
 
     found = estimate_questions(plan, cells, **options)
+    about = {name: each for name, each in options.items() if name in ("level", "by", "scope", "population")}
+    medians = {
+        question.name: quantiles(plan, cells, asked or [0.5], question=question.name, **about)
+        for question in plan.private
+        if question.task == "quantiles"
+    }
+    if asked and not medians:
+        raise ValueError("No question of this plan is asked for its quantiles.")
     if html is not None:
         write_questions(html, plan, found, whole)
     if csv is not None:
@@ -121,15 +131,15 @@ def asked_questions(
 
         write_csv(csv, question_rows(found))
     if as_json:
-        about = {
-            name: {key: each for key, each in one.to_dict().items() if key != "estimates"}
-            for name, one in found.items()
-        }
-        questions = [{"name": name} | facts for name, facts in about.items()]
+        facts_of = {name: {k: v for k, v in one.to_dict().items() if k != "estimates"} for name, one in found.items()}
+        told = {name: {"quantiles": [each.to_dict() for each in several]} for name, several in medians.items()}
+        questions = [{"name": name} | each | told.get(name, {}) for name, each in facts_of.items()]
         facts = {"plan": plan.hash, "n_reports": whole.n_reports, "refused": whole.refused}
         print_json(facts | {"questions": questions, "estimates": question_rows(found)})
         return
     print_questions(out, plan, found)
+    for name, several in medians.items():
+        print_quantiles(out, several, options.get("level", 0.95), name)
     tell_refused(whole.refused, weighted=False)
 
 

@@ -17,7 +17,7 @@ from tacit.designs.prior_file import GroupPrior
 from tacit.exact import Number, budget, rational
 from tacit.plan import Aim, Group, Plan, arm_name
 from tacit.prior import Ball, Box, Hull, Prior, PriorSet, Value, from_records
-from tacit.task import Histogram, Sum, Survey, Task, WeightedSum
+from tacit.task import Survey, Task
 
 #: The planner finds the smallest budget to this many decimals.
 BUDGET_STEP = Fraction(1, 1000)
@@ -36,8 +36,7 @@ def make_task(name: str, values: Sequence[str], priors: Sequence[GroupPrior]) ->
     if name != "survey":
         if values:
             raise ValueError(f"A value goes with the task survey, not with {name}. Leave it out.")
-        kinds: dict[str, Task] = {"histogram": Histogram(), "sum": Sum(), "weighted-sum": WeightedSum()}
-        return kinds[name]
+        return Task.of(name)
     if not values:
         raise ValueError("A survey needs a value: which answer is counted? Give it with --value.")
     wanted = tuple(dict.fromkeys(priors[0].prior.value_of(value) for value in values))

@@ -12,6 +12,7 @@ from tacit.estimates._compliance import (
 )
 from tacit.estimates._estimate import estimate, estimators
 from tacit.estimates._prior_check import PriorCheck, check_prior
+from tacit.estimates._quantiles import Quantile, quantiles
 from tacit.estimates._questionnaire import (
     Association,
     Crosstab,
@@ -56,6 +57,7 @@ __all__ = [
     "NotEstimableError",
     "PooledCompliance",
     "PriorCheck",
+    "Quantile",
     "QuestionView",
     "Regression",
     "Row",
@@ -75,6 +77,7 @@ __all__ = [
     "positions_of",
     "pseudo_names",
     "pseudo_values",
+    "quantiles",
     "read_for",
     "regress",
     "regress_on_private",

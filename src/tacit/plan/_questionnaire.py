@@ -39,8 +39,8 @@ CHANCES = 2**16
 NOT_ASKED = "not asked"
 
 QuestionKind = Literal["one-of", "yes-no", "number"]
-#: What is estimated: the share of every answer, of the surveyed answer, or the mean of a number.
-QuestionTask = Literal["shares", "survey", "mean"]
+#: What is estimated: the share of every answer, of the surveyed answer, the mean of a number, or its distribution.
+QuestionTask = Literal["shares", "survey", "mean", "quantiles"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,8 +87,10 @@ class Question:
         ascending = numeric and all(a < b for a, b in zip(self.answers, self.answers[1:], strict=False))  # type: ignore[operator]
         if self.kind == "number" and not ascending:
             raise PlanError(f"{whose} asks for a number: its values must be finite numbers in ascending order.")
-        if self.task == "mean" and not numeric:
-            raise PlanError(f"{whose} has answers that are not numbers, so it has no mean.")
+        if self.task in ("mean", "quantiles") and not numeric:
+            raise PlanError(f"{whose} has answers that are not numbers, so it has no {self.task}.")
+        if self.task == "quantiles" and self.kind == "number":
+            raise PlanError(f"{whose} rounds numbers at random, which keeps means only: list the numbers instead.")
         if self.asked_if is not None and NOT_ASKED not in self.answers:
             raise PlanError(
                 f"{whose} is not asked of everybody, so {NOT_ASKED!r} must be one of its answers: else the report "
@@ -172,11 +174,21 @@ class Block:
         `first` a question of two answers is read for the first one only.
         """
         question, (held,) = self.questions[self.place(name)], self.answers_of(name)
+        if question.task == "quantiles":
+            return self.cumulative(name)
         if question.task == "mean":
             return self.plan.reading(Matrix(np.array(question.answers, dtype=np.float64)[held][:, None].tolist()))
         shown = 1 if question.task == "survey" or (first and len(question.answers) == 2) else len(question.answers)
         indicators = (held[:, None] == np.arange(shown)).astype(int)
         return self.plan.reading(Matrix(indicators.tolist(), tuple(map(str, question.answers[:shown]))))
+
+    def cumulative(self, name: str) -> Plan:
+        """The block's plan, read for how many answers to a question are at most each number but the largest."""
+        question, (held,) = self.questions[self.place(name)], self.answers_of(name)
+        answers = np.array(question.answers, dtype=np.float64)
+        numbers = sorted(question.answers, key=float)[:-1]
+        at_most = answers[held][:, None] <= np.array(numbers, dtype=np.float64)
+        return self.plan.reading(Matrix(at_most.astype(int).tolist(), [f"at most {number}" for number in numbers]))
 
     def with_margin(self, name: str, answers: Prior) -> Prior:
         """A distribution over the joint cells in which one question has the distribution `answers`; all mass of an

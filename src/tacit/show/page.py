@@ -14,7 +14,7 @@ from pathlib import Path
 
 import tacit
 from tacit.disk import write_text
-from tacit.estimates import Difference, Differences, Estimate, PriorCheck
+from tacit.estimates import Difference, Differences, Estimate, PriorCheck, Quantile
 from tacit.plan import AnyPlan, Plan
 from tacit.show.sentences import (
     alarm,
@@ -105,12 +105,20 @@ def write_page(
     *,
     comparison: Differences | None = None,
     command: str | None = None,
+    quantiles: Sequence[Quantile] = (),
 ) -> None:
     """Write the page, atomically. With the command it also says how it was made."""
-    write_text(path, page(plan, result, comparison=comparison, command=command))
+    write_text(path, page(plan, result, comparison=comparison, command=command, quantiles=quantiles))
 
 
-def page(plan: Plan, result: Estimate, *, comparison: Differences | None = None, command: str | None = None) -> str:
+def page(
+    plan: Plan,
+    result: Estimate,
+    *,
+    comparison: Differences | None = None,
+    command: str | None = None,
+    quantiles: Sequence[Quantile] = (),
+) -> str:
     """The page as text, with the parts of the estimate where it has some."""
     title = plan.question or plan.task.title
     marks = [Mark(row_name(plan, row.value), row.estimate, row.low, row.high, row.prior) for row in result.rows]
@@ -125,6 +133,7 @@ def page(plan: Plan, result: Estimate, *, comparison: Differences | None = None,
         _headline(plan, result),
         figure(marks, from_zero=True) if len(marks) > 1 else "" if too_few(plan, result) else figure(marks, False),
         _values(plan, result) if len(result.rows) > 1 else "",
+        _quantiles(quantiles, result.level),
         _breakdown(plan, result.parts, result.by),
         _comparison(plan, comparison),
         _method(plan, result),
@@ -210,6 +219,18 @@ def _values(plan: Plan, result: Estimate) -> str:
         note = _largest(len(result.rows))
     cells = [(row_name(plan, row.value), *estimate_cells(plan, result, row)) for row in rows]
     return html_table(("answer", *estimate_headers(plan, result)), cells) + note
+
+
+def _quantiles(found: Sequence[Quantile], level: float) -> str:
+    """The numbers that a share of the people does not exceed."""
+    if not found:
+        return ""
+    cells = [
+        (each.part or "everybody", "median" if each.q == 0.5 else f"{each.q * 100:g}%", str(each.value),
+         f"{each.low} … {each.high}")
+        for each in found
+    ]  # fmt: skip
+    return "<h2>Quantiles</h2>" + html_table(("", "quantile", "value", f"{level * 100:g}% interval"), cells, left=2)
 
 
 def _largest(of: int) -> str:

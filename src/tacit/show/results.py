@@ -9,7 +9,17 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 
-from tacit.estimates import Compliance, CovariateLevels, Differences, Estimate, PooledCompliance, Regression, Row, Span
+from tacit.estimates import (
+    Compliance,
+    CovariateLevels,
+    Differences,
+    Estimate,
+    PooledCompliance,
+    Quantile,
+    Regression,
+    Row,
+    Span,
+)
 from tacit.plan import Plan
 from tacit.show.plans import table
 from tacit.show.sentences import (
@@ -84,6 +94,17 @@ def _estimate_notes(plan: Plan, result: Estimate, rows: Sequence[Row]) -> list[s
     if few:
         return notes
     return [*notes, *(said for said in (weights_sentence(result), prior_part(result)) if said)]
+
+
+def print_quantiles(console: Console, found: Sequence[Quantile], level: float, of: str = "") -> None:
+    """Quantiles with their intervals, of everybody and of each part."""
+    if not found:
+        return
+    shown = table(of, "quantile", "value", f"{level * 100:g}% interval", left=2)
+    for each in found:
+        name = "median" if each.q == 0.5 else f"{each.q * 100:g}%"
+        shown.add_row(escape(each.part or ""), name, str(each.value), f"{each.low} … {each.high}")
+    console.print(shown)
 
 
 def print_breakdown(console: Console, plan: Plan, column: str, parts: Mapping[str, Estimate]) -> None:
