@@ -14,10 +14,13 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
 from tacit import Sum, Survey, make_plan, priors_from, read_priors
-from tacit.designs import Worth
+from tacit.cli.everything import app
+from tacit.designs import Worth, read_joint
 from tacit.files import InputError
+from tacit.microdata import joint_from
 from tacit.microdata._priors import _in_units
 from tacit.microdata.records import Bins, read_map
 
@@ -334,3 +337,20 @@ def test_the_health_survey_of_2020_becomes_priors_by_age():
     assert sum(sum(counts) for counts in table.groups.values()) == table.n_rows == 319_795
     assert sum(counts_of(table)[name]["Yes"] for name in table.groups) == 27_373
     assert len(table.groups) == 26
+
+
+def test_several_columns_are_counted_together_and_planned_from(tmp_path):
+    data, counts = tmp_path / "data.csv", tmp_path / "joint.csv"
+    rows = ["Y,1,20"] * 30 + ["N,1,50"] * 50 + ["N,2,70"] * 19 + [",2,30"]
+    data.write_text("smokes,kind,age\n" + "\n".join(rows) + "\n")
+    command = ["priors", str(data), "--column", "smokes", "--column", "kind", "--map", "Y=yes", "--map", "N=no"]
+    command += ["--map", "kind:1=a", "--map", "kind:2=b", "--group", "age", "--bins", "age=0,40,inf", "-o", str(counts)]
+    result = CliRunner().invoke(app, [*command, "--json"])
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["left_out"] == {"no answer": 1}
+    joint = read_joint(counts)
+    assert [question.answers for question in joint.questions] == [("no", "yes"), ("a", "b")]
+    assert sorted(group.records for group in joint.groups) == [30, 69]
+    assert CliRunner().invoke(app, [*command, "--rare", "3", "--overwrite"]).exit_code != 0
+    with pytest.raises(InputError, match="must differ"):
+        joint_from(data, ["smokes", "smokes"])

@@ -23,6 +23,7 @@ from tacit.cli.app import (
 )
 
 _DATA = "Microdata: csv with any separator, parquet, xlsx, jsonl or arrow."
+_COLUMN = "Column with the answers; several are counted together, for tacit plan --questions."
 _GROUP = "Column with groups; several are crossed."
 _WEIGHT = "Column with survey weights: people then count as their effective number."
 _VALUES = "The possible answers in order, separated by commas; else all that are found."
@@ -43,7 +44,7 @@ _SHOWN_VALUES, _SHOWN_GROUPS = 4, 20
 )
 def priors_command(
     data: Annotated[Path, typer.Argument(metavar="DATA", help=_DATA)],
-    column: Annotated[str, option(metavar="NAME", help="Column with the answers.")],
+    column: Annotated[list[str], option(metavar="NAME", help=_COLUMN)],
     output: Output = "priors.csv",
     group: Annotated[list[str] | None, option(metavar="NAME", help=_GROUP)] = None,
     weight: Annotated[str | None, option(metavar="NAME", help=_WEIGHT)] = None,
@@ -67,9 +68,19 @@ def priors_command(
     check_target(output, data)
     keep_file(output, overwrite)
     groups = group or []
+    if len(column) > 1:
+        if values is not None or means or rare or least != 30:
+            raise ValueError("--values, --means, --rare and --least are for one column of answers. Leave them out.")
+        _joint(
+            output, as_json, data, column, group=groups, weight=weight, map=_maps(rename or (), [*column, *groups]),
+            bins=_bins(bins or (), "", [*column, *groups]), missing=missing or (), missing_as=missing_as,
+            leave_out=leave_out or (), sheet=sheet,
+            separator={"\\t": "\t", "tab": "\t"}.get(separator or "", separator),
+        )  # fmt: skip
+        return
     table = priors_from(
-        data, column, group=groups, weight=weight, values=None if values is None else _listed(values),
-        map=_maps(rename or (), groups), bins=_bins(bins or (), column, groups), means=means, missing=missing or (),
+        data, column[0], group=groups, weight=weight, values=None if values is None else _listed(values),
+        map=_maps(rename or (), groups), bins=_bins(bins or (), column[0], groups), means=means, missing=missing or (),
         missing_as=missing_as, leave_out=leave_out or (), rare=rare, least=least, sheet=sheet,
         separator={"\\t": "\t", "tab": "\t"}.get(separator or "", separator),
     )  # fmt: skip
@@ -91,6 +102,30 @@ def priors_command(
         told.print(
             f"\nWrote [bold]{escape(output)}[/bold]. Next: tacit plan {escape(output)} --task … --guide", soft_wrap=True
         )
+
+
+def _joint(output: str, as_json: bool, data: Path, columns: list[str], **options: Any) -> None:
+    """Joint counts of several questions."""
+    from tacit.microdata import joint_from
+
+    table = joint_from(data, columns, **options)
+    if output == "-":
+        typer.echo(table.to_csv(), nl=False)
+    else:
+        table.save(output)
+    told = err if output == "-" else out
+    named = [{"group": name, "records": sum(counts.values())} for name, counts in table.groups.items()]
+    if as_json:
+        facts = {"file": output, "rows": table.n_rows, "counted": table.n_counted, "left_out": dict(table.left_out)}
+        print_json({**facts, "questions": columns, "groups": named, "notes": table.notes}, told)
+        return
+    seen = max(len(counts) for counts in table.groups.values())
+    told.print(f"{table.n_counted:,} of {table.n_rows:,} rows are counted, in {seen:,} combinations of answers.")
+    for note in table.notes:
+        told.print(f"[yellow]note:[/yellow] {escape(note)}.", soft_wrap=True)
+    if output != "-":
+        names = escape(",".join(columns))
+        told.print(f"\nWrote [bold]{escape(output)}[/bold]. Next: tacit plan {escape(output)} --questions {names} …")
 
 
 def _print(console: Any, table: Any) -> None:

@@ -57,7 +57,7 @@ _SMALL, _LEVELS = 16, (0.01, 0.03, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.95)
 #: One quick search takes no longer, and all of them together so long; nothing is merged for less than this share.
 _QUICK_SECONDS, _MERGING_SECONDS, _LEAST_GAIN = 4.0, 20.0, 2e-3
 #: The search for one block's design takes no longer.
-_BLOCK_SECONDS = 40.0
+_BLOCK_SECONDS = 90.0
 
 
 @dataclass(frozen=True)

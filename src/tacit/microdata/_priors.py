@@ -140,6 +140,109 @@ def priors_from(
     return table
 
 
+@dataclass(frozen=True)
+class JointTable:
+    """Joint counts of the answers to several questions: a row for each combination that was seen, in each group."""
+
+    columns: tuple[str, ...]
+    groups: Mapping[str | None, Mapping[tuple[str, ...], float]]
+    n_rows: int
+    n_counted: int
+    left_out: Mapping[str, int]
+    notes: tuple[str, ...]
+
+    def to_csv(self) -> str:
+        """The file of joint counts that `tacit plan --questions` reads."""
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        named = None not in self.groups
+        writer.writerow([*(["group"] if named else []), *self.columns, "count"])
+        for name, counts in self.groups.items():
+            for key, count in zip(counts, _in_units(list(counts.values())), strict=True):
+                written = f"{count // UNITS}.{count % UNITS:04d}".rstrip("0").rstrip(".")
+                writer.writerow([*([name] if named else []), *key, written])
+        return text.getvalue()
+
+    def save(self, path: str | Path) -> None:
+        """Write the file, atomically."""
+        write_text(path, self.to_csv())
+
+
+def joint_from(
+    data: Any,
+    columns: Sequence[str],
+    *,
+    group: str | Sequence[str] = (),
+    weight: str | None = None,
+    map: Mapping[str, Any] | None = None,
+    bins: Mapping[str, str] | None = None,
+    missing: Collection[str] = (),
+    missing_as: str | None = None,
+    leave_out: Collection[str] = (),
+    sheet: str | None = None,
+    separator: str | None = None,
+) -> JointTable:
+    """Count the combinations of answers in several columns of microdata, group by group.
+
+    The arguments are those of `priors_from`; names in `map` without a column, `missing` and `leave_out` are for all
+    columns of answers. A person who lacks one of the answers is left out.
+
+    >>> table = joint_from({"a": ["Y", "N", "N", "Y"], "b": ["1", "2", "2", None]}, ["a", "b"])
+    >>> print(table.to_csv())
+    a,b,count
+    N,2,2
+    Y,1,1
+    """
+    groups = (group,) if isinstance(group, str) else tuple(group)
+    every = (*columns, *groups)
+    if len(set(every)) < len(every) or weight in every or len(columns) < 2:
+        raise InputError("The columns of answers, groups and weights must differ, with two columns of answers or more.")
+    for name in columns:
+        if name in ("group", "count", "probability"):
+            raise InputError(f"A question cannot be called '{name}': the file of joint counts has such a column.")
+    cells, notes = read_cells(data, every, weight, sheet, separator)
+    plain = {clean_name(old): clean_name(new) for old, new in (map or {}).items() if isinstance(new, str)}
+    maps = _by_column({old: new for old, new in (map or {}).items() if not isinstance(new, str)}, every, "map")
+    as_answer = None if missing_as is None else clean_name(missing_as)
+    people = People(cells, every, weighted=weight is not None, notes=list(notes))
+    read = [
+        Recoding(plain | maps.get(column, {}), _cleaned(missing), _cleaned(leave_out), as_answer) for column in columns
+    ] + [Recoding(maps.get(column, {})) for column in groups]
+    for cell in cells:
+        key = [each.answer(text) for each, text in zip(read, (cell.answer, *cell.groups), strict=True)]
+        answers, names = key[: len(columns)], key[len(columns) :]
+        if None in answers:
+            people._leave_out("no answer", cell.n)
+        elif None in names:
+            people._leave_out("no group", cell.n)
+        elif any(answer in read[0].leave_out for answer in answers):
+            people._leave_out("left out as asked", cell.n)
+        else:
+            if cell.n_unweighted:
+                people._leave_out("no weight", cell.n_unweighted)
+            people._add(tuple(text or "" for text in key), cell.n - cell.n_unweighted, cell.weight, cell.squares)
+    for place, column in enumerate(every):
+        if column in (bins or {}):
+            people.put_in_bins(place, str((bins or {})[column]), False, keep=as_answer)
+    if not people.kept:
+        raise InputError("No row has an answer to every question, a group and a weight, so there is nothing to count.")
+    for reason, n in people.left_out.items():
+        people.notes.append(f"{n:,} {'row is' if n == 1 else 'rows are'} not counted: {reason}")
+    found: dict[str | None, dict[tuple[str, ...], Weights]] = {}
+    for whole, each in people.kept.items():
+        of = CROSSED.join(whole[len(columns) :]) if groups else None
+        found.setdefault(of, {})[whole[: len(columns)]] = each
+    counted: dict[str | None, dict[tuple[str, ...], float]] = {}
+    for of, part in found.items():
+        together = Weights()
+        for each in part.values():
+            together.add(each.n, each.weight, each.squares)
+        counted[of] = {key: each.weight / together.weight * together.records for key, each in part.items()}
+    return JointTable(
+        tuple(columns), counted, people.n_rows, people.n_counted, dict(people.left_out), tuple(people.notes)
+    )
+
+
 def _in_units(counts: Sequence[float]) -> list[int]:
     """Counts in units of 1/10000 record that sum to no more than the records (to all of them where these are whole);
     what is positive stays so.

@@ -52,7 +52,7 @@ class PlainLifts:
         """Lifts with |Fᵀv|² − μ·v above `level`, among all vertices or by climbing."""
         pool = self._climbed(factor, duals, lifts) if self._pool is None else self._pool
         worth = ((pool @ factor) ** 2).sum(axis=1) - pool @ duals
-        found = largest(worth, max(64, 4 * len(self.prior)))
+        found = largest(worth, max(64, 16 * len(self.prior)))
         new = pool[found[worth[found] > level]]
         if self._pool is None or self.prior.min() < TINY:  # Floats do not tell which vertices a tiny value allows.
             return new, inf

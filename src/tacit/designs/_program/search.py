@@ -41,9 +41,9 @@ _PROVED_EVERY = 8
 #: Without a proof the search ends when so many steps together gain less than the gap.
 _PATIENCE = 3
 #: So many columns for each value start a search of several numbers, and so many are added at a time.
-_FIRST, _NEW = 8, 4
+_FIRST, _NEW = 8, 8
 #: So many for each value are kept from one step to the next.
-_KEPT = 10
+_KEPT = 12
 #: Where Newton's method for the weights stops at the latest.
 _NEWTON_STEPS = 80
 
