@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         Verification,
         design,
         make_plan,
+        next_plan,
         read_priors,
         verify,
     )
@@ -82,6 +83,7 @@ __all__ = [
     "make_plan",
     "mean_absolute_error",
     "mse",
+    "next_plan",
     "prior_variance",
     "priors_from",
     "read_priors",
@@ -96,7 +98,7 @@ __all__ = [
 _HOME = {
     name: room
     for room, names in {
-        "designs": "Design GroupPrior Promise Search Verification design make_plan read_priors verify",
+        "designs": "Design GroupPrior Promise Search Verification design make_plan next_plan read_priors verify",
         "estimates": "Differences Estimate NotEstimableError difference estimate",
         "mechanism": "Audit Belief Channel Mechanism PrivacyError audit belief mean_absolute_error mse round_channel "
         "satisfies total_mse unbiased_variance",

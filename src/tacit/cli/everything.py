@@ -33,6 +33,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "channel": ("plans", "Print the numbers that devices use: Pr(report | answer)."),
     },
     "Again next year": {
+        "next": ("waves", "Plan the next wave from this wave's reports."),
         "edit": ("waves", "Correct the words of a plan that is in use."),
     },
     "More from reports": {

@@ -1,24 +1,38 @@
-"""`tacit edit`: corrected words. Argument parsing and printing only."""
+"""`tacit edit` and `next`: corrected words, and the next wave. Argument parsing and printing only."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
+
+import typer
 
 from tacit.cli.app import (
+    FileFormat,
+    GroupColumn,
     JsonFlag,
     Output,
     Overwrite,
     PlanFile,
+    ReportColumn,
     check_target,
     command,
     err,
+    escape,
     keep_plan,
     option,
     out,
     print_json,
+    progress_bar,
     write_plan,
 )
 
+_REPORTS = "Reports of the plan, or its tally."
+_DRIFT = "How far an answer that half of the people hold may move, such as 0.02; else the drift seen."
+_LEAST = "The drift that is allowed for where less was seen."
+_CONFIDENCE = "Certainty of the intervals of this wave's estimate."
+_FLOOR = "The least probability of a possible answer."
+_BUDGET = "Another budget than this wave's."
+_NOTION = "Another promise than this wave's: lip or ldp."
 _TEXT = "Of a plan of several questions: the new text of one, as NAME=TEXT; repeatable."
 _LANGUAGE = "The language of --text, such as en."
 
@@ -73,3 +87,69 @@ def _texts(given: Any, language: str) -> dict[str, dict[str, str]]:
             raise ValueError("A text must be given as NAME=TEXT, with the name of a question.")
         found[name.strip()] = {language: words.strip()}
     return found
+
+
+@command("next", epilog="Example: tacit next plan.json tally.json -o plan2.json")
+def next_command(
+    plan: PlanFile,
+    reports: Annotated[str, typer.Argument(metavar="REPORTS", help=_REPORTS)],
+    output: Output,
+    drift: Annotated[str | None, option(metavar="D", help=_DRIFT)] = None,
+    least_drift: Annotated[str, option(metavar="D", help=_LEAST)] = "0.01",
+    confidence: Annotated[str, option(metavar="C", help=_CONFIDENCE)] = "0.99",
+    floor: Annotated[str, option(metavar="P", help=_FLOOR)] = "0.001",
+    epsilon: Annotated[str | None, option(metavar="ε", help=_BUDGET)] = None,
+    notion: Annotated[Literal["lip", "ldp"] | None, option(metavar="NOTION", help=_NOTION)] = None,
+    report_column: ReportColumn = "report",
+    group_column: GroupColumn = None,
+    input_format: FileFormat = None,
+    overwrite: Overwrite = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """Plan the next wave from this wave's reports. Its prior is the estimate, its promise for a set of priors.
+
+    The set has all priors within the estimate's intervals and the drift until the next wave.
+    """
+    from tacit.designs import guidance
+    from tacit.designs.next_wave import next_priors, planned
+    from tacit.files import read_tally
+    from tacit.plan import Plan, load_plan
+    from tacit.show import plans as shown
+
+    check_target(output, plan, reports)
+    loaded = load_plan(plan)
+    if not isinstance(loaded, Plan):
+        raise ValueError(
+            "The next wave of several questions cannot be planned from reports yet. Plan it with new priors."
+        )
+    tally = read_tally(
+        loaded, reports, report_column=report_column, group_column=group_column, format=input_format
+    )  # fmt: skip
+    found = next_priors(loaded, tally, drift=drift, least_drift=least_drift, confidence=confidence, floor=floor)
+    with progress_bar("designing"):
+        made = planned(loaded, found, epsilon=epsilon, notion=notion)
+    keep_plan(output, made.hash, overwrite)
+    write_plan(made, output)
+    told = err if output == "-" else out
+    facts: dict[str, Any] = {"wave": made.wave, "series": made.series, "drift_seen": found.seen, "drift": found.drift}
+    facts |= {"alarm": found.alarm, "groups": [shown.group_summary(group) for group in made.groups]}
+    if as_json:
+        print_json({"plan": made.hash, "file": output} | facts, told)
+        return
+    shares = [each.share for each in found.priors]
+    shown.print_plan(told, made, facts | guidance.costs(made, shares, tally.n_reports).to_dict(), output)
+    told.print(_next_sentence(loaded.wave, made.wave, found), soft_wrap=True)
+    for note in found.notes:
+        err.print(f"[yellow]note:[/yellow] {escape(note)}", soft_wrap=True)
+
+
+def _next_sentence(wave: int, later: int, found: Any) -> str:
+    alarm = (
+        f"[bold red]The reports of wave {wave} contradict its prior[/bold red]: answers changed, or it was wrong. "
+        if found.alarm
+        else ""
+    )
+    return (
+        f"Wave {later}. {alarm}Drift seen: {found.seen:.3f}; allowed for: {found.drift:.3f} (the change of an answer "
+        "that half of the people hold; of more than 12 answers, a total variation distance)."
+    )

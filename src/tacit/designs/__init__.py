@@ -16,6 +16,7 @@ from tacit.designs.guidance import (
     respondents_to_detect,
 )
 from tacit.designs.joint_priors import JointPrior, read_joint
+from tacit.designs.next_wave import NextWave, next_plan, next_priors
 from tacit.designs.planning import Worth, make_plan
 from tacit.designs.prior_file import GroupPrior, read_beliefs, read_priors, read_values
 from tacit.designs.questionnaires import PlannedQuestions, QuestionCost, make_questionnaire
@@ -28,6 +29,7 @@ __all__ = [
     "Detection",
     "GroupPrior",
     "JointPrior",
+    "NextWave",
     "OtherBelief",
     "PlannedQuestions",
     "Promise",
@@ -44,6 +46,8 @@ __all__ = [
     "guide",
     "make_plan",
     "make_questionnaire",
+    "next_plan",
+    "next_priors",
     "optimal_binary",
     "other_beliefs",
     "read_beliefs",

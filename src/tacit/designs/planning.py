@@ -177,7 +177,7 @@ def make_plan(
     groups = []
     for done, each in enumerate(stated):
         level = _budget_of(each, epsilon)
-        prior_set = None if worth is None else worth.around(each, between is not None)
+        prior_set = each.prior_set if worth is None else worth.around(each, between is not None)
         promise = Promise(level, notion, ldp_cap=ldp_cap, prior_set=prior_set)
         if (each.prior, level, prior_set) not in known:
             found = uninterrupted_design(each.prior, task, promise, aim=aim, search=asked)

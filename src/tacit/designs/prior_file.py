@@ -13,7 +13,7 @@ from typing import Any, TextIO
 from tacit.disk import csv_records, separator_of
 from tacit.exact import Number, rational
 from tacit.plan import Plan
-from tacit.prior import Prior, Value, clean_name, has_unseen, numbers_if_all
+from tacit.prior import Prior, PriorSet, Value, clean_name, has_unseen, numbers_if_all
 from tacit.prior.names import nearest
 
 #: A value that was never seen counts as so much of a record, or, where there are no counts, has this probability.
@@ -29,7 +29,8 @@ class GroupPrior:
 
     `share` is the group's part of all respondents, `records` how many past records the prior rests on (None where that
     is not said), `candidates` are other priors that might hold as well, `observed` is what the file said before floors
-    and smoothing, and `notes` say what was done to its numbers on the way.
+    and smoothing, `prior_set` are the priors for which the promise has to hold, where they are known beforehand, and
+    `notes` say what was done to its numbers on the way.
     """
 
     name: str | None
@@ -41,6 +42,7 @@ class GroupPrior:
     records: int | None = None
     candidates: tuple[Prior, ...] = ()
     observed: Prior | None = None
+    prior_set: PriorSet | None = None
     notes: tuple[str, ...] = field(default=(), compare=False)
 
 
@@ -100,7 +102,7 @@ def read_priors(
                 candidates=tuple(_alike(prior, each) for each in others.get(group.name, ())),
                 observed=observed[group.name],
                 notes=(*group.notes, *notes),
-                **{key: number for key, number in group.facts.items() if key != "share"},
+                **{key: number for key, number in group.facts.items() if key != "share"},  # type: ignore[arg-type]
             )
         )
     return made

@@ -1,0 +1,363 @@
+"""The next wave of a survey: its prior is this wave's estimate, and its promise holds for all plausible priors.
+
+**The prior.** For each group the unbiased estimate θ̂ of the shares, projected onto distributions that give every
+possible answer at least a floor. Values that the task does not tell apart keep their proportions.
+
+**The set.** The truth of this wave is in the simultaneous intervals [l, h] of the estimate with the stated confidence;
+until the next wave it drifts. With m the plan's prior, s² the variance of θ̂, sampling included, and sums over groups
+and answers, the drift seen is found by the method of moments,
+
+    τ² = max(0, Σ (θ̂ − m)² − s²) / Σ m(1 − m),
+
+because the prior of a later wave is the estimate of the wave before. Few answers get a box
+
+    l − 2A·√(p(1−p)) ≤ P ≤ h + 2A·√(p(1−p)),      A = max(least drift, z·τ/2),
+
+so A is how far the share of an answer that half of the people hold may move. Many answers get a ball, because
+intervals that hold for all of them at once leave nothing excluded. Its radius is A plus a bound on the distance between
+the truth and the new prior: with s² the variances and z the normal quantile of the confidence, approximately
+
+    Σ(θ − θ̂)² ≤ Σs² + z·√(2Σs⁴)     and     Σ(θ − m)² ≤ Σ(θ̂ − m)² − Σs² + z·√(2Σs⁴ + 4Σs²(θ̂ − m)²),
+
+and a total variation distance is at most ½√d times the root. The new prior is θ̂ or m, whichever has the smaller bound.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any, Literal
+
+import numpy as np
+
+from tacit.designs._methods import FEW_VALUES
+from tacit.designs.planning import CONFIDENCE, make_plan, with_ldp
+from tacit.designs.prior_file import UNSEEN_SHARE, GroupPrior
+from tacit.estimates import Cell, NotEstimableError, PriorCheck, cells_of, estimate, read_for
+from tacit.exact import Floats, Integers, Number, rational
+from tacit.plan import Group, Plan
+from tacit.prior import Ball, Box, Prior, PriorSet
+from tacit.tally import Tally
+from tacit.task import Histogram, Matrix, Task
+
+#: The least drift that is expected, whatever was seen: an answer that half of the people hold may move by one point.
+LEAST_DRIFT = "0.01"
+#: Shares and ends of ranges are rounded to this many parts, the ends outwards.
+_PARTS = 10**5
+
+
+@dataclass(frozen=True, kw_only=True)
+class NextWave:
+    """What the next wave's plan rests on: each group's prior and set, the drift, and whether the alarm sounded.
+
+    `seen` is the drift that the reports show, `drift` the one that the sets allow for. Both are the change of an answer
+    that half of the people hold; of many answers, a total variation distance.
+    """
+
+    priors: tuple[GroupPrior, ...]
+    seen: float
+    drift: float
+    alarm: bool
+    notes: tuple[str, ...] = ()
+
+
+def next_plan(plan: Plan, reports: Tally | Sequence[Cell], **options: Any) -> Plan:
+    """The plan of the next wave: its prior is this wave's estimate, and its promise holds for every plausible prior.
+
+    Args:
+        plan: the plan of this wave.
+        reports: its tally, or its reports in cells.
+        options: `epsilon` and `notion` where they change, else as in the plan; and those of `next_priors`.
+
+    Returns:
+        The plan, of the same series and one wave later.
+
+    Raises:
+        NotEstimableError: the reports do not determine the distribution of the answers.
+        ValueError: there are no reports, or the plan promises an LDP cap, which cannot hold beside a set of priors.
+
+    >>> from tacit import Survey
+    >>> plan = make_plan(Prior.of({"yes": 0.2, "no": 0.8}), Survey("yes"), epsilon=1)
+    >>> later = next_plan(plan, Tally.of(plan, [0] * 3000 + [1] * 7000))
+    >>> later.wave, later.series == plan.hash, later.groups[0].prior_set.kind
+    (2, True, 'box')
+    """
+    epsilon, notion = options.pop("epsilon", None), options.pop("notion", None)
+    return planned(plan, next_priors(plan, reports, **options), epsilon=epsilon, notion=notion)
+
+
+def next_priors(
+    plan: Plan,
+    reports: Tally | Sequence[Cell],
+    *,
+    drift: Number | None = None,
+    least_drift: Number = LEAST_DRIFT,
+    confidence: Number = CONFIDENCE,
+    floor: Number = UNSEEN_SHARE,
+) -> NextWave:
+    """Each group's next prior and the set of priors that its reports and the drift leave plausible.
+
+    Args:
+        plan: the plan of this wave.
+        reports: its tally, or its reports in cells.
+        drift: how far an answer that half of the people hold may move until the next wave; of more than 12 answers, the
+            total variation distance. By default the drift that the reports show.
+        least_drift: the drift allowed for where less was seen.
+        confidence: of the estimate's intervals, which hold for all answers of a group at once.
+        floor: the least probability of a possible answer.
+
+    Returns:
+        The priors, their sets, the drift and the alarm: what `next_plan` plans for.
+
+    >>> from tacit import Survey
+    >>> plan = make_plan(Prior.of({"yes": 0.2, "no": 0.8}), Survey("yes"), epsilon=1)
+    >>> found = next_priors(plan, Tally.of(plan, [0] * 3000 + [1] * 7000), drift="0.02")
+    >>> found.drift, found.priors[0].prior_set.kind
+    (0.02, 'box')
+    """
+    sure, least = rational(confidence, "confidence"), rational(least_drift, "least_drift")
+    if not 0 < sure < 1:
+        raise ValueError(f"The 'confidence' must lie between 0 and 1. Got {confidence} instead.")
+    stated = None if drift is None else rational(drift, "drift")
+    for name, number in (("drift", stated or Fraction(0)), ("least_drift", least)):
+        if not 0 <= number <= 1:
+            raise ValueError(f"The {name!r} must lie between 0 and 1. Got {float(number):g} instead.")
+    cells = cells_of(plan, reports) if isinstance(reports, Tally) else reports
+    if plan.takes_weights and any(cell.has_weights for cell in cells):
+        raise ValueError("Reports with weights of their own make no prior for the next wave. Tally them without.")
+    if not any(cell.n_reports for cell in cells):
+        raise ValueError("There are no reports to plan the next wave from.")
+    classes = _classes(plan.task, plan.groups[0].prior)
+    found = _estimates(plan, cells, classes, float(sure))
+    many = int(classes.max()) + 1 > FEW_VALUES
+    believed = [found[group.name] for group in plan.groups if not group.without_prior]
+    seen = _drift_seen(believed, many, float(sure))
+    allowed = max(float(least), seen) if stated is None else float(stated)
+    total = sum(each.n_reports for each in found.values())
+    priors = []
+    for group in plan.groups:
+        made, plausible = _next(group, found[group.name], classes, allowed, rational(floor, "floor"), many, float(sure))
+        share = Fraction(found[group.name].n_reports, total)
+        priors.append(
+            GroupPrior(
+                name=group.name,
+                prior=made,
+                share=share,
+                epsilon=group.epsilon,
+                weight=group.weight,
+                offset=group.offset,
+                prior_set=plausible,
+            )
+        )
+    alarm = any(check.contradicted for check in _checks(plan, cells))
+    return NextWave(priors=tuple(priors), seen=seen, drift=allowed, alarm=alarm, notes=_notes(plan, found))
+
+
+def planned(
+    plan: Plan, found: NextWave, *, epsilon: Number | None = None, notion: Literal["lip", "ldp"] | None = None
+) -> Plan:
+    """The plan of the next wave for these priors."""
+    first = plan.hashes[0] if plan.series is None else plan.series
+    later: dict[str, Any] = {"wave": plan.wave + 1, "series": first, "earlier": ()}
+    old = {group.notion for group in plan.groups}
+    if len(old) > 1:
+        raise ValueError("The groups of this plan promise different notions. Plan the next wave with `tacit plan`.")
+    kept = notion or old.pop()
+    if kept == "ldp" and all(group.without_prior for group in plan.groups) and epsilon is None:
+        # LDP without a prior: the estimate changes nothing.
+        return replace(plan, **later)
+    if any(group.ldp_cap is not None for group in plan.groups):
+        raise ValueError(
+            "This plan promises an LDP cap, and a set of priors cannot be promised beside it. Plan the next wave with "
+            "`tacit plan`, from the shares that `tacit estimate` gives."
+        )
+    groups = [
+        replace(
+            each, epsilon=each.epsilon if epsilon is None else None,
+            prior_set=each.prior_set if kept == "lip" else None,
+        )
+        for each in found.priors
+    ]  # fmt: skip
+    aims = {group.certificate.aim for group in plan.groups if group.certificate is not None}
+    made = make_plan(
+        groups,
+        plan.task,
+        epsilon,
+        notion=kept,
+        aim=aims.pop() if len(aims) == 1 else "unbiased",
+        question=plan.question,
+    )
+    return with_ldp(replace(made, between=plan.between, **later))
+
+
+# -- estimates of a wave ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Found:
+    """The estimated shares of a group's classes, their variances and intervals, and the prior's shares."""
+
+    n_reports: int
+    mean: Floats
+    variance: Floats
+    low: Floats
+    high: Floats
+    prior: Floats
+
+
+def _classes(task: Task, prior: Prior) -> Integers:
+    """For each value the class of values that the task does not tell apart."""
+    if task.per_value:
+        return np.arange(len(prior), dtype=np.int64)
+    _, places = np.unique(task.g(prior), axis=0, return_inverse=True)
+    # In the order of the values.
+    order = {place: k for k, place in enumerate(dict.fromkeys(places.tolist()))}
+    return np.array([order[place] for place in places.tolist()], dtype=np.int64)
+
+
+def _estimates(plan: Plan, cells: Sequence[Cell], classes: Integers, sure: float) -> dict[str | None, _Found]:
+    n_classes = int(classes.max()) + 1
+    task: Task = Histogram()
+    if n_classes < len(plan.values):
+        indicators = (classes[:, None] == np.arange(n_classes)).astype(int).tolist()
+        task = Matrix(indicators, tuple(f"class {k + 1}" for k in range(n_classes)))
+    reading = _reading(plan, task)
+    mine = read_for(cells, reading)
+    found = {}
+    for group in plan.groups:
+        prior = np.array([group.prior.probabilities[classes == k].sum() for k in range(n_classes)])
+        sent = [cell for cell in mine if cell.group.name == group.name and cell.n_reports]
+        if not sent:
+            found[group.name] = _unseen(group, classes, prior)
+            continue
+        try:
+            result = estimate(reading, sent, "unbiased", sure, scope="population", simultaneous=True)
+        except NotEstimableError as error:
+            raise NotEstimableError(
+                "The reports of this plan do not determine how often each answer is given, so they make no prior for "
+                "the next wave. Plan with the aim 'unbiased'; a sum over many numbers with --between."
+            ) from error
+        mean, deviation, low, high = (
+            result.columns[name] / result.total_weight for name in ("estimate", "standard_error", "low", "high")
+        )
+        unknown = ~np.isfinite(deviation)
+        found[group.name] = _Found(
+            result.n_reports, np.where(unknown, prior, mean), np.where(unknown, 0.0, deviation) ** 2,
+            np.clip(np.nan_to_num(low, nan=0.0), 0.0, 1.0), np.clip(np.nan_to_num(high, nan=1.0), 0.0, 1.0), prior,
+        )  # fmt: skip
+    return found
+
+
+def _reading(plan: Plan, task: Task) -> Plan:
+    """The plan, read for the shares of its answers; the weights of a weighted sum are not about them."""
+    groups = tuple(replace(group, weight=Fraction(1), offset=Fraction(0)) for group in plan.groups)
+    other = replace(plan, task=task, between=False, groups=groups)
+    object.__setattr__(other, "hash", plan.hash)
+    object.__setattr__(other, "hashes", plan.hashes)
+    return other
+
+
+def _unseen(group: Group, classes: Integers, prior: Floats) -> _Found:
+    """A group without reports: what its plan took for plausible."""
+    low, high = prior.copy(), prior.copy()
+    if group.prior_set is not None:
+        for k in range(len(prior)):
+            ends = group.prior_set.extremes([int(each == k) for each in classes])
+            low[k], high[k] = float(ends[0]), float(ends[1])
+    return _Found(0, prior, np.zeros(len(prior)), low, high, prior)
+
+
+def _drift_seen(found: Sequence[_Found], many: bool, sure: float) -> float:
+    """The excess of (θ̂ − m)² over the variance of θ̂, by the method of moments, as the change of an answer of 50%, at
+    the stated confidence; of many answers as the total variation distance of one group.
+    """
+    seen = [each for each in found if each.n_reports]
+    if not seen:
+        return 0.0
+    excess = sum(float(((each.mean - each.prior) ** 2 - each.variance).sum()) for each in seen)
+    if many:
+        return min(1.0, math.sqrt(max(0.0, excess) / len(seen) * len(seen[0].mean)) / 2)
+    spread = sum(float((each.prior * (1 - each.prior)).sum()) for each in seen)
+    return min(1.0, _z(sure) * math.sqrt(max(0.0, excess) / spread) / 2) if spread > 0 else 0.0
+
+
+def _next(
+    group: Group, found: _Found, classes: Integers, drift: float, floor: Fraction, many: bool, sure: float
+) -> tuple[Prior, PriorSet]:
+    """A group's prior and its set."""
+    possible = np.array(group.prior.weights) > 0
+    center, distance = _center(found, sure) if many else (found.mean, 0.0)
+    open_classes = np.bincount(classes, weights=possible, minlength=len(center)) > 0
+    least = min(float(floor), 1 / ((100 if many else 2) * int(open_classes.sum())))
+    shares = _projected(center, open_classes, least)
+    # Values of one class keep their proportions.
+    inside = [Fraction(weight, group.prior.total) for weight in group.prior.weights]
+    sums = [sum((part for part, mine in zip(inside, classes, strict=True) if mine == k), Fraction(0)) for k in
+            range(len(center))]  # fmt: skip
+    whole = [Fraction(max(1, round(share * _PARTS * 10))) if mine else Fraction(0) for share, mine in
+             zip(shares, open_classes, strict=True)]  # fmt: skip
+    parts = [part / sums[k] if sums[k] else Fraction(0) for part, k in zip(inside, classes, strict=True)]
+    prior = Prior(group.prior.values, [whole[k] * part for k, part in zip(classes, parts, strict=True)])
+    exact = [each / sum(whole) for each in whole]
+    if many:
+        # Projection brings an estimate no further from a distribution that gives every answer its floor.
+        floors = least * int(open_classes.sum())
+        radius = Fraction(math.ceil(min(1.0, distance + floors + drift) * 1000), 1000)
+        return prior, Ball(prior, min(radius, Fraction(1)))
+    low, high = [], []
+    for share, least_share, most_share in zip(exact, found.low, found.high, strict=True):
+        room = 2 * drift * math.sqrt(float(share * (1 - share)))
+        low.append(min(share, max(Fraction(0), Fraction(math.floor((least_share - room) * _PARTS), _PARTS))))
+        high.append(max(share, min(Fraction(1), Fraction(math.ceil((most_share + room) * _PARTS), _PARTS))))
+    ends = [[end[k] * part for k, part in zip(classes, parts, strict=True)] for end in (low, high)]
+    return prior, Box(prior, *ends)
+
+
+def _center(found: _Found, sure: float) -> tuple[Floats, float]:
+    """The estimate or the prior, whichever is surely nearer to the truth, and a bound on its distance."""
+    size, z = len(found.mean), _z(2 * sure - 1) if sure > 0.5 else 0.0
+    if not found.n_reports:
+        return found.prior, float(np.maximum(found.high - found.prior, found.prior - found.low).sum()) / 2
+    noise, fourth = float(found.variance.sum()), float((found.variance**2).sum())
+    off = (found.mean - found.prior) ** 2
+    own = noise + z * math.sqrt(2 * fourth)
+    kept = float(off.sum()) - noise + z * math.sqrt(2 * fourth + 4 * float((found.variance * off).sum()))
+    bounds = [math.sqrt(max(0.0, square) * size) / 2 for square in (own, kept)]
+    return (found.mean, bounds[0]) if bounds[0] <= bounds[1] else (found.prior, bounds[1])
+
+
+def _projected(shares: Floats, possible: np.ndarray[Any, np.dtype[np.bool_]], least: float) -> Floats:
+    """The nearest distribution that gives every possible class at least `least`, and the others nothing."""
+    mine = shares[possible] - least
+    room = 1 - least * len(mine)
+    descending = np.sort(mine)[::-1]
+    excess = (np.cumsum(descending) - room) / np.arange(1, len(mine) + 1)
+    level = excess[np.flatnonzero(descending > excess)[-1]]
+    nearest = np.zeros(len(shares))
+    nearest[possible] = least + np.maximum(mine - level, 0.0)
+    return nearest
+
+
+def _z(sure: float) -> float:
+    from scipy.special import ndtri
+
+    return float(ndtri(1 - (1 - sure) / 2))
+
+
+def _checks(plan: Plan, cells: Sequence[Cell]) -> Sequence[PriorCheck]:
+    if any(group.without_prior for group in plan.groups):
+        return ()
+    return estimate(plan, cells).prior_check
+
+
+def _notes(plan: Plan, found: dict[str | None, _Found]) -> tuple[str, ...]:
+    notes = []
+    if plan.wave == 1:
+        notes.append("In a first wave the drift seen is the error of the prior. State the drift if you know it better.")
+    silent = [str(name) for name, each in found.items() if not each.n_reports]
+    if silent:
+        more = ", …" if len(silent) > 8 else ""
+        notes.append(f"Groups without reports keep their prior: {', '.join(silent[:8])}{more}.")
+    return tuple(notes)
