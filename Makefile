@@ -9,7 +9,7 @@ PLAN := out/demo/plan.json
 # Else each of the hundred commands that the tests start would compile the package anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo serve check test attack lint docs paper screenshots figures bench bench-peers lock clean
+.PHONY: demo serve check test attack lint docs paper screenshots figures published bench bench-peers lock clean
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "tacit needs Python 3.11 or newer")'
@@ -67,6 +67,9 @@ paper:  ## the paper's draft as a PDF, by pandoc and Chromium, into out
 screenshots: $(READY)  ## the pages with a week of simulated answers, into docs/images
 	tools/system-packages.sh chromium
 	$(BIN)/python docs/screenshots.py
+
+published: $(READY)  ## Tacit on work that others published: one table, into out/published.md
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m studies.published_work
 
 figures: $(READY)  ## the paper's evaluation, published beside corrected, into out/figures
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m studies

@@ -123,8 +123,10 @@ _FORMATS = "csv, parquet, jsonl or arrow; else by extension, csv for -."
 PriorFile = Annotated[Path, typer.Argument(metavar="PRIORS", help=_PRIORS)]
 PlanFile = Annotated[Path, typer.Argument(metavar="PLAN", help="The plan that `tacit plan` wrote.")]
 ReportFile = Annotated[str, typer.Argument(metavar="REPORTS", help=FILES)]
-_TASKS = "histogram, quantiles, sum, survey or weighted-sum."
-TaskOption = Annotated[TaskName, option("--task", metavar="TASK", help=_TASKS)]
+_TASK = option("--task", metavar="TASK", help="histogram, quantiles, sum, survey or weighted-sum.")
+TaskOption = Annotated[TaskName, _TASK]
+#: Not `TaskOption | None`, of which typer loses the name and the help.
+MaybeTask = Annotated[TaskName | None, _TASK]
 ValueOption = Annotated[list[str] | None, option("--value", metavar="VALUE", help="Surveyed answer; repeatable.")]
 JsonFlag = Annotated[bool, option("--json", help="Print JSON for scripts instead of text.")]
 Output = Annotated[str, option("-o", "--output", metavar="FILE", help="File to write; - for standard output.")]

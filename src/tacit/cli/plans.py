@@ -8,11 +8,11 @@ from typing import Annotated, Any, Literal
 from tacit.cli.app import (
     DesignName,
     JsonFlag,
+    MaybeTask,
     Output,
     Overwrite,
     PlanFile,
     PriorFile,
-    TaskOption,
     ValueOption,
     check_target,
     command,
@@ -54,7 +54,7 @@ _TARGET = "Instead of --epsilon: find the smallest ε with at most this error of
 @command("plan", epilog="Example: tacit plan priors.csv --task survey --value yes --epsilon 1 -o plan.json")
 def plan_command(
     priors: PriorFile,
-    task: TaskOption | None = None,
+    task: MaybeTask = None,
     output: Output = "plan.json",
     epsilon: Annotated[str | None, option(metavar="ε", help="A report changes any belief by at most e^ε.")] = None,
     value: ValueOption = None,

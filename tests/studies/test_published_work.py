@@ -1,0 +1,46 @@
+"""Numbers that others published are met on their data, within what the methods differ by."""
+
+from __future__ import annotations
+
+import re
+
+from studies.published_work import Compared, minarets, nigeria, page, zipf
+
+from support.places import DATA, needs_data
+
+FOLDER = DATA / "published"
+
+
+def numbers(text: str) -> list[float]:
+    return [float(each) for each in re.findall(r"-?[\d.]+(?:e-?\d+)?", text)]
+
+
+@needs_data
+def test_the_regression_of_nigeria_is_that_of_the_paper():
+    rows = list(nigeria(FOLDER / "nigeria.csv"))
+    assert len(rows) == 7
+    for row in rows:
+        (published, error), (own, own_error) = numbers(row.published), numbers(row.own)
+        assert abs(published - own) < 0.25 * error, row
+        assert 0.9 < own_error / error < 1.1, row
+    # A named wrong answer: reports taken for answers halve the effect of the sex.
+    assert numbers(rows[-1].own)[0] < -0.45
+
+
+@needs_data
+def test_the_regression_of_the_minarets_is_near_that_of_the_paper():
+    for row in list(minarets(FOLDER / "minarets.csv"))[:2]:
+        (published, error), (own, own_error) = numbers(row.published), numbers(row.own)
+        assert abs(published - own) < 1.5 * (error**2 + own_error**2) ** 0.5, row
+
+
+@needs_data
+def test_the_errors_of_projective_geometry_response_are_met():
+    for row in zipf(FOLDER / "pgr_zipf1.0.csv"):
+        (published,), (own,) = numbers(row.published), numbers(row.own)
+        assert abs(published - own) < 0.04 * published, row
+
+
+def test_the_table_has_a_line_for_each_row():
+    text = page([Compared("work", "number", "1", "2", "equal")])
+    assert text.splitlines()[-1] == "| work | number | 1 | 2 | equal |"
