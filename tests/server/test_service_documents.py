@@ -115,7 +115,7 @@ def test_metrics_are_about_the_service_and_never_about_a_survey(client: Client):
     assert survey.rpartition("/")[2] not in answer.text
     assert "How often" not in answer.text
     assert "192.0.2.7" not in answer.text
-    assert {name for line in lines for name in re.findall(r"(\w+)=", line)} == {"status", "le"}
+    assert {name for line in lines for name in re.findall(r"(\w+)=", line)} == {"status", "le", "version"}
     assert not [line for line in lines if "created" in line], "the times of the first of each would be kept"
 
 

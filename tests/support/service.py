@@ -171,12 +171,15 @@ def serving(store: Store, **options: Any) -> Iterator[Client]:
     """The app with its lifespan, on a store, behind a client. The rate is unlimited unless the test limits it."""
     set_token(store, TOKEN)
     app = make_app(store, **{"rate": 0, "guesses": 0} | options)
+    app.state.collector.fresh = 0.0
     with start_blocking_portal() as portal:
 
         @contextmanager
         def connected() -> Iterator[httpx.AsyncClient]:
             transport = httpx.ASGITransport(app, raise_app_exceptions=False, client=("192.0.2.7", 50000))
-            with portal.wrap_async_context_manager(httpx.AsyncClient(transport=transport, base_url="http://test")) as c:
+            # The host that the service is found at; the tests decide about the path.
+            home = httpx.URL(options.get("public_url") or "http://test").copy_with(path="/", scheme="http")
+            with portal.wrap_async_context_manager(httpx.AsyncClient(transport=transport, base_url=home)) as c:
                 yield c
 
         with portal.wrap_async_context_manager(app.router.lifespan_context(app)), connected() as http:

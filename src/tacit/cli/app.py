@@ -110,8 +110,8 @@ EngineName = Literal["embedded", "spark"]
 FormatName = Literal["csv", "parquet", "jsonl", "arrow"]
 
 
-def option(*names: str, metavar: str | None = None, help: str) -> Any:
-    return typer.Option(*names, metavar=metavar, help=help)
+def option(*names: str, metavar: str | None = None, help: str, envvar: str | None = None) -> Any:
+    return typer.Option(*names, metavar=metavar, help=help, envvar=envvar, show_envvar=False)
 
 
 _PRIORS = "CSV: value, probability or count; optionally group, epsilon, weight, offset. With --no-prior, values only."

@@ -25,15 +25,30 @@ _NEW_TOKEN = "Make a new administrator's token; the old one stops working."
 _WIDE = "Take a data folder that others on this machine can look into."
 _EVERY = "Public results change after this many new reports of a group."
 
-Data = Annotated[str, option(metavar="WHERE", help=_DATA)]
-Secrets = Annotated[Path | None, option(metavar="FOLDER", help=_SECRETS)]
-Wide = Annotated[bool, option("--allow-wide-folder", help=_WIDE)]
+_ORIGIN = "Origin of pages elsewhere that may send reports here, such as https://pages.example; null: files."
+_DRAIN = "Seconds to go on after SIGTERM, while /readyz says no, so that balancers send nothing more."
+
+Data = Annotated[str, option(metavar="WHERE", help=_DATA, envvar="TACIT_DATA")]
+Secrets = Annotated[Path | None, option(metavar="FOLDER", help=_SECRETS, envvar="TACIT_SECRETS")]
+Wide = Annotated[bool, option("--allow-wide-folder", help=_WIDE, envvar="TACIT_ALLOW_WIDE_FOLDER")]
+
+
+#: What may stand in a file that a variable names, as secrets of containers do: the token, and the URL with a password.
+_FROM_FILES = ("TACIT_TOKEN", "TACIT_DATA")
+
+
+def _read_files() -> None:
+    for name in _FROM_FILES:
+        file = os.environ.get(f"{name}_FILE")
+        if file is not None and name not in os.environ:
+            os.environ[name] = Path(file).read_text(encoding="utf-8").strip()
 
 
 class _Serve(TyperGroup):
     """What does not begin with the name of a command is the service's own: `tacit serve plan.json`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        _read_files()
         return super().parse_args(ctx, args if args and args[0] in self.commands else ["run", *args])
 
 
@@ -46,20 +61,40 @@ def serve_command(
     plans: Annotated[list[Path] | None, typer.Argument(metavar="[PLAN]...", help=_PLANS)] = None,
     data: Data = "tacit-data",
     secrets: Secrets = None,
-    host: Annotated[str, option(metavar="ADDRESS", help="Where to listen.")] = "127.0.0.1",
-    port: Annotated[int, option(metavar="PORT", help="Where to listen; 0 for any free port.")] = 8000,
-    public: Annotated[bool, option("--public", help="Let everybody see the results of these surveys.")] = False,
-    publish_every: Annotated[int | None, option(metavar="N", help=f"{_EVERY} Else 20.")] = None,
-    invited: Annotated[bool, option("--invited", help="Count reports of invited people only.")] = False,
-    group_question: Annotated[str | None, option(metavar="TEXT", help="What the page asks for the group.")] = None,
-    language: Annotated[str | None, option(metavar="CODE", help=_LANGUAGE)] = None,
-    texts: Annotated[Path | None, option(metavar="FILE", help=_TEXTS)] = None,
-    ends: Annotated[datetime | None, typer.Option(metavar="DAY", formats=["%Y-%m-%d"], help="Last day.")] = None,
-    rate: Annotated[int, option(metavar="N", help="Submissions per minute and address; 0: no limit.")] = 300,
-    certificate: Annotated[str | None, option(metavar="FILE", help="TLS certificate, PEM.")] = None,
-    private_key: Annotated[str | None, option(metavar="FILE", help="The certificate's private key, PEM.")] = None,
-    proxy: Annotated[list[str] | None, option(metavar="ADDRESS", help=_PROXY)] = None,
-    public_url: Annotated[str | None, option(metavar="URL", help=_PUBLIC_URL)] = None,
+    host: Annotated[str, option(metavar="ADDRESS", help="Where to listen.", envvar="TACIT_HOST")] = "127.0.0.1",
+    port: Annotated[
+        int, option(metavar="PORT", help="Where to listen; 0 for any free port.", envvar="TACIT_PORT")
+    ] = 8000,
+    public: Annotated[
+        bool, option("--public", help="Let everybody see the results of these surveys.", envvar="TACIT_PUBLIC")
+    ] = False,
+    publish_every: Annotated[
+        int | None, option(metavar="N", help=f"{_EVERY} Else 20.", envvar="TACIT_PUBLISH_EVERY")
+    ] = None,
+    invited: Annotated[
+        bool, option("--invited", help="Count reports of invited people only.", envvar="TACIT_INVITED")
+    ] = False,
+    group_question: Annotated[
+        str | None, option(metavar="TEXT", help="What the page asks for the group.", envvar="TACIT_GROUP_QUESTION")
+    ] = None,
+    language: Annotated[str | None, option(metavar="CODE", help=_LANGUAGE, envvar="TACIT_LANGUAGE")] = None,
+    texts: Annotated[Path | None, option(metavar="FILE", help=_TEXTS, envvar="TACIT_TEXTS")] = None,
+    ends: Annotated[
+        datetime | None, typer.Option(metavar="DAY", formats=["%Y-%m-%d"], help="Last day.", envvar="TACIT_ENDS")
+    ] = None,
+    rate: Annotated[
+        int, option(metavar="N", help="Submissions per minute and address; 0: no limit.", envvar="TACIT_RATE")
+    ] = 300,
+    certificate: Annotated[
+        str | None, option(metavar="FILE", help="TLS certificate, PEM.", envvar="TACIT_CERTIFICATE")
+    ] = None,
+    private_key: Annotated[
+        str | None, option(metavar="FILE", help="The certificate's private key, PEM.", envvar="TACIT_PRIVATE_KEY")
+    ] = None,
+    proxy: Annotated[list[str] | None, option(metavar="ADDRESS", help=_PROXY, envvar="TACIT_PROXY")] = None,
+    public_url: Annotated[str | None, option(metavar="URL", help=_PUBLIC_URL, envvar="TACIT_PUBLIC_URL")] = None,
+    page_origin: Annotated[list[str] | None, option(metavar="ORIGIN", help=_ORIGIN, envvar="TACIT_PAGE_ORIGIN")] = None,
+    drain: Annotated[float, option(metavar="SECONDS", help=_DRAIN, envvar="TACIT_DRAIN")] = 0.0,
     new_token: Annotated[bool, option("--new-token", help=_NEW_TOKEN)] = False,
     allow_wide_folder: Wide = False,
     as_json: JsonFlag = False,
@@ -68,8 +103,10 @@ def serve_command(
 
     The administrator's token is printed when it is made, on the first start, and kept only as a hash. To choose it
     yourself, set TACIT_TOKEN, which is not printed. What is given for a survey that is there is applied or refused.
+    Every option can be given as a variable: TACIT_PUBLIC_URL for --public-url. TACIT_TOKEN_FILE and TACIT_DATA_FILE
+    name files that hold the token and the URL of the database.
 
-    Also: tacit serve backup, tacit serve restore, tacit serve token (each with --help).
+    Also: tacit serve backup, restore, repair and token (each with --help).
     """
     from tacit.plan import load_plan
     from tacit.server.run import Address, check_public_url, open_surveys, serve, today
@@ -85,7 +122,10 @@ def serve_command(
     found_at = check_public_url(public_url) if public_url else ""
     if ends is not None and ends.date() < today():
         raise ValueError(f"The survey cannot end before today. Got --ends {ends:%Y-%m-%d}.")
-    address = Address(host, port, certificate, private_key, tuple(proxy or ()), found_at)
+    if not 0 <= drain <= 600:
+        raise ValueError(f"The service drains for at most 600 seconds. Got --drain {drain:g}.")
+    proxies, origins = tuple(proxy or ()), tuple(page_origin or ())
+    address = Address(host, port, certificate, private_key, proxies, found_at, origins, drain)
     address.check()
     with _store(data, secrets, allow_wide_folder) as store:
         try:
@@ -100,11 +140,11 @@ def serve_command(
 
 
 @contextmanager
-def _store(data: str, secrets: Path | None, allow_wide: bool) -> Iterator[Any]:
+def _store(data: str, secrets: Path | None, allow_wide: bool, migrate: bool = True) -> Iterator[Any]:
     from tacit.server.run import today
     from tacit.server.storage.store import Store
 
-    store = Store(data, today, vault=secrets, allow_wide=allow_wide)
+    store = Store(data, today, vault=secrets, allow_wide=allow_wide, migrate=migrate)
     try:
         yield store
     finally:
@@ -175,7 +215,8 @@ def backup_command(
 
     check_new(folder)
     _must_be_there(data)
-    with _store(data, secrets, allow_wide_folder) as source, _store(str(folder), None, False) as target:
+    source_store = _store(data, secrets, allow_wide_folder, migrate=False)
+    with source_store as source, _store(str(folder), None, False) as target:
         _copy(source, target, str(folder), as_json)
 
 
@@ -209,6 +250,29 @@ def _copy(source: Any, target: Any, where: str, as_json: bool) -> None:
         print_json({"copied": surveys, "where": where})
     else:
         out.print(f"Copied {surveys} surveys to {escape(where)}.", soft_wrap=True)
+
+
+@serve_app.command(
+    "repair", epilog="Example: tacit serve repair --data postgresql://tacit@host/tacit --secrets secrets"
+)
+def repair_command(
+    data: Data = "tacit-data", secrets: Secrets = None, allow_wide_folder: Wide = False, as_json: JsonFlag = False
+) -> None:
+    """Let surveys go on whose database and vault are not of the same time, as after restoring one without the other.
+
+    It says for each survey what is lost and what was done. Surveys that are not in doubt stay as they are. If the right
+    vault, or the right database, can still be found, use that instead.
+    """
+    _must_be_there(data)
+    with _store(data, secrets, allow_wide_folder) as store:
+        done = store.repair()
+    if as_json:
+        print_json({"repaired": done})
+        return
+    for name, what in done.items():
+        out.print(f"[bold]{escape(name)}[/bold]: {escape(what)}", soft_wrap=True)
+    if not done:
+        out.print("No survey is in doubt.")
 
 
 # -- tokens ---------------------------------------------------------------------------------------------------------

@@ -41,6 +41,8 @@ _READY_PLANS = 64
 #: Seconds of erasing tags in a request; seconds between the first look at an ended survey and its closing; and seconds
 #: by which a clock that was not set may differ from a steady one in that time.
 _ERASING, _CONFIRMED, _SET = 3.0, 3600.0, 120.0
+#: Bytes of public results that are kept ready.
+_PAGES_BYTES = 2**26
 T = TypeVar("T")
 _UNREDEEMED = {
     "spent": "This invitation was used before.",
@@ -107,14 +109,21 @@ class ReadySurvey:
         return Page(json.dumps(self.plan.to_dict(), ensure_ascii=False).encode(), "application/json")
 
 
+PageMaker = Callable[[dict[str, Any]], Page]
+
+
 class Collector:
     """What the routes ask for. Whatever blocks, runs in a thread, and all writing in the one of the writer."""
+
+    #: Seconds for which public results are shown without a look whether there are newer ones.
+    fresh = 1.0
 
     def __init__(self, store: Store, committed: Callable[[int, float], Any] = lambda size, seconds: None) -> None:
         self.store = store
         self.writer = Writer(store, committed)
         self._results = Results(store)
-        self._estimating = asyncio.Lock()
+        self._estimating, self._publishing = asyncio.Lock(), asyncio.Lock()
+        self._pages: OrderedDict[tuple[Any, ...], tuple[float, tuple[Any, ...], Page]] = OrderedDict()
         self._ready: OrderedDict[str, ReadySurvey] = OrderedDict()
         self._making: dict[str, asyncio.Future[ReadySurvey]] = {}
         self._ending = Ending()
@@ -170,7 +179,8 @@ class Collector:
     async def _written(self, name: str, job: Callable[[ReadySurvey], Submission | Redemption]) -> Outcome:
         """Write what `job` makes of a survey; anew if the survey is not the one that this process knew."""
         outcome = await self.writer.submit(job(await self.known(name)))
-        if outcome == "another":
+        if outcome in ("another", "closed"):
+            # Deleted, maybe, or another of this name.
             outcome = await self.writer.submit(job(await self.ready(name)))
         return _unless_closed(outcome)
 
@@ -273,6 +283,31 @@ class Collector:
             except NotEstimableError as error:
                 raise Refusal(409, str(error)) from error
             return facts | {"estimators": allowed}
+
+    async def public_page(
+        self, name: str, estimator: Estimator | None, limit: int | None, make: PageMaker
+    ) -> Page | None:
+        """Published results as bytes, None if they are not public: made once for each publication, however many ask."""
+        place, now = (name, estimator, limit, make), time.monotonic()
+        known = self._pages.get(place)
+        if known is not None and now - known[0] < self.fresh:
+            return known[2]
+        survey = await self.survey(name)
+        if not survey.public_results:
+            return None
+        ready = await self._ready_for(survey)
+        version = await self.ask(self._results.public_version, survey, ready.plan)
+        if known is None or known[1] != version:
+            async with self._publishing:
+                known = self._pages.get(place)
+                if known is None or known[1] != version:
+                    page = make(await self.results(name, estimator, limit, False))
+                    known = now, version, page
+        self._pages[place] = now, version, known[2]
+        self._pages.move_to_end(place)
+        while sum(len(page.content) for _, _, page in self._pages.values()) > _PAGES_BYTES and len(self._pages) > 1:
+            self._pages.popitem(last=False)
+        return known[2]
 
     async def estimated(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import ipaddress
 import json
@@ -13,6 +14,7 @@ import ssl
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -43,12 +45,22 @@ class Address:
     proxies: tuple[str, ...] = ()
     #: Where people find the service, if a proxy is in front; may end in a path of its own.
     public_url: str = ""
+    #: Origins of pages elsewhere that may ask for surveys and send reports.
+    origins: tuple[str, ...] = ()
+    #: Seconds to go on answering after SIGTERM, while readiness is denied.
+    drain: float = 0.0
 
     def check(self) -> None:
         """Refuse what cannot be, before anything is started."""
         if not 0 <= self.port <= 65535:
             raise ValueError(f"The port must be between 0 and 65535. Got {self.port}.")
         Proxies(self.proxies)
+        for origin in self.origins:
+            parts = urlsplit(origin)
+            if origin != "null" and (
+                parts.scheme not in ("http", "https") or origin != f"{parts.scheme}://{parts.netloc}"
+            ):
+                raise ValueError(f"An origin must look like https://host, or be null for files. Got {origin!r}.")
         if (self.certificate is None) != (self.private_key is None):
             raise ValueError("Give --certificate and --private-key together.")
         if self.certificate is not None and self.private_key is not None:
@@ -109,7 +121,14 @@ def serve(store: Store, address: Address, rate: int, token: str | None, started:
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, signal.default_int_handler)
     write_logs()
-    app = make_app(store, rate=rate, proxies=address.proxies, stopping=_leave_in_time, public_url=address.public_url)
+    app = make_app(
+        store,
+        rate=rate,
+        proxies=address.proxies,
+        stopping=_leave_in_time,
+        public_url=address.public_url,
+        origins=address.origins,
+    )
     with listen(address) as listening:
         surveys = {survey.id: _title(json.loads(survey.plan)) for survey, _ in store.surveys()}
         url = address.public_url.rstrip("/") or _url(address, listening.getsockname()[1])
@@ -118,6 +137,7 @@ def serve(store: Store, address: Address, rate: int, token: str | None, started:
         gc.collect()
         gc.freeze()
         gc.set_threshold(20_000, 20, 20)
+        notify("READY=1")
         try:
             server(app, address).run(sockets=[listening])
         finally:
@@ -131,8 +151,18 @@ def _title(plan: dict[str, Any]) -> str | None:
     return title
 
 
+def notify(state: str) -> None:
+    """Tell systemd, if it started this service and wants to know (Type=notify)."""
+    place = os.environ.get("NOTIFY_SOCKET")
+    if place:
+        with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as line:
+            line.connect("\0" + place[1:] if place.startswith("@") else place)
+            line.sendall(state.encode())
+
+
 def _leave_in_time() -> None:
     """End the process soon, whatever it still waits for: every acknowledged report is on disk."""
+    notify("STOPPING=1")
     if threading.current_thread() is threading.main_thread():
         leaving = threading.Timer(_LEAVE_SECONDS, _leave)
         leaving.daemon = True
@@ -146,10 +176,25 @@ def _leave() -> None:
 
 def server(app: Any, address: Address) -> uvicorn.Server:
     """Uvicorn, as the service uses it. No access log is written: it would hold addresses beside times."""
-    return uvicorn.Server(
+
+    class Draining(uvicorn.Server):
+        """Goes on for a while after the first signal, saying that it is not ready; the second ends that."""
+
+        def handle_exit(self, sig: int, frame: Any) -> None:
+            if address.drain and not app.state.draining:
+                app.state.draining = True
+                notify("STOPPING=1")
+                asyncio.get_running_loop().call_later(address.drain, super().handle_exit, sig, frame)
+            else:
+                super().handle_exit(sig, frame)
+
+    class Protocol(PatientProtocol):
+        proxies = Proxies(address.proxies)
+
+    return Draining(
         uvicorn.Config(
             app,
-            http=PatientProtocol,
+            http=Protocol,
             ws="none",
             access_log=False,
             log_level="warning",
@@ -237,6 +282,7 @@ class JsonLines(logging.Formatter):
             line["cause"] = cause
         if skipped := getattr(record, "skipped", 0):
             line["skipped"] = skipped
+        line |= getattr(record, "audit", {})
         return json.dumps(line, ensure_ascii=False)
 
 
@@ -261,10 +307,15 @@ class Seldom(logging.Filter):
 
 def write_logs() -> None:
     """Write the service's log, and that of the server below it, to standard error."""
-    handler = logging.StreamHandler()
-    handler.setFormatter(JsonLines())
+    handler, audit = logging.StreamHandler(), logging.StreamHandler()
+    for each in (handler, audit):
+        each.setFormatter(JsonLines())
     handler.addFilter(Seldom())
     for name in ("tacit.server", "uvicorn.error"):
         logger = logging.getLogger(name)
         logger.handlers, logger.propagate = [handler], False
         logger.setLevel(logging.WARNING)
+    # What administrators did is written line by line.
+    told = logging.getLogger("tacit.audit")
+    told.handlers, told.propagate = [audit], False
+    told.setLevel(logging.INFO)

@@ -226,9 +226,12 @@ def too_few(plan: Plan, result: Estimate) -> bool:
 
 
 def forged(result: Estimate) -> str:
-    """What one forged report can do, as a sentence."""
+    """What one forged report, and 1% of them, can do, in sentences."""
     changed, added = significant(result.influence), significant(result.influence_added)
-    return f"One forged report can move an estimate by at most {changed}, one that is added by {added}."
+    one = f"One forged report can move an estimate by at most {changed}, one that is added by {added}."
+    if not result.n_reports or not math.isfinite(result.influence):
+        return one
+    return f"{one} 1% forged reports would move it by {significant(result.influence * result.n_reports / 100)}."
 
 
 def promised_answer(plan: Plan) -> str:

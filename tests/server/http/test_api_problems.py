@@ -141,7 +141,7 @@ def test_a_database_that_fails_is_a_503(shared: Client, monkeypatch: pytest.Monk
     def fail(*_: object) -> None:
         raise OperationalError("SELECT", {"key": key(1)}, Exception("gone"))
 
-    for name in ("count", "survey", "surveys", "check"):
+    for name in ("write", "survey", "surveys", "check"):
         monkeypatch.setattr(shared.store, name, fail)
     requests = [
         ("POST", f"{SURVEY}/reports", {"json": {"key": key(1), "report": 0}}),
@@ -165,7 +165,7 @@ def test_a_fault_of_ours_is_a_500_that_says_nothing_else(shared: Client, monkeyp
     def fail(*_: object) -> None:
         raise KeyError("a respondent's report")
 
-    monkeypatch.setattr(shared.store, "count", fail)
+    monkeypatch.setattr(shared.store, "write", fail)
     answer = shared.post(f"{SURVEY}/reports", {"key": key(1), "report": 0})
     assert answer.headers["content-type"] == MEDIA_TYPE
     assert answer.json() == {

@@ -7,7 +7,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
-from typing import Annotated
+from typing import Annotated, Any
 from urllib.parse import urlsplit
 
 from fastapi import APIRouter, Depends, FastAPI, Query, Request, Response
@@ -37,9 +37,10 @@ from tacit.server.http.routes import (
     COMMON,
     TEXT,
     Service,
-    csv_response,
+    csv_text,
     grant_of,
-    may_read,
+    published_to,
+    reads_live,
     within_rate,
 )
 from tacit.server.problems import Refusal, answer_with_problems
@@ -184,19 +185,37 @@ _ESTIMATOR = "mmse trusts the prior; unbiased (the default where possible) and m
 Estimated = Annotated[Estimator | None, Query(description=_ESTIMATOR)]
 
 
-@_results.get("/{survey}/results", responses=CLOSED)
+@_results.get("/{survey}/results", responses=CLOSED | {200: {"model": m.ResultFacts}}, response_class=JSONResponse)
 async def show_results(
     survey: m.SurveyId,
     service: Service,
     request: Request,
     estimator: Estimated = None,
     limit: Annotated[int, Query(ge=1, le=100_000, description="The number of rows, the largest first.")] = 50,
-) -> m.ResultFacts:
+) -> Response:
     """Estimates with intervals, their history, the prior check and the promises: as they are now with a
     token, else as they were last published.
     """
-    live = await may_read(survey, service, request)
-    return m.ResultFacts(**await service.results(survey, estimator, limit, live))
+    if reads_live(survey, request):
+        return _results_page(await service.results(survey, estimator, limit, True)).respond(request)
+    return published_to(request, await service.public_page(survey, estimator, limit, _results_page))
+
+
+def _results_page(facts: dict[str, Any]) -> site.Page:
+    return site.Page(m.ResultFacts(**facts).model_dump_json().encode(), "application/json")
+
+
+_COLUMNS = ("name", "estimate", "standard_error", "margin", "low", "high", "prior", "prior_share")
+
+
+def _results_table(facts: dict[str, Any]) -> site.Page:
+    several = [
+        {"question": each["name"], "n_reports": each["n_reports"]} | row
+        for each in facts["questions"]
+        for row in each["rows"]
+    ]
+    columns = ("question", "n_reports", *_COLUMNS) if several else _COLUMNS
+    return site.Page(csv_text(columns, several or facts["rows"]).encode(), "text/csv; charset=utf-8")
 
 
 @_results.get(
@@ -206,17 +225,12 @@ async def download_results(
     survey: m.SurveyId, service: Service, request: Request, estimator: Estimated = None
 ) -> Response:
     """All rows as CSV; of several questions each row names its question, and the reports that it rests on."""
-    live = await may_read(survey, service, request)
-    found = await service.results(survey, estimator, None, live)
-    columns = ("name", "estimate", "standard_error", "margin", "low", "high", "prior", "prior_share")
-    if not found["questions"]:
-        return csv_response(columns, found["rows"], f"{survey}.csv")
-    several = [
-        {"question": each["name"], "n_reports": each["n_reports"]} | row
-        for each in found["questions"]
-        for row in each["rows"]
-    ]
-    return csv_response(("question", "n_reports", *columns), several, f"{survey}.csv")
+    if reads_live(survey, request):
+        response = _results_table(await service.results(survey, estimator, None, True)).respond(request)
+    else:
+        response = published_to(request, await service.public_page(survey, estimator, None, _results_table))
+    response.headers["Content-Disposition"] = f'attachment; filename="{survey}.csv"'
+    return response
 
 
 # -- operation ------------------------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from starlette.responses import Response
 from tacit.server.collector import Collector
 from tacit.server.http.messages import SurveyId
 from tacit.server.problems import MEDIA_TYPE, Problem, Refusal
+from tacit.server.site.published import Page
 from tacit.server.storage.tokens import Grant
 
 
@@ -48,13 +49,20 @@ async def reading_live(request: Request, survey: SurveyId) -> None:
     _demand(grant is not None and grant.reads(survey), grant)
 
 
-async def may_read(survey: str, service: Collector, request: Request) -> bool:
-    """Let those pass who may see results; whether they may see them as they are now, and not only as published."""
+def reads_live(survey: str, request: Request) -> bool:
+    """Whether the sender may see results as they are now, and not only as published."""
     grant = grant_of(request)
-    live = grant is not None and grant.reads(survey)
-    if not live and not (await service.survey(survey)).public_results:
-        _demand(False, grant)
-    return live
+    return grant is not None and grant.reads(survey)
+
+
+def published_to(request: Request, page: Page | None) -> Response:
+    """What is public, unless the sender has it; refused if there is none."""
+    if page is None:
+        _demand(False, grant_of(request))
+    assert page is not None
+    response = page.respond(request)
+    response.headers["Cache-Control"] = "no-cache"
+    return response
 
 
 async def within_rate(request: Request) -> None:
@@ -108,12 +116,17 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 def csv_response(columns: Sequence[str], rows: Iterable[Mapping[str, Any]], file: str) -> Response:
     """Rows as a file to download."""
+    headers = {"Content-Disposition": f'attachment; filename="{file}"'}
+    return Response(csv_text(columns, rows), media_type="text/csv; charset=utf-8", headers=headers)
+
+
+def csv_text(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:
+    """Rows as CSV."""
     text = io.StringIO(newline="")
     writer = csv.DictWriter(text, columns, extrasaction="ignore")
     writer.writeheader()
     writer.writerows({name: harmless(value) for name, value in row.items()} for row in rows)
-    headers = {"Content-Disposition": f'attachment; filename="{file}"'}
-    return Response(text.getvalue(), media_type="text/csv; charset=utf-8", headers=headers)
+    return text.getvalue()
 
 
 def harmless(cell: Any) -> Any:

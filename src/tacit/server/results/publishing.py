@@ -30,6 +30,20 @@ def published(store: Store, survey: Survey, plan: AnyPlan) -> list[tuple[date, T
     return days
 
 
+def publication(store: Store, survey: Survey, plan: AnyPlan) -> tuple[tuple[date, int], ...]:
+    """On which days how many reports were published; publishes now what is due. Reads one tally at most."""
+    table = schema.published
+    mine = sa.select(table.c.day, table.c.n_reports).where(table.c.survey == survey.id).order_by(table.c.day)
+    newest = sa.select(table.c.tally).where(table.c.survey == survey.id).order_by(table.c.day.desc()).limit(1)
+    with store.database.reading.connect() as connection:
+        packed = connection.scalar(newest)
+    last = Tally(plan.hash, {}) if packed is None else _unpacked(bytes(packed))
+    if _due(survey, plan, _n_reports(store, survey.id, plan), last):
+        _publish(store, survey, plan)
+    with store.database.reading.connect() as connection:
+        return tuple((row.day, row.n_reports) for row in connection.execute(mine))
+
+
 def _publish(store: Store, survey: Survey, plan: AnyPlan) -> None:
     live, table = store.tally(survey.id, plan), schema.published
     with store.database.writing.begin() as connection:

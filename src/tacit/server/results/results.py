@@ -7,23 +7,28 @@ totals changed are read and estimated again, so a large tally costs nothing whil
 from __future__ import annotations
 
 import math
+from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from functools import partial
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
 from tacit.estimates import Estimate, Estimator, PriorCheck, QuestionView, Row, crosstab, estimate
 from tacit.plan import AnyPlan, Group, Plan, Questionnaire
-from tacit.server.results.publishing import published
+from tacit.server.results.publishing import publication, published
 from tacit.server.storage.store import Store, Survey
 from tacit.show.questions import block_alarm, crosstab_sentences, title_of
 from tacit.show.sentences import alarm, json_ready, prior_part, promise, record_promise, row_name, whom
 from tacit.tally import Tally
 
 LEVEL = 0.95
+#: How many tallies of a day, estimates of a question, and days of histories are remembered.
+_TALLIES, _ESTIMATES, _DAYS = 256, 64, 100_000
+#: The most rows that are estimated for a history, and the fewest days that it has all the same.
+_HISTORY_ROWS, _FEWEST_DAYS = 50_000, 4
 
 
 @dataclass(frozen=True)
@@ -41,9 +46,15 @@ class Results:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._tallies: dict[tuple[str, date], tuple[tuple[Any, ...], Tally]] = {}
-        self._sums: dict[tuple[str, date], tuple[tuple[Any, ...], Tally]] = {}
-        self._days: dict[tuple[str, bool, str | None, Estimator, date], tuple[tuple[Any, ...], Estimate | None]] = {}
+        self._tallies = _Recent[tuple[str, date], Tally](_TALLIES)
+        self._sums = _Recent[tuple[str, date], Tally](_TALLIES)
+        self._newest = _Recent[tuple[str, bool, str | None, Estimator], Estimate | None](_ESTIMATES)
+        self._history = _Recent[tuple[str, bool, Estimator, date], dict[str, Any] | None](_DAYS)
+
+    def public_version(self, survey: Survey, plan: AnyPlan) -> tuple[Any, ...]:
+        """What public results depend on: they are the same as long as this is. Publishes what is due."""
+        shown = publication(self._store, survey, plan)
+        return survey.life, survey.is_open(self._store.today()), survey.publish_every, shown
 
     def facts(
         self,
@@ -65,8 +76,9 @@ class Results:
             found = [(view, find(view, stands[-1]) if stands else None) for view in views]
             told = _several(plan, found, per_group, estimator, limit)
         else:
-            days = [each for stand in stands if (each := find(views[0], stand)) is not None]
-            told = _single(plan, stands, days, per_group, estimator, limit)
+            result = find(views[0], stands[-1]) if stands else None
+            history = self._days(survey.life, everything, plan, estimator, stands, views[0], result)
+            told = _single(plan, result, history, per_group, estimator, limit)
         return {
             "survey": survey.id,
             "question": plan.title,
@@ -82,12 +94,35 @@ class Results:
     def _estimate(
         self, life: str, everything: bool, estimator: Estimator, view: QuestionView, stand: Stand
     ) -> Estimate | None:
-        """What the reports until the end of a day say about a question; computed once for each stand."""
-        place = life, everything, view.name, estimator, stand.day
-        known = self._days.get(place)
-        if known is None or known[0] != stand.version:
-            known = self._days[place] = stand.version, view.estimate(stand.tally(), estimator, LEVEL)
-        return known[1]
+        """What all reports say about a question; computed once for each stand."""
+        place = life, everything, view.name, estimator
+        return self._newest.get(place, stand.version, lambda: view.estimate(stand.tally(), estimator, LEVEL))
+
+    def _days(
+        self,
+        life: str,
+        everything: bool,
+        plan: Plan,
+        estimator: Estimator,
+        stands: Sequence[Stand],
+        view: QuestionView,
+        result: Estimate | None,
+    ) -> list[dict[str, Any]]:
+        """Half the interval per respondent at the end of each day, each computed once and only these numbers kept;
+        where there are many values, at the end of some days.
+        """
+        most = max(_FEWEST_DAYS, _HISTORY_ROWS // len(plan.values))
+        shown = [*stands[:-1][:: max(1, -(-len(stands) // most))], *stands[-1:]]
+
+        def day_of(stand: Stand) -> dict[str, Any] | None:
+            found = result if stand is stands[-1] else view.estimate(stand.tally(), estimator, LEVEL)
+            return None if found is None else _history_day(stand, found)
+
+        days = [
+            self._history.get((life, everything, estimator, stand.day), stand.version, partial(day_of, stand))
+            for stand in shown
+        ]
+        return [each for each in days if each is not None]
 
     def _published(self, survey: Survey, plan: AnyPlan) -> list[Stand]:
         stands = []
@@ -113,18 +148,36 @@ class Results:
     ) -> Tally:
         """All reports until the end of a day: those until the day before, and that day's."""
         day = version[-2]
-        known = self._sums.get((survey.life, day))
-        if known is None or known[0] != version:
+
+        def add_up() -> Tally:
             mine = self._tally(survey, plan, day, counts)
-            known = self._sums[survey.life, day] = version, mine if before is None else before.tally().merge(mine)
-        return known[1]
+            return mine if before is None else before.tally().merge(mine)
+
+        return self._sums.get((survey.life, day), version, add_up)
 
     def _tally(self, survey: Survey, plan: AnyPlan, day: date, counts: Mapping[int, int]) -> Tally:
-        version = tuple(counts.items())
-        known = self._tallies.get((survey.life, day))
+        read = partial(self._store.tally, survey.id, plan, day, day)
+        return self._tallies.get((survey.life, day), tuple(counts.items()), read)
+
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class _Recent(Generic[K, V]):
+    """What was computed of something in its newest version, as many as there is room for."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._kept: OrderedDict[K, tuple[tuple[Any, ...], V]] = OrderedDict()
+
+    def get(self, key: K, version: tuple[Any, ...], make: Callable[[], V]) -> V:
+        known = self._kept.get(key)
         if known is None or known[0] != version:
-            known = version, self._store.tally(survey.id, plan, day, day)
-            self._tallies[survey.life, day] = known
+            known = self._kept[key] = version, make()
+        self._kept.move_to_end(key)
+        if len(self._kept) > self._most:
+            self._kept.popitem(last=False)
         return known[1]
 
 
@@ -137,13 +190,13 @@ def _given(tally: Tally) -> Tally:
 
 def _single(
     plan: Plan,
-    stands: Sequence[Stand],
-    days: Sequence[Estimate],
+    found: Estimate | None,
+    history: list[dict[str, Any]],
     per_group: Sequence[int],
     estimator: Estimator,
     limit: int | None,
 ) -> dict[str, Any]:
-    result = days[-1] if days else estimate(plan, Tally(plan.hash, {}), estimator, LEVEL)
+    result = estimate(plan, Tally(plan.hash, {}), estimator, LEVEL) if found is None else found
     return {
         "task": plan.task.kind,
         "estimator": result.estimator,
@@ -156,7 +209,7 @@ def _single(
             _check_facts(check, alarm(plan, result, check) if check.contradicted else str(check))
             for check in result.prior_check
         ],
-        "history": _history(stands, days),
+        "history": history,
         "about": whom(result.scope, result.simultaneous),
         "prior_part": prior_part(result),
         "influence": result.influence if math.isfinite(result.influence) else 0.0,
@@ -181,14 +234,10 @@ def rows(view: QuestionView, result: Estimate, limit: int | None = None) -> list
     return cleaned
 
 
-def _history(stands: Sequence[Stand], days: Sequence[Estimate]) -> list[dict[str, Any]]:
-    """Half the interval per respondent at the end of each day."""
-    history = []
-    for stand, result in zip(stands, days, strict=True):
-        margins = np.array([row.margin for row in result.rows])
-        reach = math.sqrt(float(np.nanmean(margins**2))) / result.n_reports if np.isfinite(margins).any() else 0.0
-        history.append({"day": stand.day, "n_reports": result.n_reports, "reach": reach})
-    return history
+def _history_day(stand: Stand, result: Estimate) -> dict[str, Any]:
+    margins = np.array([row.margin for row in result.rows])
+    reach = math.sqrt(float(np.nanmean(margins**2))) / result.n_reports if np.isfinite(margins).any() else 0.0
+    return {"day": stand.day, "n_reports": result.n_reports, "reach": reach}
 
 
 def _group_facts(plan: Plan, group: Group, n_reports: int) -> dict[str, Any]:

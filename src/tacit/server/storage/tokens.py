@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import sqlalchemy as sa
@@ -29,7 +29,7 @@ class Grant:
 
     role: Role
     survey: str | None = None
-    name: str = ""
+    name: str = field(default="", compare=False)
 
     @property
     def everything(self) -> bool:

@@ -155,7 +155,10 @@ function fillEstimates(results, asked) {
     cut > 0 ? `The largest ${results.rows.length} of ${whole(results.n_rows)}; all are in the downloads.` : "";
   const [changed, added] = [results.influence, results.influence_added].map(significant);
   byId("prior-part").textContent = [results.prior_part, results.about].filter(Boolean).join(" ");
-  byId("influence").textContent = `One forged report can move an estimate by at most ${changed}, one that is added by ${added}.`;
+  const many = significant((results.influence * results.n_reports) / 100);
+  byId("influence").textContent =
+    `One forged report can move an estimate by at most ${changed}, one that is added by ${added}. ` +
+    `1% forged reports would move it by ${many}.`;
 }
 
 /** One estimate in the table. */
