@@ -86,8 +86,16 @@ def test_a_plan_as_it_was_written_passes(name: str) -> None:
     altered(name)
 
 
-@pytest.mark.parametrize("change", ALTERED)
-@pytest.mark.parametrize("name", PLANS)
+#: Of plans whose bound is searched for again, which takes long, those that depend on it.
+CASES = [
+    (name, change)
+    for name in PLANS
+    for change in ALTERED
+    if name in ("mmse", "unbiased", "survey, mmse") or change in ("a higher bound", "the other aim", "a better LDP")
+]
+
+
+@pytest.mark.parametrize(("name", "change"), CASES)
 def test_an_altered_certificate_is_refused(name: str, change: str) -> None:
     with pytest.raises(PlanError):
         altered(name, **ALTERED[change])

@@ -48,7 +48,7 @@ design = partial(design_for, aim="mmse")
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("d", [3, 7, 10])
+@pytest.mark.parametrize("d", [3, 7])
 def test_small_designs_equal_the_brute_force_vertex_program(kind, d):
     prior = named_prior(kind, d)
     for epsilon in EPSILONS:
@@ -299,7 +299,7 @@ def test_surveys_are_planned_as_the_yes_or_no_that_they_are(notion):
     assert found.certificate.unbiased_variance == pytest.approx(two.certificate.unbiased_variance, rel=1e-6)
 
 
-@pytest.mark.parametrize("epsilon", [1, 3, 4, 5, 6, 8])
+@pytest.mark.parametrize("epsilon", [1, 4, 8])
 def test_the_prior_is_used_at_large_budgets_too_and_never_worse_than_ldp(epsilon):
     prior = Prior(range(30), [900] + [3] * 29)
     found = design(prior, Histogram(), epsilon, aim="unbiased", search=Search(method="many-values")).certificate

@@ -30,7 +30,7 @@ def check_design(design, prior, g, lift_set, tolerance=1e-12):
 @pytest.mark.parametrize("task", ["histogram", "sum"])
 @pytest.mark.parametrize("epsilon", EPSILONS)
 @pytest.mark.parametrize("name", KINDS)
-@pytest.mark.parametrize("d", [2, 3, 5, 7, 9, 10])
+@pytest.mark.parametrize("d", [2, 3, 7, 10])
 def test_equals_brute_force(d, name, epsilon, task):
     prior, g, lift_set = named_shares(name, d), g_of(task, d), LiftSet.lip(epsilon)
     design = solve(prior, g, lift_set)
@@ -49,7 +49,7 @@ def test_clean_lifts_have_one_solved_coordinate():
 
 
 @pytest.mark.parametrize("task", ["histogram", "sum"])
-@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("name", ["zipf", "dirichlet"])
 def test_a_thousand_values_are_certified_to_one_per_cent(name, task):
     """A hundred are to half a per cent, down to the integers: `test_design`."""
     prior, g = named_shares(name, 1000), g_of(task, 1000)
