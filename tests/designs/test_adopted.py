@@ -19,7 +19,11 @@ YES_NO = ["yes", "no"]
 def share_and_error(rule: Rule, first: int, people: int) -> tuple[float, float]:
     """The share of "yes" and its standard error, from how many people gave the first report."""
     plan = adopt(rule, Survey("yes"))
-    row = estimate(plan, Tally.of(plan, [0] * first + [1] * (people - first))).rows[0].divided(people)
+    row = (
+        estimate(plan, Tally.of(plan, [0] * first + [1] * (people - first)), scope="participants")
+        .rows[0]
+        .divided(people)
+    )
     return row.estimate, row.standard_error
 
 

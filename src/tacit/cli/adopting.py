@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from inspect import Parameter, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 import typer
 
@@ -39,22 +40,7 @@ DesignKind = Literal[
     "warner", "forced-response", "unrelated-question", "crosswise", "kuk", "k-ary", "symmetric-unary",
     "optimised-unary", "matrix",
 ]  # fmt: skip
-#: The options that each design takes.
-_TAKES: dict[str, tuple[str, ...]] = {
-    "warner": ("truth",),
-    "forced-response": ("forced",),
-    "unrelated-question": ("asked", "prevalence"),
-    "crosswise": ("prevalence",),
-    "kuk": ("red", "cards"),
-    "k-ary": ("truth", "epsilon"),
-    "symmetric-unary": ("flip", "epsilon"),
-    "optimised-unary": ("epsilon",),
-    "matrix": (),
-}
-#: Options that may be left out where the other one is given.
-_EITHER = {"k-ary", "symmetric-unary"}
-
-_KIND = f"How answers were randomized: {', '.join(_TAKES)}."
+_KIND = f"How answers were randomized: {', '.join(get_args(DesignKind))}."
 _TRUTH = "warner, k-ary: probability that the true answer is given."
 _FORCED = "forced-response: VALUE=P, told to say that value with probability P; repeatable."
 _ASKED = "unrelated-question: probability that the sensitive question is asked."
@@ -163,31 +149,34 @@ def _rules(
     kind: str, values: str | None, given: Mapping[str, Sequence[str]], matrix: Path | None
 ) -> dict[str | None, Rule]:
     """A rule for everybody, or for each group that an option names."""
-    from tacit.designs import read_matrix
+    from tacit.designs import read_matrix, rules
     from tacit.prior import numbers_if_all
 
-    takes = ("matrix",) if kind == "matrix" else ("values", *_TAKES[kind])
+    make = getattr(rules, kind.replace("-", "_"), None)
+    # The parameters of the rule's function are the options.
+    takes = {} if make is None else dict(signature(make).parameters)
+    known = ["values" if make else "matrix", *list(takes)[1:]]
     stray = [name for name in [*given, *(["matrix"] if matrix else []), *(["values"] if values else [])]
-             if name not in takes]  # fmt: skip
+             if name not in known]  # fmt: skip
     if stray:
-        raise ValueError(f"The design {kind} takes {', '.join(f'--{name}' for name in takes)}. Got --{stray[0]}.")
-    if kind == "matrix":
+        raise ValueError(f"The design {kind} takes {', '.join(f'--{name}' for name in known)}. Got --{stray[0]}.")
+    if make is None:
         if matrix is None:
             raise ValueError("The design matrix needs --matrix FILE.")
         return read_matrix(matrix)
     if values is None:
         raise ValueError("Say what people can hold, as in --values yes,no.")
     domain = numbers_if_all([name.strip() for name in values.split(",")])
-    missing = [name for name in _TAKES[kind] if name not in given and name != "cards"]
-    if missing and not (kind in _EITHER and len(missing) == 1):
-        raise ValueError(f"The design {kind} needs {' or '.join(f'--{name}' for name in missing)}.")
-    named: dict[str, list[tuple[str | None, str]]] = {
-        name: [_named(text) for text in texts] for name, texts in given.items()
-    }
+    missing = [name for name in known[1:] if name not in given and takes[name].default is Parameter.empty]
+    if missing:
+        raise ValueError(f"The design {kind} needs {' and '.join(f'--{name}' for name in missing)}.")
+    named = {name: [_named(text) for text in texts] for name, texts in given.items()}
     found = dict.fromkeys(group for texts in named.values() for group, _ in texts if group is not None)
     groups: list[str | None] = [*found] or [None]
     return {
-        group: _BUILD[kind](domain, {name: _of_group(texts, group, name) for name, texts in named.items()})
+        group: make(
+            domain, **{name: _read(name, _of_group(texts, group, name), domain) for name, texts in named.items()}
+        )
         for group in groups
     }
 
@@ -204,60 +193,27 @@ def _of_group(texts: Sequence[tuple[str | None, str]], group: str | None, name: 
     return mine
 
 
-def _one(options: Mapping[str, Sequence[str]], name: str) -> str | None:
-    texts = options.get(name)
-    if texts is not None and len(texts) != 1:
-        raise ValueError(f"--{name} is given more than once. Got {', '.join(texts)}.")
-    return None if texts is None else texts[0]
-
-
-def _by_value(domain: Sequence[Value], texts: Sequence[str], name: str) -> dict[Value, str]:
+def _read(name: str, texts: Sequence[str], domain: Sequence[Value]) -> Any:
+    """What an option says: a number, or one for each value, as in yes=1/6."""
     from tacit.prior import Prior
 
+    if name not in ("forced", "red"):
+        if len(texts) != 1:
+            raise ValueError(f"--{name} is given more than once. Got {', '.join(texts)}.")
+        if name == "cards" and not texts[0].isdecimal():
+            raise ValueError(f"--cards must be a whole number. Got {texts[0]!r}.")
+        return int(texts[0]) if name == "cards" else texts[0]
     found: dict[Value, str] = {}
     for text in texts:
         value, equals, share = text.rpartition("=")
         if not equals:
             raise ValueError(f"--{name} must be a value and its share, as in --{name} yes=1/6. Got {text!r}.")
         found[Prior.uniform(domain).value_of(value)] = share
-    return found
-
-
-def _kuk(domain: Sequence[Value], options: Mapping[str, Sequence[str]]) -> Rule:
-    from tacit.designs import rules
-
-    shares, cards = _by_value(domain, options["red"], "red"), _one(options, "cards") or "1"
-    if set(shares) != set(domain) or not cards.isdecimal():
-        raise ValueError("kuk needs --red VALUE=P for each value, and a whole number of --cards.")
-    return rules.kuk(domain, [shares[value] for value in domain], int(cards))
-
-
-def _forced(domain: Sequence[Value], options: Mapping[str, Sequence[str]]) -> Rule:
-    from tacit.designs import rules
-
-    return rules.forced_response(domain, _by_value(domain, options["forced"], "forced"))
-
-
-def _simple(name: str, *numbers: str) -> Callable[[Sequence[Value], Mapping[str, Sequence[str]]], Rule]:
-    def build(domain: Sequence[Value], options: Mapping[str, Sequence[str]]) -> Rule:
-        from tacit.designs import rules
-
-        made: Rule = getattr(rules, name)(domain, **{each: _one(options, each) for each in numbers})
-        return made
-
-    return build
-
-
-_BUILD: dict[str, Callable[[Sequence[Value], Mapping[str, Sequence[str]]], Rule]] = {
-    "warner": _simple("warner", "truth"),
-    "forced-response": _forced,
-    "unrelated-question": _simple("unrelated_question", "asked", "prevalence"),
-    "crosswise": _simple("crosswise", "prevalence"),
-    "kuk": _kuk,
-    "k-ary": _simple("k_ary", "truth", "epsilon"),
-    "symmetric-unary": _simple("symmetric_unary", "flip", "epsilon"),
-    "optimised-unary": _simple("optimised_unary", "epsilon"),
-}
+    if name == "forced":
+        return found
+    if set(found) != set(domain):
+        raise ValueError("kuk needs --red VALUE=P for each value.")
+    return [found[value] for value in domain]
 
 
 @command("compliance", epilog="Example: tacit compliance plan.json reports.csv --says 1")
