@@ -84,7 +84,7 @@ def test_every_design_has_its_options(tmp_path):
         ("kuk --values yes,no --red yes=0.8", "--red VALUE=P for each value"),
         ("matrix --values yes,no", "takes --matrix. Got --values"),
         ("matrix", "needs --matrix FILE"),
-        ("k-ary --values a,b,c", "--truth or --epsilon"),
+        ("k-ary --values a,b,c", "needs the probability of the truth or ε"),
         ("crosswise --values yes,no --prevalence 0.25 --data survey.csv", "--data, --column and --reports together"),
     ],
 )
