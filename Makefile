@@ -68,6 +68,7 @@ screenshots: $(READY)  ## the pages with a week of simulated answers, into docs/
 	tools/system-packages.sh chromium
 	$(BIN)/python docs/screenshots.py
 
+# With `make bench-peers` done, .venv-peers has multi-freq-ldpy: PYTHONPATH=. .venv-peers/bin/python -m studies.published_work.
 published: $(READY)  ## Tacit on work that others published: one table, into out/published.md
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m studies.published_work
 

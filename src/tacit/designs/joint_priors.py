@@ -198,6 +198,9 @@ def read_joint(
         path: the file.
         questions: their names, in order; else all columns but `group`, `count` and `probability`.
         impossible: combinations that cannot occur, as in "sex=male,pregnant=yes".
+
+    Returns:
+        The joint prior of each group.
     """
     rows, columns = _rows(path)
     if "question" in columns and "value" in columns:

@@ -156,6 +156,9 @@ def make_questionnaire(
         most_cells: the most joint cells of a block that the planner composes.
         title: kept in the plan.
         progress: is called with steps done and steps in all.
+
+    Returns:
+        The plan of several questions, audited.
     """
     level = budget(epsilon)
     if level <= 0:

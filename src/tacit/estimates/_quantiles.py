@@ -61,6 +61,9 @@ def quantiles(
         by: a margin of whose categories quantiles are given as well.
         options: `scope` and `population` of `estimate`. The prior is not used.
 
+    Returns:
+        The quantiles, with intervals.
+
     >>> from tacit import Prior, make_plan
     >>> plan = make_plan(Prior.uniform(5), Quantiles(), epsilon=3)
     >>> (median,) = quantiles(plan, Tally.of(plan, [0] * 500))

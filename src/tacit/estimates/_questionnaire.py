@@ -143,7 +143,18 @@ class QuestionView:
 
 
 def views_of(plan: AnyPlan) -> tuple[QuestionView, ...]:
-    """Every question of a plan whose answers are reported, in order."""
+    """Every question of a plan whose answers are reported, in order.
+
+    Args:
+        plan: the plan.
+
+    Returns:
+        One view for each question.
+
+    >>> from tacit import make_plan
+    >>> len(views_of(make_plan({"yes": 0.2, "no": 0.8}, "histogram", epsilon=1)))
+    1
+    """
     if isinstance(plan, Plan):
         return (QuestionView(plan),)
     blocks = {question.name: place for place, block in enumerate(plan.blocks) for question in block.questions}

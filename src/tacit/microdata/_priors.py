@@ -187,6 +187,22 @@ def joint_from(
     The arguments are those of `priors_from`; names in `map` without a column, `missing` and `leave_out` are for all
     columns of answers. A person who lacks one of the answers is left out.
 
+    Args:
+        data: a file or a data frame with one row per person.
+        columns: the columns with the answers, two or more.
+        group: a column with groups, or several that are crossed.
+        weight: a column with survey weights.
+        map: other names for answers and groups.
+        bins: edges of bins for columns of numbers.
+        missing: texts that mean no answer.
+        missing_as: count missing answers as an answer of this name.
+        leave_out: answers that are not counted.
+        sheet: of a workbook.
+        separator: between the cells of a CSV file.
+
+    Returns:
+        The counts of the combinations, with notes and `to_csv`.
+
     >>> table = joint_from({"a": ["Y", "N", "N", "Y"], "b": ["1", "2", "2", None]}, ["a", "b"])
     >>> print(table.to_csv())
     a,b,count

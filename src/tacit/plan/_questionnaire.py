@@ -514,7 +514,18 @@ def load_plan(path: str | Path) -> AnyPlan:
 
 
 def read_plan(data: Mapping[str, Any]) -> AnyPlan:
-    """The audited plan of one question or of several that this JSON holds."""
+    """The audited plan of one question or of several that this JSON holds.
+
+    Args:
+        data: the JSON object of a plan.
+
+    Returns:
+        The plan, audited.
+
+    >>> plan = Plan.of([[0.75, 0.25], [0.25, 0.75]], {"yes": 0.1, "no": 0.9}, "histogram")
+    >>> read_plan(plan.to_dict()) == plan
+    True
+    """
     return Questionnaire.from_dict(data) if "questions" in data else Plan.from_dict(data)
 
 
