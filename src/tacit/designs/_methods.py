@@ -318,8 +318,11 @@ def _designed_in(request: Request, around: PriorSet) -> Design:
     proved = around == request.promise.prior_set  # What a larger set allows is no bound of what this one does.
     better = min if request.aim == "mmse" else max
     bound = better(request.cheap_bound, found.bound) if proved else request.cheap_bound
+    duals = None
+    if proved and request.is_joint and isinstance(around, Ball) and found.factor is not None:
+        duals = np.concatenate([found.duals, found.factor.ravel()])
     return designed(
-        request, channel, bound, duals=None, method=f"for a set of priors, {found.method}",
+        request, channel, bound, duals=duals, method=f"for a set of priors, {found.method}",
         status=found.status if proved else "feasible", iterations=found.iterations, notes=found.notes,
     )  # fmt: skip
 

@@ -20,7 +20,7 @@ from tacit.designs.without_prior import without_prior_bound
 from tacit.exact import Floats, exp_below
 from tacit.mechanism import mse, unbiased_variance
 from tacit.plan import Certificate, Group, Plan, PlanError
-from tacit.prior import PriorSet
+from tacit.prior import Ball, PriorSet
 from tacit.task import Task, prior_variance
 
 #: Recomputed floats may differ by this share from the stated ones.
@@ -178,6 +178,11 @@ def _table_bound(found: Design) -> float:
             return cheap
     if duals is None:
         return cheap
+    if unbiased and isinstance(found.promise.prior_set, Ball):
+        from tacit.designs._program.sets import proven_robust
+
+        epsilon = float(found.promise.main[1])
+        return max(cheap, bound(proven_robust(found.promise.prior_set, g, epsilon, np.array(duals))))
     if unbiased:
         from tacit.designs._program.unbiased import proven_variance
 

@@ -1,17 +1,19 @@
 """Several numbers for each answer: designs over joint cells, and the bound that no channel beats."""
 
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
 import pytest
 
 from tacit import Prior, design
-from tacit.designs import verify
+from tacit.designs import Promise, verify
 from tacit.designs._program.bounds import covered
 from tacit.designs._program.deadline import Deadline
 from tacit.designs._program.lifts import LiftSet, all_vertices, best_lifts
 from tacit.designs._program.search import unbiased_variance_of
 from tacit.designs._program.unbiased import solve_unbiased
+from tacit.prior import Ball
 from tacit.task import Matrix
 
 
@@ -78,3 +80,21 @@ def test_a_cover_bounds_every_vertex_and_hardly_more(lift_set):
     # The value at the centre alone, a tempting shortcut, is no bound.
     centre = best_lifts(prior, lift_set, -duals[None])[0]
     assert -float(duals @ centre) < exact
+
+
+def test_a_ball_around_a_joint_prior_is_proved_and_costs_what_theory_10_says():
+    prior, g = joint(*[[0.7, 0.3]] * 3)
+    stated = Prior.of(dict(enumerate(prior.tolist())))
+    for radius, variance in (("0.03", 1.33), ("0.1", 1.71)):
+        found = design(stated, Matrix(g.tolist()), Promise(1, prior_set=Ball(stated, radius)))
+        assert found.certificate.unbiased_variance / 6 == pytest.approx(variance, abs=5e-3)
+    prior, g = joint(*[[0.7, 0.3]] * 4)
+    stated = Prior.of(dict(enumerate(prior.tolist())))
+    found = design(stated, Matrix(g.tolist()), Promise(1, prior_set=Ball(stated, "0.1")))
+    assert found.certificate.gap < 0.01
+    assert verify(found).holds
+    # The bound holds for LDP's channels, too, which keep the promise for every set.
+    ldp = design(stated, Matrix(g.tolist()), Promise(1, "ldp"))
+    assert found.certificate.lower_bound < found.certificate.unbiased_variance < ldp.certificate.unbiased_variance
+    claimed = replace(found.certificate, lower_bound=found.certificate.unbiased_variance)
+    assert not verify(replace(found, certificate=claimed)).holds

@@ -229,6 +229,7 @@ def covered(
     duals: Array,
     deadline: Deadline,
     tight: float = _TIGHT,
+    work: float = _POINTS,
 ) -> float:
     """An upper bound of |Fᵀ(v-1)|² - μ·v over a set of lifts whose linear problem `best` solves exactly.
 
@@ -240,8 +241,8 @@ def covered(
     So one linear problem bounds all lifts whose image z lies in a ball around t. A box that contains all images is
     bisected until every part lies in a ball that proves enough; a part starts with the point of the part it came from.
     Work grows with the number of nearly best lifts and exponentially in r only where there are no such lifts to
-    tell apart: some hundredths of a second for r = 4, a second for r = 7. Once too many points were tried, or
-    at the deadline, the largest bound of a part that is left is returned; that is valid, and less sharp.
+    tell apart: some hundredths of a second for r = 4, a second for r = 7. Once `work`/d points were tried, or at the
+    deadline, the largest bound of a part that is left is returned; that is valid, and less sharp.
     """
     total = factor.sum(axis=0)
     left, scale, _ = np.linalg.svd(factor - np.outer(prior, total), full_matrices=False)
@@ -269,7 +270,7 @@ def covered(
     centre, half, t = ((low + high) / 2)[None], ((high - low) / 2)[None], ((low + high) / 2)[None]
     at = support(t)
     above = at + ((np.abs(t - centre) + half) ** 2).sum(axis=1)
-    tried, most = 1, int(_POINTS / len(prior))
+    tried, most = 1, int(work / len(prior))
     while len(above) and (tried < most and not deadline.passed):
         order = largest(above, max(_AT_ONCE, len(above) // 3))
         later = np.ones(len(above), dtype=bool)

@@ -262,15 +262,15 @@ class Search:
 
     def _unbiased(self, lifts: Array, weights: Array) -> None:
         """Newton's method for the weights of columns found so far, extended by the most improving ones."""
-        start, recentred = weights, False
+        start, recentred = weights[: 4 * len(self.g)] / weights[: 4 * len(self.g)].sum(), False
         # Time for the last proof.
         late = self.deadline.part(2 / 3)
         mean = float(((self.polytope.prior @ self.g) ** 2).sum())
         # The first columns span everything; without them J may become singular before the end.
-        lasting, seen = set(keys(lifts[: 4 * len(self.g)])), set[bytes]()
+        lasting, seen, given = set(keys(lifts[: len(start)])), set[bytes](), len(lifts)
         reached_before = deque([-inf], _PATIENCE)
         lifts, weights = self._in_all_directions(lifts, weights)
-        rough = roughest = max(0.1 if len(weights) > len(start) else 0.0, self.gap)
+        rough = roughest = max(0.1 if len(weights) > given else 0.0, self.gap)
         self._tighten()
         while True:
             weights, mu = newton_weights(lifts, weights, self.g, rough)

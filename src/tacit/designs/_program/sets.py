@@ -2,7 +2,8 @@
 
 For a ball, a box and a hull of few candidates all vertices are listed, so the optimum is found and proved. For a larger
 hull, and for a ball or a box of more than twelve values, columns are found by climbing, and a bound is proved for a
-hull and a task of one column only: the search ends when it gains next to nothing.
+hull and a task of one column, and for a ball and a task of few independent columns: `best_nested` solves the linear
+problem over V(U), which is all that `covered` needs. Else the search ends when it gains next to nothing.
 
 LDP's columns are in V(U) whatever U is, and so no design is worse than the best LDP one; a smaller U has more lifts.
 """
@@ -17,14 +18,14 @@ from typing import Any, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.designs._program.bounds import _by_chords
+from tacit.designs._program.bounds import _by_chords, covered
 from tacit.designs._program.deadline import Deadline
 from tacit.designs._program.gain import equal_rows
 from tacit.designs._program.lifts import Array, largest
 from tacit.designs._program.master import SolverError
 from tacit.designs._program.robust_lifts import RobustLifts
 from tacit.designs._program.search import Aim, Found, Progress, Search, keys, value_of
-from tacit.prior.sets import Hull, PriorSet
+from tacit.prior.sets import Ball, Hull, PriorSet
 
 #: Vertices are listed for up to this many values that the task tells apart; their number grows as 3^d.
 MOST_VALUES = 12
@@ -34,6 +35,8 @@ MOST_CLIMBED = 32
 _SHORT, _CLIMBS, _COLUMNS = 2048, 48, 64
 #: One of these small programs takes no longer.
 _SECONDS_PER_SOLVE = 10.0
+#: The images of lifts in a ball are covered in so many dimensions, to this share, with so much work: some seconds.
+_MOST_DIMENSIONS, _TIGHT, _POINTS = 8, 4e-3, 3e6
 #: Nested lifts are sought from so many places more.
 _AT_RANDOM = 256
 
@@ -79,8 +82,38 @@ def solve_robust(
     elif n == 2:
         found = _pair(merged, rows, epsilon, aim)
     else:
-        found = Search(SetLifts(RobustLifts(merged, epsilon)), rows, aim, gap, deadline, progress).run()
-    return replace(found, lifts=found.lifts[:, group], duals=found.duals[group], seconds=perf_counter() - started)
+        lifts = SetLifts(RobustLifts(merged, epsilon), narrow=_is_narrow(merged, rows))
+        found = Search(lifts, rows, aim, gap, deadline, progress).run()
+    masses = merged.prior.probabilities
+    share = prior_set.prior.on_support().probabilities / masses[group]
+    factor = None if found.factor is None else found.factor[group] * share[:, None]
+    return replace(
+        found, lifts=found.lifts[:, group], duals=found.duals[group] * share, factor=factor,
+        seconds=perf_counter() - started,
+    )  # fmt: skip
+
+
+def proven_robust(ball: Ball, g: Array, epsilon: float, duals: Array) -> float:
+    """The unbiased variance that no channel for every prior of a ball goes below, as proved by duals: μ (d,), F (d, m).
+
+    As `proven_variance` for one prior, with the linear problem over V(U) in place of that over the lifts of LIP.
+    """
+    n, g = len(g), np.asarray(g, dtype=float).reshape(len(g), -1)
+    merged, group = _merged(ball, g)
+    member = (group[:, None] == np.arange(len(merged.prior))).astype(float)
+    rows = np.zeros((len(merged.prior), g.shape[1]))
+    rows[group] = g
+    mu, factor = duals[:n] @ member, member.T @ duals[n:].reshape(n, -1)
+    prior, total = merged.prior.probabilities, factor.sum(axis=0)
+    best = RobustLifts(merged, epsilon).best_nested
+    most = covered(best, prior, factor, mu, Deadline(), _TIGHT, _POINTS) + float(mu.sum() + total @ total)
+    return float(2 * (factor * rows).sum() - most - ((prior @ rows) ** 2).sum())
+
+
+def _is_narrow(merged: PriorSet, g: Array) -> bool:
+    """Whether the images of lifts span so few dimensions that they can be covered."""
+    scale = np.linalg.svd(g - merged.prior.probabilities @ g, compute_uv=False)
+    return int((scale > 1e-9 * scale[0]).sum()) <= min(_MOST_DIMENSIONS, len(g) - 2)
 
 
 def values_searched(prior_set: PriorSet, g: Array, aim: Aim) -> int | None:
@@ -133,18 +166,19 @@ def _pair(prior_set: PriorSet, g: Array, epsilon: float, aim: Aim) -> Found:
 class SetLifts:
     """V(U) as the oracle of `search`: vertices that are listed, or a climber that finds some."""
 
-    def __init__(self, polytope: RobustLifts) -> None:
+    def __init__(self, polytope: RobustLifts, *, narrow: bool = False) -> None:
         self.polytope, self.prior = polytope, polytope.prior
         self._pool, self._short = np.empty((0, len(self.prior))), np.empty(0, dtype=np.intp)
         self._climber: HullClimber | NestedClimber | None = None
         if not isinstance(polytope.prior_set, Hull) and len(self.prior) > MOST_VALUES:
-            self._climber = NestedClimber(polytope)
+            self._climber = NestedClimber(polytope, narrow)
         elif (vertices := polytope.vertices) is None:
             self._pool, self._climber = polytope.candidates(), HullClimber(polytope)
         else:
             self._pool = vertices
         self.method = "all vertices" if self._climber is None else "climbing"
-        self.proves = self._climber is None
+        self._covers = narrow and isinstance(polytope.prior_set, Ball) and isinstance(self._climber, NestedClimber)
+        self.proves = self._covers or self._climber is None
 
     def start(self) -> tuple[Array, Array]:
         """Two-level lifts on each value alone and on all others."""
@@ -152,6 +186,9 @@ class SetLifts:
 
     def limits(self) -> tuple[Array, Array]:
         """The least and the largest lift of each value, of those that are listed."""
+        if not len(self._pool):
+            unit = np.eye(len(self.prior))
+            return np.diag(self.polytope.best_nested(-unit)).copy(), np.diag(self.polytope.best_nested(unit)).copy()
         return self._pool.min(axis=0), self._pool.max(axis=0)
 
     def towards(self, slopes: Array) -> Array:
@@ -191,7 +228,14 @@ class SetLifts:
         return best[[one not in known for one in keys(best)]], worth
 
     def prove(self, factor: Array, duals: Array, deadline: Deadline) -> float:
-        """An upper bound of |Fᵀv|² − μ·v over V(U), where its vertices are listed or, for a hull, F has one column."""
+        """An upper bound of |Fᵀv|² − μ·v over V(U): where vertices are listed, where F has one column, for a hull, or
+        few independent ones, for a ball.
+        """
+        if self._covers:
+            total = factor.sum(axis=0)
+            shifted = duals - 2 * factor @ total
+            most = covered(self.polytope.best_nested, self.prior, factor, shifted, deadline, _TIGHT, _POINTS)
+            return float(most - total @ total)
         if isinstance(self._climber, HullClimber) and factor.shape[1] == 1:
             return self._climber.bound(factor[:, 0], duals, deadline)
         if self._climber is not None:
@@ -205,15 +249,24 @@ class SetLifts:
 
 
 class NestedClimber:
-    """For a ball or a box: lifts on nested sets, found without a solver and without a bound."""
+    """For a ball or a box: lifts on nested sets, found without a solver and without a bound.
 
-    def __init__(self, polytope: RobustLifts) -> None:
-        self.polytope = polytope
+    Where images of lifts under F span few dimensions (`narrow`), places to start from are drawn among these.
+    """
+
+    def __init__(self, polytope: RobustLifts, narrow: bool = False) -> None:
+        self.polytope, self._narrow = polytope, narrow
         self._rng = np.random.default_rng(0)
 
     def climb(self, factor: Array, duals: Array, starts: Array, steps: int = 2) -> Array:
         """Move each start, and some at random, to the best lift for |F'v|² − μ·v linearised at it."""
-        slopes = self._rng.normal(size=(_AT_RANDOM, len(duals))) * self.polytope.prior
+        if self._narrow:
+            total, images = factor.sum(axis=0), starts @ factor
+            left, scale, right = np.linalg.svd(images - total, full_matrices=False)
+            drawn = self._rng.normal(size=(_AT_RANDOM, len(scale))) * scale / np.sqrt(len(left))
+            slopes = 2 * (total + drawn @ right) @ factor.T - duals
+        else:
+            slopes = self._rng.normal(size=(_AT_RANDOM, len(duals))) * self.polytope.prior
         v = np.concatenate([starts, self.polytope.best_nested(slopes)])
         for _ in range(steps):
             slopes = 2 * (v @ factor) @ factor.T - duals
