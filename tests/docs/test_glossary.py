@@ -42,6 +42,10 @@ def test_the_terms_are_sorted_and_each_is_there_once():
     assert terms == sorted(set(terms))
 
 
+def test_there_are_few_terms():
+    assert len(ROWS) <= 90
+
+
 def test_every_term_has_one_plain_sentence():
     for term, meaning, *_ in ROWS:
         assert re.fullmatch(r"[A-Z].*[^.]\.", meaning), term
