@@ -132,6 +132,8 @@ def option(param: Any, context: Any) -> str | None:
             meaning += f" Default: `{default}`."
         if param.required:
             meaning += " Required."
+        if getattr(param, "envvar", None):
+            meaning += f" Environment variable: `{param.envvar}`."
         if param.multiple and "repeatable" not in meaning:
             meaning += " Repeatable."
     return f"| {written} | {meaning.replace('|', chr(92) + '|')} |"
