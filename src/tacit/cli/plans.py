@@ -48,6 +48,8 @@ _IMPORTANCE = "How much the error of a question matters, as in diabetes=3; else 
 _CROSS = "Two questions, as in a,b, that a table is wanted of; repeatable."
 _MEAN = "A question with numbers of which the mean is wanted; repeatable."
 _PUBLIC = "A question whose answers are not private; repeatable."
+_WAVES = "The same people will be asked so many times: compare ways to do it."
+_PERSISTENCE = "With --waves: the probability of keeping the answer, which is else drawn anew; 1 without it."
 _TARGET = "Instead of --epsilon: find the smallest ε with at most this error of the total."
 
 
@@ -78,6 +80,8 @@ def plan_command(
     detect: Annotated[str | None, option(metavar="D", help=_DETECT)] = None,
     power: Annotated[float | None, option(metavar="P", help=_POWER)] = None,
     arms: Annotated[str | None, option(metavar="ε,ε", help=_ARMS)] = None,
+    waves: Annotated[int | None, option(metavar="N", help=_WAVES)] = None,
+    persistence: Annotated[str | None, option(metavar="P", help=_PERSISTENCE)] = None,
     questions: Annotated[str | None, option(metavar="A,B,…", help=_QUESTIONS)] = None,
     importance: Annotated[list[str] | None, option(metavar="NAME=W", help=_IMPORTANCE)] = None,
     cross: Annotated[list[str] | None, option(metavar="A,B", help=_CROSS)] = None,
@@ -126,6 +130,8 @@ def plan_command(
         raise ValueError("Give --guide or --target-rmse, not both.")
     _check_budget(epsilon, target_rmse, respondents, guide or all(each.epsilon is not None for each in groups))
     wanted, people = planning.make_task(task, value or [], groups), 1000 if respondents is None else respondents
+    if persistence is not None and waves is None:
+        raise ValueError("--persistence is about the same people in several waves: give --waves, too.")
     if power is not None and detect is None:
         raise ValueError("--power is that of seeing a difference: give --detect, too.")
     difference = None if detect is None else guidance.read_difference(detect, wanted)
@@ -154,6 +160,8 @@ def plan_command(
         summary |= {"detect": None if found is None else found.to_dict(), "reaches_90": sure is not None}
         if arms is not None:
             summary |= _compliance_errors(made, shares, people)
+        if waves is not None:
+            summary |= {"panel": _panel(made, shares, waves, persistence)}
     keep_plan(output, made.hash, overwrite)
     write_plan(made, output)
     told = err if output == "-" else out
@@ -164,6 +172,18 @@ def plan_command(
         shown.print_advice(told, made, summary, sure)
         if arms is not None:
             _tell_arms(told, summary, people)
+        if waves is not None:
+            shown.print_panel(told, summary["panel"], persistence or "1")
+
+
+def _panel(plan: Any, shares: Any, waves: int, persistence: str | None) -> dict[str, Any]:
+    """Ways to ask the same people again, for the largest group."""
+    from tacit.designs import compare_panel
+
+    group = plan.groups[max(range(len(shares)), key=lambda place: shares[place])]
+    aim = group.certificate.aim
+    found = compare_panel(group.prior, plan.task, group.epsilon, waves, persistence=persistence, aim=aim)
+    return {"group": group.name, **found.to_dict()}
 
 
 def _show_guide(

@@ -17,12 +17,14 @@ from tacit.designs.guidance import (
 )
 from tacit.designs.joint_priors import JointPrior, read_joint
 from tacit.designs.next_wave import NextWave, next_plan, next_priors
+from tacit.designs.panels import BeliefRule, Panel, PanelRow, compare_panel
 from tacit.designs.planning import Worth, make_plan
 from tacit.designs.prior_file import GroupPrior, read_beliefs, read_priors, read_values
 from tacit.designs.questionnaires import PlannedQuestions, QuestionCost, make_questionnaire
 from tacit.designs.rules import Rule, adopt, read_matrix
 
 __all__ = [
+    "BeliefRule",
     "Choice",
     "Costs",
     "Design",
@@ -31,6 +33,8 @@ __all__ = [
     "JointPrior",
     "NextWave",
     "OtherBelief",
+    "Panel",
+    "PanelRow",
     "PlannedQuestions",
     "Promise",
     "QuestionCost",
@@ -40,6 +44,7 @@ __all__ = [
     "Worth",
     "adopt",
     "binary_mse",
+    "compare_panel",
     "costs",
     "cyclic",
     "design",

@@ -15,6 +15,7 @@ from tacit.mechanism.protocol import (
     total_mse,
     unbiased_variance,
 )
+from tacit.mechanism.repeated import Repeated, joint_level, layered, layered_level, persistent
 from tacit.mechanism.rounding import PrivacyError, round_channel
 from tacit.mechanism.table import Channel, mean_absolute_error
 
@@ -44,12 +45,17 @@ __all__ = [
     "PlainEstimator",
     "PrivacyError",
     "Reading",
+    "Repeated",
     "SetLevel",
     "audit",
     "belief",
     "gain",
+    "joint_level",
+    "layered",
+    "layered_level",
     "mean_absolute_error",
     "mse",
+    "persistent",
     "round_channel",
     "satisfies",
     "total_mse",

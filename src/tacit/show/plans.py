@@ -98,6 +98,36 @@ def print_plan(console: Console, plan: Plan, summary: dict[str, Any], path: str)
     console.print(f"\nWrote [bold]{escape(path)}[/bold], plan {plan.hash[:12]}.", soft_wrap=True)
 
 
+def print_panel(console: Console, panel: dict[str, Any], persistence: str) -> None:
+    """Ways to ask the same people again, at the same level for the person."""
+    shown = table("way to ask again", "ε of a wave", "level for the person", "error of a wave")
+    for row in panel["ways"]:
+        level = "–" if row["level"] is None else f"{'' if row['exact'] else '≤ '}{_level(row['level'])}"
+        best = "[bold]{}[/bold]" if row["way"] == panel["recommended"] else "{}"
+        shown.add_row(best.format(row["way"]), f"{row['epsilon']:.3f}", level, f"{row['error']:.4g}")
+    whose = "" if panel["group"] is None else f" in {escape(group_label(panel['group']))}"
+    kept = f"who keep their answer with probability {persistence} or draw it anew:"
+    console.print(f"\nThe same people{whose} in {panel['waves']} waves, {kept}", soft_wrap=True)
+    console.print(shown)
+    stated = panel["fresh_at_epsilon"]
+    reached = "more than can be computed" if stated["level"] is None else f"{stated['level']:.3f}"
+    console.print(
+        f"[dim]error: standard error of one wave from one respondent. Fresh channels at ε = {stated['epsilon']:g} in "
+        f"every wave would reach {'' if stated['exact'] else 'up to '}{reached} for the person, not "
+        f"{panel['level']:g}.[/dim]\nRecommended: [bold]{panel['recommended']}[/bold]. {_WAYS[panel['recommended']]}",
+        soft_wrap=True,
+    )
+
+
+#: What each way to ask again means.
+_WAYS = {
+    "fresh channels": "Every wave draws through the same channel again, with less than its part of the level.",
+    "belief rule": "Every wave's channel fits the belief that the earlier reports leave; levels then add.",
+    "two layers": "The device stores one report of each answer, and sends a fresh, noisier report of it in every wave. "
+    "The errors of the waves are then not independent.",
+}
+
+
 def _what_errors_are(plan: Plan, trusting: bool) -> str:
     """What the columns of a plan's table are."""
     if all(group.without_prior for group in plan.groups):

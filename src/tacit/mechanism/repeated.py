@@ -1,0 +1,261 @@
+"""The exact level of several reports about one person, whose answer may change between waves.
+
+A person's answers x₁, …, x_T are a Markov chain: x₁ has the first channel's prior and x_{t+1} follows from x_t by a
+transition matrix; without one the answer stays. Given the reports y the belief in a whole path of answers changes by
+
+    Π_t Q_t(y_t | x_t) / λ(y),      λ(y) = Σ_paths Pr(path) Π_t Q_t(y_t | x_t).
+
+The level is the largest |ln| of it over all reports and possible paths; any statement about the answers is a mean of
+paths, so its belief changes by no more. λ is a forward recursion and the extremes over paths are one with max and min
+in the place of sums, all in integers. Where report sequences are too many, with ε_t the level of wave t alone,
+
+    2Σ ε_t − max ε_t
+
+bounds it: λ(y) ≥ λ₁(y₁) Π_{t>1} e^{−ε_t} λ_t(y_t) and Q_t ≤ e^{ε_t} λ_t(y_t), with any wave in the first place. LIP
+levels do not add: two reports at ε = 1 about a fair coin reach 2.336. LDP levels do.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import pairwise, product
+
+from tacit.exact import Number, rational
+from tacit.mechanism.auditing import Level
+from tacit.mechanism.table import Channel
+from tacit.prior import Prior
+
+#: A transition matrix: the probability of each next answer, a row for each answer.
+Transition = tuple[tuple[Fraction, ...], ...]
+#: Up to this many sequences of reports, times paths in two layers, are looked at one by one.
+MOST_SEQUENCES, MOST_PATHS = 20_000, 300_000
+
+
+@dataclass(frozen=True)
+class Repeated:
+    """What all reports of one person together reach: exactly, or a bound on it. LDP levels add up to `ldp`."""
+
+    lip: Level
+    ldp: Level
+    exact: bool
+
+
+def persistent(prior: Prior, persistence: Number) -> Transition:
+    """Everybody keeps the answer with this probability, and else draws one from the prior, which stays what it is.
+
+    Args:
+        prior: the distribution of the answers in every wave.
+        persistence: the probability of keeping the answer, from 0 to 1.
+
+    Returns:
+        The transition matrix, in rationals.
+
+    >>> [[str(chance) for chance in row] for row in persistent(Prior.of({"yes": 1, "no": 3}), "0.8")]
+    [['17/20', '3/20'], ['1/20', '19/20']]
+    """
+    stay = rational(persistence, "persistence")
+    if not 0 <= stay <= 1:
+        raise ValueError(f"The 'persistence' must lie between 0 and 1. Got {persistence} instead.")
+    shares = [Fraction(weight, prior.total) for weight in prior.weights]
+    return tuple(
+        tuple(stay * (x == y) + (1 - stay) * share for y, share in enumerate(shares)) for x in range(len(shares))
+    )
+
+
+def check_transition(transition: Transition, n_values: int) -> Transition:
+    """Raise unless it has a row of probabilities for each value."""
+    rows = tuple(tuple(rational(chance, "transition") for chance in row) for row in transition)
+    if len(rows) != n_values or any(len(row) != n_values for row in rows):
+        raise ValueError(f"A transition matrix needs {n_values} rows of {n_values} probabilities.")
+    if any(min(row) < 0 or sum(row) != 1 for row in rows):
+        raise ValueError("Every row of a transition matrix must be probabilities that sum to 1.")
+    return rows
+
+
+def after(prior: Prior, transition: Transition | None) -> Prior:
+    """The distribution one wave later."""
+    if transition is None:
+        return prior
+    return Prior(
+        prior.values,
+        [
+            sum((weight * row[y] for weight, row in zip(prior.weights, transition, strict=True)), Fraction(0))
+            for y in range(len(prior))
+        ],
+    )
+
+
+def joint_level(channels: Sequence[Channel], transition: Transition | None = None) -> Repeated:
+    """The level of one report through each channel, in this order, about one person.
+
+    Args:
+        channels: the channel of each wave; the first one's prior is that of the first answer.
+        transition: how answers change from wave to wave; None where they stay.
+
+    Returns:
+        The exact level, or a bound where sequences of reports are too many.
+
+    >>> from tacit.designs import optimal_binary
+    >>> coin = optimal_binary(Prior.uniform(["yes", "no"]), 1)
+    >>> found = joint_level([coin, coin])
+    >>> round(found.lip.epsilon, 3), found.exact
+    (2.336, True)
+    """
+    if not channels or any(channel.values != channels[0].values for channel in channels):
+        raise ValueError("There must be at least one channel, and all must have the same values.")
+    moves = None if transition is None else check_transition(transition, len(channels[0].values))
+    odds = [channel.audit().ldp.ratio for channel in channels]
+    ldp = Level(None if None in odds else Fraction(math.prod(ratio for ratio in odds if ratio is not None)))
+    if math.prod(channel.n_possible_reports for channel in channels) > MOST_SEQUENCES:
+        return Repeated(_bound(channels, moves), ldp, exact=False)
+    return Repeated(_searched(channels, moves), ldp, exact=True)
+
+
+def _bound(channels: Sequence[Channel], moves: Transition | None) -> Level:
+    """2Σε − max ε, with the level of every wave under the distribution of its answers."""
+    ratios, prior = [], channels[0].prior
+    for channel in channels:
+        ratio = channel.under(prior).audit().lip.ratio
+        if ratio is None:
+            return Level(None)
+        ratios.append(ratio)
+        prior = after(prior, moves)
+    return Level(math.prod(ratio**2 for ratio in ratios) / max(ratios))
+
+
+def _searched(channels: Sequence[Channel], moves: Transition | None) -> Level:
+    first = channels[0].prior
+    size = len(first)
+    steps, unit = _integer_steps(moves, size)
+    weights = [[[int(cell) for cell in row] for row in channel.weights] for channel in channels]
+    worst = Fraction(1)
+
+    def look(wave: int, chances: list[int], most: list[int | None], least: list[int | None]) -> bool:
+        """Follow every sequence of reports; False where one excludes a path that is possible."""
+        nonlocal worst
+        if wave == len(channels):
+            total = sum(chances)
+            highest, lowest = max(m for m in most if m is not None), min(m for m in least if m is not None)
+            if not total:
+                return True
+            if not lowest:
+                return False
+            scale = first.total * unit ** (len(channels) - 1)
+            worst = max(worst, Fraction(highest * scale, total), Fraction(total, lowest * scale))
+            return True
+        for report in range(channels[wave].n_possible_reports):
+            sent = [row[report] for row in weights[wave]]
+            now = [chance * weight for chance, weight in zip(chances, sent, strict=True)]
+            up = [None if m is None else m * weight for m, weight in zip(most, sent, strict=True)]
+            down = [None if m is None else m * weight for m, weight in zip(least, sent, strict=True)]
+            if not sum(now):
+                continue
+            if wave + 1 < len(channels) and steps is not None:
+                now = [sum(now[x] * steps[x][y] for x in range(size)) for y in range(size)]
+                reach = [[x for x in range(size) if up[x] is not None and steps[x][y]] for y in range(size)]
+                up = [max((up[x] or 0 for x in places), default=None) for places in reach]
+                down = [min((down[x] or 0 for x in places), default=None) for places in reach]
+            if not look(wave + 1, now, up, down):
+                return False
+        return True
+
+    possible = [1 if weight else None for weight in first.weights]
+    return Level(worst if look(0, list(first.weights), list(possible), list(possible)) else None)
+
+
+def _integer_steps(moves: Transition | None, size: int) -> tuple[list[list[int]] | None, int]:
+    """The transition matrix in integers over a common denominator."""
+    if moves is None:
+        return None, 1
+    unit = math.lcm(*(chance.denominator for row in moves for chance in row))
+    return [[int(chance * unit) for chance in row] for row in moves], unit
+
+
+def layered(first: Channel, second: Channel) -> Channel:
+    """What one wave of two layers sends: a fresh report through `second` of the stored report through `first`.
+
+    Args:
+        first: the permanent channel, drawn once for each answer a person ever holds, and stored.
+        second: the channel of a wave; its values are the reports of the first.
+
+    Returns:
+        The channel from the answer to the report of one wave.
+
+    >>> from tacit.designs import optimal_binary
+    >>> stored, fresh = optimal_binary(Prior.uniform(["yes", "no"]), 2), optimal_binary(Prior.uniform(2), 1)
+    >>> round(layered(stored, fresh).audit().lip.epsilon, 2)
+    0.79
+    """
+    if len(second.values) != first.n_possible_reports:
+        raise ValueError("The second layer must take the reports of the first.")
+    return Channel.from_weights(first.prior, first.weights @ second.weights)
+
+
+def layered_level(first: Channel, second: Channel, waves: int, transition: Transition | None = None) -> Repeated:
+    """The level of all reports of two layers, over some waves.
+
+    Where answers stay, all reports depend on the answer through one stored report, so the level is at most that of
+    `first`, for any number of waves. Where they change, a stored report of each answer is used, and changes show: the
+    level is found by looking at every path, or bounded by `waves` times the LDP level of `second`.
+
+    Args:
+        first: the permanent channel.
+        second: the channel of a wave, from its reports.
+        waves: how many reports are sent.
+        transition: how answers change from wave to wave; None where they stay.
+
+    Returns:
+        The level; of answers that stay, that of any number of waves.
+
+    >>> from tacit.designs import optimal_binary
+    >>> stored, fresh = optimal_binary(Prior.uniform(["yes", "no"]), 2), optimal_binary(Prior.uniform(2), 1)
+    >>> round(layered_level(stored, fresh, 100).lip.epsilon, 6)
+    2.0
+    """
+    layered(first, second)
+    if transition is None:
+        found = first.audit()
+        return Repeated(found.lip, found.ldp, exact=True)
+    moves = check_transition(transition, len(first.values))
+    ratio = second.audit().ldp.ratio
+    bound = Level(None if ratio is None else ratio**waves)
+    size, kept, sent = len(first.values), first.n_possible_reports, second.n_possible_reports
+    if size**waves * sent**waves * kept ** min(size, waves) > MOST_PATHS:
+        return Repeated(bound, bound, exact=False)
+    return Repeated(_paths(first, second, waves, moves), bound, exact=True)
+
+
+def _paths(first: Channel, second: Channel, waves: int, moves: Transition) -> Level:
+    size, kept = len(first.values), first.n_possible_reports
+    steps, _ = _integer_steps(moves, size)
+    assert steps is not None
+    permanent = [[int(cell) for cell in row] for row in first.weights]
+    fresh = [[int(cell) for cell in row] for row in second.weights]
+    chances: dict[tuple[int, ...], int] = {}
+    for path in product(range(size), repeat=waves):
+        chance = first.prior.weights[path[0]]
+        for x, y in pairwise(path):
+            chance *= steps[x][y]
+        if chance:
+            chances[path] = chance
+    total = sum(chances.values())
+    worst = Fraction(1)
+    for reports in product(range(second.n_possible_reports), repeat=waves):
+        likelihoods = []
+        for path in chances:
+            # Over the stored reports of the answers on the path; others do not matter.
+            value = 1
+            for held in set(path):
+                told = [y for x, y in zip(path, reports, strict=True) if x == held]
+                value *= sum(permanent[held][m] * math.prod(fresh[m][y] for y in told) for m in range(kept))
+            likelihoods.append(value * first.denominator ** (size - len(set(path))))
+        mean = sum(chance * each for chance, each in zip(chances.values(), likelihoods, strict=True))
+        if not mean:
+            continue
+        if not min(likelihoods):
+            return Level(None)
+        worst = max(worst, Fraction(max(likelihoods) * total, mean), Fraction(mean, min(likelihoods) * total))
+    return Level(worst)
