@@ -459,7 +459,7 @@ def test_the_reference_invents_no_command_and_no_option():
     assert set(re.findall(r"`(--[\w-]+)`", text)) <= known | {"--version"}
 
 
-@pytest.mark.parametrize("name", ["tutorial.md", "how-to.md"])
+@pytest.mark.parametrize("name", ["tutorial.md", "how-to.md", "questionnaires.md"])
 def test_the_commands_of_the_documentation_work_in_order(name):
     text = (ROOT / "docs" / name).read_text(encoding="utf-8")
     env = os.environ | {"COLUMNS": "80"}

@@ -21,6 +21,7 @@ from tacit.cli.app import (
     command,
     does_not_hold,
     err,
+    escape,
     keep_file,
     keep_plan,
     out,
@@ -33,6 +34,7 @@ from tacit.plan import AnyPlan, Plan, Question, Questionnaire
 from tacit.prior import Prior
 
 if TYPE_CHECKING:
+    from tacit.designs import JointPrior
     from tacit.estimates import Cell
     from tacit.tally import Tally
 
@@ -51,24 +53,13 @@ def plan_questions(
     as_json: bool,
 ) -> None:
     """Plan several questions, write the plan and print what each costs."""
-    from dataclasses import replace
-
-    from tacit.designs import make_questionnaire, read_joint
+    from tacit.designs import make_questionnaire
     from tacit.show.questions import print_planned
 
     if epsilon is None:
         raise ValueError("Give --epsilon: the budget of one report, and so of the whole record.")
-    wanted = [name.strip() for name in names.split(",") if name.strip()]
-    if len(set(wanted)) < len(wanted) or not wanted:
-        raise ValueError("--questions names each question once, as in --questions a,b,c.")
-    joint = read_joint(priors, wanted, impossible=asked["impossible"] or ())
-    means, public = asked["mean"] or [], asked["public"] or []
-    for name in [*means, *public]:
-        joint.place(name)
-    stated: list[Question] = []
-    for each in joint.questions:
-        number: dict[str, Any] = {"kind": "number", "task": "mean"} if each.name in means else {}
-        stated.append(replace(each, public=each.name in public, **number))
+    joint, stated, stated_title = _stated(priors, names, asked)
+    title = title or stated_title
     with progress_bar("designing") as watch:
         planned = make_questionnaire(
             joint, epsilon, questions=stated, importance=_weights(asked["importance"] or []),
@@ -81,6 +72,35 @@ def plan_questions(
         print_json({"plan": planned.plan.hash, "file": output, **summary}, told)
     else:
         print_planned(told, planned.plan, summary, output)
+
+
+def _stated(
+    priors: Path, names: str, asked: dict[str, list[str] | None]
+) -> tuple[JointPrior, list[Question], str | None]:
+    """The joint priors, and the questions as a question file, or names and options, state them."""
+    from dataclasses import replace
+
+    from tacit.designs import read_joint, read_questions, stated_questions
+
+    impossible, means, public = (asked[name] or [] for name in ("impossible", "mean", "public"))
+    if names.endswith(".toml"):
+        if means or public:
+            raise ValueError(f"{names} says which questions are numbers or public: leave --mean and --public out.")
+        title, told = read_questions(names)
+        private = [each["name"] for each in told if not each.get("public")]
+        joint = read_joint(priors, private, impossible=impossible)
+        return joint, stated_questions(told, joint), title
+    wanted = [name.strip() for name in names.split(",") if name.strip()]
+    if len(set(wanted)) < len(wanted) or not wanted:
+        raise ValueError("--questions names each question once, as in --questions a,b,c.")
+    joint = read_joint(priors, wanted, impossible=impossible)
+    for name in [*means, *public]:
+        joint.place(name)
+    stated: list[Question] = []
+    for each in joint.questions:
+        number: dict[str, Any] = {"kind": "number", "task": "mean"} if each.name in means else {}
+        stated.append(replace(each, public=each.name in public, **number))
+    return joint, stated, None
 
 
 def _weights(texts: list[str]) -> dict[str, str]:
@@ -145,17 +165,20 @@ def asked_questions(
 
 def audit_questions(data: dict[str, Any], belief: Path | None, as_json: bool) -> None:
     """Verify every block of a plan of several questions, and say what that means for the whole record."""
-    from tacit.designs import verify_plan
+    from tacit.designs import beliefs_about, other_beliefs, verify_plan
     from tacit.show import plans as shown
     from tacit.show.questions import print_record_promise
     from tacit.show.sentences import outside_values
 
-    if belief is not None:
-        raise ValueError("Beliefs about several questions are not read yet: leave --belief out.")
     try:
         plan = Questionnaire.from_dict(data)
         for block in plan.blocks:
             verify_plan(block.plan)
+        beliefs = [] if belief is None else beliefs_about(belief, plan)
+        others = [
+            [each.to_dict() for each in other_beliefs(block.plan, held)]
+            for block, held in zip(plan.blocks, beliefs, strict=False)
+        ]
     except ValueError as error:
         raise does_not_hold(error, as_json) from error
     if as_json:
@@ -169,9 +192,18 @@ def audit_questions(data: dict[str, Any], belief: Path | None, as_json: bool) ->
             }
             for block in plan.blocks
         ]
+        for told, other in zip(blocks, others, strict=False):
+            told["belief"] = other
         print_json({"holds": True, "plan": plan.hash, "blocks": blocks})
         return
     print_record_promise(out, plan)
+    if others:
+        out.print("\nSomebody with the other beliefs, block by block:")
+    for number, other in enumerate(others, start=1):
+        for each in other:
+            whose = "" if each["group"] is None else f", {each['group']}"
+            how = "exactly" if each["exact"] else "at most"
+            out.print(f"  block {number}{escape(whose)}: LIP level {how} {each['level']:.4f}.")
     out.print(f"\n[green]The plan holds[/green], decided in exact integers. Plan {plan.hash}.", soft_wrap=True)
 
 

@@ -15,11 +15,12 @@ from tacit.designs.guidance import (
     other_beliefs,
     respondents_to_detect,
 )
-from tacit.designs.joint_priors import JointPrior, read_joint
+from tacit.designs.joint_priors import JointPrior, beliefs_about, read_joint
 from tacit.designs.next_wave import NextWave, next_plan, next_priors
 from tacit.designs.panels import BeliefRule, Panel, PanelRow, compare_panel
 from tacit.designs.planning import Worth, make_plan
 from tacit.designs.prior_file import GroupPrior, read_beliefs, read_priors, read_values
+from tacit.designs.question_file import read_questions, stated_questions
 from tacit.designs.questionnaires import PlannedQuestions, QuestionCost, make_questionnaire
 from tacit.designs.rules import Rule, adopt, read_matrix
 
@@ -43,6 +44,7 @@ __all__ = [
     "Verification",
     "Worth",
     "adopt",
+    "beliefs_about",
     "binary_mse",
     "compare_panel",
     "costs",
@@ -59,9 +61,11 @@ __all__ = [
     "read_joint",
     "read_matrix",
     "read_priors",
+    "read_questions",
     "read_values",
     "repaired_response",
     "respondents_to_detect",
+    "stated_questions",
     "verify",
     "verify_plan",
 ]

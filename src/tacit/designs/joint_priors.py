@@ -16,7 +16,7 @@ from __future__ import annotations
 import csv
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ import numpy as np
 from tacit.designs.prior_file import UNSEEN_RECORDS, GroupPrior
 from tacit.disk import csv_records
 from tacit.exact import Floats, Integers, rational
-from tacit.plan import Question, joint_values
+from tacit.plan import Question, Questionnaire, joint_values
 from tacit.prior import Prior, Value, clean_name, has_unseen, numbers_if_all
 from tacit.prior.names import nearest
 
@@ -73,6 +73,22 @@ class JointPrior:
         if name not in names:
             raise ValueError(f"There is no question {name!r} in the priors. {_list(names)}{nearest(name, names)}")
         return names.index(name)
+
+    def asking(self, questions: Sequence[Question]) -> JointPrior:
+        """The same knowledge about questions whose answers are in another order, are more, or are values that numbers
+        are rounded to. Public questions are left out.
+        """
+        asked = tuple(question for question in questions if not question.public)
+        places = [self.place(question.name) for question in asked]
+        weights = [_to_answers(self.questions[place], question) for place, question in zip(places, asked, strict=True)]
+        groups = []
+        for group in self.groups:
+            margins = tuple(group.margins[place] @ each for place, each in zip(places, weights, strict=True))
+            positions, counts = group.positions[:, places], group.counts
+            for column, each in enumerate(weights):
+                positions, counts = _spread(positions, counts, column, each)
+            groups.append(replace(group, positions=positions, counts=counts, margins=margins))
+        return JointPrior(asked, tuple(groups), self.impossible)
 
     def block(self, names: Sequence[str]) -> list[GroupPrior]:
         """The prior of the joint cells of some questions, for each group."""
@@ -161,6 +177,68 @@ class JointPrior:
         return found
 
 
+def _to_answers(past: Question, asked: Question) -> Floats:
+    """For each past answer the weights of the answers asked for: one of them, or two that a number is between."""
+    found = np.zeros((len(past.answers), len(asked.answers)))
+    for row, answer in enumerate(past.answers):
+        if answer in asked.answers:
+            found[row, asked.answers.index(answer)] = 1.0
+            continue
+        if asked.kind != "number" or isinstance(answer, str):
+            raise ValueError(f"The priors have answers to {asked.name!r} that are none of those asked for.")
+        knots = np.array(asked.answers, dtype=np.float64)
+        if not knots[0] <= float(answer) <= knots[-1]:
+            raise ValueError(f"The priors have answers to {asked.name!r} outside of {knots[0]:g} to {knots[-1]:g}.")
+        below = min(int(np.searchsorted(knots, float(answer), side="right")) - 1, len(knots) - 2)
+        part = (float(answer) - knots[below]) / (knots[below + 1] - knots[below])
+        found[row, below : below + 2] = 1 - part, part
+    return found
+
+
+def _spread(positions: Integers, counts: Floats, column: int, weights: Floats) -> tuple[Integers, Floats]:
+    """Rows with the answers of one column replaced by those that have a weight, the count divided among them."""
+    parts = []
+    for answer in range(weights.shape[1]):
+        share = weights[positions[:, column], answer]
+        mine = np.flatnonzero(share > 0)
+        rows = positions[mine].copy()
+        rows[:, column] = answer
+        parts.append((rows, counts[mine] * share[mine]))
+    return np.concatenate([rows for rows, _ in parts]), np.concatenate([each for _, each in parts])
+
+
+def beliefs_about(path: str | Path, plan: Questionnaire) -> list[dict[str | None, Prior]]:
+    """Somebody's own joint beliefs, for each block of a plan and each group in the file, as they stand in the file.
+
+    Args:
+        path: a file like that of the priors; margins are taken as independent.
+        plan: the plan that the beliefs are compared with.
+
+    Returns:
+        For each block a prior over its joint cells, by group.
+
+    >>> from tempfile import NamedTemporaryFile
+    >>> with NamedTemporaryFile("w", suffix=".csv") as file:
+    ...     _ = file.write("a,b,count\\nyes,yes,3\\nno,no,1\\n")
+    ...     file.flush()
+    ...     from tacit.designs import make_questionnaire
+    ...     plan = make_questionnaire(read_joint(file.name), 1, crosses=[("a", "b")]).plan
+    ...     beliefs_about(file.name, plan)[0][None].weights
+    (3, 0, 0, 1)
+    """
+    found = []
+    for block in plan.blocks:
+        names = [question.name for question in block.questions]
+        joint = read_joint(path, names).asking(block.questions)
+        beliefs = {}
+        for each in joint.block(names):
+            if each.name not in {group.name for group in block.plan.groups}:
+                raise ValueError(f"{path} has the group {each.name!r}, which the plan does not have.")
+            beliefs[each.name] = each.observed or each.prior
+        found.append(beliefs)
+    return found
+
+
 def _nowhere_zero(margin: Floats, records: int | None) -> Floats:
     """Shares of the answers, none of them zero."""
     least = float(_UNSEEN_SHARE) if not records else float(UNSEEN_RECORDS) / records
@@ -200,7 +278,14 @@ def read_joint(
         impossible: combinations that cannot occur, as in "sex=male,pregnant=yes".
 
     Returns:
-        The joint prior of each group.
+        The questions with their answers, and what is known about them in each group.
+
+    >>> from tempfile import NamedTemporaryFile
+    >>> with NamedTemporaryFile("w", suffix=".csv") as file:
+    ...     _ = file.write("a,b,count\\nyes,yes,30\\nno,yes,10\\nno,no,60\\n")
+    ...     file.flush()
+    ...     [question.name for question in read_joint(file.name).questions]
+    ['a', 'b']
     """
     rows, columns = _rows(path)
     if "question" in columns and "value" in columns:

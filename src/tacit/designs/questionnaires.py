@@ -149,7 +149,8 @@ def make_questionnaire(
     Args:
         priors: what is known about the answers together.
         epsilon: the budget ε of every report, so of the whole record.
-        questions: the same questions with texts, tasks and what is public; else those of the priors.
+        questions: the questions with texts, tasks and what is public; else those of the priors. Answers may be in
+            another order than in the priors, or more; numbers are rounded to the answers (`JointPrior.asking`).
         importance: weights of the questions' variances, 1 where there is none.
         crosses: pairs of questions that a table is wanted of: they share a block.
         worth: how wrong the priors may be.
@@ -158,11 +159,20 @@ def make_questionnaire(
         progress: is called with steps done and steps in all.
 
     Returns:
-        The plan of several questions, audited.
+        The plan, what each question costs, and a bound on what any plan costs.
+
+    >>> from tacit.designs.joint_priors import JointGroup
+    >>> questions = tuple(Question(name=name, answers=("yes", "no"), kind="yes-no") for name in "ab")
+    >>> known = JointGroup(None, np.array([[0, 0], [1, 1]]), np.array([40.0, 60.0]), (np.array([40.0, 60.0]),) * 2, 100)
+    >>> planned = make_questionnaire(JointPrior(questions, (known,)), epsilon=2)
+    >>> [question.name for block in planned.plan.blocks for question in block.questions]
+    ['a', 'b']
     """
     level = budget(epsilon)
     if level <= 0:
         raise ValueError("At ε = 0 reports say nothing. Any ε > 0 is feasible.")
+    if questions is not None:
+        priors = priors.asking(questions)
     asked = _Asked.of(priors, questions, importance or {}, crosses, level)
     blocks = _partition(asked, most_cells, progress)
     plans: list[Plan] = []
@@ -215,11 +225,6 @@ class _Asked:
         private = [question.name for question in every if not question.public]
         if not private:
             raise ValueError("There is no private question to plan for.")
-        for question in every:
-            if not question.public and set(question.answers) != set(
-                priors.questions[priors.place(question.name)].answers
-            ):
-                raise ValueError(f"The answers of {question.name!r} must be those of its prior.")
         for name in [*importance, *(name for pair in crosses for name in pair)]:
             if name not in private:
                 raise ValueError(f"{name!r} is not a private question of this plan. It has {', '.join(private)}.")
@@ -246,6 +251,10 @@ class _Asked:
         if question.task == "mean":
             numbers = np.array(question.answers, dtype=np.float64)
             return [f"{name}: mean"], ((numbers - numbers.min()) / np.ptp(numbers))[:, None]
+        if question.task == "quantiles":
+            answers = np.array(question.answers, dtype=np.float64)
+            edges = np.sort(answers)[:-1]
+            return [f"{name}≤{edge:g}" for edge in edges], (answers[:, None] <= edges).astype(np.float64)
         shown = 1 if question.task == "survey" else len(question.answers)
         return [f"{name}={answer}" for answer in question.answers[:shown]], np.eye(len(question.answers))[:, :shown]
 

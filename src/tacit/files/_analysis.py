@@ -168,7 +168,8 @@ def _in_memory(rows: _Rows, table: Any, format: str | None) -> tuple[pa.Table, F
     if isinstance(rows.plan, Questionnaire):
         n_groups = max(1, len(rows.plan.group_names))
         mine = places // n_groups == rows.views[0].block
-        return kept.filter(pa.array(mine)), numbers[mine], (places[mine] % n_groups).astype(np.int32), refused
+        kept = kept.filter(pa.array(mine)) if rows.keep else kept  # Arrow takes a table without columns to be empty.
+        return kept, numbers[mine], (places[mine] % n_groups).astype(np.int32), refused
     return kept, numbers, places, refused
 
 
@@ -452,6 +453,7 @@ def _on_private(
     fit = regress_on_private(
         numbers[whole, :size], numbers[whole, size:], z.reshape(size, n, -1).transpose(1, 0, 2)[whole],
         list(map(str, design.columns)), model="logistic" if model == "logistic" else "linear",
+        value=None if plan.question(question).task == "mean" else plan.question(question).answers[0],
         weights=None if weights is None else weights[whole], level=level,
     )  # fmt: skip
     levels = covariate_levels(view.plan, fit, places[whole].astype(np.int64))

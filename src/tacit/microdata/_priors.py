@@ -184,8 +184,23 @@ def joint_from(
 ) -> JointTable:
     """Count the combinations of answers in several columns of microdata, group by group.
 
-    The arguments are those of `priors_from`; names in `map` without a column, `missing` and `leave_out` are for all
-    columns of answers. A person who lacks one of the answers is left out.
+    A person who lacks one of the answers is left out.
+
+    Args:
+        data: a file or a table, as of `priors_from`.
+        columns: the columns of answers, one for each question.
+        group: the column of the groups, or several that are crossed.
+        weight: the column of survey weights.
+        map: new names of answers, of all columns or by column.
+        bins: edges that turn numbers into classes, by column.
+        missing: codes that mean no answer.
+        missing_as: the answer that missing ones become.
+        leave_out: answers whose people are left out.
+        sheet: of a spreadsheet.
+        separator: of a CSV file, if another than it looks like.
+
+    Returns:
+        The counts of all combinations that were seen.
 
     Args:
         data: a file or a data frame with one row per person.

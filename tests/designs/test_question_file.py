@@ -1,0 +1,108 @@
+"""The question file: what it states reaches the plan, and what it cannot state is refused in words."""
+
+import pytest
+
+from tacit.designs import beliefs_about, make_questionnaire, other_beliefs, read_joint, read_questions, stated_questions
+from tacit.plan import PlanError
+
+JOINT = """smokes,days,visits,count
+no,0,0,40
+yes,10,1,20
+no,5,2,30
+yes,0,5,10
+"""
+FILE = """title = "Health"
+[[question]]
+name = "smokes"
+text = {en = "Do you smoke?", de = "Rauchen Sie?"}
+answers = ["yes", "no", "prefer not to say"]
+labels = {de = ["ja", "nein", "keine Angabe"]}
+[[question]]
+name = "days"
+range = [0, 30]
+[[question]]
+name = "visits"
+answers = [5, 0, 1, 2]
+task = "quantiles"
+[[question]]
+name = "region"
+answers = ["north", "south"]
+public = true
+"""
+
+
+@pytest.fixture
+def files(tmp_path):
+    (tmp_path / "joint.csv").write_text(JOINT)
+    (tmp_path / "questions.toml").write_text(FILE)
+    return tmp_path
+
+
+def test_what_the_file_states_reaches_the_plan(files):
+    title, stated = read_questions(files / "questions.toml")
+    joint = read_joint(files / "joint.csv", ["smokes", "days", "visits"])
+    questions = stated_questions(stated, joint)
+    assert [question.kind for question in questions] == ["one-of", "number", "one-of", "yes-no"]
+    assert questions[1].answers == (0, 3.5, 30)  # The ends, and the mean of the past answers.
+    plan = make_questionnaire(joint, 2, questions=questions, title=title).plan
+    assert plan.title == "Health"
+    assert plan.question("smokes").labels["de"][0] == "ja"
+    assert [question.name for question in plan.private] == ["smokes", "days", "visits"]
+    assert plan.block_of("visits").margin("visits").row_values == ["at most 0", "at most 1", "at most 2"]
+
+
+def test_priors_follow_the_order_of_the_answers_and_keep_the_mean_of_numbers(files):
+    joint = read_joint(files / "joint.csv", ["smokes", "days", "visits"])
+    asked = joint.asking(stated_questions(read_questions(files / "questions.toml")[1], joint))
+    (smokes,), (days,), (visits,) = (asked.block([name]) for name in ("smokes", "days", "visits"))
+    assert smokes.prior.probabilities[:2] == pytest.approx([0.3, 0.7], abs=0.01)
+    assert smokes.prior.probabilities[2] > 0, "an answer that was never seen is possible"
+    assert days.prior.probabilities @ days.prior.numbers == pytest.approx(3.5, abs=0.05)
+    assert visits.prior.probabilities.round(2).tolist() == [0.1, 0.4, 0.2, 0.3]
+
+
+def test_somebody_who_knows_how_answers_are_related_learns_more_than_the_plan_promises(files):
+    """Margins taken as independent: the joint belief of the file exceeds ε, by less than the LDP level."""
+    (files / "margins.csv").write_text("question,value,count\na,yes,50\na,no,50\nb,yes,50\nb,no,50\n")
+    (files / "belief.csv").write_text("a,b,count\nyes,yes,49\nno,no,49\nyes,no,1\nno,yes,1\n")
+    plan = make_questionnaire(read_joint(files / "margins.csv"), 1, crosses=[("a", "b")]).plan
+    (block,) = plan.blocks
+    (held,) = beliefs_about(files / "belief.csv", plan)
+    (other,) = other_beliefs(block.plan, held)
+    assert 1.01 < other.level <= block.plan.groups[0].levels["ldp"]
+    (same,) = beliefs_about(files / "margins.csv", plan)
+    assert other_beliefs(block.plan, same)[0].level == pytest.approx(1, abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("title = 'x'", r"\[\[question\]\]"),
+        ("[[question]]\nname = 'a'\nanswer = ['x']", "unknown field 'answer'"),
+        ("[[question]]\ntext = 'a'", "no name"),
+        ("[[question", "not TOML"),
+    ],
+)
+def test_files_that_cannot_be_read_are_refused(tmp_path, text, words):
+    (tmp_path / "questions.toml").write_text(text)
+    with pytest.raises(ValueError, match=words):
+        read_questions(tmp_path / "questions.toml")
+
+
+@pytest.mark.parametrize(
+    ("stated", "words"),
+    [
+        ({"name": "height"}, "know nothing"),
+        ({"name": "days", "range": [10, 0]}, "lower to a higher"),
+        ({"name": "smokes", "text": {"en": 3}}, "for each language"),
+        ({"name": "smokes", "labels": {"de": 5}}, "another kind"),
+    ],
+)
+def test_questions_that_cannot_be_asked_are_refused(files, stated, words):
+    joint = read_joint(files / "joint.csv")
+    with pytest.raises((ValueError, PlanError), match=words):
+        stated_questions([stated], joint)
+    with pytest.raises(ValueError, match="outside of 0 to 5"):
+        joint.asking(stated_questions([{"name": "days", "range": [0, 5]}], joint))
+    with pytest.raises(ValueError, match="none of those"):
+        joint.asking(stated_questions([{"name": "smokes", "answers": ["yes", "never"]}], joint))
