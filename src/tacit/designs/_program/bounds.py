@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from tacit.designs._program.deadline import Deadline
 from tacit.designs._program.gain import Gain
-from tacit.designs._program.lifts import Array, LiftSet, best_lifts, largest
+from tacit.designs._program.lifts import Array, LiftSet, all_vertices, best_lifts, largest
 
 ENUMERATION_LIMIT = 14
 #: Where so many columns of a task are independent, more vertices are visited rather than their images covered.
@@ -137,52 +137,13 @@ def cheap_variance_bound(prior: Array, g: Array, lift_set: LiftSet) -> float:
 
 def _linear_max(prior: Array, lift_set: LiftSet, slopes: Array) -> Array:
     """max_v slopes_i · v over the lift set for every row of `slopes`."""
-    order = np.argsort(-slopes / prior, axis=1)
-    slopes, mass = np.take_along_axis(slopes, order, axis=1), prior[order]
-    if not lift_set.has_ratio:
-        low, high = lift_set.limits(prior)
-        return _filled(slopes, mass, low[order], high[order])
-    ratio, (s_min, s_max) = lift_set.ratio, lift_set.smallest()
-    s = 1 / (1 + (ratio - 1) * np.pad(np.cumsum(mass, axis=1), ((0, 0), (1, 0))))
-    raised = np.pad(np.cumsum(slopes, axis=1), ((0, 0), (1, 0)))
-    values = s * (slopes.sum(axis=1, keepdims=True) + (ratio - 1) * raised)
-    values[(s < s_min * (1 - 1e-12)) | (s > s_max * (1 + 1e-12))] = -inf
-    best = values.max(axis=1)
-    for end in (s_min, s_max):
-        best = np.maximum(best, _filled(slopes, mass, np.full_like(mass, end), np.full_like(mass, end * ratio)))
-    return np.asarray(best)
-
-
-def _filled(slopes: Array, mass: Array, low: Array, high: Array) -> Array:
-    """Value of raising from low to high, in the order given, until Σ P v = 1."""
-    room = mass * (high - low)
-    capacity = 1 - (mass * low).sum(axis=1, keepdims=True)
-    used = np.clip(capacity - (np.cumsum(room, axis=1) - room), 0.0, room)
-    return np.asarray((slopes * (low + used / mass)).sum(axis=1))
+    return np.asarray(np.einsum("ij,ij->i", slopes, best_lifts(prior, lift_set, slopes)))
 
 
 def _enumerated(prior: Array, gain: Gain, lift_set: LiftSet, duals: Array) -> float:
     """Exact max of gain(v) - μ · v: a convex function is largest at a vertex, and all are visited."""
-    n = len(prior)
-    best = -inf
-    boxes = [lift_set]
-    if lift_set.has_ratio:
-        ratio, (s_min, s_max) = lift_set.ratio, lift_set.smallest()
-        boxes = [LiftSet(s, max(1.0, s * ratio)) for s in (s_min, s_max)]
-        shape = np.where(np.arange(2**n)[:, None] >> np.arange(n) & 1, ratio, 1.0)
-        v = shape / (shape @ prior)[:, None]
-        v = v[(v.min(axis=1) >= s_min * (1 - 1e-12)) & (v.min(axis=1) <= s_max * (1 + 1e-12))]
-        best = float((gain(v) - v @ duals).max(initial=-inf))
-    bits = np.arange(2 ** (n - 1))[:, None] >> np.arange(n - 1) & 1
-    for box in boxes:
-        low, high = box.limits(prior)
-        for free in range(n):
-            v = np.insert(np.where(bits, np.delete(high, free), np.delete(low, free)), free, 0.0, axis=1)
-            v[:, free] = (1 - v @ prior) / prior[free]
-            slack = 1e-12 * high[free]
-            v = v[(v[:, free] >= low[free] - slack) & (v[:, free] <= high[free] + slack)]
-            best = max(best, float((gain(v) - v @ duals).max(initial=-inf)))
-    return best
+    v = all_vertices(prior, lift_set)
+    return float((gain(v) - v @ duals).max())
 
 
 def _over_t(prior: Array, factor: Array, lift_set: LiftSet, duals: Array, deadline: Deadline) -> float:

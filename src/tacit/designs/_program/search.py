@@ -369,7 +369,11 @@ def newton_weights(lifts: Array, weights: Array, g: Array, gap: float) -> tuple[
         system = 2 * (scaled @ inverse @ scaled.T) * (side @ side.T)
         system.reshape(-1)[:: n_reports + 1] += tau
         right = np.column_stack([weights * (side**2).sum(axis=1) + tau, scaled])
-        solved = cho_solve(cho_factor(system, overwrite_a=True, check_finite=False), right, check_finite=False)
+        try:
+            factored = cho_factor(system, overwrite_a=True, check_finite=False)
+        except np.linalg.LinAlgError:  # τ is lost in the rounding of the system: these weights are as good as it gets.
+            break
+        solved = cho_solve(factored, right, check_finite=False)
         right = scaled.T @ solved[:, 0] - (1 - weights @ lifts)
         mu = np.asarray(np.linalg.solve(scaled.T @ solved[:, 1:], right), dtype=np.float64)
         step = solved[:, 0] - solved[:, 1:] @ mu
