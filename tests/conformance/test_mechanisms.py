@@ -83,6 +83,17 @@ EXAMPLES: dict[str, list[Example]] = {
                 prior=Prior.uniform(7), circle=7, orders=1, arc=3, step=6, field=2, recurrence=(1, 1, 0), word_bits=6
             ), 6, 0.1,
         ),
+        Example(
+            BlockDesign(
+                prior=Prior.uniform(6), circle=7, orders=1, arc=4, step=6, field=2, recurrence=(1, 1, 0), word_bits=5
+            ), 5, 0.2,
+        ),
+        Example(
+            BlockDesign(
+                prior=Prior.uniform(8), circle=21, orders=1, arc=5, step=6, field=4, recurrence=(1, 1, 0, 0, 0, 0),
+                word_bits=6,
+            ), 6, 0.4,
+        ),
         Example(BlockDesign(prior=FOUR, circle=4, orders=1, arc=1, step=9, word_bits=4), 4, 1e-9),
     ],
     KaryRule.kind: [Example(KaryRule(prior=FOUR, truth=3, word_bits=4), 4, 1e-9)],
