@@ -23,7 +23,7 @@ import { expect, object, oneOf, onlyFields, rational, name as readName } from ".
  * @property {import("./mechanism/kinds.js").Mechanism} mechanism
  */
 
-/** Larger budgets are refused: e^100 bounds no belief that anybody holds. */
+/** Larger budgets are refused: e^100 does not limit any realistic belief. */
 const MAX_EPSILON = 100n;
 const FIELDS = ["group", "epsilon", "notion", "ldp_cap", "prior", "prior_set", "weight", "offset", "mechanism"];
 

@@ -22,11 +22,11 @@ import { randomBytes } from "./words.js";
  * @property {import("./credential.js").Pending} [pending]
  */
 
-/** Processes of one browser exchange what they store a moment later; the lock is held for so many milliseconds. */
+/** Processes of one browser exchange what they store a moment later; the lock is held for this many milliseconds. */
 const SETTLE = 50;
 
 /**
- * The remembered report of this plan, drawn now if there is none: later calls return it, whatever is asked. `fresh` tells
+ * The remembered report of this plan, drawn now if there is none: later calls return the same report. `fresh` tells
  * whether it was drawn by this call.
  *
  * @param {Plan} plan

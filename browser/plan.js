@@ -11,11 +11,11 @@ import { secureWords } from "./words.js";
 /** @typedef {import("./index.js").RandomWords} RandomWords */
 
 const TASKS = /** @type {const} */ (["histogram", "matrix", "quantiles", "sum", "survey", "weighted-sum"]);
-/** Where reports are too many to be listed, beliefs are told about so many values. */
+/** Where reports are too many to be listed, beliefs are shown for at most this many values. */
 const MAX_BELIEFS = 20;
 const NUMBER = /^-?[0-9]+(\.[0-9]+)?(e[+-]?[0-9]{1,3})?$/;
 
-/** A checked plan. Groups are given by name (null if the plan is about everybody), answers as in `values`. */
+/** A checked plan. Groups are given by name (null if the plan has no named groups), answers as in `values`. */
 export class Plan {
   #groups;
   #positions;
@@ -113,7 +113,7 @@ export class Plan {
   }
 
   /**
-   * The answers outside the guarantee whose holders may send a report that nobody else sends.
+   * The answers outside the guarantee whose holders may send a report that no one else sends.
    *
    * @param {string | null} group
    */

@@ -1,4 +1,4 @@
-/** What is believed before anybody answers: integer weights, probability = weight / total. */
+/** The prior, known before the answers: integer weights, probability = weight / total. */
 
 import { fraction, gcd, order, sum } from "./exact.js";
 import { bigInteger, each, expect } from "./read.js";
@@ -12,7 +12,7 @@ export class Prior {
     expect(this.weights.length === size, where, `one weight for each of the ${size} values`);
     expect(this.total > 0n, where, "a list with a positive weight");
     expect(gcd(this.weights) === 1n, where, "weights without a common divisor");
-    /** Positions of the values that a promise about belief can speak of. */
+    /** Positions of the values that a promise about beliefs covers. */
     this.support = [...this.weights.keys()].filter((x) => this.weights[x] > 0n);
     /** Positions of the others. */
     this.outside = [...this.weights.keys()].filter((x) => !this.weights[x]);

@@ -272,7 +272,7 @@ function overSubsets(room) {
   return fraction(largest(pairs.map(({ gained, lost }) => least([gained, lost]))));
 }
 
-/** The same if the set may hold fractions: whoever gains most against what the rest loses first. @param {Room} room */
+/** The same if the set may hold fractions: values that gain most, relative to what the rest loses, come first. @param {Room} room */
 function overFractions(room) {
   const sorted = room
     .filter(({ up, down }) => up + down)

@@ -40,7 +40,7 @@ export const sentence = (name, { prior, low, high, odds }) =>
   `whatever is reported, someone believed to be ${name} with ${prior} is believed with at most ${high} ` +
   `and at least ${low}; for any other belief, odds change by at most a factor of ${odds}.`;
 
-/** The same where there is no prior to speak of. @param {string} odds the factor */
+/** The same without a prior. @param {string} odds the factor */
 export const oddsSentence = (odds) =>
   `whatever is reported, and whatever is believed, odds change by at most a factor of ${odds}.`;
 

@@ -5,7 +5,7 @@ import { KINDS } from "./mechanism/kinds.js";
 /** @typedef {import("./group.js").Group} Group */
 /** @typedef {import("./index.js").RandomWords} RandomWords */
 
-/** Numbers are rounded with a word of so many bits, of which the leading ones count that a float can tell apart. */
+/** Numbers are rounded with a word of this many bits, of which the leading bits that a float can hold count. */
 const ROUNDING_BITS = 64;
 const FLOAT_BITS = 53;
 

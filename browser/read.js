@@ -116,7 +116,7 @@ export function rational(data, where) {
 }
 
 /**
- * A name: a string without what nobody sees in it, control characters and marks that turn the direction of reading.
+ * A name: a string without invisible characters (control characters and marks that change the reading direction).
  *
  * @param {unknown} data
  * @param {string} where

@@ -13,7 +13,7 @@ import { amend, browserStorage, kept } from "./memory.js";
 /** Statuses that may pass: timeouts, too early, too many, and the server's own trouble. */
 const PASSING = new Set([408, 425, 429]);
 const [FIRST_WAIT, LONGEST_WAIT, TIMEOUT] = [500, 30_000, 20_000];
-/** Of an unknown server's explanation, so many characters are passed on. */
+/** At most this many characters of an unknown server's explanation are passed on. */
 const MAX_DETAIL = 500;
 
 /**

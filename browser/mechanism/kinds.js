@@ -2,7 +2,7 @@
  * The one interface of all mechanisms, under the names of `tacit.mechanism.protocol`, and the kinds that plans hold.
  *
  * Adding a mechanism means adding a folder with a class that has these members, and a line in `KINDS`. A mechanism is
- * made for one prior and does not change; a report is an integer that nobody else takes apart. Values are positions.
+ * made for one prior and does not change; a report is an integer that only the mechanism interprets. Values are positions.
  */
 
 import { BlockDesign } from "./block_design/block_design.js";

@@ -20,9 +20,9 @@ export class Audit {
    * @param {object} found
    * @param {Fraction | null} found.lipUpper how far a report can raise a belief
    * @param {Fraction | null} found.lipLower how far it can lower one
-   * @param {Fraction | null} found.ldp how far it can move odds, whatever is believed
+   * @param {Fraction | null} found.ldp how far it can move odds, for every belief
    * @param {readonly number[]} found.outside the values with prior zero, about which nothing can be promised
-   * @param {readonly number[]} found.exposed those of them whose holders may send a report that nobody else sends
+   * @param {readonly number[]} found.exposed those of them whose holders may send a report that no one else sends
    */
   constructor({ lipUpper, lipLower, ldp, outside, exposed }) {
     this.lipUpper = lipUpper;
@@ -52,7 +52,7 @@ export class Audit {
 /**
  * The audit of a mechanism of which only bounds of the lifts are known: lowest ≤ lift ≤ highest.
  *
- * Whoever holds a value with prior zero sends the report of a stand-in drawn from the prior, so nobody is exposed.
+ * A person who holds a value with prior zero sends the report of a value drawn from the prior, so no one is exposed.
  *
  * @param {Prior} prior
  * @param {Fraction} highest

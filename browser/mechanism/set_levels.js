@@ -32,7 +32,7 @@ export class SetLevels {
  *
  *     upper = max over w of  max_x w_x / min P·w,      lower = max over w of  max P·w / min_x w_x
  *
- * where x runs over the support and w over the reports that somebody there sends.
+ * where x runs over the support and w over the reports that are sent there.
  *
  * @param {readonly (readonly bigint[])[]} rows
  * @param {PriorSet} priorSet

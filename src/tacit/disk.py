@@ -42,7 +42,7 @@ def separator_of(header: str, needed: Collection[str] = ()) -> str:
 
 
 def csv_records(file: TextIO, needed: Collection[str] = ()) -> csv.DictReader[str]:
-    """The rows of an open CSV file by the names of their columns, whatever separates the cells.
+    """The rows of an open CSV file by the names of their columns, for any usual separator.
 
     >>> from io import StringIO
     >>> list(csv_records(StringIO("value;count\\nyes;2\\n"), ["value"]))

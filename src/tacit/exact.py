@@ -26,7 +26,7 @@ Number = int | float | str | Decimal | Fraction
 
 #: An exponent of four digits and more asks for a number of any size.
 _HUGE = re.compile(r"[eE][+-]?0*[1-9][0-9]{3,}")
-#: Budgets above this are refused: e^100 ≈ 2.7e43 bounds no belief that anybody holds.
+#: Budgets above this are refused: e^100 ≈ 2.7e43 does not limit any realistic belief.
 MAX_EPSILON = 100
 
 

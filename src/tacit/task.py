@@ -2,8 +2,8 @@
 
 A task has a matrix g with a row for each value of the domain and a column for each component; the estimate has one row
 for each component. A task of your own is a subclass of `Task` that defines `g` and nothing else: a plan stores it as
-the `Matrix` that it is. Everything that other rooms need to know about a task is a method or a property here, so no
-other file asks which class a task has.
+the `Matrix` that it is. Everything that other modules need to know about a task is a method or a property here, so no
+other file checks the class of a task.
 
 For the MMSE estimator E[g|Y] the error of one respondent is
 
@@ -70,7 +70,7 @@ class Task(ABC):
     rounded: bool = False
 
     def __init_subclass__(cls) -> None:
-        """A `g` may return whatever numpy reads as numbers; all callers get floats of shape (values, components)."""
+        """A `g` may return anything that numpy reads as numbers; callers get floats of shape (values, components)."""
         super().__init_subclass__()
         base = cls.__mro__[1]
         if base is not Task and base.__module__ == __name__ and cls.__module__ != __name__:
@@ -186,7 +186,7 @@ class Task(ABC):
 
     @staticmethod
     def from_dict(data: Mapping[str, Any], values: Sequence[Value]) -> Task:
-        """The inverse of `to_dict`. A task of one's own comes back as a `Matrix`.
+        """The inverse of `to_dict`. A user's own task comes back as a `Matrix`.
 
         >>> Task.from_dict({"kind": "survey", "values": [1]}, ["no", "yes"])
         Survey(value='yes')

@@ -104,7 +104,7 @@ export class Channel {
     });
   });
 
-  /** The largest ratio of two values' chances of one report, whatever the prior; null if unbounded. */
+  /** The largest ratio of two values' chances of one report, for every prior; null if unbounded. */
   #ldp() {
     let worst = fraction(1n);
     for (const y of this.labels.keys()) {
@@ -176,5 +176,5 @@ class TableSampler {
   }
 }
 
-/** The reports that somebody can be expected to send. @param {readonly bigint[]} marginal */
+/** The reports with a positive probability. @param {readonly bigint[]} marginal */
 const sent = (marginal) => [...marginal.keys()].filter((y) => marginal[y] > 0n);

@@ -1,6 +1,7 @@
-"""Priors with counts from microdata: who answered what in each group, what that is worth, and what was done, in words.
+"""Priors with counts from microdata: the answers in each group, the number of records behind them, and notes.
 
-A prior is worth its records, so counts are never more than people. With weights w a group's people count as
+The number of records says how reliable a prior is, so counts never exceed the number of people.
+With weights w a group's people count as
 (Σw)²/Σw² records (Kish's effective sample size), and the column `share` says how large the group is.
 """
 
@@ -33,7 +34,7 @@ class PriorTable:
     """Priors as a prior file has them: how often each value comes in each group, and what was done to get there.
 
     `n_counted` of `n_rows` rows are in it, `left_out` says why the others are not. With weights, `shares` are the
-    groups' parts of everybody.
+    groups' parts of all people.
     """
 
     values: tuple[str, ...]
@@ -100,7 +101,7 @@ def priors_from(
         leave_out: answers that are not counted.
         rare: answers of fewer people are put together as `other`.
         least: groups of fewer records take the shares of all that are alike in the first group columns, or of
-            everybody; they stay worth their own records.
+            all people; they keep their own number of records.
         sheet: which sheet of a workbook; else the first.
         separator: between the cells of a CSV file; else it is found.
 
@@ -508,7 +509,7 @@ class People:
             source = _source(key, records, least)
             shares = _shares(piles[source], domain)
             if source != key:
-                # One record of everybody, so that nothing which others said is impossible here.
+                # One record of all people, so that no answer observed elsewhere gets probability zero here.
                 n, everybody = records[source].records, _shares(piles[()], domain)
                 shares = [(n * mine + all_) / (n + 1) for mine, all_ in zip(shares, everybody, strict=True)]
                 taken.setdefault(source, []).append(CROSSED.join(key))

@@ -10,7 +10,7 @@ of w bits, every program computes the same integers from a prior:
     C_k = ⌈2^w·m_k / M⌉,   S = 2^w − Σ C,   and A_xk = C_k + S·1{x = k} is the weight of report k for the answer x.
 
 This is repaired randomized response for a set of priors (`tacit.designs`), for two values nearly the optimal channel.
-Rounding C up makes it ε-LIP for every stated prior, whatever d, D and w are. If q is D times the stated probability of
+Rounding C up makes it ε-LIP for every stated prior and all d, D and w. If q is D times the stated probability of
 k, report k has Λ_k = S·q + D·C_k, so the two lifts to bound are D·(S + C_k)/Λ_k ≤ r and D·C_k/Λ_k ≥ 1/r. They say
 S·(b·D − a·q) ≤ T·C_k and S·b·q ≤ T·C_k, for all q from l_k to u_k together S·m_k ≤ T·C_k. And S ≤ 2^w·T/M because every
 C_k ≥ 2^w·m_k/M, hence S·m_k ≤ T·(2^w·m_k/M) ≤ T·C_k. Rounding up takes less than d words from S. D·a < 2^31 keeps every

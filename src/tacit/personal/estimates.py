@@ -5,9 +5,9 @@ estimators have a closed form for each prior, with p the prior, λ_k = s·p_k + 
 
     mmse       t(k) = E[g|k] = ρ_k g(k) + (1 − ρ_k) ḡ  where ρ_k = s·p_k/λ_k,
                Var(g|k) = ρ_k (1 − ρ_k) (g(k) − ḡ)² + (1 − ρ_k) Σ p_x (g(x) − ḡ)²
-    unbiased   t(k) = (g(k) − Σ_j c_j g(j)) / s, for which E[t(Y) | X = x] = g(x) whatever the prior is worth.
+    unbiased   t(k) = (g(k) − Σ_j c_j g(j)) / s, for which E[t(Y) | X = x] = g(x), however good the prior is.
 
-An unbiased estimate takes a prior of zero as a fact: nobody is counted for a value that is impossible for them.
+An unbiased estimate takes a prior of zero as a fact: a person never counts for a value that is impossible for them.
 """
 
 from __future__ import annotations
@@ -199,7 +199,7 @@ def check_priors(plan: PersonalPlan, priors: Integers, times: Floats) -> PriorCh
     Σ_i N_i (diag λ_i − λ_i λ_iᵀ), which is less than Pearson's denominators say as soon as people differ. So the
     statistic is UᵀCov⁺U, a chi-square with as many degrees as the covariance has directions. One more component,
     Σ_ik (n_ik − N_i λ_ik) p_ik, asks whether people report what their own prior expects as often as it should: priors
-    too sure of themselves can be right in the sum over people and still be wrong about everybody.
+    too confident can be right in the sum over people and still be wrong about each person.
     """
     chance, people = _chances(plan, priors)[2], times.sum(axis=1)
     belief = priors / plan.resolution

@@ -60,7 +60,7 @@ def arm_name(group: str | None, number: int) -> str:
     """The name of an arm, counted from 1, of a group. Arms differ in their randomizer only.
 
     Args:
-        group: the name of the group; None for everybody.
+        group: the name of the group; None if the plan has no named groups.
         number: of the arm, from 1.
 
     Returns:

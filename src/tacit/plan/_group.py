@@ -29,7 +29,7 @@ class PlanError(ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class Group:
-    """People who share a prior, a budget and a mechanism: an age band, a region, everybody (name None).
+    """People who share a prior, a budget and a mechanism: an age band, a region, or all people (name None).
 
     With a `prior_set` LIP is promised for every prior of the set, not for the group's own alone. `ldp_cap` is an LDP
     level that is promised as well. `weight` and `offset` are the group's a and b in a weighted sum

@@ -85,7 +85,7 @@ class Plan:
         notion: Literal["lip", "ldp"] = "lip",
         question: str | None = None,
     ) -> Plan:
-        """A plan of your own channel, for everybody: audited, and ready to randomize, tally and estimate.
+        """A plan of your own channel, with one unnamed group: audited, and ready to randomize, tally and estimate.
 
         Args:
             channel: a matrix Q(y|x) with a row for each value and a column for each report, or a `Mechanism`.
@@ -137,7 +137,7 @@ class Plan:
     def _planned_task(self) -> Task:
         """The task as JSON can hold it, which must be the same for all groups."""
         first = self.task.as_planned(self.groups[0].prior)
-        # Only a task of one's own, which becomes a matrix, could look at the probabilities.
+        # Only a user's own task, which becomes a matrix, could use the probabilities.
         if first is not self.task and any(self.task.as_planned(group.prior) != first for group in self.groups[1:]):
             raise PlanError("The g of a task must depend on the values only, not on their probabilities.")
         return first

@@ -239,7 +239,7 @@ def block_name(group: str | None, number: int) -> str:
     """The name of a block, counted from 1, in a group: under it the reports of both together are counted.
 
     Args:
-        group: the name of the group; None for everybody.
+        group: the name of the group; None if the plan has no named groups.
         number: of the block, from 1.
 
     Returns:

@@ -1,4 +1,4 @@
-"""What is believed before anybody answers: a distribution, and the set of those that it is worth."""
+"""Priors: what is known before the answers, as an exact distribution, and sets of priors around it."""
 
 from tacit.prior._distribution import Prior, Value, numbers_if_all
 from tacit.prior.names import clean_name, has_unseen

@@ -1,4 +1,4 @@
-"""What is believed before anybody answers: named values with exact rational probabilities."""
+"""The prior: what is known before the answers, as named values with exact rational probabilities."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class Prior:
 
     Build it from a mapping (`Prior.of`), from data (`from_column`), or from values and weights; `read_priors` reads
     them from a file. Weights need not sum to one; floats are read as the decimals they print as. Values are all names
-    or all numbers. A value may have weight zero: it belongs to the domain but lies outside every guarantee that speaks
-    about belief, see `support`.
+    or all numbers. A value may have weight zero: it belongs to the domain, but no promise about beliefs covers
+    it, see `support`.
 
     >>> prior = Prior.of({"yes": 0.1, "no": 0.9})
     >>> prior.weights, prior.total, prior.probability("yes")
@@ -125,7 +125,7 @@ class Prior:
 
     @cached_property
     def support(self) -> tuple[int, ...]:
-        """Positions of the values with positive probability: those a promise about belief can speak of."""
+        """Positions of the values with positive probability: the promise holds for these."""
         return tuple(position for position, weight in enumerate(self.weights) if weight)
 
     @cached_property

@@ -1,6 +1,6 @@
 """Sets of priors: how wrong a prior may be before a promise about belief no longer holds.
 
-A promise for one prior P̂ is worth what P̂ is worth. A promise for a convex set U of priors around it holds for every
+A promise for a single prior P̂ is only as good as P̂. A promise for a convex set U of priors around it holds for every
 belief in U. A column w = Q(y|·) of a channel keeps ε-LIP under every P of U exactly if, for every x of the support,
 
     w_x ≤ e^ε · min_{P ∈ U} P·w      and      max_{P ∈ U} P·w ≤ e^ε · w_x.
@@ -30,7 +30,7 @@ from tacit.prior._distribution import Prior
 _SUBSETS_LIMIT = 12
 #: Bounds are rounded outwards to this many significant digits: short enough for a contract that people read.
 DIGITS = 3
-#: Common denominators beyond so many bits are refused.
+#: Common denominators of more bits are refused.
 _LARGEST_SCALE = 4096
 
 

@@ -248,5 +248,5 @@ def _place(places: dict[Any, int], label: Any, what: str) -> int:
     try:
         return places[label]
     except (KeyError, TypeError):
-        # Never the label: it may be somebody's answer.
+        # Never the label: it may be a respondent's answer.
         raise ValueError(f"A label is none of the plan's {len(places)} {what}.") from None

@@ -1,4 +1,4 @@
-"""Random words for reports, and secret bytes. Nothing else in the library touches a random source but simulations.
+"""Random words for reports, and secret bytes: the only random source of the library, except for simulations.
 
 Respondents' reports are drawn from `SecureWords`: ChaCha20 under a key from the operating system; on a cluster, where a
 lost task is done again, from `DerivedWords`, which then come out the same. `SeededWords` repeats itself and exists for
@@ -102,8 +102,8 @@ class DerivedWords:
         ChaCha20 keystream under BLAKE2b-256(K; place and content of the rows)
 
     The same rows at the same place get the same words again, so that a task that is done twice reports the same. Other
-    rows, or another place, get words that are independent for whoever does not know K: a change of the input is never
-    answered with words that were used before. K comes from the operating system and is good for one run.
+    rows, or another place, get words that look independent without K: a change of the input never
+    gets words that were used before. K comes from the operating system and is good for one run.
 
     >>> key = secret_bytes(32)
     >>> first, again, other = (DerivedWords(key, rows).integer(64) for rows in (b"rows", b"rows", b"others"))

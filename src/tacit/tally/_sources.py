@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-#: So many identities travel with a tally at most.
+#: The largest number of identities that a tally keeps.
 MOST = 256
 #: Digits of an identity: of the SHA-256 of a file's bytes, or drawn at random.
 _DIGITS = 32
@@ -20,9 +20,9 @@ _DIGITS = 32
 class Sources:
     """Identities of what was counted, ascending, and whether every one of them would be recognised again.
 
-    A file is named by its content. Where nobody can know (reports from a pipe, files so small that
+    A file is named by its content. Where the identity is unknown (reports from a pipe, files so small that
     two may be equal by chance, more than 256 files) `complete` is false. Of more than 256 the smallest are kept, which
-    are the same in whatever order tallies merge.
+    are the same for every order of merging.
 
     >>> Sources(("b",), True).merge(Sources(("a",), True))
     Sources(ids=('a', 'b'), complete=True)
@@ -39,13 +39,13 @@ class Sources:
 
     @classmethod
     def of_names(cls, names: Iterable[str]) -> Sources:
-        """Things whose names nobody else has. Renamed, they would not be recognised."""
+        """Sources with unique names. A renamed source is not recognised."""
         ids = sorted({hashlib.sha256(name.encode()).hexdigest()[:_DIGITS] for name in names})
         return cls(tuple(ids[:MOST]), False)
 
     @classmethod
     def drawn(cls) -> Sources:
-        """Something that has no identity of its own: what was counted now is told from what is counted later."""
+        """A source without an identity gets a random one, so that each count of it is different."""
         return cls((secrets.token_hex(_DIGITS // 2),), False)
 
     def merge(self, other: Sources) -> Sources:
