@@ -17,6 +17,7 @@ from tacit.cli.app import (
     Overwrite,
     PlanFile,
     ReportColumn,
+    ScopeOption,
     TaskOption,
     ValueOption,
     WeightColumn,
@@ -149,6 +150,7 @@ def estimate_command(
     tally: Annotated[Path, typer.Argument(help="A tally, as `tacit personal tally` wrote it.")],
     estimator: Annotated[Literal["mmse", "unbiased"], option(help="mmse trusts the priors.")] = "unbiased",
     level: Annotated[float, option(help="Level of the intervals.")] = 0.95,
+    scope: ScopeOption = None,
     project: Annotated[bool, option("--project", help="Move estimates to possible counts.")] = False,
     as_json: JsonFlag = False,
 ) -> None:
@@ -161,7 +163,7 @@ def estimate_command(
 
     loaded = PersonalPlan.load(plan)
     counted = load_tally(loaded, tally)
-    result = estimate(loaded, counted, estimator, level, project=project)
+    result = estimate(loaded, counted, estimator, level, scope=scope, project=project)
     if as_json:
         print_json({"plan": loaded.hash} | result.to_dict() | {"refused": counted.refused})
         return

@@ -10,6 +10,7 @@ from tacit.estimates._compliance import (
     expected_errors,
     pooled_compliance,
 )
+from tacit.estimates._ends import counts_at_ends, ends_within
 from tacit.estimates._estimate import estimate, estimators
 from tacit.estimates._prior_check import PriorCheck, check_prior
 from tacit.estimates._quantiles import Quantile, quantiles
@@ -21,7 +22,7 @@ from tacit.estimates._questionnaire import (
     estimate_questions,
     views_of,
 )
-from tacit.estimates._rows import MANY_ROWS, Estimate, Estimator, Found, Row, Scope, row_dict
+from tacit.estimates._rows import MANY_ROWS, Estimate, Estimator, Found, Row, Scope, row_dict, student
 from tacit.estimates.analysis import (
     Coefficient,
     CovariateLevels,
@@ -66,9 +67,11 @@ __all__ = [
     "cells_of",
     "check_prior",
     "compliance",
+    "counts_at_ends",
     "covariate_levels",
     "crosstab",
     "difference",
+    "ends_within",
     "estimate",
     "estimate_questions",
     "estimators",
@@ -82,5 +85,6 @@ __all__ = [
     "regress",
     "regress_on_private",
     "row_dict",
+    "student",
     "views_of",
 ]

@@ -146,6 +146,27 @@ def counts_at_ends(
     return found[0], found[1]
 
 
+def ends_within(
+    total: Floats,
+    variance: Floats,
+    spread: Floats,
+    step: Floats,
+    z: float,
+    people: Sequence[tuple[float, Floats, Floats]],
+) -> tuple[Floats, Floats]:
+    """The ends of the interval of sums over `people`: numbers with the g and the variance of every answer.
+
+    `spread` is the part of the sampling, which is added to the `variance` by randomization.
+    """
+    low = high = variance
+    if people:
+        bounds = [
+            Bounds.of([People(n, g[:, k], v[:, k]) for n, g, v in people], sampled=0.0) for k in range(len(total))
+        ]
+        low, high = variances_at_ends(bounds, total, variance, z, step)
+    return total - z * np.sqrt(low + spread) - step, total + z * np.sqrt(high + spread) + step
+
+
 def _hull(x: Floats, y: Floats, side: int) -> tuple[Floats, Floats]:
     """The convex envelope (`side` 1) or the concave one (−1) of points, as a polyline."""
     kept: list[tuple[float, float]] = []

@@ -17,8 +17,18 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
-from tacit.estimates import Estimate, Found, PriorCheck, check_prior
+from tacit.estimates import (
+    Estimate,
+    Found,
+    PriorCheck,
+    Scope,
+    check_prior,
+    counts_at_ends,
+    ends_within,
+    student,
+)
 from tacit.exact import Floats, Integers
 from tacit.mechanism.pearson import MIN_EXPECTED
 from tacit.personal.contract import PersonalPlan, as_rows, channels, prior_rows, valid_rows
@@ -26,6 +36,8 @@ from tacit.tally import Counts, Sources
 
 #: Weights t(k) worked on at a time: priors × reports × components.
 _CHUNK = 2**20
+#: The variance of a sum is bounded by answers for up to this many different priors.
+_MOST_PRIORS = 1000
 #: Directions in which the report counts hardly vary (in units of their correlations) are left out of the prior check.
 _SMALLEST_SPREAD = 1e-3
 
@@ -127,6 +139,7 @@ def estimate(
     estimator: Literal["mmse", "unbiased"] = "unbiased",
     level: float = 0.95,
     *,
+    scope: Scope | None = None,
     project: bool = False,
 ) -> Estimate:
     """The total over the people of a tally, as `tacit.estimates.estimate` gives it for groups.
@@ -138,6 +151,7 @@ def estimate(
         tally: the reports, counted.
         estimator: "unbiased", or "mmse", which uses each prior.
         level: the level of the intervals.
+        scope: `population` or `participants`, as for groups; `mmse` and weighted sums are about the participants.
         project: move estimates to possible counts.
 
     Returns:
@@ -149,25 +163,105 @@ def estimate(
         raise ValueError(f"The 'level' must lie between 0 and 1. Got {level} instead.")
     if tally.plan != plan.hash:
         raise ValueError(f"This tally belongs to another plan: {tally.plan[:12]}…, not {plan.hash[:12]}….")
+    alone = estimator == "mmse" or (plan.task.takes_weights and tally.counts.sums is not None)
+    if alone and scope == "population":
+        raise ValueError("The estimator 'mmse', and sums with weights, are about the people who took part.")
+    scope = scope or ("participants" if alone else "population")
+    sums = _sums(plan, tally, estimator)
+    found = Found.normal(sums.total, sums.variance, level)
+    if estimator == "unbiased" and tally.n_reports:
+        found = _with_ends(plan, sums, tally.n_reports, 0.0 if alone or scope == "participants" else 1.0, level)
+    shown = plan.task.possible(sums.total, tally.n_reports) if project else sums.total
+    return Estimate(
+        n_reports=tally.n_reports, total_weight=sums.size, estimator=estimator, level=level,
+        values=plan.task.row_values(plan.values), columns=found.columns(shown, np.full(len(shown), np.nan)),
+        checks=lambda: (check_priors(plan, tally.priors, sums.times),) if tally.n_reports else (),
+        moves=lambda: (float(sums.changed.max()), float(sums.added)), projected=project, scope=scope,
+    )  # fmt: skip
+
+
+@dataclass
+class _Sums:
+    """Sums over all reports, by component of g: of t and t² with the public weights, of the variance by randomization
+    and by answer, and of the least and the largest g that the people may hold.
+
+    `slopes` are the least and the largest growth of the variance by one more person who holds a component; `changed` is
+    the largest change of a component by one report, and `added` of any by one more.
+    """
+
+    times: Floats
+    size: float
+    total: Floats
+    variance: Floats
+    squares: Floats
+    least: Floats
+    most: Floats
+    changed: Floats
+    slopes: tuple[Floats, Floats]
+    people: list[tuple[float, Floats, Floats]]
+    added: float = 0.0
+
+
+def _sums(plan: PersonalPlan, tally: PersonalTally, estimator: str) -> _Sums:
     times, first, second, offset = _dense(plan, tally)
-    total, variance = np.full(plan.g.shape[1], offset), np.zeros(plan.g.shape[1])
-    influence = added = 0.0
+    zeros = np.zeros(plan.g.shape[1])
+    sums = _Sums(
+        times, float(first.sum()), zeros + offset, 0 * zeros, 0 * zeros, zeros + offset, zeros + offset, 0 * zeros,
+        (np.inf + zeros, zeros - np.inf), [],
+    )  # fmt: skip
     for part in _parts(plan, len(tally.priors)):
-        t, spread = _weights(plan, tally.priors[part], estimator)
-        total += np.einsum("ik,ikc->c", first[part], t)
-        variance += np.einsum("ik,ikc->c", second[part], spread)
+        t, spread, by_answer = _weights(plan, tally.priors[part], estimator)
+        sums.total = sums.total + np.einsum("ik,ikc->c", first[part], t)
+        sums.variance = sums.variance + np.einsum("ik,ikc->c", second[part], spread)
+        sums.squares = sums.squares + np.einsum("ik,ikc->c", second[part], t**2)
         possible = (tally.priors[part] > 0)[:, :, None]
         reach = t.max(axis=1, where=possible, initial=-np.inf) - t.min(axis=1, where=possible, initial=np.inf)
-        influence = max(influence, float(reach.max()))
-        added = max(added, float(np.abs(t).max(where=possible, initial=0.0)))
-    found = Found.normal(total, variance, level)
-    shown = plan.task.possible(total, tally.n_reports) if project else total
-    return Estimate(
-        n_reports=tally.n_reports, total_weight=float(first.sum()), estimator=estimator, level=level,
-        values=plan.task.row_values(plan.values), columns=found.columns(shown, np.full(len(total), np.nan)),
-        checks=lambda: (check_priors(plan, tally.priors, times),) if tally.n_reports else (),
-        moves=lambda: (influence, added), projected=project,
-    )  # fmt: skip
+        sums.changed = np.maximum(sums.changed, reach.max(axis=0, initial=0.0))
+        sums.added = max(sums.added, float(np.abs(t).max(where=possible, initial=0.0)))
+        if estimator == "unbiased":
+            _bound(plan, sums, possible, first[part].sum(axis=1), by_answer)
+    return sums
+
+
+def _bound(plan: PersonalPlan, sums: _Sums, possible: NDArray[np.bool_], weights: Floats, by_answer: Floats) -> None:
+    """Add what the people of some priors can hold, and how the variance depends on it."""
+    g = np.broadcast_to(plan.g, by_answer.shape)
+    sums.least = sums.least + weights @ g.min(axis=1, where=possible, initial=np.inf)
+    sums.most = sums.most + weights @ g.max(axis=1, where=possible, initial=-np.inf)
+    if not plan.task.counts_people:
+        if len(sums.people) + len(weights) <= _MOST_PRIORS:
+            sums.people += list(zip(weights.tolist(), g, by_answer, strict=True))
+        return
+    ends = [
+        getattr(by_answer, name)(axis=1, where=possible & (plan.g == held), initial=initial)
+        for name, initial in (("min", np.inf), ("max", -np.inf))
+        for held in (1.0, 0.0)
+    ]
+    least, most = ends[0] - ends[3], ends[2] - ends[1]
+    known = np.isfinite(least) & np.isfinite(most)
+    low, high = sums.slopes
+    sums.slopes = (
+        np.minimum(low, least.min(axis=0, where=known, initial=np.inf)),
+        np.maximum(high, most.max(axis=0, where=known, initial=-np.inf)),
+    )
+
+
+def _with_ends(plan: PersonalPlan, sums: _Sums, n: int, sampled: float, level: float) -> Found:
+    """Intervals as for groups: each end by its own variance, half a step, within what is possible."""
+    z, step, middle = student(level), sums.changed / 2, np.clip(sums.total, sums.least, sums.most)
+    if plan.task.counts_people:
+        spread = sampled * middle * (sums.size - middle) / n
+        low, high = (np.where(np.isfinite(each), each, 0.0) for each in sums.slopes)
+        ends = counts_at_ends(middle, sums.variance, (low, high), sums.size, sampled / n, z, step)
+        low, high = middle - z * np.sqrt(ends[0]) - step, middle + z * np.sqrt(ends[1]) + step
+    else:
+        seen = np.maximum(sums.squares - sums.total**2 / n, 0.0) * n / max(n - 1, 1)
+        spread = sampled * np.maximum(seen - sums.variance, 0.0)
+        all_known = sum(each[0] for each in sums.people) == n
+        low, high = ends_within(middle, sums.variance, spread, step, z, sums.people if all_known else ())
+    error = np.sqrt(np.maximum(sums.variance, 0.0) + spread)
+    low, high = np.clip(low, sums.least, sums.most), np.clip(high, sums.least, sums.most)
+    return Found(sums.total, error, low, high, np.zeros(len(middle)))
 
 
 def expected_mse(plan: PersonalPlan, priors: Any) -> Floats:
@@ -225,8 +319,8 @@ def check_priors(plan: PersonalPlan, priors: Integers, times: Floats) -> PriorCh
     return check_prior(None, statistic, degrees, float(people.sum()))
 
 
-def _weights(plan: PersonalPlan, priors: Integers, estimator: str) -> tuple[Floats, Floats]:
-    """t(k) and the variance it stands for, per prior, report and component of g."""
+def _weights(plan: PersonalPlan, priors: Integers, estimator: str) -> tuple[Floats, Floats, Floats]:
+    """t(k), the variance it stands for, and for `unbiased` Var(t | X = k), per prior, report and component of g."""
     # Differences from the middle of g, so that a large offset does not cancel.
     middle = plan.g.mean(axis=0)
     g = plan.g - middle
@@ -237,10 +331,11 @@ def _weights(plan: PersonalPlan, priors: Integers, estimator: str) -> tuple[Floa
         mean = (belief @ g)[:, None]
         varies = (belief @ g**2)[:, None] - mean**2
         shift = honest * (g - mean)
-        return middle + mean + shift, shift * (1 - honest) * (g - mean) + (1 - honest) * varies
+        stands = shift * (1 - honest) * (g - mean) + (1 - honest) * varies
+        return middle + mean + shift, stands, stands
     solved = (g - (common @ g)[:, None]) / truth[:, :, None]
     spread = (common[:, None] @ solved**2) + truth[:, :, None] * solved**2 - g**2
-    return middle + solved, (spread - common[:, None] @ spread) / truth[:, :, None]
+    return middle + solved, (spread - common[:, None] @ spread) / truth[:, :, None], spread
 
 
 def _chances(plan: PersonalPlan, priors: Integers) -> tuple[Floats, Floats, Floats]:
