@@ -24,6 +24,7 @@ from tacit.estimates._questionnaire import (
 )
 from tacit.estimates._rows import MANY_ROWS, Estimate, Estimator, Found, Row, Scope, row_dict, student
 from tacit.estimates.analysis import (
+    FEW_CLUSTERS,
     Coefficient,
     CovariateLevels,
     Model,
@@ -40,6 +41,7 @@ from tacit.mechanism import NotEstimableError
 
 __all__ = [
     "FEW",
+    "FEW_CLUSTERS",
     "MANY_ROWS",
     "Association",
     "Cell",

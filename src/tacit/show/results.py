@@ -38,6 +38,7 @@ from tacit.show.sentences import (
     how_estimated,
     prior_part,
     ratio_cells,
+    regression_notes,
     row_name,
     surest,
     too_few,
@@ -190,7 +191,7 @@ def print_regression(
     console.print(shown)
     errors = "errors within clusters may depend on each other" if fit.n_clusters else "errors may be of any size"
     about = "Intervals are about the population that the reports stand for, sampling and randomizing included"
-    for note in (f"{about}; {errors}.", *notes, *covariate_notes(levels)):
+    for note in (f"{about}; {errors}.", *regression_notes(fit), *notes, *covariate_notes(levels)):
         console.print(f"[dim]{escape(note)}[/dim]", soft_wrap=True)
 
 

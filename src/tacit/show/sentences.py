@@ -10,6 +10,7 @@ from typing import Any
 
 from tacit.estimates import (
     FEW,
+    FEW_CLUSTERS,
     MANY_ROWS,
     Coefficient,
     CovariateLevels,
@@ -415,8 +416,8 @@ def signed(number: float, error: float) -> str:
 
 
 def interval(low: float, high: float, error: float) -> str:
-    """Both ends."""
-    return " … ".join(digits(end, error) for end in (low, high))
+    """Both ends; ∞ where there is none."""
+    return " … ".join(digits(end, error) if math.isfinite(end) else "−∞" if end < 0 else "∞" for end in (low, high))
 
 
 # -- regressions ----------------------------------------------------------------------------------------------------
@@ -428,8 +429,23 @@ def coefficient_cells(fit: Regression, row: Coefficient) -> tuple[str, ...]:
     cells = [digits(row.estimate, margin), interval(row.low, row.high, margin)]
     if fit.model != "linear":
         ratio, low, high = row.odds_ratio
-        cells += [f"{ratio:.3g}", f"{low:.3g} … {high:.3g}"]
+        cells += [f"{ratio:.3g}", f"{low:.3g} … {'∞' if math.isinf(high) else f'{high:.3g}'}"]
     return *cells, probability(row.p_value).removeprefix("p ").removeprefix("= ")
+
+
+def regression_notes(fit: Regression) -> list[str]:
+    """What has to be known about coefficients from few clusters or few people who hold the answer."""
+    notes = []
+    if fit.n_clusters is not None and fit.n_clusters < FEW_CLUSTERS:
+        notes.append(f"Fewer than {FEW_CLUSTERS} clusters: take the intervals with care, the more the fewer there are.")
+    if fit.corrected:
+        notes.append(
+            "Among some of these people the estimated share is zero or below, or one or above. Coefficients have "
+            "Firth's correction, which keeps them finite; their intervals hold all the same."
+        )
+    if any(math.isinf(row.high - row.low) for row in fit.coefficients):
+        notes.append("An interval without an end: the share may be zero, or one, for all that the reports show.")
+    return notes
 
 
 def covariate_notes(levels: Sequence[CovariateLevels]) -> list[str]:

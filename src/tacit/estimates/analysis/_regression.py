@@ -4,8 +4,15 @@
     logistic and multinomial     Σ w z (r_k − p_k) = 0,    p = softmax(zβ), the last of the values being β = 0
 
 Both are linear in r, so that r may stand for the answer: E[r | answer] is the answer's indicator or number. With
-A = the derivative and u = w z (r − p) the part of one report, Var β ≈ A⁻¹ (Σ u uᵀ) A⁻¹ (Huber, White; times n/(n−k)),
-or with u summed up over clusters (times G/(G−1)·(n−1)/(n−k), as Stata and statsmodels do).
+A = the derivative and u = w z (r − p) the part of one report, Var β ≈ A⁻¹ (Σ u uᵀ) A⁻¹ (Huber, White; times n/(n−k)).
+With G clusters it is the jackknife, which holds for few of them where the usual sandwich is far too small (MacKinnon,
+Nielsen and Webb, 2022): (G−1)/G Σ d dᵀ, d = (A − A_g)⁻¹ u_g, where u_g and A_g are the cluster's.
+
+**Rare outcomes.** Where few people say yes the estimated share may be zero or below, and β runs to infinity. Then the
+score has the bias correction of Firth (1993) for outcomes with the dispersion φ = Σ w² (r − p)²/Σ w p(1 − p): the term
+φ h (1/2 − p) is added to w (r − p), h the leverage. Where the interval of a coefficient is wide, it has all values b
+that the generalized score test (Boos, 1992) does not reject: with c from the regression of the column on the others,
+S = Σ w (r − p)(z_j − cᵀz) at the fit for β_j = b is compared with its standard error. It may have no end.
 
 A fit changes beliefs. A plan promises LIP for the belief that its prior states; an attacker who knows a person's age
 and region has another belief before the report comes, so another level holds (`covariate_levels`). It is at most the
@@ -17,7 +24,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -31,6 +38,12 @@ from tacit.prior import Box, Value
 from tacit.task import Model
 
 _STEPS, _HALVINGS, _PRECISE = 100, 40, 1e-9
+#: Half an interval of log-odds that is wider than this is found by the score test, as far as this from the estimate.
+_WIDE, _FURTHEST = 0.75, 30.0
+#: Precision of a fit with the correction, and of the ends that it leads to.
+_NEAR = 1e-7
+#: With fewer clusters than this intervals may hold less often than they say.
+FEW_CLUSTERS = 40
 #: Where the likelihood is flatter than this, a coefficient is on its way to infinity.
 _FLATTEST = 1e12
 #: Fitted beliefs are rounded outwards to a multiple of 1 over this.
@@ -62,7 +75,9 @@ class Coefficient:
 
 @dataclass(frozen=True, kw_only=True)
 class Regression:
-    """The fit. `fitted` has the mean, or the probability of each value but the reference, for every report."""
+    """The fit. `fitted` has the mean, or the probability of each value but the reference, for every report. `corrected`
+    says that the estimate has Firth's correction, because without it a coefficient is infinite.
+    """
 
     model: Model
     coefficients: tuple[Coefficient, ...]
@@ -72,6 +87,7 @@ class Regression:
     n_clusters: int | None
     level: float
     reference: Value | None = None
+    corrected: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
@@ -80,8 +96,9 @@ class Regression:
             rows.append(asdict(each) | {"told": each.told})
             if self.model != "linear":
                 rows[-1] |= dict(zip(("odds_ratio", "odds_ratio_low", "odds_ratio_high"), each.odds_ratio, strict=True))
+            rows[-1] = {name: None if number in (math.inf, -math.inf) else number for name, number in rows[-1].items()}
         about = {"model": self.model, "n_reports": self.n_reports, "n_clusters": self.n_clusters, "level": self.level}
-        return about | {"reference": self.reference, "coefficients": rows}
+        return about | {"reference": self.reference, "corrected": self.corrected, "coefficients": rows}
 
     def to_frame(self, library: Library = "pandas") -> Any:
         """The coefficients as a table, as of `Estimate.to_frame`."""
@@ -142,15 +159,31 @@ def regress(
     elif model == "logistic" and len(values) != 1:
         raise ValueError("A logistic regression is about one share. Use a multinomial one for several values.")
     r = r[:, kept]
-    beta, fitted, bread = _linear(r, z, w) if model == "linear" else _softmax(r, z, w, names)
+    which = None if clusters is None else np.unique(np.asarray(clusters), return_inverse=True)[1]
+    alike, corrected = _Alike.of(r[:, 0], z, w, which) if model == "logistic" else None, False
+    try:
+        beta, fitted, bread = _linear(r, z, w) if model == "linear" else _softmax(r, z, w, names)
+    except NotEstimableError:
+        if alike is None:
+            raise
+        beta = _corrected(alike, alike.z)[0][:, None]
+        fitted, corrected = np.clip(_shares(z @ beta), 1e-12, 1 - 1e-12), True
+        bread = np.linalg.pinv(_curvature(fitted, z, w)).astype(np.float64)
     scores = (w[:, None, None] * (r - fitted)[:, :, None] * z[:, None, :]).reshape(len(r), -1)
-    meat, factor, degrees = _meat(scores, z.shape[1], clusters)
-    covariance = factor * bread @ meat @ bread
-    n_clusters = None if clusters is None else int(degrees + 1)
+    curvature = np.full_like(fitted, np.nan) if model == "linear" else fitted
+    covariance, degrees = _covariance(scores, bread, curvature, z, w, which)
     coefficients = coefficients_of(beta, covariance, names, [values[k] for k in kept], level, degrees)
+    if alike is not None:
+        test = _ScoreTest(alike, len(r), student(level, degrees))
+        wide = [each.high - each.low > 2 * _WIDE for each in coefficients]
+        coefficients = tuple(
+            test.judged(place, each, beta[:, 0], degrees) if far else each
+            for place, (each, far) in enumerate(zip(coefficients, wide, strict=True))
+        )
     return Regression(
         model=model, coefficients=coefficients, covariance=covariance, fitted=fitted, n_reports=len(r),
-        n_clusters=n_clusters, level=level, reference=reference,
+        n_clusters=None if which is None else int(which.max()) + 1, level=level, reference=reference,
+        corrected=corrected,
     )  # fmt: skip
 
 
@@ -184,7 +217,7 @@ def _softmax(r: Floats, z: Floats, w: Floats, names: Sequence[str]) -> tuple[Flo
         gradient = (z.T @ (w[:, None] * (r - p))).T.ravel()
         curvature = _curvature(p, z, w)
         sizes = np.sqrt(np.diag(curvature))
-        if not np.linalg.cond(curvature / np.outer(sizes, sizes)) < _FLATTEST:
+        if not (sizes > 0).all() or not np.linalg.cond(curvature / np.outer(sizes, sizes)) < _FLATTEST:
             break
         step = np.linalg.solve(curvature, gradient).reshape(outcomes, columns).T
         for _ in range(_HALVINGS):
@@ -229,18 +262,151 @@ def _curvature(p: Floats, z: Floats, w: Floats) -> Floats:
     return np.block(blocks)
 
 
-def _meat(scores: Floats, columns: int, clusters: Any) -> tuple[Floats, float, float]:
-    """Σ u uᵀ, the factor for few reports, and the degrees of freedom."""
-    n = len(scores)
-    if clusters is None:
-        return scores.T @ scores, n / (n - columns), float(n - columns)
-    labels, which = np.unique(np.asarray(clusters), return_inverse=True)
-    if len(labels) < 2:
+@dataclass(frozen=True)
+class _Alike:
+    """Reports with the same columns, of the same cluster, put together: Σ w, the mean of r, and Σ w² (1, r, r²)."""
+
+    z: Floats
+    w: Floats
+    r: Floats
+    squares: tuple[Floats, Floats, Floats]
+    which: Integers | None
+
+    @classmethod
+    def of(cls, r: Floats, z: Floats, w: Floats, which: Integers | None) -> _Alike:
+        labels = np.zeros(len(r)) if which is None else which
+        distinct, place = np.unique(np.column_stack([labels, z]), axis=0, return_inverse=True)
+        place = place.ravel()
+        sums: list[Floats] = [
+            np.bincount(place, weights=each).astype(np.float64) for each in (w, w * r, w**2, w**2 * r, w**2 * r**2)
+        ]
+        clusters = None if which is None else distinct[:, 0].astype(np.int64)
+        return cls(
+            distinct[:, 1:].astype(np.float64), sums[0], sums[1] / sums[0], (sums[2], sums[3], sums[4]), clusters
+        )
+
+    def residuals(self, p: Floats) -> tuple[Floats, Floats]:
+        """Σ w (r − p) and Σ w² (r − p)²."""
+        ones, first, second = self.squares
+        return self.w * (self.r - p), second - 2 * p * first + p**2 * ones
+
+
+def _corrected(
+    rows: _Alike, z: Floats, fixed: Floats | float = 0.0, start: Floats | None = None
+) -> tuple[Floats, Floats]:
+    """β of a logistic regression with Firth's correction, finite for every r, and p; `fixed` is added to zβ."""
+    scale = np.maximum(np.abs(z).max(axis=0), 1e-300)
+    columns, beta = z / scale, np.zeros(z.shape[1]) if start is None else start * scale
+
+    def parts(beta: Floats) -> tuple[Floats, Floats, Floats]:
+        p = np.clip(_shares((columns @ beta + fixed)[:, None])[:, 0], 1e-12, 1 - 1e-12)
+        spread, (first, second) = rows.w * p * (1 - p), rows.residuals(p)
+        leverage = spread * (columns * _solved(columns.T @ (spread[:, None] * columns), columns.T).T).sum(axis=1)
+        more = float(second.sum() / spread.sum()) * leverage
+        # How the correction falls with the share is part of the slope: else steps go twice as far as they should.
+        slope = columns.T @ ((spread + more / 2)[:, None] * columns)
+        return p, columns.T @ (first + more * (0.5 - p)), slope
+
+    now = parts(beta)
+    for _ in range(_STEPS):
+        step = _solved(now[2], now[1])
+        step = step / max(1.0, float(np.abs(columns @ step).max()) / 2)
+        for _ in range(_HALVINGS):
+            after = parts(beta + step)
+            if np.linalg.norm(after[1]) <= np.linalg.norm(now[1]):
+                break
+            step = step / 2
+        beta, now = beta + step, after
+        if np.abs(step).max(initial=0.0) < _NEAR:
+            break
+    return beta / scale, now[0]
+
+
+def _solved(matrix: Floats, right: Floats) -> Floats:
+    """matrix⁻¹ right; by least squares where that does not exist."""
+    try:
+        return np.asarray(np.linalg.solve(matrix, right), dtype=np.float64)
+    except np.linalg.LinAlgError:
+        return np.asarray(np.linalg.lstsq(matrix, right, rcond=None)[0], dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class _ScoreTest:
+    """The generalized score test of one coefficient of a logistic regression; `reach` is where it rejects."""
+
+    rows: _Alike
+    n_reports: int
+    reach: float
+
+    def judged(self, place: int, found: Coefficient, beta: Floats, degrees: float) -> Coefficient:
+        """The coefficient with the interval and the p-value of this test."""
+        from scipy.special import stdtr
+
+        low, high = (self._end(place, found.estimate, beta, side) for side in (-1, 1))
+        chance = 2 * float(stdtr(degrees, -abs(self._statistic(place, 0.0, np.delete(beta, place)))))
+        return replace(found, low=low, high=high, p_value=chance)
+
+    def _end(self, place: int, estimate: float, beta: Floats, side: int) -> float:
+        """The last value on one side of the estimate that is not rejected; infinite where none is rejected."""
+        start, size = np.delete(beta, place), float(np.abs(self.rows.z[:, place]).max())
+        inside, step = estimate, side * _WIDE / size
+        while abs(self._statistic(place, inside + step, start)) <= self.reach:
+            inside, step = inside + step, 1.5 * step
+            if abs(inside - estimate) * size > _FURTHEST:
+                return side * math.inf
+        outside = inside + step
+        for _ in range(_HALVINGS // 3):
+            middle = (inside + outside) / 2
+            kept = abs(self._statistic(place, middle, start)) <= self.reach
+            inside, outside = (middle, outside) if kept else (inside, middle)
+        return inside
+
+    def _statistic(self, place: int, value: float, start: Floats) -> float:
+        """S over its standard error, if the coefficient has this value."""
+        rows = self.rows
+        mine, others = rows.z[:, place], np.delete(rows.z, place, axis=1)
+        fixed = value * mine
+        p = _corrected(rows, others, fixed, start)[1] if others.shape[1] else _shares(fixed[:, None])[:, 0]
+        spread, (first, second) = rows.w * p * (1 - p), rows.residuals(p)
+        explained = _solved(others.T @ (spread[:, None] * others), others.T @ (spread * mine))
+        alone = mine - others @ explained
+        if rows.which is None:
+            n, used, squares = self.n_reports, rows.z.shape[1], float(second @ alone**2)
+        else:
+            n, used = int(rows.which.max()) + 1, 1
+            squares = float((np.bincount(rows.which, first * alone) ** 2).sum())
+        return float(first @ alone) / max(math.sqrt(squares * n / (n - used)), 1e-300)
+
+
+def _covariance(
+    scores: Floats, bread: Floats, fitted: Floats, z: Floats, w: Floats, which: Integers | None
+) -> tuple[Floats, float]:
+    """Var β and the degrees of freedom; `fitted` is NaN for a linear model."""
+    n, columns = len(scores), z.shape[1]
+    if which is None:
+        return n / (n - columns) * bread @ (scores.T @ scores) @ bread, float(n - columns)
+    groups = int(which.max()) + 1
+    if groups < 2:
         raise ValueError("Clustered errors need at least two clusters.")
-    summed = np.zeros((len(labels), scores.shape[1]))
+    summed = np.zeros((groups, scores.shape[1]))
     np.add.at(summed, which, scores)
-    groups = len(labels)
-    return summed.T @ summed, groups / (groups - 1) * (n - 1) / (n - columns), float(groups - 1)
+    whole, away = np.linalg.pinv(bread), []
+    order = np.argsort(which, kind="stable")
+    for place, rows in enumerate(np.split(order, np.cumsum(np.bincount(which))[:-1])):
+        if np.isnan(fitted).any():
+            mine = np.kron(np.eye(fitted.shape[1]), z[rows].T @ (w[rows, None] * z[rows]))
+        else:
+            mine = _curvature(fitted[rows], z[rows], w[rows])
+        rest = whole - mine
+        sizes = np.sqrt(np.abs(np.diag(rest)))
+        if not (sizes > 0).all() or not np.linalg.cond(rest / np.outer(sizes, sizes)) < _FLATTEST:
+            raise NotEstimableError(
+                "Without one of the clusters a coefficient has no estimate, so the clusters do not show its error. Put "
+                "categories together, or leave the column out."
+            )
+        away.append(np.linalg.solve(rest, summed[place]))
+    left_out = np.array(away)
+    return (groups - 1) / groups * left_out.T @ left_out, float(groups - 1)
 
 
 def coefficients_of(
