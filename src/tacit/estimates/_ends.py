@@ -123,9 +123,20 @@ def counts_at_ends(
 
         V(θ) = R + s (θ − x) + c θ(W − θ),
 
-    with R = `randomized`, s from `slopes` and c = `sampled`, 1/n for a sample of n people that stand for many. If few
-    people hold a value, none may be seen: the variance at x is nearly 0 then, but not the variance at the θ that would
-    explain x. Both ends solve |x − θ| = z √V(θ) + h, h = `step`.
+    with R the part of the randomization. If few people hold a value, none may be seen: the variance at x is nearly 0
+    then, but not the variance at the θ that would explain x. Both ends solve |x − θ| = z √V(θ) + h.
+
+    Args:
+        total: x, the estimates.
+        randomized: R, by estimate.
+        slopes: s for the lower and for the upper end.
+        size: W, the number of people.
+        sampled: c, 1/n for a sample of n people that stand for many, 0 for the participants alone.
+        z: half the width of an interval in standard errors.
+        step: h, half the largest step of an estimate by one report.
+
+    Returns:
+        The variances at the lower and at the upper ends.
 
     Unary encoding at a large ε, where no report shows the value: with h = 0, 4 people may hold it.
 
@@ -154,9 +165,19 @@ def ends_within(
     z: float,
     people: Sequence[tuple[float, Floats, Floats]],
 ) -> tuple[Floats, Floats]:
-    """The ends of the interval of sums over `people`: numbers with the g and the variance of every answer.
+    """The ends of the intervals of sums, each by its own variance.
 
-    `spread` is the part of the sampling, which is added to the `variance` by randomization.
+    Args:
+        total: the estimates, by component.
+        variance: their variances by randomization.
+        spread: the part of the sampling, which is added.
+        step: half the largest step of an estimate by one report.
+        z: half the width of an interval in standard errors.
+        people: numbers of people with the g and the variance of every answer that they may hold, arrays of shape
+            (answers, components); without any the variance is the same at both ends.
+
+    Returns:
+        The lower and the upper ends.
     """
     low = high = variance
     if people:

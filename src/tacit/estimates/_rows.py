@@ -322,6 +322,13 @@ def check_level(level: float) -> None:
 def student(level: float, degrees: float = math.inf) -> float:
     """Half the width of an interval in standard errors, by Student's t; for infinitely many degrees the normal's.
 
+    Args:
+        level: of the interval, between 0 and 1.
+        degrees: degrees of freedom.
+
+    Returns:
+        The quantile.
+
     >>> round(student(0.95), 2), round(student(0.95, 10), 2)
     (1.96, 2.23)
     """
