@@ -2,6 +2,7 @@
 
 import { blind, finalize } from "./credential.js";
 import { SendError } from "./errors.js";
+import { toHex } from "./hash.js";
 import { amend, browserStorage, kept } from "./memory.js";
 
 /** @typedef {import("./index.js").SendOptions} SendOptions */
@@ -33,7 +34,7 @@ export async function send(plan, surveyUrl, options = {}) {
   if (invitation && credentialKey) await fetchCredential(plan, storage, courier, invitation, credentialKey);
   const { key, group, block, report, credential } = kept(plan, storage);
   const body = { key, group, ...(block !== undefined && { block }), report, ...(credential && { credential }) };
-  const { status } = await post(courier, "reports", body);
+  const { status } = await post(courier, "reports", body, key);
   if (status !== "counted" && status !== "already counted") throw new SendError(STRANGE, 200);
   await amend(plan, storage, () => ({ sent: true }));
   return { status };
@@ -53,7 +54,9 @@ async function fetchCredential(plan, storage, courier, invitation, publicKey) {
     memento.credential || memento.pending ? {} : { pending: await blind(publicKey, memento.key) },
   );
   if (credential || !pending) return;
-  const answer = await post(courier, "credentials", { invitation, blinded: pending.blinded });
+  const digest = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(invitation));
+  const route = toHex(new Uint8Array(digest, 0, 16));
+  const answer = await post(courier, "credentials", { invitation, blinded: pending.blinded }, route);
   const signature = await finalize(publicKey, key, answer.blind_signature, pending);
   await amend(plan, storage, () => ({ credential: signature, pending: undefined }));
 }
@@ -64,11 +67,12 @@ async function fetchCredential(plan, storage, courier, invitation, publicKey) {
  * @param {Courier} courier
  * @param {string} path
  * @param {object} body
+ * @param {string} route the same for the same submission, so that a balancer can bring it to the same shard
  * @returns {Promise<Record<string, unknown>>}
  */
-async function post(courier, path, body) {
+async function post(courier, path, body, route) {
   for (let attempt = 1; ; attempt++) {
-    const response = await request(courier, path, body);
+    const response = await request(courier, path, body, route);
     if (response?.ok) return json(response, new SendError(STRANGE, response.status));
     const passing = !response || PASSING.has(response.status) || response.status >= 500;
     if (!passing || attempt >= courier.attempts) throw await refusal(response);
@@ -84,12 +88,13 @@ async function post(courier, path, body) {
  * @param {Courier} courier
  * @param {string} path
  * @param {object} body
+ * @param {string} route
  */
-async function request(courier, path, body) {
+async function request(courier, path, body, route) {
   try {
     return await courier.fetch(`${courier.url}/${path}`, {
       method: "POST",
-      headers: { "Content-Type": "application/json" },
+      headers: { "Content-Type": "application/json", "Tacit-Key": route },
       body: JSON.stringify(body),
       credentials: "omit",
       referrerPolicy: "no-referrer",

@@ -44,7 +44,7 @@ test("exactly the remembered body is posted, with nothing that identifies", asyn
     { method, headers, credentials, referrerPolicy, cache, redirect },
     {
       method: "POST",
-      headers: { "Content-Type": "application/json" },
+      headers: { "Content-Type": "application/json", "Tacit-Key": key },
       credentials: "omit",
       referrerPolicy: "no-referrer",
       cache: "no-store",

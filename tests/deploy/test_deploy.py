@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+import random
 import re
 import shutil
 import socket
@@ -11,7 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +23,14 @@ import yaml
 from typer.testing import CliRunner
 
 from tacit.cli.everything import app
+from tacit.server.invitations import CredentialKey, make_invitations, new_secrets
 from tacit.server.site.verify_page import verify_page
+from tacit.server.storage.backup import copy_store
 from tacit.server.storage.store import Store, survey_id
+from tacit.tally import Tally
 
+from support import postgres as pg
+from support.blinding import Signer
 from support.listening import free_port, listening
 from support.places import ROOT
 from support.service import Days, plain_plan
@@ -81,7 +88,11 @@ def test_the_image_is_made_of_files_that_are_there():
     for sources in re.findall(r"^COPY (?!--)(.*) \S+$", text, re.MULTILINE):
         for source in sources.split():
             assert (ROOT / source).exists(), source
-    assert "USER tacit" in text
+    assert re.search(r"^USER \d+:\d+$", text, re.MULTILINE), "a number, which a cluster can check"
+    kept = (ROOT / ".dockerignore").read_text(encoding="utf-8").split()
+    assert kept[kept.index("*") :][:7] == [
+        "*", "!pyproject.toml", "!constraints.txt", "!README.md", "!LICENSE", "!src", "!browser"
+    ]  # fmt: skip
 
 
 def test_systemd_takes_the_unit(tmp_path: Path):
@@ -112,8 +123,8 @@ def answers(port: int) -> bool:
 
 
 @contextmanager
-def nginx(tmp_path: Path, upstream: str, port: int) -> Iterator[None]:
-    """nginx with the example's server, on a loopback port, as this user; its certificate is made here."""
+def nginx(tmp_path: Path, upstreams: list[str], port: int) -> Iterator[Path]:
+    """nginx with the example's server, on a loopback port, as this user; its certificate is made here. Its log."""
     binary = program("nginx", "nginx-light")
     subject = ["-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"]
     files = ["-keyout", f"{tmp_path}/key.pem", "-out", f"{tmp_path}/certificate.pem"]
@@ -124,7 +135,7 @@ def nginx(tmp_path: Path, upstream: str, port: int) -> Iterator[None]:
         "listen 443": f"listen 127.0.0.1:{port}",
         "/etc/ssl/survey.example.pem": f"{tmp_path}/certificate.pem",
         "/etc/ssl/private/survey.example.key": f"{tmp_path}/key.pem",
-        "http://127.0.0.1:8000": upstream,
+        "server 127.0.0.1:8000 max_fails=0;": " ".join(f"server {each} max_fails=0;" for each in upstreams),
     }.items():
         assert example in server
         server = server.replace(example, here)
@@ -136,12 +147,13 @@ def nginx(tmp_path: Path, upstream: str, port: int) -> Iterator[None]:
         encoding="utf-8",
     )
     subprocess.run([binary, "-t", "-c", str(configuration)], check=True, capture_output=True, timeout=60)
-    process = subprocess.Popen([binary, "-c", str(configuration)], stderr=subprocess.DEVNULL)
+    with (tmp_path / "nginx.log").open("wb") as log:
+        process = subprocess.Popen([binary, "-c", str(configuration)], stderr=log)
     try:
         while not answers(port):
             assert process.poll() is None
             time.sleep(0.02)
-        yield
+        yield tmp_path / "nginx.log"
     finally:
         process.terminate()
         process.wait(20)
@@ -153,8 +165,8 @@ def test_the_service_is_reached_through_nginx_below_a_path(tmp_path: Path, monke
     store.create(plain_plan(), public_results=True)
     port, survey = free_port(), survey_id(plain_plan())
     with listening(store, monkeypatch, below="/surveys/") as url:
-        upstream = url.removesuffix("/surveys")
-        with nginx(tmp_path, upstream, port):
+        upstream = url.removesuffix("/surveys").removeprefix("http://")
+        with nginx(tmp_path, [upstream], port):
             monkeypatch.setenv("SSL_CERT_FILE", f"{tmp_path}/certificate.pem")
             found = verify_page(f"https://127.0.0.1:{port}/surveys/s/{survey}")
             assert found.wrong == []
@@ -169,3 +181,96 @@ def test_the_service_is_reached_through_nginx_below_a_path(tmp_path: Path, monke
                 assert client.get(f"/surveys/d/{survey}").headers["strict-transport-security"]
                 assert client.get(f"/s/{survey}").status_code == 404
     store.close()
+
+
+def test_nginx_writes_no_client_down_where_the_service_does_not_answer(tmp_path: Path):
+    port, down = free_port(), free_port()
+    with nginx(tmp_path, [f"127.0.0.1:{down}"], port) as log:
+        trusting = ssl.create_default_context(cafile=f"{tmp_path}/certificate.pem")
+        assert httpx.get(f"https://127.0.0.1:{port}/surveys/s/x", verify=trusting).status_code == 502
+    assert "client:" not in log.read_text(encoding="utf-8")
+
+
+def test_caddy_writes_no_client_down_where_the_service_does_not_answer(tmp_path: Path):
+    caddy, port, down = program("caddy", "caddy"), free_port(), free_port()
+    text = (DEPLOY / "Caddyfile").read_text(encoding="utf-8")
+    environment = os.environ | {
+        "HOST": f"http://127.0.0.1:{port}",
+        "UPSTREAM": f"127.0.0.1:{down}",
+        "HOME": str(tmp_path),
+        "XDG_DATA_HOME": str(tmp_path),
+        "XDG_CONFIG_HOME": str(tmp_path),
+    }
+    for options, leaks in (
+        (text.replace("\tlog default", "\tadmin off\n\tlog default"), False),
+        (_without_log(text), True),
+    ):
+        (tmp_path / "Caddyfile").write_text(options, encoding="utf-8")
+        command = [caddy, "run", "--adapter", "caddyfile", "--config", str(tmp_path / "Caddyfile")]
+        with (tmp_path / "log").open("wb") as log:
+            process = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
+        try:
+            while not answers(port):
+                assert process.poll() is None, (tmp_path / "log").read_text()
+                time.sleep(0.02)
+            assert httpx.get(f"http://127.0.0.1:{port}/s/x").status_code == 502
+        finally:
+            process.terminate()
+            process.wait(20)
+        assert ("remote_ip" in (tmp_path / "log").read_text()) is leaks
+
+
+def _without_log(text: str) -> str:
+    return re.sub(r"^\{\n.*?^\}\n", "{\n\tadmin off\n}\n", text, count=1, flags=re.DOTALL | re.MULTILINE)
+
+
+def test_two_shards_behind_nginx_count_each_key_once_and_their_tallies_add_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Two services, two databases; the second is a copy of the first before anybody answered."""
+    if pg.binaries() is None:
+        pytest.skip("PostgreSQL is missing; the fixture of the service's tests says it louder.")
+    with pg.running() as postgres:
+        first, second = (Store(postgres.new_database(), Days(), vault=tmp_path / name) for name in ("one", "two"))
+        first.create(plain_plan(), **new_secrets(True))
+        copy_store(first, second)
+        count_on_shards(first, second, tmp_path, monkeypatch)
+        for store in (first, second):
+            store.close()
+
+
+def count_on_shards(first: Store, second: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    survey, port = survey_id(plain_plan()), free_port()
+    known = first.survey(survey)
+    assert known is not None
+    assert known.credential_key is not None
+    signer, chance = Signer.of(CredentialKey(known.credential_key).public), random.Random(1)
+    invitations = make_invitations(known.invitation_secret or b"", survey, 40)
+    with ExitStack() as running:
+        ports = []
+        for store in (first, second):
+            url = running.enter_context(listening(store, monkeypatch, below="/surveys/"))
+            ports.append(url.removesuffix("/surveys").removeprefix("http://"))
+        running.enter_context(nginx(tmp_path, ports, port))
+        trusting = ssl.create_default_context(cafile=f"{tmp_path}/certificate.pem")
+        client = running.enter_context(
+            httpx.Client(base_url=f"https://127.0.0.1:{port}/surveys/api/surveys/{survey}", verify=trusting)
+        )
+        for nth, invitation in enumerate(invitations):
+            key, factor = chance.randbytes(16).hex(), signer.factor(chance)
+            blinded = signer.blind(signer.encode(key, chance.randbytes(48)), factor)
+            routed = {"Tacit-Key": hashlib.sha256(invitation.encode()).hexdigest()[:32]}
+            for _ in range(2):
+                signed = client.post(
+                    "/credentials", json={"invitation": invitation, "blinded": blinded}, headers=routed
+                )
+                assert signed.status_code == 200
+            credential = signer.unblind(signed.json()["blind_signature"], factor)
+            body = {"key": key, "report": nth % 3, "credential": credential}
+            told = [client.post("/reports", json=body, headers={"Tacit-Key": key}).json() for _ in range(2)]
+            assert told == [{"status": "counted"}, {"status": "already counted"}]
+    tallies = [store.tally(survey, plain_plan()) for store in (first, second)]
+    assert min(tally.n_reports for tally in tallies) > 5, "both have a part"
+    merged = tallies[0].merge(tallies[1])
+    assert merged.to_dict() == Tally.of(plain_plan(), [nth % 3 for nth in range(40)]).to_dict()
+    assert sum(store.used_invitations(survey) for store in (first, second)) == 40

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 import uvicorn
@@ -20,7 +21,7 @@ from support.service import TOKEN
 
 
 @contextmanager
-def listening(store: Store, monkeypatch: pytest.MonkeyPatch, below: str = "") -> Iterator[str]:
+def listening(store: Store, monkeypatch: pytest.MonkeyPatch, below: str = "", **more: Any) -> Iterator[str]:
     """The URL of the service as `tacit serve` runs it, in a thread; `below` is a path that its public URL ends in."""
     servers: list[uvicorn.Server] = []
 
@@ -33,14 +34,16 @@ def listening(store: Store, monkeypatch: pytest.MonkeyPatch, below: str = "") ->
     set_token(store, TOKEN)
     started: queue.Queue[run.Started] = queue.Queue()
     port = free_port() if below else 0
-    address = run.Address(port=port, public_url=f"http://127.0.0.1:{port}{below}" if below else "")
+    address = run.Address(port=port, public_url=f"http://127.0.0.1:{port}{below}" if below else "", **more)
     thread = threading.Thread(target=run.serve, args=(store, address, 0, None, started.put))
     thread.start()
     try:
-        yield started.get(timeout=20).url
-    finally:
+        url = started.get(timeout=20).url
+        # Before another service of the same test is started.
         while not servers:
             time.sleep(0.01)
+        yield url
+    finally:
         servers[0].should_exit = True
         thread.join(20)
         assert not thread.is_alive()

@@ -46,6 +46,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "Asking in browsers": {
         "serve": ("serve", "Run the collection service; back it up; give out tokens."),
+        "page": ("serve", "Write a survey's page as one file."),
         "verify-page": ("serve", "Check that a service serves what Tacit publishes."),
     },
     "Other data, other priors": {

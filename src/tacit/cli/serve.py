@@ -25,6 +25,7 @@ _NEW_TOKEN = "Make a new administrator's token; the old one stops working."
 _WIDE = "Take a data folder that others on this machine can look into."
 _EVERY = "Public results change after this many new reports of a group."
 
+_KNOWN = "JSON file of credential keys seen before; a new one is added, another than before is a finding."
 _ORIGIN = "Origin of pages elsewhere that may send reports here, such as https://pages.example; null: files."
 _DRAIN = "Seconds to go on after SIGTERM, while /readyz says no, so that balancers send nothing more."
 
@@ -40,7 +41,7 @@ _FROM_FILES = ("TACIT_TOKEN", "TACIT_DATA")
 def _read_files() -> None:
     for name in _FROM_FILES:
         file = os.environ.get(f"{name}_FILE")
-        if file is not None and name not in os.environ:
+        if file:
             os.environ[name] = Path(file).read_text(encoding="utf-8").strip()
 
 
@@ -312,23 +313,64 @@ def token_command(
         out.print(f"Revoked {escape(name)}." if token is None else f"Token, shown only now: {token}", soft_wrap=True)
 
 
+@command("page", epilog="Example: tacit page plan.json --service https://survey.example/ -o page.html")
+def page_command(
+    plan: Annotated[Path, typer.Argument(metavar="PLAN", help="The survey's plan.")],
+    service: Annotated[str, option(metavar="URL", help="Address of the service that counts the reports.")],
+    output: Annotated[Path, option("--output", "-o", metavar="FILE", help="The page.")] = Path("page.html"),
+    survey: Annotated[str | None, option(metavar="ID", help="The survey, if it is not the plan's first run.")] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Write a survey's page as one file.
+
+    It can be opened as a file, or put on another host, so that nobody has to trust the service with it. The plan and
+    all programs are inside; the same version of Tacit writes the same bytes, so that others can compare the hash. The
+    service must allow it: tacit serve --page-origin https://other.example, or null for files.
+    """
+    import hashlib
+    import json
+
+    from tacit.disk import atomic
+    from tacit.plan import load_plan
+    from tacit.server.run import check_public_url
+    from tacit.server.site.published import bundle
+    from tacit.server.storage.store import survey_id
+
+    loaded = load_plan(plan)
+    name = survey or survey_id(loaded)
+    text = json.dumps(loaded.to_dict(), ensure_ascii=False, sort_keys=True)
+    content = bundle(text, name, check_public_url(service).rstrip("/") + "/")
+    with atomic(output) as temporary:
+        temporary.write_bytes(content)
+    digest = hashlib.sha256(content).hexdigest()
+    if as_json:
+        print_json({"page": str(output), "sha256": digest, "survey": name})
+    else:
+        out.print(f"Wrote {escape(str(output))}, SHA-256 {digest}.", soft_wrap=True)
+        out.print("[dim]Publish the hash where people look for it; `tacit page` writes the same file again.[/dim]")
+
+
 @command("verify-page", epilog="Example: tacit verify-page https://survey.example/s/0123456789abcdef")
 def verify_page_command(
     url: Annotated[str, typer.Argument(metavar="URL", help="A survey's page, or a service's address.")],
+    known: Annotated[Path | None, option(metavar="FILE", help=_KNOWN)] = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Check that a service serves what Tacit publishes. No browser is needed.
 
-    Every page, script and style is fetched and its hash compared with that of this installed version; of a survey's
-    page also the plan, which is audited. Exit code 1 if anything differs. It tells what was served here and now.
+    Every page, script and style is asked for as browsers ask and its hash compared with that of this installed version;
+    of a survey's page also the plan, which is audited, and the key that signs credentials, which must be the same for
+    everybody: compare its fingerprint with others', and with --known over time. Exit code 1 if anything differs. It
+    tells what was served here and now.
     """
     import tacit
     from tacit.server.site.verify_page import verify_page
 
-    found = verify_page(url)
+    found = verify_page(url, known)
     if as_json:
         findings = [{"what": each.what, "wrong": each.wrong or None} for each in found.findings]
-        print_json({"url": url, "tacit": tacit.__version__, "sound": not found.wrong, "findings": findings})
+        said = {"url": url, "tacit": tacit.__version__, "sound": not found.wrong, "findings": findings}
+        print_json(said | {"credential_key": found.fingerprint})
     else:
         for each in found.wrong:
             out.print(f"[red]✗[/red] {escape(each.what)}: {escape(each.wrong)}", soft_wrap=True)
@@ -337,6 +379,8 @@ def verify_page_command(
         out.print(
             f"{as_published} of {len(found.findings)} checks hold: {verdict} Tacit {tacit.__version__} publishes it."
         )
+        if found.fingerprint is not None:
+            out.print(f"Credential key {found.fingerprint}: everybody must see this one.", soft_wrap=True)
         out.print("[dim]This is what was served to this machine just now.[/dim]")
     if found.wrong:
         raise typer.Exit(1)

@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 import tacit
 from tacit.cli.everything import app
 from tacit.server.http import intake
+from tacit.server.invitations import new_secrets
 from tacit.server.site import published as site
 from tacit.server.site import verify_page as module
 from tacit.server.site.published import digest
@@ -134,6 +135,39 @@ def test_a_tampered_file_is_found_and_named(survey: str, monkeypatch: pytest.Mon
     assert re.fullmatch(r"Altered: expected sha384-\S+, got sha384-\S+\.", wrong.wrong)
     said = CliRunner().invoke(app, ["verify-page", survey])
     assert (said.exit_code, wrong.what in said.stdout) == (1, True)
+
+
+def test_a_service_that_alters_pages_for_browsers_only_is_found(survey: str, monkeypatch: pytest.MonkeyPatch):
+    """It tells browsers by any of the headers that they send and programs do not."""
+    respond = site.Page.respond
+
+    def treacherous(page: site.Page, request, *, forever: bool = False):  # type: ignore[no-untyped-def]
+        marks = ("sec-ch-ua", "sec-fetch-dest", "accept-language", "sec-fetch-mode")
+        is_browser = "Mozilla/5.0" in request.headers.get("user-agent", "") and all(m in request.headers for m in marks)
+        wanted = "gzip" in request.headers.get("accept-encoding", "")
+        if is_browser and wanted and b"crypto.getRandomValues" in page.content:
+            page = site.Page(page.content + b"// steals", page.media_type)
+        return respond(page, request, forever=forever)
+
+    monkeypatch.setattr(site.Page, "respond", treacherous)
+    assert {finding.what for finding in verify_page(survey).wrong} == {"client/words.js"}
+
+
+def test_the_credential_key_is_compared_over_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    store = Store(tmp_path / "data", Days())
+    known = tmp_path / "known.json"
+    with listening(store, monkeypatch) as url:
+        page = f"{url}/s/{survey_id(plain_plan())}"
+        store.create(plain_plan(), **new_secrets(True))
+        first = verify_page(page, known)
+        assert (first.wrong, len(first.fingerprint or "")) == ([], 32)
+        assert verify_page(page, known).wrong == []
+        store.delete(survey_id(plain_plan()))
+        store.create(plain_plan(), **new_secrets(True))
+        (wrong,) = verify_page(page, known).wrong
+        assert wrong.what == "credential key"
+        assert str(first.fingerprint) in wrong.wrong
+    store.close()
 
 
 def test_another_policy_a_redirect_and_another_plan_are_found(survey: str, monkeypatch: pytest.MonkeyPatch):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import gzip
 import hashlib
+import html
+import json
 import posixpath
 import re
 from collections.abc import Awaitable, Callable, Mapping
@@ -174,7 +176,7 @@ def edition(files: Mapping[str, bytes]) -> str:
     return f"v/{hashlib.sha256(hashes.encode()).hexdigest()[:16]}/"
 
 
-def with_integrity(html: str, path: str, files: Mapping[str, bytes]) -> str:
+def with_integrity(text: str, path: str, files: Mapping[str, bytes]) -> str:
     """A page that states the hashes of what it loads; `path` is its own, `files` are all there are, by path.
 
     Browsers check them (Subresource Integrity), so a cache or a proxy on the way that alters a file breaks the page
@@ -195,7 +197,58 @@ def with_integrity(html: str, path: str, files: Mapping[str, bytes]) -> str:
         ]
         return "\n  ".join([*preloads, said])
 
-    return _LOADED.sub(stated, html)
+    return _LOADED.sub(stated, text)
+
+
+def bundle(plan: str, survey: str, service: str) -> bytes:
+    """The survey page as one file, with the plan and everything that it loads: the same bytes from the same version.
+
+    It can be opened from a file or from any host, so that a respondent need not trust the service with the program. It
+    asks the service for the survey's state and texts and sends the report there, and its policy allows nothing else.
+    `plan` is the plan's JSON, `survey` its survey at the address `service`.
+    """
+    files = {path: page.content.decode() for path, page in published().items() if path not in PAGES}
+    wanted = {"static/survey.js", *(path for path in files if path.startswith("static/languages/"))}
+    loaded = set[str]().union(*(_modules(entry, {p: c.encode() for p, c in files.items()}) for entry in wanted))
+    imports = {f"tacit/{path}": _data("text/javascript", _bare(path, files[path])) for path in sorted(loaded)}
+    map_of_imports = json.dumps({"imports": imports})
+    entry, style = 'import "tacit/static/survey.js";', files["static/style.css"]
+    # "<" would end the script that holds it.
+    stored = plan.replace("<", "\\u003c")
+    sources = " ".join(f"'{_sha256(each)}'" for each in (map_of_imports, entry, stored))
+    policy = (
+        f"default-src 'none'; script-src data: {sources}; style-src '{_sha256(style)}'; img-src data:; "
+        f"connect-src {service}; base-uri 'none'; form-action 'none'"
+    )
+    head = [
+        f'<meta http-equiv="Content-Security-Policy" content="{html.escape(policy)}">',
+        '<meta name="referrer" content="no-referrer">',
+        f'<meta name="tacit-service" content="{html.escape(service)}">',
+        f'<meta name="tacit-survey" content="{html.escape(survey)}">',
+        f"<style>{style}</style>",
+        f'<script type="importmap">{map_of_imports}</script>',
+        f'<script type="application/json" id="plan">{stored}</script>',
+        f'<script type="module">{entry}</script>',
+    ]
+    icon = _data("image/svg+xml", files["static/icon.svg"])
+    text = (_PAGES / "survey.html").read_text(encoding="utf-8").replace("../static/icon.svg", icon)
+    text = re.sub(r'  <(?:link rel="stylesheet"|script type="module")[^>]*>(?:</script>)?\n', "", text)
+    # First of all, so that the policy holds for everything.
+    return text.replace('<meta charset="utf-8">', '<meta charset="utf-8">\n  ' + "\n  ".join(head), 1).encode()
+
+
+def _bare(path: str, content: str) -> str:
+    """A module whose imports name files as the map of imports does, wherever it is loaded from."""
+    named = _IMPORT.sub(lambda found: found[0].replace(f'"{found[1]}"', f'"tacit/{_below(path, found[1])}"'), content)
+    return named.replace("import(`./", f"import(`tacit/{posixpath.dirname(path)}/")
+
+
+def _data(kind: str, content: str) -> str:
+    return f"data:{kind};base64,{base64.b64encode(content.encode()).decode()}"
+
+
+def _sha256(content: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
 
 
 def _modules(entry: str, files: Mapping[str, bytes]) -> set[str]:

@@ -6,12 +6,15 @@ places, at times that it cannot foresee, make that risky.
 
 from __future__ import annotations
 
+import hashlib
 import http.client
 import json
 import re
 import ssl
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
@@ -42,14 +45,19 @@ class Verification:
     url: str
     survey: str | None
     findings: tuple[Finding, ...]
+    #: Hash of the key that signs credentials, in a survey by invitation.
+    fingerprint: str | None = None
 
     @property
     def wrong(self) -> list[Finding]:
         return [finding for finding in self.findings if finding.wrong]
 
 
-def verify_page(url: str) -> Verification:
-    """Compare what is served at a survey's page, or at a service's address, with what this installation publishes."""
+def verify_page(url: str, known: Path | None = None) -> Verification:
+    """Compare what is served at a survey's page, or at a service's address, with what this installation publishes.
+
+    `known` is a file of the credential keys that were seen before, by survey, to which new ones are added.
+    """
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValueError(f"The address must begin with https:// or http://. Got {url!r}.")
@@ -57,7 +65,29 @@ def verify_page(url: str) -> Verification:
     base, survey = (found["base"], found["survey"]) if found else (parts.path.rstrip("/") + "/", None)
     with _Site(parts, base) as site:
         findings = [*_version(site), *_files(site, survey), *(_plan(site, survey) if survey else ())]
-    return Verification(url, survey, tuple(findings))
+        fingerprint = _fingerprint(site, survey) if survey else None
+    if survey is not None and fingerprint is not None and known is not None:
+        findings.append(_compared(known, survey, fingerprint))
+    return Verification(url, survey, tuple(findings), fingerprint)
+
+
+def _fingerprint(site: _Site, survey: str) -> str | None:
+    """The hash of the credential key that the service shows, None where there is none."""
+    status, _, content = site.get(f"api/surveys/{survey}", "empty")
+    try:
+        key = json.loads(content)["credential_key"] if status == 200 else None
+        return None if key is None else hashlib.sha256(f"{key['n']}.{key['e']}".encode()).hexdigest()[:32]
+    except (ValueError, LookupError, TypeError):
+        return None
+
+
+def _compared(known: Path, survey: str, fingerprint: str) -> Finding:
+    """Whether the key is the one that was seen before; a service with a key for each person could tell them apart."""
+    seen: dict[str, str] = json.loads(known.read_text(encoding="utf-8")) if known.exists() else {}
+    before = seen.setdefault(survey, fingerprint)
+    known.write_text(json.dumps(seen, indent=2) + "\n", encoding="utf-8")
+    wrong = "" if before == fingerprint else f"Another than before: expected {before}, got {fingerprint}."
+    return Finding("credential key", wrong)
 
 
 class _Site:
@@ -78,19 +108,61 @@ class _Site:
     def __exit__(self, *_: object) -> None:
         self._connection.close()
 
-    def get(self, path: str) -> tuple[int, http.client.HTTPMessage, bytes]:
-        """Status, headers and content. A redirect is an answer of its own: browsers would load from elsewhere."""
+    def get(self, path: str, kind: str = "document") -> tuple[int, http.client.HTTPMessage, bytes]:
+        """Status, headers and content, asked for as a browser asks for this kind of thing, so that a service cannot
+        show browsers something else. A redirect is an answer of its own: browsers would load from elsewhere.
+        """
         try:
-            self._connection.request("GET", self._base + path, headers={"Accept-Encoding": "identity"})
+            self._connection.request("GET", self._base + path, headers=_as_browser(kind))
             answer = self._connection.getresponse()
-            return answer.status, answer.headers, answer.read(_LARGEST)
+            content = answer.read(_LARGEST)
+            packed = answer.headers.get("Content-Encoding", "identity")
+            if packed == "gzip":
+                unpacking = zlib.decompressobj(31)
+                content = unpacking.decompress(content, _LARGEST)
+            elif packed != "identity":
+                raise OSError(f"What answers at {self._base}{path} is packed in a way that was not asked for.")
+            return answer.status, answer.headers, content
+        except zlib.error as error:
+            raise OSError(f"What answers at {self._base}{path} cannot be unpacked.") from error
         except http.client.HTTPException as error:
             raise OSError(f"What answers at {self._base}{path} does not speak HTTP: {type(error).__name__}.") from error
 
 
+_BROWSER = (
+    "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/142.0.0.0 Safari/537.36"
+)
+_ACCEPT = {
+    "document": "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,image/apng,*/*;q=0.8",
+    "style": "text/css,*/*;q=0.1",
+    "image": "image/avif,image/webp,image/apng,image/svg+xml,image/*,*/*;q=0.8",
+}
+
+
+def _as_browser(kind: str) -> dict[str, str]:
+    """The headers of a browser that loads a document, a script, a style, an image, or data (`empty`)."""
+    page = kind == "document"
+    headers = {
+        "sec-ch-ua": '"Chromium";v="142", "Google Chrome";v="142", "Not_A Brand";v="99"',
+        "sec-ch-ua-mobile": "?0",
+        "sec-ch-ua-platform": '"Windows"',
+        "User-Agent": _BROWSER,
+        "Accept": _ACCEPT.get(kind, "*/*"),
+        "Sec-Fetch-Site": "none" if page else "same-origin",
+        "Sec-Fetch-Mode": "navigate" if page else "cors",
+        "Sec-Fetch-Dest": kind,
+        "Accept-Encoding": "gzip",
+        "Accept-Language": "en-US,en;q=0.9",
+    }
+    return headers | ({"Upgrade-Insecure-Requests": "1", "Sec-Fetch-User": "?1"} if page else {})
+
+
+_KINDS = {".js": "script", ".css": "style", ".svg": "image"}
+
+
 def _version(site: _Site) -> Iterator[Finding]:
     """The version that the service says it is, for an explanation of differences; nothing rests on it."""
-    status, _, content = site.get("integrity")
+    status, _, content = site.get("integrity", "empty")
     try:
         said: Any = json.loads(content)["tacit"] if status == 200 else None
     except (ValueError, LookupError, TypeError):
@@ -112,7 +184,7 @@ def _files(site: _Site, survey: str | None) -> Iterator[Finding]:
         where = path.replace("SURVEY", survey or "SURVEY") if path in PAGES else current_edition() + path
         if "SURVEY" in where:
             continue
-        status, headers, content = site.get(where)
+        status, headers, content = site.get(where, _KINDS.get(PurePosixPath(path).suffix, "document"))
         named = where if path in PAGES else path
         yield Finding(named or "(home)", _difference(status, content, ours.digest) or _told(headers, ours.media_type))
 
@@ -134,7 +206,7 @@ def _told(headers: http.client.HTTPMessage, media_type: str) -> str:
 
 
 def _plan(site: _Site, survey: str) -> Iterator[Finding]:
-    status, _, content = site.get(f"api/surveys/{survey}/plan")
+    status, _, content = site.get(f"api/surveys/{survey}/plan", "empty")
     what = f"plan {survey}"
     if status != 200:
         yield Finding(what, f"Answered with status {status}.")

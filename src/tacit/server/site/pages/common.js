@@ -17,14 +17,17 @@ export const token = {
   clear: () => sessionStorage.removeItem(TOKEN),
 };
 
+/** What a page that was not served by the service says about it: its address and the survey. */
+const stated = (name) => document.querySelector(`meta[name="tacit-${name}"]`)?.content;
+
 /** Where the service lives, maybe below a path of its host: this file is …/v/EDITION/static/common.js there. */
-const home = new URL("../../../", import.meta.url);
+const home = stated("service") ?? new URL("../../../", import.meta.url);
 
 /** An address of this service; `path` has no slash in front. */
 export const address = (path) => new URL(path, home).href;
 
 /** The survey that the address names: …/s/ID or …/d/ID. */
-export const surveyId = () => decodeURIComponent(location.pathname.split("/").at(-1));
+export const surveyId = () => stated("survey") ?? decodeURIComponent(location.pathname.split("/").at(-1));
 
 /** The address of a survey in the API. */
 export const surveyUrl = (id) => address(`api/surveys/${encodeURIComponent(id)}`);
