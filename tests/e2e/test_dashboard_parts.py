@@ -15,12 +15,22 @@ from tacit import Histogram, Survey
 from tacit.plan import Plan
 from tacit.server.storage.store import Store, Submission, survey_id
 
-from support.browsing import DESKTOP, PHONE, TOKEN, Service, choose, planned, profile, sign_in, yes_no_plan
+from support.browsing import (
+    AXE,
+    DESKTOP,
+    PHONE,
+    TOKEN,
+    Service,
+    choose,
+    planned,
+    profile,
+    sign_in,
+    violations,
+    yes_no_plan,
+)
 from support.listening import listening
-from support.places import CLIENT
 from support.service import Days, key
 
-AXE = CLIENT / "node_modules" / "axe-core" / "axe.min.js"
 FIRST = date(2026, 3, 2)
 WAYS = {
     name: {"car": 0.5 - k / 10, "train": 0.2 + k / 10, "on foot": 0.3}
@@ -124,14 +134,6 @@ def test_few_reports_say_little_and_shares_stay_between_nothing_and_all(browser:
 
 
 # -- accessibility ----------------------------------------------------------------------------------------------------
-
-
-def violations(page: Page, options: str = "{}") -> list[tuple[str, str]]:
-    """What axe-core finds on the page as it is, by the rules of WCAG 2.2 AA and best practice."""
-    if not page.evaluate("'axe' in globalThis"):
-        page.evaluate(AXE.read_text(encoding="utf-8") + "; undefined")
-    found: list[dict[str, Any]] = page.evaluate(f"async () => (await axe.run({options})).violations")
-    return [(each["id"], node["html"][:120]) for each in found for node in each["nodes"]]
 
 
 def all_violations(page: Page) -> list[tuple[str, str, str]]:

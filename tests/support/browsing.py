@@ -26,6 +26,7 @@ from tacit.plan import Plan
 from tacit.server.storage.store import survey_id
 from tacit.task import Survey, Task
 
+from support.places import CLIENT
 from support.wire import Sent, Wire
 from support.wishes import in_search
 
@@ -39,6 +40,7 @@ WAIT = 20_000
 expect.set_options(timeout=WAIT)
 #: A document of the service that has no script. An empty page would be of another site: another process for each visit.
 QUIET = "/static/icon.svg"
+AXE = CLIENT / "node_modules" / "axe-core" / "axe.min.js"
 PHONE = {"width": 390, "height": 844}
 DESKTOP = {"width": 1280, "height": 900}
 
@@ -210,6 +212,16 @@ def _leave(page: Page) -> None:
     page.evaluate("() => { localStorage.clear(); sessionStorage.clear(); }")
     # Nothing else is erased, so nothing else may be there.
     assert page.evaluate("Promise.all([indexedDB.databases(), caches.keys()])") == [[], []]
+
+
+def violations(page: Page, options: str = "{}") -> list[tuple[str, str]]:
+    """What axe-core finds on the page as it is, by the rules of WCAG 2.2 AA and best practice."""
+    if not AXE.is_file() and not os.environ.get("CI"):
+        return []
+    if not page.evaluate("'axe' in globalThis"):
+        page.evaluate(AXE.read_text(encoding="utf-8") + "; undefined")
+    found: list[dict[str, Any]] = page.evaluate(f"async () => (await axe.run({options})).violations")
+    return [(each["id"], node["html"][:120]) for each in found for node in each["nodes"]]
 
 
 def javascript(number: float) -> str:

@@ -184,7 +184,7 @@ def crosstab_sentences(found: Crosstab) -> list[str]:
     """Whether the answers are related, and how much."""
     said = []
     if found.p_value == found.p_value:
-        shown = f"p = {found.p_value:.2g}"
+        shown = f"p = {found.p_value:.2g}" if found.p_value > 1e-16 else "p < 1e-16"
         decided = "are related" if found.p_value < 0.05 else "may be independent: the reports do not show otherwise"
         said.append(f"The answers {decided} ({shown}, Wald test with {found.degrees} degrees of freedom).")
     if found.association is not None:

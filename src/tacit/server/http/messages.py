@@ -296,7 +296,7 @@ class QuestionResults(_Message):
     text: str = Field(description="The wording, or the name where there is none.")
     labels: dict[str, str] = Field(description="How answers read, where that is not as they are named.")
     part_of: str | None = Field(description="The question with several choices that this is one of.")
-    task: Literal["shares", "survey", "mean"]
+    task: Literal["shares", "survey", "mean", "quantiles"]
     block: int = Field(description="From 1; the reports on a block are about all of its questions.")
     n_reports: int = Field(description="Reports on its block. Estimates are totals of these people.")
     counts_people: bool
@@ -325,6 +325,7 @@ class ResultFacts(_Message):
     groups: list[GroupFacts]
     prior_check: list[PriorAlarm]
     history: list[HistoryDay]
+    n_days: int = Field(description="On how many days reports came.")
     about: str = Field(description="Whom the intervals are about, in words.")
     prior_part: str | None = Field(description="How much of an assisted estimate is the prior, in words.")
     influence: float = Field(description="How far one report changed to another can move an estimate.")

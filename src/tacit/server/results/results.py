@@ -88,6 +88,7 @@ class Results:
             "refused": self._store.refused(survey.id) if everything else 0,
             "published_every": None if everything else survey.publish_every,
             "level": LEVEL,
+            "n_days": len(stands),
             **told,
         }
 
@@ -271,14 +272,16 @@ def _several(
     checks = []
     for place, block in enumerate(plan.blocks):
         results = [result for view, result in found if view.block == place and result is not None]
-        for check in results[0].prior_check if results else ():
+        if found_checks := list(results[0].prior_check) if results else []:
+            # All of its questions have the same checks; the one that contradicts most is told.
+            check = min(found_checks, key=lambda each: (not each.contradicted, each.p_value))
             said = block_alarm(question.name for question in block.questions) if check.contradicted else str(check)
             checks.append(_check_facts(check, said))
     reach = [(result.influence, result.influence_added) for _, result in found if result is not None]
     changed, added = (max((each[k] for each in reach if math.isfinite(each[k])), default=0.0) for k in (0, 1))
     return {
         "task": "questionnaire",
-        "estimator": estimator,
+        "estimator": next((result.estimator for _, result in found if result is not None), estimator),
         "counts_people": True,
         "rows": [],
         "n_rows": 0,
@@ -302,7 +305,7 @@ def _several(
 def _question_facts(view: QuestionView, result: Estimate | None, n_reports: int, limit: int | None) -> dict[str, Any]:
     question = view.question
     assert question is not None
-    labels = question.labels.get("en") or next(iter(question.labels.values()), ())
+    labels = question.labels.get("en", ())
     return {
         "name": question.name,
         "text": title_of(question),

@@ -1,6 +1,7 @@
 /** Everything on the dashboard that one results message fills. */
 
 import { drawCharts } from "./charts.js";
+import { drawQuestions, fillQuestions } from "./several.js";
 import {
   byId,
   capital,
@@ -56,6 +57,8 @@ export function fillBoard(results, survey, { part = false, asked = "" } = {}) {
   byId("estimates").hidden = !some;
   byId("history").hidden = !shrank(results);
   byId("picture").hidden = !some;
+  byId("estimate-views").hidden = results.questions.length > 0;
+  fillQuestions(results);
   if (!some) return fillEmpty(survey);
   fillEstimates(results, asked);
   if (shrank(results)) fillHistory(results);
@@ -66,7 +69,10 @@ export function fillBoard(results, survey, { part = false, asked = "" } = {}) {
 const tooFew = (row, results) => results.n_reports < FEW || saysNothing(row, results);
 
 /** Draw the charts again, for example in other colours. */
-export const fillCharts = (results) => drawCharts(results, byId("interval-chart"), byId("history-chart"));
+export function fillCharts(results) {
+  if (results.questions.length) drawQuestions();
+  else drawCharts(results, byId("interval-chart"), byId("history-chart"));
+}
 
 /** The question and the state of the survey. */
 function fillHead(results) {

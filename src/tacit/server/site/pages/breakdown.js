@@ -3,6 +3,7 @@
 import { FEW } from "./board.js";
 import { drawIntervals, drawTrend } from "./charts.js";
 import { byId, dayName, estimateText, intervalText, make, spread, tableRow, whole } from "./common.js";
+import { fillCrosstab } from "./several.js";
 
 /** What is on the page, to be drawn again in other colours. */
 const drawn = { groups: null, trend: null };
@@ -11,16 +12,27 @@ const drawn = { groups: null, trend: null };
 export async function fillBreakdown(results, ask) {
   const enough = results.n_reports >= FEW;
   const several = enough && results.groups.filter((group) => group.n_reports).length > 1;
-  const days = enough && results.history.length > 1;
+  const days = enough && results.n_days > 1;
+  await fillCrosstab(results, ask, enough);
+  const question = askedQuestion(results);
   byId("groups").hidden = byId("groups-csv").hidden = !several;
   byId("trend").hidden = byId("trend-csv").hidden = !days;
   const value = byId("value").value;
   const asked = value && !byId("compared").hidden ? { value } : {};
-  drawn.groups = several ? await ask("/groups", asked) : null;
-  drawn.trend = days ? await ask("/trend", { ...asked, by: byId("step").value }) : null;
+  drawn.groups = several ? await ask("/groups", { ...asked, ...question }) : null;
+  drawn.trend = days ? await ask("/trend", { ...asked, ...question, by: byId("step").value }) : null;
   if (several) fillGroups(drawn.groups);
   if (days) fillTrend(drawn.trend);
   fillBreakdownCharts();
+}
+
+/** Which of several questions is compared, as the service is asked for it; nothing where there is one. */
+export function askedQuestion({ questions }) {
+  byId("of-question").hidden = !questions.length;
+  const select = byId("asked");
+  if (select.options.length !== questions.length)
+    select.replaceChildren(...questions.map(({ name, text }) => make("option", { value: name }, text)));
+  return questions.length ? { question: select.value } : {};
 }
 
 /** Draw the charts again, for example in other colours. */
@@ -32,7 +44,8 @@ export function fillBreakdownCharts() {
 /** The estimates of the chosen group in the form of results; null while all are shown together. */
 export async function oneGroup(results, ask, limit) {
   const select = byId("group");
-  byId("one-group").hidden = results.groups.length < 2;
+  byId("one-group").hidden = results.groups.length < 2 || results.questions.length > 0;
+  if (byId("one-group").hidden) return null;
   const names = results.groups.map(({ group }) => group);
   if (select.options.length !== names.length + 1)
     fillSelect(select, ["everybody", ...names], (place) => (place ? names[place - 1] : ""));
@@ -62,7 +75,8 @@ const what = ({ name, counts_people: people }) => (people ? `The share of “${n
 /** The groups, and the choice of what is compared. */
 function fillGroups(groups) {
   byId("compared").hidden = groups.names.length < 2;
-  if (byId("value").options.length !== groups.names.length) fillSelect(byId("value"), groups.names);
+  const known = [...byId("value").options].map((option) => option.value);
+  if (known.join() !== groups.names.join()) fillSelect(byId("value"), groups.names);
   byId("value").value = groups.name;
   byId("groups-sentence").textContent =
     `${what(groups)} in each group. ${groups.about} Intervals of two groups that do not overlap tell them apart.`;

@@ -259,11 +259,11 @@ export function drawCharts(results, intervals, history) {
   draw(history, historyConfig(results, history.parentElement.clientWidth), HISTORY_HEIGHT, label);
 }
 
-/** Both charts as one picture with the question above them. */
-export function chartsPicture(results, title) {
+/** Both charts as one picture with the question above them; of several questions the intervals of each panel. */
+export function chartsPicture(results, title, panels = []) {
   const { width, scale, margin, line } = PNG;
   const colours = palette();
-  const parts = pictureParts(results);
+  const parts = panels.length ? panels.filter(({ rows }) => rows.length).map(panelPart) : pictureParts(results);
   const height = parts.reduce((sum, part) => sum + part.height + 2 * line, 2 * margin + line);
   const picture = make("canvas", { width: (width + 2 * margin) * scale, height: height * scale });
   const ctx = picture.getContext("2d");
@@ -288,6 +288,13 @@ export function chartsPicture(results, title) {
   }
   return new Promise((resolve) => picture.toBlob(resolve, "image/png"));
 }
+
+/** The chart of one of several questions. */
+const panelPart = (panel) => ({
+  config: intervalConfig(panel, PNG.width),
+  height: intervalHeight(panel),
+  caption: `${panel.title} (${whole(panel.n_reports)} reports)`,
+});
 
 /** The charts of the picture, each with its height and caption. */
 function pictureParts(results) {

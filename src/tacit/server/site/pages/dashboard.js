@@ -1,7 +1,7 @@
 /** The dashboard: fetches the results of one survey again and again, and shows them. */
 
 import { fillBoard, fillCharts } from "./board.js";
-import { fillBreakdown, fillBreakdownCharts, oneGroup } from "./breakdown.js";
+import { askedQuestion, fillBreakdown, fillBreakdownCharts, oneGroup } from "./breakdown.js";
 import { chartsPicture } from "./charts.js";
 import {
   ApiError,
@@ -17,6 +17,7 @@ import {
   surveyUrl,
   token,
 } from "./common.js";
+import { panels } from "./several.js";
 
 const EVERY = 3000;
 /** Rows of a large domain that are shown: a phone has no room for fifty. */
@@ -121,11 +122,11 @@ async function save(format) {
   try {
     const url = {
       csv: () => resultsUrl(".csv"),
-      "groups.csv": () => resultsUrl("/groups.csv"),
-      "trend.csv": () => resultsUrl("/trend.csv", { by: byId("step").value }),
-      json: () => resultsUrl("", { limit: Math.min(MAX_LIMIT, results.n_rows) }),
+      "groups.csv": () => resultsUrl("/groups.csv", askedQuestion(results)),
+      "trend.csv": () => resultsUrl("/trend.csv", { by: byId("step").value, ...askedQuestion(results) }),
+      json: () => resultsUrl("", { limit: Math.min(MAX_LIMIT, Math.max(1, results.n_rows)) }),
     }[format]?.();
-    if (format === "png") return download(await chartsPicture(results, questionOf(results)), name);
+    if (format === "png") return download(await chartsPicture(results, questionOf(results), panels(results)), name);
     download(await (await request(url, { team: true })).blob(), name);
   } catch (error) {
     byId("download-error").textContent = error.message;
@@ -143,7 +144,8 @@ byId("estimators").addEventListener("change", (event) => {
   shown = "";
   refresh();
 });
-for (const select of ["group", "value", "step"])
+byId("asked").addEventListener("change", () => byId("value").replaceChildren());
+for (const select of ["group", "value", "step", "asked", "pair"])
   byId(select).addEventListener("change", () => {
     shown = "";
     refresh();

@@ -183,10 +183,12 @@ async function readPlan(file) {
   byId("create-error").textContent = "";
   try {
     const read = JSON.parse(await file.text());
-    const named = read.groups.filter(({ group }) => group !== null).length;
+    const { groups } = read.questions ? read.blocks[0].plan : read;
+    const named = groups.filter(({ group }) => group !== null).length;
     byId("group-part").hidden = !named;
-    const size = `${whole(read.domain.values.length)} answers${named ? `, ${whole(named)} groups` : ""}`;
-    byId("plan-summary").textContent = `${file.name}: ${questionOf(read)} ${size}.`;
+    const asked = read.questions ? `${whole(read.questions.length)} questions` : `${whole(read.domain.values.length)} answers`;
+    const title = questionOf({ question: read.questions ? read.title : read.question });
+    byId("plan-summary").textContent = `${file.name}: ${title} ${asked}${named ? `, ${whole(named)} groups` : ""}.`;
     plan = read;
   } catch {
     byId("plan-summary").textContent = "Choose the file or drop it here.";

@@ -55,5 +55,8 @@ export const quotedAnswer = (plan, value) =>
 /** A whole number, thousands in groups. */
 export const whole = (number) => number.toLocaleString(code);
 
+/** A text that a plan holds in several languages: in this one, else in English, else in the first there is. */
+export const inLanguage = (texts) => texts[code] ?? texts.en ?? Object.values(texts)[0];
+
 /** Several things in one phrase. */
 export const list = (names) => new Intl.ListFormat(code === "en" ? "en-GB" : code).format(names);

@@ -1,9 +1,10 @@
 /** The report on the survey page: what it is, what it means, and sending it. */
 
 import { CredentialError, send, SendError } from "../client/index.js";
-import { byId, requestJson, surveyUrl, tableRow } from "./common.js";
+import { byId, make, requestJson, surveyUrl, tableRow } from "./common.js";
 import { isSpent, markSpent } from "./invitation.js";
-import { answerName, local, say } from "./language.js";
+import { answerName, local, say, write } from "./language.js";
+import { describeRecord, wordings } from "./record.js";
 
 const MAX_CHANCES = 12;
 /** A double click on the button before this one must not send. */
@@ -36,11 +37,18 @@ function describe({ survey, plan }, { sent, ...body }) {
   byId("json").textContent = JSON.stringify(body, null, 2);
   byId("group-fact").hidden = body.group === null;
   byId("credential-fact").hidden = !survey.invited;
+  byId("block-fact").hidden = !plan.questions;
+  if (plan.questions) {
+    write(byId("block-fact"), say("fact_block", { questions: wordings(plan, plan.blocks[body.block - 1].questions) }));
+    return describeRecord(plan, body);
+  }
   byId("meaning-heading").textContent = say("meaning", { report: body.report });
   const guess = plan.meaning(body.group, body.report);
   byId("meaning").hidden = guess === null;
   if (guess === null) return;
   byId("guess").textContent = say(plan.between ? "guess_near" : "guess", { name: answerName(plan, guess) });
+  const heads = ["chance_answer", "chance"].map((key) => make("th", { scope: "col" }, say(key)));
+  byId("chance-head").replaceChildren(...heads);
   const chances = plan.values.map((value) => [value, plan.chance(body.group, value, body.report)]);
   if (chances.length > MAX_CHANCES) chances.sort((one, other) => parseFloat(other[1]) - parseFloat(one[1]));
   const rows = chances.slice(0, MAX_CHANCES).map(([value, chance]) => tableRow(answerName(plan, value), [local(chance)]));

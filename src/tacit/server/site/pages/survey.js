@@ -7,6 +7,7 @@ import { ApiError, byId, request, requestJson, showOnly, surveyId, surveyUrl, ta
 import { answerName, list, local, numberName, quotedAnswer, say, speak, speakSomething, write } from "./language.js";
 import { isWhole, memoryOf, takeInvitation } from "./invitation.js";
 import { numberField } from "./number.js";
+import { askRecord, beliefRows, betweenNote, outsideRecord, recordPromise } from "./record.js";
 import { showReport } from "./report.js";
 
 /** Longer tables are cut: on a phone nobody reads thousands of rows. */
@@ -42,7 +43,7 @@ async function start() {
     showTexts(texts);
     if (!isSecureContext) return stop("refusal", "refused", "refused_insecure");
     const plan = await verifiedPlan(survey);
-    document.title = plan.question || say("untitled");
+    document.title = plan.question || plan.title || say("untitled");
     begin({ id, survey, texts, plan, invitation, memory: await memoryOf(survey.invited ? invitation : null) });
   } catch (error) {
     fail(error);
@@ -87,13 +88,21 @@ function ask(visit) {
   byId("question").textContent = document.title;
   byId("consent").hidden = !texts.consent;
   byId("consent-text").textContent = texts.consent ?? "";
-  const answer = askAnswer(plan, () => noteOutside(plan, group.value(), answer.value()));
-  const group = grouped
-    ? askGroup(survey, names, (name) => {
-        showPromise(plan, name);
-        noteOutside(plan, name, answer.value());
-      })
-    : { value: () => null };
+  const several = Boolean(plan.questions);
+  byId("one-question").hidden = several;
+  byId("final").hidden = !several;
+  if (several) byId("lead").textContent = say("lead_record");
+  let group = { value: () => null };
+  let answer = null;
+  answer = (several ? askSeveral : askAnswer)(plan, () => {
+    byId("ask-error").textContent = "";
+    if (answer) noteOutside(plan, group.value(), answer.value());
+  });
+  if (grouped)
+    group = askGroup(survey, names, (name) => {
+      showPromise(plan, name);
+      noteOutside(plan, name, answer.value());
+    });
   if (grouped) byId("promise").textContent = say("promise_group_first");
   else showPromise(plan, null);
   byId("ask").onsubmit = (event) => {
@@ -105,6 +114,9 @@ function ask(visit) {
   };
   showOnly(byId("ask"), sections, { focus: false });
 }
+
+/** All questions of a plan. */
+const askSeveral = (plan, changed) => askRecord(byId("questions"), plan, changed);
 
 /** The question: one of the plan's values, or any number between them. */
 function askAnswer(plan, changed) {
@@ -132,12 +144,22 @@ function complain(text, field) {
 /** The promise to a group in the plan's own numbers; while there is none of that name, the one before stays. */
 function showPromise(plan, group) {
   if (!plan.groups.some(({ name }) => name === group)) return;
+  if (plan.questions) return showRecordPromise(plan, group);
   const { value, oddsOnly, ...told } = plan.promiseParts(group);
   const name = quotedAnswer(plan, value);
   const numbers = Object.fromEntries(Object.entries(told).map(([key, number]) => [key, local(number)]));
   byId("promise").textContent = say(oddsOnly ? "promise_odds" : "promise", { ...numbers, name: plan.between ? say("near", { name }) : name });
   byId("promise-set").textContent = setSentence(plan.setParts(group));
   fillBeliefs(plan, group);
+}
+
+/** The same about a whole record of answers. */
+function showRecordPromise(plan, group) {
+  byId("promise").textContent = recordPromise(plan, group);
+  byId("promise-set").textContent = plan.setParts(group).map(setSentence).join(" ");
+  byId("promise-between").textContent = betweenNote(plan);
+  byId("belief-rows").replaceChildren(...beliefRows(plan, group));
+  byId("beliefs").hidden = false;
 }
 
 /** For whom the promise holds, where that is a set of priors. */
@@ -164,6 +186,12 @@ function fillBeliefs(plan, group) {
 /** Remark on an answer that the promise does not cover. */
 function noteOutside(plan, group, answer) {
   const known = plan.groups.some(({ name }) => name === group);
+  if (plan.questions) {
+    const said = known && answer !== null ? outsideRecord(plan, group, answer) : "";
+    byId("outside").hidden = !said;
+    byId("outside").textContent = said;
+    return;
+  }
   const asked = known && answer !== null ? plan.neighbours(answer) : [];
   const outside = asked.find((value) => plan.outside(group).includes(value));
   byId("outside").hidden = outside === undefined;
@@ -180,8 +208,10 @@ async function randomize(visit, group, value) {
   button.disabled = true;
   byId("ask-error").textContent = "";
   try {
-    const report = await respond(visit.plan, { group, value }, visit.memory);
+    const answer = visit.plan.questions ? { group, answers: value } : { group, value };
+    const report = await respond(visit.plan, answer, visit.memory);
     byId("answer-choices").replaceChildren();
+    byId("questions").replaceChildren();
     show(visit, report);
   } catch (error) {
     byId("ask-error").textContent = error instanceof StorageError ? say("no_storage_text") : error.message;

@@ -93,5 +93,18 @@ export default {
   "about": "Über diese Umfrage",
   "privacy_notice": "Datenschutzhinweise",
   "contact": "Kontakt:",
-  "footer": "Keine Cookies, keine Tracker, keine Anfragen an Dritte."
+  "footer": "Keine Cookies, keine Tracker, keine Anfragen an Dritte.",
+  "lead_record": "Ihre Antworten bleiben auf diesem Gerät. Das Gerät zieht zufällig eine Meldung über alle zusammen, und nur die Meldung wird gesendet.",
+  "final": "Bis Sie diese Taste drücken, können Sie jede Antwort ändern. Die Ziehung ist endgültig: Sie geschieht einmal, danach sind Ihre Antworten vergessen.",
+  "answer_first": "Bitte beantworten Sie: {question}",
+  "select_first": "Wählen Sie aus, was zutrifft, oder „{none}“: {question}",
+  "select_all": "Wählen Sie alles aus, was zutrifft.",
+  "none_of_these": "Nichts davon",
+  "promise_record": "Was auch gesendet wird: Die Annahme über jede Ihrer Antworten, und über jede Kombination von ihnen, ändert sich höchstens um den Faktor {bound}; bei jeder anderen Annahme ändern sich die Chancen höchstens um den Faktor {odds}.",
+  "outside_record": "Ihre Antworten auf {questions} liegen zusammen außerhalb des Versprechens: Die Umfrage wurde geplant, als gäbe sie niemand. Über diese Kombination wird nichts versprochen.",
+  "fact_block": "`block` sagt, um welche Fragen es in der Meldung geht: {questions}. Das Gerät hat ihn zufällig gezogen, unabhängig von Ihren Antworten.",
+  "meaning_record": "Was diese Meldung bedeuten kann",
+  "about_block": "Sie wurde nur aus Ihren Antworten auf {questions} gezogen; Ihre anderen Antworten hatten keinen Anteil daran.",
+  "guess_record": "Die Annahme von jemandem, der weiß, was die Umfrage erwartet, und diese Meldung sieht, sonst aber nichts über Sie weiß.",
+  "belief_after": "nach dieser Meldung"
 };

@@ -93,5 +93,18 @@ export default {
   "about": "About this survey",
   "privacy_notice": "Privacy notice",
   "contact": "Contact:",
-  "footer": "No cookies, no trackers, no requests to anybody else."
+  "footer": "No cookies, no trackers, no requests to anybody else.",
+  "lead_record": "Your answers stay on this device. The device draws one report about all of them at random, and only the report is sent.",
+  "final": "You can change every answer until you press this button. The draw is final: it happens once, and your answers are then forgotten.",
+  "answer_first": "Please answer: {question}",
+  "select_first": "Select what applies, or “{none}”: {question}",
+  "select_all": "Select all that apply.",
+  "none_of_these": "None of these",
+  "promise_record": "Whatever is sent, the belief in any of your answers, or in any combination of them, changes by at most a factor of {bound}; for any other belief, odds change by at most a factor of {odds}.",
+  "outside_record": "Your answers to {questions} are together outside of the promise: the survey was planned as if nobody gave them. Nothing is promised about this combination.",
+  "fact_block": "`block` says which questions the report is about: {questions}. The device drew it at random, whatever your answers are.",
+  "meaning_record": "What this report can mean",
+  "about_block": "It was drawn from your answers to {questions} only; your other answers had no part in it.",
+  "guess_record": "The belief of somebody who knows what the survey expects and sees this report, but knows nothing else about you.",
+  "belief_after": "after this report"
 };

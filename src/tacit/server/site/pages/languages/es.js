@@ -93,5 +93,18 @@ export default {
   "about": "Sobre esta encuesta",
   "privacy_notice": "Aviso de privacidad",
   "contact": "Contacto:",
-  "footer": "Sin cookies, sin rastreadores, sin peticiones a nadie más."
+  "footer": "Sin cookies, sin rastreadores, sin peticiones a nadie más.",
+  "lead_record": "Sus respuestas se quedan en este dispositivo. El dispositivo sortea un solo informe sobre todas ellas, y solo se envía el informe.",
+  "final": "Puede cambiar todas las respuestas hasta que pulse este botón. El sorteo es definitivo: se hace una vez, y después sus respuestas se olvidan.",
+  "answer_first": "Responda, por favor: {question}",
+  "select_first": "Marque lo que corresponda, o «{none}»: {question}",
+  "select_all": "Marque todo lo que corresponda.",
+  "none_of_these": "Nada de esto",
+  "promise_record": "Se envíe lo que se envíe, lo que se cree sobre cualquiera de sus respuestas, o sobre cualquier combinación de ellas, cambia como mucho por un factor de {bound}; para cualquier otra creencia, las probabilidades relativas cambian como mucho por un factor de {odds}.",
+  "outside_record": "Sus respuestas a {questions} quedan juntas fuera de la promesa: la encuesta se planificó como si nadie las diera. Sobre esta combinación no se promete nada.",
+  "fact_block": "`block` dice de qué preguntas trata el informe: {questions}. El dispositivo lo sorteó, sean cuales sean sus respuestas.",
+  "meaning_record": "Lo que puede significar este informe",
+  "about_block": "Se sorteó solo a partir de sus respuestas a {questions}; sus demás respuestas no tuvieron parte en ello.",
+  "guess_record": "Lo que cree alguien que sabe lo que la encuesta espera y ve este informe, pero no sabe nada más de usted.",
+  "belief_after": "después de este informe"
 };

@@ -93,5 +93,18 @@ export default {
   "about": "À propos de cette enquête",
   "privacy_notice": "Protection des données",
   "contact": "Contact\u00a0:",
-  "footer": "Pas de cookies, pas de traceurs, aucune requête à des tiers."
+  "footer": "Pas de cookies, pas de traceurs, aucune requête à des tiers.",
+  "lead_record": "Vos réponses restent sur cet appareil. L'appareil tire au hasard un seul rapport sur toutes vos réponses, et seul le rapport est envoyé.",
+  "final": "Vous pouvez changer chaque réponse jusqu'à ce que vous appuyiez sur ce bouton. Le tirage est définitif : il a lieu une fois, puis vos réponses sont oubliées.",
+  "answer_first": "Veuillez répondre : {question}",
+  "select_first": "Cochez ce qui s'applique, ou « {none} » : {question}",
+  "select_all": "Cochez tout ce qui s'applique.",
+  "none_of_these": "Rien de cela",
+  "promise_record": "Quoi qu'il soit envoyé, ce que l'on croit de chacune de vos réponses, ou de toute combinaison de celles-ci, change au plus d'un facteur de {bound} ; pour toute autre croyance, les cotes changent au plus d'un facteur de {odds}.",
+  "outside_record": "Vos réponses à {questions} sont ensemble hors de la promesse : l'enquête a été prévue comme si personne ne les donnait. Rien n'est promis pour cette combinaison.",
+  "fact_block": "`block` dit de quelles questions parle le rapport : {questions}. L'appareil l'a tiré au hasard, quelles que soient vos réponses.",
+  "meaning_record": "Ce que ce rapport peut signifier",
+  "about_block": "Il a été tiré uniquement de vos réponses à {questions} ; vos autres réponses n'y ont eu aucune part.",
+  "guess_record": "Ce que croit quelqu'un qui sait ce que l'enquête attend et voit ce rapport, mais ne sait rien d'autre de vous.",
+  "belief_after": "après ce rapport"
 };
