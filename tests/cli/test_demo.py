@@ -34,24 +34,37 @@ def test_for_scripts_it_says_what_every_command_said(said):
     assert abs(row["estimate"] - served["truth"]) < 6 * row["standard_error"]
     groups = len(demo.DIABETES)
     assert served["stored"] == {
-        "counts": served["stored"]["counts"], "keys": 600, "redemptions": 0, "refusals": 0, "settings": 1, "surveys": 1,
+        "counts": served["stored"]["counts"], "keys": served["stored"]["keys"],
+        "redemptions": 0, "refusals": 0, "settings": 1, "surveys": 1,
         "totals": groups, "coverage": 0, "sealed": 1, "published": 0, "revocations": 0, "tokens": 1,
         "alembic_version": 1,
     }  # fmt: skip
+    # The last keys wait in the sealed row until there is a crowd of twenty.
+    assert 580 < served["stored"]["keys"] <= 600
     assert groups <= served["stored"]["counts"] <= 2 * groups
     address = urlsplit(served["surveys"][0]["dashboard"])
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection((address.hostname, address.port))
 
 
+def test_three_questions_are_asked_in_one_report(said):
+    three = said["three"]
+    assert {"plan", "perturb", "estimate", "crosstab"} <= three.keys()
+    rows = {row["question"]: row for row in three["estimate"]["estimates"] if row["value"] == "yes"}
+    for name, truth in three["truth"].items():
+        width = rows[name]["share_high"] - rows[name]["share_low"]
+        assert abs(rows[name]["share"] - truth) < 2 * width  # Nearly eight standard errors.
+    assert len(three["crosstab"]["rows"]) == 4
+
+
 def test_each_run_of_the_service_starts_with_nothing(said, monkeypatch):
-    assert demo.stored()["keys"] == 600
+    assert demo.stored()["keys"] > 580
     monkeypatch.setattr(demo, "BROWSERS", 60)
     (demo.OUT / "plan.json").unlink()
     demo.make_plan()
     with demo.service() as started:
         assert demo.answer_over_http(started)["counted"] == 60
-    assert demo.stored()["keys"] == 60
+    assert 40 < demo.stored()["keys"] <= 60
 
 
 def test_a_service_that_does_not_start_is_an_error(said, tmp_path, monkeypatch, capfd):

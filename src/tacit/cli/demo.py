@@ -3,7 +3,7 @@
 Rates by age are those of CDC's BRFSS telephone surveys, cleaned and unweighted: 253,680 answers of 2015 are the priors,
 319,795 answers of 2020 the truth, and the people are simulated. Everything runs through the same commands a user types,
 and the files stay in out/demo to look at. Then other people answer the same plan over HTTP: asking the first crowd
-again would weaken what it was promised.
+again would weaken what it was promised. At last a third crowd answers three questions in one report.
 """
 
 from __future__ import annotations
@@ -66,6 +66,18 @@ DIABETES = {
     "75–79": ((3_403, 15_980), (4_791, 21_482)),
     "80 or older": ((3_209, 17_363), (4_428, 24_153)),
 }
+#: How many gave these answers in BRFSS 2020: in the even rows of the file, which are the prior, and in the odd ones.
+THREE = ("smokes", "asthma", "walks with difficulty")
+RECORDS = {
+    ("yes", "yes", "yes"): (2_954, 2_851),
+    ("yes", "yes", "no"): (6_486, 6_688),
+    ("yes", "no", "yes"): (9_476, 9_574),
+    ("yes", "no", "no"): (46_981, 46_898),
+    ("no", "yes", "yes"): (2_029, 2_009),
+    ("no", "yes", "no"): (9_940, 9_915),
+    ("no", "no", "yes"): (7_711, 7_806),
+    ("no", "no", "no"): (74_321, 74_156),
+}
 
 
 def run() -> None:
@@ -79,11 +91,7 @@ def run() -> None:
         "five years that changed it, by up to a point either way.\n"
     )
     held, commands = prepare()
-    for words in commands:
-        shown = " ".join(f'"{word}"' if " " in word else word for word in words)
-        console.print(f"[bold cyan]$ tacit {shown}[/bold cyan]", soft_wrap=True)
-        subprocess.run([sys.executable, "-m", "tacit", *words], check=True)
-        console.print()
+    _run_commands(console, commands)
     show_truth(console, held)
     console.print("[bold]Why not the published formula?[/bold] It breaks its own promise for rare answers:\n")
     console.print(promises())
@@ -91,12 +99,56 @@ def run() -> None:
         "\nEvery level is decided on the integers that devices use, not on floats or samples: see docs/theory.md.\n"
     )
     show_service(console)
+    show_three(console)
     console.print(
         f"Open [bold]{OUT / 'estimate.html'}[/bold] for the estimate with plots; [bold]make serve[/bold] runs the "
         "service for your own browser.\n"
         f"The command itself is [bold]{_command()}[/bold]: start with [bold]{_command()} --help[/bold].\n",
         soft_wrap=True,
     )
+
+
+def _run_commands(console: Console, commands: Sequence[Sequence[str]]) -> None:
+    for words in commands:
+        shown = " ".join(f'"{word}"' if " " in word else word for word in words)
+        console.print(f"[bold cyan]$ tacit {shown}[/bold cyan]", soft_wrap=True)
+        subprocess.run([sys.executable, "-m", "tacit", *words], check=True)
+        console.print()
+
+
+def show_three(console: Console) -> None:
+    """Three questions, one report: the plan, the estimates, and a table of two of them."""
+    console.print(
+        f"[bold]Three questions, one report[/bold]: {PEOPLE:,} people answer {', '.join(THREE)}. Whatever is sent, no "
+        "belief about an answer, or a combination of answers, changes by more than the same factor.\n",
+        soft_wrap=True,
+    )
+    truth, commands = prepare_three()
+    _run_commands(console, commands)
+    told = ", ".join(f"{name} {share:.1%}" for name, share in truth.items())
+    console.print(f"The truth about these people: {told}.\n", soft_wrap=True)
+
+
+def prepare_three(seed: int = 2023) -> tuple[dict[str, float], list[list[str]]]:
+    """Write joint counts and simulated records. Returns the true shares of yes, and the commands to run."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    OUT.mkdir(parents=True, exist_ok=True)
+    with open(OUT / "joint.csv", "w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([[*THREE, "count"], *([*cells, known] for cells, (known, _) in RECORDS.items())])
+    now = np.array([count for _, count in RECORDS.values()], dtype=np.float64)
+    drawn = np.random.default_rng(seed).choice(len(now), PEOPLE, p=now / now.sum())
+    cells = np.array(list(RECORDS))[drawn]
+    pq.write_table(pa.table({name: cells[:, place] for place, name in enumerate(THREE)}), OUT / "records.parquet")
+    plan, records, reports = (str(OUT / name) for name in ("three.json", "records.parquet", "three.parquet"))
+    asked = ["--questions", ",".join(THREE), "--epsilon", str(EPSILON), "--cross", ",".join(THREE[:2])]
+    return {name: float((cells[:, place] == "yes").mean()) for place, name in enumerate(THREE)}, [
+        ["plan", str(OUT / "joint.csv"), *asked, "-o", plan, "--overwrite"],
+        ["perturb", plan, records, "-o", reports, "--overwrite"],
+        ["estimate", plan, reports],
+        ["crosstab", plan, reports, *THREE[:2]],
+    ]
 
 
 def _command() -> str:
@@ -112,14 +164,21 @@ def run_for_scripts() -> dict[str, Any]:
     """The same without the story: what each command says in JSON, and the truth."""
     held, commands = prepare()
     said: dict[str, Any] = {"folder": str(OUT), "truth": sum(held.values())}
-    for words in commands:
-        ran = subprocess.run(
-            [sys.executable, "-m", "tacit", *words, "--json"], check=True, capture_output=True, text=True
-        )
-        said[words[0]] = json.loads(ran.stdout)
+    said |= _in_json(commands)
+    truth, commands = prepare_three()
+    said["three"] = {"truth": truth} | _in_json(commands)
     with service() as started:
         said["serve"] = {"surveys": started["surveys"]} | answer_over_http(started)
     said["serve"]["stored"] = stored()
+    return said
+
+
+def _in_json(commands: Sequence[Sequence[str]]) -> dict[str, Any]:
+    """What each command says for scripts, by its name."""
+    said = {}
+    for words in commands:
+        asked = [sys.executable, "-m", "tacit", *words, "--json"]
+        said[words[0]] = json.loads(subprocess.run(asked, check=True, capture_output=True, text=True).stdout)
     return said
 
 
