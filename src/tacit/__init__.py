@@ -22,7 +22,7 @@ if TYPE_CHECKING:
         read_priors,
         verify,
     )
-    from tacit.estimates import Differences, Estimate, NotEstimableError, difference, estimate
+    from tacit.estimates import Differences, Estimate, NotEstimableError, Trend, difference, estimate, trend
     from tacit.mechanism import (
         Audit,
         Belief,
@@ -73,6 +73,7 @@ __all__ = [
     "Survey",
     "Tally",
     "Task",
+    "Trend",
     "Verification",
     "WeightedSum",
     "audit",
@@ -90,6 +91,7 @@ __all__ = [
     "round_channel",
     "satisfies",
     "total_mse",
+    "trend",
     "unbiased_variance",
     "verify",
 ]
@@ -99,7 +101,7 @@ _HOME = {
     name: room
     for room, names in {
         "designs": "Design GroupPrior Promise Search Verification design make_plan next_plan read_priors verify",
-        "estimates": "Differences Estimate NotEstimableError difference estimate",
+        "estimates": "Differences Estimate NotEstimableError Trend difference estimate trend",
         "mechanism": "Audit Belief Channel Mechanism PrivacyError audit belief mean_absolute_error mse round_channel "
         "satisfies total_mse unbiased_variance",
         "microdata": "PriorTable priors_from",

@@ -47,6 +47,8 @@ from tacit.cli.everything import typed
 from tacit.cli.questions import asked_questions, over_cells
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tacit.estimates import Cell, Margin
     from tacit.plan import AnyPlan, Plan
     from tacit.tally import Tally
@@ -166,7 +168,8 @@ def read_reports(
 
 
 _AGAINST = "rest (default), pairs (each with all after it, groups in the plan's order), prior, or a category of --by."
-_BEFORE = "Reports or a tally of an earlier round."
+_BEFORE = "Reports or a tally of an earlier round; several, the oldest first, for a trend."
+_BEFORE_PLAN = "The plan of --before, if another; one for all rounds, or one for each."
 _SHARES = "Last year's numbers, a file like the priors; counts bring their sampling error."
 _WEIGHT = "Column with design weights of the respondents."
 _SOME = "Of a histogram, only this answer's; repeatable. Far faster where there are thousands."
@@ -185,8 +188,8 @@ def difference_command(
     reports: Reports,
     by: ByOption = None,
     against: Annotated[str | None, option(metavar="WHAT", help=_AGAINST)] = None,
-    before: Annotated[str | None, option(metavar="REPORTS", help=_BEFORE)] = None,
-    before_plan: Annotated[Path | None, option(metavar="PLAN", help="The plan of --before, if another.")] = None,
+    before: Annotated[list[str] | None, option(metavar="REPORTS", help=_BEFORE)] = None,
+    before_plan: Annotated[list[Path] | None, option(metavar="PLAN", help=_BEFORE_PLAN)] = None,
     before_shares: Annotated[Path | None, option(metavar="FILE", help=_SHARES)] = None,
     before_population: Annotated[
         list[Path] | None, option("--before-population", metavar="FILE", help="Of --before, if another.")
@@ -220,12 +223,23 @@ def difference_command(
 
     for target in (html, csv):
         if target is not None:
-            read = (before, before_plan, before_shares, *(population or ()), *(before_population or ()))
+            read = (
+                *(before or ()),
+                *(before_plan or ()),
+                before_shares,
+                *(population or ()),
+                *(before_population or ()),
+            )
             check_target(target, plan, reports, *(each for each in read if each is not None))
             keep_file(target, overwrite)
-    if sum(each is not None for each in (against, before, before_shares)) > 1:
+    rounds, plans = before or [], before_plan or []
+    if (against is not None) + bool(rounds) + (before_shares is not None) > 1:
         raise ValueError("Compare with one thing at a time: --against, --before or --before-shares.")
-    if by is None and against != "prior" and before is None and before_shares is None:
+    if len(plans) not in (0, 1, len(rounds)):
+        raise ValueError(f"Give --before-plan once, or once for each of the {len(rounds)} --before, in the same order.")
+    if len(rounds) > 1 and (by is not None or population_size is not None):
+        raise ValueError("A trend over several rounds is of everybody: leave --by and --population-size out.")
+    if by is None and against != "prior" and not rounds and before_shares is None:
         raise ValueError("Say what to compare: --by a public column, --before an earlier round, or --against prior.")
     contract = load_plan(plan)
     loaded = read_as(contract, question)
@@ -236,11 +250,18 @@ def difference_command(
     whole, cells, sizes = read_from(contract, reports, population=population)
     cells = read_for(cells, loaded)
     refused, asked = whole.refused, dict[str, Any]()
-    if before is not None:
-        past_contract = contract if before_plan is None else load_plan(before_plan)
-        older, past, past_sizes = read_from(past_contract, before, population=before_population or population)
-        refused, earlier = refused + older.refused, read_as(past_contract, question)
-        asked = {"before": read_for(past, earlier), "before_plan": earlier, "before_population": past_sizes}
+    earlier: list[tuple[Plan, Any, Any]] = []
+    for place, source in enumerate(rounds):
+        past_contract = load_plan(plans[min(place, len(plans) - 1)]) if plans else contract
+        older, past, past_sizes = read_from(past_contract, source, population=before_population or population)
+        refused, past_plan = refused + older.refused, read_as(past_contract, question)
+        earlier.append((past_plan, read_for(past, past_plan), past_sizes))
+    if len(earlier) > 1:
+        asked = {"level": level, "scope": scope or "population", "simultaneous": simultaneous}
+        _tell_trend([*earlier, (loaded, cells, sizes)], asked, html, csv, as_json, refused, ratio)
+        return
+    if earlier:
+        asked = dict(zip(("before_plan", "before", "before_population"), earlier[0], strict=True))
     elif before_shares is not None:
         # A mean may be compared with numbers of any kind, a share with the same answers only.
         values = contract.question(question or "").answers if isinstance(contract, Questionnaire) else loaded.values
@@ -264,6 +285,38 @@ def difference_command(
         return
     notes = [*found.notes, *([f"{refused:,} rows were refused: {REFUSED}."] if refused else [])]
     print_differences(out, loaded, found, title=by or "", ratio=ratio, notes=notes)
+
+
+def _tell_trend(
+    waves: Sequence[tuple[Plan, Any, Any]],
+    about: dict[str, Any],
+    html: Path | None,
+    csv: Path | None,
+    as_json: bool,
+    refused: int,
+    ratio: bool,
+) -> None:
+    """A trend over several rounds, each a plan, its cells and the population; printed and written."""
+    from dataclasses import asdict
+
+    from tacit.estimates import trend
+    from tacit.show.page import write_page
+    from tacit.show.results import print_trend
+    from tacit.show.spreadsheet import write_csv
+
+    sizes = [each for *_, each in waves]
+    found = trend([(plan, cells) for plan, cells, _ in waves], populations=sizes if any(sizes) else (), **about)
+    plan = waves[-1][0]
+    if html is not None:
+        write_page(html, plan, found.estimates[-1], trend=found, comparison=found.changes, command=typed())
+    if csv is not None:
+        told = {"level": found.changes.level, "about": found.changes.scope}
+        write_csv(csv, [asdict(row) | {"told": row.told} | told for row in found.changes.rows])
+    if as_json:
+        print_json({"plan": plan.hash} | found.to_dict() | {"refused": refused})
+        return
+    notes = [f"{refused:,} rows were refused: {REFUSED}."] if refused else []
+    print_trend(out, plan, found, ratio=ratio, notes=notes)
 
 
 @command("export", epilog="Example: tacit export plan.json reports.parquet -o pseudo.csv --keep region")

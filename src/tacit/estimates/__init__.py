@@ -23,6 +23,7 @@ from tacit.estimates._questionnaire import (
     views_of,
 )
 from tacit.estimates._rows import MANY_ROWS, Estimate, Estimator, Found, Row, Scope, row_dict, student
+from tacit.estimates._trend import Trend, trend
 from tacit.estimates.analysis import (
     FEW_CLUSTERS,
     Coefficient,
@@ -66,6 +67,7 @@ __all__ = [
     "Row",
     "Scope",
     "Span",
+    "Trend",
     "cells_of",
     "check_prior",
     "compliance",
@@ -88,5 +90,6 @@ __all__ = [
     "regress_on_private",
     "row_dict",
     "student",
+    "trend",
     "views_of",
 ]

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import tacit
 from tacit.disk import write_text
-from tacit.estimates import Difference, Differences, Estimate, PriorCheck, Quantile
+from tacit.estimates import Difference, Differences, Estimate, PriorCheck, Quantile, Trend
 from tacit.plan import AnyPlan, Plan
 from tacit.show.sentences import (
     alarm,
@@ -80,6 +80,7 @@ figure { margin: 1.2rem 0; } svg { display: block; width: 100%; min-width: 30rem
   font: 13px system-ui, sans-serif; }
 svg text { fill: var(--text); } svg .tick { fill: var(--soft); font-size: 12px; } svg .grid { stroke: var(--line); }
 svg .bar { stroke: var(--good); stroke-width: 5; stroke-linecap: round; opacity: .45; } svg .dot { fill: var(--good); }
+svg .over { fill: none; stroke: var(--good); stroke-width: 1.6; }
 svg .prior, svg .zero { stroke: var(--soft); stroke-width: 1.6; } code { font-size: .85em; overflow-wrap: anywhere; }
 td small, th small { display: block; color: var(--soft); font-weight: 400; }
 footer { margin-top: 3rem; border-top: 1px solid var(--line); }
@@ -104,11 +105,12 @@ def write_page(
     result: Estimate,
     *,
     comparison: Differences | None = None,
+    trend: Trend | None = None,
     command: str | None = None,
     quantiles: Sequence[Quantile] = (),
 ) -> None:
     """Write the page, atomically. With the command it also says how it was made."""
-    write_text(path, page(plan, result, comparison=comparison, command=command, quantiles=quantiles))
+    write_text(path, page(plan, result, comparison=comparison, trend=trend, command=command, quantiles=quantiles))
 
 
 def page(
@@ -116,6 +118,7 @@ def page(
     result: Estimate,
     *,
     comparison: Differences | None = None,
+    trend: Trend | None = None,
     command: str | None = None,
     quantiles: Sequence[Quantile] = (),
 ) -> str:
@@ -135,6 +138,7 @@ def page(
         _values(plan, result) if len(result.rows) > 1 else "",
         _quantiles(quantiles, result.level),
         _breakdown(plan, result.parts, result.by),
+        _trend(plan, trend),
         _comparison(plan, comparison),
         _method(plan, result),
         _checks(result),
@@ -310,6 +314,66 @@ def _pair(plan: Plan, row: Difference, several: bool) -> str:
     """What is compared with what."""
     what = f"{row_name(plan, row.value)}: " if several else ""
     return f"{what}{row.part} – {row.other}"
+
+
+def _trend(plan: Plan, found: Trend | None) -> str:
+    """A chart of each answer over the waves, the most frequent answers first, and a table of all."""
+    if found is None:
+        return ""
+    scale = 100.0 if plan.task.counts_people else 1.0
+    lines: dict[str, list[Mark]] = {}
+    for name, result in zip(found.names, found.estimates, strict=True):
+        for row in result.rows:
+            each = result.per_respondent(row).divided(1 / scale)
+            marks = lines.setdefault(row_name(plan, row.value), [])
+            marks.append(Mark(name, each.estimate, each.low, each.high))
+    chosen = sorted(lines, key=lambda name: -lines[name][-1].estimate)[:MAX_COLUMNS]
+    charts = "".join(
+        (f"<h3>{escape(name)}</h3>" if len(lines) > 1 else "") + _over_time(lines[name]) for name in chosen
+    )
+    unit = " (percent)" if plan.task.counts_people else ""
+    more = f"<p class='soft'>The largest {len(chosen)} of {len(lines)} answers.</p>" if len(chosen) < len(lines) else ""
+    waves = dict(zip(found.names, found.estimates, strict=True))
+    return f"<h2>Over time{unit}</h2>{charts}{more}{_side_by_side(plan, waves)}"
+
+
+def _over_time(marks: Sequence[Mark]) -> str:
+    """Points with intervals, joined by a line, as inline SVG; the waves from left to right."""
+    known = [(place, mark) for place, mark in enumerate(marks) if math.isfinite(mark.estimate)]
+    if not known:
+        return ""
+    ends = [end for _, mark in known for end in (mark.low, mark.estimate, mark.high) if math.isfinite(end)]
+    ticks = ticks_between(min(ends), max(ends))
+    width, height, left, top = 800, 240, 70, 16
+    step = (width - left - 60) / max(1, len(marks) - 1)
+
+    def across(place: int) -> float:
+        return round(left + 30 + step * place, 1)
+
+    def up(number: float) -> float:
+        return round(top + height - (number - ticks[0]) / (ticks[-1] - ticks[0]) * height, 1)
+
+    parts = []
+    for tick in ticks:
+        y, label = up(tick), digits(tick, (ticks[1] - ticks[0]) * 10)
+        parts.append(f'<line class="grid" x1="{left}" y1="{y}" x2="{width - 10}" y2="{y}"/>')
+        parts.append(f'<text class="tick" x="{left - 8}" y="{y + 4}" text-anchor="end">{label}</text>')
+    points = " ".join(f"{across(place)},{up(mark.estimate)}" for place, mark in known)
+    parts.append(f'<polyline class="over" points="{points}"/>')
+    # Names of many waves would overlap.
+    every = -(-len(marks) // 10)
+    for place, mark in known:
+        x = across(place)
+        if math.isfinite(mark.low) and math.isfinite(mark.high):
+            parts.append(f'<line class="bar" x1="{x}" y1="{up(mark.low)}" x2="{x}" y2="{up(mark.high)}"/>')
+        parts.append(f'<circle class="dot" cx="{x}" cy="{up(mark.estimate)}" r="4.5"/>')
+        if not place % every:
+            name = escape(mark.name if len(mark.name) <= 12 else mark.name[:11] + "…")
+            parts.append(f'<text class="tick" x="{x}" y="{top + height + 22}" text-anchor="middle">{name}</text>')
+    return (
+        f'<figure><svg viewBox="0 0 {width} {top + height + 32}" role="img" aria-label="estimates over time, with '
+        f'intervals">{"".join(parts)}</svg></figure>'
+    )
 
 
 def _share_mark(name: str, plan: Plan, part: Estimate) -> Mark:

@@ -19,6 +19,7 @@ from tacit.estimates import (
     Regression,
     Row,
     Span,
+    Trend,
 )
 from tacit.plan import Plan
 from tacit.show.plans import table
@@ -172,6 +173,23 @@ def print_differences(
         console.print(escape(difference_sentence(plan, found.rows[0], found.level)), soft_wrap=True)
     for note in (*difference_notes(plan, found), *notes):
         console.print(f"[dim]{escape(note)}[/dim]", soft_wrap=True)
+
+
+def print_trend(console: Console, plan: Plan, found: Trend, *, ratio: bool = False, notes: Sequence[str] = ()) -> None:
+    """Each wave's shares or means, then the changes."""
+    several = len(plan.row_values) > 1
+    what = "share" if plan.task.counts_people else "mean"
+    headers = ["", *(["answer"] if several else []), "reports", what, f"{found.changes.level * 100:g}% interval"]
+    shown = table(*headers, left=2 if several else 1)
+    for name, result in zip(found.names, found.estimates, strict=True):
+        for row in result.rows[:MAX_ROWS]:
+            cells = estimate_cells(plan, result, row)[2:]
+            answer = [escape(row_name(plan, row.value))] if several else []
+            shown.add_row(escape(name), *answer, f"{result.n_reports:,}", *cells)
+    console.print(shown)
+    print_differences(
+        console, plan, found.changes, title="change", ratio=ratio, notes=[*found.changes.notes, *notes]
+    )  # fmt: skip
 
 
 def print_regression(
