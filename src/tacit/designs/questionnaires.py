@@ -28,7 +28,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from itertools import combinations
+from itertools import combinations, product
 from time import process_time
 from typing import Any
 
@@ -321,6 +321,7 @@ def _partition(asked: _Asked, most_cells: int, progress: Callable[[int, int], No
     # First small blocks, whose costs are found quickly, then larger ones.
     for most in (min(_SMALL, most_cells), most_cells):
         blocks = _merged(asked, quick, blocks, most, progress)
+    blocks = _moved(asked, quick, blocks, most_cells)
     return sorted(blocks, key=lambda names: asked.private.index(names[0]))
 
 
@@ -343,6 +344,50 @@ def _merged(
         if progress is not None:
             progress(len(asked.private) - len(blocks), 2 * len(asked.private))
     return blocks
+
+
+def _moved(asked: _Asked, quick: _Quick, blocks: list[list[str]], most: int) -> list[list[str]]:
+    """Move single questions to other blocks, from the smallest blocks first, as long as Σ √W falls."""
+    tied = {name for pair in asked.crosses for name in pair}
+    while True:
+        total = sum(quick.spread(names) for names in blocks)
+        best: tuple[float, list[list[str]]] = (_LEAST_GAIN * total, [])
+        for source in sorted(blocks, key=asked.cells):
+            for name, target in product(source, blocks):
+                larger, smaller = _in_order(asked, [*target, name]), [each for each in source if each != name]
+                if target == source or name in tied or asked.cells(larger) > most or not quick.affordable(larger):
+                    continue
+                after = quick.spread(larger) + (quick.spread(smaller) if smaller else 0.0)
+                gain = quick.spread(source) + quick.spread(target) - after
+                if gain > best[0]:
+                    others = [names for names in blocks if names not in (source, target)]
+                    best = gain, [*others, larger, *([smaller] if smaller else [])]
+            if best[1]:
+                break
+        found = best[1] or _dissolved(asked, quick, blocks, most)
+        if not found:
+            return blocks
+        blocks = found
+
+
+def _dissolved(asked: _Asked, quick: _Quick, blocks: list[list[str]], most: int) -> list[list[str]]:
+    """A small block's questions put into the others, each where it adds least, if Σ √W falls by that; else none."""
+    tied = {name for pair in asked.crosses for name in pair}
+    total = sum(quick.spread(names) for names in blocks)
+    for source in sorted(blocks, key=asked.cells):
+        others = [names for names in blocks if names != source]
+        for name in [] if tied & set(source) else source:
+            larger = {k: _in_order(asked, [*names, name]) for k, names in enumerate(others)}
+            fits = [k for k in larger if asked.cells(larger[k]) <= most and quick.affordable(larger[k])]
+            if not fits:
+                break
+            added = {k: quick.spread(larger[k]) - quick.spread(others[k]) for k in fits}
+            best = min(fits, key=lambda k: added[k])
+            others[best] = larger[best]
+        whole = {name for names in others for name in names} == set(asked.private)
+        if whole and sum(quick.spread(names) for names in others) < (1 - _LEAST_GAIN) * total:
+            return others
+    return []
 
 
 def _in_order(asked: _Asked, names: Sequence[str]) -> list[str]:
@@ -392,7 +437,7 @@ class _Quick:
                 g = np.hstack([g, table.reshape(len(g), -1)])
             p, lifts = searchable(prior, self._lifts)
             with one_thread(), np.errstate(all="ignore"):
-                found = solve_unbiased(p, g, lifts, gap=3e-2, time_limit=_QUICK_SECONDS)
+                found = solve_unbiased(p, g, lifts, gap=2e-2, time_limit=_QUICK_SECONDS, proves=False)
             self._known[key] = math.sqrt(found.value)
         return self._known[key]
 

@@ -35,7 +35,7 @@ class _WithSeparableBound(PlainLifts):
 
     def other_bound(self, g: Array, lifts: Array, weights: Array, deadline: Deadline) -> float:
         """The module's bound for g = diag(w), with a = w (1 − P) / Var v taken from a channel."""
-        a = spread_weights(self.prior, g, lifts, weights)
+        a = spread_weights(self.prior, g, lifts, weights) if self.proves else None
         if a is None:
             return 0.0
         most = solve(self.prior, np.diag(a / self.prior), self.lift_set, gap=1e-4, time_limit=deadline).bound
@@ -50,9 +50,11 @@ def solve_unbiased(
     gap: float = 1e-3,
     time_limit: float | Deadline = 30.0,
     progress: Progress | None = None,
+    proves: bool = True,
 ) -> Found:
     """The channel with the least unbiased variance for task `g` (d, m).
 
+    Without `proves` the search of many values ends once a few steps together gain less than the gap.
     `progress` sees the variance reached and the bound. An interrupt from the keyboard returns the best so far. Up to 12
     values (16, for many columns) every vertex is considered; beyond 200 only mixtures of arcs are (no weights are
     optimised).
@@ -71,7 +73,12 @@ def solve_unbiased(
     diagonal = g.shape[0] == g.shape[1] and not np.count_nonzero(g - np.diag(np.diag(g)))
     listed = WIDE_LIMIT if not diagonal and is_wide(g - prior @ g) else _LISTED
     return Search(
-        _WithSeparableBound(prior, lift_set, listed), g, "unbiased", gap, Deadline.after(time_limit), progress
+        _WithSeparableBound(prior, lift_set, listed, proves=proves),
+        g,
+        "unbiased",
+        gap,
+        Deadline.after(time_limit),
+        progress,
     ).run()
 
 
