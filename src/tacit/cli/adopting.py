@@ -90,7 +90,7 @@ def adopt_command(
     overwrite: Overwrite = False,
     as_json: JsonFlag = False,
 ) -> None:
-    """Make a plan of somebody else's design, to read their data. It is audited exactly; their data become its reports.
+    """Make a plan from the design of others, to read their data. It is audited exactly; their data become its reports.
 
     Give an option as NAME:P, once for each group, where groups were asked in different ways.
     """
@@ -148,7 +148,7 @@ def _alike(rules: Mapping[str | None, Rule]) -> Any:
 def _rules(
     kind: str, values: str | None, given: Mapping[str, Sequence[str]], matrix: Path | None
 ) -> dict[str | None, Rule]:
-    """A rule for everybody, or for each group that an option names."""
+    """A rule for all people, or for each group that an option names."""
     from tacit.designs import read_matrix, rules
     from tacit.prior import numbers_if_all
 

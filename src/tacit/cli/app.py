@@ -60,7 +60,7 @@ out, err = (cast("Console", _LateConsole(stderr=stderr)) for stderr in (False, T
 
 
 def escape(text: str) -> str:
-    """Text as it is, whatever brackets are in it."""
+    """Text as it is, brackets included."""
     from rich.markup import escape
 
     return escape(text)

@@ -47,7 +47,7 @@ from tacit.randomize.randomness import secret_bytes
 OUT = Path("out/demo")
 EPSILON = 1
 PEOPLE = 100_000
-#: So many other people answer over HTTP; some of their devices send twice, as if the first answer had been lost.
+#: This many other people answer over HTTP; some of their devices send twice, as if the first answer had been lost.
 BROWSERS, AGAIN = 4_000, 400
 CONNECTIONS = 8
 #: By age: who was told that they have diabetes, of how many asked, in CDC's BRFSS 2015 and in that of 2020.
@@ -230,7 +230,7 @@ def make_plan() -> None:
 
 
 def write_priors(path: Path) -> None:
-    """What is known before anybody answers, as counts per group."""
+    """What is known before the answers, as counts per group."""
     with open(path, "w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(["group", "value", "count"])

@@ -50,7 +50,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "verify-page": ("serve", "Check that a service serves what Tacit publishes."),
     },
     "Other data, other priors": {
-        "adopt": ("adopting", "Make a plan of somebody else's design, to read their data."),
+        "adopt": ("adopting", "Make a plan from the design of others, to read their data."),
         "personal": ("personal", "Individual priors: each record brings its own."),
     },
     "To learn": {

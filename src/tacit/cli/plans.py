@@ -204,7 +204,7 @@ def _show_guide(
 
 
 def _worth(error: str | None, records: int | None, confidence: str | None, candidates: Path | None) -> Any:
-    """What the priors are worth, None if that is not said."""
+    """How wrong the priors may be; None if that is not stated."""
     from tacit.designs import Worth
 
     by_records = records is not None or confidence is not None

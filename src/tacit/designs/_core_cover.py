@@ -187,7 +187,7 @@ def solve_core(prior: Floats, tail: float, share: float, tolerance: float = 5e-4
 
 
 def price_bound(prior: Floats, tail: float, share: float, price: Floats) -> float:
-    """Return the bound on the core's objective that these prices prove, whatever they are: weak duality.
+    """Return the bound on the core's objective that any prices prove: weak duality.
 
     h sum(price) plus the largest Σ p² c² - price c of a single report, bounded by the chord and by the search;
     never more than every value at its own best.

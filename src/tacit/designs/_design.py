@@ -2,7 +2,7 @@
 
     maximise Σ_y λ_y gain(v_y)   subject to   Σ_y λ_y v_y = 1,  λ ≥ 0,  v_y in the lift set of the promise
 
-Read `TABLE` first: it says which builder serves which task, number of values and promise. Whatever the builder, the
+Read `TABLE` first: it says which builder serves which task, number of values and promise. For any builder, the
 finished integers pass the exact audit here, and the certificate's errors are computed from them.
 """
 

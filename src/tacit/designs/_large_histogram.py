@@ -31,7 +31,7 @@ from tacit.prior import Ball, Hull, PriorSet
 
 #: Tables are searched for while d³ is at most this for all groups together: some seconds, and a megabyte of a plan.
 MOST_SEARCHED = 2**17
-#: The repaired response has a report for each value: so many integers make a plan of half a megabyte.
+#: The repaired response has a report for each value: this many integers make a plan of half a megabyte.
 MOST_IN_TABLE = 200**2
 
 

@@ -31,13 +31,13 @@ from tacit.task import Task, prior_variance
 if TYPE_CHECKING:
     from tacit.designs._program.search import Found
 
-#: So many steps may be taken to read a plan with many groups.
+#: The most steps to read a plan with many groups.
 MOST_FOR_ALL_GROUPS = 2**29
 #: Up to this many values the linear program finds the best unbiased channel; beyond there are rules without a search.
 FEW_VALUES = 12
 #: Rounding to integers may cost an optimal channel this share.
 OPTIMAL_GAP = 1e-5
-#: A table with a report for each value has at most so many.
+#: A table with a report for each value has at most this many.
 MOST_ROWS = 500
 #: A table of a histogram is searched for up to this many values.
 MOST_SEARCHED = 1000

@@ -1,4 +1,4 @@
-"""Checking a design without trusting whoever made it: promise, error and bound are all computed again."""
+"""Independent check of a design: promise, error and bound are computed again, without trust in the planner."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Choosing ε and how many to ask: what beliefs can become, what a plan costs, and who shows a difference."""
+"""Choosing ε and the number of respondents: possible beliefs, expected errors, and the power to detect a difference."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ UNSURE, NEARLY_SURE = Fraction(1, 2), Fraction(9, 10)
 ALPHA = 0.05
 #: Total variation distances by which priors may be off, and the number of different groups that are looked at.
 PRIOR_OFF, _MOST_GROUPS = ("0.03", "0.1"), 20
-#: Of a histogram the variance of so many values is looked at.
+#: Of a histogram the variance of this many values is looked at.
 _MOST_VALUES = 200
 
 
@@ -277,7 +277,7 @@ class Costs:
 
 
 def costs(plan: Plan, shares: Sequence[Fraction], respondents: int, exact: Plan | None = None) -> Costs:
-    """What a plan costs: expected errors for so many respondents, whose parts in the groups are `shares`.
+    """What a plan costs: expected errors for this many respondents, whose parts in the groups are `shares`.
 
     `exact` is the plan for exactly these priors, where this one is for sets of them. The error of LDP is there if the
     plan's certificates have it (`with_ldp`).
@@ -325,7 +325,7 @@ def _levels_off(plan: Plan) -> dict[str, float] | None:
 
 @dataclass(frozen=True)
 class OtherBelief:
-    """The LIP level of a group's mechanism for somebody with another belief than the plan's prior.
+    """The LIP level of a group's mechanism for an observer whose belief is not the plan's prior.
 
     `exact` says whether the level is reached; else it is an upper bound. `moved` is the belief that moves most, in
     words, where it is known.
@@ -342,7 +342,7 @@ class OtherBelief:
 
 
 def other_beliefs(plan: Plan, beliefs: Mapping[str | None, Prior]) -> list[OtherBelief]:
-    """What somebody with other beliefs than the plan's priors can learn, group by group.
+    """What an observer with beliefs other than the plan's priors can learn, group by group.
 
     Exact where the mechanism can be audited under another prior, else bounded by the hull of both priors.
 

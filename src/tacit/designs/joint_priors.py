@@ -32,7 +32,7 @@ from tacit.prior.names import nearest
 
 #: Where nothing tells how many records margins rest on, an answer never seen has this probability.
 _UNSEEN_SHARE = Fraction(1, 1000)
-#: Weights are kept in units of so many parts of a record.
+#: Weights are kept in units of this many parts of a record.
 _UNITS = 10_000
 #: ln of the smallest and the largest strength of the smoothing, in records.
 _STRENGTHS = (-5.0, 16.0)
@@ -208,7 +208,7 @@ def _spread(positions: Integers, counts: Floats, column: int, weights: Floats) -
 
 
 def beliefs_about(path: str | Path, plan: Questionnaire) -> list[dict[str | None, Prior]]:
-    """Somebody's own joint beliefs, for each block of a plan and each group in the file, as they stand in the file.
+    """An observer's own joint beliefs, for each block of a plan and each group in the file, as they stand in the file.
 
     Args:
         path: a file like that of the priors; margins are taken as independent.

@@ -1,7 +1,7 @@
 """Sums at any size: answers are rounded at random to a few knots, and the knots get the best channel of their own.
 
 An answer x between the neighbouring knots a and b becomes b with probability (x − a)/(b − a), else a, so the expected
-knot is x: whatever is unbiased for the knots is unbiased for x. The lift of x is a mixture of its knots' lifts, so a
+knot is x: what is unbiased for the knots is unbiased for x. The lift of x is a mixture of its knots' lifts, so a
 promise that holds for the knots, under the prior that rounding induces, holds for every x between the ends, also for
 answers that no prior has seen. Three to a dozen knots are within a per cent of the best channel. For any other task
 with one number g(x) for each answer, g(x) takes the place of x.
@@ -100,7 +100,7 @@ def best_knots(
 ) -> tuple[Knots, float]:
     """The knots between 0 and 1 of least variance; more of them have to help by a share, or fewer are taken.
 
-    The same knots are tried whatever the promise is, so that a weaker promise is never the more expensive one.
+    The same knots are tried for any promise, so that a weaker promise is never the more expensive one.
     `shown` moves a knot a little, to one that people can read.
     """
     best: tuple[Knots, float] | None = None
@@ -133,7 +133,7 @@ def _plain(knot: Fraction) -> int | float:
     return int(knot) if knot.denominator == 1 else float(knot)
 
 
-#: The bound is proved on so many bins of values.
+#: The bound is proved on this many bins of values.
 _BINS = 12
 
 

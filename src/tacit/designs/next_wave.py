@@ -42,7 +42,7 @@ from tacit.prior import Ball, Box, Prior, PriorSet
 from tacit.tally import Tally
 from tacit.task import Histogram, Matrix, Task
 
-#: The least drift that is expected, whatever was seen: an answer that half of the people hold may move by one point.
+#: The least expected drift, regardless of the data: an answer that half of the people hold may move by one point.
 LEAST_DRIFT = "0.01"
 #: Shares and ends of ranges are rounded to this many parts, the ends outwards.
 _PARTS = 10**5

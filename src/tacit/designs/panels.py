@@ -92,7 +92,7 @@ class BeliefRule:
         return make(belief, self.epsilon)
 
     def level(self, waves: int) -> Repeated:
-        """The exact joint level of so many waves, found from the definition over all reports and paths.
+        """The exact joint level of this many waves, found from the definition over all reports and paths.
 
         It looks at every path, so it is for small cases; by its derivation it is `waves` times ε at most.
         """

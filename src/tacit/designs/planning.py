@@ -121,7 +121,7 @@ def in_arms(groups: Sequence[GroupPrior], budgets: Sequence[Number]) -> list[Gro
 
 #: Anything that `Prior.of` takes by name: a prior, or a mapping of values to probabilities or counts.
 OnePrior = Prior | Mapping[Value, Number]
-#: The priors of a plan: everybody's, each group's by name, or what a prior file says.
+#: The priors of a plan: one for all people, one for each group by name, or those of a prior file.
 Priors = OnePrior | Mapping[str, OnePrior] | Sequence[GroupPrior]
 
 
@@ -144,8 +144,8 @@ def make_plan(
     Every group has a promise of its own, around its prior: a group's own budget comes before `epsilon`.
 
     Args:
-        priors: everybody's prior, each group's by name, or what `read_priors` read. Instead of a `Prior`, a mapping of
-            values to probabilities or counts.
+        priors: one for all people, one for each group by name, or the result of `read_priors`. Instead of a
+            `Prior`, a mapping of values to probabilities or counts.
         task: what is to be estimated; "histogram", "sum" and "weighted-sum" are short for the tasks.
         epsilon: the budget ε of groups that state none.
         notion: as of `Promise`.

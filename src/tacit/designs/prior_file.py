@@ -1,4 +1,4 @@
-"""The file of priors: what is known beforehand about each group, as people write it down, and what it is worth."""
+"""The prior file: what is known beforehand about each group, and how many records are behind it."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def read_priors(
     Args:
         path: the file, or one that is open.
         floor: the probability of each value that was never seen.
-        impossible: values that nobody can hold; they stay outside every guarantee.
+        impossible: values that no one can hold; they stay outside every guarantee.
         smooth: draws groups with few records towards all groups together, as far as the groups are alike.
         candidates: another such file with a column `candidate`: priors that might hold as well.
         domain: the values that the file may name, where they are known already; else they are those it names.
@@ -109,7 +109,7 @@ def read_priors(
 
 
 def read_beliefs(path: str | Path | TextIO, plan: Plan) -> dict[str | None, Prior]:
-    """Somebody's own priors for groups of a plan, over its values, from a file like that of the priors.
+    """An observer's own priors for groups of a plan, over its values, from a file like that of the priors.
 
     Args:
         path: a file like the priors.
@@ -340,7 +340,7 @@ def _floored(group: _Group, floor: Fraction | None, impossible: Collection[Value
 
 
 def _smoothed(groups: Sequence[_Group]) -> list[_Group]:
-    """(counts + k · everybody's shares), with the k under which such counts are most likely (Dirichlet-multinomial)."""
+    """(counts + k · the shares of all people), with the most likely k (Dirichlet-multinomial)."""
     import numpy as np
     from scipy.optimize import minimize_scalar
     from scipy.special import gammaln
@@ -413,7 +413,7 @@ def _names(values: Collection[Value]) -> str:
 
 
 def read_values(path: str | Path) -> list[GroupPrior]:
-    """Read one value a line, or the column `value` of a CSV; everybody is one group, and every value as likely.
+    """Read one value a line, or the column `value` of a CSV; one group, and all values are equally likely.
 
     The prior is there because plans have one; under LDP nothing depends on it.
 
@@ -421,7 +421,7 @@ def read_values(path: str | Path) -> list[GroupPrior]:
         path: a file with one value in a line, or a column `value`.
 
     Returns:
-        One entry for everybody, with equal probabilities.
+        One entry for all people, with equal probabilities.
 
     >>> import tempfile
     >>> from pathlib import Path

@@ -50,9 +50,9 @@ from tacit.task import Histogram, Matrix
 
 #: Joint cells of a block, unless said otherwise: up to here a design is proved.
 MOST_CELLS = 32
-#: A block for a cross-table may have so many: the best channel found, without a close proof.
+#: A block for a cross-table may have this many: the best channel found, without a close proof.
 LARGEST_BLOCK = 128
-#: Blocks are first composed up to so many cells. Shares of answers are rounded to these levels to find their costs.
+#: Blocks are first composed up to this many cells. Shares of answers are rounded to these levels to find their costs.
 _SMALL, _LEVELS = 16, (0.01, 0.03, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.95)
 #: One quick search takes no longer, and all of them together so long; nothing is merged for less than this share.
 _QUICK_SECONDS, _MERGING_SECONDS, _LEAST_GAIN = 4.0, 20.0, 2e-3

@@ -1,4 +1,4 @@
-"""The rules of other people's designs, and the plans of data that were collected by them.
+"""Randomized response designs of the literature, and plans for data that were collected with them.
 
 Every function states a design as its paper does and gives a `Rule`: with which probability each answer leads to each
 report, in exact fractions. `adopt` makes an audited plan of it, so that such data are read like our own.
@@ -26,9 +26,9 @@ from tacit.plan._group import smallest_level
 from tacit.prior import Prior, Value, clean_name, numbers_if_all
 from tacit.task import Task
 
-#: e^ε is taken to so many digits, from below: what rounding to a plan's integers adds keeps the level at ε then.
+#: e^ε is taken to this many digits, from below: what rounding to a plan's integers adds keeps the level at ε then.
 _DIGITS = 10
-#: A table of reports that are written out has at most so many.
+#: A table of reports that are written out has at most this many.
 MOST_REPORTS = 1024
 #: Probabilities that were printed with few digits may miss a sum of 1 by this much.
 _PRINTED = Fraction(1, 1000)
@@ -207,7 +207,7 @@ def k_ary(values: Sequence[Value], truth: Number | None = None, epsilon: Number 
 
 
 def unary(values: Sequence[Value], own: Number, other: Number) -> Rule:
-    """A bit for each value, all randomized by themselves: one's own is set with probability `own`, others `other`.
+    """A bit for each value, each randomized independently: set with `own` for the held value, with `other` for others.
 
     Reports are written as bits in the order of the values, 010 for the second of three.
 
@@ -265,7 +265,7 @@ def symmetric_unary(values: Sequence[Value], flip: Number | None = None, epsilon
 
 
 def optimised_unary(values: Sequence[Value], epsilon: Number) -> Rule:
-    """Optimised unary encoding (Wang and others, 2017): one's own bit is fair, others are set with 1/(e^ε+1).
+    """Optimised unary encoding (Wang and others, 2017): the held value's bit is fair, others are set with 1/(e^ε+1).
 
     Args:
         values: the values that people can hold.
@@ -289,7 +289,7 @@ def read_matrix(path: str | Path) -> dict[str | None, Rule]:
         path: a CSV file with a column `value`, a column for each report, and optionally `group`.
 
     Returns:
-        A rule for each group by name; the key None for everybody.
+        A rule for each group by name; the key None for all people.
 
     >>> import tempfile
     >>> from pathlib import Path
@@ -350,7 +350,7 @@ def adopt(
     priors: Priors | None = None,
     question: str | None = None,
 ) -> Plan:
-    """The plan of data that were collected by these rules: one for everybody, or one for each group by name.
+    """The plan of data that were collected by these rules: one for all people, or one for each group by name.
 
     Without priors nothing is taken to be known: the promise is LDP, at the level that the rule really has, and no
     estimate uses a prior. With priors it is LDP all the same, and the estimators that use a prior are there too. A rule

@@ -39,7 +39,7 @@ _WORD_BITS = 64
 _LARGEST_FIELD = 8191
 #: So much more variance, as a share of the least there is, may be paid for speed.
 TOLERANCE = 0.02
-#: Up to so many values a report that looks at all of them is counted as fast as it is drawn.
+#: Up to this many values a report that looks at all of them is counted as fast as it is drawn.
 FEW_LOOKS = 256
 
 
@@ -159,7 +159,7 @@ def without_prior(request: Request, name: str | None = None) -> Design:
 
 
 def _named(name: str, prior: Prior, epsilon: Fraction) -> BlockDesign:
-    """The mechanism that was asked for, or which others have room for so many values."""
+    """The mechanism that was asked for, or which others have room for this many values."""
     made, limits = dict[str, BlockDesign](), dict[str, str]()
     for each in (name, *(other for other in MECHANISMS if other != name)):
         try:

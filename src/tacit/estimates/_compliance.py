@@ -152,7 +152,7 @@ def pooled_compliance(found: Sequence[Compliance]) -> PooledCompliance:
         found: the result of `compliance` for each group.
 
     Returns:
-        The share of everybody that did not follow the rule.
+        The share of all people that did not follow the rule.
     """
     from scipy.special import ndtr, ndtri
 

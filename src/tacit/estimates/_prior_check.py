@@ -74,7 +74,7 @@ def check_prior(
     scores of single values, where the mechanism has some.
 
     Args:
-        group: the group that it is about; None for everybody.
+        group: the group that it is about; None for all groups together.
         statistic: a chi-square statistic.
         degrees: its degrees of freedom.
         n_reports: the number of reports.

@@ -3,7 +3,7 @@
 The quantile is the least t of the domain with F(t) ≥ q, where F(t) is the share of answers up to t. Its interval holds
 every t that the intervals of F do not exclude: t is excluded if F(t) is surely below q (its upper end is), or if F is
 surely at least q at the number before t (its lower end is). If t is the true quantile, each of the two happens with
-probability α/2 at most, whatever the distribution: intervals of F for one t at a time are enough.
+probability α/2 at most, for any distribution: intervals of F for one t at a time are enough.
 """
 
 from __future__ import annotations

@@ -225,7 +225,7 @@ def crosstab(
     level: float = 0.95,
     simultaneous: bool | None = None,
 ) -> Crosstab:
-    """The table of two questions of one block, without bias whatever the prior says about how they are related.
+    """The table of two questions of one block, without bias for any prior about how they are related.
 
     The test of independence is Wald's, of all p_ab − p_a p_b = 0, with the covariance of the reports' pseudo-values;
     W (n−k)/(k (n−1)) is compared with F of k and n−k degrees (Hotelling). The same covariance gives the interval of the

@@ -193,7 +193,7 @@ class Estimate:
                 with a list for each column.
 
         Returns:
-            The table. With `by` its first column has that name, and is None for everybody.
+            The table. With `by` its first column has that name, and is None for all people.
 
         Raises:
             ImportError: the library is not installed.

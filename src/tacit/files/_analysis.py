@@ -249,7 +249,7 @@ class _Rows:
     def of_tables(self, source: Source) -> Iterator[tuple[pa.Table, pa.Table, Floats, NDArray[np.int32]]]:
         """For each table: itself, its good rows, their pseudo-values, and the places of their groups in the plan."""
         place_of = GroupPlaces(self.plan, self.group)
-        # Whatever is asked of a report, what it covers of all values is looked at.
+        # For any question, the coverage of all values is computed.
         size = max(1, _AT_ONCE // max(len(view.plan.row_values) for view in self.views))
         check_stamp(source.schema, self.plan.hashes, source.name)
         for whole in source.tables():

@@ -45,7 +45,7 @@ def label_file(
 ) -> PerturbSummary:
     """Write the report that each row stands for, and all other columns: labels[y], in `column`, is report y.
 
-    Labels match as answers do: names without blanks around them, numbers by what they are worth. Rows with another
+    Labels match as answers do: names without blanks around them, numbers by their value. Rows with another
     word, or without a group of the plan, stop the run, or are skipped and counted.
 
     Args:

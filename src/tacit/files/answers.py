@@ -1,7 +1,7 @@
 """The file engine: answers in, reports out, in bounded memory. Its other half is `tacit.files.counting`.
 
 Answers come as CSV, Parquet, JSON lines, Arrow files and streams, standard input or tables in memory. Rows are worked
-on in blocks of the same size whatever the format, so the same answers and the same random words give the same reports
+on in blocks of the same size for any format, so the same answers and the same random words give the same reports
 in every format. Reports are held until all answers are read and nothing speaks against writing them, then written in
 random order. For a plan with arms, chance decides with which randomizer each person is asked (`arms_drawn`).
 """

@@ -135,7 +135,7 @@ _MOST_SUGGESTED = 3
 
 
 class Matcher:
-    """Cells to positions in a list of names, which match as strings, or of numbers, which match by what they are worth.
+    """Cells to positions in a list of names, which match as strings, or of numbers, which match by their value.
 
     >>> Matcher([0, 2.5, 10])(pa.chunked_array([["2.50", "10", "1e1", "ten", None]])).tolist()
     [1, 2, 2, -1, -2]

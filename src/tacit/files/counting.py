@@ -1,4 +1,4 @@
-"""Reports in, a tally out, whatever engine brings the rows: counted by group and by cells of public columns.
+"""Reports in, a tally out, for every engine: counted by group and by cells of public columns.
 
 A report that the plan cannot have sent is refused: it is counted and never named. Parquet is grouped by DuckDB, so that
 a tally costs what the query costs; everything else streams through Arrow in bounded memory.
@@ -200,7 +200,7 @@ class Piles:
         return None if column is None else numbers_of(table[column], column)
 
     def _check_design(self, weights: NDArray[np.float64] | None) -> None:
-        """The a of a·x + b is any number; a design weight says how many people somebody stands for."""
+        """The a of a·x + b is any number; a design weight is the number of people whom a respondent represents."""
         if weights is not None and not self._plan.takes_weights and (weights < 0).any():
             raise InputError(
                 f"Design weights say how many people a report stands for, so they must be 0 or more. The column "

@@ -1,6 +1,6 @@
 """Do kept columns, or the order of the rows, give answers away? Then a report beside them protects nothing.
 
-A column can tell the answer by its labels (a ward where everybody has the same illness), or by its order: numbers that
+A column can tell the answer by its labels (a ward where all have the same illness), or by its order: numbers that
 were given out when the answers were sorted. The order of the rows themselves is such a column.
 """
 

@@ -39,7 +39,7 @@ Progress = Callable[[int, int | None], None]
 REPORT, STANDARD = "report", "-"
 #: The column that says which block of questions a report is about, from 1.
 BLOCK = "block"
-#: Rows that are worked on at a time, whatever the blocks of the file are.
+#: Rows per block, independent of the blocks of the file.
 BATCH_ROWS = 2**19
 _BLOCK_BYTES, _LARGEST_BATCH = 2**22, 2**26
 _ARROW_FILE = b"ARROW1"
@@ -293,7 +293,7 @@ def _arrow_source(file: BinaryIO, path: str, name: str, wanted: Wanted, stack: E
 
 
 def _jsonl_source(path: str, name: str, wanted: Wanted, stack: ExitStack) -> Source:
-    """DuckDB reads every JSON value as text, whatever its type in the row before; a broken line is a row of nulls."""
+    """DuckDB reads every JSON value as text, because types may differ between rows; a broken line is a row of nulls."""
     import duckdb
 
     columns = [*wanted.needed, *wanted.optional]
@@ -460,7 +460,7 @@ def parts_of(folder: str | Path) -> list[Path]:
 
 
 def still_written(folder: str | Path) -> str:
-    """What to say of a folder that somebody is writing to, or was stopped while writing."""
+    """The message for a folder that is being written, or whose writer was stopped."""
     return (
         f"{folder} has a folder '{UNDONE}': the run that writes it is not done, or was stopped. "
         "Write it again, to a new folder."

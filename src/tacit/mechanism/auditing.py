@@ -116,8 +116,8 @@ class Audit:
 def bounded_audit(prior: Prior, highest: Fraction, lowest: Fraction) -> Audit:
     """The audit of a mechanism of which only bounds of the lifts are known: lowest ≤ v_y(x) ≤ highest.
 
-    Mutual information is an average of log-lifts, and log-lifts are at most the upper level. Whoever holds a value with
-    prior zero sends the report of a stand-in drawn from the prior, so nobody is exposed.
+    Mutual information is an average of log-lifts, and log-lifts are at most the upper level. A person who holds a value
+    with prior zero sends the report of a value drawn from the prior, so no one is exposed.
     """
     rarest = prior.values[min(prior.support, key=lambda x: prior.weights[x])]
     return Audit(
@@ -207,7 +207,7 @@ def set_lift_levels(rows: Iterable[Iterable[int]], prior_set: PriorSet) -> tuple
         upper = max over y of  max_x w_x / min_U P·w,      lower = max over y of  max_U P·w / min_x w_x
 
     `rows` are the channel's integers, a row for each value of the domain and a column w for each report y. x runs over
-    the support and y over the reports that somebody there sends. The channel is ε-LIP for every P of U exactly if both
+    the support and y over the reports that are sent there. The channel is ε-LIP for every P of U exactly if both
     hold at ε. (Where P_x = 0 for some P of U, or P·w = 0, mixtures of P and the nominal prior come as close as one
     likes, so nothing is asked here that some member does not ask.)
 

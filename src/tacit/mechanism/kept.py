@@ -31,7 +31,7 @@ LIMIT = 2**63
 LARGEST_WEIGHT = 2.0**53
 #: So few different reports are compared with each of them: adding one to one of few numbers waits for the last time.
 _FEW = 4
-#: So many numbers below 2^27 are added exactly as floats.
+#: This many numbers below 2^27 are added exactly as floats.
 _ROOM = 2**25
 #: Sums of coverage of reports, each with how often it came.
 Fold = Callable[[Integers, Integers], Integers]
@@ -43,8 +43,8 @@ SUMS = ("weight_sums", "square_sums", "offset_sums", "largest_weights")
 class Counts:
     """One group's reports, ascending and without repetition, with how often each came.
 
-    `sums` has the rows Σ weight, Σ weight², Σ offset and max |weight| in units of 2^-160, or is None where nobody has a
-    weight.
+    `sums` has the rows Σ weight, Σ weight², Σ offset and max |weight| in units of 2^-160, or is None without
+    weights.
     """
 
     reports: Integers = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
@@ -90,14 +90,14 @@ class Counts:
 
     @property
     def weight_sums(self) -> tuple[float, float]:
-        """Σ weight and Σ offset; where nobody has a weight, everybody's is 1 and the offset 0."""
+        """Σ weight and Σ offset; without weights each weight is 1 and each offset 0."""
         if self.sums is None:
             return float(self.total), 0.0
         weights, _, offsets = (math.ldexp(float(units), -UNIT_BITS) for units in self.sums[:3].sum(axis=1))
         return weights, offsets
 
     def weighted(self) -> tuple[Floats, Floats, float]:
-        """Σ weight and Σ weight² per report, and the largest weight; where nobody has one, the counts and 1."""
+        """Σ weight and Σ weight² per report, and the largest weight; without weights, the counts and 1."""
         if self.sums is None:
             often = self.counts.astype(np.float64)
             return often, often, 1.0
@@ -111,12 +111,12 @@ class Counts:
 
     @property
     def weight_squares(self) -> float:
-        """Σ weight²; the number of reports where nobody has a weight."""
+        """Σ weight²; without weights, the number of reports."""
         return float(self.weighted()[1].sum())
 
     @property
     def largest_weight(self) -> float:
-        """The largest weight; 1 where nobody has one."""
+        """The largest weight; 1 without weights."""
         return self.weighted()[2]
 
     def __eq__(self, other: object) -> bool:

@@ -1,7 +1,7 @@
 """The one interface of all mechanisms: what plan, randomizer, files, estimates, service and studies ask of them.
 
 Adding a mechanism means adding a folder with a class that has these methods, and a line in `tacit.mechanism.KINDS`. A
-mechanism is bound to one prior and does not change; a report is an integer that nobody outside this room takes apart.
+mechanism is bound to one prior and does not change; a report is an integer that only this room interprets.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 #: Estimators for which the reports of one group suffice.
 PlainEstimator = Literal["mmse", "unbiased", "mle"]
 WordBits = Literal[8, 16, 32, 64]
-#: A sum of so many variances of being covered is normal enough for a score far out: see `Mechanism.prior_scores`.
+#: A sum of this many variances of being covered is normal enough for a score far out: see `Mechanism.prior_scores`.
 ENOUGH_TO_SCORE = 25.0
 
 
 class NotEstimableError(ValueError):
-    """The reports do not determine what is asked, whatever their number."""
+    """The reports do not determine what is asked, however many there are."""
 
 
 class RandomWords(Protocol):
@@ -190,7 +190,7 @@ class Mechanism(Protocol):
         ...
 
     def pseudo_values(self, task: Task, reports: Integers, values: Sequence[int] | None = None) -> Floats:
-        """A row r for each report with E[r | X = x] = g(x), whatever is believed: what `unbiased` adds up, one by one.
+        """A row r for each report with E[r | X = x] = g(x), for any belief: what `unbiased` adds up, one by one.
 
         Of a histogram for all values, or for those at some positions. NaN for a value outside the support; raises
         `NotEstimableError` where no such rows exist.

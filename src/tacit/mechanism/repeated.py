@@ -44,7 +44,7 @@ class Repeated:
 
 
 def persistent(prior: Prior, persistence: Number) -> Transition:
-    """Everybody keeps the answer with this probability, and else draws one from the prior, which stays what it is.
+    """Each person keeps the answer with this probability, and else draws one from the prior, which does not change.
 
     Args:
         prior: the distribution of the answers in every wave.

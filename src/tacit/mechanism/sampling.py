@@ -65,7 +65,7 @@ class RuleSampler:
                     reports[mine] = self._of(member, positions[mine], words)
 
         for rule, stand_in in self._members:
-            # What a rule makes once is made for nobody, before threads share it.
+            # Lazy parts of a rule are made here, before threads share it.
             rule.draw_many(stand_in.many(positions[:0], words), np.empty((0, rule.words_per_report), dtype=np.uint64))
         in_chunks(len(positions), words, draw, max(rule.steps_per_report for rule, _ in self._members))
         return reports
@@ -147,7 +147,7 @@ def in_threads(rows: int, work: Callable[[int, slice], None], steps: int = 1) ->
 
 def in_chunks(rows: int, words: RandomWords, draw: Callable[[slice], None], steps: int = 1) -> None:
     """Call draw(chunk) for chunks of `rows` rows that take `steps` each: in threads where each has a stream of its own;
-    one stream's words are taken in the order of the rows, whatever the number of cores.
+    one stream's words are taken in the order of the rows, for any number of cores.
     """
 
     def work(_: int, part: slice) -> None:

@@ -30,7 +30,7 @@ _PSS = padding.PSS(mgf=padding.MGF1(hashes.SHA384()), salt_length=48)
 
 
 def new_secrets(invited: bool) -> dict[str, Any]:
-    """What a new survey keeps to sign with; nothing if everybody may take part."""
+    """What a new survey keeps to sign with; nothing if the survey is open."""
     return {
         "invitation_secret": secret_bytes(32) if invited else None,
         "credential_key": CredentialKey.generate() if invited else None,
@@ -103,7 +103,7 @@ class CredentialKey:
     def sign_blinded(self, blinded: bytes) -> bytes | None:
         """The blind signature m^d mod n; None for what is not a blinded message. RFC 9474, BlindSign.
 
-        The powers modulo both primes take the same time whatever the exponent (GMP's powm_sec), and the result is
+        The powers modulo both primes take the same time for any exponent (GMP's powm_sec), and the result is
         checked, because a slip of the machine in it would give the key away. Other threads work meanwhile.
         """
         secret = self._secret

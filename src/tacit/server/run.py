@@ -161,7 +161,7 @@ def notify(state: str) -> None:
 
 
 def _leave_in_time() -> None:
-    """End the process soon, whatever it still waits for: every acknowledged report is on disk."""
+    """End the process soon, also if it still waits: every acknowledged report is on disk."""
     notify("STOPPING=1")
     if threading.current_thread() is threading.main_thread():
         leaving = threading.Timer(_LEAVE_SECONDS, _leave)

@@ -1,4 +1,4 @@
-"""Plans on the terminal: promises, costs and channels; a guide to ε; plans made of somebody else's design."""
+"""Plans on the terminal: promises, costs and channels; a guide to ε; plans made from the designs of others."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def _what_errors_are(plan: Plan, trusting: bool) -> str:
 
 
 def _print_price(console: Console, summary: dict[str, Any]) -> None:
-    """What the promise costs in respondents, beside the exact prior's and LDP; and what it is worth without a set."""
+    """What the promise costs in respondents, beside the exact prior's and LDP; and the level without a set."""
     price = summary["price"]
     if len(price) > 1:
         shown = table("promise", "expected error", "respondents needed")
@@ -166,7 +166,7 @@ def _print_price(console: Console, summary: dict[str, Any]) -> None:
 
 
 def print_other_beliefs(console: Console, others: Sequence[Mapping[str, Any]]) -> None:
-    """What somebody with other beliefs can learn."""
+    """What an observer with other beliefs can learn."""
     console.print("\nSomebody with the other beliefs:")
     for each in others[:MAX_ROWS]:
         how = "exactly" if each["exact"] else "at most"
@@ -368,7 +368,7 @@ def adopted_summary(plan: Plan, labels: Sequence[str]) -> dict[str, Any]:
 
 
 def _beliefs(group: Group) -> list[dict[str, str]] | None:
-    """What a report can make of a belief in any value, whatever else is believed: odds times or over the LDP ratio."""
+    """The possible change of a belief in any value, for any other beliefs: odds times or over the LDP ratio."""
     ratio = group.audit.ldp.ratio
     if ratio is None:
         return None

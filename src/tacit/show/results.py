@@ -99,7 +99,7 @@ def _estimate_notes(plan: Plan, result: Estimate, rows: Sequence[Row]) -> list[s
 
 
 def print_quantiles(console: Console, found: Sequence[Quantile], level: float, of: str = "") -> None:
-    """Quantiles with their intervals, of everybody and of each part."""
+    """Quantiles with their intervals, of all people and of each part."""
     if not found:
         return
     shown = table(of, "quantile", "value", f"{level * 100:g}% interval", left=2)

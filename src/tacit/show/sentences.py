@@ -37,7 +37,7 @@ MAX_ROWS = MANY_ROWS
 
 
 def group_label(name: str | None) -> str:
-    """A group's name; a plan without groups is about everybody."""
+    """A group's name; a plan without groups is about all people."""
     return "everybody" if name is None else name
 
 
@@ -449,7 +449,7 @@ def regression_notes(fit: Regression) -> list[str]:
 
 
 def covariate_notes(levels: Sequence[CovariateLevels]) -> list[str]:
-    """What a report tells somebody who knows these columns."""
+    """What a report reveals to an observer who knows these columns."""
     if not levels:
         return []
     worst = max(level.any_belief for level in levels)

@@ -4,7 +4,7 @@ For any dual vector μ, weak duality gives
 
     Σ_y λ_y gain(v_y)  ≤  Σ_x μ_x + max_v [ gain(v) - μ · v ]
 
-over all feasible lifts v, whatever μ is. The inner maximum of a convex function is bounded from above by
+over all feasible lifts v, for any μ. The inner maximum of a convex function is bounded from above by
 
     enumeration        d ≤ 14, exact
     knapsack grid      separable gains: exact but for masses rounded to a grid, the rounding taken as slack
@@ -31,24 +31,24 @@ from tacit.designs._program.gain import Gain
 from tacit.designs._program.lifts import Array, LiftSet, all_vertices, best_lifts, largest
 
 ENUMERATION_LIMIT = 14
-#: Where so many columns of a task are independent, more vertices are visited rather than their images covered.
+#: Where this many columns of a task are independent, more vertices are visited rather than their images covered.
 _WIDE, WIDE_LIMIT = 5, 16
 #: Below this probability a value's share of Σ P v = 1 drowns in the rounding of the others'.
 TINY = 1e-9
 _NODES = 4096
-#: So many points are looked at to cover the images of all lifts: about two seconds.
+#: This many points are looked at to cover the images of all lifts: about two seconds.
 _POINTS = 2e7
 #: And that many at a time. A cover is tight enough if it proves the bound to this share.
 _AT_ONCE, _TIGHT = 2048, 1.5e-3
-#: From so many directions a good lift is sought first.
+#: From this many directions a good lift is sought first.
 _CLIMBS = 256
-#: Tables of so many cells are worked on at a time.
+#: Tables of this many cells are worked on at a time.
 _CELLS_AT_ONCE = 2**22
 #: Eigenvalues of larger matrices take longer than they gain.
 _MOST_DOMINATED = 2000
 
 _GRID_WORK = 2e8
-#: So many knapsack tables at a time stay in the processor's cache.
+#: This many knapsack tables at a time stay in the processor's cache.
 _GRID_ROWS = 16
 
 Support = Callable[[Array], Array]
@@ -85,7 +85,7 @@ def gain_dual_bound(
 
 
 def is_wide(factor: Array) -> bool:
-    """Whether so many columns are independent that covering their images takes long."""
+    """Whether the task has too many independent columns to cover their images quickly."""
     scale = np.linalg.svd(factor, compute_uv=False)
     return int((scale > 1e-9 * scale.max(initial=0.0)).sum()) > _WIDE
 

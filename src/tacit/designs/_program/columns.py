@@ -1,6 +1,6 @@
 """Lift vectors worth offering to the linear program: arcs, packed sets, and improving columns.
 
-Whatever is returned is feasible; nothing here claims to be best (see `bounds` for proofs).
+All returned vectors are feasible; nothing here claims to be best (see `bounds` for proofs).
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from tacit.designs._program.lifts import Array, LiftSet, best_lifts
 
 Order = NDArray[np.intp]
 
-#: Tables of so many cells are worked on at a time.
+#: Tables of this many cells are worked on at a time.
 _CACHED_CELLS = 2**15
-#: Each of so many values is left out in turn.
+#: Each of this many values is left out in turn.
 _MOST_HELD_BACK = 2000
 
 

@@ -19,7 +19,7 @@ class Deadline:
 
     @classmethod
     def after(cls, seconds: float | Deadline) -> Deadline:
-        """In so many seconds; a deadline is returned as it is."""
+        """In this many seconds; a deadline is returned as it is."""
         return seconds if isinstance(seconds, Deadline) else cls(perf_counter() + seconds)
 
     @property

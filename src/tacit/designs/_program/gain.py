@@ -1,4 +1,4 @@
-"""What a channel is worth for a task, and smaller problems that are worth the same.
+"""The gain of a channel for a task, and smaller problems with the same gain.
 
 A task is a matrix g with one row per value. With the posterior mean as estimator, report y removes
 |Σ_x P(x) (g(x) - E g) v_y(x)|² of the prior variance, so a channel removes

@@ -17,7 +17,7 @@ from tacit.designs._program.deadline import Deadline
 from tacit.designs._program.gain import Gain
 from tacit.designs._program.lifts import Array, LiftSet, all_vertices, best_lifts, largest
 
-#: So many lifts that were found are kept.
+#: This many lifts that were found are kept.
 _MOST_SEEN = 20_000
 
 

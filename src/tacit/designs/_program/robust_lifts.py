@@ -40,7 +40,7 @@ from tacit.prior.sets import Ball, Box, Hull, PriorSet
 
 #: The vertices of a hull are listed while 2^d · members² is at most this: some seconds of qhull.
 _QHULL_LIMIT = 40_000
-#: So many lifts are worked on at a time.
+#: This many lifts are worked on at a time.
 _ROWS = 4096
 
 
@@ -122,7 +122,7 @@ class RobustLifts:
         return lifts, np.concatenate([fall, rise]) / np.tile(n * (rise + fall), 2)
 
     def candidates(self) -> Array:
-        """Lifts on the boundary that are worth starting from where vertices cannot be listed.
+        """Lifts on the boundary that are good starting points where vertices cannot be listed.
 
         The vertices of the box and of the ball around a hull, and of LIP, each stretched until it meets the boundary.
         """
@@ -171,7 +171,7 @@ class RobustLifts:
         found = [1 + flat[:, None] * centred]
         k = 1 - e * low - high
         inner, outer = np.flatnonzero(k > 0), np.flatnonzero(k < 0)
-        # Where the extreme members have one density on all of T∖S, whatever the order there, three equations are tight
+        # Where the extreme members have one density on all of T∖S, for any order there, three equations are tight
         # (both inequalities and P·v = 1) for 2 + |T∖S| unknowns, so more than one value between leaves room to move.
         size = sets.sum(axis=1)
         for s in inner:

@@ -34,15 +34,15 @@ from tacit.mechanism.table import Information
 Aim = Literal["unbiased", "mmse"]
 Progress = Callable[[float, float], None]
 
-#: Newton's method solves systems of so many values at most.
+#: Newton's method solves systems of this many values at most.
 NEWTON_LIMIT = 200
 #: How often what is reached is proved where a proof takes longer than a step.
 _PROVED_EVERY = 8
-#: Without a proof the search ends when so many steps together gain less than the gap.
+#: Without a proof the search ends when this many steps together gain less than the gap.
 _PATIENCE = 3
-#: So many columns for each value start a search of several numbers, and so many are added at a time.
+#: This many columns for each value start a search of several numbers, and this many are added at a time.
 _FIRST, _NEW = 8, 8
-#: So many for each value are kept from one step to the next.
+#: And this many for each value are kept from one step to the next.
 _KEPT = 12
 #: Where Newton's method for the weights stops at the latest.
 _NEWTON_STEPS = 80

@@ -5,7 +5,7 @@ hull, and for a ball or a box of more than twelve values, columns are found by c
 hull and a task of one column, and for a ball and a task of few independent columns: `best_nested` solves the linear
 problem over V(U), which is all that `covered` needs. Else the search ends when it gains next to nothing.
 
-LDP's columns are in V(U) whatever U is, and so no design is worse than the best LDP one; a smaller U has more lifts.
+LDP's columns are in V(U) for any U, and so no design is worse than the best LDP one; a smaller U has more lifts.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from tacit.prior.sets import Ball, Hull, PriorSet
 
 #: Vertices are listed for up to this many values that the task tells apart; their number grows as 3^d.
 MOST_VALUES = 12
-#: And climbed to, without a proof, of so many: it takes some seconds, and time grows as d³.
+#: Up to this many values it is climbed to, without a proof: it takes some seconds, and time grows as d³.
 MOST_CLIMBED = 32
 #: How many columns to look at again before all are, how many to climb from, and how many to add at a time.
 _SHORT, _CLIMBS, _COLUMNS = 2048, 48, 64
 #: One of these small programs takes no longer.
 _SECONDS_PER_SOLVE = 10.0
-#: The images of lifts in a ball are covered in so many dimensions, to this share, with so much work: some seconds.
+#: The images of lifts in a ball are covered in this many dimensions, to this share, with this much work: some seconds.
 _MOST_DIMENSIONS, _TIGHT, _POINTS = 8, 4e-3, 3e6
-#: Nested lifts are sought from so many places more.
+#: Nested lifts are sought from this many places more.
 _AT_RANDOM = 256
 
 

@@ -25,7 +25,7 @@ from tacit.designs._program.solver import solve
 _LISTED = 12
 #: Where vertices are listed, steps are so quick that the search goes on to this gap.
 _LISTED_GAP = 2e-6
-#: Proofs of a finished channel take no longer, whatever time is left.
+#: Time limit for the proof of a finished channel.
 _PROOF_SECONDS = 10.0
 _first = itemgetter(0)
 

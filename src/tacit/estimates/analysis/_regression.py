@@ -207,7 +207,7 @@ def _linear(r: Floats, z: Floats, w: Floats) -> tuple[Floats, Floats, Floats]:
 
 
 def _softmax(r: Floats, z: Floats, w: Floats, names: Sequence[str]) -> tuple[Floats, Floats, Floats]:
-    """The same by Newton's steps on Σ w (Σ_k r_k η_k − ln(1 + Σ e^η)), which is concave whatever r is."""
+    """The same by Newton's steps on Σ w (Σ_k r_k η_k − ln(1 + Σ e^η)), which is concave for any r."""
     outcomes, columns = r.shape[1], z.shape[1]
     scale = np.maximum(np.abs(z).max(axis=0), 1e-300)
     beta = np.zeros((columns, outcomes))

@@ -40,15 +40,15 @@ from tacit.tally import Tally
 
 
 def check_begun(session: Any, path: str) -> None:
-    """Raise where somebody is writing to the folder, or was stopped while writing."""
+    """Raise where the folder is being written, or its writer was stopped."""
     if not _is_pattern(path) and _exists(session, f"{path.rstrip('/')}/{UNDONE}"):
         raise InputError(still_written(path))
 
 
 def check_done(session: Any, path: str, frame: Any) -> None:
-    """Raise where a folder of our reports is incomplete; say so where somebody else's may be.
+    """Raise where a folder of our reports is incomplete; warn where a folder of another program may be.
 
-    A path with a pattern is somebody's choice of files, and taken as it is.
+    A path with a pattern is a deliberate choice of files, and is used as it is.
     """
     if _is_pattern(path) or _exists(session, f"{path.rstrip('/')}/{DONE}"):
         return
@@ -200,7 +200,7 @@ def read(session: Any, path: str | Path, columns: Mapping[str, str] | Sequence[s
 
     Args:
         session: a session of Spark.
-        path: whatever Spark reads.
+        path: any path that Spark reads.
         columns: the columns that are read.
         format: "csv", "parquet", "jsonl" or "arrow"; by default what the extension says.
 
@@ -332,7 +332,7 @@ def _quietly_interrupted() -> Iterator[None]:
 
 
 def _stop(session: Any) -> None:
-    with suppress(Exception):  # Whatever went wrong was said, or is on its way.
+    with suppress(Exception):  # The first error is reported already, or is being raised.
         session.stop()
 
 

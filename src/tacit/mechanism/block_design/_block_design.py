@@ -14,7 +14,7 @@ values share equally many reports, s(s−1)/(M(M−1)) of all, if
   pairwise independent hashes ⌊(a·x + b mod M)/s⌋ onto g buckets: a hash and a bucket say no more than where it begins.
 - *a difference set*: A = 1 and D is Singer's (`singer`), M = (q^t−1)/(q−1). It is projective geometry response (Feldman
   et al. 2022), and with q = 2 and the complement of D Hadamard response (Acharya et al. 2019), without the one report
-  of it that everybody sends equally often.
+  of it that all people send equally often.
 - *the value itself*: D = {0} and A = 1: k-ary randomized response.
 
 What is sampled.  Two words α, β uniform on {0, …, 2^w − 1}; base = 2^w − s·step:
@@ -27,7 +27,7 @@ There is no rejection and no floating point. Of the 2^2w pairs (α, β) value x 
     base·b_{a,y} + step·c_a·1{y covers x},     b ≥ ⌊2^w/AM⌋,   c_a ≤ ⌈2^w/A⌉,
 
 b and c being how many β give a report or an order, the same for every value. So the odds between two values are at
-most r = 1 + step·⌈2^w/A⌉/(base·⌊2^w/AM⌋), whatever D is: privacy does not rest on the design, only the estimate does.
+most r = 1 + step·⌈2^w/A⌉/(base·⌊2^w/AM⌋), for any D: privacy does not rest on the design, only the estimate does.
 Where reports are few, these numbers are written out (`pairs`) and reports are drawn from them as from any table, over
 2^2w: the same probabilities from a word of 2w bits that is read lazily (`table._sampler`).
 
@@ -66,11 +66,11 @@ from tacit.mechanism.table._sampler import TableSampler, beginning
 from tacit.prior import Prior, PriorSet, Value
 from tacit.task import Task
 
-#: The prior check looks at the coverage of this many values, the heaviest ones, with correlations of so many reports.
+#: The prior check looks at the coverage of this many values, the heaviest ones, with correlations of this many reports.
 _CHECKED, _SAMPLED = 16, 1 << 16
 #: Reports stay below 2^52, which JSON and JavaScript hold, and a difference set is written out on every device.
 MOST_REPORTS, MOST_POINTS = 1 << 52, 1 << 20
-#: Counts of reports are transformed so many bits at a time, which floats do exactly.
+#: Counts of reports are transformed this many bits at a time, which floats do exactly.
 _EXACT_BITS = 20
 
 
@@ -200,7 +200,7 @@ class BlockDesign:
 
     @property
     def other(self) -> Fraction:
-        """q = γ(s−1)/(M−1) + (1−γ)s/M: whoever is covered has s − 1 of the M − 1 others beside them."""
+        """q = γ(s−1)/(M−1) + (1−γ)s/M: a covered value has s − 1 of the M − 1 others beside it."""
         beside, share = Fraction(self.arc - 1, self.circle - 1), Fraction(self.arc, self.circle)
         return self.truthful * beside + (1 - self.truthful) * share
 
@@ -346,7 +346,7 @@ class BlockDesign:
         return np.fft.rfft(indicator)
 
     def can_send(self, report: int) -> bool:
-        """Whether there is such a report; everybody can send all of them."""
+        """Whether there is such a report; every answer can lead to every report."""
         return 0 <= report < self.n_reports
 
     def can_send_many(self, reports: Integers) -> NDArray[np.bool_]:
@@ -472,7 +472,7 @@ class BlockDesign:
         reports = self.draw_many(answers, words >> np.uint64(64 - self.word_bits))
         covered = self.covers(reports, values).astype(np.float64)
         spread = covered.std(axis=0)
-        # Who is never covered in the sample is not known to go with anybody.
+        # A value that the sample never covers has no known correlation.
         off = (covered - covered.mean(axis=0)) / np.where(spread, spread, 1.0)
         found: Floats = off.T @ off / _SAMPLED
         np.fill_diagonal(found, 1.0)

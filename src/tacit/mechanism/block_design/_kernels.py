@@ -14,7 +14,7 @@ from tacit.exact import Integers
 from tacit.mechanism._kernels import divided
 from tacit.mechanism.sampling import in_threads, n_threads
 
-#: Neighbouring values are looked at together, so many at a time, in one register.
+#: Neighbouring values are looked at together, this many at a time, in one register.
 _LANES = 32
 _LOW, _HALF = np.uint64(2**32 - 1), np.uint64(32)
 

@@ -1,6 +1,6 @@
 """The mechanism `core-tail`: a rule for histograms of any size, read with the prior. `core_tail_rule` has its integers.
 
-A report is state · 2^32 + position: nobody outside this room takes it apart.
+A report is state · 2^32 + position: no code outside this folder interprets it.
 
 The histogram under a core-tail channel: error, posteriors and their sums, without a d × d table.
 

@@ -151,7 +151,7 @@ class CoreTailRule:
     def coverage(self) -> tuple[tuple[int, ...], ...]:
         """Coverage by state in units of 2^-48: a row for each core value, then the tail's L_j/M = (h - core mass)/T.
 
-        The tail's is rounded down and kept in [0, 1]; whatever that costs is in `counts`, hence in the audit.
+        The tail's is rounded down and kept in [0, 1]; the effect is part of `counts`, hence of the audit.
         """
         by_state = [state.coverage(len(self.core)) for state in self.states]
         wanted = sum(self.weights) * CORE_UNIT * self.share

@@ -173,7 +173,7 @@ class Circle(ABC):
         """Where a value lies under an order."""
 
     def order_of(self, seed: int) -> int:
-        """The order that a seed chooses: all nearly equally often, which concerns nobody's privacy."""
+        """The order that a seed chooses: all nearly equally often, which does not matter for privacy."""
         return seed * self.orders >> self.seed_bits
 
     def _seeds_below(self, order: int) -> int:

@@ -41,8 +41,8 @@ if TYPE_CHECKING:
 
 #: Pairs of stretches that take some milliseconds.
 _QUICK_WORK = 2**20
-#: So many slots a plane has at most, so many places of stretches are known in advance (64 MiB), and so many steps are
-#: taken to find what reports determine: a second or two.
+#: The most slots of a plane, the most places of stretches that are computed in advance (64 MiB), and the most steps to
+#: find what reports determine: a second or two.
 MOST_SLOTS, MOST_PLACES, MOST_WORK = 199, 1 << 22, 1 << 28
 
 
@@ -259,7 +259,7 @@ class PlaneCircle(Circle):
         )  # fmt: skip
 
     def _square(self, cells: Integers) -> Floats:
-        """E[c²] of stretches of so many cells."""
+        """E[c²] of stretches of this many cells."""
         return mean_square_coverage(cells.astype(np.float64), float(self.arc), self.circle)
 
     @staticmethod

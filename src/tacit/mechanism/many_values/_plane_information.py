@@ -27,11 +27,11 @@ from tacit.exact import Floats, Integers
 
 #: The residual of a solution relative to its right side, and after how many steps at most.
 _RESIDUAL, _MOST_STEPS = 1e-8, 200
-#: At so many values the diagonal of the inverse is solved for, by so many steps: the same on every machine.
+#: At this many values the diagonal of the inverse is solved for, by this many steps: the same on every machine.
 _PROBES, _PROBE_STEPS = 12, 7
-#: So many rows are solved for at once.
+#: This many rows are solved for at once.
 _BLOCK = 32
-#: Of at most so many values J is written out: 8 MiB.
+#: Of at most this many values J is written out: 8 MiB.
 _WRITTEN_OUT = 1024
 
 
@@ -160,7 +160,7 @@ class PlaneInformation:
         return solved
 
     def _by_gradients(self, right: Floats, residual: float = _RESIDUAL, steps: int = _MOST_STEPS) -> Floats:
-        """Conjugate gradients, until the residual is so small, or for so many steps; for each row of a matrix."""
+        """Conjugate gradients, until the residual is small, or for a number of steps; for each row of a matrix."""
         found, rest, goal = np.zeros(right.shape), right, residual**2 * _dot(right, right)
         near = self.nearly_solve(rest)
         along, worth = near, _dot(rest, near)

@@ -19,7 +19,7 @@ from tacit.mechanism.sampling import in_threads, n_threads
 
 #: What adding up a report costs, in steps of a loop, and how many are sorted by their orders at once: 8 MiB.
 _STEPS, _SORTED_AT_ONCE = 16, 2**20
-#: Of so many reports at once is read where their stretches lie.
+#: Batch size for span look-ups.
 _READ_AT_ONCE = 256
 
 

@@ -180,12 +180,12 @@ class ManyValuesRule:
 
     @cached_property
     def arcs_for_all(self) -> int:
-        """A: so many η of 2^v give an arc if the answer is ignored."""
+        """A: this many η of 2^v give an arc if the answer is ignored."""
         return (self.covered * self.circle.circle << self.name_bits) // (self.total * self.arc)
 
     @cached_property
     def arcs_for_giants(self) -> int:
-        """D: so many η of 2^v give an arc to a giant that is not ignored."""
+        """D: this many η of 2^v give an arc to a giant that is not ignored."""
         rest = self.circle.circle * (self.covered - self.arc)
         return (rest << self.name_bits) // (self.arc * max(self.giant_cells, 1))
 
@@ -217,7 +217,7 @@ class ManyValuesRule:
             name, arcs = (-place - 1, self.arcs_for_giants) if place < 0 else (name, 1 << v)
         if eta >= arcs:
             return (self.giants + name) * circle.orders << self.cell_bits
-        # The arc of a giant lies anywhere, as of somebody who is ignored.
+        # The arc of a giant lies anywhere, as for an ignored answer.
         first = words[0] & (1 << half) - 1 if place < 0 else words[0]
         return (name * circle.orders << self.cell_bits) + circle.draw(max(place, 0), (first, words[1]))
 
@@ -298,7 +298,7 @@ class ManyValuesRule:
 
     @cached_property
     def odds(self) -> Fraction:
-        """A bound of the ratio of the likelihoods of two values: its logarithm is the LDP level, whatever the prior."""
+        """A bound of the ratio of the likelihoods of two values: its logarithm is the LDP level, for any prior."""
         most = Fraction(1)
         for _, each in self.report_weights():
             most = max(most, 1 + Fraction(max(each.named, each.on_arc), each.common))

@@ -168,7 +168,7 @@ def _walk(cell: Any, before: Any, slot: int, keys: Any, cells: Any, bits: int, n
 
 
 def fold_reports(reports: Any, weights: Any, cells: Any, units: Any, arc: int, circle: int, cell_bits: int) -> Any:
-    """Σ weight·coverage for every piece, in its `units`; without `weights` everybody counts once."""
+    """Σ weight·coverage for every piece, in its `units`; without `weights` each report counts once."""
     threads = n_threads(len(reports), len(cells))
     if weights is None:
         weights, whole = np.ones(1, np.uint32), np.zeros((threads, len(cells)), np.uint32)

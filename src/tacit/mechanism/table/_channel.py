@@ -1,6 +1,6 @@
 """The mechanism `table`: the matrix Q(y|x) in exact integers over one denominator, written out.
 
-The rule is the same in every implementation of Tacit, whatever the language: with A the integer row of the answer x,
+The rule is the same in every implementation of Tacit, in every language: with A the integer row of the answer x,
 over 2^w, and u a uniform integer below 2^w,
 
     report = the number of reports y with A_x0 + … + A_xy ≤ u.
@@ -13,7 +13,7 @@ rational v_y(x) = A_xy·W / Λ_y. The levels are
 
     LIP upper   ln max v     over values x with w_x > 0 and reports y with Λ_y > 0  (also called PML)
     LIP lower   −ln min v    over the same                                          (also called min-lift)
-    LDP         ln max A_xy / A_x'y   over all inputs, whatever the prior
+    LDP         ln max A_xy / A_x'y   over all inputs, for any prior
     MIP         Σ P(x) Q(y|x) ln v_y(x)
 
 A value with zero prior is outside what LIP, PML and MIP can promise; the audit names such values.
@@ -182,7 +182,7 @@ class Channel:
         )
 
     def _ldp_level(self) -> Level:
-        """The largest ratio of two answers' chances of one report, whatever the prior."""
+        """The largest ratio of two answers' chances of one report, for any prior."""
         weights = self.weights
         most, least = weights.argmax(axis=0), weights.argmin(axis=0)
         used = [y for y in range(self.n_possible_reports) if weights[most[y], y]]

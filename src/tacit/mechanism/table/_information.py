@@ -54,7 +54,7 @@ class Information:
         return cls(values[seen], vectors[:, seen])
 
     def determines(self, g: Floats) -> bool:
-        """Whether the reports determine g (values, components), whatever the truth: no part of it is unseen."""
+        """Whether the reports determine g (values, components), for any truth: no part of it is unseen."""
         return bool(self.determined(g).all())
 
     def determined(self, g: Floats) -> NDArray[np.bool_]:
@@ -80,7 +80,7 @@ _MANY = 16
 
 
 def statistic_of_table(lifts: Floats, information: Information, marginal: Floats, counts: Floats) -> tuple[float, int]:
-    """sᵀJ⁻¹s/N, a chi-square of one degree less than there are values; it hears every change of the prior.
+    """sᵀJ⁻¹s/N, a chi-square with d − 1 degrees of freedom, sensitive to every deviation from the prior.
 
     If the prior is true the covariance of s is N(J − 11ᵀ), and J⁻¹ inverts that where s lies, as JP = 1 and P·s = 0.
 

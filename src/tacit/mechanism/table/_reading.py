@@ -82,7 +82,7 @@ def mmse_weights(channel: Channel, g: Floats) -> tuple[Floats, Floats]:
 def unbiased_weights(channel: Channel, g: Floats) -> Floats:
     """t(y) = gᵀJ⁻¹v_y with J = Σ λ_y v_y v_yᵀ: the unbiased estimate of g(X) from one report y, per component of g.
 
-    E[t(Y) | X = x] = g(x) for every value x of the support, whatever the true distribution; the choice of J makes the
+    E[t(Y) | X = x] = g(x) for every value x of the support, for any true distribution; the choice of J makes the
     variance least at the prior. Raises `NotEstimableError` if no weights do that (J singular in the direction of g).
 
     >>> from tacit import Channel, Prior
@@ -100,7 +100,7 @@ def unbiased_weights(channel: Channel, g: Floats) -> Floats:
 
 
 def told_weights(channel: Channel, task: Task) -> Floats:
-    """`unbiased_weights` of a task, NaN for the values of a histogram that no report speaks of."""
+    """`unbiased_weights` of a task, NaN for the values of a histogram that the reports do not determine."""
     return _told(channel.prior, task, unbiased_weights(channel, task.g(channel.prior)))
 
 

@@ -104,7 +104,7 @@ class TableSampler:
     def _whole(self, row: int, first: int, words: RandomWords) -> int:
         """The report of a word beyond 64 bits, for which its first 64 are not enough: they are the last of a report's.
 
-        Hardly anybody comes here.
+        Rare path.
         """
         more = self.word_bits - 64
         return self.report_for(row, first << more | words.integer(more))
@@ -156,7 +156,7 @@ class TableSampler:
         return Beginnings(bits, bits - looked_at, reports)
 
     def _decided(self, rows: range, bits: int, left_open: int) -> Integers:
-        """The report that each beginning of so many bits decides, by row of one table; `left_open` where it does not.
+        """The report that each beginning of this many bits decides, by row of one table; `left_open` where it does not.
 
         The same number is left open in every row.
         """
@@ -170,7 +170,7 @@ class TableSampler:
         return found
 
     def _reports_at(self, row: int, bits: int, ends: bool = False) -> Integers:
-        """y(u) for the first word u of each slot of so many leading bits, or for the last one: a threshold t is at most
+        """y(u) for the first word u of each slot of `bits` leading bits, or for the last one: a threshold t is at most
         b·2^s, s = w − bits, if ⌈t/2^s⌉ ≤ b, and at most b·2^s + 2^s − 1 if ⌊t/2^s⌋ ≤ b.
         """
         shift = self.word_bits - bits

@@ -137,7 +137,7 @@ _operation = APIRouter(tags=["operation"])
 
 @_respondents.get("/{survey}")
 async def show_survey(survey: m.SurveyId, service: Service) -> m.SurveyFacts:
-    """What everybody may know about a survey."""
+    """The public facts about a survey."""
     return await survey_facts(survey, service)
 
 

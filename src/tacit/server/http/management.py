@@ -29,7 +29,7 @@ access = APIRouter(
 
 
 def facts(survey: Survey, ready: ReadySurvey, today: date) -> dict[str, Any]:
-    """What everybody may know about a survey."""
+    """The public facts about a survey."""
     return {
         "id": survey.id,
         "plan": ready.plan.hash,

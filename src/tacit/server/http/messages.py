@@ -142,7 +142,7 @@ class PublicKey(_Message):
 
 
 class SurveyFacts(_Message):
-    """What everybody may know about a survey."""
+    """The public facts about a survey."""
 
     model_config = ConfigDict(extra="forbid")
 

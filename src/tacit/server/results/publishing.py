@@ -1,4 +1,4 @@
-"""What everybody may see of public results: they change by steps, so that single reports cannot be watched coming in.
+"""Public results: they change in steps, so that single reports cannot be watched as they come in.
 
 Each group's part of the tally is published when it has `publish_every` reports more than when it was last published,
 first at as many. Someone who looks all the time sees differences of that many reports of one group or more, and never a

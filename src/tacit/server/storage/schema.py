@@ -95,7 +95,7 @@ sealed = Table(
     sqlite_with_rowid=False,
 )
 
-#: What anybody may see of public results: the tally as it was when it was last published on a day.
+#: Public results: the tally as it was when it was last published on a day.
 published = Table(
     "published",
     metadata,

@@ -1,4 +1,4 @@
-"""Group commit: one thread writes, and whatever arrives while it commits goes into the next transaction together.
+"""Group commit: one thread writes, and all that arrives while it commits goes into the next transaction together.
 
 A group holds submissions and exchanges of invitations, of all surveys. Each is answered only after the commit that
 holds it, so acknowledged means durable; under load many share one sync to disk, which is what makes durability
