@@ -30,6 +30,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "priors": ("priors", "Count answers of the past, group by group, into a prior file."),
         "compare": ("comparing", "Compare the error of LIP, LDP and the published form, by ε."),
         "audit": ("plans", "Verify a plan again, in exact integers, and explain it."),
+        "sheet": ("plans", "Write a page for the ethics board and the privacy officer."),
         "channel": ("plans", "Print the numbers that devices use: Pr(report | answer)."),
     },
     "Again next year": {

@@ -19,6 +19,7 @@ from tacit.cli.app import (
     does_not_hold,
     err,
     escape,
+    keep_file,
     keep_plan,
     option,
     out,
@@ -321,3 +322,34 @@ def channel_command(plan: PlanFile, as_json: JsonFlag = False) -> None:
         print_json({"plan": loaded.hash, "groups": groups})
     else:
         shown.print_channels(out, groups)
+
+
+_CONTACT = "Whom to ask, for the last line of the sheet."
+
+
+@command("sheet", epilog="Example: tacit sheet plan.json -o sheet.html --contact 'survey@example.org'")
+def sheet_command(
+    plan: PlanFile,
+    output: Annotated[Path, option("-o", "--output", metavar="FILE", help="The HTML file to write.")] = Path(
+        "sheet.html"
+    ),
+    contact: Annotated[str | None, option(metavar="TEXT", help=_CONTACT)] = None,
+    waves: Annotated[int, option(metavar="N", help="How often the same people will be asked.")] = 1,
+    overwrite: Overwrite = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """Write a page for the ethics board and the privacy officer. What is collected, promised, and not promised."""
+    from tacit.plan import load_plan
+    from tacit.show.sheet import paragraph, write_sheet
+
+    if waves < 1:
+        raise ValueError(f"People are asked at least once. Got --waves {waves}.")
+    check_target(output, plan)
+    keep_file(output, overwrite)
+    loaded = load_plan(plan)
+    write_sheet(output, loaded, contact=contact, waves=waves)
+    if as_json:
+        print_json({"plan": loaded.hash, "file": str(output), "paragraph": paragraph(loaded)})
+        return
+    out.print(escape(paragraph(loaded)), soft_wrap=True)
+    out.print(f"\nWrote {escape(str(output))}.")

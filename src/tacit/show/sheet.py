@@ -1,0 +1,167 @@
+"""The sheet for an ethics board and a privacy officer: what a plan collects, promises and does not promise.
+
+All numbers are read from the plan's integers. Risks are told as odds and in examples ("of 100 people …"), which readers
+understand best (Nanayakkara and others, arXiv 2303.00738).
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from html import escape
+from pathlib import Path
+
+from tacit.disk import write_text
+from tacit.mechanism.auditing import percent
+from tacit.plan import AnyPlan, Group, Plan, Questionnaire
+from tacit.show.page import document, footer, html_table
+from tacit.show.sentences import group_label, outside_values, promise, record_promise
+
+#: Beliefs of a reader who knows something else, as examples.
+_BELIEFS = (Fraction(1, 100), Fraction(1, 10), Fraction(1, 2))
+_MOST_GROUPS = 30
+
+
+def write_sheet(path: str | Path, plan: AnyPlan, *, contact: str | None = None, waves: int = 1) -> None:
+    """Write the sheet as a page of its own, atomically."""
+    write_text(path, sheet(plan, contact=contact, waves=waves))
+
+
+def sheet(plan: AnyPlan, *, contact: str | None = None, waves: int = 1) -> str:
+    """The sheet as HTML: collected, promised, not promised, asked again, stored, and a paragraph for a protocol."""
+    title = (plan.title if isinstance(plan, Questionnaire) else plan.question) or "A survey with randomized answers"
+    sections = [
+        f"<h1>{escape(title)}</h1>",
+        '<p class="soft">For the ethics board and the privacy officer. Every number follows from the integers in the '
+        "plan; <code>tacit audit</code> computes them again.</p>",
+        "<h2>What is collected</h2>" + _collected(plan),
+        "<h2>What is promised</h2>" + _promised(plan),
+        "<h2>For whom it does not hold</h2>" + _limits(plan),
+        "<h2>Asked again</h2>" + _again(plan, waves),
+        "<h2>What is stored</h2>" + _stored(),
+        "<h2>To paste into a protocol</h2>" + f"<blockquote><p>{escape(paragraph(plan))}</p></blockquote>",
+        f"<h2>Contact</h2><p>{escape(contact)}</p>" if contact else "",
+        footer(plan, None),
+    ]
+    return document(title, sections)
+
+
+def paragraph(plan: AnyPlan) -> str:
+    """One paragraph for an application to a board, a DPIA or a consent form."""
+    notion = plan.groups[0].notion.upper()
+    budgets = sorted({float(group.epsilon) for group in plan.groups})
+    stated = " to ".join(f"{each:g}" for each in dict.fromkeys([budgets[0], budgets[-1]]))
+    name = "localized information privacy" if notion == "LIP" else "local differential privacy"
+    return (
+        "Each respondent's device randomizes the answers before anything is sent; no answer reaches the collector. "
+        f"The randomization satisfies {name} with ε = {stated}: {_sentence(plan)} Results are totals with confidence "
+        "intervals that include the randomization. The randomizer is published as a plan with the hash "
+        f"{plan.hash[:16]}…, and its promise is verified in exact arithmetic by every device before it answers."
+    )
+
+
+def _sentence(plan: AnyPlan) -> str:
+    """The promise of the group that it protects least."""
+    worst = max(plan.groups, key=lambda group: group.levels["ldp"])
+    if isinstance(plan, Plan):
+        return promise(plan, worst)
+    return record_promise(plan, max(plan.blocks[0].plan.groups, key=lambda group: group.levels["ldp"]).name)
+
+
+def _collected(plan: AnyPlan) -> str:
+    if isinstance(plan, Questionnaire):
+        asked = "".join(
+            f"<li>{escape(question.text.get('en') or question.name)}"
+            f"{' <b>(public: sent as it is)</b>' if question.public else ''}</li>"
+            for question in plan.questions
+        )
+        return (
+            f"<p>One report for each person, about one of {len(plan.blocks)} blocks of these questions, which the "
+            f"device draws at random:</p><ul>{asked}</ul><p>A report is the number of a block and an integer. The "
+            "block does not depend on the answers.</p>"
+        )
+    values = ", ".join(map(str, plan.values[:12])) + (", …" if len(plan.values) > 12 else "")
+    named = (
+        "" if not plan.group_names else f" The group ({escape(', '.join(plan.group_names[:6]))} …) is sent as it is."
+    )
+    return f"<p>One report for each person: an integer. Possible answers: {escape(values)}.{named}</p>"
+
+
+def _promised(plan: AnyPlan) -> str:
+    rows = []
+    for group in plan.groups[:_MOST_GROUPS]:
+        ratio = group.audit.ldp.ratio
+        examples = [f"{percent(_after(belief, ratio, 1), 'up')}" for belief in _BELIEFS]
+        rows.append((group_label(group.name), f"{group.notion.upper()} {float(group.epsilon):g}", *examples))
+    headers = ("who", "promised ε", *(f"believed {percent(belief)} before" for belief in _BELIEFS))
+    said = _sentence(plan)
+    more = "" if len(plan.groups) <= _MOST_GROUPS else f"<p>The first {_MOST_GROUPS} of {len(plan.groups)}.</p>"
+    return (
+        f"<p>{escape(said[0].upper() + said[1:])}</p><p>For a reader with any other belief, this is the "
+        f"largest belief after a report.</p>{html_table(headers, rows)}{more}"
+    )
+
+
+def _after(belief: Fraction, ratio: Fraction | None, side: int) -> Fraction:
+    """The belief after odds changed by the ratio."""
+    if ratio is None:
+        return Fraction(1)
+    odds = belief / (1 - belief) * ratio**side
+    return odds / (1 + odds)
+
+
+def _limits(plan: AnyPlan) -> str:
+    outside = [(group, outside_values(group)) for group in plan.groups]
+    named = [
+        f"{group_label(group.name)}: {', '.join(map(str, values[:8]))}{', …' if len(values) > 8 else ''}"
+        for group, values in outside
+        if values
+    ]
+    lip = any(group.notion == "lip" for group in plan.groups)
+    said = [
+        "The first sentence above holds for readers who believe what the plan states as prior. A reader who knows more "
+        "about a person has another belief; for them the table of odds holds."
+        if lip
+        else "The promise holds whatever a reader believes.",
+        _set_words(plan.groups[0]) if lip else "",
+        f"Answers that the plan declares impossible are outside of the promise: {'; '.join(named)}." if named else "",
+        "Nothing is promised about what a total tells about a person who belongs to a group of one, or about what a "
+        "person tells others. A device that is not honest can send any report: one forged report moves a total by a "
+        "bounded amount, which every estimate states.",
+    ]
+    return "".join(f"<p>{escape(each)}</p>" for each in said if each)
+
+
+def _set_words(group: Group) -> str:
+    if group.prior_set is None:
+        return "The prior is taken to be exact. If it is off, the promise is weaker: --prior-error plans for it."
+    return (
+        "The promise holds for every prior of the stated set, so for a prior that is off by as much as the set allows."
+    )
+
+
+def _again(plan: AnyPlan, waves: int) -> str:
+    epsilon = float(max(group.epsilon for group in plan.groups))
+    ldp = max(group.levels["ldp"] for group in plan.groups)
+    two = 3 * epsilon if plan.groups[0].notion == "lip" else 2 * epsilon
+    said = (
+        "A device keeps its report and sends the same one again if the connection fails: this tells nothing more. A "
+        "second, fresh report of the same answer tells more. Two reports change beliefs by at most ε = "
+        f"{min(two, 2 * ldp):.3g} in all, not {2 * epsilon:.3g}."
+    )
+    if waves > 1:
+        many = (2 * waves - 1) * epsilon if plan.groups[0].notion == "lip" else waves * epsilon
+        said += f" {waves} waves with the same people: at most {min(many, waves * ldp):.3g}."
+    return f"<p>{escape(said)}</p>"
+
+
+def _stored() -> str:
+    rows = (
+        ("counts of reports by group and day", "database", "until the survey is deleted"),
+        ("hashes of random keys, against counting twice", "database", "until the survey is closed"),
+        ("the newest reports, fewer than 20", "database, encrypted", "until they are a crowd of 20"),
+        ("answers, addresses, names, cookies, times", "nowhere", "–"),
+    )
+    return html_table(("what", "where", "how long"), rows, left=3) + (
+        '<p class="soft">For the collection service of Tacit. “What the service keeps” in its documentation says '
+        "what remains in logs.</p>"
+    )
