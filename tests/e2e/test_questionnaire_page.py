@@ -110,6 +110,40 @@ def test_the_page_speaks_the_language_of_the_survey(browser: Browser, service: S
         expect(page.get_by_role("alert").filter(has_text="Geben Sie")).to_be_visible()
 
 
+def test_on_a_phone_questions_can_come_one_after_the_other(browser: Browser, service: Service):
+    survey = service.open(named("Step by step"))
+    service.client.put(f"/api/surveys/{survey}/texts", json={"layout": "steps"}).raise_for_status()
+    with profile(browser, service) as page:
+        page.goto(f"/s/{survey}")
+        step, go_on = page.get_by_test_id("step"), page.get_by_test_id("next")
+        cards = page.get_by_test_id("asked").filter(visible=True)
+        expect(step).to_have_text("Question 1 of 4")
+        expect(page.get_by_test_id("randomize")).to_be_hidden()
+        go_on.click()
+        expect(page.get_by_role("alert").filter(has_text="Please answer: Do you smoke?")).to_be_visible()
+        page.get_by_test_id("smokes-0").check()
+        go_on.click()
+        expect(step).to_have_text("Question 2 of 5")
+        expect(cards).to_have_count(1)
+        page.get_by_test_id("daily-0").check()
+        page.get_by_test_id("back").click()
+        page.get_by_test_id("smokes-1").check()
+        go_on.click()
+        page.get_by_test_id("hours-number").fill("3")
+        page.get_by_test_id("hours-number").press("Enter")
+        page.get_by_test_id("mood-0").check()
+        go_on.click()
+        page.get_by_test_id("pain-box").check()
+        assert violations(page) == []
+        go_on.click()
+        expect(cards).to_have_count(0)
+        page.get_by_test_id("group-1").check()
+        page.get_by_test_id("randomize").click()
+        shown = shown_report(page)
+        send(page)
+    assert service.counts(survey) == {(block_name("young", shown["block"]), shown["report"]): 1}
+
+
 def test_the_dashboard_shows_every_question_and_tables_of_two(browser: Browser, service: Service):
     plan = named("A dashboard of six questions")
     survey = service.open(plan)

@@ -13,7 +13,7 @@ from tacit.server.storage.store import Store, survey_id
 from support.places import PAGES
 from support.service import Client, plain_plan
 
-NOTHING = {"introduction": None, "consent": None, "privacy_notice": None, "contact": None}
+NOTHING = {"layout": "form", "introduction": None, "consent": None, "privacy_notice": None, "contact": None}
 
 
 def words(language: str) -> dict[str, str]:

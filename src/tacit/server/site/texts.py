@@ -39,6 +39,9 @@ class Texts(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
     language: Annotated[Language, Field(description="What the page speaks; the question is as the plan has it.")] = "en"
+    layout: Annotated[
+        Literal["form", "steps"], Field(description="Several questions on a phone: one form, or one after the other.")
+    ] = "form"
     introduction: Annotated[str | None, _at_most(5_000), Field(description="Above the answers: who asks, and why.")] = (
         None
     )

@@ -30,12 +30,13 @@ export const wordings = (plan, names) =>
  * Ask all questions inside `container`; those that depend on an earlier answer come and go.
  * Returns {value() -> answers by question, or null while some are missing; missing() -> which is; focus() goes there}.
  */
-export function askRecord(container, plan, changed) {
+export function askRecord(container, plan, changed, inSteps) {
   const fields = [];
   const answers = () => Object.assign({}, ...fields.map((field) => field.answers()));
   const asked = (field) => field.names.some((name) => plan.isAsked(name, answers()));
+  const steps = inSteps ? new Steps(fields, asked) : null;
   const update = () => {
-    for (const field of fields) field.card.hidden = !asked(field);
+    for (const field of fields) field.card.hidden = !asked(field) || (steps !== null && !steps.isAt(field));
     changed();
   };
   const seen = new Set();
@@ -45,16 +46,89 @@ export function askRecord(container, plan, changed) {
     for (const { name } of parts) seen.add(name);
     fields.push(question.partOf ? askParts(parts, fields.length, update) : askOne(question, fields.length, update));
   }
-  container.replaceChildren(...fields.map(({ card }) => card));
+  container.replaceChildren(...fields.map(({ card }) => card), ...(steps ? [steps.start(update)] : []));
   container.hidden = false;
   update();
   const lacking = () => fields.find((field) => asked(field) && field.missing() !== null);
   return {
     value: () => (lacking() ? null : answers()),
     missing: () => lacking().missing(),
-    focus: () => lacking().focus(),
-    clear: () => container.replaceChildren(),
+    focus: () => {
+      steps?.goTo(lacking());
+      lacking().focus();
+    },
+    next: () => steps !== null && steps.next(),
   };
+}
+
+/** One question at a time: back, next, and the rest of the page at the end. */
+class Steps {
+  #fields;
+  #asked;
+  #place = 0;
+  #update = () => {};
+  #told = make("p", { className: "soft small", role: "status", "data-testid": "step" });
+  #error = make("p", { className: "error", role: "alert" });
+  #back = make("button", { type: "button", onclick: () => this.#move(-1), "data-testid": "back" });
+  #next = make("button", { type: "button", className: "primary", onclick: () => this.next(), "data-testid": "next" });
+
+  /** @param fields all of the form, filled in later; `asked` tells which of them are asked */
+  constructor(fields, asked) {
+    this.#fields = fields;
+    this.#asked = asked;
+  }
+
+  /** What to press; `update` shows what is current. */
+  start(update) {
+    this.#back.textContent = say("back");
+    this.#next.textContent = say("next");
+    this.#update = () => {
+      const open = this.#fields.filter(this.#asked);
+      this.#back.hidden = this.#place === 0;
+      const before = this.#place < this.#fields.length;
+      this.#next.hidden = !before;
+      byId("finish").hidden = before;
+      const at = open.indexOf(this.#fields[this.#place]) + 1;
+      this.#told.textContent = at ? say("step", { place: at, count: open.length }) : "";
+      this.#error.textContent = "";
+      update();
+    };
+    this.#update();
+    return make("div", { className: "stack-tight" }, this.#error, make("div", { className: "row" }, this.#back, this.#next), this.#told);
+  }
+
+  /** Whether this is the question to be shown. */
+  isAt(field) {
+    return this.#fields[this.#place] === field;
+  }
+
+  /** Show this question. */
+  goTo(field) {
+    this.#place = this.#fields.indexOf(field);
+    this.#update();
+  }
+
+  /** Go on, if the question is answered; false at the end, where there is nothing to go on to. */
+  next() {
+    const field = this.#fields[this.#place];
+    if (!field) return false;
+    const missing = field.missing();
+    if (missing === null) {
+      this.#move(1);
+      return true;
+    }
+    this.#error.textContent = missing;
+    field.focus();
+    return true;
+  }
+
+  /** To the next question that is asked, in this direction, or to the end. */
+  #move(direction) {
+    do this.#place += direction;
+    while (this.#fields[this.#place] && !this.#asked(this.#fields[this.#place]));
+    this.#update();
+    (this.#fields[this.#place]?.card ?? byId("finish")).scrollIntoView({ block: "nearest" });
+  }
 }
 
 /** A card with a question, and room for its answers. */

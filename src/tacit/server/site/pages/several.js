@@ -83,8 +83,9 @@ function fillPanel(card, panel) {
     return tableRow(row.name, cells, [{ "data-testid": `estimate-${row.testid}`, "data-value": share }]);
   });
   card.querySelector("tbody").replaceChildren(...rows);
+  const counts = [...new Set(panel.rows.map((row) => row.n_reports ?? panel.n_reports))].sort((a, b) => a - b);
   card.querySelector("p").textContent = panel.rows.length
-    ? `${whole(panel.n_reports)} reports are about this question.`
+    ? `${[...new Set([counts[0], counts.at(-1)])].map(whole).join(" to ")} reports are about this question.`
     : "No report is about this question yet.";
 }
 

@@ -97,7 +97,7 @@ function ask(visit) {
   answer = (several ? askSeveral : askAnswer)(plan, () => {
     byId("ask-error").textContent = "";
     if (answer) noteOutside(plan, group.value(), answer.value());
-  });
+  }, texts);
   if (grouped)
     group = askGroup(survey, names, (name) => {
       showPromise(plan, name);
@@ -107,6 +107,8 @@ function ask(visit) {
   else showPromise(plan, null);
   byId("ask").onsubmit = (event) => {
     event.preventDefault();
+    // Enter on a question of several steps goes on to the next.
+    if (answer.next?.()) return;
     if (answer.value() === null) return complain(answer.missing?.() ?? say("choose_answer"), answer);
     if (grouped && group.value() === null) return complain(say("choose_group"), group);
     if (texts.consent && !byId("agreed").checked) return complain(say("agree_first"), byId("agreed"));
@@ -115,8 +117,11 @@ function ask(visit) {
   showOnly(byId("ask"), sections, { focus: false });
 }
 
-/** All questions of a plan. */
-const askSeveral = (plan, changed) => askRecord(byId("questions"), plan, changed);
+/** All questions of a plan; where the team wants it so, one after the other on a phone. */
+function askSeveral(plan, changed, { layout }) {
+  const inSteps = layout === "steps" && matchMedia("(max-width: 40rem)").matches;
+  return askRecord(byId("questions"), plan, changed, inSteps);
+}
 
 /** The question: one of the plan's values, or any number between them. */
 function askAnswer(plan, changed) {

@@ -106,5 +106,8 @@ export default {
   "meaning_record": "Was diese Meldung bedeuten kann",
   "about_block": "Sie wurde nur aus Ihren Antworten auf {questions} gezogen; Ihre anderen Antworten hatten keinen Anteil daran.",
   "guess_record": "Die Annahme von jemandem, der weiß, was die Umfrage erwartet, und diese Meldung sieht, sonst aber nichts über Sie weiß.",
-  "belief_after": "nach dieser Meldung"
+  "belief_after": "nach dieser Meldung",
+  "back": "Zurück",
+  "next": "Weiter",
+  "step": "Frage {place} von {count}"
 };

@@ -106,5 +106,8 @@ export default {
   "meaning_record": "What this report can mean",
   "about_block": "It was drawn from your answers to {questions} only; your other answers had no part in it.",
   "guess_record": "The belief of somebody who knows what the survey expects and sees this report, but knows nothing else about you.",
-  "belief_after": "after this report"
+  "belief_after": "after this report",
+  "back": "Back",
+  "next": "Next",
+  "step": "Question {place} of {count}"
 };

@@ -106,5 +106,8 @@ export default {
   "meaning_record": "Lo que puede significar este informe",
   "about_block": "Se sorteó solo a partir de sus respuestas a {questions}; sus demás respuestas no tuvieron parte en ello.",
   "guess_record": "Lo que cree alguien que sabe lo que la encuesta espera y ve este informe, pero no sabe nada más de usted.",
-  "belief_after": "después de este informe"
+  "belief_after": "después de este informe",
+  "back": "Atrás",
+  "next": "Siguiente",
+  "step": "Pregunta {place} de {count}"
 };

@@ -106,5 +106,8 @@ export default {
   "meaning_record": "Ce que ce rapport peut signifier",
   "about_block": "Il a été tiré uniquement de vos réponses à {questions} ; vos autres réponses n'y ont eu aucune part.",
   "guess_record": "Ce que croit quelqu'un qui sait ce que l'enquête attend et voit ce rapport, mais ne sait rien d'autre de vous.",
-  "belief_after": "après ce rapport"
+  "belief_after": "après ce rapport",
+  "back": "Retour",
+  "next": "Suivant",
+  "step": "Question {place} sur {count}"
 };
