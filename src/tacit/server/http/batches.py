@@ -25,8 +25,9 @@ from tacit.tally import Coverage
 
 NDJSON = "application/x-ndjson"
 ARROW = "application/vnd.apache.arrow.stream"
-#: The most different reports of groups that are counted one by one: each is a row of the database.
-MOST_DIFFERENT = 250_000
+#: The most different reports of groups that are counted one by one: each is a row of the database, and others wait
+#: while they are written, all or none.
+MOST_DIFFERENT = 50_000
 #: Lines that are read at a time.
 _LINES = 5_000
 
