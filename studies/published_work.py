@@ -253,10 +253,13 @@ def compared(options: Options) -> Iterator[Compared]:
 
 
 def page(rows: list[Compared]) -> str:
-    """The table in Markdown."""
-    lines = ["| work | number | published | Tacit | what is equal and what is not |", "|---|---|---:|---:|---|"]
-    lines += [f"| {row.work} | {row.number} | {row.published} | {row.own} | {row.remark} |" for row in rows]
-    return "\n".join(lines) + "\n"
+    """The table in Markdown, and below it what is equal and what is not."""
+    notes = list(dict.fromkeys(row.remark for row in rows))
+    lines = ["| work | number | published | Tacit | note |", "|---|---|---:|---:|---:|"]
+    lines += [
+        f"| {row.work} | {row.number} | {row.published} | {row.own} | {notes.index(row.remark) + 1} |" for row in rows
+    ]
+    return "\n".join([*lines, "", *(f"{number}. {note}." for number, note in enumerate(notes, start=1))]) + "\n"
 
 
 def main(words: list[str] | None = None) -> int:

@@ -72,8 +72,16 @@ def on_page_markdown(markdown: str, page: Page, config: Any, files: Files) -> st
     markdown = re.sub(r"^<!-- names: ([\w.]+) -->$", lambda found: names(found[1]), markdown, flags=re.MULTILINE)
     markdown = re.sub(r"^<!-- describe: ([\w.]+) -->$", lambda found: describe(found[1]), markdown, flags=re.MULTILINE)
     markdown = re.sub(r"^<!-- http -->$", lambda _: routes(openapi()), markdown, flags=re.MULTILINE)
+    markdown = re.sub(r"\[[\w-]+\.md\]\(([\w-]+\.md)(#[\w-]+)?\)", titled, markdown)
     source = next((each for each, name in TAKEN.items() if name == page.file.src_uri), f"docs/{page.file.src_uri}")
     return re.sub(r"\]\((?!https?:|#|mailto:)([^)#\s]+)(#[^)]*)?\)", lambda found: link(found, source), markdown)
+
+
+def titled(found: re.Match[str]) -> str:
+    """A link that shows the name of a page's file shows the page's title."""
+    page = ROOT / "docs" / found[1]
+    title = re.search(r"^# (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE) if page.is_file() else None
+    return found[0] if title is None else f"[{title[1]}]({found[1]}{found[2] or ''})"
 
 
 def link(found: re.Match[str], source: str) -> str:

@@ -43,4 +43,4 @@ def test_the_errors_of_projective_geometry_response_are_met():
 
 def test_the_table_has_a_line_for_each_row():
     text = page([Compared("work", "number", "1", "2", "equal")])
-    assert text.splitlines()[-1] == "| work | number | 1 | 2 | equal |"
+    assert text.splitlines()[2:] == ["| work | number | 1 | 2 | 1 |", "", "1. equal."]
