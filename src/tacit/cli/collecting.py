@@ -47,6 +47,8 @@ if TYPE_CHECKING:
 _ARMS = "Draw the arm of each row, for a plan with arms; no group column is needed then."
 _COLUMN = "Column with the answers. A plan of several questions takes a column for each, by its name."
 _PERSON = "Column that says who a row is of. A person with two rows is refused. It is not written."
+_LEDGER = "With --person: a file that notes who answered which wave, and refuses a second draw."
+_LIMIT = "With --ledger: the largest LIP level that the reports of a person may add up to."
 _NEWEST = "The newest of the plans, if tallies are of plans that differ in words only (tacit edit)."
 _UNKNOWN = "What to do about rows that the plan cannot randomize: stop or skip."
 
@@ -59,6 +61,8 @@ def perturb_command(
     column: Annotated[str, option(metavar="NAME", help=_COLUMN)] = "value",
     group_column: GroupColumn = None,
     person: Annotated[str | None, option(metavar="NAME", help=_PERSON)] = None,
+    ledger: Annotated[Path | None, option(metavar="FILE", help=_LEDGER)] = None,
+    limit: Annotated[str | None, option(metavar="ε", help=_LIMIT)] = None,
     keep: KeptColumns = None,
     keep_order: KeepOrder = False,
     force: Force = False,
@@ -74,20 +78,23 @@ def perturb_command(
     """Randomize answers with secure random bits. The output never holds an answer, only reports."""
     from contextlib import nullcontext
 
-    from tacit.files import arms_drawn
+    from tacit.files import Ledger, arms_drawn
     from tacit.plan import Plan, load_plan
 
-    if engine == "spark" and (draw_arms or overwrite or keep_order or person):
+    if engine == "spark" and (draw_arms or overwrite or keep_order or person or ledger):
         what = "writes a new folder, in random order, draws no arms and does not compare persons"
-        raise ValueError(f"Spark {what}: leave --overwrite, --keep-order, --draw-arms and --person out.")
+        raise ValueError(f"Spark {what}: leave --overwrite, --keep-order, --draw-arms, --person and --ledger out.")
     if engine == "embedded":
-        check_target(output, plan, answers)
+        check_target(output, plan, answers, *([ledger] if ledger else []))
         keep_reports(output, overwrite)
+    if ledger is None and limit is not None:
+        raise ValueError("--limit is on what the reports of a person add up to: give --person and --ledger, too.")
+    noted = None if ledger is None else Ledger.open(ledger, limit)
     loaded = load_plan(plan)
     kept = tuple(keep or ())
     order: dict[str, Any] = {"force": force}
     if engine == "embedded":
-        order |= {"keep_order": keep_order, "person": person}
+        order |= {"keep_order": keep_order, "person": person, "ledger": noted}
     source: Any = nullcontext(answers)
     if draw_arms:
         if not isinstance(loaded, Plan):
@@ -107,12 +114,25 @@ def perturb_command(
     told = err if output == "-" else out
     if as_json:
         facts = {"rows": done.rows, "reports": done.reports, "skipped": dict(done.skipped)}
-        print_json({"file": output} | facts | {"gives_away": done.gives_away}, told)
+        sums = {} if noted is None else {"ledger": noted.sums()}
+        print_json({"file": output} | facts | {"gives_away": done.gives_away} | sums, told)
     else:
         told.print(f"{done.reports:,} reports of {done.rows:,} rows, {sum(done.skipped.values()):,} skipped.")
+        _tell_sums(told, noted)
     warn_of_kept(done, keep_order, on_err=as_json and output == "-")
     if engine == "embedded" and output != "-":
         warn_of_second_draw(loaded, output, done.reports)
+
+
+def _tell_sums(told: Any, ledger: Any) -> None:
+    """What the reports of people in the ledger add up to."""
+    for row in [] if ledger is None else ledger.sums():
+        odds = "no bound" if row["ldp"] is None else f"{row['ldp']:.3g}"
+        told.print(
+            f"{row['people']:,} people have answered {row['waves']} {'wave' if row['waves'] == 1 else 'waves'}: LIP at "
+            f"most {row['lip']:.3g}, LDP {odds}.",
+            soft_wrap=True,
+        )
 
 
 @command("tally", epilog="Example: tacit tally plan.json reports.parquet -o monday.json")

@@ -5,12 +5,14 @@ from tacit.files._labelled import label_file
 from tacit.files.answers import BadRowsError, PerturbSummary, arms_drawn, perturb_file, perturb_table
 from tacit.files.columns import InputError
 from tacit.files.counting import tally_by, tally_file
+from tacit.files.ledger import Ledger
 from tacit.files.tallies import load_tally, read_cells, read_population, read_tally, save_tally
 
 __all__ = [
     "BadRowsError",
     "ExportSummary",
     "InputError",
+    "Ledger",
     "PerturbSummary",
     "RegressionSummary",
     "arms_drawn",

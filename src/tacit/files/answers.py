@@ -33,6 +33,7 @@ from tacit.files.columns import (
     texts_of,
 )
 from tacit.files.giveaway import GivesAway, GivesAwayError, Watch
+from tacit.files.ledger import Ledger
 from tacit.files.reading import (
     BLOCK,
     REPORT,
@@ -82,6 +83,7 @@ def perturb_file(
     keep: Sequence[str] = (),
     keep_order: bool = False,
     person: str | None = None,
+    ledger: Ledger | str | Path | None = None,
     force: bool = False,
     on_unknown: OnUnknown = "stop",
     words: RandomWords | int | None = None,
@@ -97,7 +99,7 @@ def perturb_file(
     Rows come in random order, each order with the same chance, unless `keep_order`. Nothing is written before all
     answers are read. Rows without an answer or a group of the plan stop the run, or are skipped and counted. Kept
     columns, or a kept order, that give answers away stop the run, unless `force`. With a column `person` two rows of
-    one person stop the run: two reports of an answer tell more than one.
+    one person stop the run: two reports of an answer tell more than one. With a `ledger` that is so across runs.
 
     Args:
         plan: the plan.
@@ -108,6 +110,7 @@ def perturb_file(
         keep: public columns to keep beside the report.
         keep_order: write the rows in the order of the answers instead of a random one.
         person: a column that tells persons apart; two rows of one person stop the run.
+        ledger: a ledger or its file (`tacit.files.Ledger`): a second draw of a wave stops the run, also in another run.
         force: go on where a kept column, or the kept order, gives the answers away.
         on_unknown: "stop" or "skip" at rows whose answer or group is not in the plan.
         words: a source of random words, or a seed for simulations; secure words without it.
@@ -131,13 +134,32 @@ def perturb_file(
     """
     columns, drawn = AnswerColumns.of(plan, column, group_column, keep, person), words_of(words)
     format_of(target, target_format)
-    with reading(source, columns.read, source_format, columns.matched) as opened:
+    if ledger is not None and person is None:
+        raise InputError("A ledger notes who has answered: say which column tells whose row it is, pass person='NAME'.")
+    noted = Ledger.open(ledger) if isinstance(ledger, str | Path) else ledger
+    with _undone_on_failure(noted), reading(source, columns.read, source_format, columns.matched) as opened:
         schema = columns.schema(opened.schema, plan)
         with holding(target, schema, target_format, None if keep_order else drawn) as held:
             watch, persons = Watch(keep, keep_order), Persons(columns.person)
-            return perturb_rows(
+            done = perturb_rows(
                 Perturber(plan, columns), opened, held, watch, force, on_unknown, drawn, progress, persons
             )
+            if noted is not None:
+                # Before the reports are there, so that everybody with a report is in the ledger.
+                noted.add(plan, persons.seen)
+                noted.save()
+            return done
+
+
+@contextmanager
+def _undone_on_failure(ledger: Ledger | None) -> Iterator[None]:
+    """Put the ledger back as it was where the reports could not be written."""
+    try:
+        yield
+    except BaseException:
+        if ledger is not None:
+            ledger.undo()
+        raise
 
 
 def perturb_table(
@@ -422,6 +444,11 @@ class Persons:
     def __init__(self, column: str | None) -> None:
         self._column = column
         self._seen: set[str] = set()
+
+    @property
+    def seen(self) -> list[str]:
+        """Everybody, in a fixed order."""
+        return sorted(self._seen)
 
     def check(self, table: pa.Table) -> None:
         """Raise where a person has a second row, or a row does not say whose it is."""

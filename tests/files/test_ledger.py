@@ -1,0 +1,119 @@
+"""The ledger: one draw for each person and wave, across runs, and what repeated answers add up to."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from tacit import Plan, Prior, Survey, make_plan
+from tacit.cli.everything import app
+from tacit.files import InputError, Ledger, perturb_file
+from tacit.files.ledger import Occasion, added_up
+
+
+@pytest.fixture(scope="module")
+def plan() -> Plan:
+    return make_plan(Prior.of({"yes": 0.3, "no": 0.7}), Survey("yes"), 1, question="Il?")
+
+
+ANSWERS = {"id": [f"p{k}" for k in range(40)], "value": ["yes", "no"] * 20}
+
+
+def test_a_second_draw_of_a_wave_is_refused_and_another_wave_adds_up(plan, tmp_path):
+    ledger = tmp_path / "ledger.json"
+    draw = {"person": "id", "ledger": ledger}
+    perturb_file(plan, ANSWERS, tmp_path / "one.csv", **draw)
+    # Under another name, in other words, and for some of the people only.
+    some = {name: cells[:3] for name, cells in ANSWERS.items()}
+    for again in (plan, plan.reworded("Ill?")):
+        with pytest.raises(InputError, match="3 people have a report of wave 1"):
+            perturb_file(again, some, tmp_path / "two.csv", **draw)
+    assert not (tmp_path / "two.csv").exists()
+    later = replace(plan, wave=2, series=plan.hash)
+    perturb_file(later, some, tmp_path / "three.csv", **draw)
+    sums = Ledger.open(ledger).sums()
+    assert [(row["waves"], row["people"], row["lip"]) for row in sums] == [(1, 37, 1.0), (2, 3, 3.0)]
+    assert sums[1]["ldp"] == pytest.approx(2 * sums[0]["ldp"])
+
+
+def test_a_limit_refuses_and_can_be_lowered_only(plan, tmp_path):
+    path = tmp_path / "ledger.json"
+    perturb_file(plan, ANSWERS, tmp_path / "one.csv", person="id", ledger=Ledger.open(path, "2.5"))
+    later = replace(plan, wave=2, series=plan.hash)
+    with pytest.raises(InputError, match=r"40 people would add up to more than the limit of 2\.5"):
+        perturb_file(later, ANSWERS, tmp_path / "two.csv", person="id", ledger=path)
+    with pytest.raises(InputError, match="cannot be raised"):
+        Ledger.open(path, 3)
+    assert Ledger.open(path, 2).limit == 2
+
+
+def test_the_file_names_nobody_and_no_answers(plan, tmp_path):
+    path = tmp_path / "ledger.json"
+    perturb_file(plan, ANSWERS, tmp_path / "one.csv", person="id", ledger=path)
+    text = path.read_text(encoding="utf-8")
+    assert not any(f'"p{k}"' in text for k in range(40))
+    assert "yes" not in text
+    other = Ledger.open(tmp_path / "other.json")
+    assert other.tag("p1") != Ledger.open(path).tag("p1")
+
+
+def test_reports_that_cannot_be_written_leave_the_ledger_as_it_was(plan, tmp_path, monkeypatch):
+    path = tmp_path / "ledger.json"
+    perturb_file(plan, ANSWERS, tmp_path / "one.csv", person="id", ledger=path)
+    before = path.read_text(encoding="utf-8")
+    later = replace(plan, wave=2, series=plan.hash)
+    real = Ledger.save
+
+    def failing(self: Ledger) -> None:
+        real(self)
+        raise OSError("disk full")
+
+    monkeypatch.setattr(Ledger, "save", failing)
+    with pytest.raises(OSError, match="disk full"):
+        perturb_file(later, ANSWERS, tmp_path / "two.csv", person="id", ledger=path)
+    assert path.read_text(encoding="utf-8") == before
+    assert not (tmp_path / "two.csv").exists()
+
+
+def test_a_ledger_that_changed_meanwhile_or_is_none_is_refused(plan, tmp_path):
+    path = tmp_path / "ledger.json"
+    first, second = Ledger.open(path), Ledger.open(path)
+    perturb_file(plan, ANSWERS, tmp_path / "one.csv", person="id", ledger=first)
+    with pytest.raises(InputError, match="meanwhile"):
+        perturb_file(plan, ANSWERS, tmp_path / "two.csv", person="id", ledger=second)
+    assert Ledger.open(path).sums()[0]["people"] == 40
+    Path(tmp_path / "no.json").write_text("{}", encoding="utf-8")
+    with pytest.raises(InputError, match="not a ledger"):
+        Ledger.open(tmp_path / "no.json")
+    with pytest.raises(InputError, match="person"):
+        perturb_file(plan, ANSWERS, tmp_path / "three.csv", ledger=path)
+
+
+def test_levels_add_up_by_the_bound():
+    one, half = Occasion("a", 1, Fraction(1), None), Occasion("b", 2, Fraction(1, 2), 1.0)
+    assert added_up([one, half, half]) == (3, None)
+    assert added_up([]) == (0, 0.0)
+
+
+def test_the_ledger_on_the_command_line(plan, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    plan.save("plan.json")
+    Path("answers.csv").write_text("id,value\n" + "".join(f"p{k},yes\n" for k in range(30)), encoding="utf-8")
+    command = ["perturb", "plan.json", "answers.csv", "--person", "id", "--ledger", "who.json", "--limit", "3"]
+    said = CliRunner().invoke(app, [*command, "-o", "one.csv"])
+    assert said.exit_code == 0, said.output
+    assert "30 people have answered 1 wave: LIP at most 1" in said.output
+    again = CliRunner().invoke(app, [*command, "-o", "two.csv"])
+    assert again.exit_code == 2
+    assert not Path("two.csv").exists()
+    told = CliRunner().invoke(app, [*command[:3], "--limit", "3", "-o", "three.csv"])
+    assert told.exit_code == 2
+    plan2 = replace(plan, wave=2, series=plan.hash)
+    plan2.save("plan2.json")
+    done = CliRunner().invoke(app, ["perturb", "plan2.json", *command[2:], "-o", "four.csv", "--json"])
+    assert json.loads(done.stdout)["ledger"][0]["waves"] == 2
