@@ -42,7 +42,7 @@ DesignKind = Literal[
 ]  # fmt: skip
 _KIND = f"How answers were randomized: {', '.join(get_args(DesignKind))}."
 _TRUTH = "warner, k-ary: probability that the true answer is given."
-_FORCED = "forced-response: VALUE=P, told to say that value with probability P; repeatable."
+_FORCED = "forced-response: VALUE=P, instructed to say that value with probability P; repeatable."
 _ASKED = "unrelated-question: probability that the sensitive question is asked."
 _PREVALENCE = "unrelated-question, crosswise: share that says yes to the other question."
 _RED = "kuk: VALUE=P, the share of red cards of who holds that value; once for each."

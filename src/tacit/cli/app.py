@@ -238,7 +238,7 @@ def keep_reports(path: str, overwrite: bool) -> None:
     if would_replace(path, overwrite):
         raise ValueError(
             f"{path} exists. Drawing again, under this name or another, makes a second report of every answer, and two "
-            "tell more than one. Use the reports that are there. If nobody has seen them, give --overwrite; for "
+            "reveal more than one. Use the existing reports. If they were not given to anyone, give --overwrite; for "
             "answers of other people, name another file."
         )
 
@@ -253,8 +253,8 @@ def warn_of_second_draw(plan: AnyPlan, output: str, reports: int) -> None:
     if names:
         err.print(
             f"[bold red]warning:[/bold red] {escape(' and '.join(names))} beside it has as many reports of this plan. "
-            "If they are of the same answers, everybody has two reports now, which change beliefs by more than "
-            f"ε says{odds}. Delete one of the files before anybody has both, and count one only.",
+            "If they are of the same answers, each person has two reports now, which change beliefs by more than "
+            f"ε says{odds}. Delete one of the files before others get both, and count one only.",
             soft_wrap=True,
         )
 

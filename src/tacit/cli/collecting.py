@@ -208,7 +208,7 @@ def merge_command(
     for alike in (paths for size, paths in sizes.items() if size and len(paths) > 1):
         err.print(
             f"[bold red]warning:[/bold red] {escape(' and '.join(map(str, alike)))} have the same number of reports in "
-            "every group. If they are draws of the same answers, everybody counts more than once: intervals are too "
+            "every group. If they are draws of the same answers, each person counts more than once: intervals are too "
             "narrow, and people have given more than was promised. Merge one of them.",
             soft_wrap=True,
         )

@@ -86,7 +86,7 @@ def run() -> None:
     console.print("[bold]Tacit: ask a crowd, learn the total, never the person[/bold]\n")
     console.print(
         f"It is 2020, and {PEOPLE:,} people are asked whether they have diabetes. Each device randomizes the answer "
-        f"before it is sent, so that no report changes anybody's belief by more than a factor e^{EPSILON} = "
+        f"before it is sent, so that no report changes a belief by more than a factor e^{EPSILON} = "
         f"{math.exp(EPSILON):.2f}, up or down. What is known before, the rate by age, comes from a survey of 2015: "
         "five years that changed it, by up to a point either way.\n"
     )

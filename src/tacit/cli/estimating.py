@@ -238,7 +238,7 @@ def difference_command(
     if len(plans) not in (0, 1, len(rounds)):
         raise ValueError(f"Give --before-plan once, or once for each of the {len(rounds)} --before, in the same order.")
     if len(rounds) > 1 and (by is not None or population_size is not None):
-        raise ValueError("A trend over several rounds is of everybody: leave --by and --population-size out.")
+        raise ValueError("A trend over several rounds is for all people: leave --by and --population-size out.")
     if by is None and against != "prior" and not rounds and before_shares is None:
         raise ValueError("Say what to compare: --by a public column, --before an earlier round, or --against prior.")
     contract = load_plan(plan)

@@ -37,7 +37,7 @@ _CONFIDENCE = "Certainty of the priors that records leave plausible; else 0.99."
 _CANDIDATES = "CSV like PRIORS with a column candidate: priors that might hold as well."
 _FLOOR = "Probability of an answer never seen; else half a record, or 0.001."
 _IMPOSSIBLE = "An impossible answer; repeatable."
-_BELIEF = "CSV like the priors: what somebody who believes that can learn."
+_BELIEF = "CSV like the priors: what an observer with these beliefs can learn."
 _NO_PRIOR = "Nothing is known beforehand: PRIORS lists the values, the promise is LDP."
 _SMOOTH = "Draw small groups towards all groups together, as far as they are alike."
 _GUIDE = "Instead of a plan: what several ε promise and cost; --epsilon may name them, as in 0.5,1,2."
@@ -49,7 +49,7 @@ _IMPORTANCE = "How much the error of a question matters, as in diabetes=3; else 
 _CROSS = "Two questions, as in a,b, that a table is wanted of; repeatable."
 _MEAN = "A question with numbers of which the mean is wanted; repeatable."
 _PUBLIC = "A question whose answers are not private; repeatable."
-_WAVES = "The same people will be asked so many times: compare ways to do it."
+_WAVES = "How often the same people will be asked: compares ways to do it."
 _PERSISTENCE = "With --waves: the probability of keeping the answer, which is else drawn anew; 1 without it."
 _TARGET = "Instead of --epsilon: find the smallest ε with at most this error of the total."
 
@@ -282,7 +282,7 @@ def audit_command(
         from tacit.cli.personal import audit_personal
 
         if belief is not None:
-            raise ValueError("Everybody brings a prior to a plan for individual priors: leave --belief out.")
+            raise ValueError("In a plan for individual priors each record brings its own prior: leave --belief out.")
         audit_personal(data, as_json)
         return
     if "tacit_plan" not in data:

@@ -67,7 +67,7 @@ def serve_command(
         int, option(metavar="PORT", help="Where to listen; 0 for any free port.", envvar="TACIT_PORT")
     ] = 8000,
     public: Annotated[
-        bool, option("--public", help="Let everybody see the results of these surveys.", envvar="TACIT_PUBLIC")
+        bool, option("--public", help="Make the results of these surveys public.", envvar="TACIT_PUBLIC")
     ] = False,
     publish_every: Annotated[
         int | None, option(metavar="N", help=f"{_EVERY} Else 20.", envvar="TACIT_PUBLISH_EVERY")
