@@ -72,9 +72,27 @@ def on_page_markdown(markdown: str, page: Page, config: Any, files: Files) -> st
     markdown = re.sub(r"^<!-- names: ([\w.]+) -->$", lambda found: names(found[1]), markdown, flags=re.MULTILINE)
     markdown = re.sub(r"^<!-- describe: ([\w.]+) -->$", lambda found: describe(found[1]), markdown, flags=re.MULTILINE)
     markdown = re.sub(r"^<!-- http -->$", lambda _: routes(openapi()), markdown, flags=re.MULTILINE)
+    if page.file.src_uri in ("theory.md", "threat-model.md", "index.md"):
+        markdown = typeset(markdown)
     markdown = re.sub(r"\[[\w-]+\.md\]\(([\w-]+\.md)(#[\w-]+)?\)", titled, markdown)
     source = next((each for each, name in TAKEN.items() if name == page.file.src_uri), f"docs/{page.file.src_uri}")
     return re.sub(r"\]\((?!https?:|#|mailto:)([^)#\s]+)(#[^)]*)?\)", lambda found: link(found, source), markdown)
+
+
+#: Powers and indices as the text has them: e^ε, 2^w, v_y, P₁.
+_POWER = re.compile(r"(?<=[\w)])\^(−?\w+|\([^()\s]*\))")
+_INDEX = re.compile(r"(?<![\w`])([A-Za-zλμγηπ])_([a-z]{1,2})(?![\w])")
+
+
+def typeset(markdown: str) -> str:
+    """Powers and indices raised and lowered, outside of code."""
+    parts = re.split(
+        r"(^```.*?^```|^    .*?$|`[^`\n]*`|<!--.*?-->|\]\([^)]*\))", markdown, flags=re.MULTILINE | re.DOTALL
+    )
+    for place in range(0, len(parts), 2):
+        raised = _POWER.sub(lambda found: f"<sup>{found[1]}</sup>", parts[place])
+        parts[place] = _INDEX.sub(r"\1<sub>\2</sub>", raised)
+    return "".join(parts)
 
 
 def titled(found: re.Match[str]) -> str:
