@@ -27,7 +27,10 @@ from tacit.cli.everything import app
 from tacit.designs import GroupPrior, next_priors
 from tacit.designs.next_wave import _projected
 from tacit.exact import Floats
+from tacit.plan import load_plan
 from tacit.tally import Counts
+
+from support.questions import yes_no_questionnaire
 
 THREE = Prior.of({"a": 0.5, "b": 0.3, "c": 0.2})
 
@@ -187,6 +190,28 @@ def test_projection_is_the_nearest_distribution():
     shares = _projected(np.array([0.9, 0.3, -0.2]), np.array([True, True, True]), 0.01)
     assert shares == pytest.approx([0.795, 0.195, 0.01])
     assert _projected(np.array([0.5, 0.5]), np.array([True, False]), 0.001) == pytest.approx([1, 0])
+
+
+def test_several_questions_are_planned_block_by_block(tmp_path, monkeypatch):
+    first = yes_no_questionnaire(2, 1.0, [3, 2, 1, 4])
+    (block,) = first.blocks
+    truth = np.array([0.25, 0.25, 0.1, 0.4])
+    kept = counted(block.plan, {None: truth}, 30_000, people()).groups[None]
+    tally = Tally(first.hash, {"block 1": kept})
+    second = next_plan(first, tally)
+    assert (second.wave, second.series, second.questions) == (2, first.hash, first.questions)
+    (group,) = second.blocks[0].plan.groups
+    assert group.prior.probabilities == pytest.approx(truth, abs=0.03)
+    assert group.prior_set.kind == "box"
+    assert second.blocks[0].plan.series is None
+    with pytest.raises(ValueError, match="block 1"):
+        next_plan(first, Tally(first.hash, {}))
+    monkeypatch.chdir(tmp_path)
+    first.save("plan.json")
+    (tmp_path / "tally.json").write_text(json.dumps(tally.to_dict()), encoding="utf-8")
+    said = CliRunner().invoke(app, ["next", "plan.json", "tally.json", "-o", "plan2.json"])
+    assert said.exit_code == 0, said.output
+    assert load_plan("plan2.json").hash == second.hash
 
 
 def test_next_on_the_command_line(plan, tmp_path, monkeypatch):

@@ -110,46 +110,50 @@ def next_command(
 
     The set has all priors within the estimate's intervals and the drift until the next wave.
     """
-    from tacit.designs import guidance
-    from tacit.designs.next_wave import next_priors, planned
+    from tacit.designs import guidance, next_wave
     from tacit.files import read_tally
-    from tacit.plan import Plan, load_plan
+    from tacit.plan import AnyPlan, Plan, load_plan
     from tacit.show import plans as shown
 
     check_target(output, plan, reports)
     loaded = load_plan(plan)
-    if not isinstance(loaded, Plan):
-        raise ValueError(
-            "The next wave of several questions cannot be planned from reports yet. Plan it with new priors."
-        )
-    tally = read_tally(
-        loaded, reports, report_column=report_column, group_column=group_column, format=input_format
-    )  # fmt: skip
-    found = next_priors(loaded, tally, drift=drift, least_drift=least_drift, confidence=confidence, floor=floor)
+    tally = read_tally(loaded, reports, report_column=report_column, group_column=group_column, format=input_format)
+    options: dict[str, Any] = {"drift": drift, "least_drift": least_drift, "confidence": confidence, "floor": floor}
+    made: AnyPlan
     with progress_bar("designing"):
-        made = planned(loaded, found, epsilon=epsilon, notion=notion)
+        if isinstance(loaded, Plan):
+            found = [next_wave.next_priors(loaded, tally, **options)]
+            made = next_wave.planned(loaded, found[0], epsilon=epsilon, notion=notion)
+        else:
+            found = next_wave.next_blocks(loaded, tally, **options)
+            made = next_wave.planned_blocks(loaded, found, epsilon=epsilon, notion=notion)
     keep_plan(output, made.hash, overwrite)
     write_plan(made, output)
     told = err if output == "-" else out
-    facts: dict[str, Any] = {"wave": made.wave, "series": made.series, "drift_seen": found.seen, "drift": found.drift}
-    facts |= {"alarm": found.alarm, "groups": [shown.group_summary(group) for group in made.groups]}
+    worst = max(found, key=lambda each: each.drift)
+    facts: dict[str, Any] = {"wave": made.wave, "series": made.series, "drift_seen": worst.seen, "drift": worst.drift}
+    facts |= {"alarm": any(each.alarm for each in found)}
+    facts |= {"groups": [shown.group_summary(group) for group in made.groups]}
     if as_json:
         print_json({"plan": made.hash, "file": output} | facts, told)
         return
-    shares = [each.share for each in found.priors]
-    shown.print_plan(told, made, facts | guidance.costs(made, shares, tally.n_reports).to_dict(), output)
-    told.print(_next_sentence(loaded.wave, made.wave, found), soft_wrap=True)
-    for note in found.notes:
+    if isinstance(made, Plan):
+        shares = [each.share for each in found[0].priors]
+        shown.print_plan(told, made, facts | guidance.costs(made, shares, tally.n_reports).to_dict(), output)
+    else:
+        told.print(f"Wrote {escape(output)}, plan {made.hash[:12]}; tacit audit explains it.", soft_wrap=True)
+    told.print(_next_sentence(loaded.wave, facts), soft_wrap=True)
+    for note in dict.fromkeys(note for each in found for note in each.notes):
         err.print(f"[yellow]note:[/yellow] {escape(note)}", soft_wrap=True)
 
 
-def _next_sentence(wave: int, later: int, found: Any) -> str:
+def _next_sentence(wave: int, facts: dict[str, Any]) -> str:
     alarm = (
         f"[bold red]The reports of wave {wave} contradict its prior[/bold red]: answers changed, or it was wrong. "
-        if found.alarm
+        if facts["alarm"]
         else ""
     )
     return (
-        f"Wave {later}. {alarm}Drift seen: {found.seen:.3f}; allowed for: {found.drift:.3f} (the change of an answer "
-        "that half of the people hold; of more than 12 answers, a total variation distance)."
+        f"Wave {facts['wave']}. {alarm}Drift seen: {facts['drift_seen']:.3f}; allowed for: {facts['drift']:.3f} (the "
+        "change of an answer that half of the people hold; of more than 12 answers, a total variation distance)."
     )

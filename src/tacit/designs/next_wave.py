@@ -28,7 +28,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, Literal
+from typing import Any, Literal, overload
 
 import numpy as np
 
@@ -37,7 +37,7 @@ from tacit.designs.planning import CONFIDENCE, make_plan, with_ldp
 from tacit.designs.prior_file import UNSEEN_SHARE, GroupPrior
 from tacit.estimates import Cell, NotEstimableError, PriorCheck, cells_of, estimate, read_for
 from tacit.exact import Floats, Integers, Number, rational
-from tacit.plan import Group, Plan
+from tacit.plan import AnyPlan, Group, Plan, Questionnaire
 from tacit.prior import Ball, Box, Prior, PriorSet
 from tacit.tally import Tally
 from tacit.task import Histogram, Matrix, Task
@@ -63,11 +63,15 @@ class NextWave:
     notes: tuple[str, ...] = ()
 
 
-def next_plan(plan: Plan, reports: Tally | Sequence[Cell], **options: Any) -> Plan:
+@overload
+def next_plan(plan: Plan, reports: Tally | Sequence[Cell], **options: Any) -> Plan: ...
+@overload
+def next_plan(plan: Questionnaire, reports: Tally | Sequence[Cell], **options: Any) -> Questionnaire: ...
+def next_plan(plan: AnyPlan, reports: Tally | Sequence[Cell], **options: Any) -> AnyPlan:
     """The plan of the next wave: its prior is this wave's estimate, and its promise holds for every plausible prior.
 
     Args:
-        plan: the plan of this wave.
+        plan: the plan of this wave. Of several questions every block is planned from its own reports.
         reports: its tally, or its reports in cells.
         options: `epsilon` and `notion` where they change, else as in the plan; and those of `next_priors`.
 
@@ -85,7 +89,38 @@ def next_plan(plan: Plan, reports: Tally | Sequence[Cell], **options: Any) -> Pl
     (2, True, 'box')
     """
     epsilon, notion = options.pop("epsilon", None), options.pop("notion", None)
-    return planned(plan, next_priors(plan, reports, **options), epsilon=epsilon, notion=notion)
+    if isinstance(plan, Plan):
+        return planned(plan, next_priors(plan, reports, **options), epsilon=epsilon, notion=notion)
+    return planned_blocks(plan, next_blocks(plan, reports, **options), epsilon=epsilon, notion=notion)
+
+
+def next_blocks(plan: Questionnaire, reports: Tally | Sequence[Cell], **options: Any) -> list[NextWave]:
+    """For each block of a plan of several questions what `next_priors` finds, over its joint cells."""
+    cells = cells_of(plan, reports) if isinstance(reports, Tally) else reports
+    found = []
+    for number, block in enumerate(plan.blocks, start=1):
+        mine = [cell for cell in cells if cell.plan.hash == block.plan.hash]
+        if not any(cell.n_reports for cell in mine):
+            raise ValueError(f"There are no reports of block {number} to plan its next wave from.")
+        each = next_priors(block.plan, mine, **options)
+        found.append(replace(each, notes=each.notes if plan.wave == 1 else ()))
+    return found
+
+
+def planned_blocks(
+    plan: Questionnaire,
+    found: Sequence[NextWave],
+    *,
+    epsilon: Number | None = None,
+    notion: Literal["lip", "ldp"] | None = None,
+) -> Questionnaire:
+    """The plan of several questions of the next wave, for the priors of each block."""
+    first = plan.hashes[0] if plan.series is None else plan.series
+    blocks = []
+    for block, each in zip(plan.blocks, found, strict=True):
+        made = planned(block.plan, each, epsilon=epsilon, notion=notion)
+        blocks.append(replace(block, plan=replace(made, wave=1, series=None)))
+    return replace(plan, blocks=tuple(blocks), wave=plan.wave + 1, series=first, earlier=())
 
 
 def next_priors(
