@@ -140,7 +140,7 @@ def test_levels_equal_brute_force_over_members(prior_set, data):
     for level, top in ((upper, True), (lower, False)):
         column = [row[level.report] for row in rows]
         mean = sum(Fraction(w * c, level.worst.total) for w, c in zip(level.worst.weights, column, strict=True))
-        cell = column[level.position]
+        cell = column[level.worst.position(level.value)]
         assert level.ratio in (None, cell / mean if top and mean else None, mean / cell if cell else None)
 
 
@@ -179,7 +179,7 @@ def test_a_channel_for_the_nominal_prior_alone_breaks_the_promise_of_the_ball():
 def test_zero_weights_leave_no_finite_level():
     ball = Ball(Prior(range(3), [1, 1, 0]), Fraction(1, 4))
     upper, lower = set_lift_levels([[1, 1], [2, 0], [0, 2]], ball)
-    assert (lower.ratio, lower.position, lower.report) == (None, 1, 1)
+    assert (lower.ratio, lower.value, lower.report) == (None, lower.worst.values[1], 1)
     assert upper.ratio == 4
     assert not lower.holds(Fraction(100))
     # With the whole simplex even the upper side has none: under (0, 1, 0) report 1 is never sent.

@@ -179,26 +179,12 @@ def _up(level: float) -> str:
 
 
 @dataclass(frozen=True)
-class SetLevel:
-    """One side of the LIP level for a set of priors: ln(ratio), with what reaches it.
-
-    `ratio` is exact, None if no finite level holds; `position` is the value's, `report` the column, and `worst` the
-    member of the set under which they reach it. A mechanism too large to be searched has a proven bound and names none.
+class SetLevel(Level):
+    """One side of the LIP level for a set of priors; `worst` is the member of the set under which value and report
+    reach it.
     """
 
-    ratio: Fraction | None
-    position: int | None = None
-    report: int | None = None
     worst: Prior | None = None
-
-    @property
-    def epsilon(self) -> float:
-        """ln(ratio), rounded up."""
-        return math.inf if self.ratio is None else log_above(self.ratio)
-
-    def holds(self, epsilon: Fraction) -> bool:
-        """Whether ln(ratio) ≤ ε, exactly."""
-        return self.ratio is not None and at_most_exp(self.ratio, epsilon)
 
 
 def set_lift_levels(rows: Iterable[Iterable[int]], prior_set: PriorSet) -> tuple[SetLevel, SetLevel]:
@@ -236,8 +222,10 @@ def set_lift_levels(rows: Iterable[Iterable[int]], prior_set: PriorSet) -> tuple
     upper, lower = max(above, key=_size), max(below, key=_size)
     most, least = columns[upper[0]], columns[lower[0]]
     return (
-        SetLevel(upper[1], max(prior.support, key=most.__getitem__), upper[0], prior_set.lowest(most)[1]),
-        SetLevel(lower[1], min(prior.support, key=least.__getitem__), lower[0], prior_set.highest(least)[1]),
+        SetLevel(upper[1], prior.values[max(prior.support, key=most.__getitem__)], upper[0], prior_set.lowest(most)[1]),
+        SetLevel(
+            lower[1], prior.values[min(prior.support, key=least.__getitem__)], lower[0], prior_set.highest(least)[1]
+        ),
     )
 
 
