@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
 from importlib import import_module
@@ -259,10 +259,21 @@ def warn_of_second_draw(plan: AnyPlan, output: str, reports: int) -> None:
         )
 
 
-def warn_of_kept(done: PerturbSummary, keep_order: bool, on_err: bool) -> None:
-    """Say loudly what gives answers away, and what a kept order means, unless JSON that says so is `on_err` already."""
+def tell_perturbed(
+    done: PerturbSummary, output: str, keep_order: bool, as_json: bool, more: Mapping[str, Any] | None = None
+) -> None:
+    """Say how many reports were made, with `more` in JSON; loudly what gives answers away, and what a kept order means,
+    unless JSON that says so is on standard error already.
+    """
     from tacit.files.giveaway import giveaway_sentence
 
+    # Standard output may hold the reports.
+    told, on_err = err if output == "-" else out, as_json and output == "-"
+    if as_json:
+        facts = {"rows": done.rows, "reports": done.reports, "skipped": dict(done.skipped)}
+        print_json({"file": output} | facts | {"gives_away": done.gives_away} | dict(more or {}), told)
+    else:
+        told.print(f"{done.reports:,} reports of {done.rows:,} rows, {sum(done.skipped.values()):,} skipped.")
     for columns in () if on_err else done.gives_away:
         err.print(f"[bold red]warning:[/bold red] {escape(giveaway_sentence(columns))}", soft_wrap=True)
     if keep_order and not on_err and not done.gives_away:

@@ -33,10 +33,8 @@ from tacit.cli.app import (
     keep_reports,
     keep_tally,
     option,
-    out,
-    print_json,
     progress_bar,
-    warn_of_kept,
+    tell_perturbed,
     warn_of_second_draw,
     write_tally,
 )
@@ -111,15 +109,9 @@ def perturb_command(
             loaded, opened, output, column=column, group_column=group_column, keep=kept, on_unknown=on_unknown, **order,
             progress=watch, source_format=None if draw_arms else input_format, target_format=output_format,
         )  # fmt: skip
-    told = err if output == "-" else out
-    if as_json:
-        facts = {"rows": done.rows, "reports": done.reports, "skipped": dict(done.skipped)}
-        sums = {} if noted is None else {"ledger": noted.sums()}
-        print_json({"file": output} | facts | {"gives_away": done.gives_away} | sums, told)
-    else:
-        told.print(f"{done.reports:,} reports of {done.rows:,} rows, {sum(done.skipped.values()):,} skipped.")
-        _tell_sums(told, noted)
-    warn_of_kept(done, keep_order, on_err=as_json and output == "-")
+    tell_perturbed(done, output, keep_order, as_json, {} if noted is None else {"ledger": noted.sums()})
+    if not as_json:
+        _tell_sums(err if output == "-" else out, noted)
     if engine == "embedded" and output != "-":
         warn_of_second_draw(loaded, output, done.reports)
 

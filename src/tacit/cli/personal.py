@@ -33,8 +33,8 @@ from tacit.cli.app import (
     print_json,
     progress_bar,
     registered,
+    tell_perturbed,
     tell_refused,
-    warn_of_kept,
     write_plan,
     write_tally,
 )
@@ -99,14 +99,7 @@ def perturb_command(
         options: dict[str, Any] = {"column": column, "prior_column": prior_column, "keep": tuple(keep or ())}
         options |= {"keep_order": keep_order, "force": force, "on_unknown": on_unknown}
         done = perturb_file(PersonalPlan.load(plan), answers, output, progress=watch, **options)
-    # Standard output may hold the reports.
-    told = err if output == "-" else out
-    if as_json:
-        facts = {"rows": done.rows, "reports": done.reports, "skipped": dict(done.skipped)}
-        print_json(facts | {"gives_away": done.gives_away}, told)
-    else:
-        told.print(f"{done.reports:,} reports of {done.rows:,} rows, {sum(done.skipped.values()):,} skipped.")
-    warn_of_kept(done, keep_order, on_err=as_json and output == "-")
+    tell_perturbed(done, output, keep_order, as_json)
 
 
 @app.command("tally")

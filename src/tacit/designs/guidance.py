@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -81,14 +81,7 @@ class Detection:
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
-        return {
-            "difference": self.difference,
-            "power": self.power,
-            "alpha": ALPHA,
-            "per_wave": self.per_wave,
-            "per_group": self.per_group,
-            "groups": None if self.groups is None else list(self.groups),
-        }
+        return asdict(self) | {"alpha": ALPHA, "groups": None if self.groups is None else list(self.groups)}
 
 
 def read_difference(text: str, task: Task) -> float:
