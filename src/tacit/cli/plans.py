@@ -95,46 +95,20 @@ def plan_command(
 
     What is promised is checked in exact integers before anything is written.
     """
-    from tacit.designs import Search, guidance, planning, read_priors, read_values
+    given = dict(locals())
+    from tacit.designs import Search, guidance, planning
     from tacit.show import plans as shown
 
     check_target(output, priors)
     if questions is not None:
-        others = (task, value, ldp_cap, target_rmse, between, candidates, floor, detect, arms, respondents)
-        flags = (smooth, no_prior, guide, notion == "ldp", aim == "mmse", method != "auto")
-        if any(each is not None for each in others) or any(flags):
-            raise ValueError(
-                "A plan of several questions takes --epsilon, --importance, --cross, --mean, --public, --impossible, "
-                "--prior-error and --prior-records. Leave the other options out."
-            )
-        from tacit.cli.questions import plan_questions
-
-        named = {"importance": importance, "cross": cross, "mean": mean, "public": public, "impossible": impossible}
-        worth = _worth(prior_error, prior_records, confidence, None)
-        plan_questions(priors, questions, epsilon, named, worth, question, output, overwrite, as_json)
+        _plan_questions(given)
         return
-    if importance or cross or mean or public:
-        raise ValueError("--importance, --cross, --mean and --public are about several questions: give --questions.")
-    if task is None:
-        raise ValueError("Say what is asked: --task histogram, sum, survey or weighted-sum; or --questions a,b,c.")
+    _check_options(given)
     if no_prior:
-        about_priors = (prior_error, prior_records, confidence, candidates, floor, impossible, smooth, between, ldp_cap)
-        _check_no_prior(any(each not in (None, False, []) for each in about_priors), aim)
-        groups, notion, method = read_values(priors), "ldp", "without-prior" if method == "auto" else method
-    else:
-        groups = read_priors(priors, floor=floor, impossible=impossible or (), smooth=smooth, candidates=candidates)
-    if arms is not None:
-        groups = _in_arms(groups, arms, epsilon is not None or target_rmse is not None or guide)
-    for note in dict.fromkeys(note for each in groups for note in each.notes):
-        err.print(f"[yellow]note:[/yellow] {escape(note)}.", soft_wrap=True)
-    if guide and target_rmse is not None:
-        raise ValueError("Give --guide or --target-rmse, not both.")
+        notion, method = "ldp", "without-prior" if method == "auto" else method
+    groups = _groups(given)
     _check_budget(epsilon, target_rmse, respondents, guide or all(each.epsilon is not None for each in groups))
-    wanted, people = planning.make_task(task, value or [], groups), 1000 if respondents is None else respondents
-    if persistence is not None and waves is None:
-        raise ValueError("--persistence is about the same people in several waves: give --waves, too.")
-    if power is not None and detect is None:
-        raise ValueError("--power is that of seeing a difference: give --detect, too.")
+    wanted, people = planning.make_task(str(task), value or [], groups), 1000 if respondents is None else respondents
     difference = None if detect is None else guidance.read_difference(detect, wanted)
     shares, chance = [each.share for each in groups], 0.8 if power is None else power
     worth = _worth(prior_error, prior_records, confidence, candidates)
@@ -177,6 +151,68 @@ def plan_command(
             shown.print_panel(told, summary["panel"], persistence or "1")
 
 
+def _stated(given: dict[str, Any]) -> set[str]:
+    """The options that were given, as far as their defaults are nothing, False or none."""
+    return {name for name, each in given.items() if each is not None and each is not False and each != []}
+
+
+def _plan_questions(given: dict[str, Any]) -> None:
+    """A plan of several questions, which takes some of the options."""
+    from tacit.cli.questions import plan_questions
+
+    others = {"task", "value", "ldp_cap", "target_rmse", "between", "candidates", "floor", "detect", "arms"}
+    others |= {"respondents", "smooth", "no_prior", "guide"}
+    flags = (given["notion"] == "ldp", given["aim"] == "mmse", given["method"] != "auto")
+    if _stated(given) & others or any(flags):
+        raise ValueError(
+            "A plan of several questions takes --epsilon, --importance, --cross, --mean, --public, --impossible, "
+            "--prior-error and --prior-records. Leave the other options out."
+        )
+    named = {name: given[name] for name in ("importance", "cross", "mean", "public", "impossible")}
+    worth = _worth(given["prior_error"], given["prior_records"], given["confidence"], None)
+    rest = (given[name] for name in ("question", "output", "overwrite", "as_json"))
+    plan_questions(given["priors"], given["questions"], given["epsilon"], named, worth, *rest)
+
+
+def _check_options(given: dict[str, Any]) -> None:
+    """Refuse options that need another one, or do not go together."""
+    stated = _stated(given)
+    if stated & {"importance", "cross", "mean", "public"}:
+        raise ValueError("--importance, --cross, --mean and --public are about several questions: give --questions.")
+    if "task" not in stated:
+        raise ValueError("Say what is asked: --task histogram, sum, survey or weighted-sum; or --questions a,b,c.")
+    if {"guide", "target_rmse"} <= stated:
+        raise ValueError("Give --guide or --target-rmse, not both.")
+    if "persistence" in stated and "waves" not in stated:
+        raise ValueError("--persistence is about the same people in several waves: give --waves, too.")
+    if "power" in stated and "detect" not in stated:
+        raise ValueError("--power is that of seeing a difference: give --detect, too.")
+    if "arms" in stated and stated & {"epsilon", "target_rmse", "guide"}:
+        raise ValueError("Arms have budgets of their own: leave --epsilon, --target-rmse and --guide out.")
+    about_priors = {"prior_error", "prior_records", "confidence", "candidates", "floor", "impossible", "smooth"}
+    if "no_prior" in stated and (given["aim"] == "mmse" or stated & (about_priors | {"between", "ldp_cap"})):
+        raise ValueError(
+            "--no-prior says that nothing is known beforehand: drop --aim mmse, --between, --ldp-cap and the options "
+            "that say what a prior is worth or what becomes of values never seen."
+        )
+
+
+def _groups(given: dict[str, Any]) -> Any:
+    """The groups of the prior file, with arms where they are asked for; what was done to its numbers is said."""
+    from tacit.designs import planning, read_priors, read_values
+
+    if given["no_prior"]:
+        groups = read_values(given["priors"])
+    else:
+        how = {name: given[name] for name in ("floor", "smooth", "candidates")}
+        groups = read_priors(given["priors"], impossible=given["impossible"] or (), **how)
+    if given["arms"] is not None:
+        groups = planning.in_arms(groups, [each.strip() for each in given["arms"].split(",")])
+    for note in dict.fromkeys(note for each in groups for note in each.notes):
+        err.print(f"[yellow]note:[/yellow] {escape(note)}.", soft_wrap=True)
+    return groups
+
+
 def _panel(plan: Any, shares: Any, waves: int, persistence: str | None) -> dict[str, Any]:
     """Ways to ask the same people again, for the largest group."""
     from tacit.designs import compare_panel
@@ -216,22 +252,6 @@ def _worth(error: str | None, records: int | None, confidence: str | None, candi
     if error is not None:
         return Worth(error=error)
     return None if candidates is None else Worth(candidates=True)
-
-
-def _check_no_prior(about_priors: bool, aim: str) -> None:
-    if about_priors or aim == "mmse":
-        raise ValueError(
-            "--no-prior says that nothing is known beforehand: drop --aim mmse, --between, --ldp-cap and the options "
-            "that say what a prior is worth or what becomes of values never seen."
-        )
-
-
-def _in_arms(groups: Any, arms: str, other_budget: bool) -> Any:
-    from tacit.designs.planning import in_arms
-
-    if other_budget:
-        raise ValueError("Arms have budgets of their own: leave --epsilon, --target-rmse and --guide out.")
-    return in_arms(groups, [each.strip() for each in arms.split(",")])
 
 
 def _compliance_errors(plan: Any, shares: Any, respondents: int) -> dict[str, Any]:
