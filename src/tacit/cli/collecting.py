@@ -33,6 +33,7 @@ from tacit.cli.app import (
     keep_reports,
     keep_tally,
     option,
+    out,
     progress_bar,
     tell_perturbed,
     warn_of_second_draw,
