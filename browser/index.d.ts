@@ -18,7 +18,7 @@ export interface Group {
   readonly ldpCap: number | null;
   /** The kind of the set of priors for all of which the promise holds; null if it is about one prior. */
   readonly priorSet: string | null;
-  /** The mechanism, as plans name it: `table`, integers written out, or a rule such as `core-tail`. */
+  /** The mechanism, as plans name it: `table`, integers written out, or a rule such as `many-values`. */
   readonly kind: string;
   /** How many different reports there are; null where they are too many to be listed. */
   readonly nPossibleReports: number | null;

@@ -209,7 +209,7 @@ def _reduced(city: Traces) -> Prior:
 
 def _circle(prior: Prior, epsilon: float) -> Design:
     """The mechanism for large histograms, whatever the size, so that reports are read the same way throughout."""
-    return design(prior, Histogram(), epsilon, aim="mmse", search=Search(method="core-tail"))
+    return design(prior, Histogram(), epsilon, aim="mmse", search=Search(method="many-values"))
 
 
 def _realised_points(city: Traces, budgets: Sequence[float], panel: str, options: Options) -> list[Point]:

@@ -142,7 +142,7 @@ def _realised_points(prior: Prior, popular: int, pages: int, budgets: Sequence[f
 
 
 def kosarak_histogram(options: Options) -> Figure:
-    """Which page was clicked, for 8 million clicks on 41,270 pages: the mechanism core-tail beside LDP."""
+    """Which page was clicked, for 8 million clicks on 41,270 pages: giants, bins and a ring beside LDP."""
     clicks = load_clicks(find("kosarak", options))
     prior = Prior(clicks.pages.tolist(), clicks.counts.tolist())
     budgets = (1.0, 4.0) if options.small else (0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0)
@@ -153,7 +153,7 @@ def kosarak_histogram(options: Options) -> Figure:
         "ε",
         "√(MSE/N)",
         tuple(found.points),
-        f"Core-tail comes within {max(found.gaps):.2%} of the proven bound at every ε here. {found.summary()}",
+        f"Bins come within {max(found.gaps):.2%} of the proven bound at every ε here. {found.summary()}",
         panels=(WITH, WITHOUT),
         log_y=True,
         notes=(LDP_NOTE,),

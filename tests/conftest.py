@@ -25,7 +25,7 @@ pytest.register_assert_rewrite("support")
 SLOW = (
     "browser", "e2e", "studies", "packaging", "server", "deploy", "cli", "docs/test_readme.py", "docs/test_f",
     "docs/test_site.py", "designs/program", "designs/test_knots.py", "designs/test_design.py",
-    "designs/test_core_tail_design.py", "mechanism/test_core_tail", "mechanism/test_many_values", "personal",
+    "mechanism/test_many_values", "personal",
     "estimates", "prior/test_sets.py", "files/test_spark.py",
 )  # fmt: skip
 

@@ -6,7 +6,6 @@
  */
 
 import { BlockDesign } from "./block_design/block_design.js";
-import { CoreTail } from "./core_tail/core_tail.js";
 import { ManyValues } from "./many_values/many_values.js";
 import { object, oneOf } from "../read.js";
 import { Channel } from "./table/table.js";
@@ -50,7 +49,6 @@ import { Channel } from "./table/table.js";
 /** @type {Readonly<Record<string, Kind>>} Every mechanism that a plan can hold. A new one is a folder and a line here. */
 export const KINDS = Object.freeze({
   [Channel.kind]: Channel,
-  [CoreTail.kind]: CoreTail,
   [ManyValues.kind]: ManyValues,
   [BlockDesign.kind]: BlockDesign,
 });

@@ -6,7 +6,7 @@ import { StorageError, openPlan, remembered, respond } from "../index.js";
 import { golden, memory } from "./helpers.js";
 
 const plan = await openPlan(golden("plan_survey").plan);
-const large = await openPlan(golden("plan_core_tail").plan);
+const large = await openPlan(golden("plan_bins").plan);
 const GROUP = "18–29";
 
 test("the first call draws, later calls remember, whatever is asked", async () => {

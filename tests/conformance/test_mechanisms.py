@@ -20,8 +20,7 @@ import numpy as np
 import pytest
 
 from tacit import Histogram, NotEstimableError, Prior, Sum, Survey, mse, unbiased_variance
-from tacit.mechanism import KINDS, BlockDesign, Channel, CoreTail, ManyValues, Mechanism
-from tacit.mechanism.core_tail import CoreState
+from tacit.mechanism import KINDS, BlockDesign, Channel, ManyValues, Mechanism
 from tacit.task import Task, prior_variance
 
 from support.toy import KaryRule
@@ -54,20 +53,6 @@ EXAMPLES: dict[str, list[Example]] = {
         Example(Channel.from_weights(SKEWED, [[3, 1], [1, 3], [2, 2], [2, 2]]), 2, None),
         Example(Channel.from_weights(Prior.of({"a": 1, "b": 2}), [[5, 2, 1], [1, 2, 5]]), 3, 1e-12),
     ],
-    "core-tail": [
-        Example(
-            CoreTail(
-                prior=FOUR, core=(0,), share=Fraction(1, 3), growth=Fraction(3),
-                states=(CoreState(2, 0), CoreState(1, 1)), word_bits=4,
-            ), 4, None,
-        ),
-        Example(
-            CoreTail(
-                prior=Prior.uniform(4), core=(), share=Fraction(1, 3), growth=Fraction(3),
-                states=(CoreState(1, 0),), word_bits=4,
-            ), 4, None,
-        ),
-    ],
     "many-values": [
         Example(_many(FOUR, arc=2, step=4, cell_bits=3, seed_bits=4, word_bits=6), 6, None),
         Example(_many(Prior.of([5, 6, 5]), arc=5, step=4, cell_bits=4, seed_bits=2, word_bits=6), 6, None),
@@ -75,6 +60,8 @@ EXAMPLES: dict[str, list[Example]] = {
         Example(_many(SKEWED, arc=4, step=3, cell_bits=4, word_bits=7, light=3, **_PLANE), 7, 0.1),
         Example(_many(GIANTS, giants=2, covered=5, arc=4, step=2, cell_bits=4, word_bits=5, **_PLANE), 5, None),
         Example(_many(GIANTS, giants=1, covered=5, arc=5, step=2, cell_bits=4, word_bits=5, **_PLANE), 5, None),
+        Example(_many(GIANTS, arc=5, step=3, cell_bits=4, word_bits=4, seed_bits=0, bins=2, heavy=3), 4, None),
+        Example(_many(FOUR, arc=2, step=3, cell_bits=3, word_bits=4, seed_bits=0, bins=1, heavy=1), 4, None),
     ],
     "block-design": [
         Example(BlockDesign(prior=Prior.of([3, 1, 1, 2, 1]), circle=5, orders=4, arc=2, step=7, word_bits=5), 5, 0.2),

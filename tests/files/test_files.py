@@ -34,11 +34,12 @@ from tacit.files import (
     tally_file,
 )
 from tacit.files.columns import Matcher
-from tacit.mechanism.core_tail import CoreState, CoreTail
 from tacit.plan import Group, Plan
 from tacit.randomize import Randomizer
 from tacit.randomize.randomness import SeededWords
 from tacit.tally import Counts, Tally, merge_all
+
+from support.rings import ring
 
 EXTENSIONS = ["csv", "parquet", "jsonl", "ndjson", "arrow", "feather", "ipc"]
 SECRET = "a-very-private-answer"
@@ -61,14 +62,14 @@ def plain_plan(prior: Prior, task=None) -> Plan:
 
 
 def mixed_plan() -> Plan:
-    """A core-tail group, whose words per report depend on the answer, beside a table."""
+    """A group with a ring, whose words per report are several, beside a table."""
     prior = Prior(range(8), [1] * 7 + [0])
-    arc = CoreTail(prior=prior, core=(), share=Fraction(1, 4), growth=Fraction(7), states=(CoreState(1, 0),))
+    arc = ring(prior, 3, 2, Fraction(3, 2))
     table = repaired_response(prior, 1)
     return Plan(
         Sum(),
         (
-            Group(name="arc", epsilon=Fraction(3, 2), mechanism=arc.under(prior)),
+            Group(name="arc", epsilon=Fraction(3, 2), mechanism=arc),
             Group(name="table", epsilon=Fraction(1), mechanism=table),
         ),
     )
@@ -136,7 +137,7 @@ def small_blocks(monkeypatch):
 
 
 @pytest.mark.usefixtures("small_blocks")
-@pytest.mark.parametrize("plan", [grouped_plan(), mixed_plan()], ids=["names", "numbers and core-tail"])
+@pytest.mark.parametrize("plan", [grouped_plan(), mixed_plan()], ids=["names", "numbers and a ring"])
 @pytest.mark.parametrize("extension", EXTENSIONS)
 def test_every_format_gives_the_same_reports_for_the_same_words(tmp_path, extension, plan):
     columns = answers(plan, 300)
@@ -489,7 +490,7 @@ def by_hand(plan: Plan, columns: dict[str, list]) -> Tally:
 
 
 @pytest.mark.usefixtures("small_blocks")
-@pytest.mark.parametrize("plan", [grouped_plan(), mixed_plan()], ids=["table", "core-tail"])
+@pytest.mark.parametrize("plan", [grouped_plan(), mixed_plan()], ids=["table", "ring"])
 @pytest.mark.parametrize("extension", EXTENSIONS)
 def test_a_tally_counts_the_reports(tmp_path, extension, plan):
     columns = answers(plan, 300)
@@ -576,22 +577,12 @@ def test_reports_of_any_numeric_type_are_read(tmp_path, cells, kept, refused):
         tally_file(plan, {"report": [True]})
 
 
-def test_core_tail_reports_beyond_the_circle_or_the_states_are_refused():
+def test_reports_beyond_the_ring_or_the_orders_are_refused():
     plan = mixed_plan()
     reports = [0, 6, 7, 1 << 32, -1]
     tally = tally_file(plan, {"group": ["arc"] * 5, "report": reports})
     assert tally.groups["arc"] == Counts.of([0, 6])
     assert tally.refused == 3
-
-
-def test_a_negative_report_is_refused_where_every_position_exists():
-    """−1 has the position 2^32 − 1, which a circle of 2^32 cells has, and the state −1, which is below any number."""
-    prior = Prior(range(8), [2**29 + 2 * x + 1 for x in range(8)])
-    arc = CoreTail(prior=prior, core=(), share=Fraction(1, 4), growth=Fraction(7), states=(CoreState(1, 0),))
-    assert arc.cells == 2**32
-    plan = Plan(Sum(), (Group(name=None, epsilon=Fraction(3, 2), mechanism=arc),))
-    tally = tally_file(plan, pa.array([-1, 2**32 - 1]))
-    assert (tally.groups[None], tally.refused) == (Counts.of([2**32 - 1]), 1)
 
 
 def test_folder_names_are_not_read_as_columns(tmp_path):

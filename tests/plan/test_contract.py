@@ -172,7 +172,7 @@ def in_group(**fields):
         in_group(notion="trust me"),
         in_group(levels=[]),
         in_group(levels={"lip": "low"}),
-        in_group(mechanism={"kind": "core-tail", "core": [], "share": "1e9999999", "growth": "2", "states": []}),
+        in_group(mechanism={"kind": "many-values", "giants": 0, "bins": 10**400}),
         in_group(
             mechanism={"kind": "table", "denominator": "3", "labels": [0, 1], "rows": [["2", "1"], ["1", "2"]]},
             prior=["1", "1"],
@@ -236,7 +236,7 @@ CERTIFIED = {
     "table": make_plan(PEOPLE, Histogram(), 1, aim="mmse"),
     "unbiased": make_plan(PEOPLE, Histogram(), 1, aim="unbiased"),
     "weighted": make_plan(Prior.of({0: 0.5, 4: 0.3, 9: 0.2}), WeightedSum(), 1, aim="mmse"),
-    "core-tail": make_plan(PEOPLE, Histogram(), 1, aim="mmse", search=Search(method="core-tail")),
+    "bins": make_plan(PEOPLE, Histogram(), 1, aim="mmse", search=Search(method="many-values")),
     # Nothing is left to estimate but rounding errors.
     "exhausted": make_plan(PEOPLE, Histogram(), 60, aim="mmse"),
 }
@@ -255,7 +255,7 @@ def test_a_certificate_survives_the_file(name):
     )
 
 
-@pytest.mark.parametrize("name", ["table", "unbiased", "weighted", "core-tail"])
+@pytest.mark.parametrize("name", ["table", "unbiased", "weighted", "bins"])
 @pytest.mark.parametrize("field", ["mse", "unbiased_variance", "prior_variance"])
 def test_a_certificate_that_states_another_error_is_refused(name, field):
     with pytest.raises(PlanError, match=f"states {field} = 0.0123; its mechanism has"):

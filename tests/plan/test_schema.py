@@ -47,7 +47,7 @@ PLANS = {
         {},
     ),
     "matrix": (NUMBERS, Matrix([[x, x**2, "1/3"] for x in NUMBERS.values], names=["x", "x²", "third"]), {}),
-    "core-tail": (LARGE, Histogram(), {}),
+    "bins": (LARGE, Histogram(), {}),
     "block design": (LARGE, Histogram(), {"notion": "ldp", "method": "projective"}),
     "subsets": (LARGE, Histogram(), {"notion": "ldp", "method": "without-prior"}),
 }
@@ -83,11 +83,11 @@ def test_every_plan_that_is_written_fits(name):
 
 
 def test_both_kinds_of_mechanism_are_among_them():
-    kinds = {group["mechanism"]["kind"] for name in ("survey", "core-tail") for group in written(name)["groups"]}
-    assert kinds == {"table", "core-tail"}
+    kinds = {group["mechanism"]["kind"] for name in ("survey", "bins") for group in written(name)["groups"]}
+    assert kinds == {"table", "many-values"}
 
 
-@pytest.mark.parametrize("name", ["survey", "core-tail", "groups"])
+@pytest.mark.parametrize("name", ["survey", "bins", "groups"])
 def test_an_unknown_field_is_refused_wherever_it_stands(name):
     data = written(name)
     for place in range(len(list(objects(data)))):
@@ -96,7 +96,7 @@ def test_an_unknown_field_is_refused_wherever_it_stands(name):
         assert not VALIDATOR.is_valid(altered), place
 
 
-@pytest.mark.parametrize("name", ["survey", "core-tail"])
+@pytest.mark.parametrize("name", ["survey", "bins"])
 def test_a_missing_field_is_refused_wherever_it_stood(name):
     data = written(name)
     for place, part in enumerate(objects(data)):

@@ -20,7 +20,7 @@ from tacit.randomize import Randomizer, SecureWords, SeededWords
 PEOPLE = 140_000
 PLANS = {
     "table": lambda: make_plan(Prior.of({"a": 0.5, "b": 0.3, "c": 0.2}), Histogram(), 1),
-    "core-tail": lambda: make_plan(Prior.uniform(30), Histogram(), 1, aim="mmse", search=Search(method="core-tail")),
+    "bins": lambda: make_plan(Prior.uniform(30), Histogram(), 1, aim="mmse", search=Search(method="many-values")),
     "many-values": lambda: make_plan(Prior.of([60] + [1] * 39), Histogram(), 1, search=Search(method="many-values")),
 }
 

@@ -16,9 +16,7 @@ from scipy.stats import chi2
 
 from tacit import Channel, Histogram, Prior, Survey, make_plan
 from tacit.designs import optimal_binary, repaired_response
-from tacit.designs._core_tail import design_core_tail
-from tacit.exact import exp_below
-from tacit.mechanism.core_tail import CoreState, CoreTail
+from tacit.designs._many_values import design_with_bins
 from tacit.mechanism.table._sampler import TableSampler
 from tacit.plan import Group, Plan
 from tacit.randomize import Randomizer
@@ -171,58 +169,33 @@ def test_row_numbers_run_through_all_channels():
     assert sampler_of(*both).starts.tolist() == [0, 3, 8]
 
 
-@pytest.mark.parametrize("epsilon", [0.25, 1, 4])
-@pytest.mark.parametrize("core", [0, 20])
-def test_the_compiled_core_tail_agrees_with_the_reference_word_for_word(epsilon, core):
-    weights = [10**6 // (k + 1) for k in range(3000)]
-    mechanism = design_core_tail(Prior.of(weights), exp_below(Fraction(epsilon)), max_core=core).mechanism
-    rng = np.random.default_rng(core)
-    values = rng.integers(0, len(weights), 20_000)
-    words = rng.integers(0, 2**64, (20_000, 3), dtype=np.uint64)
-    # Words at the edges of states and of the base, where a slip would show.
-    edges, last_base = mechanism.tables[:2]
-    if edges.shape[1]:
-        words[:3000, 0] = edges[rng.integers(0, len(edges), 3000), rng.integers(0, edges.shape[1], 3000)]
-    words[3000:6000, 1] = last_base[rng.integers(0, len(last_base), 3000)] + rng.integers(0, 2, 3000).astype(np.uint64)
-    words[6000:6100] = 2**64 - 1
-    words[6100:6200] = 0
-    expected = mechanism.sample(values, words)
-    assert (mechanism.draw_many(values, words) == expected).all()
-    assert (mechanism.draw_many(values, words[:, ::-1].copy()) != expected).any()
-    assert [mechanism.sample_one(int(values[i]), tuple(int(w) for w in words[i])) for i in range(200)] == expected[
-        :200
-    ].tolist()
-
-
-def test_a_core_tail_of_shorter_words_is_drawn_with_shorter_words():
-    weights = (7, 3, 2, 2, 1)
-    states = CoreState(3, 0), CoreState(1, 1)
-    mechanism = CoreTail(
-        prior=Prior.of(weights), core=(0,), share=Fraction(1, 3), growth=Fraction(3), states=states, word_bits=32
-    )
-    randomizer = Randomizer(Plan(Histogram(), (Group(name=None, epsilon=Fraction(4), mechanism=mechanism),)))
-    people = 40_000
-    many = randomizer.reports(np.zeros(people, int), np.full(people, 2), SeededWords(1)) >> 32
-    one = np.array([randomizer.report(0, 2, SeededWords(seed)) >> 32 for seed in range(people // 10)])
-    expected = np.array(mechanism.counts[-1]) / 2**32
-    for found in (many, one):
-        seen = np.bincount(found, minlength=2)
-        assert chi2.sf(((seen - len(found) * expected) ** 2 / (len(found) * expected)).sum(), 1) > 1e-9
-        # The named wrong draw: words of 64 bits are beyond every edge and end in the last state.
-        wrong = np.array([0, len(found)])
-        assert chi2.sf(((wrong - len(found) * expected) ** 2 / (len(found) * expected)).sum(), 1) < 1e-9
+@pytest.mark.parametrize("epsilon", ["1/4", 1, 5])
+def test_bins_are_drawn_for_arrays_word_for_word(epsilon):
+    mechanism = design_with_bins(Prior.of([10**6 // (k + 1) for k in range(3000)]), Fraction(epsilon))
+    rng = np.random.default_rng(3)
+    values = rng.integers(0, 3000, 2000)
+    values[:1000] = rng.integers(0, 60, 1000)
+    words = rng.integers(0, 1 << 52, (2000, mechanism.words_per_report), dtype=np.uint64)
+    # Words at the edges of orders and of the base, where a slip would show.
+    circle = mechanism.circle
+    words[:200, 2], words[200:400, 2] = circle.for_all[0], circle.for_ring[0] - 1
+    words[400:500, 0], words[500:600, 0] = circle.base, circle.base - 1
+    words[600:700], words[700:800] = 0, (1 << 52) - 1
+    drawn = mechanism.draw_many(values, words)
+    assert [
+        mechanism.draw(int(x), tuple(map(int, row))) for x, row in zip(values, words, strict=True)
+    ] == drawn.tolist()
+    assert mechanism.can_send_many(drawn).all()
+    # A named wrong way: γ and τ in each other's place.
+    wrong = words.copy()
+    wrong[:, [2, 3]] = words[:, [3, 2]]
+    assert (mechanism.draw_many(values, wrong) != drawn).any()
 
 
 def two_groups() -> Plan:
-    """A table and a core-tail, whose reports mean different things."""
+    """A table and a rule with bins, whose reports mean different things."""
     prior = Prior.of({"a": 7, "b": 3, "c": 2, "d": 2, "e": 1})
-    mechanism = CoreTail(
-        prior=prior,
-        core=(0,),
-        share=Fraction(1, 3),
-        growth=Fraction(3),
-        states=(CoreState(3, 0), CoreState(1, 1)),
-    )
+    mechanism = design_with_bins(prior, 4)
     groups = (
         Group(name="south", epsilon=Fraction(4), mechanism=mechanism),
         Group(name="north", epsilon=Fraction(1), mechanism=repaired_response(prior, 1)),

@@ -23,11 +23,11 @@ from pathlib import Path
 import httpx
 
 from tacit import Histogram, Prior
-from tacit.mechanism.core_tail import CoreState, CoreTail
 from tacit.plan import Group, Plan
 from tacit.server.storage.store import survey_id
 
 from support import warm
+from support.rings import ring
 from support.service import TOKEN, key
 
 _ADMIN = {"Authorization": f"Bearer {TOKEN}"}
@@ -41,7 +41,7 @@ BATCH_EVERY, BATCH_SIZE = 10, 7
 def wide_plan() -> Plan:
     """A plan with four million different reports."""
     prior = Prior(range(4), [1_000_003, 999_983, 999_979, 999_961])
-    circle = CoreTail(prior=prior, core=(), share=Fraction(1, 4), growth=Fraction(7), states=(CoreState(1, 0),))
+    circle = ring(prior, 22, 2**20, Fraction(2))
     return Plan(Histogram(), (Group(name=None, epsilon=Fraction(2), mechanism=circle),))
 
 

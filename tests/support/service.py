@@ -20,12 +20,14 @@ from fastapi import FastAPI
 
 from tacit import Histogram, Prior, Survey
 from tacit.designs import optimal_binary, repaired_response
-from tacit.mechanism.core_tail import CoreState, CoreTail
+from tacit.mechanism import ManyValues
 from tacit.plan import Group, Plan
 from tacit.server.http.app import make_app
 from tacit.server.storage import schema
 from tacit.server.storage.store import Store, survey_id
 from tacit.server.storage.tokens import set_token
+
+from support.rings import ring
 
 TOKEN = "the-token-of-these-tests"
 FIRST_DAY = date(2026, 11, 15)
@@ -55,9 +57,9 @@ def grouped_plan() -> Plan:
 
 @cache
 def arc_plan() -> Plan:
-    """A core-tail group, whose reports have a state and a position, beside a table; only mmse works."""
+    """A group with a ring, whose reports have an order and a position, beside a table; only mmse works."""
     prior = Prior(range(8), [1] * 7 + [0])
-    arc = CoreTail(prior=prior, core=(), share=Fraction(1, 4), growth=Fraction(7), states=(CoreState(1, 0),))
+    arc = ring(prior, 3, 2, Fraction(3, 2))
     groups = (
         Group(name="arc", epsilon=Fraction(3, 2), mechanism=arc),
         Group(name="table", epsilon=Fraction(1), mechanism=repaired_response(prior, 1)),
@@ -77,9 +79,9 @@ PLANS = {"plain": plain_plan, "grouped": grouped_plan, "arc": arc_plan}
 
 
 def report_range(group: Group) -> tuple[int, int]:
-    """How many states and how many positions the reports of a group have; a table has one state."""
-    if isinstance(group.mechanism, CoreTail):
-        return len(group.mechanism.states), group.mechanism.cells
+    """How many orders and how many positions the reports of a group have; a table has one order."""
+    if isinstance(group.mechanism, ManyValues):
+        return group.mechanism.circle.orders, group.mechanism.circle.circle
     assert group.mechanism.n_possible_reports is not None
     return 1, group.mechanism.n_possible_reports
 
@@ -89,7 +91,8 @@ def can_send(plan: Plan, group: str | None, report: int) -> bool:
     for each in plan.groups:
         if each.name == group:
             states, positions = report_range(each)
-            return report >= 0 and report // 2**32 < states and report % 2**32 < positions
+            order, position = divmod(report, 2**3) if states > 1 else (0, report)
+            return report >= 0 and order < states and position < positions
     return False
 
 

@@ -19,6 +19,16 @@ import { ceilDivide, fraction, largest, least, order, sum } from "../../exact.js
 /** @typedef {readonly [start: number, size: number, first: number]} Stretch a run of consecutive cells on the circle:
  * where it starts, its length, and the first of the value's cells on it */
 
+/** @typedef {object} CircleWeights how many words make values send a report at one position
+ * @property {bigint} uniform those for which an ignored answer is sent at this position
+ * @property {bigint} common of every value
+ * @property {bigint} onArc the most words added for a value under the arc
+ * @property {import("../../exact.js").Fraction} arc how many cells that covers
+ * @property {import("../../exact.js").Fraction} rounding
+ * @property {number | null} bin the bin that the report covers
+ * @property {bigint} inBin the words added for its values
+ */
+
 /** A circle; `orders` and `stretches` are what its families differ in. */
 export class Circle {
   /**
@@ -32,6 +42,8 @@ export class Circle {
     this.cellBits = cellBits;
     this.seedBits = seedBits;
     this.wordBits = wordBits;
+    /** How many words a report takes. */
+    this.words = 2;
     /** How many orders there are: one for each seed, unless a kind has fewer. */
     this.orders = 2 ** seedBits;
     /** W, the bits of a word beside the seed's. */
@@ -88,6 +100,31 @@ export class Circle {
     return report < this.orders * size && report % size < Number(this.circle);
   }
 
+  /** 2^−W max k_x: how far the mass under an arc can be from what it should be for the rounding of words. */
+  get rounding() {
+    return fraction(BigInt(this.mostPieces), 1n << BigInt(this.choiceBits));
+  }
+
+  /**
+   * A bound of what the deviations of any arc's values add up to: under some order those of one sign come together.
+   *
+   * @param {readonly bigint[]} deviations
+   */
+  mostOff(deviations) {
+    return largest([sum(deviations.filter((off) => off > 0n)), -sum(deviations.filter((off) => off < 0n))]);
+  }
+
+  /** The words for which values send a report, where positions have more words and where they have less. */
+  reportWeights() {
+    const words = 1n << BigInt(this.choiceBits);
+    const { arc, base, circle, rounding, step } = this;
+    return bothSides(words, circle).map((uniform) => {
+      /** @type {CircleWeights} */
+      const weights = { uniform, common: base * uniform, onArc: step * words, arc: fraction(arc), rounding, bin: null, inBin: 0n };
+      return weights;
+    });
+  }
+
   /** Pr(report | value), exactly. @param {number} inside @param {number} report */
   likelihood(inside, report) {
     const pairs = this.wordPairs(inside, report);
@@ -98,7 +135,7 @@ export class Circle {
   uniformLikelihood(report) {
     const position = BigInt(report % 2 ** this.cellBits);
     if (position >= this.circle) return fraction(0n);
-    return fraction(this.#seeds(report) * this.#uniform(position), 1n << BigInt(this.choiceBits + this.seedBits));
+    return fraction(this.#seeds(report) * this.uniform(position), 1n << BigInt(this.choiceBits + this.seedBits));
   }
 
   /** How many seeds choose the order of a report. @param {number} report */
@@ -109,13 +146,13 @@ export class Circle {
   }
 
   /** How many β have ⌊β·length/2^W⌋ < cells. @param {bigint} cells @param {bigint} length */
-  #below(cells, length) {
+  below(cells, length) {
     return ceilDivide(cells << BigInt(this.choiceBits), length);
   }
 
   /** How many β give a position if the value is ignored. @param {bigint} position */
-  #uniform(position) {
-    return this.#below(position + 1n, this.circle) - this.#below(position, this.circle);
+  uniform(position) {
+    return this.below(position + 1n, this.circle) - this.below(position, this.circle);
   }
 
   /**
@@ -136,10 +173,10 @@ export class Circle {
         const ahead = BigInt(start) - position + turn;
         const begin = largest([0n, -ahead]);
         const end = least([BigInt(cells), this.arc - ahead]);
-        if (begin < end) onArc += this.#below(BigInt(first) + end, length) - this.#below(BigInt(first) + begin, length);
+        if (begin < end) onArc += this.below(BigInt(first) + end, length) - this.below(BigInt(first) + begin, length);
       }
     }
-    return this.base * this.#uniform(position) + this.step * onArc;
+    return this.base * this.uniform(position) + this.step * onArc;
   }
 
   /**
@@ -175,6 +212,9 @@ export class Circle {
     return BigInt(start) + cell - BigInt(from);
   }
 }
+
+/** ⌊words/cells⌋ and one more, where words are not shared out evenly. @param {bigint} words @param {bigint} cells */
+export const bothSides = (words, cells) => (words % cells ? [words / cells, words / cells + 1n] : [words / cells]);
 
 /** The cells on all stretches. @param {readonly Stretch[]} stretches */
 const lengthOf = (stretches) => stretches.reduce((length, [, size]) => length + size, 0);

@@ -10,6 +10,7 @@ import { expect, integer, onlyFields } from "../../read.js";
 import { Audit, boundedAudit, boundedBelief, inverse } from "../levels.js";
 import { SetLevels } from "../set_levels.js";
 import { RuleSampler } from "../stand_in.js";
+import { BinnedCircle } from "./binned_circle.js";
 import { layOut } from "./circle.js";
 import { PlaneCircle } from "./plane_circle.js";
 import { ShuffledCircle } from "./shuffled_circle.js";
@@ -26,13 +27,15 @@ const MAX_SEED_BITS = 32;
 const MAX_WORD_BITS = 64;
 const FIELDS = [
   "kind", "giants", "covered", "arc", "step", "cell_bits", "seed_bits", "word_bits", "slots", "first", "second", "light",
+  "bins", "heavy",
 ];
 
 /** @typedef {object} Weights how many words make values send a report at one position
  * @property {bigint} common of every value
- * @property {bigint} named the words added for the giant that the report names
  * @property {bigint} onArc the most words added for a value on the circle
- * @property {number | null} giant the place of that giant in the support, or null
+ * @property {Fraction} part its mean under P, as a part of `onArc`, up to `slack`
+ * @property {Fraction} slack
+ * @property {readonly (readonly [more: bigint, weight: bigint])[]} held words added for other values, and their weight
  */
 
 /** Giants and a circle for one prior. @implements {Mechanism} */
@@ -49,13 +52,13 @@ export class ManyValues {
    * @param {readonly number[]} made.cells n_x of every value of the support
    * @param {readonly number[]} made.named the giants, in the order of the values
    * @param {number} made.covered L, the cells that a report covers
-   * @param {PlaneCircle | ShuffledCircle} made.circle the circle of the others
+   * @param {PlaneCircle | ShuffledCircle | BinnedCircle} made.circle the circle of the others
    */
   constructor(prior, { cells, named, covered, circle }) {
     this.#prior = prior;
     this.circle = circle;
     this.wordBits = circle.wordBits;
-    this.wordsPerReport = named.length ? 3 : 2;
+    this.wordsPerReport = circle.words + (named.length ? 1 : 0);
     this.named = named;
     this.covered = BigInt(covered);
     /** M, the cells of all values. */
@@ -64,11 +67,12 @@ export class ManyValues {
     this.nameBits = BigInt(Math.floor(this.wordBits / 2));
     const weights = prior.support.map((x) => prior.weights[x]);
     this.weights = weights;
-    const more = sum(cells.map((n, x) => largest([0n, BigInt(n) * prior.total - weights[x] * this.total])));
-    /** δ = ½ Σ |n_x/M − P_x|. */
-    this.cellError = fraction(more, this.total * prior.total);
     /** ρ, the largest |P_x/P̃_x − 1| on the circle. */
     this.farthest = fraction(0n);
+    /** The prior's weight of every bin. */
+    this.binWeights = circle instanceof BinnedCircle ? Array.from({ length: circle.bins }, () => 0n) : [];
+    /** @type {bigint[]} */
+    const off = [];
     const giants = new Set(named);
     /** The place of a value on the circle; −1−i of giant i. @type {number[]} */
     this.places = [];
@@ -78,11 +82,16 @@ export class ManyValues {
         this.places.push(-1 - named.indexOf(x));
         continue;
       }
+      const bin = circle instanceof BinnedCircle ? circle.binOf[place] : -1;
+      if (bin >= 0) this.binWeights[bin] += weights[x];
       this.places.push(place++);
       const laid = BigInt(n) * prior.total;
       const real = weights[x] * this.total;
+      off.push(real - laid);
       this.farthest = larger(this.farthest, fraction(real > laid ? real - laid : laid - real, laid));
     }
+    /** δ', what P_x − P̃_x add up to for any arc, at most. */
+    this.together = fraction(circle.mostOff(off), this.total * prior.total);
     const running = [0n];
     for (const x of named) running.push(running[running.length - 1] + BigInt(cells[x]));
     /** N, the cells of all giants. */
@@ -118,7 +127,7 @@ export class ManyValues {
     spend(size);
     const total = 2 ** cellBits < 2 * size ? size : 2 ** cellBits;
     const cells = layOut(prior.support.map((x) => prior.weights[x]), BigInt(total));
-    const giants = integer(data.giants, `${where}.giants`, 0, Math.max(size - 2, 0));
+    const giants = integer(data.giants, `${where}.giants`, 0, Math.max(size - (data.bins === 0 ? 2 : 1), 0));
     const falling = [...cells.keys()].sort((a, b) => cells[b] - cells[a] || a - b);
     const named = falling.slice(0, giants).sort((a, b) => a - b);
     const held = new Set(named);
@@ -132,9 +141,16 @@ export class ManyValues {
     const tells = !giants || BigInt(covered) * BigInt(room) < BigInt(total) * BigInt(arc);
     expect(tells, `${where}.arc`, "long enough to tell giants from the others");
     const rule = { arc, step, cellBits, seedBits, wordBits };
-    for (const name of data.slots === 0 ? ["first", "second", "light"] : []) integer(data[name], `${where}.${name}`, 0, 0);
-    const circle =
-      data.slots === 0 ? new ShuffledCircle(around, rule) : PlaneCircle.fromDict(data, around, rule, where, spend);
+    const bins = integer(data.bins, `${where}.bins`, 0, Number.MAX_SAFE_INTEGER);
+    const heavy = integer(data.heavy, `${where}.heavy`, 0, bins ? size : 0);
+    for (const name of bins || data.slots === 0 ? ["slots", "first", "second", "light"] : [])
+      integer(data[name], `${where}.${name}`, 0, 0);
+    expect(!bins || covered === arc, `${where}.arc`, "all that is covered, with bins");
+    const circle = bins
+      ? BinnedCircle.of(around, rule, bins, heavy, where, spend)
+      : data.slots === 0
+        ? new ShuffledCircle(around, rule)
+        : PlaneCircle.fromDict(data, around, rule, where, spend);
     const fits = Math.max(2 * giants, 1) * circle.orders * 2 ** cellBits <= 2 ** REPORT_BITS;
     expect(fits, `${where}.cell_bits`, "few enough to leave room for names and orders");
     const made = new ManyValues(prior, { cells, named, covered, circle });
@@ -153,33 +169,39 @@ export class ManyValues {
     return new RuleSampler(mechanisms, priors);
   }
 
-  /** min(δ, ρL'/M) + 2^−W max k_x: how far the prior mass under an arc can be from L'/M. */
-  get slack() {
-    const part = times(this.farthest, fraction(this.circle.arc, this.total));
-    const rounding = fraction(BigInt(this.circle.mostPieces), 1n << BigInt(this.circle.choiceBits));
-    return plus(smaller(this.cellError, part), rounding);
-  }
-
   /** The words for which values send reports, of every state, and where positions have more words or less, of both. */
   reportWeights() {
     const { circle, nameBits, nameEdges } = this;
-    const [one, words] = [1n << nameBits, 1n << BigInt(circle.choiceBits)];
+    const one = 1n << nameBits;
     const alpha = circle.arc * circle.step;
-    const fewest = words / circle.circle;
-    const positions = words % circle.circle ? [fewest, fewest + 1n] : [fewest];
-    if (!this.named.length) {
-      return positions.map((b) => ({ common: circle.base * b, named: 0n, onArc: circle.step * words, giant: null }));
-    }
+    const nothing = fraction(0n);
+    const names = this.named.map((x, i) => ({ words: nameEdges[i + 1] - nameEdges[i], weight: this.weights[x] }));
     /** @type {Weights[]} */
-    const found = [];
-    for (const [i, giant] of this.named.entries()) {
-      const forName = nameEdges[i + 1] - nameEdges[i];
-      const without = circle.base * forName * (one - this.arcsForAll) * words;
-      found.push({ common: without, named: alpha * one * (one - this.arcsForGiants) * words, onArc: 0n, giant });
-      for (const b of positions) {
-        const common = circle.base * b * forName * this.arcsForAll;
-        const named = alpha * b * one * this.arcsForGiants;
-        found.push({ common, named, onArc: circle.step * words * forName * one, giant });
+    const found = names.map(({ words, weight }) => ({
+      common: circle.base * words * (one - this.arcsForAll),
+      onArc: 0n,
+      part: nothing,
+      slack: nothing,
+      held: [[alpha * one * (one - this.arcsForGiants), weight]],
+    }));
+    for (const { uniform, common, onArc, arc, rounding, bin, inBin } of circle.reportWeights()) {
+      const part = times(arc, fraction(1n, this.total));
+      const slack = plus(smaller(this.together, times(this.farthest, part)), rounding);
+      if (!names.length) {
+        found.push({ common, onArc, part, slack, held: bin === null ? [] : [[inBin, this.binWeights[bin]]] });
+      }
+      // If giants have no arc, what a report names beside its arc makes no difference.
+      for (const { words, weight } of this.arcsForGiants ? names : names.slice(0, 1)) {
+        found.push({
+          common: common * words * this.arcsForAll,
+          onArc: onArc * words * one,
+          part,
+          slack,
+          held: [
+            [alpha * uniform * one * this.arcsForGiants, weight],
+            ...(bin === null ? [] : [/** @type {const} */ ([inBin * words * one, this.binWeights[bin]])]),
+          ],
+        });
       }
     }
     return found;
@@ -187,7 +209,7 @@ export class ManyValues {
 
   /** A bound of the ratio of the likelihoods of two values. */
   get odds() {
-    const ratios = this.reportWeights().map(({ common, named, onArc }) => fraction(common + largest([named, onArc]), common));
+    const ratios = this.reportWeights().map((each) => fraction(each.common + mostOf(each), each.common));
     return ratios.reduce(larger, fraction(1n));
   }
 
@@ -197,13 +219,12 @@ export class ManyValues {
    * @param {Fraction} [radius]
    */
   liftRange(radius = fraction(0n)) {
-    const part = fraction(this.circle.arc, this.total);
-    const slack = this.slack;
     let [highest, lowest] = [fraction(1n), fraction(1n)];
-    for (const { common, named, onArc, giant } of this.reportWeights()) {
-      const most = largest([named, onArc]);
-      const held = giant === null ? fraction(0n) : fraction(this.weights[giant] * named, this.#prior.total);
-      const mean = plus(held, times(fraction(onArc), part));
+    for (const each of this.reportWeights()) {
+      const { common, onArc, part, slack, held } = each;
+      const most = mostOf(each);
+      const byName = fraction(sum(held.map(([more, weight]) => more * weight)), this.#prior.total);
+      const mean = plus(byName, times(fraction(onArc), part));
       const off = plus(times(fraction(onArc), slack), times(fraction(most), radius));
       const fewest = larger(fraction(0n), minus(mean, off));
       const largestMean = smaller(fraction(most), plus(mean, off));
@@ -292,7 +313,7 @@ export class ManyValues {
   }
 
   /**
-   * The report of a value inside the support: a pure function of two or three words.
+   * The report of a value inside the support: a pure function of its words, that for names last.
    *
    * @param {number} inside
    * @param {readonly bigint[]} words
@@ -302,9 +323,9 @@ export class ManyValues {
     const place = this.places[inside];
     if (!named.length) return circle.draw(place, words);
     const half = BigInt(circle.seedBits / 2);
-    const [first, second, third] = words;
+    const [first, last] = [words[0], words[words.length - 1]];
     const low = (1n << this.nameBits) - 1n;
-    const [gamma, eta] = [(third >> this.nameBits) & low, third & low];
+    const [gamma, eta] = [(last >> this.nameBits) & low, last & low];
     let name = 0;
     while (this.nameEdges[name + 1] <= gamma) name += 1;
     let arcs = this.arcsForAll;
@@ -315,7 +336,10 @@ export class ManyValues {
     // The arc of a giant lies anywhere, as where the answer is ignored. It is drawn also where there is none: the time does
     // not depend on the answer.
     const seeds = first & ((1n << half) - 1n);
-    const drawn = circle.draw(Math.max(place, 0), [place < 0 ? seeds : first, second]);
+    const drawn = circle.draw(Math.max(place, 0), [place < 0 ? seeds : first, ...words.slice(1, -1)]);
     return eta < arcs ? name * this.#size + drawn : (named.length + name) * this.#size;
   }
 }
+
+/** The most words that a value has beyond those of all. @param {Weights} weights */
+const mostOf = ({ onArc, held }) => largest([onArc, ...held.map(([more]) => more)]);

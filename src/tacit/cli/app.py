@@ -103,7 +103,7 @@ command = registered.command
 
 TaskName = Literal["histogram", "quantiles", "sum", "survey", "weighted-sum"]
 DesignName = Literal[
-    "auto", "columns", "core-tail", "many-values", "repaired", "without-prior", "subset-selection",
+    "auto", "columns", "many-values", "repaired", "without-prior", "subset-selection",
     "projective",
 ]  # fmt: skip
 EngineName = Literal["embedded", "spark"]

@@ -33,10 +33,10 @@ from tacit.prior import Prior, Value
 from tacit.task import Task
 
 Method = Literal[
-    "auto", "columns", "core-tail", "many-values", "repaired", "without-prior", "subset-selection",
+    "auto", "columns", "many-values", "repaired", "without-prior", "subset-selection",
     "projective",
 ]  # fmt: skip
-#: A histogram over more values than this gets the mechanism core-tail.
+#: A histogram over more values than this gets no table.
 TABLE_LIMIT = 500
 #: The search for several numbers for each of many answers stops at this gap.
 JOINT_GAP = 8e-3
@@ -46,7 +46,6 @@ LARGEST_DIFFERENCE = 1e150
 Builder = Callable[[Request], Design]
 _BUILDERS: dict[str, Builder] = {
     "columns": methods.columns,
-    "core-tail": methods.core_tail,
     "many-values": methods.many_values,
     "repaired": methods.repaired,
     "without-prior": without_prior,
@@ -76,7 +75,7 @@ TABLE: tuple[tuple[str, Callable[[Request], bool], tuple[str, ...]], ...] = (
     ("any other task; LIP for a set of priors",
      lambda request: request.promise.prior_set is not None, ("robust", "repaired")),
     ("histogram of more than 500 values, mmse; LIP",
-     lambda request: request.is_histogram and len(request.inside) > TABLE_LIMIT, ("core-tail",)),
+     lambda request: request.is_histogram and len(request.inside) > TABLE_LIMIT, ("many-values",)),
     ("any other", lambda request: True, ("columns", "repaired")),
 )  # fmt: skip
 

@@ -23,7 +23,7 @@ whole cells, which is subset selection, the best LDP channel for histograms: no 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from copy import copy
 from dataclasses import replace
 from fractions import Fraction
@@ -32,8 +32,8 @@ from typing import Any, Literal
 import numpy as np
 
 from tacit.exact import Floats, Integers, Number, budget, exp_below, rational
-from tacit.mechanism.coverage import mean_square_coverage
-from tacit.mechanism.many_values import MOST_PLACES, MOST_SLOTS, MOST_WORK, ManyValues
+from tacit.mechanism.coverage import mean_square_coverage, mean_square_under_arcs
+from tacit.mechanism.many_values import MOST_LOOKS, MOST_PLACES, MOST_SLOTS, MOST_WORK, ManyValues
 from tacit.mechanism.rounding import PrivacyError
 from tacit.mechanism.singer import first_full_recurrence, is_prime, next_prime
 from tacit.prior import Ball, Prior, PriorSet
@@ -52,8 +52,12 @@ _LOST, _MOST_SLOTS = 0.015, 199
 _REPORT_BITS, _CELL_BITS, _SEED_BITS = 52, 28, 24
 #: Seeds shuffle the circle.
 _NO_PLANE: dict[str, Any] = {"slots": 0, "first": 0, "second": 0, "light": 0}
+#: Bins that gain this part of the bound are good enough, and this many values are in them at most, if they are many.
+_NEAR, _MOST_IN_BINS = 0.998, 2**14
 #: The step of a design is found between the closed form's and this much below it.
 _ROUNDING = Fraction(1, 100)
+#: And with bins, of which an audit looks at many, to this many bits.
+_STEP_BITS = 32
 
 
 def design_many_values(
@@ -91,6 +95,89 @@ def design_many_values(
     if not best.within(ratio, within) or (notion == "ldp" and best.odds > ratio):
         raise PrivacyError("No step passes the exact audit.")
     return best
+
+
+def design_with_bins(prior: Prior, epsilon: Number, **bits: int) -> ManyValues:
+    """The mechanism for a histogram that is read with the prior, under ε-LIP: giants, bins and a ring.
+
+    Σ P²q²Var(c) is compared for some numbers of values in bins, and if it is not near its bound, for reports that cover
+    a little less than m = 1/(E+1), so that bins leave enough on the ring, and for m = 1/K, of which K bins take all.
+
+    >>> from tacit.task import Histogram
+    >>> found = design_with_bins(Prior(range(600), [720720 // (x + 1) for x in range(600)]), 1)
+    >>> found.bins, found.gain(Histogram()) / gain_bound(found.prior, 1) > 0.999
+    (3, True)
+    """
+    ratio, most = exp_below(budget(epsilon)), gain_bound(prior, epsilon)
+    h = 1 / (ratio + 1)
+    shares = [
+        *(h * (1 - Fraction(less, 100)) for less in range(6)),
+        Fraction(1, int(1 / h)),
+        Fraction(1, int(1 / h) + 1),
+    ]
+    for taken in range(_REPORT_BITS - _CELL_BITS, _REPORT_BITS, 2):
+        numbers = {"cell_bits": _REPORT_BITS - taken, "seed_bits": 0, "word_bits": _REPORT_BITS, **bits}
+        start = ManyValues(prior=prior, giants=0, covered=1, arc=1, step=1, bins=1, **numbers)
+        best: tuple[float, dict[str, Any]] = (0.0, {})
+        cells = -np.sort(-start.cell_array)
+        for share in shares:
+            covered = min(max(int(share * start.total), 1), start.total - 1)
+            q = float(_amplitude(ratio, Fraction(covered, start.total), start.slack))
+            giants = min(int((cells >= covered).sum()), len(cells) - 1)
+            found = [each for k in {giants, max(giants - 1, 0)} for each in _packings(cells, k, covered)]
+            best = max([best, *((q * q * gain, packed) for gain, packed in found)], key=lambda each: each[0])
+            if best[0] >= _NEAR * most:
+                break
+        if not best[1]:
+            raise PrivacyError("There are no bins for these values.")
+        if 2 * max(best[1]["giants"], 1) * (best[1]["bins"] + 1) <= 1 << taken or bits:
+            break
+    return _largest_step(replace(start, **best[1]), ratio, Fraction(0))
+
+
+def _packings(cells: Integers, giants: int, covered: int) -> Iterator[tuple[float, dict[str, int]]]:
+    """Σ P²Var(c) of bins for the heaviest values after the giants, of which there are more and more; `cells` fall."""
+    total, others = int(cells.sum()), cells[giants:].tolist()
+    ring = room = sum(others)
+    bins, share, with_arc, m = room // covered, covered / room, room / total, covered / total
+    if not bins:
+        return
+    squares = cells.astype(np.float64) ** 2
+    named = float((squares[:giants] * (covered**2 / (cells[:giants] * total) - m**2)).sum())
+    # All values may be in two bins; of more bins, those which an arc loses something of.
+    last = min(len(others), MOST_LOOKS // bins, len(others) if bins < 3 else _MOST_IN_BINS)
+    checked = {0, *np.geomspace(1, max(last, 1), 30).astype(int).tolist()}
+    free, on_ring, used = np.full(bins, covered), np.ones(len(others), dtype=np.bool_), 0
+    for heavy in range(last + 1):
+        tried = max(used, 1)
+        if heavy in checked and ring and ring >= (covered if tried * covered < room else free[:tried].max()):
+            chances, arcs = np.append(np.full(tried, share), 1 - tried * share), np.append(free[:tried], covered)
+            square = np.full(len(others), share)
+            sizes, which = np.unique(cells[giants:][on_ring], return_inverse=True)
+            square[on_ring] = mean_square_under_arcs(sizes.astype(np.float64), arcs, chances, ring)[which]
+            gain = named + float((squares[giants:] * (with_arc * square - m**2)).sum())
+            yield gain / total**2, {"giants": giants, "covered": covered, "arc": covered, "bins": tried, "heavy": heavy}
+        if heavy < last:
+            j = int(np.argmax(free[: used + 1] >= others[heavy]))
+            if free[j] >= others[heavy]:
+                free[j] -= others[heavy]
+                ring -= others[heavy]
+                on_ring[heavy], used = False, max(used, j + 1)
+
+
+def gain_bound(prior: Prior, epsilon: Number) -> float:
+    """A gain of a histogram that no ε-LIP channel exceeds: Σ P²(hi − 1)(1 − lo), [lo, hi] the range of a value's lifts.
+
+    A lift of mean 1 in [lo, hi] has at most that variance. If all d values are equally likely, Σ P²c² of a report is at
+    most (k + f²)/d², k and f the whole and the other part of dh: given Σ c, ones and one part are extreme.
+    """
+    e, p = float(exp_below(budget(epsilon))), prior.on_support().probabilities
+    low, high = np.maximum(1 / e, (1 - e * (1 - p)) / p), np.minimum(e, (1 - (1 - p) / e) / p)
+    bound = float(p**2 @ ((high - 1) * (1 - low)))
+    if np.ptp(p) == 0:
+        whole, part = divmod(len(p) / (e + 1), 1.0)
+        bound = min(bound, (e - 1 / e) ** 2 * ((whole + part**2) / len(p) ** 2 - 1 / (e + 1) ** 2 / len(p)))
+    return bound
 
 
 def _following(prior: Prior, ratio: Fraction, within: Fraction, most_work: int, bits: dict[str, int]) -> ManyValues:
@@ -152,6 +239,8 @@ def _largest_step(made: ManyValues, ratio: Fraction, within: Fraction) -> ManyVa
     if least < 1:
         raise ValueError(f"Words of {made.word_bits} bits are too short for such a small epsilon.")
 
+    made.lift_range()  # What does not depend on the step is made once, and copied.
+
     def passes(step: int) -> bool:
         return _with_step(made, step).within(ratio, within)
 
@@ -161,7 +250,7 @@ def _largest_step(made: ManyValues, ratio: Fraction, within: Fraction) -> ManyVa
         raise PrivacyError("No step passes the exact audit.")
     if passes(most):
         least = most
-    while most - least > 1:
+    while most - least > (max(1, most >> _STEP_BITS) if made.bins else 1):
         middle = (least + most) // 2
         least, most = (middle, most) if passes(middle) else (least, middle)
     return replace(made, step=least)

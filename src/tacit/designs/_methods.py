@@ -1,4 +1,4 @@
-"""The ways to a design: column generation, core-tail, repaired response.
+"""The ways to a design: column generation, many values, repaired response.
 
 Each takes a request and returns a finished design with its certificate, which `design` audits, or raises
 `ArithmeticError` or `PrivacyError` so that the next one is tried.
@@ -22,7 +22,7 @@ from tacit.designs._program.deadline import Deadline
 from tacit.designs._program.lifts import LiftSet
 from tacit.designs._promise import Promise
 from tacit.designs.closed_forms import randomized_response, repaired_response
-from tacit.exact import Floats, exp_below
+from tacit.exact import Floats
 from tacit.mechanism import Channel, Mechanism, PrivacyError, mse, round_channel, unbiased_variance
 from tacit.plan import Aim, Certificate
 from tacit.prior import Ball, Prior, PriorSet
@@ -149,7 +149,7 @@ class Request:
 
     @property
     def is_plain(self) -> bool:
-        """Whether the mechanism core-tail applies: plain LIP and the aim "mmse"."""
+        """Whether bins apply: plain LIP and the aim "mmse"."""
         return self.promise.is_plain_lip and self.aim == "mmse"
 
     def says_nothing(self, found: Design) -> bool:
@@ -328,35 +328,30 @@ def _designed_in(request: Request, around: PriorSet) -> Design:
 
 
 def many_values(request: Request) -> Design:
-    """The mechanism `many-values`, for unbiased histograms of any size, LIP for a ball of priors or LDP."""
-    from tacit.designs._many_values import design_many_values, unbiased_variance_bound
+    """The mechanism `many-values`, for histograms of any size: unbiased under LIP for a ball of priors or LDP, and with
+    bins for the aim "mmse" under plain LIP.
+    """
+    from tacit.designs._many_values import design_many_values, design_with_bins, gain_bound, unbiased_variance_bound
     from tacit.mechanism.many_values import MOST_WORK
 
-    if request.aim != "unbiased" or not request.is_histogram or not request.promise.is_lip_or_ldp:
-        raise ArithmeticError("the mechanism many-values serves unbiased histograms under LIP or LDP only")
+    served = request.promise.is_lip_or_ldp if request.aim == "unbiased" else request.is_plain
+    if not (request.is_histogram and served):
+        raise ArithmeticError("the mechanism many-values serves histograms, unbiased under LIP or LDP, else under LIP")
     notion: Any = request.promise.main[0]
     epsilon, radius = request.promise.main[1], request.promise.radius
+    if request.aim == "mmse":
+        try:
+            binned = design_with_bins(request.prior, epsilon)
+        except ValueError as failure:
+            raise ArithmeticError(str(failure)) from failure
+        bound = gain_bound(request.prior, epsilon)
+        status = "within gap" if binned.gain(request.task) >= 0.99 * bound else "feasible"
+        return designed(request, binned, bound, duals=None, method="many values in bins", status=status)
     bound = unbiased_variance_bound(request.prior, epsilon, request.promise.prior_set, notion)
     # What reports determine is found in a few seconds for all groups of a plan.
     work = min(MOST_WORK, MOST_FOR_ALL_GROUPS // request.different_groups)
     found = design_many_values(request.prior, epsilon, radius, notion, work)
     return designed(request, found, bound, duals=None, method="many values", status="feasible")
-
-
-def core_tail(request: Request, max_core: int = 256) -> Design:
-    """The mechanism `core-tail`, for histograms of any size."""
-    from tacit.designs._core_tail import design_core_tail
-
-    if not (request.is_plain and request.is_histogram):
-        raise ArithmeticError("the mechanism core-tail serves histograms under plain LIP with the aim 'mmse' only")
-    try:
-        found = design_core_tail(request.prior, exp_below(request.promise.main[1]), max_core)
-    except ValueError as failure:
-        raise ArithmeticError(str(failure)) from failure
-    method = "core-tail" if found.mechanism.core else "core-tail without a core"
-    status = "within gap" if found.gap <= 0.01 else "feasible"
-    bound = max(found.gain_bound, found.gain)
-    return designed(request, found.mechanism, bound, duals=np.array(found.duals), method=method, status=status)
 
 
 def repaired(request: Request) -> Design:

@@ -17,7 +17,7 @@ from tacit.designs._program.gain import Gain, normalised
 from tacit.designs._promise import Promise
 from tacit.designs.planning import ldp_comparison
 from tacit.designs.without_prior import without_prior_bound
-from tacit.exact import Floats, exp_below
+from tacit.exact import Floats
 from tacit.mechanism import mse, unbiased_variance
 from tacit.plan import Certificate, Group, Plan, PlanError
 from tacit.prior import Ball, PriorSet
@@ -228,22 +228,15 @@ def _bound_in(prior_set: PriorSet, g: Floats, unit: float, found: Design) -> flo
     return bound
 
 
-def _core_tail_bound(found: Design) -> float:
-    from tacit.designs._core_tail import gain_bound_of
-
-    mechanism: Any = found.mechanism
-    ratio = exp_below(found.promise.levels["lip"])
-    duals = found.certificate.duals or ()
-    _check_duals(duals, len(mechanism.core))
-    return found.certificate.prior_variance - gain_bound_of(mechanism.weights, mechanism.core, ratio, duals)
-
-
 def _unsearched_bound(found: Design) -> float:
-    return without_prior_bound(found.prior, found.promise) if found.certificate.aim == "unbiased" else 0.0
+    from tacit.designs._many_values import gain_bound
+
+    if found.certificate.aim == "unbiased":
+        return without_prior_bound(found.prior, found.promise)
+    return found.certificate.prior_variance - gain_bound(found.prior, found.promise.main[1])
 
 
 #: How the bound is recomputed, by the kind of mechanism.
 _BOUNDS: dict[str, Callable[[Design], float]] = {
     "table": _table_bound,
-    "core-tail": _core_tail_bound,
 }

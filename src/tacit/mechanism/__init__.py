@@ -2,7 +2,6 @@
 
 from tacit.mechanism.auditing import Audit, Belief, Level, Notion, SetLevel, audit, belief, satisfies
 from tacit.mechanism.block_design import BlockDesign
-from tacit.mechanism.core_tail import CoreTail
 from tacit.mechanism.kept import Counts, Coverage, Kept
 from tacit.mechanism.many_values import ManyValues
 from tacit.mechanism.protocol import (
@@ -22,7 +21,6 @@ from tacit.mechanism.table import Channel, mean_absolute_error
 #: Every mechanism that a plan can hold. A new one is a folder and a line here.
 KINDS: dict[str, type[Mechanism]] = {
     Channel.kind: Channel,
-    CoreTail.kind: CoreTail,
     ManyValues.kind: ManyValues,
     BlockDesign.kind: BlockDesign,
 }
@@ -33,7 +31,6 @@ __all__ = [
     "Belief",
     "BlockDesign",
     "Channel",
-    "CoreTail",
     "Counts",
     "Coverage",
     "Kept",

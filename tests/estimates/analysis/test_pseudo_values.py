@@ -74,11 +74,11 @@ def test_those_of_some_values_are_those_of_all(size, method, kind):
             pseudo_values(plan, reports, values=values)
 
 
-def test_a_core_tail_mechanism_has_none_and_says_so():
+def test_a_mechanism_with_bins_has_none_and_says_so():
     prior = Prior.of({f"value {x}": 1.0 / (x + 1) for x in range(600)})
     plan = make_plan(prior, Histogram(), epsilon=1, aim="mmse")
-    assert plan.groups[0].mechanism.kind == "core-tail"
-    with pytest.raises(NotEstimableError, match="no pseudo-values"):
+    assert plan.groups[0].mechanism.kind == "many-values"
+    with pytest.raises(NotEstimableError, match="do not tell all values apart"):
         pseudo_values(plan, [0])
 
 

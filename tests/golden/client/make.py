@@ -44,7 +44,6 @@ from tacit.exact import at_most_exp, exp_enclosure
 from tacit.mechanism import KINDS
 from tacit.mechanism.auditing import Audit, percent
 from tacit.mechanism.block_design import BlockDesign
-from tacit.mechanism.core_tail import CoreState, CoreTail
 from tacit.mechanism.many_values import ManyValues
 from tacit.plan import (
     CHANCES,
@@ -98,8 +97,8 @@ def plans() -> Iterator[tuple[str, Callable[[], Plan]]]:
     yield "words of 64 bits", lambda: _wide(48)
     yield "words of 96 bits", lambda: _wide(96)
     yield "mixed", _mixed
-    yield "core tail", _core_tail
-    yield "large core tail", _large_core_tail
+    yield "bins", _bins
+    yield "large bins", _large_bins
     yield "many values", _many_values
     yield "large many values", _large_many_values
     yield "giants", _giants
@@ -138,17 +137,17 @@ def _words() -> Prior:
     return Prior.of(weights | {"word 7": 0, "word 299": 0})
 
 
-def _core_tail() -> Plan:
-    prior = _words()
-    found = design(prior, Histogram(), Fraction(4, 5), aim="mmse", search=Search(method="core-tail"))
+def _bins() -> Plan:
+    found = design(_words(), Histogram(), Fraction(4, 5), aim="mmse", search=Search(method="many-values"))
     group = Group(name=None, epsilon=Fraction(4, 5), mechanism=found.mechanism)
     return Plan(Histogram(), (group,), "Which word?")
 
 
-def _large_core_tail() -> Plan:
+def _large_bins() -> Plan:
+    """With giants."""
     prior = Prior.of({x: 10**9 // (x + 1) for x in range(3000)})
-    found = design(prior, Histogram(), 1, aim="mmse", search=Search(method="core-tail"))
-    return Plan(Histogram(), (Group(name=None, epsilon=Fraction(1), mechanism=found.mechanism),))
+    found = design(prior, Histogram(), 3, aim="mmse", search=Search(method="many-values"))
+    return Plan(Histogram(), (Group(name=None, epsilon=Fraction(3), mechanism=found.mechanism),))
 
 
 def _many_values() -> Plan:
@@ -258,12 +257,12 @@ def _sets_around_rules() -> Plan:
     shares = [Fraction(weight, prior.total) for weight in prior.weights]
     box = Box(prior, [share * Fraction(9, 10) for share in shares], [share * Fraction(6, 5) for share in shares])
     hull = Hull(prior, [Prior(prior.values, [weight * (x % 3 + 3) for x, weight in enumerate(prior.weights)])])
-    rule = design(prior, Histogram(), Fraction(4, 5), aim="mmse", search=Search(method="core-tail")).mechanism
+    rule = design(prior, Histogram(), Fraction(4, 5), aim="mmse", search=Search(method="many-values")).mechanism
     groups = (
         _rule("box", prior, Fraction(1), box),
         _rule("hull", prior, Fraction(1), hull),
         Group(
-            name="core-tail",
+            name="bins",
             epsilon=Fraction(1),
             mechanism=rule,
             prior_set=Ball(prior, Fraction(1, 25)),
@@ -344,10 +343,10 @@ def _wide(bits: int) -> Plan:
 
 
 def _mixed() -> Plan:
-    """A table beside core-tail mechanisms, of which one keeps LDP."""
+    """A table beside a rule with bins, which keeps LDP too."""
     prior = Prior.of({f"v{x}": 0 if x == 4 else x * x + 1 for x in range(14)})
     table = make_plan({"table": prior}, Histogram(), 1, aim="mmse").groups[0]
-    circle = design(prior, Histogram(), 1, aim="mmse", search=Search(method="core-tail")).mechanism
+    circle = design(prior, Histogram(), 1, aim="mmse", search=Search(method="many-values")).mechanism
     groups = (
         table,
         Group(name="circle", epsilon=Fraction(1), mechanism=circle),
@@ -456,22 +455,10 @@ def edge_words(group: Group, x: int, plan: Plan) -> list[list[int]]:
             return [[0], [2**64 - 1]]
         base, last = channel.circle.base << channel.seed_bits // 2, (1 << channel.word_bits) - 1
         pairs = [[base - 1, last], [base, 0], [base, last], [last, 0], [last, last], [0, last]]
+        if channel.bins:
+            pairs = [[*pair, gamma, tau] for pair in pairs for gamma, tau in ((0, last), (last // 3, 0), (last, last))]
         arcs = sorted({0, channel.arcs_for_all - 1, channel.arcs_for_all, max(channel.arcs_for_giants, 1) - 1, last})
         return [[*pair, word] for pair in pairs for word in arcs] if channel.giants else pairs
-    if isinstance(channel, CoreTail):
-        if not group.prior.weights[x]:
-            return [[0], [2**64 - 1]]
-        inside = group.prior.support.index(x)
-        row = channel.counts[channel.core.index(inside) if inside in channel.core else -1]
-        edge, state = row[0], min(1, len(row) - 1)
-        last = 2**64 - 1
-        return [
-            [edge - 1],
-            [edge % 2**64, channel.base[state]],
-            [last, last, 0],
-            [0, channel.base[0] - 1, last],
-            [0, last, last],
-        ]
     tables = [each.mechanism for each in plan.groups if isinstance(each.mechanism, Channel)]
     bits = Channel.sampler(tables).word_bits
     edges = [edge * 2**bits // channel.denominator for edge in accumulate(channel.weights[x].tolist())]
@@ -722,18 +709,19 @@ def refused() -> list[dict[str, Any]]:
     """Plans that every implementation must refuse, each changed in one place; hashed again unless altered."""
     base = _slim(Plan(Survey("yes"), (_binary(),), "Ever?").to_dict())
     odds = make_plan(Prior.of({"yes": 1, "no": 1}), Survey("yes"), 1, notion="ldp")
-    core_tail = _slim(Plan(Histogram(), (_mixed().groups[1],)).to_dict())
+    bins = _slim(Plan(Histogram(), (_mixed().groups[1],)).to_dict())
+    more = bins["groups"][0]["mechanism"]["step"] * 1001 // 1000
     found = [
         {"why": "another hash", "plan": base | {"hash": "0" * 64}, "says": "altered"},
         {"why": "another question", "plan": base | {"question": "Never?"}, "says": "altered"},
         {"why": "a promise broken by one cell", "plan": _by_one(base), "says": "not kept"},
         {"why": "odds broken by one cell", "plan": _by_one(_slim(odds.to_dict())), "says": "not kept"},
-        {"why": "a core-tail promise broken by a hair", "plan": _grown(core_tail), "says": "not kept"},
+        {"why": "bins with a larger step", "plan": _changed(bins, (*TABLE, "step"), more), "says": "not kept"},
     ]
     for why, path, value, says in MALFORMED:
         found.append({"why": why, "plan": _changed(base, path, value), "says": says})
-    for why, path, value, says in MALFORMED_CORE_TAILS:
-        found.append({"why": why, "plan": _changed(core_tail, path, value), "says": says})
+    for why, path, value, says in MALFORMED_BINS:
+        found.append({"why": why, "plan": _changed(bins, path, value), "says": says})
     return found + refused_circles_and_sets() + refused_without_prior()
 
 
@@ -877,20 +865,15 @@ MALFORMED: list[tuple[str, tuple[Any, ...], Any, str]] = [
     ("a label out of range", (*TABLE, "labels", 0), 2, "labels[0]"),
     ("a label missing", (*TABLE, "labels"), [0], "labels"),
 ]
-CORE_TAIL = ("groups", 0, "mechanism")
-MALFORMED_CORE_TAILS: list[tuple[str, tuple[Any, ...], Any, str]] = [
-    ("a core out of order", (*CORE_TAIL, "core"), [12, 3], "core"),
-    ("a core out of range", (*CORE_TAIL, "core"), [13], "core"),
-    ("a core that is everything", (*CORE_TAIL, "core"), list(range(13)), "core"),
-    ("a share above one", (*CORE_TAIL, "share"), "3/2", "share"),
-    ("no growth", (*CORE_TAIL, "growth"), "0", "growth"),
-    ("no states", (*CORE_TAIL, "states"), [], "states"),
-    ("a state without weight", (*CORE_TAIL, "states", 0, 0), 0, "states[0][0]"),
-    ("a state that covers what is not there", (*CORE_TAIL, "states", 0, 1), "ffffffff", "states[0][1]"),
-    ("a part of what is not there", (*CORE_TAIL, "states", 0, 2), [[99, 1]], "states[0][2][0][0]"),
-    ("a part above one", (*CORE_TAIL, "states", 0, 2), [[0, 2**48 + 1]], "states[0][2][0][1]"),
-    ("words too long", (*CORE_TAIL, "word_bits"), 65, "word_bits"),
-    ("words too short to keep the promise", (*CORE_TAIL, "word_bits"), 2, "not kept"),
+MALFORMED_BINS: list[tuple[str, tuple[Any, ...], Any, str]] = [
+    ("too many bins", (*TABLE, "bins"), 9, "bins"),
+    ("bins that are a text", (*TABLE, "bins"), "2", "bins"),
+    ("all values in bins", (*TABLE, "heavy"), 13, "heavy"),
+    ("more heavy values than there are", (*TABLE, "heavy"), 14, "heavy"),
+    ("bins in a plane", (*TABLE, "slots"), 11, "slots"),
+    ("bins that seeds shuffle", (*TABLE, "seed_bits"), 2, "step"),
+    ("no bins for heavy values", (*TABLE, "bins"), 0, "heavy"),
+    ("words too short for a bin", (*TABLE, "word_bits"), 2, "word_bits"),
 ]
 MALFORMED_BLOCKS: list[tuple[str, tuple[Any, ...], Any, str]] = [
     ("a circle too small for the values", (*TABLE, "circle"), 17, "circle"),
@@ -1011,12 +994,6 @@ def _by_one(plan: dict[str, Any]) -> dict[str, Any]:
     raise AssertionError("No cell broke the promise.")
 
 
-def _grown(plan: dict[str, Any]) -> dict[str, Any]:
-    """The core-tail mechanism with the growth of e^2ε − 1, rounded up: it leaves no room for the rounding of words."""
-    above = exp_enclosure(Fraction(2), 18)[1] - 1
-    return _changed(plan, (*CORE_TAIL, "growth"), str(above))
-
-
 # -- numbers, words and small mechanisms ------------------------------------------------------------------------------
 
 
@@ -1062,52 +1039,6 @@ def _near_exp() -> Iterator[tuple[Fraction, Fraction]]:
     yield Fraction(10**40 + 1, 10**40), Fraction(1, 10**40 + 1)
 
 
-def small_core_tails() -> list[dict[str, Any]]:
-    """Plans with words so short that all triples can be tried, and how many triples give each report."""
-    third, half = Fraction(1, 3), 2**47
-    mechanisms = [
-        CoreTail(
-            prior=Prior.of([3, 1, 2, 2]),
-            core=(),
-            share=third,
-            growth=Fraction(3),
-            states=(CoreState(1, 0),),
-            word_bits=5,
-        ),
-        CoreTail(
-            prior=Prior.of([7, 3, 2, 2, 1]),
-            core=(0,),
-            share=third,
-            growth=Fraction(3),
-            states=(CoreState(3, 0), CoreState(1, 1)),
-            word_bits=5,
-        ),
-        CoreTail(
-            prior=Prior.of([3, 2, 9, 1]),
-            core=(0, 2),
-            share=third,
-            growth=Fraction(3),
-            states=(CoreState(2, 1), CoreState(1, 2, ((1, half),))),
-            word_bits=5,
-        ),
-        CoreTail(
-            prior=Prior.of([20, 1, 2, 30, 1, 1, 6]),
-            core=(0,),
-            share=third,
-            growth=Fraction(3),
-            states=(CoreState(1, 0), CoreState(1, 1)),
-            word_bits=5,
-        ),
-    ]
-    found = []
-    for small in mechanisms:
-        named = small.under(Prior([f"v{x}" for x in range(len(small.weights))], small.weights))
-        plan = Plan(Histogram(), (Group(name=None, epsilon=Fraction(20), mechanism=named),))
-        cells = [state << 32 | cell for state in range(len(small.states)) for cell in range(small.cells)]
-        found.append({"plan": _slim(plan.to_dict()), "reports": cells, "triples": small.to_rows()})
-    return found
-
-
 def small_many_values() -> list[dict[str, Any]]:
     """Plans with words so short that all of them can be tried, and how many give each report.
 
@@ -1127,6 +1058,9 @@ def small_many_values() -> list[dict[str, Any]]:
         _small([6, 5, 2, 1, 1, 1], word_bits=5, **giants),
         _small([6, 5, 2, 1, 1, 1], word_bits=5, **giants, **plane, light=2),
         _small([8, 2, 2, 2, 1, 1], word_bits=5, **giants | {"giants": 1, "arc": 5}),
+        _small([6, 5, 2, 1, 1, 1], word_bits=4, arc=5, step=3, cell_bits=4, seed_bits=0, bins=2, heavy=3),
+        _small([6, 5, 2, 1, 1, 1], word_bits=4, arc=8, step=1, cell_bits=4, seed_bits=0, bins=2, heavy=2),
+        _small([4, 1, 1, 2], word_bits=3, giants=1, arc=2, step=3, cell_bits=3, seed_bits=0, bins=1, heavy=2),
     ]
     found = []
     for small in rules:
@@ -1185,8 +1119,10 @@ def levels() -> dict[str, Any]:
     """The exact ratios of random small mechanisms of each kind; null if unbounded."""
     return {
         "table": [_table_levels(np.random.default_rng(seed)) for seed in range(40)],
-        "core-tail": [_core_tail_levels(np.random.default_rng(seed)) for seed in range(60)],
-        "many-values": [_rule_levels(np.random.default_rng(seed)) for seed in range(100)],
+        "many-values": [
+            *(_rule_levels(np.random.default_rng(seed)) for seed in range(100)),
+            *(_bin_levels(np.random.default_rng(seed)) for seed in range(60)),
+        ],
         "block-design": [_block_levels(np.random.default_rng(seed)) for seed in range(60)],
     }
 
@@ -1229,7 +1165,7 @@ def set_levels() -> list[dict[str, Any]]:
     found = []
     for seed in range(150):
         rng = np.random.default_rng(seed)
-        kind = (_table_levels, _core_tail_levels, _rule_levels)[seed % 3]
+        kind = (_table_levels, _bin_levels, _rule_levels)[seed % 3]
         known = kind(rng)
         prior = Prior(range(len(known["prior"])), [int(weight) for weight in known["prior"]])
         mechanism = mechanism_of(known, prior)
@@ -1269,24 +1205,23 @@ def _table_levels(rng: np.random.Generator) -> dict[str, Any]:
     return {"prior": [str(weight) for weight in prior.weights], "rows": cells, **_ratios(found)}
 
 
-def _core_tail_levels(rng: np.random.Generator) -> dict[str, Any]:
-    d = int(rng.integers(1, 9))
-    weights = rng.integers(1, rng.choice([2, 9, 100, 10**6]), d).tolist()
-    core = tuple(sorted(rng.choice(d, rng.integers(0, d), replace=False).tolist()))
-    states = []
-    for _ in range(rng.integers(1, 4)):
-        parts = tuple((i, int(rng.integers(0, 2**48))) for i in range(len(core)) if rng.random() < 0.3)
-        states.append(CoreState(int(rng.integers(1, 9)), int(rng.integers(0, 2 ** len(core))), parts))
-    share, growth = Fraction(int(rng.integers(1, 9)), 9), Fraction(int(rng.integers(1, 50)), 7)
-    drawn = CoreTail(
-        prior=Prior.of(tuple(weights)),
-        core=core,
-        share=share,
-        growth=growth,
-        states=tuple(states),
-        word_bits=int(rng.choice([2, 5, 8, 13, 32, 64])),
-    )
-    return {"prior": [str(weight) for weight in drawn.weights], "mechanism": drawn.to_dict(), **_ratios(drawn.audit())}
+def _bin_levels(rng: np.random.Generator) -> dict[str, Any]:
+    """A random rule with bins, without giants or with some."""
+    while True:
+        d, cell_bits = int(rng.integers(1, 9)), int(rng.integers(4, 27))
+        prior = Prior(range(d), [*rng.choice([0, 1, 2, 7, 10**18], d - 1).tolist(), 3])
+        arc, size = int(rng.integers(1, 1 << cell_bits)), len(prior.support)
+        word_bits = int(rng.integers(cell_bits, 53))
+        step = int(rng.integers(1, 1 + max(1, ((1 << word_bits) - 1) // arc)))
+        giants, heavy = rng.integers(0, size, 2).tolist()
+        bits = {"cell_bits": cell_bits, "seed_bits": 0, "word_bits": word_bits}
+        try:
+            names = {"giants": giants, "bins": int(rng.integers(1, 5)), "heavy": heavy}
+            found = ManyValues(prior=prior, covered=arc, arc=arc, step=step, **bits, **names)
+        except ValueError:
+            continue
+        known = {"prior": [str(weight) for weight in prior.weights], "mechanism": found.to_dict()}
+        return {**known, **_ratios(found.audit())}
 
 
 def _ratios(found: Audit) -> dict[str, str | None]:
@@ -1318,7 +1253,6 @@ def files() -> dict[str, Callable[[], Any]]:
     others = (
         refused,
         numbers,
-        small_core_tails,
         small_many_values,
         small_block_designs,
         levels,

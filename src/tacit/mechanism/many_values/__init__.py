@@ -1,6 +1,7 @@
 """Histograms of many values: the heavy ones by name, the others by arcs of a circle in public orders."""
 
+from tacit.mechanism.many_values._binned import MOST_LOOKS
 from tacit.mechanism.many_values._many_values import ManyValues
 from tacit.mechanism.many_values._plane import MOST_PLACES, MOST_SLOTS, MOST_WORK
 
-__all__ = ["MOST_PLACES", "MOST_SLOTS", "MOST_WORK", "ManyValues"]
+__all__ = ["MOST_LOOKS", "MOST_PLACES", "MOST_SLOTS", "MOST_WORK", "ManyValues"]

@@ -37,11 +37,11 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from typing import Protocol
+from typing import ClassVar, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -85,6 +85,22 @@ class Information(Protocol):
         ...
 
 
+class CircleWeights(NamedTuple):
+    """How many words make values send a report at one position.
+
+    where: every value sends it for `common` of them, the `uniform` part of which ignored answers need, values under
+    the arc for up to `on_arc` more, by an arc of `arc` cells up to `rounding`, and those of the bin `bin` for `in_bin`.
+    """
+
+    uniform: int
+    common: int
+    on_arc: int
+    arc: Fraction
+    rounding: Fraction
+    in_bin: int = 0
+    bin: int | None = None
+
+
 @dataclass(frozen=True, kw_only=True)
 class Circle(ABC):
     """A circle; see the module's docstring.
@@ -98,6 +114,9 @@ class Circle(ABC):
     cell_bits: int = 28
     seed_bits: int = 24
     word_bits: int = 64
+
+    #: How many words a report takes.
+    words: ClassVar[int] = 2
 
     def __post_init__(self) -> None:
         if self.seed_bits % 2 or not 0 <= self.seed_bits <= 32:
@@ -246,6 +265,21 @@ class Circle(ABC):
         seeds = self._seeds_below(order + 1) - self._seeds_below(order)
         uniform = self._words_below(position + 1, self.circle) - self._words_below(position, self.circle)
         return Fraction(seeds * uniform, 1 << self.choice_bits + self.seed_bits)
+
+    def report_weights(self) -> Iterator[CircleWeights]:
+        """The words (α, β) for which values send a report, where positions have more words and where they have less."""
+        words = 1 << self.choice_bits
+        for b in {words // self.circle, -(-words // self.circle)}:
+            yield CircleWeights(b, self.base * b, self.step * words, Fraction(self.arc), self.rounding)
+
+    def most_off(self, deviations: Sequence[int]) -> int:
+        """Within which the deviations of any arc's values add up: under some order those of one sign come together."""
+        return max(sum(off for off in deviations if off > 0), -sum(off for off in deviations if off < 0))
+
+    @property
+    def rounding(self) -> Fraction:
+        """2^−W max k_x, how far the mass under an arc can be from what it should be for the rounding of words."""
+        return Fraction(self.most_pieces, 1 << self.choice_bits)
 
     def _words_below(self, cells: int, length: int) -> int:
         """How many β have ⌊β·length/2^W⌋ < cells."""

@@ -19,10 +19,10 @@ def name_giants(
     """
     half, v = np.uint64(seed_half), np.uint64(name_bits)
     low, low_half = (np.uint64(1) << v) - np.uint64(1), (np.uint64(1) << half) - np.uint64(1)
-    shift = np.uint64(max(name_bits - 8, 0))
+    shift, last = np.uint64(max(name_bits - 8, 0)), words.shape[1] - 1
     for i in range(len(values)):
         place = places[values[i]]
-        gamma, eta = (words[i, 2] >> v) & low, words[i, 2] & low
+        gamma, eta = (words[i, last] >> v) & low, words[i, last] & low
         name = np.int64(guide[gamma >> shift])
         while edges[name + 1] <= gamma:
             name += 1
@@ -35,7 +35,7 @@ def name_giants(
         states[i] = name if arc else -1 - name
         on_circle[i] = 0 if giant else place
         for_circle[i, 0] = words[i, 0] & low_half if giant else words[i, 0]
-        for_circle[i, 1] = words[i, 1]
+        for_circle[i, 1:] = words[i, 1:last]
 
 
 @numba.njit(nogil=True, cache=True)

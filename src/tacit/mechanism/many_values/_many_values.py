@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from tacit.exact import Integers
 from tacit.mechanism.auditing import Audit, Belief, Level, Notion, SetLevel, bounded_audit, bounded_belief
-from tacit.mechanism.kept import Coverage
+from tacit.mechanism.kept import Counts, Coverage, Kept
 from tacit.mechanism.many_values._reading import ManyValuesReading
 from tacit.mechanism.sampling import RuleSampler, StandIn
 from tacit.prior import Prior, PriorSet, Value
@@ -40,6 +40,7 @@ class ManyValues(ManyValuesReading):
     #: The integers that a plan holds, each below 2^53.
     _integers: ClassVar[tuple[str, ...]] = (
         "giants", "covered", "arc", "step", "cell_bits", "seed_bits", "word_bits", "slots", "first", "second", "light",
+        "bins", "heavy",
     )  # fmt: skip
 
     def table(self) -> None:
@@ -105,7 +106,7 @@ class ManyValues(ManyValuesReading):
         from tacit.mechanism.many_values import _kernels as loops
 
         of_states, places = np.empty(len(values), dtype=np.int64), np.empty(len(values), dtype=np.int64)
-        for_circle = np.empty((len(values), 2), dtype=np.uint64)
+        for_circle = np.empty((len(values), self.circle.words), dtype=np.uint64)
         names = (self._name_edges, self._name_guide, np.uint64(self.circle.base), self.seed_bits // 2, self.name_bits)
         arcs = (np.uint64(self.arcs_for_all), np.uint64(self.arcs_for_giants))
         loops.name_giants(values, words, self._places, *names, *arcs, of_states, places, for_circle)
@@ -137,12 +138,14 @@ class ManyValues(ManyValuesReading):
         return good
 
     @property
-    def n_sums(self) -> int:
-        """A sum for each possible value: nearly every report is different."""
-        return len(self.weights)
+    def n_sums(self) -> int | None:
+        """A sum for each possible value: nearly every report is different. None with bins: they count reports."""
+        return None if self.bins else len(self.weights)
 
-    def keep(self, reports: Integers, times: Integers | None = None) -> Coverage:
-        """The sums of coverage of the reports."""
+    def keep(self, reports: Integers, times: Integers | None = None) -> Kept:
+        """The sums of coverage of the reports; with bins, how often each came."""
+        if self.bins:
+            return Counts.of(reports, times=times)
         return Coverage.of(self.fold(reports, times), reports, times)
 
     # -- the contract --------------------------------------------------------------------------------------------

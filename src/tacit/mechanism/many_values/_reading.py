@@ -34,14 +34,18 @@ from numpy.typing import NDArray
 
 from tacit.exact import Floats, Integers
 from tacit.mechanism.kept import COVERAGE_UNIT, Kept
+from tacit.mechanism.many_values._binned import BinnedCircle
 from tacit.mechanism.many_values._circle import Information
 from tacit.mechanism.many_values._information import GiantsAndCircle
 from tacit.mechanism.many_values._rule import ManyValuesRule
+from tacit.mechanism.pearson import pearson
 from tacit.mechanism.protocol import ENOUGH_TO_SCORE, NotEstimableError, PlainEstimator, Reading
 from tacit.task import Task
 
 #: The prior check looks at the coverage of the heaviest values, this many, and of the others in this many bins.
 _CHECKED_ALONE, _CHECKED_BINS = 11, 5
+#: With bins it counts reports by equal slices of the ring, this many.
+_SLICES = 16
 #: The influence of a report is searched among this many values, those of the largest variance.
 _SEARCHED = 8
 #: Cells follow the prior if they are within this total variation of it.
@@ -243,10 +247,13 @@ class ManyValuesReading(ManyValuesRule):
     def variances(self) -> Floats:
         """The variance per respondent of the unbiased share of every value, if the prior is true.
 
-        It is (J⁻¹)_xx − P_x² where the cells follow the prior, and exact as well where every value has one cell.
+        It is (J⁻¹)_xx − P_x² where the cells follow the prior, and exact as well where every value has one cell; ∞ with
+        bins.
         """
         if len(self.weights) == 1:
             return np.zeros(1)
+        if self.bins:
+            return np.full(len(self.weights), np.inf)
         if self.follows_prior:
             variances: Floats = self.information.inverse_diagonal() - self._prior**2
             return variances
@@ -283,7 +290,7 @@ class ManyValuesReading(ManyValuesRule):
             changed, added = self._influence
         outside = 0.0 if estimator == "mmse" else np.nan  # No report tells anything of a value outside the support.
         estimate, spreads = np.full((2, len(prior)), outside)
-        estimate[inside], spreads[inside] = sums, weight * np.maximum(spread, 0.0)
+        estimate[inside], spreads[inside] = sums, kept.weight_squares * np.maximum(spread, 0.0)
         return Reading(estimate, spreads, changed, added)
 
     def _spread_of_one(self, folded: Integers, sums: Floats, weight: float) -> Floats:
@@ -301,6 +308,8 @@ class ManyValuesReading(ManyValuesRule):
     def pseudo_values(self, task: Task, reports: Integers, values: Sequence[int] | None = None) -> Floats:
         """J⁻¹v of each report: P̃ + q J⁻¹(c − m). For some values J is solved once for each, not for each report."""
         _check_task(task)
+        if self.bins:
+            self.information.solve(np.zeros(len(self.weights)))  # Says why there are none.
         covered, support = self.coverage(reports), np.array(self.prior.support)
         if values is None:
             rows = np.full((len(reports), len(self.prior)), np.nan)
@@ -354,8 +363,12 @@ class ManyValuesReading(ManyValuesRule):
             added = max(added, abs(middle + q * high), abs(middle + q * low))
         return float(changed), float(added)
 
-    def _folded(self, kept: Kept) -> tuple[Integers, float]:
-        """T and N; reports that were kept one by one are folded."""
+    def _folded(self, kept: Kept) -> tuple[NDArray[Any], float]:
+        """T and N; reports that were kept one by one are folded, with bins by their weights."""
+        if isinstance(self.circle, BinnedCircle):
+            counts = kept.counted()
+            often = counts.weighted()[0]
+            return self._with_bins(counts.reports, often, self.circle), float(often.sum())
         sums = kept.folded(self.fold)
         most = sums.total * COVERAGE_UNIT
         if sums.coverage.shape != (len(self.weights),) or not ((sums.coverage >= 0) & (sums.coverage <= most)).all():
@@ -370,12 +383,23 @@ class ManyValuesReading(ManyValuesRule):
             raise ValueError("These sums of coverage cannot be of this mechanism's reports: they do not add up.")
         return sums.coverage, float(sums.total)
 
+    def _with_bins(self, reports: Integers, often: Floats, circle: BinnedCircle) -> Floats:
+        """T of reports with bins, in units of 2^-20 of its `scales`; giants are covered by their names alone."""
+        states, rest = self.states(reports)
+        sums, arcs = np.empty(len(self.weights)), states < max(self.giants, 1)
+        alone = np.bincount(states[~arcs] - self.giants, weights=often[~arcs], minlength=self.giants)
+        sums[list(self.named)] = alone[: self.giants]
+        sums[self.others] = circle.covered(rest[arcs], often[arcs])
+        return sums * COVERAGE_UNIT
+
     # -- the prior check -----------------------------------------------------------------------------------------
 
     def prior_statistic(self, kept: Kept) -> tuple[float, int]:
         """The coverage of the heaviest values and of bins of the others against the prior: if that is true, its mean is
         known and so, up to a scale where the cells do not follow the prior, is its covariance A.
         """
+        if isinstance(self.circle, BinnedCircle):
+            return self._pearson(kept, self.circle)
         folded, weight = self._folded(kept)
         if len(self.weights) == 1 or weight == 0:
             return 0.0, 0
@@ -385,11 +409,29 @@ class ManyValuesReading(ManyValuesRule):
 
     def prior_scores(self, kept: Kept) -> Floats:
         """(T − N·mean)²/(N·variance) of every value, where the heaviest ones and bins are not all that there are."""
+        if self.bins:
+            return np.zeros(0)
         folded, weight = self._folded(kept)
         mean, variance, _ = self._under_prior
         scored = (weight * variance >= ENOUGH_TO_SCORE) & (len(self.weights) > _CHECKED_ALONE + _CHECKED_BINS)
         scores: Floats = self._away(folded, weight, mean)[scored] ** 2 / (weight * variance[scored])
         return scores
+
+    def _pearson(self, kept: Kept, circle: BinnedCircle) -> tuple[float, int]:
+        """Pearson's chi-square of the reports by giant or bin and by slices of the ring."""
+        counts, slices = kept.counted(), np.arange(_SLICES)
+        states, rest = self.states(counts.reports)
+        alone, positions = states >= max(self.giants, 1), rest & (1 << self.cell_bits) - 1
+        places = np.where(alone, circle.orders * _SLICES + states - self.giants,
+                          (rest >> self.cell_bits) * _SLICES + positions * _SLICES // circle.ring)  # fmt: skip
+        with_arc = self._with_arc if self.giants else 1.0
+        of_orders = np.full(circle.orders, self.arc / circle.circle)
+        of_orders[circle.bins :] = 1 - circle.bins * self.arc / circle.circle
+        of_slices = np.diff(-(-np.append(slices, _SLICES) * circle.ring // _SLICES)) / circle.ring
+        of_giants = (1 - with_arc) * self.cell_array[list(self.named)] / max(self.giant_cells, 1)
+        expected = np.concatenate([with_arc * np.outer(of_orders, of_slices).ravel(), of_giants])
+        seen: Floats = np.bincount(places, weights=counts.counts, minlength=len(expected)).astype(np.float64)
+        return pearson(seen, expected)
 
     @cached_property
     def _checked(self) -> tuple[Floats, Floats, int]:

@@ -17,9 +17,11 @@ With L' = L a report either names a giant or has an arc, and giants are told fro
 The less L' is, the better are the others told from each other: with n other values a report without an arc tells
 nothing between them. `designs` looks for the best L'. At L' = L M'/M giants are not told from the rest at all.
 
-What is sampled.  A report is drawn with a probability proportional to 1 − mq + q·c_x. All randomness is three words
-uniform on {0, …, 2^w − 1}, two if there are no giants. The first two are those of the circle (`_circle`): they
-give an order, and α and β of W bits each; α < base = 2^W − L'·step ignores the answer. The halves of the third, of v =
+For the aim `mmse` other heavy values are in bins, and only the light ones under an arc, in one order (`_binned`).
+
+What is sampled.  A report is drawn with a probability proportional to 1 − mq + q·c_x. All randomness is a few words
+uniform on {0, …, 2^w − 1}. The first are those of the circle (`_circle`, `_binned`): they give an order, and α and β of
+W bits each; α < base = 2^W − L'·step ignores the answer. With giants there is one more, the last: its halves, of v =
 ⌊w/2⌋ bits, are γ and η. Cell ⌊γN/2^v⌋ of the giants names one of them, and there is an arc if η < A. An answer that is
 not ignored changes this: a giant is named itself, and there is an arc if η < D; any other value has an arc, one that
 covers a uniform cell of its own. Here
@@ -36,29 +38,35 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from tacit.exact import Integers
+from tacit.mechanism.many_values._binned import BinnedCircle
 from tacit.mechanism.many_values._circle import REPORT_BITS, Circle, lay_out
 from tacit.mechanism.many_values._plane import PlaneCircle
 from tacit.mechanism.many_values._shuffled import ShuffledCircle
 from tacit.prior import Prior
 
 
-@dataclass(frozen=True)
-class Weights:
-    """How many words, of all, make values send a report (`name`, with an arc or not) at one position.
+class Weights(NamedTuple):
+    """How many words, of all, make values send a report at one position.
 
-    where: every value sends it for `common` of them, the giant that it names for `named` more, and another value for up
-    to `on_arc` more; under P̃ the mean of these is `on_arc`·`part`.
+    where: every value sends it for `common` of them, one on the circle for up to `on_arc` more, under P `on_arc`·`part`
+    of them in the mean up to `on_arc`·`slack`. `held` has further values: how many more words, and their weight.
     """
 
     common: int
-    named: int
     on_arc: int
     part: Fraction
+    slack: Fraction
+    held: tuple[tuple[int, int], ...]
+
+    @property
+    def most(self) -> int:
+        """The most words that a value has beyond `common`."""
+        return max(self.on_arc, *(more for more, _ in self.held), 0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +74,8 @@ class ManyValuesRule:
     """Giants by name, the rest on a circle; see the module's docstring.
 
     where: `giants` = k, `covered` = L, `arc` = L', `cell_bits` = B with M = 2^B cells, or M = d if that is below 2d.
-    `slots`, `first`, `second` and `light` are those of a plane circle; with `slots` = 0 seeds shuffle the circle.
+    `slots`, `first`, `second` and `light` are those of a plane circle, `bins` and `heavy` those of a binned one, which
+    is read with the prior only; with `slots` = `bins` = 0 seeds shuffle the circle.
     """
 
     prior: Prior = field(hash=False)
@@ -81,15 +90,19 @@ class ManyValuesRule:
     first: int = 0
     second: int = 0
     light: int = 0
+    bins: int = 0
+    heavy: int = 0
 
     def __post_init__(self) -> None:
         size = len(self.weights)
         if not 1 <= self.cell_bits <= 30 or size > 1 << self.cell_bits:
             raise ValueError(f"The 'cell_bits' must be in 1..30 and give every value a cell. Got {self.cell_bits}.")
-        if not 0 <= self.giants < size - (size > 1):
+        if not 0 <= self.giants < size - (size > 1 and not self.bins):
             raise ValueError(f"The 'giants' must leave at least two of {size} values. Got {self.giants} instead.")
         if not self.slots and (self.first or self.second or self.light):
             raise ValueError("Without 'slots' there is no plane: 'first', 'second' and 'light' must be 0.")
+        if (self.bins and (self.slots or self.covered != self.arc)) or (self.heavy and not self.bins):
+            raise ValueError("With 'bins' there is no plane and 'arc' is 'covered'; without them 'heavy' must be 0.")
         if not self.giants and self.covered != self.arc:
             raise ValueError("Without giants a report covers its arc. 'covered' and 'arc' differ.")
         if self.giants and not (self.arc <= self.covered <= min(self.cells[x] for x in self.named)):
@@ -154,6 +167,8 @@ class ManyValuesRule:
             name: getattr(self, name) for name in ("arc", "step", "cell_bits", "seed_bits", "word_bits")
         }
         numbers["cells"] = tuple(self.cell_array[self.others].tolist())
+        if self.bins:
+            return BinnedCircle(**numbers, bins=self.bins, heavy=self.heavy)
         if not self.slots:
             return ShuffledCircle(**numbers)
         return PlaneCircle(**numbers, slots=self.slots, first=self.first, second=self.second, light=self.light)
@@ -201,16 +216,16 @@ class ManyValuesRule:
 
     @property
     def words_per_report(self) -> int:
-        """Two words for the circle, one for names."""
-        return 3 if self.giants else 2
+        """Those of the circle, and one for names."""
+        return self.circle.words + (1 if self.giants else 0)
 
     def draw(self, value: int, words: tuple[int, ...]) -> int:
-        """The report (state·orders + order)·2^B + position of `value`: a pure function of two or three words."""
+        """The report (state·orders + order)·2^B + position of `value`: a pure function of its words, names last."""
         circle, place = self.circle, int(self._places[value])
         if not self.giants:
             return circle.draw(place, words)
         half, v = self.seed_bits // 2, self.name_bits
-        gamma, eta = words[2] >> v & (1 << v) - 1, words[2] & (1 << v) - 1
+        gamma, eta = words[-1] >> v & (1 << v) - 1, words[-1] & (1 << v) - 1
         name = max(i for i, edge in enumerate(self.name_edges[:-1]) if edge <= gamma)
         ignored, arcs = words[0] >> half < circle.base, self.arcs_for_all
         if not ignored:
@@ -219,7 +234,7 @@ class ManyValuesRule:
             return (self.giants + name) * circle.orders << self.cell_bits
         # The arc of a giant lies anywhere, as for an ignored answer.
         first = words[0] & (1 << half) - 1 if place < 0 else words[0]
-        return (name * circle.orders << self.cell_bits) + circle.draw(max(place, 0), (first, words[1]))
+        return (name * circle.orders << self.cell_bits) + circle.draw(max(place, 0), (first, *words[1:-1]))
 
     @cached_property
     def _places(self) -> Integers:
@@ -255,73 +270,90 @@ class ManyValuesRule:
 
     # -- the promise ---------------------------------------------------------------------------------------------
 
-    @cached_property
+    @property
     def slack(self) -> Fraction:
-        """How far the prior mass under an arc can be from L'/M: min(δ, ρL'/M) + 2^−W max k_x.
+        """How far the prior mass under the arc can be from L'/M."""
+        return self._slack_of(Fraction(self.arc)) + self.circle.rounding
 
-        where: ρ is the largest |P_x/P̃_x − 1| on the circle, and k_x its pieces (`_circle`). Under an arc lies
-        Σ P_x c_x, which differs from Σ P̃_x c_x = L'/M by at most δ, because c_x is in [0, 1], and by at most ρ of it.
+    def _slack_of(self, arc: Fraction) -> Fraction:
+        """How far the prior mass under an arc can be from what it covers of P̃: min(δ', ρ·arc/M).
+
+        where: ρ is the largest |P_x/P̃_x − 1| on the circle. Under an arc lies Σ P_x c_x, which differs from Σ P̃_x c_x =
+        arc/M by at most ρ of it, and by at most δ', what P_x − P̃_x add up to for any arc (`Circle.most_off`).
         """
-        mass, total = sum(self.weights), self.total
-        others = [(self.cells[x] * mass, self.weights[x] * total) for x in self.others.tolist()]
-        farthest = max((Fraction(abs(real - laid), laid) for laid, real in others), default=Fraction(0))
-        error = min(self.cell_error, farthest * Fraction(self.arc, total))
-        return error + Fraction(self.circle.most_pieces, 1 << self.circle.choice_bits)
+        farthest, together = self._deviations
+        return min(together, farthest * arc / self.total)
 
-    def report_weights(self) -> Iterator[tuple[int | None, Weights]]:
-        """The giant that a report names, and the words for which values send it: for every state, and where positions
+    @cached_property
+    def _deviations(self) -> tuple[Fraction, Fraction]:
+        """ρ and δ'."""
+        mass, total = sum(self.weights), self.total
+        laid = [self.cells[x] * mass for x in self.others.tolist()]
+        off = [self.weights[x] * total - n for x, n in zip(self.others.tolist(), laid, strict=True)]
+        # The largest of n/m is looked for among floats, whose relative error is below 2^-50; then it is made exact.
+        nearly = [abs(more) / n for more, n in zip(off, laid, strict=True)]
+        most = max(nearly, default=0.0) * (1 - 2**-40)
+        close = [Fraction(abs(off[i]), laid[i]) for i, each in enumerate(nearly) if each >= most]
+        return max(close, default=Fraction(0)), Fraction(self.circle.most_off(off), total * mass)
+
+    def report_weights(self) -> Iterator[Weights]:
+        """The words for which values send a report: for every state and order that differ in them, and where positions
         have more words or less, for both.
 
-        In units of words (α, β, γ, η), with γ_g words γ for the giant, b words β for the position and V = 2^v:
+        In units of words, with those of the circle (`Circle.report_weights`), γ_g words γ for the giant and V = 2^v:
 
-            without an arc:  all  base·γ_g·(V − A)·2^W,  the giant  L'·step·V·(V − D)·2^W more;
-            with an arc:     all  base·b·γ_g·A,  the giant  L'·step·b·V·D  more, others  step·C_x·γ_g·V  more,
-
-        where C_x ≤ 2^W words β pick a cell of x on the arc. Under P̃ their mean is 2^W·L'/M up to the slack.
+            without an arc:  all  base·γ_g·(V − A),  the giant  L'·step·V·(V − D)  more;
+            with an arc:     all  `common`·γ_g·A,  the giant  L'·step·`uniform`·V·D  more, others  γ_g·V  times what
+                             they have on the circle.
         """
-        circle, one = self.circle, 1 << self.name_bits
-        words, alpha = 1 << circle.choice_bits, self.arc * self.step
-        part = Fraction(self.arc, self.total)
-        fewest = words // circle.circle
-        positions = {fewest, -(-words // circle.circle)}
-        if not self.giants:
-            yield from ((None, Weights(circle.base * b, 0, self.step * words, part)) for b in positions)
-            return
-        for i, x in enumerate(self.named):
-            for_name = self.name_edges[i + 1] - self.name_edges[i]
-            none = circle.base * for_name * (one - self.arcs_for_all) * words
-            yield x, Weights(none, alpha * one * (one - self.arcs_for_giants) * words, 0, part)
-            for b in positions:
-                common = circle.base * b * for_name * self.arcs_for_all
-                named = alpha * b * one * self.arcs_for_giants
-                yield x, Weights(common, named, self.step * words * for_name * one, part)
+        one, alpha = 1 << self.name_bits, self.arc * self.step
+        names = [(edge - before, self.weights[x]) for x, before, edge in
+                 zip(self.named, self.name_edges, self.name_edges[1:], strict=False)]  # fmt: skip
+        for words, weight in names:
+            none = self.circle.base * words * (one - self.arcs_for_all)
+            only = ((alpha * one * (one - self.arcs_for_giants), weight),)
+            yield Weights(none, 0, Fraction(0), Fraction(0), only)
+        for each in self.circle.report_weights():
+            part, slack = each.arc / self.total, self._slack_of(each.arc) + each.rounding
+            in_bin = () if each.bin is None else ((each.in_bin, self._bin_weights[each.bin]),)
+            if not names:
+                yield Weights(each.common, each.on_arc, part, slack, in_bin)
+            # If giants have no arc, what a report names beside its arc makes no difference.
+            for words, weight in names if self.arcs_for_giants else names[:1]:
+                giant = (alpha * each.uniform * one * self.arcs_for_giants, weight)
+                held = (giant, *((more * words * one, weight) for more, weight in in_bin))
+                yield Weights(each.common * words * self.arcs_for_all, each.on_arc * words * one, part, slack, held)
+
+    @cached_property
+    def _bin_weights(self) -> list[int]:
+        """The prior's weight of every bin."""
+        found = [0] * self.bins
+        if isinstance(self.circle, BinnedCircle):
+            for x, j in zip(self.others.tolist(), self.circle.bin_of.tolist(), strict=True):
+                found[j] += self.weights[x] if j >= 0 else 0
+        return found
 
     @cached_property
     def odds(self) -> Fraction:
         """A bound of the ratio of the likelihoods of two values: its logarithm is the LDP level, for any prior."""
-        most = Fraction(1)
-        for _, each in self.report_weights():
-            most = max(most, 1 + Fraction(max(each.named, each.on_arc), each.common))
-        return most
+        return max(1 + Fraction(each.most, each.common) for each in self.report_weights())
 
     def lift_range(self, radius: Fraction = Fraction(0)) -> tuple[Fraction, Fraction]:
         """Exact bounds (highest, lowest) of the lifts under every prior within total variation `radius` of P.
 
-        Proof.  A value sends a report for c + e_x words, c the same for all (`report_weights`), 0 ≤ e_x ≤ t, where t is
-        the larger of `named` and `on_arc`. Under P the mean of e is P_g·named + `on_arc`·(L'/M ± slack). A prior within
-        the radius moves the mean of e, which varies by at most t, by at most radius·t. A lift is c + e_x divided by c +
-        the mean. Orders cancel: they have the same distribution for every value. All is linear in the words b of a
-        position, so that both ends are the worst cases. ∎
+        Proof.  A value sends a report for c + e_x words, c the same for all (`report_weights`), 0 ≤ e_x ≤ t. Under P
+        the mean of e is Σ P_h·e_h over those that it holds, and `on_arc`·(`part` ± `slack`) for those under its arc. A
+        prior within the radius moves the mean of e, which varies by at most t, by at most radius·t. A lift is c + e_x
+        divided by c + the mean. Public orders cancel: they have the same distribution for every value. All is linear in
+        the words b of a position, so that both ends are the worst cases. ∎
         """
         highest, lowest = Fraction(1), Fraction(1)
         mass = sum(self.weights)
-        for giant, each in self.report_weights():
-            most = max(each.named, each.on_arc)
-            mean = Fraction(0) if giant is None else Fraction(self.weights[giant] * each.named, mass)
-            off = each.on_arc * self.slack + most * radius
-            least = max(Fraction(0), mean + each.on_arc * each.part - off)
-            largest = min(Fraction(most), mean + each.on_arc * each.part + off)
-            highest = max(highest, (each.common + most) / (each.common + least))
+        for each in self.report_weights():
+            mean = Fraction(sum(more * weight for more, weight in each.held), mass) + each.on_arc * each.part
+            off = each.on_arc * each.slack + each.most * radius
+            least, largest = max(Fraction(0), mean - off), min(Fraction(each.most), mean + off)
+            highest = max(highest, (each.common + each.most) / (each.common + least))
             lowest = min(lowest, each.common / (each.common + largest))
         return highest, lowest
 
