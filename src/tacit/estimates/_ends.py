@@ -178,6 +178,10 @@ def ends_within(
 
     Returns:
         The lower and the upper ends.
+
+    >>> low, high = ends_within(*np.array([[50.0], [9.0], [16.0], [0.5]]), 2.0, [])
+    >>> float(low[0]), float(high[0])
+    (39.5, 60.5)
     """
     low = high = variance
     if people:

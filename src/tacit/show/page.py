@@ -40,6 +40,7 @@ from tacit.show.sentences import (
     verdict,
     weights_sentence,
     whom,
+    within_possible,
 )
 
 __all__ = ["page", "write_page"]
@@ -124,7 +125,8 @@ def page(
 ) -> str:
     """The page as text, with the parts of the estimate where it has some."""
     title = plan.question or plan.task.title
-    marks = [Mark(row_name(plan, row.value), row.estimate, row.low, row.high, row.prior) for row in result.rows]
+    shown = [within_possible(plan, result, row) for row in result.rows]
+    marks = [Mark(row_name(plan, row.value), row.estimate, row.low, row.high, row.prior) for row in shown]
     sections = [
         f"<h1>{escape(title)}</h1>",
         f'<p class="soft">{result.n_reports:,} randomized reports. {escape(short_promise(plan))}</p>',
@@ -378,7 +380,8 @@ def _over_time(marks: Sequence[Mark]) -> str:
 
 def _share_mark(name: str, plan: Plan, part: Estimate) -> Mark:
     """Shares in percent or means, so that parts of different size can be compared."""
-    row = part.per_respondent(part.rows[0]).divided(0.01 if plan.task.counts_people else 1.0)
+    mine = within_possible(plan, part, part.rows[0])
+    row = part.per_respondent(mine).divided(0.01 if plan.task.counts_people else 1.0)
     return Mark(name, row.estimate, row.low, row.high, row.prior)
 
 

@@ -30,6 +30,8 @@ from tacit.prior import Ball, Box, Hull, PriorSet, Value
 
 #: Instead of an interval, where the reports do not tell a value from others.
 NOT_TOLD = "not told apart"
+#: Fewer reports than this make no estimate that is shown, and a prior that replaces fewer people than this none.
+LEAST_REPORTS, _NO_RECORDS = 5, 5
 #: An interval with more than this part of what is possible says nothing.
 _ALL_OF_IT = 0.8
 #: Longer tables are cut when printed for people; JSON and files hold everything.
@@ -158,7 +160,9 @@ def alarm(plan: Plan, result: Estimate, check: PriorCheck) -> str:
         )
         said += f": this estimate trusts it, so estimates and intervals can be far off; {remedy}."
     elif result.estimator == "assisted":
-        said += "; the estimate leans on it only as far as the reports allow, and its interval holds all the same."
+        used = _mean_share(result)
+        said += "; the estimate does not use it" if used < 0.005 else f"; {used:.0%} of the estimate is the prior"
+        said += ", and its interval holds all the same."
     else:
         said += f"; the estimator {result.estimator!r} does not use it."
     if any(group.prior_set is not None for group in plan.groups):
@@ -200,7 +204,7 @@ def weights_sentence(result: Estimate) -> str | None:
 def how_estimated(result: Estimate) -> str:
     """What an estimator does, in a few words."""
     return {
-        "assisted": "assisted: leans on the prior as far as it is worth it",
+        "assisted": "assisted: uses the prior as far as the reports agree with it",
         "unbiased": "unbiased: the prior is not used",
         "mle": "mle: most likely, the prior is not used",
         "mmse": "mmse: right if the prior is exactly right",
@@ -212,18 +216,28 @@ def prior_part(result: Estimate) -> str | None:
     shares = [row.prior_share for row in result.rows if math.isfinite(row.estimate)]
     if result.estimator != "assisted" or not shares:
         return None
-    share = f"{sum(shares) / len(shares):.0%} of the estimate is the prior, the rest the reports"
+    share = f"{_mean_share(result):.0%} of the estimate is the prior, the rest the reports"
     if len(result.rows) > 1:
         share = f"On average {share} (at most {max(shares):.0%} of a row)"
     if result.records_worth is None:
         return f"{share}."
     worth = float(f"{result.records_worth:.1g}")
-    return f"{share}: a group's prior shows itself to be worth about {worth:,.0f} of its people."
+    people = "nobody" if worth < _NO_RECORDS else f"about {worth:,.0f} people"
+    return f"{share}. The reports show that a group's prior stands for {people}."
+
+
+def _mean_share(result: Estimate) -> float:
+    """The mean share of the prior in the rows."""
+    shares = [row.prior_share for row in result.rows if math.isfinite(row.estimate)]
+    return sum(shares) / max(len(shares), 1)
 
 
 def too_few(plan: Plan, result: Estimate) -> bool:
-    """Whether the reports are too few to say anything: an interval is nearly as wide as what is possible."""
-    return plan.task.counts_people and any(2 * row.margin > _ALL_OF_IT * result.total_weight for row in result.rows)
+    """Whether the reports are too few to say anything: below a least number, or an interval is nearly as wide as what
+    is possible.
+    """
+    wide = plan.task.counts_people and any(2 * row.margin > _ALL_OF_IT * result.total_weight for row in result.rows)
+    return wide or result.n_reports < LEAST_REPORTS
 
 
 def forged(result: Estimate) -> str:
@@ -240,6 +254,13 @@ def promised_answer(plan: Plan) -> str:
     return "the answer that is asked for" if plan.task.wanted else "the rarest answer"
 
 
+def within_possible(plan: Plan, result: Estimate, row: Row) -> Row:
+    """The row with a count between 0 and the number of people, as it is shown."""
+    if not plan.task.counts_people:
+        return row
+    return replace(row, estimate=min(max(row.estimate, 0.0), result.total_weight))
+
+
 def estimate_headers(plan: Plan, result: Estimate) -> tuple[str, ...]:
     """The columns of `estimate_cells`."""
     interval = f"{result.level * 100:g}% interval"
@@ -253,14 +274,15 @@ def estimate_cells(plan: Plan, result: Estimate, row: Row) -> tuple[str, ...]:
     """
     if not math.isfinite(row.estimate):
         return ("–",) * 4
-    if plan.task.counts_people:
-        row = replace(row, estimate=min(max(row.estimate, 0.0), result.total_weight))
+    row = within_possible(plan, result, row)
     scale = 100.0 if plan.task.counts_people else 1.0
     each = result.per_respondent(row).divided(1 / scale)
     unit = "%" if plan.task.counts_people else ""
     if not math.isfinite(row.margin):
         return digits(row.estimate, row.standard_error), NOT_TOLD, digits(each.estimate, 1.0) + unit, NOT_TOLD
     estimate, low, high = (digits(x, row.margin) for x in (row.estimate, row.low, row.high))
+    if too_few(plan, result):
+        return "–", "–", "too few reports", "–"
     share, least, most = (digits(x, each.margin) for x in (each.estimate, each.low, each.high))
     return estimate, f"{low} … {high}", share + unit, f"{least} … {most}{unit}"
 
@@ -295,13 +317,14 @@ def json_ready(data: Any) -> Any:
 
 
 def digits(number: float, error: float) -> str:
-    """A number for people, with two significant digits of its standard error, and a minus sign, no hyphen.
+    """A number for people, with two significant digits of its standard error (three before the point), and a minus
+    sign, no hyphen.
 
-    >>> digits(8655.43, 77.2), digits(-12.3456, 0.0123), digits(-0.001, 1)
-    ('8,655', '−12.346', '0.0')
+    >>> digits(8655.43, 77.2), digits(-12.3456, 0.0123), digits(-0.001, 1), digits(34085916, 1057734)
+    ('8,655', '−12.346', '0.0', '34,090,000')
     """
-    places = 1 if not 0 < error < math.inf else min(9, max(0, 1 - math.floor(math.log10(error))))
-    text = f"{number:,.{places}f}"
+    places = 1 if not 0 < error < math.inf else min(9, 1 - math.floor(math.log10(error)))
+    text = f"{round(number, min(places + 1, 0)) if places < 0 else number:,.{max(places, 0)}f}"
     return text.lstrip("-") if not text.strip("-0.,") else text.replace("-", "−")
 
 
@@ -336,7 +359,8 @@ def difference_cells(plan: Plan, row: Difference) -> tuple[str, str, str, str]:
     while row.told and margin > 0 and not all(digits(scale * end, margin).strip("−0.,") for end in (row.low, row.high)):
         # An end that decides must not be shown as zero.
         margin /= 10
-    first, second = (digits(scale * side, margin) + unit for side in (row.first, row.second))
+    sides = [min(max(side, 0.0), 1.0) if unit else side for side in (row.first, row.second)]
+    first, second = (digits(scale * side, margin) + unit for side in sides)
     return first, second, signed(scale * row.difference, margin), interval(scale * row.low, scale * row.high, margin)
 
 

@@ -328,7 +328,10 @@ def _compared(first: Part, second: Side, scope: Scope, level: float, tests: int)
         error, reach = math.sqrt(max(float(variance[k]), 0.0)), student(1 - (1 - level) / tests, float(degrees[k]))
         low, high = fieller(x, y, float(mine[k]), float(other[k]), float(covariance[k]), reach)
         numbers = {"first": a, "second": b, "difference": a - b, "standard_error": error}
-        numbers |= {"low": x - y - reach * error, "high": x - y + reach * error}
+        ends = (x - y - reach * error, x - y + reach * error)
+        if first.collected.plan.task.counts_people:
+            ends = (min(max(ends[0], -1.0), 1.0), min(max(ends[1], -1.0), 1.0))
+        numbers |= {"low": ends[0], "high": ends[1]}
         numbers |= {"ratio": a / b if b else math.nan, "ratio_low": low, "ratio_high": high}
         chance = _p_value(x - y, error, float(degrees[k]), tests)
         found.append(Difference(part=first.name, other=second.name, value=value, p_value=chance, few=few, **numbers))

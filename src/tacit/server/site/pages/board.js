@@ -12,6 +12,7 @@ import {
   halfWidth,
   intervalText,
   make,
+  possible,
   questionOf,
   saysNothing,
   shrank,
@@ -29,7 +30,7 @@ export const FEW = 30;
 const ESTIMATORS = {
   assisted: [
     "Assisted",
-    "Leans on the prior as far as it is worth it (assisted). The interval holds whatever people answer.",
+    "Uses the prior as far as the reports agree with it (assisted). The interval holds whatever people answer.",
   ],
   unbiased: [
     "Prior-free",
@@ -171,7 +172,7 @@ function fillEstimates(results, asked) {
 function estimateRow(row, results) {
   const { estimate, prior } = row;
   const error = row.margin ?? row.standard_error;
-  const people = saysNothing(row, results) ? "–" : digits(estimate, error);
+  const people = saysNothing(row, results) ? "–" : digits(possible(row, results), error);
   const cells = [estimateText(row, results), intervalText(row, results), people, spread(prior, error, results)];
   return tableRow(row.name, cells, [{}, {}, { "data-testid": `estimate-${row.name}`, "data-value": estimate ?? "" }]);
 }

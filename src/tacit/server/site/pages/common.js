@@ -122,8 +122,12 @@ export const whole = (number) => number.toLocaleString("en");
 /** A number with two significant digits of its standard error; a dash if there is no number. */
 export function digits(number, error) {
   if (number === null || !Number.isFinite(number)) return "–";
-  const places = error > 0 && Number.isFinite(error) ? Math.min(9, Math.max(0, 1 - Math.floor(Math.log10(error)))) : 1;
-  const text = number.toLocaleString("en", { minimumFractionDigits: places, maximumFractionDigits: places });
+  const exact = error > 0 && Number.isFinite(error) ? Math.min(9, 1 - Math.floor(Math.log10(error))) : 1;
+  const places = Math.max(0, exact);
+  // Three digits of the error before the point.
+  const unit = exact < -1 ? 10 ** (-1 - exact) : 1;
+  const rounded = unit > 1 ? Math.round(number / unit) * unit : number;
+  const text = rounded.toLocaleString("en", { minimumFractionDigits: places, maximumFractionDigits: places });
   return (/[1-9]/.test(text) ? text : text.replace("-", "")).replace("-", "−");
 }
 
@@ -147,16 +151,23 @@ export function spread(total, error, results) {
 export const intervalText = ({ low, high, margin }, results) =>
   low === null ? "–" : [low, high].map((end) => spread(end, margin, results)).join(" … ");
 
+/** Fewer reports than this make no estimate that is shown. */
+const LEAST_REPORTS = 5;
+
 /** Half an interval with more than this part of what is possible says nothing. */
 const ALL_OF_IT = 0.4;
 
 /** Whether a row says nothing: its interval is nearly as wide as what is possible. */
 export const saysNothing = ({ margin }, { counts_people: people, n_reports: reports }) =>
-  people && margin !== null && margin > ALL_OF_IT * reports;
+  reports < LEAST_REPORTS || (people && margin !== null && margin > ALL_OF_IT * reports);
+
+/** A row's estimate, where people are counted between none and all. */
+export const possible = ({ estimate }, { counts_people: people, n_reports: reports }) =>
+  people && estimate !== null ? Math.min(reports, Math.max(0, estimate)) : estimate;
 
 /** A row's estimate per report, unless it would only be noise. */
 export const estimateText = (row, results) =>
-  saysNothing(row, results) ? "too few reports" : spread(row.estimate, row.margin ?? row.standard_error, results);
+  saysNothing(row, results) ? "too few reports" : spread(possible(row, results), row.margin ?? row.standard_error, results);
 
 /** Half an interval per report in the units of the page; null if it is nearly as wide as what is possible. */
 export const halfWidth = (reach, results) =>
