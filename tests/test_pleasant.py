@@ -62,7 +62,7 @@ def test_a_design_takes_a_mapping_and_the_name_of_a_task():
 
 
 @pytest.mark.parametrize(
-    ("name", "said"), [("survey", r'give Survey\("yes"\)'), ("median", "histogram, sum, weighted")]
+    ("name", "said"), [("survey", r'give Survey\("yes"\)'), ("median", "histogram, quantiles, sum")]
 )
 def test_an_unknown_name_of_a_task_is_an_error_with_a_hint(name: str, said: str):
     with pytest.raises(ValueError, match=said):
