@@ -273,7 +273,7 @@ def test_a_seal_that_a_killed_process_left_is_forgotten_at_the_next_start(
     killed = Store(tmp_path, days)
     killed.create(wide_plan())
     killed.count([Submission(WIDE, key(0), ((0, 0, 1),))])
-    monkeypatch.setattr(Vault, "forget", lambda *_: None)
+    monkeypatch.setattr(Vault, "replace", lambda *_: None)
     killed.count([Submission(WIDE, key(1), ((0, 1, 1),))])
     monkeypatch.undo()
     assert killed.vault.seal(life(killed), 1) != killed.vault.seal(life(killed), 2)

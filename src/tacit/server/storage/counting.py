@@ -182,7 +182,7 @@ class Counting:
             replaced = self._settle(connection, [each for each in held.values() if each.changed], adding)
             self._write_sums(connection, adding)
             self.wrote = self.wrote or bool(replaced) or adding.anything
-        self._vault.forget(replaced)
+        self._vault.replace(replaced)
         return outcomes
 
     def _take_submissions(

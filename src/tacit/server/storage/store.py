@@ -99,6 +99,8 @@ class Store:
 
     def close(self) -> None:
         """Give the connections back; SQLite folds its log into the database."""
+        if hasattr(self, "vault"):
+            self.vault.close()
         self._reading.dispose()
         self._writing.dispose()
 

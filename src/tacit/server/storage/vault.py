@@ -25,6 +25,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import date
@@ -61,6 +62,14 @@ class Vault:
         self._file = folder / "vault"
         self._secrets: dict[str, bytes] = {}
         self._offsets: dict[str, int] = {}
+        #: What `replace` wrote for the next versions, by life, and the thread that brings it to disk.
+        self._prepared: dict[str, bytes] = {}
+        self._thread = ThreadPoolExecutor(1, "tacit-vault")
+        self._syncing: Future[None] | None = None
+
+    def close(self) -> None:
+        """Wait for what is being written."""
+        self._thread.shutdown()
 
     # -- records ------------------------------------------------------------------------------------------------------
 
@@ -104,6 +113,7 @@ class Vault:
     def erase(self, life: str) -> None:
         """Overwrite a survey's record, if it has one."""
         self._secrets.pop(life, None)
+        self._prepared.pop(life, None)
         if not self._file.exists():
             return
         with self._locked(fcntl.LOCK_EX) as descriptor:
@@ -151,13 +161,50 @@ class Vault:
 
     def new_seals(self, versions: Mapping[str, int]) -> dict[str, bytes]:
         """Fresh seals for the next versions of surveys, on disk before they are used."""
-        seals = {life: secret_bytes(SEAL_BYTES) for life in versions}
         with _failing_as("The vault cannot be written"), self._locked(fcntl.LOCK_EX) as descriptor:
+            self._wait_for_prepared()
+            seals, unwritten = {}, False
             for life, version in versions.items():
-                content = version.to_bytes(_VERSION_BYTES, "big") + seals[life]
-                os.pwrite(descriptor, content, self._offset(descriptor, life) + _start(version))
-            os.fdatasync(descriptor)
+                place = self._offset(descriptor, life) + _start(version)
+                prepared = self._prepared.pop(life, b"")
+                # Another process may have written one of its own since.
+                ready = prepared[:_VERSION_BYTES] == version.to_bytes(_VERSION_BYTES, "big")
+                if not ready or os.pread(descriptor, _PLACE_BYTES, place) != prepared:
+                    prepared = version.to_bytes(_VERSION_BYTES, "big") + secret_bytes(SEAL_BYTES)
+                    os.pwrite(descriptor, prepared, place)
+                    unwritten = True
+                seals[life] = prepared[_VERSION_BYTES:]
+            if unwritten:
+                os.fdatasync(descriptor)
         return seals
+
+    def replace(self, versions: Mapping[str, int]) -> None:
+        """Overwrite seals that were replaced, with those of the versions after the next, which use the same places.
+
+        They are written to disk while the next reports are gathered, so that nobody waits for that.
+        """
+        if not versions:
+            return
+        with self._locked(fcntl.LOCK_EX) as descriptor:
+            for life, version in versions.items():
+                offset = self._find(descriptor, life)
+                place = None if offset is None else offset + _start(version)
+                # The first of a survey replaces none.
+                expected = version.to_bytes(_VERSION_BYTES, "big")
+                if place is not None and os.pread(descriptor, _VERSION_BYTES, place) == expected:
+                    next_one = (version + 2).to_bytes(_VERSION_BYTES, "big") + secret_bytes(SEAL_BYTES)
+                    os.pwrite(descriptor, next_one, place)
+                    self._prepared[life] = next_one
+        self._syncing = self._thread.submit(self._sync)
+
+    def _sync(self) -> None:
+        with self._opened() as descriptor:
+            os.fdatasync(descriptor)
+
+    def _wait_for_prepared(self) -> None:
+        syncing, self._syncing = self._syncing, None
+        if syncing is not None:
+            syncing.result()
 
     def forget(self, versions: Mapping[str, int], durably: bool = False) -> None:
         """Overwrite seals that were replaced. It reaches the disk with the next seals, or by itself, or at once."""
