@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import date
 from typing import Any, Literal
@@ -276,12 +276,14 @@ class Counting:
         sealed = connection.execute(self.statements.sealed, {"names": sorted(lives)}).all() if lives else []
         contents = {row.survey: (row.version, row.content) for row in sealed}
         held, failed = {}, {}
-        for name, life in lives.items():
-            version, content = contents.get(name, (0, None))
-            try:
-                held[name] = _Held(name, life, version, self._pending(life, version, content), self._vault.secret(life))
-            except VaultError as error:
-                failed[name] = VaultError(f"Survey {name}: {error}")
+        with self._vault.at_hand() if sealed and self._vault.is_there else nullcontext():
+            for name, life in lives.items():
+                version, content = contents.get(name, (0, None))
+                try:
+                    before, secret = self._pending(life, version, content), self._vault.secret(life)
+                    held[name] = _Held(name, life, version, before, secret)
+                except VaultError as error:
+                    failed[name] = VaultError(f"Survey {name}: {error}")
         return held, failed
 
     def _pending(self, life: str, version: int, content: bytes | None) -> Pending:

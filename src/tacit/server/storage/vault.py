@@ -22,6 +22,7 @@ import fcntl
 import hmac
 import json
 import os
+import threading
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -30,6 +31,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -64,8 +66,14 @@ class Vault:
         self._offsets: dict[str, int] = {}
         #: What `replace` wrote for the next versions, by life, and the thread that brings it to disk.
         self._prepared: dict[str, bytes] = {}
+        self._descriptors: dict[int, int] = {}
         self._thread = ThreadPoolExecutor(1, "tacit-vault")
         self._syncing: Future[None] | None = None
+
+    @property
+    def is_there(self) -> bool:
+        """Whether there is a vault at all."""
+        return self._file.exists()
 
     def close(self) -> None:
         """Wait for what is being written."""
@@ -149,10 +157,24 @@ class Vault:
         with self._locked(fcntl.LOCK_SH):
             yield
 
+    @contextmanager
+    def at_hand(self) -> Iterator[None]:
+        """The file is opened once for all seals that are read in the block, by one thread."""
+        with self._opened() as descriptor:
+            self._descriptors[threading.get_ident()] = descriptor
+            try:
+                yield
+            finally:
+                del self._descriptors[threading.get_ident()]
+
     def seal(self, life: str, version: int) -> bytes:
         """The seal of a version that was committed."""
-        with self._opened() as descriptor:
-            place = _place(self._record(descriptor, life), version)
+        at_hand = self._descriptors.get(threading.get_ident())
+        if at_hand is not None:
+            place = _place(self._record(at_hand, life), version)
+        else:
+            with self._opened() as descriptor:
+                place = _place(self._record(descriptor, life), version)
         if int.from_bytes(place[:_VERSION_BYTES], "big") != version:
             raise VaultError(
                 "The vault has no seal for the newest reports: it is not of the same time as the database."
@@ -319,6 +341,9 @@ Place = tuple[date, int, int]
 Exchanged = tuple[str, str]
 
 
+_NONE: frozenset[Any] = frozenset()
+
+
 @dataclass(frozen=True)
 class Pending:
     """The newest of a survey: reports that are not in its counts yet, and tags that are in no table yet.
@@ -333,27 +358,28 @@ class Pending:
 
     def plus(self, reports: Counter[Place], keys: Iterable[str] = (), exchanged: Iterable[Exchanged] = ()) -> Pending:
         """With more of them."""
-        return Pending(self.reports + reports, self.keys | {*keys}, self.exchanged | {*exchanged})
+        both = self.reports.copy()
+        both.update(reports)
+        return Pending(both, self.keys | {*keys}, self.exchanged | {*exchanged})
 
     def crowds(self) -> tuple[Pending, Pending]:
         """What is written to the tables now, and what waits: reports in crowds of their group, tags in crowds."""
-        sizes = Counter[int]()
+        sizes: dict[int, int] = {}
         for (_, group, _), times in self.reports.items():
-            sizes[group] += times
+            sizes[group] = sizes.get(group, 0) + times
         full = {group for group, size in sizes.items() if size >= CROWD}
-        waiting = sum(size for group, size in sizes.items() if group not in full)
-        if waiting > MOST_SEALED:
-            for group, size in sizes.most_common():
-                if group not in full:
-                    full.add(group)
-                    waiting -= size
-                if waiting <= MOST_SEALED // 2:
-                    break
-        leaving = Counter({place: times for place, times in self.reports.items() if place[1] in full})
-        keys = self.keys if len(self.keys) >= CROWD else frozenset()
-        exchanged = self.exchanged if len(self.exchanged) >= CROWD else frozenset()
-        staying = Pending(self.reports - leaving, self.keys - keys, self.exchanged - exchanged)
-        return Pending(leaving, keys, exchanged), staying
+        waiting = sum(sizes.values()) - sum(sizes[group] for group in full)
+        for group in sorted(sizes, key=lambda group: -sizes[group]) if waiting > MOST_SEALED else ():
+            if waiting > MOST_SEALED // 2 and group not in full:
+                full.add(group)
+                waiting -= sizes[group]
+        keys = self.keys if len(self.keys) >= CROWD else _NONE
+        exchanged = self.exchanged if len(self.exchanged) >= CROWD else _NONE
+        leaving = {place: times for place, times in self.reports.items() if place[1] in full}
+        staying = {place: times for place, times in self.reports.items() if place[1] not in full}
+        return Pending(Counter(leaving), keys, exchanged), Pending(
+            Counter(staying) if leaving else self.reports, self.keys - keys, self.exchanged - exchanged
+        )
 
     def sealed(self, seal: bytes, life: str) -> bytes:
         """For the database."""
@@ -366,7 +392,8 @@ class Pending:
     def opened(cls, content: bytes, seal: bytes, life: str) -> Pending:
         """The inverse of `sealed`."""
         try:
-            rows, keys, exchanged = json.loads(AESGCM(seal).decrypt(_NONCE, content, life.encode()))
+            plain = AESGCM(seal).decrypt(_NONCE, content, life.encode()).rstrip(b" ")
+            rows, keys, exchanged = json.loads(plain)
         except InvalidTag as error:
             raise VaultError(
                 "The vault's seal does not open the newest reports: they are not of the same time."
