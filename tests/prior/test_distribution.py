@@ -23,17 +23,6 @@ def test_extreme_probabilities_stay_exact():
     assert prior.probabilities.sum() == 1.0
 
 
-def test_from_column_counts_and_keeps_the_domain():
-    prior = Prior.from_column(np.array([3, 1, 3, 3]), domain=[1, 2, 3])
-    assert (prior.values, prior.weights, prior.support) == ((1, 2, 3), (1, 0, 3), (0, 2))
-
-
-def test_from_column_refuses_strangers_without_naming_them():
-    with pytest.raises(ValueError, match="Got 1 others") as error:
-        Prior.from_column(["a", "secret"], domain=["a", "b"])
-    assert "secret" not in str(error.value)
-
-
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int64, np.uint8])
 def test_an_array_of_weights_is_a_prior_on_its_positions(dtype):
     prior = Prior.of(np.array([4, 0, 1], dtype=dtype))

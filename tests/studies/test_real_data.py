@@ -6,6 +6,7 @@ import gzip
 import hashlib
 import math
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from fractions import Fraction
@@ -365,7 +366,7 @@ def test_facts_of_the_data() -> None:
     heart = loaders.load_heart(DATA / "brfss2020_heart.parquet")
     assert (int(heart.disease.sum()), len(heart.disease)) == (27_373, 319_795)
     for prior, chosen in ((drift.EVERYBODY, heart.age != ""), (drift.OLDEST, heart.age == "80 or older")):
-        assert Prior.from_column(heart.health[chosen].tolist(), prior.values) == prior
+        assert Prior(prior.values, map(Counter(heart.health[chosen].tolist()).get, prior.values)) == prior
     assert len(loaders.load_adult(DATA / "uci_adult.parquet").hours) == 48_842
 
 

@@ -24,7 +24,7 @@ Value = str | int | float
 class Prior:
     """A distribution P(x) = weights[x] / total over d named values, in exact integers.
 
-    Build it from a mapping (`Prior.of`), from data (`from_column`), or from values and weights; `read_priors` reads
+    Build it from a mapping (`Prior.of`, of a column's `Counter` too), or from values and weights; `read_priors` reads
     them from a file. Weights need not sum to one; floats are read as the decimals they print as. Values are all names
     or all numbers. A value may have weight zero: it belongs to the domain, but no promise about beliefs covers
     it, see `support`.
@@ -90,26 +90,6 @@ class Prior:
         """
         names = tuple(range(values)) if isinstance(values, int) else tuple(values)
         return cls(names, [1] * len(names))
-
-    @classmethod
-    def from_column(cls, column: Iterable[Value], domain: Iterable[Value] | None = None) -> Prior:
-        """The frequencies of a column of data, over `domain` where given (its unseen values get weight zero).
-
-        >>> Prior.from_column(["b", "a", "b"], domain=["a", "b", "c"]).weights
-        (1, 2, 0)
-        """
-        counts = Counter(_plain(value) for value in column)
-        if domain is None:
-            try:
-                names = sorted(counts)
-            except TypeError:
-                names = list(counts)
-        else:
-            names = [_plain(value) for value in domain]
-            unknown = len(counts.keys() - set(names))
-            if unknown:
-                raise ValueError(f"The column must hold values of the domain only. Got {unknown} others.")
-        return cls(names, [counts[name] for name in names])
 
     @cached_property
     def total(self) -> int:
