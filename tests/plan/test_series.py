@@ -117,6 +117,9 @@ def test_edit_and_merge_on_the_command_line(plan, tmp_path, monkeypatch):
     assert run(app, ["merge", "a.json", "b.json", "--plan", "plan2.json", "-o", "both.json"]).exit_code == 0
     assert json.loads((tmp_path / "both.json").read_text())["plan"] == better.hash
     assert run(app, ["edit", "plan.json", "--question", "Are you il?", "-o", "plan3.json"]).exit_code == 2
+    audited = run(app, ["audit", "plan2.json"]).output
+    assert plan.hash in audited.replace("\n", "")
+    assert "Are you il?" in audited
     assert run(app, ["edit", "plan.json", "--title", "x", "-o", "plan3.json"]).exit_code == 2
 
 

@@ -262,7 +262,7 @@ def _breakdown(plan: Plan, parts: Mapping[str, Estimate], by: str | None) -> str
     return title + unit + figure(marks, from_zero=True) + html_table(headers, cells)
 
 
-def _side_by_side(plan: Plan, parts: Mapping[str, Estimate]) -> str:
+def _side_by_side(plan: Plan, parts: Mapping[str, Estimate], of: str = "part") -> str:
     """A column of shares with intervals for each part."""
     everything = list(zip(*(part.rows for part in parts.values()), strict=True))
     chosen = sorted(everything, key=lambda rows: -sum(row.estimate for row in rows))[:MAX_TABLE]
@@ -280,7 +280,7 @@ def _side_by_side(plan: Plan, parts: Mapping[str, Estimate]) -> str:
     ]
     note = "" if shown is everything else _largest(len(everything))
     what = "Shares" if plan.task.counts_people else "Means"
-    return f"<p>{what} of each part, with intervals.</p>" + html_table(headers, lines) + note
+    return f"<p>{what} of each {of}, with intervals.</p>" + html_table(headers, lines) + note
 
 
 def _one_by_one(plan: Plan, parts: Mapping[str, Estimate]) -> str:
@@ -336,7 +336,7 @@ def _trend(plan: Plan, found: Trend | None) -> str:
     unit = " (percent)" if plan.task.counts_people else ""
     more = f"<p class='soft'>The largest {len(chosen)} of {len(lines)} answers.</p>" if len(chosen) < len(lines) else ""
     waves = dict(zip(found.names, found.estimates, strict=True))
-    return f"<h2>Over time{unit}</h2>{charts}{more}{_side_by_side(plan, waves)}"
+    return f"<h2>Over time{unit}</h2>{charts}{more}{_side_by_side(plan, waves, 'wave')}"
 
 
 def _over_time(marks: Sequence[Mark]) -> str:

@@ -233,6 +233,13 @@ def print_audit(console: Console, plan: Plan) -> None:
                 soft_wrap=True,
             )
     console.print(f"\n[green]The plan holds[/green], decided in exact integers. Plan {plan.hash}.", soft_wrap=True)
+    if plan.series is not None:
+        console.print(f"Wave {plan.wave} of the series of plan {plan.series}.", soft_wrap=True)
+    for words, old in zip(plan.earlier, plan.hashes, strict=False):
+        asked = "no question" if words is None else f"the question “{words}”"
+        console.print(
+            f"Reports of plan {old} count as well: it differs in words only, {escape(asked)}.", soft_wrap=True
+        )
 
 
 # -- channels -------------------------------------------------------------------------------------------------------
