@@ -72,6 +72,8 @@ def record_promise(plan: Questionnaire) -> list[str]:
     promised = ", ".join(f"{notion} ε = {epsilon:g}" for notion, epsilon in budgets)
     most = math.exp(max(epsilon for _, epsilon in budgets))
     worst = max(group.levels["ldp"] for block in plan.blocks for group in block.plan.groups)
+    in_sets = any(group.prior_set is not None for group in groups)
+    around = " and every prior of the set around it" if in_sets else ""
     if all(notion == "LDP" for notion, _ in budgets):
         return [
             f"The promise ({promised}): whatever is sent, the odds of any answer, or of any combination of answers, "
@@ -80,8 +82,8 @@ def record_promise(plan: Questionnaire) -> list[str]:
     return [
         f"The promise ({promised}): whatever is sent, the belief about any of a person's answers, or any combination "
         f"of them, changes by at most a factor of {most:.3g}, up or down. Only one block is reported on.",
-        "It holds for the stated prior, which says how the answers to the questions of a block are related; nothing is "
-        f"assumed about how blocks are related. For any other belief, odds change by at most a factor of "
+        f"It holds for the stated prior{around}, which says how the answers to the questions of a block are related; "
+        f"nothing is assumed about how blocks are related. For any other belief, odds change by at most a factor of "
         f"{math.exp(worst):.3g} (LDP level {worst:.4g}).",
     ]
 
