@@ -30,7 +30,7 @@ _ORIGIN = "Origin of pages elsewhere that may send reports here, such as https:/
 _DRAIN = "Seconds to go on after SIGTERM, while /readyz says no, so that balancers send nothing more."
 
 Data = Annotated[str, option(metavar="WHERE", help=_DATA, envvar="TACIT_DATA")]
-Secrets = Annotated[Path | None, option(metavar="FOLDER", help=_SECRETS, envvar="TACIT_SECRETS")]
+Secrets = Annotated[Path | None, option(metavar="FOLDER", help=_SECRETS)]
 Wide = Annotated[bool, option("--allow-wide-folder", help=_WIDE, envvar="TACIT_ALLOW_WIDE_FOLDER")]
 
 
