@@ -37,7 +37,6 @@ import numpy as np
 from tacit.designs._design import Search, one_thread
 from tacit.designs._methods import Design, searchable
 from tacit.designs._program.lifts import LiftSet
-from tacit.designs._program.unbiased import solve_unbiased
 from tacit.designs._promise import Promise
 from tacit.designs.joint_priors import JointPrior
 from tacit.designs.planning import Worth, make_plan, uninterrupted_design
@@ -424,6 +423,9 @@ class _Quick:
 
     def spread(self, names: Sequence[str]) -> float:
         """√W by a quick search."""
+        # The solver is loaded where it is needed, and only then.
+        from tacit.designs._program.unbiased import solve_unbiased
+
         key = self._key(names)
         if key not in self._known:
             prior, g = np.ones(1), np.empty((1, 0))
