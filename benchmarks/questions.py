@@ -62,7 +62,7 @@ def asked(plan: Questionnaire, records: Any, seed: int) -> Any:
     answers = {name: [plan.question(name).answers[held] for held in records[:, k]] for k, name in enumerate(QUESTIONS)}
     blocks, reports = RecordRandomizer(plan).randomize(answers, words=SeededWords(seed))
     tally = Tally.of(plan, reports, [block_name(None, number + 1) for number in blocks.tolist()])
-    found = estimate_questions(plan, tally)
+    found = estimate_questions(plan, tally, estimator="unbiased")
     return np.array([found[name].per_respondent(found[name].rows[1]).estimate for name in QUESTIONS])
 
 
