@@ -41,7 +41,7 @@ from tacit.plan import Group, Plan
 from tacit.randomize.randomness import secret_bytes
 from tacit.server.storage.store import survey_id
 
-CONNECTIONS, ROUNDS, BATCH, BATCHES = 64, int(__import__("os").environ.get("ROUNDS", "5")), 1_000_000, 5
+CONNECTIONS, ROUNDS, BATCH, BATCHES = 64, 5, 1_000_000, 5
 TOKEN = "a-token-for-benchmarks"
 JSON = {"Content-Type": "application/json"}
 #: How many surveys share the load where many do.

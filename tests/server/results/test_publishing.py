@@ -93,3 +93,26 @@ def test_what_shuffling_promises():
     values = [central_epsilon(1.0, step, 1e-6) for step in (1_000, 10_000, 100_000)]
     assert values == sorted(values, reverse=True)
     assert values[2] == pytest.approx(0.0726, abs=1e-4)
+
+
+def test_public_results_are_computed_once_for_each_publication(client: Client, monkeypatch: pytest.MonkeyPatch):
+    """However many look, also with what they have already; the team's look is computed as it is now."""
+    survey = client.open(plain_plan(), public_results=True, publish_every=20)
+    for number in range(20):
+        client.report(survey, number, number % 3)
+    results, computed = client.app.state.collector._results, []
+    facts = results.facts
+    monkeypatch.setattr(results, "facts", lambda *words: computed.append(words) or facts(*words))
+    first = client.get(f"{survey}/results")
+    assert (first.json()["n_reports"], first.headers["cache-control"]) == (20, "no-cache")
+    for number in range(20, 35):
+        client.report(survey, number, 1)
+        again = client.get(f"{survey}/results", headers={"If-None-Match": first.headers["etag"]})
+        assert (again.status_code, again.content) == (304, b"")
+    assert len(computed) == 1
+    for number in range(35, 45):
+        client.report(survey, number, 1)
+    later = client.get(f"{survey}/results", headers={"If-None-Match": first.headers["etag"]})
+    assert (later.status_code, later.json()["n_reports"], len(computed)) == (200, 45, 2)
+    client.patch(survey, {"public_results": False}, admin=True)
+    assert client.get(f"{survey}/results").status_code == 401
