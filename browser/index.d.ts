@@ -106,7 +106,7 @@ export interface Plan {
   /** Pr(report | value) as a percentage such as "66.4%"; null where the mechanism does not write it out. */
   chance(group: string | null, value: string, report: number): string | null;
   /** Whether this group can send this report; a plan of one question has no blocks. */
-  canSend(group: unknown, report: unknown, block?: unknown): boolean;
+  canSend(group: unknown, report: unknown, block?: unknown, told?: unknown): boolean;
 }
 
 /** An answer to a plan of one question. */
@@ -195,7 +195,7 @@ export interface Questionnaire {
   /** What a report says about each question of its block; null where the mechanism does not write it out. */
   meaning(group: string | null, block: number, report: number): QuestionMeaning[] | null;
   /** Whether this group can send this report about this block. */
-  canSend(group: unknown, report: unknown, block?: unknown): boolean;
+  canSend(group: unknown, report: unknown, block?: unknown, told?: unknown): boolean;
 }
 
 /** A plan of one question, or of several: only the latter has `questions`. */
@@ -207,6 +207,8 @@ export interface Sent {
   /** The block of questions that the report is about, from 1; plans of one question have none. */
   readonly block?: number;
   readonly report: number;
+  /** The answers to public questions, as they are; only where a plan has some. */
+  readonly public?: Readonly<Record<string, string>>;
 }
 
 /** The report that a browser drew for a plan; the answer is nowhere. */

@@ -17,6 +17,7 @@ import { randomBytes } from "./words.js";
  * @property {string | null} group
  * @property {number} [block] from 1, in plans of several questions
  * @property {number} report
+ * @property {Readonly<Record<string, string>>} [public] answers to public questions, which are sent as they are
  * @property {boolean} sent
  * @property {string} [credential]
  * @property {import("./credential.js").Pending} [pending]
@@ -52,8 +53,8 @@ export async function respond(plan, answer, { storage = browserStorage(), words 
 export function remembered(plan, { storage = browserStorage() } = {}) {
   const memento = recall(plan, storage);
   if (!memento) return null;
-  const { key, group, block, report, sent } = memento;
-  return { key, group, ...(block !== undefined && { block }), report, sent };
+  const { key, group, block, report, public: told, sent } = memento;
+  return { key, group, ...(block !== undefined && { block }), report, ...(told && { public: told }), sent };
 }
 
 /**
@@ -69,7 +70,7 @@ function recall(plan, storage) {
   try {
     const data = JSON.parse(stored);
     const formed = /^[0-9a-f]{32}$/.test(data.key) && typeof data.sent === "boolean";
-    const sound = formed && plan.canSend(data.group, data.report, data.block);
+    const sound = formed && plan.canSend(data.group, data.report, data.block, data.public);
     if (sound) return data;
   } catch {
     // Refused below, like any other damage.

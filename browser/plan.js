@@ -200,10 +200,11 @@ export class Plan {
    * @param {unknown} group
    * @param {unknown} report
    * @param {unknown} [block]
+   * @param {unknown} [told] nor has it public questions
    */
-  canSend(group, report, block) {
+  canSend(group, report, block, told) {
     const known = this.#groups.get(/** @type {string | null} */ (group));
-    const isReport = Number.isSafeInteger(report) && Number(report) >= 0 && block === undefined;
+    const isReport = Number.isSafeInteger(report) && Number(report) >= 0 && block === undefined && told === undefined;
     return known !== undefined && isReport && known.mechanism.canSend(Number(report));
   }
 

@@ -234,7 +234,21 @@ export class Questionnaire {
    * @param {RandomWords} [words]
    */
   draw({ group, answers }, words) {
-    return { group, ...this.randomize(group, answers, words) };
+    const told = this.#public(answers);
+    return { group, ...this.randomize(group, answers, words), ...(told && { public: told }) };
+  }
+
+  /** The answers to public questions as they are sent; null where there is none. @param {Answers} answers */
+  #public(answers) {
+    const open = this.questions.filter((question) => question.public);
+    if (!open.length) return null;
+    return Object.fromEntries(
+      open.map((question) => {
+        const given = this.isAsked(question.name, answers) ? answers[question.name] : NOT_ASKED;
+        if (question.kind === "number") return [question.name, String(numberWithin(question.answers.map(Number), given))];
+        return [question.name, question.answers[position(question, given)]];
+      }),
+    );
   }
 
   /**
@@ -287,15 +301,22 @@ export class Questionnaire {
   }
 
   /**
-   * Whether the plan has this group and this block, counted from 1, and the block this report.
+   * Whether the plan has this group and this block, counted from 1, and the block this report; and, where they are
+   * given, these answers to public questions.
    *
    * @param {unknown} group
    * @param {unknown} report
    * @param {unknown} block
+   * @param {unknown} [told]
    */
-  canSend(group, report, block) {
+  canSend(group, report, block, told) {
     const known = Number.isSafeInteger(block) ? this.#blocks[Number(block) - 1] : undefined;
-    return known !== undefined && known.plan.canSend(group, report);
+    if (known === undefined || !known.plan.canSend(group, report)) return false;
+    if (told === undefined) return true;
+    const names = this.questions.filter((question) => question.public).map((question) => question.name);
+    const given = typeof told === "object" && told !== null ? Object.entries(told) : [];
+    const texts = given.every(([name, answer]) => names.includes(name) && typeof answer === "string");
+    return texts && given.length === names.length && names.length > 0;
   }
 
   /** @param {string} told */

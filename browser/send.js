@@ -32,8 +32,9 @@ export async function send(plan, surveyUrl, options = {}) {
   const carry = options.fetch ?? ((...call) => fetch(...call));
   const courier = { url: surveyUrl.replace(/\/+$/, ""), fetch: carry, attempts, wait };
   if (invitation && credentialKey) await fetchCredential(plan, storage, courier, invitation, credentialKey);
-  const { key, group, block, report, credential } = kept(plan, storage);
-  const body = { key, group, ...(block !== undefined && { block }), report, ...(credential && { credential }) };
+  const { key, group, block, report, public: told, credential } = kept(plan, storage);
+  const about = { ...(block !== undefined && { block }), report, ...(told && { public: told }) };
+  const body = { key, group, ...about, ...(credential && { credential }) };
   const { status } = await post(courier, "reports", body, key);
   if (status !== "counted" && status !== "already counted") throw new SendError(STRANGE, 200);
   await amend(plan, storage, () => ({ sent: true }));

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tacit.plan import Questionnaire, block_name
+from tacit.plan import Question, Questionnaire, block_name
 from tacit.randomize import RecordRandomizer, SeededWords
 
 from support.browsing import DESKTOP, PHONE, Service, profile, send, shown_report, sign_in, violations
@@ -18,8 +18,9 @@ from support.questions import clinic, clinic_records
 
 
 def named(title: str) -> Questionnaire:
-    """The six questions as a survey of their own."""
-    return replace(clinic(), title=title)
+    """Six private questions and a public one as a survey of their own."""
+    region = Question(name="region", answers=("north", "south"), public=True, text={"en": "Where do you live?"})
+    return replace(clinic(), title=title, questions=(region, *clinic().questions))
 
 
 def fits(page: Page) -> bool:
@@ -43,8 +44,11 @@ def test_six_questions_are_answered_changed_randomized_once_and_sent_once(
         page.goto(f"/s/{survey}")
         expect(page.get_by_test_id("question")).to_have_text(plan.title or "")
         daily = page.get_by_text("How many cigarettes a day?")
-        expect(page.get_by_test_id("asked").filter(visible=True)).to_have_count(4)
+        expect(page.get_by_test_id("asked").filter(visible=True)).to_have_count(5)
         expect(daily).to_be_hidden()
+        expect(page.get_by_text("This is sent as it is, not randomized.").filter(visible=True)).to_have_count(2)
+        complaint(page, "Please answer: Where do you live?")
+        page.get_by_test_id("region-1").check()
         complaint(page, "Please answer: Do you smoke?")
         page.get_by_test_id("smokes-0").check()
         expect(page.get_by_role("alert").filter(has_text="Please answer")).to_have_count(0)
@@ -59,7 +63,7 @@ def test_six_questions_are_answered_changed_randomized_once_and_sent_once(
         page.get_by_test_id("hours-number").fill("5.0625")
         page.get_by_test_id("mood-1").check()
         complaint(page, "Select what applies, or “None of these”")
-        none, pain = page.get_by_test_id("none-4"), page.get_by_test_id("pain-box")
+        none, pain = page.get_by_test_id("none-5"), page.get_by_test_id("pain-box")
         none.check()
         pain.check()
         expect(none).not_to_be_checked()
@@ -79,7 +83,8 @@ def test_six_questions_are_answered_changed_randomized_once_and_sent_once(
         assert violations(page) == []
         page.get_by_test_id("randomize").click()
         shown = shown_report(page)
-        assert set(shown) == {"key", "group", "block", "report"}
+        assert set(shown) == {"key", "group", "block", "report", "public"}
+        assert shown["public"] == {"region": "south"}
         asked = [question.text["en"] for question in plan.blocks[shown["block"] - 1].questions]
         for text in asked:
             expect(page.get_by_role("rowheader", name=text)).to_be_visible()
@@ -103,6 +108,7 @@ def test_the_page_speaks_the_language_of_the_survey(browser: Browser, service: S
     with profile(browser, service) as page:
         page.goto(f"/s/{survey}")
         expect(page.get_by_text("Rauchen Sie?")).to_be_visible()
+        page.get_by_test_id("region-0").check()
         page.get_by_text("Ja", exact=True).click()
         page.get_by_text("bis zehn").click()
         expect(page.get_by_text("Nichts davon")).to_be_visible()
@@ -117,13 +123,15 @@ def test_on_a_phone_questions_can_come_one_after_the_other(browser: Browser, ser
         page.goto(f"/s/{survey}")
         step, go_on = page.get_by_test_id("step"), page.get_by_test_id("next")
         cards = page.get_by_test_id("asked").filter(visible=True)
-        expect(step).to_have_text("Question 1 of 4")
+        expect(step).to_have_text("Question 1 of 5")
         expect(page.get_by_test_id("randomize")).to_be_hidden()
+        page.get_by_test_id("region-0").check()
+        go_on.click()
         go_on.click()
         expect(page.get_by_role("alert").filter(has_text="Please answer: Do you smoke?")).to_be_visible()
         page.get_by_test_id("smokes-0").check()
         go_on.click()
-        expect(step).to_have_text("Question 2 of 5")
+        expect(step).to_have_text("Question 3 of 6")
         expect(cards).to_have_count(1)
         page.get_by_test_id("daily-0").check()
         page.get_by_test_id("back").click()
@@ -154,7 +162,10 @@ def test_the_dashboard_shows_every_question_and_tables_of_two(browser: Browser, 
     answers, groups = clinic_records(3000, 5)
     blocks, reports = RecordRandomizer(plan).randomize(answers, groups, SeededWords(5))
     rows = zip(groups, (blocks + 1).tolist(), reports.tolist(), strict=True)
-    lines = [json.dumps({"group": group, "block": block, "report": report}) for group, block, report in rows]
+    lines = [
+        json.dumps({"group": group, "block": block, "report": report, "region": "south" if k % 4 else "north"})
+        for k, (group, block, report) in enumerate(rows)
+    ]
     service.send_batch(survey, 29, "\n".join(lines).encode())
     results: dict[str, Any] = service.get(survey, "results")
     with profile(browser, service, viewport=DESKTOP) as page:
@@ -178,6 +189,9 @@ def test_the_dashboard_shows_every_question_and_tables_of_two(browser: Browser, 
         expect(page.get_by_test_id("crosstab-sentence")).to_contain_text("odds ratio")
         page.get_by_test_id("of-question").select_option("hours")
         expect(page.get_by_text("The mean per person in each group")).to_be_visible()
+        expect(page.get_by_test_id("public")).to_contain_text("2,250")
+        page.get_by_test_id("by").select_option("region")
+        expect(page.get_by_test_id("groups").get_by_role("rowheader", name="south")).to_be_visible()
         with page.expect_download() as loaded:
             page.get_by_test_id("download-png").click()
         assert loaded.value.path().stat().st_size > 20_000

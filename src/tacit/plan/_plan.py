@@ -164,6 +164,11 @@ class Plan:
         return ()
 
     @cached_property
+    def public_cells(self) -> dict[tuple[str, ...], int]:
+        """The combinations of answers to public questions, numbered: without any there is one, of none."""
+        return {(): 0}
+
+    @cached_property
     def counted_as(self) -> dict[tuple[str | None, int | None], int]:
         """Where in `groups` a report is counted, by its group and its block; there are no blocks here."""
         return {(group.name, None): place for place, group in enumerate(self.groups)}

@@ -20,6 +20,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import product
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -347,6 +348,12 @@ class Questionnaire:
             for number, block in enumerate(self.blocks, start=1)
             for group in block.plan.groups
         )
+
+    @cached_property
+    def public_cells(self) -> dict[tuple[str, ...], int]:
+        """The combinations of answers to public questions, in order, numbered: the last one changes fastest."""
+        answers = [map(str, question.answers) for question in self.questions if question.public]
+        return {cell: place for place, cell in enumerate(product(*answers))}
 
     @cached_property
     def counted_as(self) -> dict[tuple[str | None, int | None], int]:

@@ -73,7 +73,17 @@ class ReadySurvey:
             raise Refusal(422, "The plan cannot have sent this report.")
         if self.credentials is not None and not self.credentials.verifies(message.key, message.credential):
             raise Refusal(403, "This survey counts reports of invited people. The credential is missing or wrong.")
+        place += self._cell(message) * len(self.plan.groups)
         return Submission(self.id, message.key, ((place, message.report, 1),), folds=self.folds, life=self.life)
+
+    def _cell(self, message: Report) -> int:
+        """The number of the combination of public answers; 0 where no question is public."""
+        names, given = self.plan.public_questions, message.public or {}
+        cell = self.plan.public_cells.get(tuple(given.get(name, "") for name in names))
+        if cell is None or set(given) != set(names):
+            asked = f"one of the answers to each of: {', '.join(names)}" if names else "no public answers"
+            raise Refusal(422, f"The plan takes {asked}.")
+        return cell
 
     def _elsewhere(self, message: Report) -> str:
         """Why the plan has no place for a report: its group, or its block."""

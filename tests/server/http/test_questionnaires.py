@@ -173,15 +173,76 @@ def test_public_results_change_by_steps_of_each_block(client: Client):
     assert public["published_every"] == 50
 
 
-def test_a_plan_with_public_questions_is_refused_in_one_sentence(client: Client, store: Store):
-    smokes = clinic().questions[0]
-    region = Question(name="region", answers=("north", "south"), public=True)
-    plan = Questionnaire((region, smokes), (block_of([smokes], [3, 7], 1),))
-    answer = client.post("/api/surveys", {"plan": plan.to_dict()}, admin=True)
-    assert answer.status_code == 422
-    assert "region would travel as it is" in answer.json()["detail"]
-    with pytest.raises(ValueError, match="plan with groups"):
-        store.create(plan)
+def with_region(**options) -> Questionnaire:
+    """`clinic` with a public question in front."""
+    region = Question(
+        name="region", answers=("north", "south"), public=True, text={"en": "Where do you live?"}, **options
+    )
+    return Questionnaire((region, *clinic().questions), clinic().blocks, "Health in two regions")
+
+
+def test_public_answers_part_the_counts_and_the_results(client: Client):
+    plan = with_region()
+    survey = client.open(plan)
+    groups, blocks, reports = drawn()
+    regions = ["north" if k % 3 else "south" for k in range(N)]
+    rows = list(zip(groups, blocks, reports, regions, strict=True))
+    for number, (group, block, report, region) in enumerate(rows[:5]):
+        assert client.report(survey, number, report, group, block=block, public={"region": region}) == "counted"
+    lines = "".join(json.dumps({"group": g, "block": b, "report": r, "region": p}) + "\n" for g, b, r, p in rows[5:300])
+    headers = {"Idempotency-Key": key(9), "Content-Type": NDJSON}
+    answer = client.request("POST", f"{survey}/batches", admin=True, content=lines.encode(), headers=headers)
+    assert answer.json() == {"status": "counted", "counted": 295, "refused": 0}
+    columns = list(zip(*rows[300:], strict=True))
+    table = pa.table(
+        {name: list(each) for name, each in zip(("group", "block", "report", "region"), columns, strict=True)}
+    )
+    sink = io.BytesIO()
+    with pa.ipc.new_stream(sink, table.schema) as stream:
+        stream.write_table(table)
+    headers = {"Idempotency-Key": key(10), "Content-Type": ARROW}
+    answer = client.request("POST", f"{survey}/batches", admin=True, content=sink.getvalue(), headers=headers)
+    assert answer.json() == {"status": "counted", "counted": 300, "refused": 0}
+    whole = tally_of(groups, blocks, reports)
+    assert Tally.from_dict(client.tally(survey)).groups == whole.groups, "the tally is that of all regions"
+    results = client.get(f"{survey}/results", admin=True).json()
+    assert results["public"][0]["rows"] == [{"name": "north", "count": 400}, {"name": "south", "count": 200}]
+    assert sum(group["n_reports"] for group in results["groups"]) == N
+    by_region = {"question": "smokes", "by": "region", "estimator": "unbiased"}
+    found = client.get(f"{survey}/results/groups", admin=True, params=by_region).json()
+    for part in found["parts"]:
+        mine = [k for k in range(N) if regions[k] == part["group"]]
+        expected = estimate_questions(
+            clinic(), tally_of(*([each[k] for k in mine] for each in (groups, blocks, reports))),
+            questions=["smokes"], estimator="unbiased",
+        )["smokes"]  # fmt: skip
+        share = expected.per_respondent(expected.rows[0]).estimate
+        assert part["estimate"] / part["n_reports"] == pytest.approx(share)
+    for public in (None, {}, {"region": "west"}, {"region": "north", "more": "x"}, {"mood": "good"}):
+        body = {"key": key(99), "group": "old", "block": 1, "report": 0, "public": public}
+        refused = client.post(f"{survey}/reports", body)
+        assert refused.status_code == 422
+        assert "region" in refused.json()["detail"]
+        assert "west" not in refused.text
+    unknown = client.get(f"{survey}/results/groups", admin=True, params={"question": "smokes", "by": "mood"})
+    assert unknown.status_code == 422
+
+
+def test_public_questions_that_would_tell_too_much_are_refused(client: Client, store: Store):
+    smokes, daily = clinic().questions[:2]
+    after = Question(name="brand", answers=("a", "not asked"), public=True, asked_if=("smokes", ("yes",)))
+    many = Question(name="place", answers=tuple(f"p{k}" for k in range(201)), public=True)
+    age = Question(name="age", answers=(0, 100), kind="number", public=True)
+    for more, says in ((after, "it would tell"), (many, "201 combinations"), (age, "list its answers")):
+        plan = Questionnaire((smokes, daily, more), (block_of([smokes, daily], [3] * 8, 1),))
+        answer = client.post("/api/surveys", {"plan": plan.to_dict()}, admin=True)
+        assert answer.status_code == 422
+        assert says in answer.json()["detail"]
+        with pytest.raises(ValueError, match=says):
+            store.create(plan)
+
+
+def test_a_plan_that_was_altered_is_refused(client: Client):
     altered = clinic().to_dict() | {"title": "Another"}
     assert "altered" in client.post("/api/surveys", {"plan": altered}, admin=True).json()["detail"]
     renamed = replace(clinic(), title="Another")

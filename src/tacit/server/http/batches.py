@@ -60,15 +60,15 @@ class _Adding:
 
     def __init__(self, plan: AnyPlan, folds: Folds) -> None:
         self._plan, self._folds = plan, folds
-        self._counts: list[Counter[int]] = [Counter() for _ in plan.groups]
+        self._counts: list[Counter[int]] = [Counter() for _ in plan.public_cells for _ in plan.groups]
         self._covered: dict[int, Coverage] = {}
         self._refused = 0
 
     def add(self, groups: Integers, reports: Integers, times: Integers) -> None:
         counted = 0
-        for k, group in enumerate(self._plan.groups):
+        for k in range(len(self._counts)):
             mine = np.flatnonzero(groups == k)
-            mine = mine[group.mechanism.can_send_many(reports[mine])]
+            mine = mine[self._plan.groups[k % len(self._plan.groups)].mechanism.can_send_many(reports[mine])]
             if not len(mine):
                 continue
             counted += int(times[mine].sum())
@@ -83,7 +83,7 @@ class _Adding:
             raise Refusal(413, f"A batch may hold {MOST_DIFFERENT:,} different reports at most. Send it in parts.")
 
     def _cover(self, k: int, reports: Integers, times: Integers) -> None:
-        more = self._plan.groups[k].mechanism.keep(reports, times).folded()
+        more = self._plan.groups[k % len(self._plan.groups)].mechanism.keep(reports, times).folded()
         self._covered[k] = self._covered[k].merge(more) if k in self._covered else more
 
     def done(self) -> Batch:
@@ -99,7 +99,6 @@ def _lines(plan: AnyPlan, body: bytes) -> Iterator[Piece]:
 
     Arrow's reader would be as fast, but a line `null`, or one of many brackets, ends its process.
     """
-    places = plan.counted_as
     file = io.BytesIO(body)
     while lines := list(islice(file, _LINES)):
         rows = Counter[tuple[int, int]]()
@@ -107,13 +106,13 @@ def _lines(plan: AnyPlan, body: bytes) -> Iterator[Piece]:
             # A carriage return ends a line, too.
             for part in line.splitlines():
                 if part.strip():
-                    rows[_row(places, part)] += times
+                    rows[_row(plan, part)] += times
         if rows:
             array = np.array(list(rows), dtype=np.int64)
             yield array[:, 0], array[:, 1], np.array(list(rows.values()), dtype=np.int64)
 
 
-def _row(places: Mapping[tuple[str | None, int | None], int], line: bytes) -> tuple[int, int]:
+def _row(plan: AnyPlan, line: bytes) -> tuple[int, int]:
     """The group and the report of a line; −1 for what no plan has."""
     try:
         row: Any = from_json(line)
@@ -123,7 +122,10 @@ def _row(places: Mapping[tuple[str | None, int | None], int], line: bytes) -> tu
         raise Refusal(422, f"The batch is not readable as {NDJSON}: each line must be an object.")
     name, block, report = row.get("group"), row.get("block"), row.get("report")
     known = isinstance(name, str | None) and (block is None or type(block) is int)
-    place = places.get((name, block), -1) if known else -1
+    place = plan.counted_as.get((name, block), -1) if known else -1
+    public = [row.get(question) for question in plan.public_questions]
+    cell = plan.public_cells.get(tuple(map(str, public)), -1) if None not in public else -1
+    place = -1 if place < 0 or cell < 0 else cell * len(plan.groups) + place
     # True and 1.0 would pass for 1.
     return place, report if type(report) is int and 0 <= report < 2**63 else -1
 
@@ -134,7 +136,8 @@ def _stream(plan: AnyPlan, body: bytes) -> Iterator[Piece]:
     from tacit.files.columns import InputError, Matcher, reports_of
 
     names, blocks = (_different(place[k] for place in plan.counted_as) for k in (0, 1))
-    columns = ["report", *(["group"] if names else []), *(["block"] if blocks else [])]
+    columns = ["report", *(["group"] if names else []), *(["block"] if blocks else []), *plan.public_questions]
+    answers = [_different(cell[k] for cell in plan.public_cells) for k in range(len(plan.public_questions))]
     try:
         buffer = pa.py_buffer(body)
         check_bounds(buffer)
@@ -152,6 +155,11 @@ def _stream(plan: AnyPlan, body: bytes) -> Iterator[Piece]:
                 # `Questionnaire.groups` has all groups of the first block, then those of the second.
                 drawn = np.asarray(Matcher(blocks, "block")(table["block"]), np.int64)
                 placed = np.where((placed < 0) | (drawn < 0), -1, drawn * max(1, len(names)) + placed)
+            cell = np.zeros(len(reports), np.int64)
+            for name, known in zip(plan.public_questions, answers, strict=True):
+                given = np.asarray(Matcher(known, name)(table[name]), np.int64)
+                cell = np.where((cell < 0) | (given < 0), -1, cell * len(known) + given)
+            placed = np.where((placed < 0) | (cell < 0), -1, cell * len(plan.groups) + placed)
             yield placed, reports, np.ones(len(reports), np.int64)
     except InputError as error:
         raise Refusal(422, f"The batch cannot be read: {error}") from error

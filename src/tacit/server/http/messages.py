@@ -83,6 +83,9 @@ class Report(_Message):
         None, description="Which block of questions the report is about, from 1; only where a plan asks several."
     )
     report: Annotated[int, Field(ge=0, le=_LARGEST_REPORT)]
+    public: dict[Annotated[str, Field(max_length=1000)], Annotated[str, Field(max_length=1000)]] | None = Field(
+        None, description="The answers to public questions, by name; only where a plan has some."
+    )
     credential: Base64 | None = Field(None, description="The signature of the key, in surveys by invitation.")
     plan: Annotated[str, Field(pattern=HASH)] | None = Field(
         None, description="The hash of the plan that made it; a report of another plan is refused."
@@ -304,6 +307,21 @@ class QuestionResults(_Message):
     n_rows: int
 
 
+class PublicCount(_Message):
+    """How many people gave an answer."""
+
+    name: str
+    count: int
+
+
+class PublicQuestion(_Message):
+    """The answers to a public question, which travel as they are."""
+
+    name: str
+    text: str
+    rows: list[PublicCount]
+
+
 class ResultFacts(_Message):
     """Estimates with everything needed to read them."""
 
@@ -322,6 +340,7 @@ class ResultFacts(_Message):
     rows: list[Row] = Field(description="Empty where several questions are asked.")
     n_rows: int
     questions: list[QuestionResults] = Field(description="Empty where one question is asked.")
+    public: list[PublicQuestion] = Field(description="Answers that travel as they are; for the team only.")
     groups: list[GroupFacts]
     prior_check: list[PriorAlarm]
     history: list[HistoryDay]

@@ -6,14 +6,14 @@ A group or a day may be a single person, so none of this is ever public.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, timedelta
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Query, Response
 from pydantic import BaseModel, Field
 
-from tacit.estimates import MANY_ROWS, Estimate, Estimator, QuestionView, Row
+from tacit.estimates import MANY_ROWS, Estimate, Estimator, QuestionView, Row, cells_of, estimate
 from tacit.plan import AnyPlan
 from tacit.server.collector import Collector
 from tacit.server.http import messages as m
@@ -121,6 +121,22 @@ def by_group(view: QuestionView, tally: Tally, estimator: Estimator) -> Parts:
         return _known([({"group": None}, view.estimate(tally, estimator, LEVEL))] if mine.n_reports else [])
     found = view.estimate(tally, estimator, LEVEL, by="group")
     return [] if found is None else [({"group": name}, part) for name, part in found.parts.items()]
+
+
+def by_public(plan: AnyPlan, view: QuestionView, tallies: Mapping[int, Tally], by: str, estimator: Estimator) -> Parts:
+    """An estimate for each answer to a public question."""
+    if by not in plan.public_questions:
+        raise Refusal(422, "The plan does not have this public question.")
+    place, cells = plan.public_questions.index(by), list(plan.public_cells)
+    mine: dict[tuple[str, ...], Tally] = {}
+    for cell, tally in tallies.items():
+        answer, part = (cells[cell][place],), view.tally(tally)
+        if part.n_reports:
+            mine[answer] = mine[answer].merge(part) if answer in mine else part
+    if not mine:
+        return []
+    found = estimate(view.plan, cells_of(view.plan, mine, [by]), estimator, LEVEL, by=by)
+    return [({"group": name}, part) for name, part in found.parts.items()]
 
 
 def by_time(
@@ -237,6 +253,7 @@ Stepped = Annotated[Step, Query(alias="by", description="How long a stretch is; 
 Asked = Annotated[
     str | None, Query(max_length=1000, description="Which question, by its name; only where a plan asks several.")
 ]
+By = Annotated[str | None, Query(max_length=1000, description="A public question, instead of the groups.")]
 Waves = Annotated[list[m.Day] | None, Query(alias="wave", description="First days of waves, instead of `by`.")]
 _CSV: dict[int | str, dict[str, Any]] = {200: {"content": {"text/csv": {"schema": {"type": "string"}}}}}
 router = APIRouter(
@@ -248,9 +265,11 @@ router = APIRouter(
 
 
 async def _groups(
-    service: Collector, survey: str, question: str | None, estimator: Estimator | None
+    service: Collector, survey: str, question: str | None, by: str | None, estimator: Estimator | None
 ) -> tuple[QuestionView, Parts]:
     def make(plan: AnyPlan, view: QuestionView, chosen: Estimator) -> Parts:
+        if by is not None:
+            return by_public(plan, view, service.store.tallies_by_cell(survey, plan), by, chosen)
         return by_group(view, service.store.tally(survey, plan), chosen)
 
     return await service.estimated(survey, question, estimator, make)
@@ -273,19 +292,29 @@ async def _trend(
 
 @router.get("/{survey}/results/groups")
 async def compare_groups(
-    survey: m.SurveyId, service: Service, estimator: Estimated = None, value: Value = None, question: Asked = None
+    survey: m.SurveyId,
+    service: Service,
+    estimator: Estimated = None,
+    value: Value = None,
+    question: Asked = None,
+    by: By = None,
 ) -> Breakdown:
     """One number for every group that sent something."""
-    view, parts = await _groups(service, survey, question, estimator)
+    view, parts = await _groups(service, survey, question, by, estimator)
     return _compared(view, parts, value, estimator or "")
 
 
 @router.get("/{survey}/results/groups.csv", responses=_CSV, response_class=Response)
 async def download_groups(
-    survey: m.SurveyId, service: Service, estimator: Estimated = None, group: OneGroup = None, question: Asked = None
+    survey: m.SurveyId,
+    service: Service,
+    estimator: Estimated = None,
+    group: OneGroup = None,
+    question: Asked = None,
+    by: By = None,
 ) -> Response:
     """All numbers of all groups, or of one, as CSV."""
-    view, parts = await _groups(service, survey, question, estimator)
+    view, parts = await _groups(service, survey, question, by, estimator)
     wanted = [part for part in parts if group in (None, part[0]["group"])]
     return csv_response(("group", "name", "n_reports", *_NUMBERS), part_rows(view, wanted), f"{survey}-groups.csv")
 

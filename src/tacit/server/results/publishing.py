@@ -77,7 +77,8 @@ def _n_reports(store: Store, name: str, plan: AnyPlan) -> dict[str | None, int]:
     sums: dict[str | None, int] = {}
     for day in store.totals(name).values():
         for k, n in day.items():
-            sums[plan.groups[k].name] = sums.get(plan.groups[k].name, 0) + n
+            name_of_group = plan.groups[k % len(plan.groups)].name
+            sums[name_of_group] = sums.get(name_of_group, 0) + n
     return sums
 
 

@@ -7,8 +7,8 @@ totals changed are read and estimated again, so a large tally costs nothing whil
 from __future__ import annotations
 
 import math
-from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from functools import partial
@@ -75,6 +75,7 @@ class Results:
         if isinstance(plan, Questionnaire):
             found = [(view, find(view, stands[-1]) if stands else None) for view in views]
             told = _several(plan, found, per_group, estimator, limit)
+            told["public"] = _public_facts(plan, self._store.totals(survey.id).values()) if everything else []
         else:
             result = find(views[0], stands[-1]) if stands else None
             history = self._days(survey.life, everything, plan, estimator, stands, views[0], result)
@@ -139,7 +140,10 @@ class Results:
             before = stands[-1] if stands else None
             version = (*(before.version if before else ()), day, tuple(counts.items()))
             sums = before.per_group if before else [0] * len(plan.groups)
-            per_group = [n + counts.get(k, 0) for k, n in enumerate(sums)]
+            per_group = list(sums)
+            for k, n in counts.items():
+                # Public answers part the counts of each group.
+                per_group[k % len(per_group)] += n
             load = partial(self._until, survey, plan, version, before, counts)
             stands.append(Stand(day, version, per_group, load))
         return stands
@@ -205,6 +209,7 @@ def _single(
         "rows": rows(QuestionView(plan), result, limit),
         "n_rows": len(result.rows),
         "questions": [],
+        "public": [],
         "groups": [_group_facts(plan, group, n) for group, n in zip(plan.groups, per_group, strict=True)],
         "prior_check": [
             _check_facts(check, alarm(plan, result, check) if check.contradicted else str(check))
@@ -300,6 +305,25 @@ def _several(
         "influence": changed,
         "influence_added": added,
     }
+
+
+def _public_facts(plan: Questionnaire, days: Iterable[Mapping[int, int]]) -> list[dict[str, Any]]:
+    """How many people gave each public answer: exact, and for the team only."""
+    cells, counts = list(plan.public_cells), Counter[int]()
+    for day in days:
+        for place, n in day.items():
+            counts[place // len(plan.groups)] += n
+    return [
+        {
+            "name": question.name,
+            "text": title_of(question),
+            "rows": [
+                {"name": str(label), "count": sum(n for cell, n in counts.items() if cells[cell][k] == str(answer))}
+                for answer, label in zip(question.answers, question.labels.get("en", question.answers), strict=True)
+            ],
+        }
+        for k, question in enumerate(each for each in plan.questions if each.public)
+    ]
 
 
 def _question_facts(view: QuestionView, result: Estimate | None, n_reports: int, limit: int | None) -> dict[str, Any]:

@@ -378,6 +378,15 @@ class Counting:
 
     def tally(self, name: str, plan: AnyPlan, since: date | None = None, until: date | None = None) -> Tally:
         """The tally of the days from `since` to `until`, both included."""
+        whole = Tally(plan.hash, {})
+        for part in self.tallies_by_cell(name, plan, since, until).values():
+            whole = whole.merge(part)
+        return whole
+
+    def tallies_by_cell(
+        self, name: str, plan: AnyPlan, since: date | None = None, until: date | None = None
+    ) -> dict[int, Tally]:
+        """A tally for each combination of public answers (`Questionnaire.public_cells`) that was given."""
         with self.moment(name) as (connection, pending):
             groups: dict[int, Kept] = {
                 **_counts(connection, name, since, until),
@@ -388,8 +397,14 @@ class Counting:
         for (day, group, report), times in pending[name].reports.items():
             if (since is None or since <= day) and (until is None or day <= until):
                 newest[group][report] += times
-        more = {k: plan.groups[k].mechanism.keep(*_arrays(reports)) for k, reports in newest.items()}
-        return _named(plan, groups, n_refused).merge(_named(plan, more, 0))
+        size = len(plan.groups)
+        more = {k: plan.groups[k % size].mechanism.keep(*_arrays(reports)) for k, reports in newest.items()}
+        found = {0: Tally(plan.hash, {}, n_refused)}
+        for each in (groups, more):
+            for cell in sorted({k // size for k in each}):
+                part = _named(plan, {k % size: kept for k, kept in each.items() if k // size == cell})
+                found[cell] = found[cell].merge(part) if cell in found else part
+        return found
 
 
 class _Adding:
@@ -429,8 +444,14 @@ class _Adding:
 
 
 def fold_groups(plan: AnyPlan) -> Folds:
-    """The groups whose reports are kept as sums, with the mechanism that folds them."""
-    found = {k: group.mechanism for k, group in enumerate(plan.groups) if group.mechanism.n_sums is not None}
+    """The groups whose reports are kept as sums, with the mechanism that folds them, for every public cell."""
+    size = len(plan.groups)
+    found = {
+        cell * size + k: group.mechanism
+        for cell in plan.public_cells.values()
+        for k, group in enumerate(plan.groups)
+        if group.mechanism.n_sums is not None
+    }
     none = np.zeros(0, dtype=np.int64)
     for mechanism in found.values():
         mechanism.keep(none, none)  # Compiles the loops now, not within a transaction.
@@ -446,8 +467,8 @@ def fold(mechanism: Mechanism, rows: Sequence[tuple[int, int]]) -> Integers:
 # -- tallies ----------------------------------------------------------------------------------------------------------
 
 
-def _named(plan: AnyPlan, groups: Mapping[int, Kept], n_refused: int) -> Tally:
-    return Tally(plan.hash, {plan.groups[k].name: counts for k, counts in sorted(groups.items())}, n_refused)
+def _named(plan: AnyPlan, groups: Mapping[int, Kept]) -> Tally:
+    return Tally(plan.hash, {plan.groups[k].name: counts for k, counts in sorted(groups.items())})
 
 
 def _arrays(reports: Counter[int]) -> tuple[Integers, Integers]:

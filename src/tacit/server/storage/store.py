@@ -17,7 +17,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from tacit.plan import AnyPlan
+from tacit.plan import AnyPlan, Questionnaire
 from tacit.randomize.randomness import secret_bytes
 from tacit.server.storage import schema
 from tacit.server.storage.counting import Counting, Job, Outcome, Redemption, Submission, refused
@@ -31,6 +31,8 @@ _log = logging.getLogger("tacit.server")
 
 #: New reports of a group before its public results change, by default.
 PUBLISH_EVERY = 20
+#: The most combinations of public answers in which reports are counted.
+MOST_CELLS = 200
 #: Tables of tags, which are erased when a survey closes; how many rows a step erases; and up to how many rows of other
 #: surveys a table is written anew for that.
 _TAGGED = (schema.keys, schema.redemptions, schema.revocations)
@@ -173,6 +175,10 @@ class Store:
     def tally(self, name: str, plan: AnyPlan, since: date | None = None, until: date | None = None) -> Tally:
         """The tally of the days from `since` to `until`, both included."""
         return self.counting.tally(name, plan, since, until)
+
+    def tallies_by_cell(self, name: str, plan: AnyPlan) -> dict[int, Tally]:
+        """A tally for each combination of public answers that was given, by its number in `plan.public_cells`."""
+        return self.counting.tallies_by_cell(name, plan)
 
     # -- surveys ----------------------------------------------------------------------------------------------------
 
@@ -435,10 +441,20 @@ class Store:
 
 def check_served(plan: AnyPlan) -> None:
     """Raise `ValueError` for what devices may randomize but the service does not collect."""
-    if plan.public_questions:
+    if not isinstance(plan, Questionnaire):
+        return
+    for question in plan.questions:
+        condition = question.asked_if
+        if question.public and question.kind == "number":
+            raise ValueError(f"The public question {question.name!r} asks for a number: list its answers instead.")
+        if question.public and condition is not None and not plan.question(condition[0]).public:
+            raise ValueError(
+                f"The public question {question.name!r} is asked after a private answer, which it would tell."
+            )
+    if len(plan.public_cells) > MOST_CELLS:
         raise ValueError(
-            f"The service collects randomized reports only, and {', '.join(plan.public_questions)} would travel as it "
-            "is. Ask it as the group of the respondents (plan with groups), or collect with files."
+            f"The public questions have {len(plan.public_cells):,} combinations of answers. The service counts "
+            f"{MOST_CELLS:,} at most: in smaller ones people would be told apart."
         )
 
 

@@ -1,7 +1,7 @@
 /** Everything on the dashboard that one results message fills. */
 
 import { drawCharts } from "./charts.js";
-import { drawQuestions, fillQuestions } from "./several.js";
+import { drawQuestions, fillPublic, fillQuestions } from "./several.js";
 import {
   byId,
   capital,
@@ -60,6 +60,7 @@ export function fillBoard(results, survey, { part = false, asked = "" } = {}) {
   byId("picture").hidden = !some;
   byId("estimate-views").hidden = results.questions.length > 0;
   fillQuestions(results);
+  fillPublic(results);
   if (!some) return fillEmpty(survey);
   fillEstimates(results, asked);
   if (shrank(results)) fillHistory(results);

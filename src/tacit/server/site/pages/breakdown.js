@@ -11,7 +11,9 @@ const drawn = { groups: null, trend: null };
 /** Fetch and show both, where there is something to compare; `ask` fetches a part of the results. */
 export async function fillBreakdown(results, ask) {
   const enough = results.n_reports >= FEW;
-  const several = enough && results.groups.filter((group) => group.n_reports).length > 1;
+  const grouped = results.groups.filter((group) => group.n_reports).length > 1;
+  const several = enough && (grouped || results.public.length > 0);
+  fillBy(results, grouped);
   const days = enough && results.n_days > 1;
   await fillCrosstab(results, ask, enough);
   const question = askedQuestion(results);
@@ -19,7 +21,7 @@ export async function fillBreakdown(results, ask) {
   byId("trend").hidden = byId("trend-csv").hidden = !days;
   const value = byId("value").value;
   const asked = value && !byId("compared").hidden ? { value } : {};
-  drawn.groups = several ? await ask("/groups", { ...asked, ...question }) : null;
+  drawn.groups = several ? await ask("/groups", { ...asked, ...question, ...askedBy() }) : null;
   drawn.trend = days ? await ask("/trend", { ...asked, ...question, by: byId("step").value }) : null;
   if (several) fillGroups(drawn.groups);
   if (days) fillTrend(drawn.trend);
@@ -34,6 +36,17 @@ export function askedQuestion({ questions }) {
     select.replaceChildren(...questions.map(({ name, text }) => make("option", { value: name }, text)));
   return questions.length ? { question: select.value } : {};
 }
+
+/** What people are compared by: their group, or a public answer. */
+function fillBy({ public: open }, grouped) {
+  const names = [...(grouped ? [["", "group"]] : []), ...open.map(({ name, text }) => [name, text])];
+  byId("by-what").hidden = names.length < 2;
+  if (byId("by").options.length !== names.length)
+    byId("by").replaceChildren(...names.map(([value, text]) => make("option", { value }, text)));
+}
+
+/** The same as the service is asked for it. */
+export const askedBy = () => (byId("by").value ? { by: byId("by").value } : {});
 
 /** Draw the charts again, for example in other colours. */
 export function fillBreakdownCharts() {

@@ -1,7 +1,7 @@
 /** The dashboard: fetches the results of one survey again and again, and shows them. */
 
 import { fillBoard, fillCharts } from "./board.js";
-import { askedQuestion, fillBreakdown, fillBreakdownCharts, oneGroup } from "./breakdown.js";
+import { askedBy, askedQuestion, fillBreakdown, fillBreakdownCharts, oneGroup } from "./breakdown.js";
 import { chartsPicture } from "./charts.js";
 import {
   ApiError,
@@ -122,7 +122,7 @@ async function save(format) {
   try {
     const url = {
       csv: () => resultsUrl(".csv"),
-      "groups.csv": () => resultsUrl("/groups.csv", askedQuestion(results)),
+      "groups.csv": () => resultsUrl("/groups.csv", { ...askedQuestion(results), ...askedBy() }),
       "trend.csv": () => resultsUrl("/trend.csv", { by: byId("step").value, ...askedQuestion(results) }),
       json: () => resultsUrl("", { limit: Math.min(MAX_LIMIT, Math.max(1, results.n_rows)) }),
     }[format]?.();
@@ -145,7 +145,7 @@ byId("estimators").addEventListener("change", (event) => {
   refresh();
 });
 byId("asked").addEventListener("change", () => byId("value").replaceChildren());
-for (const select of ["group", "value", "step", "asked", "pair"])
+for (const select of ["group", "value", "step", "asked", "by", "pair"])
   byId(select).addEventListener("change", () => {
     shown = "";
     refresh();

@@ -143,7 +143,7 @@ function cardFor(heading, note = "") {
 /** One question: a choice, or a number. */
 function askOne(question, place, changed) {
   const heading = wording(question);
-  const { card, room } = cardFor(heading);
+  const { card, room } = cardFor(heading, question.public ? say("group_public") : "");
   const offered = question.askedIf ? question.answers.filter((answer) => answer !== NOT_ASKED) : question.answers;
   const options = { id: question.name, label: heading, shown: (value) => label(question, value), changed };
   const field =

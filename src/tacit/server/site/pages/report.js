@@ -38,6 +38,7 @@ function describe({ survey, plan }, { sent, ...body }) {
   byId("group-fact").hidden = body.group === null;
   byId("credential-fact").hidden = !survey.invited;
   byId("block-fact").hidden = !plan.questions;
+  byId("public-fact").hidden = !body.public;
   if (plan.questions) {
     write(byId("block-fact"), say("fact_block", { questions: wordings(plan, plan.blocks[body.block - 1].questions) }));
     return describeRecord(plan, body);

@@ -36,6 +36,16 @@ export function fillQuestions(results) {
   drawQuestions();
 }
 
+/** How many people gave each public answer. */
+export function fillPublic(results) {
+  byId("public").hidden = !results.public.length || !results.n_reports;
+  const rows = results.public.flatMap(({ text, rows: counts }) => [
+    make("tr", {}, make("th", { scope: "rowgroup", colSpan: 3, dir: "auto", className: "over" }, text)),
+    ...counts.map(({ name, count }) => tableRow(name, [whole(count), `${digits((100 * count) / results.n_reports, 1)}%`])),
+  ]);
+  byId("public-rows").replaceChildren(...rows);
+}
+
 /** Draw the charts again, for example in other colours. */
 export function drawQuestions() {
   if (byId("panels").hidden) return;

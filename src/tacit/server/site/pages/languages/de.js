@@ -109,5 +109,6 @@ export default {
   "belief_after": "nach dieser Meldung",
   "back": "Zurück",
   "next": "Weiter",
-  "step": "Frage {place} von {count}"
+  "step": "Frage {place} von {count}",
+  "fact_public": "`public` enthält Ihre Antworten auf die öffentlichen Fragen, so wie sie sind."
 };

@@ -109,5 +109,6 @@ export default {
   "belief_after": "after this report",
   "back": "Back",
   "next": "Next",
-  "step": "Question {place} of {count}"
+  "step": "Question {place} of {count}",
+  "fact_public": "`public` holds your answers to the public questions, as they are."
 };

@@ -109,5 +109,6 @@ export default {
   "belief_after": "después de este informe",
   "back": "Atrás",
   "next": "Siguiente",
-  "step": "Pregunta {place} de {count}"
+  "step": "Pregunta {place} de {count}",
+  "fact_public": "`public` contiene sus respuestas a las preguntas públicas, tal como son."
 };

@@ -109,5 +109,6 @@ export default {
   "belief_after": "après ce rapport",
   "back": "Retour",
   "next": "Suivant",
-  "step": "Question {place} sur {count}"
+  "step": "Question {place} sur {count}",
+  "fact_public": "`public` contient vos réponses aux questions publiques, telles quelles."
 };
