@@ -10,7 +10,13 @@ from itertools import permutations, product
 import numpy as np
 import pytest
 
-from tacit.designs._many_values import best_share, design_many_values, unbiased_variance_bound
+from tacit.designs._many_values import (
+    best_share,
+    design_many_values,
+    design_with_bins,
+    gain_bound,
+    unbiased_variance_bound,
+)
 from tacit.exact import exp_below
 from tacit.mechanism import Coverage
 from tacit.mechanism.kept import COVERAGE_UNIT
@@ -388,3 +394,38 @@ def test_giants_are_named_also_where_seeds_shuffle_the_circle(epsilon):
     assert [found.draw(int(x), tuple(map(int, pair))) for x, pair in zip(held[:50], words[:50], strict=True)] == (
         drawn[:50].tolist()
     )
+
+
+# -- bins ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("epsilon", [Fraction(1, 2), Fraction(1), Fraction(4)])
+def test_bins_gain_nearly_the_bound_and_arcs_alone_do_not(epsilon):
+    prior = named_prior("zipf", 600)
+    found, bound = design_with_bins(prior, epsilon), gain_bound(prior, epsilon)
+    assert found.within(exp_below(epsilon))
+    assert 0.995 * bound < found.gain(Histogram()) <= bound
+    assert np.isinf(found.unbiased_variance(Histogram()))
+    # A named wrong way: the same reports with all values on the ring, where arcs cut the heavy ones.
+    assert replace(found, heavy=0).gain(Histogram()) < 0.97 * bound
+
+
+def test_a_bin_of_more_than_a_report_covers_breaks_the_promise():
+    found = design_with_bins(named_prior("zipf", 60), 1)
+    greedy = replace(found)
+    circle = greedy.circle
+    more = np.flatnonzero(circle.bin_of == 1)
+    wrong = circle.bin_of.copy()
+    wrong[more] = 0
+    circle.__dict__.update(bin_of=wrong, arcs=(0, *circle.arcs[1:]))
+    assert circle.cell_array[wrong == 0].sum() > found.covered
+    assert found.within(exp_below(Fraction(1)))
+    assert not greedy.within(exp_below(Fraction(1)))
+
+
+@pytest.mark.parametrize("epsilon", [5, 8])
+def test_large_budgets_follow_the_prior_where_lines_of_a_plane_are_longer_than_arcs(epsilon):
+    prior = named_prior("zipf", 4000)
+    found, bound = design_many_values(prior, epsilon), unbiased_variance_bound(prior, epsilon)
+    assert found.giants > 10
+    assert found.variances().sum() < 1.12 * bound

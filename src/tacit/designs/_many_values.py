@@ -48,6 +48,8 @@ _HEAVIEST, _EXTRA = 10, 0.25
 _ALONE, _FEW_SLOTS = 256, 61
 #: Beyond, lines cost at most this much of the information, unless that took more slots than this.
 _LOST, _MOST_SLOTS = 0.015, 199
+#: Where lines cost more than this, as they do at large ε where arcs are short, seeds shuffle the circle.
+_MOST_LOST = 0.1
 #: The bits of a report, and how many of them are for cells.
 _REPORT_BITS, _CELL_BITS, _SEED_BITS = 52, 28, 24
 #: Seeds shuffle the circle.
@@ -274,7 +276,7 @@ def _plane(cells: Integers, arc: int, room: int, most_work: int = MOST_WORK) -> 
 
     Where that is not too much work all values lie on their own. Else the light ones, of less than half a line, lie on
     lines. A line takes its length/3 of the variance of the coverage of its values, with p slots about 1/3p: the plane
-    is so large that this is at most `_LOST` of it, or as large as it may be.
+    is so large that this is at most `_LOST` of it, or as large as it may be; beyond `_MOST_LOST` there is none.
 
     >>> _plane(np.full(40, 100), 1000, 4000)
     {'slots': 61, 'first': 7, 'second': 1, 'light': 0}
@@ -285,7 +287,7 @@ def _plane(cells: Integers, arc: int, room: int, most_work: int = MOST_WORK) -> 
     wanted = max(4 * needed // 3, math.ceil(1 / (3 * _LOST * part * (1 - part))))
     slots = next_prime(max(needed, min(wanted, _MOST_SLOTS)))
     tried = [(max(_FEW_SLOTS, needed), 0)] if len(cells) <= _ALONE or wanted > _MOST_SLOTS else []
-    while needed <= slots <= MOST_SLOTS:
+    while needed <= slots <= MOST_SLOTS and 3 * _MOST_LOST * part * (1 - part) * slots >= 1:
         tried.append((slots, min(room // (2 * slots) + 1, arc)))
         slots = _prime_below(slots)
     tried += [(max(_FEW_SLOTS, needed), 0)]
