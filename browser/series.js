@@ -5,6 +5,8 @@ import { each, expect, integer, object, onlyFields, text } from "./read.js";
 
 const HASH = /^[0-9a-f]{64}$/;
 const MAX_WAVE = 2 ** 31 - 1;
+/** Every wording is hashed with all before it, so their number is bounded. */
+const MAX_EARLIER = 100;
 
 /** The fields of a plan that are about its series; left out where they have their default. */
 export const SERIES_FIELDS = ["wave", "series", "earlier"];
@@ -32,6 +34,7 @@ export function readSeries({ wave, series }) {
 export async function hashesOf(hash, { earlier, ...now }, putBack) {
   if (earlier === undefined) return Object.freeze([hash]);
   const words = each(earlier, "earlier", (each) => each);
+  expect(words.length <= MAX_EARLIER, "earlier", `at most ${MAX_EARLIER} wordings`);
   const hashes = [];
   for (const [place, each] of words.entries()) {
     const before = { ...now, ...putBack(each, `earlier[${place}]`), ...(place && { earlier: words.slice(0, place) }) };

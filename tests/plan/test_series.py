@@ -43,6 +43,12 @@ def test_impossible_series_are_refused(plan, series):
         replace(plan, wave=series[0], series=series[1])
 
 
+def test_wordings_are_bounded(plan):
+    assert len(replace(plan, earlier=("x",) * 100).hashes) == 101
+    with pytest.raises(PlanError, match="at most 100"):
+        replace(plan, earlier=("x",) * 101)
+
+
 def test_earlier_hashes_are_computed_from_the_file_alone(plan):
     newest = replace(plan, wave=2, series=plan.hash).reworded("Are you ill?").reworded("Were you ill?")
     data = json.loads(json.dumps(newest.to_dict()))

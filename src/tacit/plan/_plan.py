@@ -30,6 +30,8 @@ from tacit.task import Task, prior_variance
 FORMAT = 1
 #: The errors per respondent that a certificate states.
 ErrorField = Literal["aimed", "aimed_for_participants", "ldp_aimed", "prior_variance"]
+#: Every wording is hashed with all before it, so their number is bounded.
+_MOST_EARLIER = 100
 #: Derived fields: they are verified against the contract, not part of it, so the hash leaves them out.
 _DERIVED = ("certificate", "levels")
 
@@ -55,7 +57,7 @@ class Plan:
     earlier: tuple[str | None, ...] = ()
 
     def __post_init__(self) -> None:
-        check_series(self.wave, self.series)
+        check_series(self.wave, self.series, len(self.earlier))
         names = [group.name for group in self.groups]
         if not names or len(set(names)) < len(names) or (None in names and len(names) > 1):
             raise PlanError("A plan needs one unnamed group, or several groups with different names.")
@@ -324,8 +326,10 @@ class Plan:
         return cls.from_dict(read_json(path))
 
 
-def check_series(wave: int, series: str | None) -> None:
+def check_series(wave: int, series: str | None, n_earlier: int) -> None:
     """Raise `PlanError` unless the wave counts from 1, and every later wave names the first plan of its series."""
+    if n_earlier > _MOST_EARLIER:
+        raise PlanError(f"A plan has at most {_MOST_EARLIER} earlier wordings. Got {n_earlier}.")
     if type(wave) is not int or not 1 <= wave < 2**31:
         raise PlanError(f"The wave of a plan must be a whole number, at least 1. Got {wave!r} instead.")
     if (series is None) != (wave == 1):

@@ -296,7 +296,7 @@ class Questionnaire:
     earlier: tuple[Wording, ...] = ()
 
     def __post_init__(self) -> None:
-        check_series(self.wave, self.series)
+        check_series(self.wave, self.series, len(self.earlier))
         names = [question.name for question in self.questions]
         private = [question for question in self.questions if not question.public]
         if len(set(names)) < len(names):
