@@ -91,7 +91,8 @@ function ask(visit) {
   const several = Boolean(plan.questions);
   byId("one-question").hidden = several;
   byId("final").hidden = !several;
-  if (several) byId("lead").textContent = say("lead_record");
+  const open = plan.questions?.some((question) => question.public);
+  if (several) byId("lead").textContent = [say("lead_record"), ...(open ? [say("lead_public")] : [])].join(" ");
   let group = { value: () => null };
   let answer = null;
   answer = (several ? askSeveral : askAnswer)(plan, () => {

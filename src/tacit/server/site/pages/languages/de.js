@@ -110,5 +110,6 @@ export default {
   "back": "Zurück",
   "next": "Weiter",
   "step": "Frage {place} von {count}",
-  "fact_public": "`public` enthält Ihre Antworten auf die öffentlichen Fragen, so wie sie sind."
+  "fact_public": "`public` enthält Ihre Antworten auf die öffentlichen Fragen, so wie sie sind.",
+  "lead_public": "Wo eine Antwort so gesendet wird, wie sie ist, steht es bei der Frage."
 };

@@ -110,5 +110,6 @@ export default {
   "back": "Back",
   "next": "Next",
   "step": "Question {place} of {count}",
-  "fact_public": "`public` holds your answers to the public questions, as they are."
+  "fact_public": "`public` holds your answers to the public questions, as they are.",
+  "lead_public": "Where an answer is sent as it is, the question says so."
 };

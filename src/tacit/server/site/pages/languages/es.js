@@ -110,5 +110,6 @@ export default {
   "back": "Atrás",
   "next": "Siguiente",
   "step": "Pregunta {place} de {count}",
-  "fact_public": "`public` contiene sus respuestas a las preguntas públicas, tal como son."
+  "fact_public": "`public` contiene sus respuestas a las preguntas públicas, tal como son.",
+  "lead_public": "Cuando una respuesta se envía tal como es, la pregunta lo dice."
 };

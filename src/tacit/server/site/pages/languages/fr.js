@@ -110,5 +110,6 @@ export default {
   "back": "Retour",
   "next": "Suivant",
   "step": "Question {place} sur {count}",
-  "fact_public": "`public` contient vos réponses aux questions publiques, telles quelles."
+  "fact_public": "`public` contient vos réponses aux questions publiques, telles quelles.",
+  "lead_public": "Quand une réponse est envoyée telle quelle, la question le dit."
 };
