@@ -129,6 +129,8 @@ def sums(quick: bool) -> Iterator[Cell]:
         for n, scope in product((20, 50) if quick else (5, 20, 50, 300), SCOPES):
             held = {f"all {value}": np.eye(31, dtype=int)[value] * n for value in (0, 1, 15, 30)}
             held["half 0, half 30"] = (np.eye(31, dtype=int)[0] + np.eye(31, dtype=int)[30]) * (n // 2)
+            few = max(1, n // 10)
+            held["nine tenths 0, the rest 30"] = np.eye(31, dtype=int)[0] * (n - few) + np.eye(31, dtype=int)[30] * few
             held["as expected"] = rng.multinomial(n, DAYS.probabilities)
             for name, people in held.items():
                 cell = simulated(plan, [people], scope, rounds, rng)

@@ -258,7 +258,7 @@ def test_what_a_prior_is_worth_is_planned_priced_and_audited(tmp_path):
         value = {"--prior-error": "0.05", "--prior-records": 500, "--confidence": "0.95"}[option]
         made = json.loads(tacit(*words, option, value, "-o", "set.json", "--overwrite"))
         assert {group["prior_set"]["kind"] for group in made["groups"]} == {kind}
-        assert [row["promise"] for row in made["price"]] == ["exact prior", "this plan", "ldp"]
+        assert [row["promise"] for row in made["price"]][:3] == ["exact prior", "this plan", "ldp"]
         assert [row["respondents_needed"] for row in made["price"]] == sorted(
             row["respondents_needed"] for row in made["price"]
         )

@@ -147,7 +147,7 @@ def test_costs_are_the_expected_errors_and_what_other_promises_need():
     exact = with_ldp(make_plan(group, Survey("yes"), 1))
     wide = with_ldp(make_plan(group, Survey("yes"), 1, worth=Worth(error="0.05")))
     found = costs(wide, shares, 500, exact)
-    assert list(found.price) == ["exact prior", "this plan", "ldp"]
+    assert list(found.price) == ["exact prior", "this plan", "ldp", "ldp at equal level"]
     assert found.expected_rmse == pytest.approx(wide.expected_rmse(shares, 500), rel=1e-12)
     assert found.respondents_needed("this plan") == 1
     ldp = found.respondents_needed("ldp")

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from fractions import Fraction
 from typing import Any
 
-from tacit.designs.planning import make_plan
+from tacit.designs.planning import make_plan, with_ldp
 from tacit.designs.prior_file import GroupPrior
 from tacit.exact import Number, budget, exp_enclosure, float_above, rational
 from tacit.mechanism import Belief, Notion, unbiased_variance
@@ -21,6 +21,8 @@ BUDGETS = ("0.5", "1", "1.5", "2", "3")
 BELIEFS = (Fraction(1, 100), Fraction(1, 10), Fraction(1, 2))
 #: A belief that starts below the first and can end at the second is no secret any more.
 UNSURE, NEARLY_SURE = Fraction(1, 2), Fraction(9, 10)
+#: The price of LDP at the LDP level that the plan reaches, searched for up to this many values.
+AT_EQUAL_LEVEL, _MOST_COMPARED = "ldp at equal level", 32
 #: A difference is seen where a two-sided test at this level rejects.
 ALPHA = 0.05
 #: Total variation distances by which priors may be off, and the number of different groups that are looked at.
@@ -237,8 +239,9 @@ class Costs:
 
     `expected_rmse` is for the population that the respondents stand for, `for_participants` for themselves,
     `without_reports` that of guessing from the prior. `price` has the expected error by promise: "exact prior", "this
-    plan" and "ldp", as far as they are known. `ldp_level` is the largest of all groups; `level_if_prior_off` the LIP
-    level if priors are off by a total variation of 0.03 and of 0.1, None for plans of sets or LDP.
+    plan", "ldp" at the same ε and "ldp at equal level" at the LDP level of this plan, as far as they are known.
+    `ldp_level` is the largest of all groups; `level_if_prior_off` the LIP level if priors are off by a total variation
+    of 0.03 and of 0.1, None for plans of sets or LDP.
     """
 
     respondents: int
@@ -297,6 +300,12 @@ def costs(plan: Plan, shares: Sequence[Fraction], respondents: int, exact: Plan 
         "this plan": ours,
         "ldp": None if None in stated else plan.expected_rmse(shares, respondents, "ldp_aimed"),
     }
+    if (
+        known["ldp"] is not None
+        and len(plan.values) <= _MOST_COMPARED
+        and all(math.isfinite(group.levels["ldp"]) for group in plan.groups)
+    ):
+        known[AT_EQUAL_LEVEL] = with_ldp(plan, own_level=True).expected_rmse(shares, respondents, "ldp_aimed")
     return Costs(
         respondents=respondents,
         expected_rmse=ours,

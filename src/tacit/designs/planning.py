@@ -322,8 +322,10 @@ def smallest_budget(
     return best
 
 
-def with_ldp(plan: Plan) -> Plan:
+def with_ldp(plan: Plan, *, own_level: bool = False) -> Plan:
     """The same plan with what the same budget buys under LDP in its certificates: the best LDP channel found.
+
+    With `own_level` the budget of LDP is the LDP level that the group's mechanism reaches, not its ε.
 
     Left None for large domains, where the search would take longer than the design it is compared with, for groups that
     promise LDP themselves, and beyond the first so many different groups.
@@ -331,10 +333,12 @@ def with_ldp(plan: Plan) -> Plan:
     known: dict[tuple[Prior, Fraction], Design | None] = {}
     groups = []
     for group in plan.groups:
-        key = group.prior, group.epsilon
+        level = group.levels["ldp"] if own_level else math.inf
+        # Rounded up, as levels are.
+        key = group.prior, Fraction(math.ceil(level * 10_000), 10_000) if math.isfinite(level) else group.epsilon
         assert group.certificate is not None
         if key not in known and group.notion != "ldp" and len(known) < COMPARED_GROUPS:
-            known[key] = ldp_comparison(group.prior, plan.task, group.epsilon, group.certificate.aim)
+            known[key] = ldp_comparison(group.prior, plan.task, key[1], group.certificate.aim)
         found = None if group.notion == "ldp" else known.get(key)
         if found is not None:
             group = replace(group, certificate=replace(group.certificate, ldp_aimed=found.certificate.aimed))

@@ -12,7 +12,8 @@ with the estimated variance S if
 
 where h is half the largest step of T by one report. Totals of several groups add up: the lower bounds are combined by
 infimal convolution, the upper ones by supremal convolution. For the mean of a population of which the fraction f took
-part the answers vary as well, and the upper bound is that of E[v + (1−f) g²] − (1−f) (E g)².
+part the answers vary as well, and the upper bound is that of E[v + (1−f) g²] − (1−f) (E g)². Few reports of a skewed
+population show too little of its spread where its mean is far from what they show, so S grows with that bound there.
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ class Bounds:
 
     least: tuple[Floats, Floats]
     most: tuple[Floats, Floats]
+    sampled: bool = False
 
     @classmethod
     def of(cls, people: Sequence[People], *, sampled: float) -> Bounds:
@@ -60,14 +62,14 @@ class Bounds:
             most = [_scaled(each.number, *_hull(each.g, each.variance, -1)) for each in people]
         else:
             most = [_scaled(each.number, *_with_sampling(each, sampled)) for each in people]
-        return cls(_together(least, 1), _together(most, -1))
+        return cls(_together(least, 1), _together(most, -1), sampled > 0)
 
     @property
     def possible(self) -> tuple[float, float]:
         """The smallest and the largest total."""
         return float(self.least[0][0]), float(self.least[0][-1])
 
-    def variance(self, total: Floats, estimated: float) -> Floats:
+    def variance(self, total: Floats, estimated: float | Floats) -> Floats:
         """V(θ): the estimated variance, moved into the bounds at each total."""
         low, high = np.interp(total, *self.least), np.interp(total, *self.most)
         moved: Floats = np.clip(estimated, low, np.maximum(low, high))
@@ -76,9 +78,14 @@ class Bounds:
     def at_ends(self, total: float, estimated: float, z: float, step: float) -> tuple[float, float]:
         """V at the lower and at the upper end of the interval."""
         places = np.linspace(*self.possible, _PLACES)
+        here = max(float(np.interp(total, *self.most)), 1e-300)
+
+        def spread(at: Floats) -> Floats:
+            more = np.maximum(np.interp(at, *self.most) / here, 1.0) if self.sampled else 1.0
+            return self.variance(at, estimated * more)
 
         def excess(at: Floats) -> Floats:
-            found: Floats = np.abs(total - at) - z * np.sqrt(self.variance(at, estimated)) - step
+            found: Floats = np.abs(total - at) - z * np.sqrt(spread(at)) - step
             return found
 
         inside = np.flatnonzero(excess(places) <= 0)
@@ -92,7 +99,7 @@ class Bounds:
             for _ in range(_HALVINGS):
                 middle = (accepted + refused) / 2
                 accepted, refused = (middle, refused) if excess(middle) <= 0 else (accepted, middle)
-            ends.append(float(self.variance(accepted, estimated)))
+            ends.append(float(spread(accepted)))
         return ends[0], ends[1]
 
 

@@ -81,7 +81,9 @@ def _with_ends(part: Part, total: Floats, assisted: bool, fraction: float, level
     bounded = part.plain and (counted or bounds is not None)
     degrees = math.inf if fraction == 1 or (counted and part.plain) else part.degrees
     z = student(level, degrees)
-    within = collected.inside(fraction, part.n_reports, allowed=not bounded)[part.chosen].sum(axis=0)
+    # The spread of few answers may not show in as few reports.
+    allowed = not bounded or (fraction != 1 and not counted)
+    within = collected.inside(fraction, part.n_reports, allowed=allowed)[part.chosen].sum(axis=0)
     between = np.zeros(len(total))
     if fraction != 1:
         between = (1 - fraction) * part.size**2 * collected.between(*part.moves, part.n_reports)
@@ -90,8 +92,8 @@ def _with_ends(part: Part, total: Floats, assisted: bool, fraction: float, level
     # An estimate outside what is possible has the interval of the nearest possible one, which holds as often or more.
     middle = np.clip(total, least, most)
     if bounds is not None:
-        within = np.array([float(each.variance(x, s)) for each, x, s in zip(bounds, middle, within, strict=True)])
         ends = tuple(end + between for end in variances_at_ends(bounds, middle, within, z, step))
+        within = np.array([float(each.variance(x, s)) for each, x, s in zip(bounds, middle, within, strict=True)])
     elif counted:
         sampled = (1 - fraction) / part.n_effective
         spread = sampled * middle * (part.size - middle)

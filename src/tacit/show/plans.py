@@ -148,12 +148,16 @@ def _print_price(console: Console, summary: dict[str, Any]) -> None:
         shown = table("promise", "expected error", "respondents needed")
         for row in price:
             needed = "–" if row["respondents_needed"] is None else f"× {row['respondents_needed']:.2f}"
-            name = {"ldp": "LDP: whatever anybody believes", "exact prior": "for the exact prior only"}
+            name = {
+                "ldp": "LDP, at the same ε", "exact prior": "for the exact prior only",
+                "ldp at equal level": "LDP, at this plan's LDP level",
+            }  # fmt: skip
             shown.add_row(name.get(row["promise"], row["promise"]), f"±{significant(row['expected_rmse'])}", needed)
         console.print(shown)
         console.print(
-            "[dim]respondents needed for the precision of this plan.  LDP at the same ε promises more, as it holds for "
-            f"any belief: this plan's own LDP level is {_level(summary['ldp_level'])}.[/dim]",
+            "[dim]respondents needed for the precision of this plan.  LDP holds for any belief, so at the same ε it "
+            f"promises more: this plan's own LDP level is {_level(summary['ldp_level'])}. At that level LDP promises "
+            "less about the stated prior.[/dim]",
             soft_wrap=True,
         )
     off = summary["level_if_prior_off"]
