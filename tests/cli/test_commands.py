@@ -259,8 +259,8 @@ def test_what_a_prior_is_worth_is_planned_priced_and_audited(tmp_path):
         made = json.loads(tacit(*words, option, value, "-o", "set.json", "--overwrite"))
         assert {group["prior_set"]["kind"] for group in made["groups"]} == {kind}
         assert [row["promise"] for row in made["price"]][:3] == ["exact prior", "this plan", "ldp"]
-        assert [row["respondents_needed"] for row in made["price"]] == sorted(
-            row["respondents_needed"] for row in made["price"]
+        assert [row["respondents_needed"] for row in made["price"][:3]] == sorted(
+            row["respondents_needed"] for row in made["price"][:3]
         )
         assert made["price"][0]["expected_rmse"] == pytest.approx(exact["expected_rmse"])
         assert made["level_if_prior_off"] is None
