@@ -25,7 +25,7 @@ NASTY = {
 }
 RULE = {
     "kind": "many-values", "giants": 0, "cell_bits": 4, "seed_bits": 4, "word_bits": 12, "slots": 5, "first": 3,
-    "second": 1,
+    "second": 1, "bins": 0, "heavy": 0,
 }  # fmt: skip
 
 

@@ -29,8 +29,7 @@ def written() -> str:
     plan = make_plan([GroupPrior(name=age, prior=prior, share=Fraction(1, 6)) for age in AGES], Histogram(), 1)
     reports = list(range(plan.groups[0].mechanism.n_possible_reports or 0)) * 100
     tally = Tally(plan.hash, {age: Counts.of(reports) for age in AGES})
-    parts = {age: estimate(plan, tally, group=age) for age in AGES}
-    return page_of(plan, estimate(plan, tally), parts, "age", tally)
+    return page_of(plan, estimate(plan, tally, by="group"))
 
 
 @pytest.fixture

@@ -207,7 +207,7 @@ def test_the_extra_serve_runs_the_service(wheel: Path, tmp_path: Path):
         try:
             said = said_by(service)
             survey = said["surveys"][0]["survey"]
-            for path, part in (("/healthz", "ok"), (f"/s/{survey}", "<html"), ("/client/plan.js", "PlanError")):
+            for path, part in (("/healthz", "ok"), (f"/s/{survey}", "<html"), ("/client/plan.js", "class Plan")):
                 with urllib.request.urlopen(said["url"] + path, timeout=20) as answer:
                     assert part in answer.read().decode()
             service.send_signal(signal.SIGINT)

@@ -280,6 +280,8 @@ class Relay:
     def __init__(self, port: int) -> None:
         self._target, self._silent = port, threading.Event()
         self._listening = socket.create_server(("127.0.0.1", 0))
+        self._open: list[socket.socket] = []
+        self._ended = threading.Event()
         self.port = self._listening.getsockname()[1]
 
     def go_silent(self) -> None:
@@ -292,23 +294,26 @@ class Relay:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._listening.close()
+        self._ended.set()
+        for each in (self._listening, *self._open):
+            with contextlib.suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+            each.close()
 
     def _take(self) -> None:
         with contextlib.suppress(OSError):
             while True:
                 near, _ = self._listening.accept()
                 far = socket.create_connection(("127.0.0.1", self._target))
+                self._open += [near, far]
                 for a, b in ((near, far), (far, near)):
                     threading.Thread(target=self._pass, args=(a, b, self._silent), daemon=True).start()
 
-    @staticmethod
-    def _pass(a: socket.socket, b: socket.socket, silent: threading.Event) -> None:
+    def _pass(self, a: socket.socket, b: socket.socket, silent: threading.Event) -> None:
         with contextlib.suppress(OSError):
             while data := a.recv(65536):
                 if silent.is_set():
-                    silent.wait(60)
-                    time.sleep(60)
+                    self._ended.wait(120)
                 b.sendall(data)
             b.shutdown(socket.SHUT_WR)
 

@@ -80,15 +80,16 @@ def _stated(
     """The joint priors, and the questions as a question file, or names and options, state them."""
     from dataclasses import replace
 
-    from tacit.designs import read_joint, read_questions, stated_questions
+    from tacit.designs import joint_columns, read_joint, read_questions, stated_questions
 
     impossible, means, public = (asked[name] or [] for name in ("impossible", "mean", "public"))
     if names.endswith(".toml"):
         if means or public:
             raise ValueError(f"{names} says which questions are numbers or public: leave --mean and --public out.")
         title, told = read_questions(names)
-        private = [each["name"] for each in told if not each.get("public")]
-        joint = read_joint(priors, private, impossible=impossible)
+        there = joint_columns(priors)
+        known = [each["name"] for each in told if not each.get("public") or each["name"] in there]
+        joint = read_joint(priors, known, impossible=impossible)
         return joint, stated_questions(told, joint), title
     wanted = [name.strip() for name in names.split(",") if name.strip()]
     if len(set(wanted)) < len(wanted) or not wanted:
@@ -135,12 +136,15 @@ def asked_questions(
     from tacit.show.questions import print_questions, question_rows, write_questions
     from tacit.show.results import print_quantiles
 
+    if not cells:
+        refused = f" All {whole.refused:,} rows were refused." if whole.refused else ""
+        raise ValueError(f"There are no reports to estimate from.{refused}")
     found = estimate_questions(plan, cells, **options)
     about = {name: each for name, each in options.items() if name in ("level", "by", "scope", "population")}
     medians = {
         question.name: quantiles(plan, cells, asked or [0.5], question=question.name, **about)
         for question in plan.private
-        if question.task == "quantiles"
+        if question.task == "quantiles" and question.name in found
     }
     if asked and not medians:
         raise ValueError("No question of this plan is asked for its quantiles.")
@@ -174,13 +178,13 @@ def audit_questions(data: dict[str, Any], belief: Path | None, as_json: bool) ->
         plan = Questionnaire.from_dict(data)
         for block in plan.blocks:
             verify_plan(block.plan)
-        beliefs = [] if belief is None else beliefs_about(belief, plan)
-        others = [
-            [each.to_dict() for each in other_beliefs(block.plan, held)]
-            for block, held in zip(plan.blocks, beliefs, strict=False)
-        ]
     except ValueError as error:
         raise does_not_hold(error, as_json) from error
+    beliefs = [] if belief is None else beliefs_about(belief, plan)
+    others = [
+        [each.to_dict() for each in other_beliefs(block.plan, held)]
+        for block, held in zip(plan.blocks, beliefs, strict=False)
+    ]
     if as_json:
         blocks = [
             {

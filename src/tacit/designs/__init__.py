@@ -15,7 +15,7 @@ from tacit.designs.guidance import (
     other_beliefs,
     respondents_to_detect,
 )
-from tacit.designs.joint_priors import JointPrior, beliefs_about, read_joint
+from tacit.designs.joint_priors import JointPrior, beliefs_about, joint_columns, read_joint
 from tacit.designs.next_wave import NextWave, next_plan, next_priors
 from tacit.designs.panels import BeliefRule, Panel, PanelRow, compare_panel
 from tacit.designs.planning import Worth, make_plan
@@ -51,6 +51,7 @@ __all__ = [
     "cyclic",
     "design",
     "guide",
+    "joint_columns",
     "make_plan",
     "make_questionnaire",
     "next_plan",

@@ -26,7 +26,7 @@ import numpy as np
 from tacit.designs.prior_file import UNSEEN_RECORDS, GroupPrior
 from tacit.disk import csv_records
 from tacit.exact import Floats, Integers, rational
-from tacit.plan import Question, Questionnaire, joint_values
+from tacit.plan import NOT_ASKED, RESERVED, Question, Questionnaire, joint_values
 from tacit.prior import Prior, Value, clean_name, has_unseen, numbers_if_all
 from tacit.prior.names import nearest
 
@@ -88,7 +88,57 @@ class JointPrior:
             for column, each in enumerate(weights):
                 positions, counts = _spread(positions, counts, column, each)
             groups.append(replace(group, positions=positions, counts=counts, margins=margins))
-        return JointPrior(asked, tuple(groups), self.impossible)
+        found = JointPrior(asked, tuple(groups), self.impossible)
+        for question in asked:
+            found = found._routed(question, self)
+        return found
+
+    def _routed(self, question: Question, past: JointPrior) -> JointPrior:
+        """The same where people whom a question is not asked have the answer "not asked", and nobody else has it."""
+        if question.asked_if is None:
+            return self
+        earlier, answers = question.asked_if
+        private, place = [each.name for each in self.questions], self.place(question.name)
+        unasked = question.answers.index(NOT_ASKED)
+        if earlier not in private:
+            if any(group.margins[place][unasked] <= 0 for group in self.groups):
+                raise ValueError(
+                    f"The priors do not say how many are not asked {question.name!r}: count {NOT_ASKED!r} as an answer."
+                )
+            return self
+        if any(group.independent for group in self.groups):
+            raise ValueError(f"Margins do not say who is asked {question.name!r}: give counts of combinations.")
+        first = self.questions[private.index(earlier)]
+        skipped = np.array([str(answer) not in answers for answer in first.answers])
+        groups = []
+        for group in self.groups:
+            positions = group.positions.copy()
+            positions[skipped[positions[:, private.index(earlier)]], place] = unasked
+            margins = list(group.margins)
+            margins[place] = np.bincount(positions[:, place], group.counts, len(question.answers)).astype(np.float64)
+            groups.append(replace(group, positions=positions, margins=tuple(margins)))
+        contradicting = [
+            {earlier: one, question.name: two}
+            for one, skips in zip(first.answers, skipped, strict=True)
+            for two in question.answers
+            if skips != (two == NOT_ASKED)
+        ]
+        return JointPrior(self.questions, tuple(groups), (*self.impossible, *contradicting))
+
+    def given(self, name: str, answer: int) -> JointPrior:
+        """What is known about the people who give the answer at this position to one question."""
+        place = self.place(name)
+        groups = []
+        for group in self.groups:
+            mine = group.positions[:, place] == answer
+            positions, counts = group.positions[mine], group.counts[mine]
+            margins = tuple(
+                np.bincount(positions[:, k], counts, len(question.answers)).astype(np.float64)
+                for k, question in enumerate(self.questions)
+            )
+            if counts.sum() >= 1:
+                groups.append(replace(group, positions=positions, counts=counts, margins=margins))
+        return JointPrior(self.questions, tuple(groups), self.impossible)
 
     def block(self, names: Sequence[str]) -> list[GroupPrior]:
         """The prior of the joint cells of some questions, for each group."""
@@ -138,7 +188,8 @@ class JointPrior:
                     f"{'' if group.name is None else f' in group {group.name!r}'} and count as half a record or more"
                 )
         least = np.where(possible, 1, 0)
-        whole = np.maximum(np.round(weights * _UNITS).astype(np.int64), least)
+        units = min(_UNITS, 2**60 / weights.max())  # Integers of 64 bits hold them.
+        whole = np.maximum(np.round(weights * units).astype(np.int64), least)
         return GroupPrior(
             name=group.name,
             prior=Prior(values, whole.tolist()),
@@ -295,6 +346,28 @@ def read_joint(
     return JointPrior(made.questions, made.groups, tuple(_combination(made, text) for text in impossible))
 
 
+def joint_columns(path: str | Path) -> list[str]:
+    """The columns of a file of joint counts that may be questions.
+
+    Args:
+        path: the file.
+
+    Returns:
+        Their names, in order; of a file of margins the names of the questions.
+
+    >>> from tempfile import NamedTemporaryFile
+    >>> with NamedTemporaryFile("w", suffix=".csv") as file:
+    ...     _ = file.write("a,b,count\\nyes,yes,30\\nno,no,60\\n")
+    ...     file.flush()
+    ...     joint_columns(file.name)
+    ['a', 'b']
+    """
+    rows, columns = _rows(path)
+    if "question" in columns and "value" in columns:
+        return list(dict.fromkeys(row["question"] for row in rows))
+    return [name for name in columns if name not in RESERVED | {"count", "probability"}]
+
+
 def _rows(path: str | Path) -> tuple[list[dict[str, str]], list[str]]:
     try:
         with open(path, newline="", encoding="utf-8-sig") as file:
@@ -333,6 +406,8 @@ def _from_counts(
         raise ValueError(f"{path}: the header must name 'count', beside a column for each question. {_list(columns)}")
     made = []
     for name in names:
+        if name in RESERVED | {"count"}:
+            raise ValueError(f"A question cannot be called {name!r}: files have such a column for something else.")
         if name not in columns:
             raise ValueError(f"{path} has no column for the question {name!r}.{nearest(name, columns)}")
         made.append(_question(path, name, [row[name] for row in rows]))

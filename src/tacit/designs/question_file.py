@@ -18,8 +18,9 @@ all that apply", `asked_if = ["smokes", ["yes"]]`, `knots = [0, 5, 30]`.
 
 from __future__ import annotations
 
+import math
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,9 +32,43 @@ from tacit.exact import rational
 from tacit.plan import NOT_ASKED, PlanError, Question
 from tacit.prior import Value
 
-_FIELDS = {
-    "name", "text", "answers", "labels", "range", "knots", "kind", "task", "public", "part_of", "asked_if",
-}  # fmt: skip
+
+def _is_text(cell: Any) -> bool:
+    return isinstance(cell, str)
+
+
+def _is_number(cell: Any) -> bool:
+    return type(cell) in (int, float) and math.isfinite(cell)
+
+
+def _is_list(cell: Any, of: Callable[[Any], bool]) -> bool:
+    return isinstance(cell, list) and bool(cell) and all(map(of, cell))
+
+
+def _is_table(cell: Any, of: Callable[[Any], bool]) -> bool:
+    return isinstance(cell, dict) and all(map(of, cell.values()))
+
+
+#: For each field whether a value fits, and what is expected.
+_FIELDS: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "name": (_is_text, "a text"),
+    "text": (lambda cell: _is_text(cell) or _is_table(cell, _is_text), "a text, or a text for each language"),
+    "answers": (
+        lambda cell: _is_list(cell, lambda one: _is_text(one) or _is_number(one)),
+        "a list of texts or numbers",
+    ),
+    "labels": (lambda cell: _is_table(cell, lambda one: _is_list(one, _is_text)), "a list of texts for each language"),
+    "range": (lambda cell: _is_list(cell, _is_number) and len(cell) == 2, "two numbers"),
+    "knots": (lambda cell: _is_list(cell, _is_number), "a list of numbers"),
+    "kind": (_is_text, "a text"),
+    "task": (_is_text, "a text"),
+    "public": (lambda cell: isinstance(cell, bool), "true or false"),
+    "part_of": (_is_text, "a text"),
+    "asked_if": (
+        lambda cell: isinstance(cell, list) and len(cell) == 2 and _is_text(cell[0]) and _is_list(cell[1], _is_text),
+        'a question and a list of its answers, as in ["smokes", ["yes"]]',
+    ),
+}
 
 
 def read_questions(path: str | Path) -> tuple[str | None, list[dict[str, Any]]]:
@@ -59,11 +94,20 @@ def read_questions(path: str | Path) -> tuple[str | None, list[dict[str, Any]]]:
     questions = data.get("question")
     if not isinstance(questions, list) or not questions or not set(data) <= {"title", "question"}:
         raise ValueError(f"{path} must have a table [[question]] for each question, and may have a title.")
+    if not isinstance(data.get("title", ""), str):
+        raise ValueError(f"The title of {path} must be a text.")
     for number, each in enumerate(questions, start=1):
-        unknown = set(each) - _FIELDS
+        unknown = set(each) - set(_FIELDS) if isinstance(each, dict) else {"?"}
         if unknown or not isinstance(each.get("name"), str):
             what = f"the unknown field '{min(unknown)}'" if unknown else "no name"
             raise ValueError(f"Question {number} of {path} has {what}. Its fields are {', '.join(sorted(_FIELDS))}.")
+        for name, cell in each.items():
+            fits, expected = _FIELDS[name]
+            if not fits(cell):
+                raise ValueError(f"The field '{name}' of the question {each['name']!r} must be {expected}.")
+    names = [each["name"] for each in questions]
+    if len(set(names)) < len(names):
+        raise ValueError(f"The questions of {path} must have different names.")
     return data.get("title"), questions
 
 
@@ -131,6 +175,8 @@ def _knots(stated: Mapping[str, Any], priors: JointPrior) -> tuple[Value, ...]:
     if not low < high:
         raise PlanError(f"The range of {stated['name']!r} must go from a lower to a higher number.")
     place = priors.place(stated["name"])
+    if any(isinstance(answer, str) for answer in priors.questions[place].answers):
+        raise PlanError(f"The question {stated['name']!r} has a range, but answers in the priors that are no numbers.")
     past = np.array(priors.questions[place].answers, dtype=np.float64)
     shares = sum(float(group.share) * group.margins[place] / group.margins[place].sum() for group in priors.groups)
     middle = readable(rational(float(np.clip(shares @ past, float(low), float(high)))), low, high)

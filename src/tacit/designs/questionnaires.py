@@ -38,6 +38,7 @@ from tacit.designs._design import Search, one_thread
 from tacit.designs._methods import Design, searchable
 from tacit.designs._program.lifts import LiftSet
 from tacit.designs._promise import Promise
+from tacit.designs.guidance import other_beliefs
 from tacit.designs.joint_priors import JointPrior
 from tacit.designs.planning import Worth, make_plan, uninterrupted_design
 from tacit.exact import Floats, Number, budget, rational
@@ -170,6 +171,7 @@ def make_questionnaire(
     level = budget(epsilon)
     if level <= 0:
         raise ValueError("At ε = 0 reports say nothing. Any ε > 0 is feasible.")
+    past = priors
     if questions is not None:
         priors = priors.asking(questions)
     asked = _Asked.of(priors, questions, importance or {}, crosses, level)
@@ -193,12 +195,46 @@ def make_questionnaire(
         title,
         tuple(notes),
     )
+    made = replace(made, notes=(*made.notes, *_public_notes(made, past)))
     alone = _Alone(asked)
     costs = _costs(asked, made, alone)
     error = sum(spread**2 * CHANCES / chance for spread, chance in zip(spreads, chances, strict=True))
     if progress is not None:
         progress(steps, steps)
     return PlannedQuestions(made, costs, error, min(_lower_bound(asked, alone), error))
+
+
+def _public_notes(plan: Questionnaire, past: JointPrior) -> list[str]:
+    """For each public question the level for a reader who uses its answer: it may tell about the private ones."""
+    known = {question.name: question for question in past.questions}
+    notes = []
+    for question in plan.questions:
+        if not question.public:
+            continue
+        stated = known.get(question.name)
+        if stated is None or any(group.independent for group in past.groups):
+            notes.append(
+                f"{question.name} is public, and the priors do not say how it is related to the private answers: for a "
+                "reader who uses it the LDP level holds"
+            )
+            continue
+        worst = 0.0
+        for place in range(len(stated.answers)):
+            given = past.given(question.name, place)
+            if not given.groups:
+                continue
+            held = given.asking(plan.questions)
+            for block in plan.blocks:
+                beliefs = {
+                    each.name: each.observed or each.prior for each in held.block([q.name for q in block.questions])
+                }
+                worst = max(worst, *(each.level for each in other_beliefs(block.plan, beliefs)))
+        if worst > max(group.levels["lip"] for group in plan.groups) * (1 + 1e-6):
+            notes.append(
+                f"{question.name} is public and tells about private answers: for a reader who uses it the level is up "
+                f"to {math.ceil(worst * 1000) / 1000:g}. Make it the group instead, to keep the promise for that reader"
+            )
+    return notes
 
 
 @dataclass(frozen=True)

@@ -43,7 +43,7 @@ def estimate_questions(
     Totals are those of all respondents: `n_reports` says how many reports the estimate rests on.
 
     Returns:
-        An estimate for each question, by its name.
+        An estimate for each question, by its name; none of a question on whose block there are no reports yet.
     """
     if len(plan.blocks) > 1 and options.get("scope") == "participants":
         raise ValueError(
@@ -54,6 +54,10 @@ def estimate_questions(
     found = {}
     for question in plan.private if questions is None else map(plan.question, questions):
         view = plan.block_of(question.name).margin(question.name)
+        if cells and not read_for(cells, view):
+            if questions is not None:
+                raise ValueError(f"There are no reports on the block of the question {question.name!r} yet.")
+            continue
         found[question.name] = _of_everybody(view, cells, by, options)
     return found
 
@@ -61,8 +65,6 @@ def estimate_questions(
 def _of_everybody(view: Plan, cells: Sequence[Cell], by: str | None, options: dict[str, Any]) -> Estimate:
     """The estimate of the block's respondents, with totals scaled to all respondents."""
     mine = read_for(cells, view)
-    if cells and not mine:
-        raise ValueError("There are no reports on the block of this question yet.")
     result = estimate(view, mine, by=by, **options)
     if options.get("population") or options.get("population_size"):
         return result
@@ -229,7 +231,7 @@ def crosstab(
 
     The test of independence is Wald's, of all p_ab − p_a p_b = 0, with the covariance of the reports' pseudo-values;
     W (n−k)/(k (n−1)) is compared with F of k and n−k degrees (Hotelling). The same covariance gives the interval of the
-    odds ratio, by Fieller's method, and of the correlation, by the delta method on its Fisher transform.
+    odds ratio and of the correlation, by Fieller's method.
 
     Args:
         plan: the plan.
@@ -259,7 +261,7 @@ def crosstab(
     statistic, degrees, p_value = _independence(share.reshape(shape), covariance, n)
     return Crosstab(
         first=one, second=two, estimate=result, statistic=statistic, degrees=degrees, p_value=p_value,
-        association=_association(one, two, share.reshape(shape), covariance, level),
+        association=_association(one, two, share.reshape(shape), covariance, level, n),
     )  # fmt: skip
 
 
@@ -302,47 +304,62 @@ def _independence(share: Floats, covariance: Floats, n: int) -> tuple[float, int
     return statistic, k, float(fdtrc(k, n - k, max(statistic, 0.0) * (n - k) / (k * (n - 1))))
 
 
-def _association(one: Question, two: Question, share: Floats, covariance: Floats, level: float) -> Association | None:
+def _association(
+    one: Question, two: Question, share: Floats, covariance: Floats, level: float, n: int
+) -> Association | None:
     """An odds ratio for a table of four cells, a correlation for numbers; None for other tables."""
+    z = student(level, max(n - 1.0, 1.0))
     if share.shape == (2, 2):
-        return Association("odds ratio", *_odds_ratio(share.ravel(), covariance, student(level)))
+        return Association("odds ratio", *_odds_ratio(share.ravel(), covariance, z))
     if any(isinstance(answer, str) for answer in (*one.answers, *two.answers)):
         return None
     x, y = (np.array(question.answers, dtype=np.float64) for question in (one, two))
-    found = _fisher_correlation(share, x, y)
-    if found is None:
-        return Association("correlation", math.nan, math.nan, math.nan)
-    value, slope = found
-    reach = student(level) * math.sqrt(max(float(slope @ covariance @ slope), 0.0))
-    return Association("correlation", *(math.tanh(each) for each in (value, value - reach, value + reach)))
+    return Association("correlation", *_correlation(share, covariance, x, y, z))
+
+
+def _fieller(a: float, b: float, variances: Floats, z: float) -> tuple[float, float]:
+    """All ψ with (a − ψb)² ≤ z² Var(a − ψb), as one interval; without an end where b may be 0.
+
+    `variances` is the covariance matrix of a and b.
+    """
+    (var_a, both), (_, var_b) = variances
+    square, middle, rest = b * b - z * z * var_b, a * b - z * z * both, a * a - z * z * var_a
+    root = math.sqrt(max(middle * middle - square * rest, 0.0))
+    if square > 0:
+        return (middle - root) / square, (middle + root) / square
+    if square == 0 or rest <= 0:
+        return -math.inf, math.inf
+    # What is not rejected lies outside of the two roots, and 0 lies between them: beyond the one on the side of a/b.
+    ends = sorted(((middle + root) / square, (middle - root) / square))
+    return (ends[1], math.inf) if a * b >= 0 else (-math.inf, ends[0])
 
 
 def _odds_ratio(p: Floats, covariance: Floats, z: float) -> tuple[float, float, float]:
-    """The odds ratio of the cells p and its interval, by Fieller: all ψ ≥ 0 with (A − ψB)² ≤ z² Var(A − ψB).
+    """The odds ratio A/B of the cells p, A = p₁p₄ and B = p₂p₃, and its interval by Fieller.
 
-    A = p₁p₄ and B = p₂p₃. The interval has no upper end where B may be 0, as with few reports or a rare cell, and is
-    one interval where the ψ that are not rejected are two.
+    A product of two estimates is too large by their covariance, which is subtracted. Its variance has a second
+    order, which counts near 0: Var(p₂p₃) ≈ p₃²c₂₂ + 2p₂p₃c₂₃ + p₂²c₃₃ + c₂₂c₃₃ + c₂₃².
     """
-    a, b = p[0] * p[3], p[1] * p[2]
+    c = covariance
+    a, b = p[0] * p[3] - c[0, 3], p[1] * p[2] - c[1, 2]
     slopes = np.array([[p[3], 0, 0, p[0]], [0, p[2], p[1], 0]])
-    (var_a, both), (_, var_b) = slopes @ covariance @ slopes.T
-    square, middle, rest = b * b - z * z * var_b, a * b - z * z * both, a * a - z * z * var_a
-    value = a / b if a >= 0 and b > 0 and (p >= 0).all() else math.nan
-    root = math.sqrt(max(middle * middle - square * rest, 0.0))
-    if square > 0:
-        return value, max(0.0, (middle - root) / square), max(0.0, (middle + root) / square)
-    # Outside of the two roots, and 0 is not between them: then only what is above the upper one is not rejected.
-    low = (middle - root) / square if square < 0 and rest > 0 else 0.0
-    return value, max(0.0, low), math.inf
+    variances = slopes @ c @ slopes.T
+    variances += [
+        [c[0, 0] * c[3, 3] + c[0, 3] ** 2, c[0, 1] * c[3, 2] + c[0, 2] * c[3, 1]],
+        [c[0, 1] * c[3, 2] + c[0, 2] * c[3, 1], c[1, 1] * c[2, 2] + c[1, 2] ** 2],
+    ]
+    low, high = _fieller(a, b, variances, z)
+    value = p[0] * p[3] / (p[1] * p[2]) if (p > 0).all() else math.nan
+    return value, max(0.0, low), max(0.0, high)
 
 
-def _fisher_correlation(share: Floats, x: Floats, y: Floats) -> tuple[float, Floats] | None:
-    """artanh of the correlation and its slope by the shares; None where there is no correlation between −1 and 1."""
+def _correlation(share: Floats, covariance: Floats, x: Floats, y: Floats, z: float) -> tuple[float, float, float]:
+    """The correlation, as the ratio of the covariance to the root of both variances, and its interval by Fieller."""
     dx, dy = (x - share.sum(axis=1) @ x)[:, None], (y - share.sum(axis=0) @ y)[None, :]
     var_x, var_y, cov = (float((share * part).sum()) for part in (dx * dx, dy * dy, dx * dy))
-    if not (var_x > 0 and var_y > 0 and cov**2 < var_x * var_y):
-        return None
+    if not (var_x > 0 and var_y > 0):
+        return math.nan, -1.0, 1.0
     scale = math.sqrt(var_x * var_y)
-    r = cov / scale
-    slope = dx * dy / scale - r * (dx * dx / var_x + dy * dy / var_y) / 2
-    return math.atanh(r), slope.ravel() / (1 - r * r)
+    slopes = np.array([(dx * dy).ravel(), (scale / 2 * (dx * dx / var_x + dy * dy / var_y)).ravel()])
+    low, high = _fieller(cov, scale, slopes @ covariance @ slopes.T, z)
+    return min(1.0, max(-1.0, cov / scale)), max(-1.0, low), min(1.0, high)

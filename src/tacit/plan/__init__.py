@@ -7,6 +7,7 @@ from tacit.plan._plan import Plan, contract_hash, malformed, read_json, value_fr
 from tacit.plan._questionnaire import (
     CHANCES,
     NOT_ASKED,
+    RESERVED,
     AnyPlan,
     Block,
     Question,
@@ -23,6 +24,7 @@ __all__ = [
     "CHANCES",
     "CROSSED",
     "NOT_ASKED",
+    "RESERVED",
     "Aim",
     "AnyPlan",
     "Block",

@@ -39,6 +39,9 @@ CHANCES = 2**16
 #: The answer of a person who was not asked, because an earlier answer made the question pointless.
 NOT_ASKED = "not asked"
 
+#: Columns of report files, so no names of questions.
+RESERVED = frozenset(["group", "block", "report", "tacit_plan"])
+
 QuestionKind = Literal["one-of", "yes-no", "number"]
 #: What is estimated: the share of every answer, of the surveyed answer, the mean of a number, or its distribution.
 QuestionTask = Literal["shares", "survey", "mean", "quantiles"]
@@ -297,7 +300,13 @@ class Questionnaire:
 
     def __post_init__(self) -> None:
         check_series(self.wave, self.series, len(self.earlier))
+        if not all(isinstance(text, str) for text in ("" if self.title is None else self.title, *self.notes)):
+            raise PlanError("The title and the notes of a plan must be texts.")
+        if has_unseen(self.title or ""):
+            raise PlanError("The title of a plan must not hold control characters or marks of direction.")
         names = [question.name for question in self.questions]
+        if reserved := RESERVED & set(names):
+            raise PlanError(f"A question cannot be called {min(reserved)!r}: report files have such a column.")
         private = [question for question in self.questions if not question.public]
         if len(set(names)) < len(names):
             raise PlanError("The questions of a plan must have different names.")
@@ -316,6 +325,11 @@ class Questionnaire:
         for place, question in enumerate(self.questions):
             if question.asked_if is not None and question.asked_if[0] not in names[:place]:
                 raise PlanError(f"Whether {question.name!r} is asked must depend on an earlier question.")
+            if question.asked_if is not None:
+                earlier, answers = question.asked_if
+                known = set(map(str, self.questions[names.index(earlier)].answers))
+                if not answers or not set(answers) <= known:
+                    raise PlanError(f"{question.name!r} is asked after answers to {earlier!r} that nobody can give.")
         for wording in self.earlier:
             # Refuses words that no plan can have had.
             self._worded(wording)
@@ -482,7 +496,8 @@ class Questionnaire:
             earlier = tuple(Wording.from_dict(words) for words in data.get("earlier", ()))
             series = data.get("wave", 1), data.get("series"), earlier
             plan = cls(tuple(questions.values()), blocks, data["title"], tuple(data["notes"]), *series)
-            if plan.hash != data["hash"] or len(questions) < len(data["questions"]):
+            # Of what was read, and of what it was read as: so nothing else is in it, and nothing in another form.
+            if not plan.hash == data["hash"] == _hash_of(data) or len(questions) < len(data["questions"]):
                 raise PlanError("This plan was altered: its content does not match its hash.")
         except PlanError:
             raise
@@ -495,6 +510,14 @@ class Questionnaire:
     def save(self, path: str | Path) -> None:
         """Write the plan as JSON, atomically."""
         write_text(path, json.dumps(self.to_dict(), ensure_ascii=False, indent=1) + "\n")
+
+
+def _hash_of(data: Mapping[str, Any]) -> str:
+    """The hash of a plan's JSON as it stands."""
+    blocks = [{**block, "plan": block["plan"]["hash"]} for block in data["blocks"]]
+    contract = {key: part for key, part in data.items() if key != "hash"} | {"blocks": blocks}
+    text = json.dumps(contract, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode("utf-8")).hexdigest()
 
 
 #: A plan for one question, or for several.
