@@ -1,9 +1,13 @@
 """The question file: what it states reaches the plan, and what it cannot state is refused in words."""
 
+from dataclasses import replace
+
 import pytest
 
+from tacit import Prior
 from tacit.designs import beliefs_about, make_questionnaire, other_beliefs, read_joint, read_questions, stated_questions
-from tacit.plan import PlanError
+from tacit.files import perturb_table
+from tacit.plan import PlanError, Question
 
 JOINT = """smokes,days,visits,count
 no,0,0,40
@@ -106,3 +110,90 @@ def test_questions_that_cannot_be_asked_are_refused(files, stated, words):
         joint.asking(stated_questions([{"name": "days", "range": [0, 5]}], joint))
     with pytest.raises(ValueError, match="none of those"):
         joint.asking(stated_questions([{"name": "smokes", "answers": ["yes", "never"]}], joint))
+
+
+# -- found by an attack from outside ----------------------------------------------------------------------------------
+
+ROUTED = """smokes,cough,count
+yes,yes,90
+yes,no,210
+no,yes,100
+no,no,600
+"""
+
+
+def routed(tmp_path, **fields):
+    (tmp_path / "routed.csv").write_text(ROUTED)
+    joint = read_joint(tmp_path / "routed.csv")
+    stated = [
+        {"name": "smokes", "answers": ["yes", "no"]},
+        {"name": "cough", "answers": ["yes", "no"], "asked_if": ["smokes", ["yes"]], **fields},
+    ]
+    return joint, stated_questions(stated, joint)
+
+
+def test_people_who_are_not_asked_have_that_answer_in_the_prior(tmp_path):
+    """A prior without the routing let a reader who knows it learn e^1.92 at ε = 1."""
+    joint, questions = routed(tmp_path)
+    plan = make_questionnaire(joint, 1, questions=questions, crosses=[("smokes", "cough")]).plan
+    (block,) = plan.blocks
+    held = dict(zip(block.plan.values, block.plan.groups[0].prior.probabilities, strict=True))
+    assert held["no / not asked"] == pytest.approx(0.7, abs=0.01)
+    assert held["yes / yes"] == pytest.approx(0.09, abs=0.01)
+    assert held["no / yes"] == held["yes / not asked"] == 0, "what the routing excludes is impossible"
+    real = Prior(block.plan.values, [round(1000 * held[value]) for value in block.plan.values])
+    assert other_beliefs(block.plan, {None: real})[0].level < 1.02
+    with pytest.raises(ValueError, match="impossible combination"):
+        perturb_table(plan, {"smokes": ["no"], "cough": ["yes"]})
+
+
+def test_routing_that_the_priors_do_not_know_is_refused(tmp_path):
+    joint, questions = routed(tmp_path)
+    public = [Question(name="smokes", answers=("yes", "no"), public=True), questions[1]]
+    with pytest.raises(ValueError, match="how many are not asked"):
+        joint.asking(public)
+    (tmp_path / "margins.csv").write_text("question,value,count\nsmokes,yes,3\nsmokes,no,7\ncough,yes,2\ncough,no,8\n")
+    with pytest.raises(ValueError, match="Margins do not say"):
+        read_joint(tmp_path / "margins.csv").asking(questions)
+    _, other = routed(tmp_path, asked_if=["smokes", ["perhaps"]])
+    with pytest.raises(PlanError, match="nobody can give"):
+        make_questionnaire(joint, 1, questions=other)
+
+
+def test_a_public_answer_that_tells_about_a_private_one_is_named_with_its_level(tmp_path):
+    (tmp_path / "ward.csv").write_text("ward,hiv,count\nA,yes,5\nA,no,495\nB,yes,400\nB,no,100\n")
+    joint = read_joint(tmp_path / "ward.csv")
+    ward, hiv = joint.questions
+    plan = make_questionnaire(joint, 1, questions=[replace(ward, public=True), hiv]).plan
+    (told,) = [note for note in plan.notes if "ward" in note]
+    assert "up to 1.6" in told
+    (tmp_path / "apart.csv").write_text("ward,hiv,count\nA,yes,50\nA,no,450\nB,yes,50\nB,no,450\n")
+    apart = read_joint(tmp_path / "apart.csv")
+    ward, hiv = apart.questions
+    assert not make_questionnaire(apart, 1, questions=[replace(ward, public=True), hiv]).plan.notes
+
+
+def test_counts_of_any_size_stay_what_they_are(tmp_path):
+    (tmp_path / "huge.csv").write_text("a,b,count\nx,y,1e15\nz,w,3e14\n")
+    (made,) = read_joint(tmp_path / "huge.csv").block(["a", "b"])
+    assert made.prior.probabilities.max() == pytest.approx(10 / 13, abs=1e-3)
+
+
+@pytest.mark.parametrize("name", ["group", "count", "report", "block"])
+def test_names_of_other_columns_are_no_questions(tmp_path, name):
+    (tmp_path / "joint.csv").write_text(f"a,{name},count\nx,y,1\nz,w,3\n" if name != "count" else "a,count\nx,1\nz,3\n")
+    with pytest.raises(ValueError, match="cannot be called"):
+        read_joint(tmp_path / "joint.csv", ["a", name])
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        "public = 'false'", "asked_if = ['smokes', 'yes']", "labels = {de = 'ja'}", "answers = 4", "range = [0]",
+        "range = 5", "knots = 3", "part_of = 4",
+    ],
+)  # fmt: skip
+def test_a_field_of_another_kind_is_named(tmp_path, field):
+    (tmp_path / "q.toml").write_text(f"[[question]]\nname = 'smokes'\n{field}\n")
+    with pytest.raises(ValueError, match=f"The field '{field.split()[0]}' of the question 'smokes' must be"):
+        read_questions(tmp_path / "q.toml")

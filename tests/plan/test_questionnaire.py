@@ -40,6 +40,10 @@ def test_is_the_same_after_json(tmp_path):
         lambda data: data["blocks"].clear(),
         lambda data: data.pop("title"),
         lambda data: data["blocks"][0]["plan"]["groups"][0].update(epsilon="1/2"),
+        lambda data: data.update(tacit_plan=2),
+        lambda data: data.update(surprise=1),
+        lambda data: data["questions"][0].update(surprise=1),
+        lambda data: data["questions"][0].update(numeric=None),
     ],
 )
 def test_refuses_what_was_altered(alter):
