@@ -231,7 +231,8 @@ def crosstab(
 
     The test of independence is Wald's, of all p_ab − p_a p_b = 0, with the covariance of the reports' pseudo-values;
     W (n−k)/(k (n−1)) is compared with F of k and n−k degrees (Hotelling). The same covariance gives the interval of the
-    odds ratio and of the correlation, by Fieller's method.
+    odds ratio and of the correlation, by Fieller's method; the lower end of an odds ratio is that of its logarithm by
+    the delta method, if that is lower.
 
     Args:
         plan: the plan.
@@ -317,21 +318,23 @@ def _association(
     return Association("correlation", *_correlation(share, covariance, x, y, z))
 
 
-def _fieller(a: float, b: float, variances: Floats, z: float) -> tuple[float, float]:
-    """All ψ with (a − ψb)² ≤ z² Var(a − ψb), as one interval; without an end where b may be 0.
+def _fieller(a: float, b: float, variances: Floats, z: float, least: float, most: float) -> tuple[float, float]:
+    """The ψ from `least` to `most` with (a − ψb)² ≤ z² Var(a − ψb), as one interval.
 
-    `variances` is the covariance matrix of a and b.
+    `variances` is the covariance matrix of a and b. Where b may be 0, the ψ that are not rejected lie outside of two
+    roots, or are all.
     """
     (var_a, both), (_, var_b) = variances
     square, middle, rest = b * b - z * z * var_b, a * b - z * z * both, a * a - z * z * var_a
+    if square <= 0 and (square == 0 or rest <= 0):
+        return least, most
     root = math.sqrt(max(middle * middle - square * rest, 0.0))
+    first, second = sorted(((middle - root) / square, (middle + root) / square))
     if square > 0:
-        return (middle - root) / square, (middle + root) / square
-    if square == 0 or rest <= 0:
-        return -math.inf, math.inf
-    # What is not rejected lies outside of the two roots, and 0 lies between them: beyond the one on the side of a/b.
-    ends = sorted(((middle + root) / square, (middle - root) / square))
-    return (ends[1], math.inf) if a * b >= 0 else (-math.inf, ends[0])
+        return min(max(first, least), most), min(max(second, least), most)
+    low = least if first >= least else min(second, most)
+    high = most if second <= most else max(first, least)
+    return (low, high) if low <= high else (least, most)
 
 
 def _odds_ratio(p: Floats, covariance: Floats, z: float) -> tuple[float, float, float]:
@@ -348,9 +351,13 @@ def _odds_ratio(p: Floats, covariance: Floats, z: float) -> tuple[float, float, 
         [c[0, 0] * c[3, 3] + c[0, 3] ** 2, c[0, 1] * c[3, 2] + c[0, 2] * c[3, 1]],
         [c[0, 1] * c[3, 2] + c[0, 2] * c[3, 1], c[1, 1] * c[2, 2] + c[1, 2] ** 2],
     ]
-    low, high = _fieller(a, b, variances, z)
-    value = p[0] * p[3] / (p[1] * p[2]) if (p > 0).all() else math.nan
-    return value, max(0.0, low), max(0.0, high)
+    low, high = _fieller(a, b, variances, z, 0.0, math.inf)
+    if not (p > 0).all():
+        return math.nan, low, high
+    # The variance is that of the estimate; near 0 the logarithm judges the lower end by a larger one.
+    sign = np.array([1.0, -1.0, -1.0, 1.0])
+    value, reach = float(sign @ np.log(p)), z * math.sqrt(float(sign / p @ c @ (sign / p)))
+    return math.exp(value), min(low, math.exp(max(value - reach, -700.0))), high
 
 
 def _correlation(share: Floats, covariance: Floats, x: Floats, y: Floats, z: float) -> tuple[float, float, float]:
@@ -361,5 +368,5 @@ def _correlation(share: Floats, covariance: Floats, x: Floats, y: Floats, z: flo
         return math.nan, -1.0, 1.0
     scale = math.sqrt(var_x * var_y)
     slopes = np.array([(dx * dy).ravel(), (scale / 2 * (dx * dx / var_x + dy * dy / var_y)).ravel()])
-    low, high = _fieller(cov, scale, slopes @ covariance @ slopes.T, z)
-    return min(1.0, max(-1.0, cov / scale)), max(-1.0, low), min(1.0, high)
+    ends = _fieller(cov, scale, slopes @ covariance @ slopes.T, z, -1.0, 1.0)
+    return min(1.0, max(-1.0, cov / scale)), *ends
