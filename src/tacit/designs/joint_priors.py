@@ -401,7 +401,11 @@ def _number(path: str | Path, row: Mapping[str, str], column: str) -> Fraction:
 def _from_counts(
     path: str | Path, rows: Sequence[Mapping[str, str]], columns: Sequence[str], questions: Sequence[str] | None
 ) -> JointPrior:
-    names = [name for name in columns if name not in ("group", "count")] if questions is None else list(questions)
+    names = (
+        [name for name in columns if name not in ("group", "count", "probability")]
+        if questions is None
+        else list(questions)
+    )
     if "count" not in columns:
         raise ValueError(f"{path}: the header must name 'count', beside a column for each question. {_list(columns)}")
     made = []

@@ -6,13 +6,14 @@ understand best (Nanayakkara and others, arXiv 2303.00738).
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 from html import escape
 from pathlib import Path
 
 from tacit.disk import write_text
 from tacit.mechanism.auditing import percent
-from tacit.plan import AnyPlan, Group, Plan, Questionnaire
+from tacit.plan import AnyPlan, Group, Plan, Questionnaire, split_name
 from tacit.show.page import document, footer, html_table
 from tacit.show.sentences import group_label, outside_values, promise, record_promise
 
@@ -52,7 +53,8 @@ def paragraph(plan: AnyPlan) -> str:
     stated = " to ".join(f"{each:g}" for each in dict.fromkeys([budgets[0], budgets[-1]]))
     name = "localized information privacy" if notion == "LIP" else "local differential privacy"
     return (
-        "Each respondent's device randomizes the answers before anything is sent; no answer reaches the collector. "
+        "Each respondent's device randomizes the private answers before anything is sent; no private answer reaches "
+        f"the collector.{_sent_plainly(plan)} "
         f"The randomization satisfies {name} with ε = {stated}: {_sentence(plan)} Results are totals with confidence "
         "intervals that include the randomization. The randomizer is published as a plan with the hash "
         f"{plan.hash[:16]}…, and its promise is verified in exact arithmetic by every device before it answers."
@@ -64,7 +66,7 @@ def _sentence(plan: AnyPlan) -> str:
     worst = max(plan.groups, key=lambda group: group.levels["ldp"])
     if isinstance(plan, Plan):
         return promise(plan, worst)
-    return record_promise(plan, max(plan.blocks[0].plan.groups, key=lambda group: group.levels["ldp"]).name)
+    return record_promise(plan, split_name(worst.name)[0])
 
 
 def _collected(plan: AnyPlan) -> str:
@@ -80,9 +82,7 @@ def _collected(plan: AnyPlan) -> str:
             "block does not depend on the answers.</p>"
         )
     values = ", ".join(map(str, plan.values[:12])) + (", …" if len(plan.values) > 12 else "")
-    named = (
-        "" if not plan.group_names else f" The group ({escape(', '.join(plan.group_names[:6]))} …) is sent as it is."
-    )
+    named = "" if not plan.group_names else f" The group ({escape(', '.join(plan.group_names))}) is sent as it is."
     return f"<p>One report for each person: an integer. Possible answers: {escape(values)}.{named}</p>"
 
 
@@ -142,24 +142,38 @@ def _set_words(group: Group) -> str:
 def _again(plan: AnyPlan, waves: int) -> str:
     epsilon = float(max(group.epsilon for group in plan.groups))
     ldp = max(group.levels["ldp"] for group in plan.groups)
-    two = 3 * epsilon if plan.groups[0].notion == "lip" else 2 * epsilon
+    lip = plan.groups[0].notion == "lip"
+    two = min(3 * epsilon if lip else 2 * epsilon, 2 * ldp)
     said = (
         "A device keeps its report and sends the same one again if the connection fails: this tells nothing more. A "
-        "second, fresh report of the same answer tells more. Two reports change beliefs by at most ε = "
-        f"{min(two, 2 * ldp):.3g} in all, not {2 * epsilon:.3g}."
+        "second, fresh report of the same answer tells more: two together change a belief by at most a factor e^ε, ε = "
+        f"{_rounded_up(two)}{f', more than twice {epsilon:g}' if two > 2 * epsilon * (1 + 1e-9) else ''}."
     )
     if waves > 1:
-        many = (2 * waves - 1) * epsilon if plan.groups[0].notion == "lip" else waves * epsilon
-        said += f" {waves} waves with the same people: at most {min(many, waves * ldp):.3g}."
+        many = min((2 * waves - 1) * epsilon if lip else waves * epsilon, waves * ldp)
+        said += f" {waves} waves with the same people: ε at most {_rounded_up(many)}."
     return f"<p>{escape(said)}</p>"
+
+
+def _rounded_up(level: float) -> str:
+    return f"{math.ceil(level * 1000 - 1e-9) / 1000:g}"
+
+
+def _sent_plainly(plan: AnyPlan) -> str:
+    """What is not randomized, as a sentence; empty where everything is."""
+    public = (
+        [question.name for question in plan.questions if question.public] if isinstance(plan, Questionnaire) else []
+    )
+    parts = [*(["the group"] if plan.group_names else []), *([f"the answers to {', '.join(public)}"] if public else [])]
+    return f" Sent as they are: {' and '.join(parts)}." if parts else ""
 
 
 def _stored() -> str:
     rows = (
-        ("counts of reports by group and day", "database", "until the survey is deleted"),
+        ("counts of reports by group, public answers and day", "database", "until the survey is deleted"),
         ("hashes of random keys, against counting twice", "database", "until the survey is closed"),
-        ("the newest reports, fewer than 20", "database, encrypted", "until they are a crowd of 20"),
-        ("answers, addresses, names, cookies, times", "nowhere", "–"),
+        ("the newest reports and key hashes, fewer than 20 of each group", "database, encrypted", "until there are 20"),
+        ("private answers, addresses, names, cookies, times of day", "nowhere", "–"),
     )
     return html_table(("what", "where", "how long"), rows, left=3) + (
         '<p class="soft">For the collection service of Tacit. “What the service keeps” in its documentation says '
