@@ -36,7 +36,7 @@ OUT = Path("out/bench")
 EPSILON = 1
 LIMIT = math.exp(EPSILON) / math.expm1(EPSILON) ** 2
 #: At most so many times E/(E−1)² for each value; a mean at most this share of LDP's linear mechanism's variance; at
-#: least this share of a block design's speed; at most so many seconds for a million reports over Kosarak's pages.
+#: least this share of a block design's speed; the most seconds for a million reports over Kosarak's pages.
 GOAL, KOSARAK_GOAL, SUM_GOAL, SPEED_GOAL, FOLD_GOAL = 1.1, 1.3, 0.6, 0.5, 120.0
 SIZES = (50, 200, 1_000, 5_000)
 FOLDED = 1_000_000

@@ -5,6 +5,7 @@ import math
 import pytest
 
 from tacit import Histogram, Prior, Survey, make_plan
+from tacit.show.questions import record_promise
 from tacit.show.sheet import paragraph, sheet
 
 from support.questions import yes_no_questionnaire
@@ -44,3 +45,11 @@ def test_impossible_answers_are_named_as_outside_of_the_promise():
 @pytest.mark.parametrize("name", ["http:", "https:", "<script"])
 def test_it_loads_nothing(name):
     assert name not in sheet(make_plan(Prior.uniform(2), Histogram(), 1))
+
+
+def test_factors_and_levels_of_several_questions_are_rounded_up():
+    """e^1.5 = 4.4817: a promise of at most 4.48 would not be kept."""
+    plan = yes_no_questionnaire(2, epsilon=1.5)
+    first, second = record_promise(plan)
+    assert "at most a factor of 4.49," in first
+    assert float(second.rpartition("LDP level ")[2].rstrip(").")) >= plan.groups[0].levels["ldp"]

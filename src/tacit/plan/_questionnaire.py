@@ -405,9 +405,7 @@ class Questionnaire:
     @cached_property
     def hash(self) -> str:
         """SHA-256 of the contract in canonical JSON, in which each block's plan stands as its own hash."""
-        blocks = [block | {"plan": block["plan"]["hash"]} for block in self._fields["blocks"]]
-        text = json.dumps(self._fields | {"blocks": blocks}, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
-        return hashlib.sha256(text.encode("utf-8")).hexdigest()
+        return _hash_of(self._fields)
 
     @property
     def wording(self) -> Wording:

@@ -14,10 +14,11 @@ from rich.markup import escape
 from tacit.disk import write_text
 from tacit.estimates import Association, Crosstab, Estimate, Row
 from tacit.estimates import row_dict as numbers_of
+from tacit.exact import exp_enclosure
 from tacit.plan import Question, Questionnaire
 from tacit.show.page import Mark, document, figure, footer, html_table
 from tacit.show.plans import table
-from tacit.show.sentences import digits, how_estimated, short_promise, whom
+from tacit.show.sentences import digits, factor, how_estimated, short_promise, whom
 from tacit.tally import Tally
 
 
@@ -27,7 +28,7 @@ def print_record_promise(console: Console, plan: Questionnaire) -> None:
     for number, block in enumerate(plan.blocks, start=1):
         names = ", ".join(question.name for question in block.questions)
         levels = [max(group.levels[name] for group in block.plan.groups) for name in ("lip", "ldp")]
-        shown.add_row(str(number), escape(names), f"{block.share:.1%}", *(f"{level:.4g}" for level in levels))
+        shown.add_row(str(number), escape(names), f"{block.share:.1%}", *map(_rounded_up, levels))
     console.print(shown)
     for sentence in record_promise(plan):
         console.print(escape(sentence), soft_wrap=True)
@@ -70,22 +71,29 @@ def record_promise(plan: Questionnaire) -> list[str]:
     groups = plan.blocks[0].plan.groups
     budgets = sorted({(group.notion.upper(), float(group.epsilon)) for group in groups})
     promised = ", ".join(f"{notion} ε = {epsilon:g}" for notion, epsilon in budgets)
-    most = math.exp(max(epsilon for _, epsilon in budgets))
-    worst = max(group.levels["ldp"] for block in plan.blocks for group in block.plan.groups)
+    most = factor(exp_enclosure(max(group.epsilon for group in groups))[1])
+    worst = max(group.levels["ldp"] for group in plan.groups)
+    ratios = [group.audit.ldp.ratio for group in plan.groups]
+    odds = factor(None if None in ratios else max(filter(None, ratios)))
     in_sets = any(group.prior_set is not None for group in groups)
     around = " and every prior of the set around it" if in_sets else ""
     if all(notion == "LDP" for notion, _ in budgets):
         return [
             f"The promise ({promised}): whatever is sent, the odds of any answer, or of any combination of answers, "
-            f"change by at most a factor of {most:.3g}, whatever is believed."
+            f"change by at most a factor of {most}, whatever is believed."
         ]
     return [
         f"The promise ({promised}): whatever is sent, the belief about any of a person's answers, or any combination "
-        f"of them, changes by at most a factor of {most:.3g}, up or down. Only one block is reported on.",
+        f"of them, changes by at most a factor of {most}, up or down. Only one block is reported on.",
         f"It holds for the stated prior{around}, which says how the answers to the questions of a block are related; "
         f"nothing is assumed about how blocks are related. For any other belief, odds change by at most a factor of "
-        f"{math.exp(worst):.3g} (LDP level {worst:.4g}).",
+        f"{odds} (LDP level {_rounded_up(worst)}).",
     ]
+
+
+def _rounded_up(level: float) -> str:
+    """A level with four decimals: what is promised is at most this."""
+    return f"{math.ceil(level * 1e4) / 1e4:g}"
 
 
 def question_rows(found: Mapping[str, Estimate]) -> list[dict[str, Any]]:
