@@ -171,7 +171,7 @@ def test_a_tally_is_merged_once(reports):
         assert "counted the same reports" in refused("merge", "monday.json", "tuesday.json", twice, "-o", "week.json")
     assert not Path("week.json").exists()
     ran = run("merge", "monday.json", "tuesday.json", "-o", "week.json", "--json")
-    assert json.loads(ran.stdout)["told_apart"] is True
+    assert json.loads(ran.stdout)["sources_complete"] is True
     assert "note" not in ran.stderr
     earlier = json.loads(Path("monday.json").read_text())
     del earlier["sources"]

@@ -141,10 +141,12 @@ def test_a_wrong_population_is_bad_input(text, said, tmp_path):
 
 def test_differences_between_groups_rounds_last_year_and_the_prior():
     groups = read("difference", "plan.json", "now.csv", "--by", "age")
-    assert [(row["part"], row["other"], row["told"]) for row in groups["differences"]] == [("old", "young", True)]
+    assert [(row["part"], row["other"], row["significant"]) for row in groups["differences"]] == [
+        ("old", "young", True)
+    ]
     rounds = read("difference", "plan.json", "now.json", "--before", "before.json", "--by", "region", *PARTS)
     assert [row["part"] for row in rounds["differences"]] == ["everybody", "north", "south"]
-    assert all(row["told"] and 0.05 < row["difference"] < 0.22 for row in rounds["differences"])
+    assert all(row["significant"] and 0.05 < row["difference"] < 0.22 for row in rounds["differences"])
     shares = read("difference", "plan.json", "now.json", "--before-shares", "priors.csv", "--by", "age", *PARTS)
     prior = read("difference", "plan.json", "now.json", "--against", "prior", "--by", "age", *PARTS)
     for one, other in zip(shares["differences"], prior["differences"], strict=True):
@@ -260,7 +262,7 @@ def test_means_are_compared_with_numbers_of_any_kind(tmp_path, monkeypatch):
     tacit("perturb", "plan.json", "answers.csv", "-o", "reports.csv")
     (row,) = read("difference", "plan.json", "reports.csv", "--before-shares", "past.csv")["differences"]
     assert row["second"] == pytest.approx((120 * 10 + 90 * 25 + 30 * 60) / 280)
-    assert row["told"]
+    assert row["significant"]
 
 
 def test_rows_without_a_cell_are_left_out_and_counted():

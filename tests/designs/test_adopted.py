@@ -122,7 +122,7 @@ def test_what_comes_after_collecting_works_without_a_prior():
     assert whole.rows[0].estimate / 2000 == pytest.approx(0.15)
     assert math.isnan(whole.rows[0].prior)
     (row,) = difference(plan, cells, by="region").rows
-    assert (row.difference, row.told) == (pytest.approx(0.2), True)
+    assert (row.difference, row.significant) == (pytest.approx(0.2), True)
     with pytest.raises(ValueError, match="no prior to compare with"):
         difference(plan, cells, against="prior")
     table = {"region": places.tolist(), "report": reports.tolist()}

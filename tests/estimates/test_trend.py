@@ -48,8 +48,8 @@ def test_waves_are_in_the_order_of_their_series_and_changes_are_differences(plan
     assert (rows[2].difference, rows[2].low, rows[2].high) == (alone.difference, alone.low, alone.high)
     for (plan, tally), each in zip(made, found.estimates, strict=True):
         assert each.rows == estimate(plan, tally).rows
-    assert rows[1].told
-    assert rows[2].told
+    assert rows[1].significant
+    assert rows[2].significant
 
 
 def test_plans_of_no_series_keep_the_order_given(plans):

@@ -126,17 +126,17 @@ def adopt_command(
                 progress=watch, source_format=input_format, target_format=output_format,
             )  # fmt: skip
     write_plan(made, output)
-    told = err if output == "-" else out
+    console = err if output == "-" else out
     if as_json:
         facts: dict[str, Any] = {"plan": made.hash, "file": output} | adopted_summary(made, names)
         if done is not None:
             facts |= {"rows": done.rows, "reports": done.reports, "skipped": dict(done.skipped)}
-        print_json(facts, told)
+        print_json(facts, console)
         return
-    print_adopted(told, made, names, output)
+    print_adopted(console, made, names, output)
     if done is not None:
         skipped = sum(done.skipped.values())
-        told.print(f"{done.reports:,} reports of {done.rows:,} rows, {skipped:,} skipped.", soft_wrap=True)
+        console.print(f"{done.reports:,} reports of {done.rows:,} rows, {skipped:,} skipped.", soft_wrap=True)
 
 
 def _alike(rules: Mapping[str | None, Rule]) -> Any:

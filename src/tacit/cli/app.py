@@ -92,9 +92,9 @@ def message_of(error: Exception) -> str:
         return f"{error.strerror}: {error.filename}" if error.filename else error.strerror
     text = str(error.args[0] if isinstance(error, KeyError) and error.args else error)
     # Python's words for options, in those of the command line.
-    told = re.sub(r"pass ([a-z_]+)='(\w+)'", lambda found: f"give --{found[1].replace('_', '-')} {found[2]}", text)
-    told = re.sub(r"pass ([a-z_]+)=True", lambda found: f"give --{found[1].replace('_', '-')}", told)
-    return " ".join(told.split()) or type(error).__name__
+    words = re.sub(r"pass ([a-z_]+)='(\w+)'", lambda found: f"give --{found[1].replace('_', '-')} {found[2]}", text)
+    words = re.sub(r"pass ([a-z_]+)=True", lambda found: f"give --{found[1].replace('_', '-')}", words)
+    return " ".join(words.split()) or type(error).__name__
 
 
 #: The commands of the files that were imported so far; `everything.py` lists all.
@@ -268,12 +268,12 @@ def tell_perturbed(
     from tacit.files.giveaway import giveaway_sentence
 
     # Standard output may hold the reports.
-    told, on_err = err if output == "-" else out, as_json and output == "-"
+    console, on_err = err if output == "-" else out, as_json and output == "-"
     if as_json:
         facts = {"rows": done.rows, "reports": done.reports, "skipped": dict(done.skipped)}
-        print_json({"file": output} | facts | {"gives_away": done.gives_away} | dict(more or {}), told)
+        print_json({"file": output} | facts | {"gives_away": done.gives_away} | dict(more or {}), console)
     else:
-        told.print(f"{done.reports:,} reports of {done.rows:,} rows, {sum(done.skipped.values()):,} skipped.")
+        console.print(f"{done.reports:,} reports of {done.rows:,} rows, {sum(done.skipped.values()):,} skipped.")
     for columns in () if on_err else done.gives_away:
         err.print(f"[bold red]warning:[/bold red] {escape(giveaway_sentence(columns))}", soft_wrap=True)
     if keep_order and not on_err and not done.gives_away:
@@ -347,13 +347,13 @@ def write_tally(tally: Any, save: Callable[[Any, str], None], output: str, text:
         typer.echo(json.dumps(tally.to_dict(), ensure_ascii=False))
     else:
         save(tally, output)
-    told = err if output == "-" else out
+    console = err if output == "-" else out
     if as_json:
         facts = {"file": output, "plan": tally.plan, "n_reports": tally.n_reports, "refused": tally.refused}
-        print_json(facts | {"told_apart": tally.sources.complete}, told)
+        print_json(facts | {"sources_complete": tally.sources.complete}, console)
     else:
         wrote = "" if output == "-" else f"; wrote {escape(output)}"
-        told.print(f"{tally.n_reports:,} reports {text}, {tally.refused:,} refused{wrote}.", soft_wrap=True)
+        console.print(f"{tally.n_reports:,} reports {text}, {tally.refused:,} refused{wrote}.", soft_wrap=True)
 
 
 def tell_refused(refused: int, why: str = "", *, weighted: bool) -> None:

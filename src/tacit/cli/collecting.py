@@ -117,11 +117,11 @@ def perturb_command(
         warn_of_second_draw(loaded, output, done.reports)
 
 
-def _tell_sums(told: Any, ledger: Any) -> None:
+def _tell_sums(console: Any, ledger: Any) -> None:
     """What the reports of people in the ledger add up to."""
     for row in [] if ledger is None else ledger.sums():
         odds = "no bound" if row["ldp"] is None else f"{row['ldp']:.3g}"
-        told.print(
+        console.print(
             f"{row['people']:,} people have answered {row['waves']} {'wave' if row['waves'] == 1 else 'waves'}: LIP at "
             f"most {row['lip']:.3g}, LDP {odds}.",
             soft_wrap=True,

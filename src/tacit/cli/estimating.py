@@ -131,8 +131,8 @@ def estimate_command(
 
         write_csv(csv, estimate_rows(loaded, result, result.parts, by))
     if as_json:
-        told = {"quantiles": [each.to_dict() for each in medians]} if asked else {}
-        print_json({"plan": loaded.hash} | result.to_dict() | told | {"refused": whole.refused})
+        more = {"quantiles": [each.to_dict() for each in medians]} if asked else {}
+        print_json({"plan": loaded.hash} | result.to_dict() | more | {"refused": whole.refused})
         return
     results.print_quantiles(out, medians, level)
     results.print_estimate(out, loaded, result)
@@ -279,7 +279,13 @@ def difference_command(
         everybody = estimate(loaded, cells, **about)
         write_page(html, loaded, everybody, comparison=found, command=typed())
     if csv is not None:
-        write_csv(csv, [asdict(row) | {"told": row.told, "level": level, "about": found.scope} for row in found.rows])
+        write_csv(
+            csv,
+            [
+                asdict(row) | {"significant": row.significant, "level": level, "about": found.scope}
+                for row in found.rows
+            ],
+        )
     if as_json:
         print_json({"plan": loaded.hash} | found.to_dict() | {"refused": refused})
         return
@@ -310,8 +316,8 @@ def _tell_trend(
     if html is not None:
         write_page(html, plan, found.estimates[-1], trend=found, comparison=found.changes, command=typed())
     if csv is not None:
-        told = {"level": found.changes.level, "about": found.changes.scope}
-        write_csv(csv, [asdict(row) | {"told": row.told} | told for row in found.changes.rows])
+        facts = {"level": found.changes.level, "about": found.changes.scope}
+        write_csv(csv, [asdict(row) | {"significant": row.significant} | facts for row in found.changes.rows])
     if as_json:
         print_json({"plan": plan.hash} | found.to_dict() | {"refused": refused})
         return
@@ -357,16 +363,18 @@ def export_command(
             source_format=input_format,
             target_format=output_format,
         )  # fmt: skip
-    told = err if output == "-" else out
+    console = err if output == "-" else out
     if as_json:
         facts = {"rows": done.rows, "refused": done.refused, "columns": done.columns}
-        print_json({"file": output, "plan": loaded.hash} | facts, told)
+        print_json({"file": output, "plan": loaded.hash} | facts, console)
         return
     about = ", ".join(
         f"{name}{'' if value is None else f' ({value})'}" for name, value in list(done.columns.items())[:6]
     )
     more = ", …" if len(done.columns) > 6 else ""
-    told.print(f"{done.rows:,} rows, {done.refused:,} refused. Pseudo-values: {escape(about)}{more}.", soft_wrap=True)
+    console.print(
+        f"{done.rows:,} rows, {done.refused:,} refused. Pseudo-values: {escape(about)}{more}.", soft_wrap=True
+    )
 
 
 def _named(plan: Plan, names: list[str]) -> list[Any]:

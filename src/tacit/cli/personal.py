@@ -68,11 +68,11 @@ def plan_command(
     made = PersonalPlan.of(wanted, domain, epsilon, resolution, question=question)
     keep_plan(output, made.hash, overwrite)
     write_plan(made, output)
-    told = err if output == "-" else out
+    console = err if output == "-" else out
     if as_json:
-        print_json({"plan": made.hash, "file": output}, told)
+        print_json({"plan": made.hash, "file": output}, console)
     elif output != "-":
-        told.print(f"wrote {escape(output)}")
+        console.print(f"wrote {escape(output)}")
 
 
 @app.command("perturb")

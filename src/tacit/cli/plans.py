@@ -139,16 +139,16 @@ def plan_command(
             summary |= {"panel": _panel(made, shares, waves, persistence)}
     keep_plan(output, made.hash, overwrite)
     write_plan(made, output)
-    told = err if output == "-" else out
+    console = err if output == "-" else out
     if as_json:
-        print_json({"plan": made.hash, "file": output, **summary}, told)
+        print_json({"plan": made.hash, "file": output, **summary}, console)
     else:
-        shown.print_plan(told, made, summary, output)
-        shown.print_advice(told, made, summary, sure)
+        shown.print_plan(console, made, summary, output)
+        shown.print_advice(console, made, summary, sure)
         if arms is not None:
-            _tell_arms(told, summary, people)
+            _tell_arms(console, summary, people)
         if waves is not None:
-            shown.print_panel(told, summary["panel"], persistence or "1")
+            shown.print_panel(console, summary["panel"], persistence or "1")
 
 
 def _stated(given: dict[str, Any]) -> set[str]:
@@ -261,10 +261,10 @@ def _compliance_errors(plan: Any, shares: Any, respondents: int) -> dict[str, An
     return {"compliance_errors": [{"group": name, "error": error} for name, error in found.items()]}
 
 
-def _tell_arms(told: Any, summary: dict[str, Any], respondents: int) -> None:
+def _tell_arms(console: Any, summary: dict[str, Any], respondents: int) -> None:
     from tacit.show.results import expected_sentence
 
-    told.print(expected_sentence(summary["compliance_errors"], respondents), soft_wrap=True)
+    console.print(expected_sentence(summary["compliance_errors"], respondents), soft_wrap=True)
 
 
 def _ends(text: str) -> tuple[str, str]:

@@ -88,18 +88,18 @@ def priors_command(
         typer.echo(table.to_csv(), nl=False)
     else:
         table.save(output)
-    told = err if output == "-" else out
+    console = err if output == "-" else out
     facts = {"rows": table.n_rows, "counted": table.n_counted, "left_out": dict(table.left_out)}
     if as_json:
         shares = {"shares": table.shares} if table.shares is not None else {}
         named = [{"group": name, "records": sum(counts)} for name, counts in table.groups.items()]
         print_json(
-            {"file": output, **facts, "values": table.values, "groups": named, **shares, "notes": table.notes}, told
+            {"file": output, **facts, "values": table.values, "groups": named, **shares, "notes": table.notes}, console
         )
         return
-    _print(told, table)
+    _print(console, table)
     if output != "-":
-        told.print(
+        console.print(
             f"\nWrote [bold]{escape(output)}[/bold]. Next: tacit plan {escape(output)} --task … --guide", soft_wrap=True
         )
 
@@ -113,19 +113,19 @@ def _joint(output: str, as_json: bool, data: Path, columns: list[str], **options
         typer.echo(table.to_csv(), nl=False)
     else:
         table.save(output)
-    told = err if output == "-" else out
+    console = err if output == "-" else out
     named = [{"group": name, "records": sum(counts.values())} for name, counts in table.groups.items()]
     if as_json:
         facts = {"file": output, "rows": table.n_rows, "counted": table.n_counted, "left_out": dict(table.left_out)}
-        print_json({**facts, "questions": columns, "groups": named, "notes": table.notes}, told)
+        print_json({**facts, "questions": columns, "groups": named, "notes": table.notes}, console)
         return
     seen = max(len(counts) for counts in table.groups.values())
-    told.print(f"{table.n_counted:,} of {table.n_rows:,} rows are counted, in {seen:,} combinations of answers.")
+    console.print(f"{table.n_counted:,} of {table.n_rows:,} rows are counted, in {seen:,} combinations of answers.")
     for note in table.notes:
-        told.print(f"[yellow]note:[/yellow] {escape(note)}.", soft_wrap=True)
+        console.print(f"[yellow]note:[/yellow] {escape(note)}.", soft_wrap=True)
     if output != "-":
         names = escape(",".join(columns))
-        told.print(f"\nWrote [bold]{escape(output)}[/bold]. Next: tacit plan {escape(output)} --questions {names} …")
+        console.print(f"\nWrote [bold]{escape(output)}[/bold]. Next: tacit plan {escape(output)} --questions {names} …")
 
 
 def _print(console: Any, table: Any) -> None:

@@ -67,11 +67,11 @@ def plan_questions(
         )  # fmt: skip
     keep_plan(output, planned.plan.hash, overwrite)
     write_plan(planned.plan, output)
-    told, summary = err if output == "-" else out, planned.to_dict()
+    console, summary = err if output == "-" else out, planned.to_dict()
     if as_json:
-        print_json({"plan": planned.plan.hash, "file": output, **summary}, told)
+        print_json({"plan": planned.plan.hash, "file": output, **summary}, console)
     else:
-        print_planned(told, planned.plan, summary, output)
+        print_planned(console, planned.plan, summary, output)
 
 
 def _stated(
@@ -86,11 +86,11 @@ def _stated(
     if names.endswith(".toml"):
         if means or public:
             raise ValueError(f"{names} says which questions are numbers or public: leave --mean and --public out.")
-        title, told = read_questions(names)
+        title, read = read_questions(names)
         there = joint_columns(priors)
-        known = [each["name"] for each in told if not each.get("public") or each["name"] in there]
+        known = [each["name"] for each in read if not each.get("public") or each["name"] in there]
         joint = read_joint(priors, known, impossible=impossible)
-        return joint, stated_questions(told, joint), title
+        return joint, stated_questions(read, joint), title
     wanted = [name.strip() for name in names.split(",") if name.strip()]
     if len(set(wanted)) < len(wanted) or not wanted:
         raise ValueError("--questions names each question once, as in --questions a,b,c.")
@@ -156,8 +156,8 @@ def asked_questions(
         write_csv(csv, question_rows(found))
     if as_json:
         facts_of = {name: {k: v for k, v in one.to_dict().items() if k != "estimates"} for name, one in found.items()}
-        told = {name: {"quantiles": [each.to_dict() for each in several]} for name, several in medians.items()}
-        questions = [{"name": name} | each | told.get(name, {}) for name, each in facts_of.items()]
+        more = {name: {"quantiles": [each.to_dict() for each in several]} for name, several in medians.items()}
+        questions = [{"name": name} | each | more.get(name, {}) for name, each in facts_of.items()]
         facts = {"plan": plan.hash, "n_reports": whole.n_reports, "refused": whole.refused}
         print_json(facts | {"questions": questions, "estimates": question_rows(found)})
         return
@@ -196,8 +196,8 @@ def audit_questions(data: dict[str, Any], belief: Path | None, as_json: bool) ->
             }
             for block in plan.blocks
         ]
-        for told, other in zip(blocks, others, strict=False):
-            told["belief"] = other
+        for summary, other in zip(blocks, others, strict=False):
+            summary["belief"] = other
         print_json({"holds": True, "plan": plan.hash, "blocks": blocks})
         return
     print_record_promise(out, plan)

@@ -67,11 +67,11 @@ def edit_command(
         made = loaded.reworded(title, _texts(text or (), language))
     keep_plan(output, made.hash, overwrite)
     write_plan(made, output)
-    told = err if output == "-" else out
+    console = err if output == "-" else out
     if as_json:
-        print_json({"plan": made.hash, "file": output, "earlier": list(made.hashes[:-1])}, told)
+        print_json({"plan": made.hash, "file": output, "earlier": list(made.hashes[:-1])}, console)
         return
-    told.print(
+    console.print(
         f"Plan {made.hash[:12]} differs from {loaded.hash[:12]} in words only. Reports and tallies of both are read "
         "with it and pooled, and a browser that has answered keeps its report. Whether the new words still ask the "
         "same question is for you to judge: if they do not, make a new plan.",
@@ -129,20 +129,20 @@ def next_command(
             made = next_wave.planned_blocks(loaded, found, epsilon=epsilon, notion=notion)
     keep_plan(output, made.hash, overwrite)
     write_plan(made, output)
-    told = err if output == "-" else out
+    console = err if output == "-" else out
     worst = max(found, key=lambda each: each.drift)
     facts: dict[str, Any] = {"wave": made.wave, "series": made.series, "drift_seen": worst.seen, "drift": worst.drift}
     facts |= {"alarm": any(each.alarm for each in found)}
     facts |= {"groups": [shown.group_summary(group) for group in made.groups]}
     if as_json:
-        print_json({"plan": made.hash, "file": output} | facts, told)
+        print_json({"plan": made.hash, "file": output} | facts, console)
         return
     if isinstance(made, Plan):
         shares = [each.share for each in found[0].priors]
-        shown.print_plan(told, made, facts | guidance.costs(made, shares, tally.n_reports).to_dict(), output)
+        shown.print_plan(console, made, facts | guidance.costs(made, shares, tally.n_reports).to_dict(), output)
     else:
-        told.print(f"Wrote {escape(output)}, plan {made.hash[:12]}; tacit audit explains it.", soft_wrap=True)
-    told.print(_next_sentence(loaded.wave, facts), soft_wrap=True)
+        console.print(f"Wrote {escape(output)}, plan {made.hash[:12]}; tacit audit explains it.", soft_wrap=True)
+    console.print(_next_sentence(loaded.wave, facts), soft_wrap=True)
     for note in dict.fromkeys(note for each in found for note in each.notes):
         err.print(f"[yellow]note:[/yellow] {escape(note)}", soft_wrap=True)
 

@@ -65,8 +65,8 @@ def found(part: Part, estimator: Estimator, scope: Scope, level: float) -> Found
     if part.collected.plan.task.counts_people:
         low, high = np.clip(low, 0.0, part.size), np.clip(high, 0.0, part.size)
     for each in mine:
-        if each.told is not None:
-            low, high = np.where(each.told, low, np.nan), np.where(each.told, high, np.nan)
+        if each.determined is not None:
+            low, high = np.where(each.determined, low, np.nan), np.where(each.determined, high, np.nan)
     return replace(result, low=low, high=high)
 
 

@@ -73,7 +73,7 @@ def trend(
     >>> plan = make_plan(Prior.of({"yes": 0.3, "no": 0.7}), Survey("yes"), epsilon=2)
     >>> rounds = [(plan, Tally.of(plan, [0] * yes + [1] * (4000 - yes))) for yes in (1200, 1230, 1600)]
     >>> found = trend(rounds, names=["2024", "2025", "2026"])
-    >>> [(row.part, row.other, row.told) for row in found.changes.rows]
+    >>> [(row.part, row.other, row.significant) for row in found.changes.rows]
     [('2025', '2024', False), ('2026', '2025', True), ('2026', '2024', True)]
     """
     if len(waves) < 2:

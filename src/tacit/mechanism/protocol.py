@@ -86,9 +86,9 @@ def are_below(reports: Integers, n_reports: int) -> NDArray[np.bool_]:
 class Reading:
     """What the reports of one group say: the estimated total per component, its variance, and how far one forged report
     can move a component: one that is `changed` to another, or one more that is `added`. Components that the reports do
-    not tell from others are not `told`; None if all are. One more person who holds a component adds `slope` to its
-    variance, in place of one who does not: 0 where that makes no difference worth a thought. For unbiased estimates
-    from tables `by_answer` has g(x) and the variance of a report's part for every answer x, arrays of shape (answers,
+    not separate from others are not `determined`; None if all are. One more person who holds a component, in place of
+    one who does not, adds `slope` to its variance; 0 where that is negligible. For unbiased estimates from tables
+    `by_answer` has g(x) and the variance of a report's part for every answer x, arrays of shape (answers,
     components).
     """
 
@@ -96,7 +96,7 @@ class Reading:
     variance: Floats
     changed: float
     added: float
-    told: NDArray[np.bool_] | None = None
+    determined: NDArray[np.bool_] | None = None
     slope: float = 0.0
     by_answer: tuple[Floats, Floats] | None = None
 

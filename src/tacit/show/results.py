@@ -88,7 +88,7 @@ def _estimate_notes(plan: Plan, result: Estimate, rows: Sequence[Row]) -> list[s
         notes.append("[yellow]Too few reports to say anything: margins are as wide as what is possible.[/yellow]")
     if any(math.isnan(row.low) and math.isfinite(row.estimate) for row in rows):
         notes.append(
-            "[yellow]not told apart: the reports do not tell this answer from others; it is the prior's guess.[/yellow]"
+            "[yellow]not determined: reports cannot separate this answer from others; it is the prior's.[/yellow]"
         )
     notes.append(f"[dim]{whom(result.scope, result.simultaneous)}[/dim]")
     if result.estimator == "mmse":

@@ -29,7 +29,7 @@ from tacit.plan import AnyPlan, Group, Plan, Questionnaire
 from tacit.prior import Ball, Box, Hull, PriorSet, Value
 
 #: Instead of an interval, where the reports do not tell a value from others.
-NOT_TOLD = "not told apart"
+NOT_DETERMINED = "not determined"
 #: Fewer reports than this make no estimate that is shown, and a prior that replaces fewer people than this none.
 LEAST_REPORTS, _NO_RECORDS = 5, 5
 #: An interval with more than this part of what is possible says nothing.
@@ -279,7 +279,12 @@ def estimate_cells(plan: Plan, result: Estimate, row: Row) -> tuple[str, ...]:
     each = result.per_respondent(row).divided(1 / scale)
     unit = "%" if plan.task.counts_people else ""
     if not math.isfinite(row.margin):
-        return digits(row.estimate, row.standard_error), NOT_TOLD, digits(each.estimate, 1.0) + unit, NOT_TOLD
+        return (
+            digits(row.estimate, row.standard_error),
+            NOT_DETERMINED,
+            digits(each.estimate, 1.0) + unit,
+            NOT_DETERMINED,
+        )
     estimate, low, high = (digits(x, row.margin) for x in (row.estimate, row.low, row.high))
     if too_few(plan, result):
         return "–", "–", "too few reports", "–"
@@ -356,12 +361,13 @@ def difference_cells(plan: Plan, row: Difference) -> tuple[str, str, str, str]:
     if not math.isfinite(row.difference):
         return "–", "–", "–", "–"
     margin = scale * (row.high - row.low) / 2
-    while row.told and margin > 0 and not all(digits(scale * end, margin).strip("−0.,") for end in (row.low, row.high)):
+    ends = scale * row.low, scale * row.high
+    while row.significant and margin > 0 and not all(digits(end, margin).strip("−0.,") for end in ends):
         # An end that decides must not be shown as zero.
         margin /= 10
     sides = [min(max(side, 0.0), 1.0) if unit else side for side in (row.first, row.second)]
     first, second = (digits(scale * side, margin) + unit for side in sides)
-    return first, second, signed(scale * row.difference, margin), interval(scale * row.low, scale * row.high, margin)
+    return first, second, signed(scale * row.difference, margin), interval(*ends, margin)
 
 
 def ratio_cells(row: Difference) -> tuple[str, str]:
@@ -381,18 +387,19 @@ def difference_sentence(plan: Plan, row: Difference, level: float) -> str:
     points = " points" if plan.task.counts_people else ""
     said = f"{what} is {first} ({row.part}) against {second} ({row.other}): "
     said += f"{difference}{points}, {level * 100:g}% {ends}. "
-    if row.told:
+    if row.significant:
         more = "higher" if row.difference > 0 else "lower"
         return f"{said}It is {more}: chance alone would rarely make such a difference ({probability(row.p_value)})."
-    return f"{said}Chance alone could make such a difference ({probability(row.p_value)}): which is higher is not told."
+    chance = f"Chance alone could make such a difference ({probability(row.p_value)})"
+    return f"{said}{chance}: it is not clear which is higher."
 
 
 def verdict(row: Difference) -> str:
     """A word for a table."""
     if not math.isfinite(row.difference):
         return "–"
-    if not row.told:
-        return "not told"
+    if not row.significant:
+        return "not clear"
     return "higher" if row.difference > 0 else "lower"
 
 
@@ -412,15 +419,15 @@ def difference_notes(plan: Plan, found: Differences) -> list[str]:
     if found.design_effect > 1.005:
         notes.append(f"Weighted: unequal weights raise variances by up to a factor of {found.design_effect:.2f}.")
     known = [row for row in found.rows if math.isfinite(row.difference)]
-    told = sum(row.told for row in known)
+    significant = sum(row.significant for row in known)
     if len(known) > 1:
-        verb, every = "is" if told == 1 else "are", round(1 / (1 - found.level))
-        if found.simultaneous or not told:
-            notes.append(f"{told:,} of {len(known):,} differences {verb} more than chance would make.")
+        verb, every = "is" if significant == 1 else "are", round(1 / (1 - found.level))
+        if found.simultaneous or not significant:
+            notes.append(f"{significant:,} of {len(known):,} differences {verb} more than chance would make.")
         else:
             notes.append(
-                f"{told:,} of {len(known):,} intervals leave out zero. About one of {every} does by chance alone: "
-                "--simultaneous guards against it."
+                f"{significant:,} of {len(known):,} intervals leave out zero. "
+                f"About one of {every} does by chance alone: --simultaneous guards against it."
             )
     few = sorted({row.part for row in found.rows if row.few})
     if few:

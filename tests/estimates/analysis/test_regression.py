@@ -129,13 +129,13 @@ def test_a_sum_has_a_linear_regression():
     r = pseudo_values(plan, reports_of(plan, np.zeros(6000, int), answers, rng))
     slope = regress(r, np.column_stack([np.ones(6000), x]), ("constant", "x"), model="linear").coefficients[1]
     assert abs(slope.estimate - 2.0) < 4 * slope.standard_error
-    assert slope.told
+    assert slope.significant
 
 
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"design": [[1.0, 2.0]] * 50}, "cannot be told apart"),
+        ({"design": [[1.0, 2.0]] * 50}, "cannot be separated"),
         ({"weights": [0.0] * 50}, "positive weights"),
         ({"model": "logistic", "values": ["a", "b"], "outcomes": np.zeros((50, 2))}, "about one share"),
         ({"clusters": ["one"] * 50}, "at least two clusters"),

@@ -109,8 +109,8 @@ def test_simultaneous_intervals_hold_for_all_at_once():
     for _ in range(250):
         parts = collected(truth, people, rng).parts("group")
         pairs = [(parts[0], parts[1]), (parts[0], parts[2]), (parts[1], parts[2])]
-        alone += any(row.told for row in differences(pairs).rows)
-        together += any(row.told for row in differences(pairs, simultaneous=True).rows)
+        alone += any(row.significant for row in differences(pairs).rows)
+        together += any(row.significant for row in differences(pairs, simultaneous=True).rows)
     assert together < 0.1 * 250
     assert alone > 1.4 * together
 

@@ -100,7 +100,7 @@ def proven_variance(
     """
     n, g = len(prior), np.asarray(g, dtype=float).reshape(len(prior), -1)
     duals, stored = duals[:n], duals[n:].reshape(-1, g.shape[1])
-    prior, g, lifts, duals, stored = _told_apart(prior, g, lifts, duals, stored)
+    prior, g, lifts, duals, stored = _distinct(prior, g, lifts, duals, stored)
     cheap = cheap_variance_bound(prior, g, lift_set)
     if prior.min() < TINY:
         return cheap
@@ -123,7 +123,7 @@ def _factor(g: Array, lifts: Array, weights: Array) -> Array:
     return np.asarray(np.linalg.pinv(moment, rcond=1e-10, hermitian=True) @ g)
 
 
-def _told_apart(
+def _distinct(
     prior: Array, g: Array, lifts: Array, duals: Array, factor: Array
 ) -> tuple[Array, Array, Array, Array, Array]:
     """The same problem with the values of each different row of g as one."""

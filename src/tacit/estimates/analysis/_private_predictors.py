@@ -109,9 +109,7 @@ def _solved(slope: Floats, right: Floats) -> Floats:
     try:
         return np.asarray(np.linalg.solve(slope, right), dtype=np.float64)
     except np.linalg.LinAlgError:
-        raise NotEstimableError(
-            "Some columns are sums of others, so their coefficients cannot be told apart."
-        ) from None
+        raise NotEstimableError("Some columns are sums of others, so their coefficients cannot be separated.") from None
 
 
 def _expit(eta: Floats) -> Floats:

@@ -68,7 +68,7 @@ class Coefficient:
         return math.exp(self.estimate), math.exp(self.low), math.exp(self.high)
 
     @property
-    def told(self) -> bool:
+    def significant(self) -> bool:
         """Whether the interval leaves out zero."""
         return self.low > 0 or self.high < 0
 
@@ -93,7 +93,7 @@ class Regression:
         """For JSON."""
         rows: list[dict[str, Any]] = []
         for each in self.coefficients:
-            rows.append(asdict(each) | {"told": each.told})
+            rows.append(asdict(each) | {"significant": each.significant})
             if self.model != "linear":
                 rows[-1] |= dict(zip(("odds_ratio", "odds_ratio_low", "odds_ratio_high"), each.odds_ratio, strict=True))
             rows[-1] = {name: None if number in (math.inf, -math.inf) else number for name, number in rows[-1].items()}
@@ -196,7 +196,7 @@ def _check(r: Floats, z: Floats, w: Floats, names: Sequence[str], level: float) 
     if len(r) <= z.shape[1]:
         raise NotEstimableError(f"{len(r)} reports are too few for {z.shape[1]} coefficients.")
     if np.linalg.matrix_rank(z) < z.shape[1]:
-        raise NotEstimableError("Some columns are sums of others, so their coefficients cannot be told apart.")
+        raise NotEstimableError("Some columns are sums of others, so their coefficients cannot be separated.")
 
 
 def _linear(r: Floats, z: Floats, w: Floats) -> tuple[Floats, Floats, Floats]:

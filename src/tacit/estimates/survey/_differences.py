@@ -66,7 +66,7 @@ class Difference:
     few: bool = False
 
     @property
-    def told(self) -> bool:
+    def significant(self) -> bool:
         """Whether the interval leaves out zero."""
         return self.low > 0 or self.high < 0
 
@@ -88,13 +88,13 @@ class Differences:
 
     def to_dict(self) -> dict[str, object]:
         """For JSON."""
-        rows = [asdict(row) | {"told": row.told} for row in self.rows]
+        rows = [asdict(row) | {"significant": row.significant} for row in self.rows]
         about = {"level": self.level, "scope": self.scope, "simultaneous": self.simultaneous}
         return about | {"design_effect": self.design_effect, "differences": rows}
 
     def to_frame(self, library: Library = "pandas") -> Any:
         """The rows as a table, as of `Estimate.to_frame`."""
-        return as_frame([asdict(row) | {"told": row.told} for row in self.rows], library)
+        return as_frame([asdict(row) | {"significant": row.significant} for row in self.rows], library)
 
     def __str__(self) -> str:
         cells: list[tuple[str, ...]] = [("", "difference", "low", "high", "p-value")]
@@ -153,7 +153,7 @@ def difference(
     >>> plan = make_plan({"north": prior, "south": prior}, Survey("yes"), epsilon=2)
     >>> tally = Tally.of(plan, [0] * 300 + [1] * 700, ["north"] * 500 + ["south"] * 500)
     >>> (row,) = difference(plan, tally, by="group").rows
-    >>> row.part, row.other, row.told
+    >>> row.part, row.other, row.significant
     ('north', 'south', True)
     """
     if sum(each is not None for each in (against, before, before_shares)) > 1:

@@ -60,8 +60,8 @@ class Information:
     def determined(self, g: Floats) -> NDArray[np.bool_]:
         """The same for each component."""
         missed = np.abs(g - self.vectors @ (self.vectors.T @ g)).max(axis=0, initial=0.0)
-        told: NDArray[np.bool_] = missed <= _LARGEST_UNSEEN * float(np.abs(g).max(initial=0.0))
-        return told
+        determined: NDArray[np.bool_] = missed <= _LARGEST_UNSEEN * float(np.abs(g).max(initial=0.0))
+        return determined
 
     def solve(self, g: Floats) -> Floats:
         """J⁻¹g on the seen directions."""

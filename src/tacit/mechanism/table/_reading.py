@@ -54,8 +54,8 @@ def read_table(
     if estimator == "mle":
         return Reading(weights @ t, variance, *_likely_moves(channel, g, counts, weights))
     changed, added = float(np.nanmax(t.max(axis=0) - t.min(axis=0))), float(np.nanmax(np.abs(t)))
-    told = channel.information.determined(g[list(prior.support)]) if estimator == "mmse" else None
-    return Reading(weights @ t, variance, changed, added, told, by_answer=by_answer)
+    determined = channel.information.determined(g[list(prior.support)]) if estimator == "mmse" else None
+    return Reading(weights @ t, variance, changed, added, determined, by_answer=by_answer)
 
 
 def mmse_weights(channel: Channel, g: Floats) -> tuple[Floats, Floats]:
