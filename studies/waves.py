@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tacit.designs import Promise, Search, Worth, design
+from tacit.designs import Promise, Search, Uncertainty, design
 from tacit.designs.next_wave import next_priors, planned
 from tacit.designs.planning import make_plan
 from tacit.designs.prior_file import GroupPrior
@@ -70,7 +70,7 @@ def simulate(runs: int, people: int = PEOPLE, seed: int = 1, progress: Callable[
     for run in range(runs):
         records = Prior(ANSWERS, drawn.multinomial(RECORDS, FIRST).tolist())
         group = GroupPrior(name=None, prior=records, records=RECORDS, observed=records)
-        plan = make_plan([group], Histogram(), EPSILON, worth=Worth(), search=Search(gap=0.01))
+        plan = make_plan([group], Histogram(), EPSILON, uncertainty=Uncertainty(), search=Search(gap=0.01))
         waves = []
         for wave, truth in enumerate(found.truths):
             tally = _reports(plan, truth, people, drawn)

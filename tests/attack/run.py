@@ -24,7 +24,7 @@ import numpy as np
 
 from attack.judge import complaints
 from tacit import Histogram, Plan, Prior, Sum, Survey, make_plan
-from tacit.designs import Worth
+from tacit.designs import Uncertainty
 from tacit.designs.prior_file import GroupPrior
 
 from support.wishes import in_search
@@ -71,12 +71,14 @@ def plan_for(asked: dict[str, Any]) -> dict[str, Any]:
     prior = Prior(range(len(held)), held)
     tasks = {"survey": Survey(0), "survey of two": Survey((0, 1)), "sum": Sum(), "histogram": Histogram()}
     others, error = options.pop("candidates", None), options.pop("error", None)
-    worth = Worth(error=error) if error else Worth(candidates=True) if others else None
+    uncertainty = Uncertainty(error=error) if error else Uncertainty(candidates=True) if others else None
     # A candidate may believe in what the prior leaves possible only.
     shared = [[w if p else 0 for w, p in zip(each, prior.weights, strict=True)] for each in others or ()]
     candidates = tuple(Prior(range(len(held)), each) for each in shared if any(map(float, each)))
     group = GroupPrior(name=None, prior=prior, candidates=candidates or (prior,))
-    plan = make_plan([group], tasks[options.pop("task")], options.pop("epsilon"), worth=worth, **in_search(options))
+    plan = make_plan(
+        [group], tasks[options.pop("task")], options.pop("epsilon"), uncertainty=uncertainty, **in_search(options)
+    )
     written = json.loads(json.dumps(plan.to_dict(), allow_nan=False))
     Plan.from_dict(written)
     return written

@@ -28,11 +28,11 @@ def test_a_plan_without_a_prior_speaks_of_none():
     text = done("plan", "values.txt", "--no-prior", *asked, "-o", "n.json")
     assert "error proven best " in text
     assert "best LDP" not in text
-    assert "the prior is worth" not in text
+    assert "also if the prior is wrong" not in text
     assert "where all answers are equally frequent. proven best: no LDP channel can do better." in text
     known = done("plan", "priors.csv", *asked, "-o", "plan.json")
     assert "error proven best LDP" in known
-    assert "whatever the prior is worth. proven best: no channel can do better. LDP: the best LDP" in known
+    assert "also if the prior is wrong. proven best: no channel can do better. LDP: the best LDP" in known
 
 
 # -- files ----------------------------------------------------------------------------------------------------------

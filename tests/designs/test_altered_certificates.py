@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tacit import Histogram, Plan, Prior, Sum, Survey, make_plan
-from tacit.designs import Worth, verify_plan
+from tacit.designs import Uncertainty, verify_plan
 from tacit.designs.planning import with_ldp
 from tacit.plan import PlanError, contract_hash
 
@@ -21,7 +21,7 @@ PLANS: dict[str, Any] = {
     "survey": lambda: make_plan(PEOPLE, Survey(1), 2),
     "survey, mmse": lambda: make_plan(PEOPLE, Survey(1), 2, aim="mmse"),
     "knots": lambda: make_plan(YEARS, Sum(), 1),
-    "ball": lambda: make_plan(PEOPLE, Histogram(), 1, worth=Worth(error="0.02")),
+    "ball": lambda: make_plan(PEOPLE, Histogram(), 1, uncertainty=Uncertainty(error="0.02")),
     "large values": lambda: make_plan(Prior([10**8, 10**8 + 1, 10**8 + 2], [1, 1, 2]), Sum(), 1),
 }
 
@@ -65,7 +65,7 @@ def test_groups_that_differ_in_their_promise_are_verified_each():
     groups = {"one": PEOPLE, "two": PEOPLE}
     ldp = json.loads(json.dumps(make_plan(groups, Histogram(), 1, notion="ldp").to_dict()))
     ldp["groups"][1]["notion"] = "lip"
-    ball = json.loads(json.dumps(make_plan(groups, Histogram(), 1, worth=Worth(error="0.1")).to_dict()))
+    ball = json.loads(json.dumps(make_plan(groups, Histogram(), 1, uncertainty=Uncertainty(error="0.1")).to_dict()))
     del ball["groups"][1]["prior_set"], ball["groups"][1]["levels"]["lip_set"]
     for data in (ldp, ball):
         with pytest.raises(PlanError, match="no channel is better"):

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tacit import Histogram, Prior, Sum, Survey, WeightedSum, make_plan, unbiased_variance
-from tacit.designs import GroupPrior, Worth
+from tacit.designs import GroupPrior, Uncertainty
 from tacit.designs.guidance import (
     BELIEFS,
     costs,
@@ -145,7 +145,7 @@ def test_a_guide_takes_budgets_below_the_cap():
 def test_costs_are_the_expected_errors_and_what_other_promises_need():
     group, shares = [GroupPrior(name=None, prior=RARE)], [Fraction(1)]
     exact = with_ldp(make_plan(group, Survey("yes"), 1))
-    wide = with_ldp(make_plan(group, Survey("yes"), 1, worth=Worth(error="0.05")))
+    wide = with_ldp(make_plan(group, Survey("yes"), 1, uncertainty=Uncertainty(error="0.05")))
     found = costs(wide, shares, 500, exact)
     assert list(found.price) == ["exact prior", "this plan", "ldp", "ldp at equal level"]
     assert found.expected_rmse == pytest.approx(wide.expected_rmse(shares, 500), rel=1e-12)

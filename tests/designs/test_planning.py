@@ -19,7 +19,7 @@ from tacit.designs.planning import (
     BUDGET_STEP,
     COMPARISON_LIMIT,
     HISTOGRAM_LIMIT,
-    Worth,
+    Uncertainty,
     ldp_comparison,
     make_task,
     smallest_budget,
@@ -223,4 +223,6 @@ def test_the_documentation_states_the_limits():
 
 def test_each_group_has_a_set_of_priors_of_its_own():
     prior = Prior.of({"yes": 0.1, "no": 0.9})
-    assert make_plan(prior, Survey("yes"), 1, worth=Worth(error="0.1")).groups[0].prior_set == Ball(prior, "0.1")
+    assert make_plan(prior, Survey("yes"), 1, uncertainty=Uncertainty(error="0.1")).groups[0].prior_set == Ball(
+        prior, "0.1"
+    )

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tacit import GroupPrior, Prior, Survey, read_priors
-from tacit.designs import Worth
+from tacit.designs import Uncertainty
 from tacit.designs.planning import make_task
 from tacit.prior import Box
 
@@ -152,7 +152,7 @@ def test_candidates_belong_to_groups_and_values(tmp_path):
     other.write_text("candidate,value,probability\nold,yes,.2\nold,no,.8\nabroad,yes,.05\nabroad,no,.95\n")
     (group,) = read(tmp_path, "value,probability\nyes,.1\nno,.9\n", candidates=other)
     assert [each.probability("yes") for each in group.candidates] == [Fraction(1, 5), Fraction(1, 20)]
-    assert Worth(candidates=True).around(group).radius == Fraction(1, 10)
+    assert Uncertainty(candidates=True).around(group).radius == Fraction(1, 10)
     other.write_text("candidate,value,probability\nold,maybe,1\n")
     with pytest.raises(ValueError, match="The value 'maybe' is not one of the prior's"):
         read(tmp_path, "value,probability\nyes,.1\nno,.9\n", candidates=other)
@@ -167,7 +167,7 @@ def test_the_set_that_records_leave_plausible_holds_the_truth_whatever_was_done_
         counts = [rng.multinomial(100, truth), *rng.multinomial(3000, np.full(20, 0.05), size=3)]
         rows = [f"g{k},v{x:02d},{n}" for k, group in enumerate(counts) for x, n in enumerate(group)]
         group = read(tmp_path, "group,value,count\n" + "\n".join(rows) + "\n", **options)[0]
-        prior_set = Worth().around(group)
+        prior_set = Uncertainty().around(group)
         whole = Prior(group.prior.values, [Fraction(str(p)) for p in truth.round(9)])
         if isinstance(prior_set, Box):
             shares = [whole.probability(value) for value in whole.values]
@@ -180,9 +180,9 @@ def test_the_set_that_records_leave_plausible_holds_the_truth_whatever_was_done_
 def test_what_records_are_worth_comes_from_the_counts_and_needs_them(tmp_path):
     (counted,) = read(tmp_path, "value,count\nyes,100\nno,900\n")
     (few,) = read(tmp_path, "value,count\nyes,10\nno,90\n")
-    assert Worth().around(counted).radius < Worth().around(few).radius < Fraction(1, 4)
-    assert Worth(confidence="0.9").around(few).radius < Worth().around(few).radius
+    assert Uncertainty().around(counted).radius < Uncertainty().around(few).radius < Fraction(1, 4)
+    assert Uncertainty(confidence="0.9").around(few).radius < Uncertainty().around(few).radius
     (stated,) = read(tmp_path, "value,probability\nyes,.1\nno,.9\n")
     with pytest.raises(ValueError, match="not known how many records"):
-        Worth().around(stated)
-    assert Worth(records=1000).around(stated).radius == Worth().around(counted).radius
+        Uncertainty().around(stated)
+    assert Uncertainty(records=1000).around(stated).radius == Uncertainty().around(counted).radius

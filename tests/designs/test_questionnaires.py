@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tacit import Prior, audit
-from tacit.designs import JointPrior, Worth, make_questionnaire, optimal_binary, read_joint, verify_plan
+from tacit.designs import JointPrior, Uncertainty, make_questionnaire, optimal_binary, read_joint, verify_plan
 from tacit.designs.questionnaires import MOST_CELLS, _chances
 from tacit.plan import load_plan
 from tacit.plan._questionnaire import CHANCES
@@ -145,7 +145,7 @@ def test_no_other_partition_of_a_few_questions_is_better_by_much(tmp_path):
 
 def test_groups_have_priors_of_their_own_and_share_chances(tmp_path):
     joint = read_joint(related(tmp_path / "joint.csv", group=("north", "south")))
-    plan = make_questionnaire(joint, 1, worth=Worth(error="0.03")).plan
+    plan = make_questionnaire(joint, 1, uncertainty=Uncertainty(error="0.03")).plan
     assert plan.group_names == ["north", "south"]
     assert all(group.prior_set is not None for block in plan.blocks for group in block.plan.groups)
 

@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 
 from tacit import Sum, Survey, make_plan, priors_from, read_priors
 from tacit.cli.everything import app
-from tacit.designs import Worth, read_joint
+from tacit.designs import Uncertainty, read_joint
 from tacit.files import InputError
 from tacit.microdata import joint_from
 from tacit.microdata._priors import _in_units
@@ -313,7 +313,7 @@ def test_small_groups_take_the_shares_of_the_next_larger_one_and_their_own_worth
 
 def test_a_prior_with_counts_leads_to_a_plan_for_what_its_records_leave_plausible():
     table = priors_from({"x": ["yes"] * 30 + ["no"] * 70, "g": ["a"] * 100}, "x", group="g")
-    plan = make_plan(table.priors(), Survey("yes"), 1, worth=Worth())
+    plan = make_plan(table.priors(), Survey("yes"), 1, uncertainty=Uncertainty())
     low, high = plan.groups[0].prior_set.extremes([1, 0] if plan.values[0] == "yes" else [0, 1])
     assert low < Fraction(3, 10) < high
 

@@ -8,7 +8,7 @@ from fractions import Fraction
 import pytest
 
 from tacit import Channel, Group, Histogram, Plan, PlanError, Prior, Sum, Survey, design, make_plan
-from tacit.designs import Promise, Worth
+from tacit.designs import Promise, Uncertainty
 from tacit.prior import Ball, Box, Hull
 
 PRIOR = Prior.of({"a": 0.5, "b": 0.3, "c": 0.15, "d": 0.05})
@@ -65,7 +65,7 @@ def test_a_set_around_another_prior_or_beside_ldp_is_refused():
 
 def test_a_large_domain_keeps_its_promise_for_a_ball():
     many = Prior(range(300), [10**6 // (k + 1) for k in range(300)])
-    plan = make_plan(many, Histogram(), 1, worth=Worth(error="0.1"))
+    plan = make_plan(many, Histogram(), 1, uncertainty=Uncertainty(error="0.1"))
     (group,) = plan.groups
     assert group.mechanism.kind == "many-values"
     assert group.levels["lip"] < 0.9 < group.levels["lip_set"] <= 1
@@ -92,10 +92,12 @@ def test_without_a_set_the_plan_says_what_a_wrong_prior_costs():
     assert group.levels_within("0.95") == pytest.approx(group.levels["ldp"], abs=1e-9)
 
 
-@pytest.mark.parametrize("worth", [Worth(error="0.05"), Worth(records=2000), Worth(records=2000, confidence="0.9")])
-def test_numbers_between_have_sets_too(worth):
+@pytest.mark.parametrize(
+    "uncertainty", [Uncertainty(error="0.05"), Uncertainty(records=2000), Uncertainty(records=2000, confidence="0.9")]
+)
+def test_numbers_between_have_sets_too(uncertainty):
     past = Prior(range(0, 101, 5), [30 - abs(k - 8) for k in range(21)])
-    plan = make_plan(past, Sum(), 1, between=(0, 100), worth=worth)
+    plan = make_plan(past, Sum(), 1, between=(0, 100), uncertainty=uncertainty)
     assert plan.between
     assert plan.groups[0].levels["lip_set"] <= 1
     assert Plan.from_dict(plan.to_dict()).between

@@ -111,10 +111,10 @@ def plan_command(
     wanted, people = planning.make_task(str(task), value or [], groups), 1000 if respondents is None else respondents
     difference = None if detect is None else guidance.read_difference(detect, wanted)
     shares, chance = [each.share for each in groups], 0.8 if power is None else power
-    worth = _worth(prior_error, prior_records, confidence, candidates)
+    uncertainty = _uncertainty(prior_error, prior_records, confidence, candidates)
     options: dict[str, Any] = {"notion": notion, "ldp_cap": ldp_cap, "aim": aim, "question": question}
     options |= {"search": Search(method=method)}
-    options |= {"worth": worth, "between": None if between is None else _ends(between)}
+    options |= {"uncertainty": uncertainty, "between": None if between is None else _ends(between)}
     if guide:
         asked = {"detect": difference, "power": chance, **options}
         _show_guide(groups, wanted, people, epsilon, as_json, asked)
@@ -126,8 +126,8 @@ def plan_command(
             made = planning.make_plan(groups, wanted, epsilon, progress=watch, **options)
         made = planning.with_ldp(made)
         exact = None
-        if worth is not None:
-            exact = planning.make_plan(groups, wanted, made.groups[0].epsilon, **options | {"worth": None})
+        if uncertainty is not None:
+            exact = planning.make_plan(groups, wanted, made.groups[0].epsilon, **options | {"uncertainty": None})
         summary: dict[str, Any] = {"groups": [shown.group_summary(group) for group in made.groups]}
         summary |= guidance.costs(made, shares, people, exact).to_dict()
         found = None if difference is None else guidance.respondents_to_detect(made, shares, difference, chance)
@@ -169,9 +169,9 @@ def _plan_questions(given: dict[str, Any]) -> None:
             "--prior-error and --prior-records. Leave the other options out."
         )
     named = {name: given[name] for name in ("importance", "cross", "mean", "public", "impossible")}
-    worth = _worth(given["prior_error"], given["prior_records"], given["confidence"], None)
+    uncertainty = _uncertainty(given["prior_error"], given["prior_records"], given["confidence"], None)
     rest = (given[name] for name in ("question", "output", "overwrite", "as_json"))
-    plan_questions(given["priors"], given["questions"], given["epsilon"], named, worth, *rest)
+    plan_questions(given["priors"], given["questions"], given["epsilon"], named, uncertainty, *rest)
 
 
 def _check_options(given: dict[str, Any]) -> None:
@@ -193,7 +193,7 @@ def _check_options(given: dict[str, Any]) -> None:
     if "no_prior" in stated and (given["aim"] == "mmse" or stated & (about_priors | {"between", "ldp_cap"})):
         raise ValueError(
             "--no-prior says that nothing is known beforehand: drop --aim mmse, --between, --ldp-cap and the options "
-            "that say what a prior is worth or what becomes of values never seen."
+            "about how wrong the prior may be and about values never seen."
         )
 
 
@@ -240,18 +240,18 @@ def _show_guide(
         print_guide(out, task, rows, respondents)
 
 
-def _worth(error: str | None, records: int | None, confidence: str | None, candidates: Path | None) -> Any:
+def _uncertainty(error: str | None, records: int | None, confidence: str | None, candidates: Path | None) -> Any:
     """How wrong the priors may be; None if that is not stated."""
-    from tacit.designs import Worth
+    from tacit.designs import Uncertainty
 
     by_records = records is not None or confidence is not None
     if (error is not None) + by_records + (candidates is not None) > 1:
         raise ValueError("Give one of --prior-error, --prior-records (or --confidence) and --candidates, not several.")
     if by_records:
-        return Worth(records=records, confidence="0.99" if confidence is None else confidence)
+        return Uncertainty(records=records, confidence="0.99" if confidence is None else confidence)
     if error is not None:
-        return Worth(error=error)
-    return None if candidates is None else Worth(candidates=True)
+        return Uncertainty(error=error)
+    return None if candidates is None else Uncertainty(candidates=True)
 
 
 def _compliance_errors(plan: Any, shares: Any, respondents: int) -> dict[str, Any]:

@@ -46,7 +46,7 @@ def plan_questions(
     names: str,
     epsilon: str | None,
     asked: dict[str, list[str] | None],
-    worth: Any,
+    uncertainty: Any,
     title: str | None,
     output: str,
     overwrite: bool,
@@ -63,7 +63,8 @@ def plan_questions(
     with progress_bar("designing") as watch:
         planned = make_questionnaire(
             joint, epsilon, questions=stated, importance=_weights(asked["importance"] or []),
-            crosses=[_pair(text) for text in asked["cross"] or []], worth=worth, title=title, progress=watch,
+            crosses=[_pair(text) for text in asked["cross"] or []], uncertainty=uncertainty, title=title,
+            progress=watch,
         )  # fmt: skip
     keep_plan(output, planned.plan.hash, overwrite)
     write_plan(planned.plan, output)

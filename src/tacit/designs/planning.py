@@ -44,14 +44,14 @@ def make_task(name: str, values: Sequence[str], priors: Sequence[GroupPrior]) ->
 
 
 @dataclass(frozen=True, kw_only=True)
-class Worth:
+class Uncertainty:
     """How wrong the priors of a plan may be; one of these, for all groups.
 
     `error` is a total variation distance; `records` the number of past records a prior rests on, None to take it from
     the counts of each group; with `candidates` every group's candidates and their mixtures are plausible.
 
     >>> from tacit import Prior
-    >>> Worth(error="0.03").around(GroupPrior(name=None, prior=Prior.of({"yes": 0.1, "no": 0.9}))).to_dict()
+    >>> Uncertainty(error="0.03").around(GroupPrior(name=None, prior=Prior.of({"yes": 0.1, "no": 0.9}))).to_dict()
     {'kind': 'ball', 'radius': '3/100'}
     """
 
@@ -136,7 +136,7 @@ def make_plan(
     search: Search | None = None,
     question: str | None = None,
     between: tuple[Number, Number] | None = None,
-    worth: Worth | None = None,
+    uncertainty: Uncertainty | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Plan:
     """Design a mechanism for each group and put them into a plan. Groups with the same prior and budget share one.
@@ -154,7 +154,7 @@ def make_plan(
         search: how to search for each design.
         question: kept in the plan.
         between: answers are any numbers from the first to the second; the values of the priors are past answers.
-        worth: how wrong the priors may be; the promise then holds for all priors that this leaves plausible.
+        uncertainty: how wrong the priors may be; the promise then holds for all priors that this leaves plausible.
         progress: is called with groups done and groups in all.
 
     Returns:
@@ -177,7 +177,7 @@ def make_plan(
     groups = []
     for done, each in enumerate(stated):
         level = _budget_of(each, epsilon)
-        prior_set = each.prior_set if worth is None else worth.around(each, between is not None)
+        prior_set = each.prior_set if uncertainty is None else uncertainty.around(each, between is not None)
         promise = Promise(level, notion, ldp_cap=ldp_cap, prior_set=prior_set)
         if (each.prior, level, prior_set) not in known:
             found = uninterrupted_design(each.prior, task, promise, aim=aim, search=asked)

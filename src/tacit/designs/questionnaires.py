@@ -40,7 +40,7 @@ from tacit.designs._program.lifts import LiftSet
 from tacit.designs._promise import Promise
 from tacit.designs.guidance import other_beliefs
 from tacit.designs.joint_priors import JointPrior
-from tacit.designs.planning import Worth, make_plan, uninterrupted_design
+from tacit.designs.planning import Uncertainty, make_plan, uninterrupted_design
 from tacit.exact import Floats, Number, budget, rational
 from tacit.mechanism import Channel, unbiased_variance
 from tacit.plan import Block, Group, Plan, Question, Questionnaire
@@ -139,7 +139,7 @@ def make_questionnaire(
     questions: Sequence[Question] | None = None,
     importance: Mapping[str, Number] | None = None,
     crosses: Sequence[tuple[str, str]] = (),
-    worth: Worth | None = None,
+    uncertainty: Uncertainty | None = None,
     most_cells: int = MOST_CELLS,
     title: str | None = None,
     progress: Callable[[int, int], None] | None = None,
@@ -153,7 +153,7 @@ def make_questionnaire(
             another order than in the priors, or more; numbers are rounded to the answers (`JointPrior.asking`).
         importance: weights of the questions' variances, 1 where there is none.
         crosses: pairs of questions that a table is wanted of: they share a block.
-        worth: how wrong the priors may be.
+        uncertainty: how wrong the priors may be.
         most_cells: the most joint cells of a block that the planner composes.
         title: kept in the plan.
         progress: is called with steps done and steps in all.
@@ -182,7 +182,7 @@ def make_questionnaire(
     for number, names in enumerate(blocks):
         if progress is not None:
             progress(len(asked.private) + number, steps)
-        plans.append(_designed(asked, names, worth, known))
+        plans.append(_designed(asked, names, uncertainty, known))
     spreads = [math.sqrt(asked.weighted_variance(plan, priors)) for plan in plans]
     chances = _chances(spreads)
     notes = dict.fromkeys(note for names in blocks for each in priors.block(names) for note in each.notes)
@@ -507,7 +507,9 @@ def _every(sizes: Sequence[int]) -> tuple[Any, ...]:
     return np.unravel_index(np.arange(math.prod(sizes)), sizes)
 
 
-def _designed(asked: _Asked, names: Sequence[str], worth: Worth | None, known: dict[Any, tuple[Group, ...]]) -> Plan:
+def _designed(
+    asked: _Asked, names: Sequence[str], uncertainty: Uncertainty | None, known: dict[Any, tuple[Group, ...]]
+) -> Plan:
     """A block's plan. Blocks whose priors and tasks are equal, in integers, share a search."""
     task = asked.task(names)
     groups = asked.priors.block(names)
@@ -515,8 +517,8 @@ def _designed(asked: _Asked, names: Sequence[str], worth: Worth | None, known: d
     if key in known:
         return Plan(task, tuple(map(_renamed, known[key], [each.prior for each in groups])))
     search = Search(time_limit=_BLOCK_SECONDS)
-    made = make_plan(groups, task, asked.epsilon, search=search, worth=worth)
-    if worth is None and all(group.mechanism.table() is not None for group in made.groups):
+    made = make_plan(groups, task, asked.epsilon, search=search, uncertainty=uncertainty)
+    if uncertainty is None and all(group.mechanism.table() is not None for group in made.groups):
         known[key] = made.groups
     return made
 

@@ -166,7 +166,7 @@ def _headline(plan: Plan, result: Estimate) -> str:
     if not rows or (len(result.rows) > 1 and (not plan.task.per_value or too_few(plan, result) or len(rows) < 2)):
         return ""
     if too_few(plan, result):
-        told = "An interval is as wide as what is possible, so no number is worth being shown large."
+        told = "An interval is as wide as what is possible, so no number is shown large."
         return f'<div class="headline"><div class="big">Too few reports yet</div><div>{told}</div></div>'
     row, level = rows[0], f"{result.level * 100:g}% interval"
     total, interval, share, of_share = estimate_cells(plan, result, row)

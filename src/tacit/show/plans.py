@@ -135,7 +135,7 @@ def _what_errors_are(plan: Plan, trusting: bool) -> str:
     elif trusting:
         said = "error: root mean square from one respondent, if the prior is exactly right.  no data: the prior alone."
     else:
-        said = "error: standard error from one respondent, whatever the prior is worth."
+        said = "error: standard error from one respondent, also if the prior is wrong."
     if all(group.notion == "ldp" for group in plan.groups):
         return said + "\nproven best: no LDP channel can do better."
     return said + "\nproven best: no channel can do better.  LDP: the best LDP channel found for this ε."
