@@ -55,7 +55,7 @@ export function readGroup(data, where, size, spend) {
 }
 
 /** A budget in a plan. @param {unknown} data @param {string} where */
-function readBudget(data, where) {
+export function readBudget(data, where) {
   const budget = rational(data, where);
   expect(budget.n >= 0n && budget.n <= MAX_EPSILON * budget.d, where, `between 0 and ${MAX_EPSILON}`);
   return budget;

@@ -1,12 +1,14 @@
 /** The plan of one question: what is asked, and the integers that randomize an answer. Making one audits it. */
 
+import { larger } from "./exact.js";
 import { check, describe, readGroup } from "./group.js";
 import { factor, oddsSentence, percent, quoted, sentence, setParts, setSentence } from "./promise.js";
 import { Randomizer, neighbours, rounded } from "./randomizer.js";
 import { demand, each, expect, integer, meter, name, number, object, oneOf, onlyFields, rational, text } from "./read.js";
-import { SERIES_FIELDS, readSeries } from "./series.js";
+import { SERIES_FIELDS, readLimit, readSeries } from "./series.js";
 import { secureWords } from "./words.js";
 
+/** @typedef {import("./exact.js").Fraction} Fraction */
 /** @typedef {import("./group.js").Group} Group */
 /** @typedef {import("./index.js").RandomWords} RandomWords */
 
@@ -58,6 +60,10 @@ export class Plan {
     /** @type {readonly import("./index.js").Group[]} */
     this.groups = Object.freeze(groups.map(describe));
     groups.forEach(check);
+    /** @type {{readonly lip: Fraction, readonly ldp: Fraction | null}} The levels of one report, the worst of all groups. */
+    this.levels = Object.freeze(worst(groups.map(({ epsilon, prior, mechanism }) => ({ lip: epsilon, ldp: mechanism.audit(prior).ldp }))));
+    /** @type {Fraction | null} */
+    this.limit = readLimit(data.limit, this.levels.lip);
     Object.freeze(this);
   }
 
@@ -306,6 +312,14 @@ function readMatrix(task, size) {
   expect(fits, "task.rows", "a row for each value, with a number for each name");
   return Object.freeze({ kind: "matrix", names: Object.freeze(names) });
 }
+
+/**
+ * The largest budget and the largest ratio of odds; null is unbounded.
+ *
+ * @param {readonly {lip: Fraction, ldp: Fraction | null}[]} levels
+ */
+export const worst = (levels) =>
+  levels.reduce((a, b) => ({ lip: larger(a.lip, b.lip), ldp: a.ldp && b.ldp && larger(a.ldp, b.ldp) }));
 
 /** One unnamed group, or several with different names. @param {(string | null)[]} names @param {number} count */
 function checkNames(names, count) {

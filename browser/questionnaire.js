@@ -7,11 +7,11 @@
  */
 
 import { compare, fraction, larger, lcm, smaller, sum } from "./exact.js";
-import { identity, numberWithin } from "./plan.js";
+import { identity, numberWithin, worst } from "./plan.js";
 import { factor, percent, recordSentence, setSentence } from "./promise.js";
 import { neighbours, rounded } from "./randomizer.js";
 import { demand, each, expect, integer, name, number, object, oneOf, onlyFields, text } from "./read.js";
-import { SERIES_FIELDS, readSeries } from "./series.js";
+import { SERIES_FIELDS, readLimit, readSeries } from "./series.js";
 import { secureWords } from "./words.js";
 
 /** @typedef {import("./exact.js").Fraction} Fraction */
@@ -81,6 +81,12 @@ export class Questionnaire {
         Object.freeze({ name: told, epsilon, notion, ldpCap }),
       ),
     );
+    const alone = plans.every(({ wave, hashes: words, limit }) => wave === 1 && words.length === 1 && !limit);
+    demand(alone, "The plan of a block must not have a wave, earlier words or a limit: the whole plan has.");
+    /** @type {{readonly lip: Fraction, readonly ldp: Fraction | null}} As of `Plan`. */
+    this.levels = Object.freeze(worst(plans.map(({ levels }) => levels)));
+    /** @type {Fraction | null} */
+    this.limit = readLimit(data.limit, this.levels.lip);
     Object.freeze(this);
   }
 

@@ -1,5 +1,7 @@
 /** Surveys that are repeated, and questions whose words were corrected: what a plan says about its series. */
 
+import { compare } from "./exact.js";
+import { readBudget } from "./group.js";
 import { canonicalJson, sha256 } from "./hash.js";
 import { each, expect, integer, object, onlyFields, text } from "./read.js";
 
@@ -9,7 +11,7 @@ const MAX_WAVE = 2 ** 31 - 1;
 const MAX_EARLIER = 100;
 
 /** The fields of a plan that are about its series; left out where they have their default. */
-export const SERIES_FIELDS = ["wave", "series", "earlier"];
+export const SERIES_FIELDS = ["wave", "series", "earlier", "limit"];
 
 /**
  * The wave, counted from 1, and the hash of the first plan of the series, null in a first wave.
@@ -21,6 +23,19 @@ export function readSeries({ wave, series }) {
   const first = text(series, "series");
   expect(HASH.test(first), "series", "the hash of the first plan, 64 hexadecimal digits");
   return { wave: integer(wave, "wave", 2, MAX_WAVE), series: first };
+}
+
+/**
+ * What the reports of one person in the series may add up to; null without a limit. It must allow for one report.
+ *
+ * @param {unknown} limit
+ * @param {import("./exact.js").Fraction} epsilon of one report
+ */
+export function readLimit(limit, epsilon) {
+  if (limit === undefined) return null;
+  const most = readBudget(limit, "limit");
+  expect(compare(most, epsilon) >= 0, "limit", "at least the plan's own ε");
+  return most;
 }
 
 /**

@@ -13,7 +13,8 @@ from typer.testing import CliRunner
 from tacit import Plan, Prior, Survey, make_plan
 from tacit.cli.everything import app
 from tacit.files import InputError, Ledger, perturb_file
-from tacit.files.ledger import Occasion, added_up
+from tacit.files.ledger import Occasion, _hash_of, added_up
+from tacit.mechanism.repeated import joint_level
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +38,7 @@ def test_a_second_draw_of_a_wave_is_refused_and_another_wave_adds_up(plan, tmp_p
     later = replace(plan, wave=2, series=plan.hash)
     perturb_file(later, some, tmp_path / "three.csv", **draw)
     sums = Ledger.open(ledger).sums()
-    assert [(row["waves"], row["people"], row["lip"]) for row in sums] == [(1, 37, 1.0), (2, 3, 3.0)]
+    assert [(row["waves"], row["people"], row["lip"]) for row in sums] == [(1, 37, 1.0), (2, 3, pytest.approx(2.90622))]
     assert sums[1]["ldp"] == pytest.approx(2 * sums[0]["ldp"])
 
 
@@ -50,6 +51,25 @@ def test_a_limit_refuses_and_can_be_lowered_only(plan, tmp_path):
     with pytest.raises(InputError, match="cannot be raised"):
         Ledger.open(path, 3)
     assert Ledger.open(path, 2).limit == 2
+
+
+def test_the_limit_of_a_plan_is_about_its_series(plan, tmp_path):
+    ledger = Ledger.open(tmp_path / "ledger.json")
+    ledger.add(replace(plan, question="Another?"), ["p1"])
+    first = replace(plan, limit=Fraction(3))
+    waves = [first, *(replace(first, wave=wave, series=first.hash) for wave in (2, 3))]
+    for wave in waves[:2]:
+        ledger.add(Plan.from_dict(wave.to_dict()), ["p1"])
+    with pytest.raises(InputError, match="1 person would add up to more than the limit of 3 of the plan"):
+        ledger.add(waves[2], ["p1"])
+    ledger.add(waves[2], ["p2"])
+
+
+def test_another_plan_that_says_it_is_the_same_wave_draws_no_second_report(plan, tmp_path):
+    ledger = Ledger.open(tmp_path / "ledger.json")
+    ledger.add(replace(plan, wave=2, series=plan.hash), ["p1"])
+    with pytest.raises(InputError, match="1 person has a report of wave 2"):
+        ledger.add(replace(plan, wave=2, series=plan.hash, question="Again?"), ["p1"])
 
 
 def test_the_file_names_nobody_and_no_answers(plan, tmp_path):
@@ -90,14 +110,41 @@ def test_a_ledger_that_changed_meanwhile_or_is_none_is_refused(plan, tmp_path):
     Path(tmp_path / "no.json").write_text("{}", encoding="utf-8")
     with pytest.raises(InputError, match="not a ledger"):
         Ledger.open(tmp_path / "no.json")
+    data = json.loads(path.read_text(encoding="utf-8"))
+    path.write_text(json.dumps(data | {"limit": "9"}), encoding="utf-8")
+    with pytest.raises(InputError, match="was altered"):
+        Ledger.open(path)
+    data["persons"]["f" * 24] = [0, 0]
+    path.write_text(json.dumps(data | {"hash": _hash_of(data)}), encoding="utf-8")
+    with pytest.raises(InputError, match="not a ledger"):
+        Ledger.open(path)
     with pytest.raises(InputError, match="person"):
         perturb_file(plan, ANSWERS, tmp_path / "three.csv", ledger=path)
 
 
 def test_levels_add_up_by_the_bound():
-    one, half = Occasion("a", 1, Fraction(1), None), Occasion("b", 2, Fraction(1, 2), 1.0)
+    def alone(lip: str, ldp: str | None) -> Occasion:
+        return Occasion("a", "a", 1, None, Fraction(lip), None if ldp is None else Fraction(ldp))
+
+    one, half = alone("1", None), alone("1/2", "1")
     assert added_up([one, half, half]) == (3, None)
-    assert added_up([]) == (0, 0.0)
+    assert added_up([]) == (0, 0)
+    # LDP was promised: levels add. Of a mixture the report with the largest reduction is counted once.
+    assert added_up([alone("1", "1")] * 3) == (3, 3)
+    assert added_up([alone("1", "3/2"), alone("1", "1"), alone("2", "9")]) == (Fraction("4.5"), Fraction("11.5"))
+
+
+def test_no_joint_level_exceeds_the_bound():
+    """Two or three channels about one answer, of which some are LDP: the exact joint level against the sum."""
+    prior = Prior.of({"yes": 0.2, "no": 0.8})
+    lip, ldp = (make_plan(prior, Survey("yes"), 1, notion=notion) for notion in ("lip", "ldp"))
+    for several in ([lip, lip], [ldp, ldp], [lip, ldp, ldp], [lip, lip, ldp]):
+        bound, _ = added_up(map(Occasion.of, several))
+        found = joint_level([plan.groups[0].mechanism for plan in several]).lip
+        assert found.holds(bound)
+        assert several != [ldp, ldp] or bound == 2
+        # The sum of the levels, which a reader may expect, is too little.
+        assert several != [lip, lip] or not found.holds(Fraction(2))
 
 
 def test_the_ledger_on_the_command_line(plan, tmp_path, monkeypatch):

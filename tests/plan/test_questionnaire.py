@@ -2,6 +2,7 @@
 
 import copy
 import json
+from dataclasses import replace
 from fractions import Fraction
 from itertools import chain, combinations
 
@@ -78,6 +79,11 @@ def test_blocks_hold_every_private_question_once():
     with pytest.raises(PlanError, match="add up"):
         Questionnaire(plan.questions, (Block(block.questions, 1, block.plan),))
     other = make_plan(Prior.uniform(["no", "yes"]), Histogram(), 1)
+    (told,) = (Block(block.questions, block.chance, replace(block.plan, limit=Fraction(9))),)
+    with pytest.raises(PlanError, match="must not have a wave"):
+        Questionnaire(plan.questions, (told,))
+    with pytest.raises(PlanError, match="limit of a plan must be from its own ε"):
+        replace(plan, limit=Fraction(1, 2))
     with pytest.raises(PlanError, match="combinations"):
         Block(block.questions[:1], 1, other)
 
@@ -95,8 +101,11 @@ def test_the_schema_takes_what_is_written_and_is_documented():
         Question(name="days", answers=(0, 30), kind="number", task="mean", part_of="more"),
         Question(name="where", answers=("home", "not asked"), public=True, asked_if=("ill", ("yes",))),
     )
-    plan = Questionnaire(questions, (block_of(questions[:2], [1, 2, 3, 4], 1),), "Health", ("a note",)).to_dict()
-    data = json.loads(json.dumps(plan))
+    first = Questionnaire(questions, (block_of(questions[:2], [1, 2, 3, 4], 1),), "Health", ("a note",))
+    later = replace(first, wave=2, series=first.hash, limit=Fraction(3)).reworded("Your health")
+    assert list(validator.iter_errors(json.loads(json.dumps(later.to_dict())))) == []
+    assert Questionnaire.from_dict(later.to_dict()).limit == 3
+    data = json.loads(json.dumps(first.to_dict()))
     assert list(validator.iter_errors(data)) == []
     for altered in (data | {"surprise": 1}, {k: v for k, v in data.items() if k != "notes"}, data | {"blocks": []}):
         assert not validator.is_valid(altered)

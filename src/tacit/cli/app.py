@@ -292,6 +292,15 @@ def write_plan(plan: AnyPlan | PersonalPlan, output: str) -> None:
         plan.save(output)
 
 
+def with_limit(plan: Any, limit: str | None) -> Any:
+    """The plan with a limit on what the reports of one person in its series add up to, where one is given."""
+    from dataclasses import replace
+
+    from tacit.exact import budget
+
+    return plan if limit is None else replace(plan, limit=budget(limit, "limit"))
+
+
 def keep_plan(path: str, new: str, overwrite: bool) -> None:
     """Refuse to replace another plan than the new one, of this hash: reports may depend on it."""
     if not would_replace(path, overwrite):

@@ -118,12 +118,15 @@ def perturb_command(
 
 
 def _tell_sums(console: Any, ledger: Any) -> None:
-    """What the reports of people in the ledger add up to."""
+    """What the reports of people in the ledger add up to, rounded up."""
+    from math import ceil
+
     for row in [] if ledger is None else ledger.sums():
-        odds = "no bound" if row["ldp"] is None else f"{row['ldp']:.3g}"
+        levels = (row["lip"], row["ldp"])
+        lip, odds = ("no bound" if each is None else f"{ceil(100 * each) / 100:g}" for each in levels)
         console.print(
             f"{row['people']:,} people have answered {row['waves']} {'wave' if row['waves'] == 1 else 'waves'}: LIP at "
-            f"most {row['lip']:.3g}, LDP {odds}.",
+            f"most {lip}, LDP {odds}.",
             soft_wrap=True,
         )
 

@@ -25,6 +25,7 @@ from tacit.cli.app import (
     out,
     print_json,
     progress_bar,
+    with_limit,
     write_plan,
 )
 
@@ -51,6 +52,7 @@ _MEAN = "A question with numbers of which the mean is wanted; repeatable."
 _PUBLIC = "A question whose answers are not private; repeatable."
 _WAVES = "How often the same people will be asked: compares ways to do it."
 _PERSISTENCE = "With --waves: the probability of keeping the answer, which is else drawn anew; 1 without it."
+_LIMIT = "The largest LIP level that the reports of one person in all waves may add up to; devices refuse more."
 _TARGET = "Instead of --epsilon: find the smallest ε with at most this error of the total."
 
 
@@ -83,6 +85,7 @@ def plan_command(
     arms: Annotated[str | None, option(metavar="ε,ε", help=_ARMS)] = None,
     waves: Annotated[int | None, option(metavar="N", help=_WAVES)] = None,
     persistence: Annotated[str | None, option(metavar="P", help=_PERSISTENCE)] = None,
+    limit: Annotated[str | None, option(metavar="ε", help=_LIMIT)] = None,
     questions: Annotated[str | None, option(metavar="A,B,…", help=_QUESTIONS)] = None,
     importance: Annotated[list[str] | None, option(metavar="NAME=W", help=_IMPORTANCE)] = None,
     cross: Annotated[list[str] | None, option(metavar="A,B", help=_CROSS)] = None,
@@ -137,6 +140,7 @@ def plan_command(
             summary |= _compliance_errors(made, shares, people)
         if waves is not None:
             summary |= {"panel": _panel(made, shares, waves, persistence)}
+    made = with_limit(made, limit)
     keep_plan(output, made.hash, overwrite)
     write_plan(made, output)
     console = err if output == "-" else out
@@ -166,11 +170,11 @@ def _plan_questions(given: dict[str, Any]) -> None:
     if _stated(given) & others or any(flags):
         raise ValueError(
             "A plan of several questions takes --epsilon, --importance, --cross, --mean, --public, --impossible, "
-            "--prior-error and --prior-records. Leave the other options out."
+            "--limit, --prior-error and --prior-records. Leave the other options out."
         )
     named = {name: given[name] for name in ("importance", "cross", "mean", "public", "impossible")}
     uncertainty = _uncertainty(given["prior_error"], given["prior_records"], given["confidence"], None)
-    rest = (given[name] for name in ("question", "output", "overwrite", "as_json"))
+    rest = (given[name] for name in ("question", "limit", "output", "overwrite", "as_json"))
     plan_questions(given["priors"], given["questions"], given["epsilon"], named, uncertainty, *rest)
 
 

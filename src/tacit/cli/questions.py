@@ -28,6 +28,7 @@ from tacit.cli.app import (
     print_json,
     progress_bar,
     tell_refused,
+    with_limit,
     write_plan,
 )
 from tacit.plan import AnyPlan, Plan, Question, Questionnaire
@@ -48,11 +49,14 @@ def plan_questions(
     asked: dict[str, list[str] | None],
     uncertainty: Any,
     title: str | None,
+    limit: str | None,
     output: str,
     overwrite: bool,
     as_json: bool,
 ) -> None:
     """Plan several questions, write the plan and print what each costs."""
+    from dataclasses import replace
+
     from tacit.designs import make_questionnaire
     from tacit.show.questions import print_planned
 
@@ -66,6 +70,7 @@ def plan_questions(
             crosses=[_pair(text) for text in asked["cross"] or []], uncertainty=uncertainty, title=title,
             progress=watch,
         )  # fmt: skip
+    planned = replace(planned, plan=with_limit(planned.plan, limit))
     keep_plan(output, planned.plan.hash, overwrite)
     write_plan(planned.plan, output)
     console, summary = err if output == "-" else out, planned.to_dict()

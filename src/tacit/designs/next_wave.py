@@ -195,7 +195,7 @@ def planned(
 ) -> Plan:
     """The plan of the next wave for these priors."""
     first = plan.hashes[0] if plan.series is None else plan.series
-    later: dict[str, Any] = {"wave": plan.wave + 1, "series": first, "earlier": ()}
+    later: dict[str, Any] = {"wave": plan.wave + 1, "series": first, "earlier": (), "limit": plan.limit}
     old = {group.notion for group in plan.groups}
     if len(old) > 1:
         raise ValueError("The groups of this plan promise different notions. Plan the next wave with `tacit plan`.")

@@ -1,9 +1,18 @@
 """The ledger: which people have answered which waves, and what their reports add up to.
 
-It lists no answers and no reports, only who took part, as keyed hashes: without the file's own key they match no name,
-but a holder of the file can try names, so it is kept like a list of participants. Levels of different reports about one
-person are bounded for any dependence between the answers: with ε_t the level of each, LIP by 2Σ ε_t − max ε_t, LDP by
-the sum of the LDP levels (`tacit.mechanism.repeated`).
+It lists no answers, only who took part, as keyed hashes: without the file's own key they match no name, but a holder of
+the file can try names, so it is kept like a list of participants. A browser keeps the same for its own user, with the
+reports that it sent (`browser/ledger.js`, which reads and writes this format).
+
+Reports about one person add up as follows, for any dependence between the answers. With ε_t the LIP level of report t
+and δ_t its LDP level, both alone,
+
+    Σ_t min(2ε_t, δ_t) − max_t (min(2ε_t, δ_t) − min(ε_t, δ_t))
+
+bounds the LIP level of all: 2Σε_t − max ε_t where no LDP level is small, Σδ_t where LDP was promised. In the lift
+Π Q_t(y_t|x_t) / E Π Q_t(y_t|X_t) a report is taken out of the expectation at a cost of e^δ_t, because
+Q_t(y_t|x) ≤ e^δ_t Q_t(y_t|x'), or of e^2ε_t, because Q_t(y_t|·) is within e^±ε_t of its mean; the last one costs e^ε_t.
+LDP levels add up to Σδ_t.
 """
 
 from __future__ import annotations
@@ -11,74 +20,107 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
+import math
+import re
 import secrets
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 from tacit.disk import write_text
-from tacit.exact import Number, budget
+from tacit.exact import Number, at_most_exp, budget, exact_ratio, float_above, log_above
 from tacit.files.columns import InputError
 from tacit.plan import AnyPlan
 
 FORMAT = 1
 #: Hexadecimal digits of a person's tag.
 _DIGITS = 24
+#: LDP levels are rounded up to a millionth, so that every language writes the same.
+_PARTS = 10**6
 
 
 @dataclass(frozen=True)
 class Occasion:
     """One wave of a survey: its first wording's hash names it. `lip` and `ldp` are the levels of one report, the worst
-    of all groups; `ldp` is None where it is not bounded.
+    of all groups; `ldp` is None where it is not bounded. `series` is the first wave's name, also in the first wave.
     """
 
     name: str
+    series: str
     wave: int
+    question: str | None
     lip: Fraction
-    ldp: float | None
+    ldp: Fraction | None
 
     @classmethod
     def of(cls, plan: AnyPlan) -> Occasion:
         """The occasion to answer this plan."""
-        odds = [group.audit.ldp.epsilon for group in plan.groups]
-        most = max(odds)
-        return cls(
-            plan.hashes[0],
-            plan.wave,
-            max(group.epsilon for group in plan.groups),
-            None if most == float("inf") else most,
-        )
+        odds = [group.audit.ldp.ratio for group in plan.groups]
+        ldp = None if None in odds else _level_above(max(ratio for ratio in odds if ratio is not None))
+        name = plan.hashes[0]
+        lip = max(group.epsilon for group in plan.groups)
+        return cls(name, plan.series or name, plan.wave, plan.title, lip, ldp)
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Occasion:
+        """From JSON. Raises `ValueError` and the like unless everything is as Tacit writes it."""
+        lip, ldp = budget(exact_ratio(data["lip"])), None if data["ldp"] is None else exact_ratio(data["ldp"])
+        found = cls(data["occasion"], data["series"], data["wave"], data["question"], lip, ldp)
+        hashes = all(re.fullmatch("[0-9a-f]{64}", each) for each in (found.name, found.series))
+        counted = type(found.wave) is int and 1 <= found.wave < 2**31
+        if not (hashes and counted and isinstance(found.question, str | None) and (ldp is None or ldp >= 0)):
+            raise ValueError("not an occasion")
+        return found
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
-        return {"occasion": self.name, "wave": self.wave, "lip": str(self.lip), "ldp": self.ldp}
+        ldp = None if self.ldp is None else str(self.ldp)
+        told = {"series": self.series, "wave": self.wave, "question": self.question}
+        return {"occasion": self.name, **told, "lip": str(self.lip), "ldp": ldp}
 
 
-def added_up(occasions: Iterable[Occasion]) -> tuple[Fraction, float | None]:
-    """The LIP bound 2Σε − max ε of one report on each occasion, and the sum of the LDP levels.
+def _level_above(ratio: Fraction) -> Fraction:
+    """The least number of millionths that is not below ln(ratio), decided exactly."""
+    parts = math.ceil(log_above(ratio) * _PARTS)
+    while parts and at_most_exp(ratio, Fraction(parts - 1, _PARTS)):
+        parts -= 1
+    while not at_most_exp(ratio, Fraction(parts, _PARTS)):
+        parts += 1
+    return Fraction(parts, _PARTS)
 
-    >>> added_up([Occasion("a", 1, Fraction(1), 1.5), Occasion("b", 2, Fraction(1, 2), 0.75)])
-    (Fraction(2, 1), 2.25)
+
+def added_up(occasions: Iterable[Occasion]) -> tuple[Fraction, Fraction | None]:
+    """The LIP bound of one report on each occasion, and the sum of the LDP levels, None where one is not bounded.
+
+    >>> first = Occasion("a", "a", 1, None, Fraction(1), Fraction(5))
+    >>> [str(level) for level in added_up([first, Occasion("b", "a", 2, None, Fraction(1, 2), Fraction(5))])]
+    ['2', '10']
     """
     told = list(occasions)
     if not told:
-        return Fraction(0), 0.0
+        return Fraction(0), Fraction(0)
+    most = [2 * each.lip if each.ldp is None else min(2 * each.lip, each.ldp) for each in told]
+    once = [each.lip if each.ldp is None else min(each.lip, each.ldp) for each in told]
     odds = [each.ldp for each in told]
-    ldp = None if None in odds else sum(level for level in odds if level is not None)
-    return 2 * sum((each.lip for each in told), Fraction(0)) - max(each.lip for each in told), ldp
+    ldp = None if None in odds else sum((level for level in odds if level is not None), Fraction(0))
+    return sum(most, Fraction(0)) - max(many - one for many, one in zip(most, once, strict=True)), ldp
 
 
 class Ledger:
-    """A ledger file, read or new; `limit` is the largest LIP level that a person may add up to, None for none."""
+    """A ledger file, read or new; `limit` is the largest LIP level that a person may add up to, None for none.
+
+    `reports` has what was sent, for each person in the order of `persons`; only a ledger of a browser has them.
+    """
 
     def __init__(
         self, path: str | Path, key: bytes, occasions: dict[str, Occasion], persons: dict[str, list[str]],
-        limit: Fraction | None,
+        limit: Fraction | None, reports: dict[str, list[Any]] | None = None,
     ) -> None:  # fmt: skip
         self.path, self.occasions, self.persons, self.limit = Path(path), occasions, persons, limit
+        self.reports = reports
         self._key, self._before, self._saved = key, _text_of(self.path), False
 
     @classmethod
@@ -88,22 +130,34 @@ class Ledger:
         if not Path(path).exists():
             return cls(path, secrets.token_bytes(16), {}, {}, asked)
         try:
-            data = json.loads(Path(path).read_text(encoding="utf-8"))
-            if data["tacit_ledger"] != FORMAT:
-                raise ValueError("another format")
-            occasions = {
-                each["occasion"]: Occasion(each["occasion"], each["wave"], budget(each["lip"]), each["ldp"])
-                for each in data["occasions"]
-            }
-            names = list(occasions)
-            persons = {tag: [names[place] for place in places] for tag, places in data["persons"].items()}
-            kept = None if data["limit"] is None else budget(data["limit"])
-            found = cls(path, bytes.fromhex(data["key"]), occasions, persons, kept)
+            found = cls._read(path)
+        except InputError:
+            raise
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
             raise InputError(f"{path} is not a ledger of Tacit. Name another file.") from error
+        kept = found.limit
         if asked is not None and kept is not None and asked > kept:
             raise InputError(f"{path} has a limit of {float(kept):g}, which cannot be raised to {float(asked):g}.")
         found.limit = asked if asked is not None else kept
+        return found
+
+    @classmethod
+    def _read(cls, path: str | Path) -> Ledger:
+        data = json.loads(Path(path).read_text(encoding="utf-8"))
+        if data["tacit_ledger"] != FORMAT:
+            raise ValueError("another format")
+        if data["hash"] != _hash_of(data):
+            raise InputError(f"{path} was altered: its content does not match its hash. Restore it from a backup.")
+        occasions = {each.name: each for each in map(Occasion.from_dict, data["occasions"])}
+        names = list(occasions)
+        if any(len(set(places)) < len(places) or min(places, default=0) < 0 for places in data["persons"].values()):
+            raise ValueError("not places")
+        persons = {tag: [names[place] for place in places] for tag, places in data["persons"].items()}
+        limit = None if data["limit"] is None else budget(exact_ratio(data["limit"]))
+        found = cls(path, bytes.fromhex(data["key"]), occasions, persons, limit, data.get("reports"))
+        # Of what was read, and of what it was read as: so nothing else is in it, and nothing in another form.
+        if found.to_dict() != data:
+            raise ValueError("not as Tacit writes it")
         return found
 
     def tag(self, person: str) -> str:
@@ -114,26 +168,29 @@ class Ledger:
         """Note that these people draw a report of the plan. Raises, and notes nothing, where one may not."""
         now = Occasion.of(plan)
         tags = [self.tag(person) for person in people]
-        again = sum(now.name in self.persons.get(tag, ()) for tag in tags)
+        same = {each.name for each in self.occasions.values() if (each.series, each.wave) == (now.series, now.wave)}
+        again = sum(not same.isdisjoint(self.persons.get(tag, ())) for tag in tags)
         if again:
             raise InputError(
                 f"{again:,} {'person has' if again == 1 else 'people have'} a report of wave {plan.wave} of this "
                 f"survey already, by {self.path}. A second draw would tell more: use the reports that are there. "
                 "Nothing was written."
             )
-        if self.limit is not None:
-            over = sum(added_up([*self._of(tag), now])[0] > self.limit for tag in tags)
-            if over:
+        for limit, whose, series in ((self.limit, f" in {self.path}", None), (plan.limit, " of the plan", now.series)):
+            over = 0 if limit is None else sum(self._with(tag, now, series) > limit for tag in tags)
+            if limit is not None and over:
                 raise InputError(
                     f"With this wave the reports of {over:,} {'person' if over == 1 else 'people'} would add up to "
-                    f"more than the limit of {float(self.limit):g} in {self.path}. Leave them out. Nothing was written."
+                    f"more than the limit of {float(limit):g}{whose}. Leave them out. Nothing was written."
                 )
         self.occasions[now.name] = now
         for tag in tags:
             self.persons.setdefault(tag, []).append(now.name)
 
-    def _of(self, tag: str) -> list[Occasion]:
-        return [self.occasions[name] for name in self.persons.get(tag, ())]
+    def _with(self, tag: str, now: Occasion, series: str | None) -> Fraction:
+        """What the reports of a person add up to with this one; with a series, those of the series only."""
+        earlier = (self.occasions[name] for name in self.persons.get(tag, ()))
+        return added_up([*(each for each in earlier if series in (None, each.series)), now])[0]
 
     def sums(self) -> list[dict[str, Any]]:
         """What reports add up to: for each number of waves answered how many people, and the worst of their levels."""
@@ -143,23 +200,22 @@ class Ledger:
             lip, ldp = added_up(self.occasions[name] for name in names)
             row = rows.setdefault(len(names), {"waves": len(names), "people": 0, "lip": 0.0, "ldp": 0.0})
             row["people"] += people
-            row["lip"] = max(row["lip"], float(lip))
-            row["ldp"] = None if ldp is None or row["ldp"] is None else max(row["ldp"], ldp)
+            row["lip"] = max(row["lip"], float_above(lip))
+            row["ldp"] = None if ldp is None or row["ldp"] is None else max(row["ldp"], float_above(ldp))
         return [rows[count] for count in sorted(rows)]
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
         places = {name: place for place, name in enumerate(self.occasions)}
-        persons: Mapping[str, list[int]] = {
-            tag: [places[name] for name in names] for tag, names in sorted(self.persons.items())
-        }
-        return {
+        data: dict[str, Any] = {
             "tacit_ledger": FORMAT,
             "key": self._key.hex(),
             "limit": None if self.limit is None else str(self.limit),
             "occasions": [each.to_dict() for each in self.occasions.values()],
-            "persons": persons,
+            "persons": {tag: [places[name] for name in names] for tag, names in sorted(self.persons.items())},
+            **({} if self.reports is None else {"reports": self.reports}),
         }
+        return data | {"hash": _hash_of(data)}
 
     def save(self) -> None:
         """Write the file, atomically; refuses if somebody else has written it since it was read."""
@@ -182,3 +238,10 @@ class Ledger:
 
 def _text_of(path: Path) -> str | None:
     return path.read_text(encoding="utf-8") if path.exists() else None
+
+
+def _hash_of(data: dict[str, Any]) -> str:
+    """SHA-256 over the ledger in canonical JSON, as of plans."""
+    content = {name: part for name, part in data.items() if name != "hash"}
+    text = json.dumps(content, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode("utf-8")).hexdigest()

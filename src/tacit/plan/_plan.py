@@ -16,16 +16,19 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from tacit.disk import write_text
-from tacit.exact import Number, budget
+from tacit.exact import MAX_EPSILON, Number, budget, exact_ratio
 from tacit.mechanism import Mechanism, mse, round_channel, unbiased_variance
 from tacit.mechanism.table import Channel
 from tacit.plan._certificate import Certificate
 from tacit.plan._group import Group, PlanError, smallest_level
 from tacit.prior import Prior, Value, has_unseen
 from tacit.task import Task, prior_variance
+
+if TYPE_CHECKING:
+    from tacit.plan._questionnaire import AnyPlan
 
 FORMAT = 1
 #: The errors per respondent that a certificate states.
@@ -45,7 +48,8 @@ class Plan:
     a number needs no categories, and its sum is estimated as if the values were all there is.
 
     A survey that is repeated is a series of plans: `wave` counts them from 1, and `series` is the hash of the first.
-    `earlier` are the earlier wordings of the question in this wave, oldest first (`reworded`).
+    `earlier` are the earlier wordings of the question in this wave, oldest first (`reworded`). `limit` is the largest
+    LIP level that the reports of one person in the series may add up to: devices refuse to draw beyond it.
     """
 
     task: Task
@@ -55,9 +59,10 @@ class Plan:
     wave: int = 1
     series: str | None = None
     earlier: tuple[str | None, ...] = ()
+    limit: Fraction | None = None
 
     def __post_init__(self) -> None:
-        check_series(self.wave, self.series, len(self.earlier))
+        check_series(self)
         names = [group.name for group in self.groups]
         if not names or len(set(names)) < len(names) or (None in names and len(names) > 1):
             raise PlanError("A plan needs one unnamed group, or several groups with different names.")
@@ -272,7 +277,7 @@ class Plan:
                 "values": [str(value) for value in self.values],
                 **({"between": True} if self.between else {}),
             },
-            **series_fields(self.wave, self.series),
+            **series_fields(self.wave, self.series, self.limit),
             **_earlier(self.earlier),
             "groups": [group.to_dict() for group in self.groups],
         }
@@ -301,7 +306,7 @@ class Plan:
             between = domain.get("between", False)
             if not isinstance(between, bool):
                 raise PlanError("The field 'between' of a domain must be true or false.")
-            series = data.get("wave", 1), data.get("series"), tuple(data.get("earlier", ()))
+            series = data.get("wave", 1), data.get("series"), tuple(data.get("earlier", ())), read_limit(data)
             plan = cls(Task.from_dict(data["task"], values), groups, data.get("question"), between, *series)
             for group, stored in zip(plan.groups, data["groups"], strict=True):
                 group.check_derived(plan.task, stored.get("levels", {}))
@@ -326,21 +331,32 @@ class Plan:
         return cls.from_dict(read_json(path))
 
 
-def check_series(wave: int, series: str | None, n_earlier: int) -> None:
-    """Raise `PlanError` unless the wave counts from 1, and every later wave names the first plan of its series."""
-    if n_earlier > _MOST_EARLIER:
-        raise PlanError(f"A plan has at most {_MOST_EARLIER} earlier wordings. Got {n_earlier}.")
+def check_series(plan: AnyPlan) -> None:
+    """Raise `PlanError` unless the wave counts from 1, every later wave names the first plan of its series, and the
+    limit allows for one report.
+    """
+    wave, series, limit = plan.wave, plan.series, plan.limit
+    if len(plan.earlier) > _MOST_EARLIER:
+        raise PlanError(f"A plan has at most {_MOST_EARLIER} earlier wordings. Got {len(plan.earlier)}.")
     if type(wave) is not int or not 1 <= wave < 2**31:
         raise PlanError(f"The wave of a plan must be a whole number, at least 1. Got {wave!r} instead.")
     if (series is None) != (wave == 1):
         raise PlanError("A plan names the first plan of its series from its second wave on, and only then.")
     if series is not None and (not isinstance(series, str) or not re.fullmatch("[0-9a-f]{64}", series)):
         raise PlanError("The series of a plan must be the hash of its first plan, 64 hexadecimal digits.")
+    if limit is not None and not max(group.epsilon for group in plan.groups) <= limit <= MAX_EPSILON:
+        raise PlanError(f"The limit of a plan must be from its own ε to {MAX_EPSILON}. Got {float(limit):g} instead.")
 
 
-def series_fields(wave: int, series: str | None) -> dict[str, Any]:
-    """For JSON; left out in a first wave."""
-    return {} if series is None else {"wave": wave, "series": series}
+def series_fields(wave: int, series: str | None, limit: Fraction | None) -> dict[str, Any]:
+    """For JSON; left out in a first wave, and without a limit."""
+    told: dict[str, Any] = {} if series is None else {"wave": wave, "series": series}
+    return told if limit is None else told | {"limit": str(limit)}
+
+
+def read_limit(data: Mapping[str, Any]) -> Fraction | None:
+    """The limit of a plan's JSON; None without one."""
+    return exact_ratio(data["limit"]) if "limit" in data else None
 
 
 def _earlier(words: Sequence[str | None]) -> dict[str, Any]:

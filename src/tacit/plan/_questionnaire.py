@@ -19,6 +19,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from functools import cached_property
 from itertools import product
 from pathlib import Path
@@ -30,7 +31,16 @@ from tacit.disk import write_text
 from tacit.exact import Integers
 from tacit.plan._crossed import CROSSED, crossed_name
 from tacit.plan._group import Group, PlanError
-from tacit.plan._plan import FORMAT, Plan, check_series, malformed, read_json, series_fields, value_from_text
+from tacit.plan._plan import (
+    FORMAT,
+    Plan,
+    check_series,
+    malformed,
+    read_json,
+    read_limit,
+    series_fields,
+    value_from_text,
+)
 from tacit.prior import Prior, Value, has_unseen
 from tacit.task import Matrix
 
@@ -287,7 +297,7 @@ class Wording:
 class Questionnaire:
     """Questions, the blocks that the private ones are reported in, and the promise for the whole record.
 
-    `wave`, `series` and `earlier` are as of `Plan`; the plans of the blocks have none of them.
+    `wave`, `series`, `earlier` and `limit` are as of `Plan`; the plans of the blocks have none of them.
     """
 
     questions: tuple[Question, ...]
@@ -297,9 +307,9 @@ class Questionnaire:
     wave: int = 1
     series: str | None = None
     earlier: tuple[Wording, ...] = ()
+    limit: Fraction | None = None
 
     def __post_init__(self) -> None:
-        check_series(self.wave, self.series, len(self.earlier))
         if not all(isinstance(text, str) for text in ("" if self.title is None else self.title, *self.notes)):
             raise PlanError("The title and the notes of a plan must be texts.")
         if has_unseen(self.title or ""):
@@ -330,6 +340,9 @@ class Questionnaire:
                 known = set(map(str, self.questions[names.index(earlier)].answers))
                 if not answers or not set(answers) <= known:
                     raise PlanError(f"{question.name!r} is asked after answers to {earlier!r} that nobody can give.")
+        check_series(self)
+        if any(b.plan.wave > 1 or b.plan.earlier or b.plan.limit is not None for b in self.blocks):
+            raise PlanError("The plan of a block must not have a wave, earlier words or a limit: the whole plan has.")
         for wording in self.earlier:
             # Refuses words that no plan can have had.
             self._worded(wording)
@@ -460,7 +473,7 @@ class Questionnaire:
         return {
             "tacit_plan": FORMAT,
             "title": self.title,
-            **series_fields(self.wave, self.series),
+            **series_fields(self.wave, self.series, self.limit),
             **({"earlier": [words.to_dict() for words in self.earlier]} if self.earlier else {}),
             "questions": [question.to_dict() for question in self.questions],
             "blocks": [
@@ -492,7 +505,7 @@ class Questionnaire:
                 for block in data["blocks"]
             )
             earlier = tuple(Wording.from_dict(words) for words in data.get("earlier", ()))
-            series = data.get("wave", 1), data.get("series"), earlier
+            series = data.get("wave", 1), data.get("series"), earlier, read_limit(data)
             plan = cls(tuple(questions.values()), blocks, data["title"], tuple(data["notes"]), *series)
             # Of what was read, and of what it was read as: so nothing else is in it, and nothing in another form.
             if not plan.hash == data["hash"] == _hash_of(data) or len(questions) < len(data["questions"]):
