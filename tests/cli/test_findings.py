@@ -169,6 +169,10 @@ def test_a_difference_in_words():
     (row,) = rows_of("out.csv")
     assert (row["part"], row["other"], row["about"]) == ("old", "young", "population")
     rounds = tacit("difference", "plan.json", "now.csv", "--before", "before.csv")
+    assert "(everybody, now) against" in rounds
+    named = ("--before-shares", "priors.csv", "--names", "2015,2020")
+    assert "(2015)" in tacit("difference", "plan.json", "now.csv", *named)
+    assert "must name each" in refused("difference", "plan.json", "now.csv", *named[:2], "--names", "2015")
     assert "Rounds are taken as independent" in rounds
     nothing = tacit("difference", "plan.json", "before.csv", "--against", "prior")
     assert "Chance alone could make such a difference" in nothing or "It is" in nothing

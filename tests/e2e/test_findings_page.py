@@ -57,6 +57,24 @@ def test_on_a_phone_every_number_is_in_sight_and_says_what_it_is(tab: Page):
     assert tab.evaluate(CUT) > 0
 
 
+#: Points and labels of charts that do not lie within the screen, and charts without a point.
+OUTSIDE = """[...document.querySelectorAll("svg circle, svg text, svg line")].filter((each) => {
+  const box = each.getBoundingClientRect();
+  return getComputedStyle(each).display !== "none" && (box.left < 0 || box.right > innerWidth);
+}).length + [...document.querySelectorAll(".chart")].filter((each) => !each.querySelector("circle.dot")).length"""
+
+
+def test_charts_fit_every_screen(tab: Page):
+    for width in (320, 390, 1280):
+        tab.set_viewport_size({"width": width, "height": 900})
+        assert tab.evaluate("document.querySelectorAll('.chart').length") >= 1
+        assert tab.evaluate(OUTSIDE) == 0
+    # The named wrong answer: a chart that keeps its width leaves a phone.
+    tab.set_viewport_size(PHONE)
+    tab.add_style_tag(content=".chart { width: 50rem }")
+    assert tab.evaluate(OUTSIDE) > 0
+
+
 def test_on_a_desktop_and_on_paper_it_is_a_table(tab: Page):
     tab.set_viewport_size(DESKTOP)
     for medium in ("screen", "print"):

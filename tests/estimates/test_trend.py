@@ -103,7 +103,7 @@ def test_the_trend_on_the_command_line_and_its_page(plans, tmp_path, monkeypatch
     assert "wave 3" in said.output
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert "Over time" in page
-    assert page.count('class="over"') == 1
+    assert page.count('class="over"') == 2
     assert (tmp_path / "changes.csv").read_text(encoding="utf-8").count("\n") == 4
     told = json.loads(CliRunner().invoke(app, [*command, "--json"]).stdout)
     assert [wave["wave"] for wave in told["waves"]] == ["wave 1", "wave 2", "wave 3"]

@@ -14,7 +14,7 @@ import pytest
 from tacit import GroupPrior, Histogram, Prior, Sum, Survey, make_plan
 from tacit.estimates import difference, estimate
 from tacit.plan import Plan
-from tacit.show.page import MAX_BARS, MAX_TABLE, page, ticks_between, write_page
+from tacit.show.page import MAX_BARS, MAX_TABLE, Brand, page, ticks_between, write_page
 from tacit.tally import Counts, Tally
 
 NASTY = '<b onload="x">&'
@@ -113,7 +113,7 @@ def test_the_headline_and_the_promise_are_the_plans_own():
     assert "in total 300" in text
     assert "LIP ε = 1" in text
     assert "30% is believed with at most" in text
-    assert "the prior alone" in text
+    assert ">known before<" in text
 
 
 def test_the_most_frequent_answer_is_named_only_if_the_reports_tell_it():
@@ -149,7 +149,31 @@ def test_a_comparison_is_drawn_told_and_judged():
     many = replace(found, rows=(*[none] * (MAX_TABLE + 5), found.rows[0]))
     text = html.unescape(page(plan, estimate(plan, tally), comparison=many))
     assert f"Shown are the surest {MAX_TABLE} of {MAX_TABLE + 6}." in text
-    assert f"{found.rows[0].part} – {found.rows[0].other}" in text
+    assert f"<span>{found.rows[0].part}</span>" in text
+
+
+def test_rounds_are_called_by_their_names_and_methods_are_for_specialists():
+    plan = PLANS["groups"]
+    tally = tally_of(plan)
+    found = difference(plan, tally, by="group", before=tally, names=("2015", "now"))
+    text = page(plan, estimate(plan, tally), comparison=found)
+    assert "<h2>Compared with 2015</h2>" in text
+    assert '>now</th><th role="columnheader">2015</th>' in text
+    assert text.index("Details for specialists") < text.index("Estimator")
+    assert not re.search(
+        r"assisted|unbiased|LIP|chi-square|--[a-z]", text[text.index("<body>") : text.index("<details>")]
+    )
+
+
+def test_the_logo_is_in_the_page_and_nothing_but_an_image_is_taken(tmp_path):
+    logo = tmp_path / "logo.svg"
+    logo.write_text("<svg/>")
+    text = page(SURVEY, estimate(SURVEY, tally_of(SURVEY)), brand=Brand(NASTY, logo))
+    assert f'<img alt="" src="data:image/svg+xml;base64,PHN2Zy8+">{html.escape(NASTY)}</header><h1>' in text
+    for wrong in (tmp_path / "logo.html", tmp_path / "large.png"):
+        wrong.write_bytes(b"x" * (600_000 if wrong.suffix == ".png" else 10))
+        with pytest.raises(ValueError, match="The logo must be"):
+            Brand(None, wrong).heading()
 
 
 def test_values_outside_the_guarantee_are_named():

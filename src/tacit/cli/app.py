@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from tacit.files import PerturbSummary
     from tacit.personal import PersonalPlan
     from tacit.plan import AnyPlan
+    from tacit.show.page import Brand
     from tacit.tally import Tally
 
 _EXTRAS = {
@@ -136,6 +137,10 @@ GroupColumn = Annotated[str | None, option(metavar="NAME", help="Column with the
 WeightColumn = Annotated[str | None, option(metavar="NAME", help="Public weights a of the respondents.")]
 OffsetColumn = Annotated[str | None, option(metavar="NAME", help="Public offsets b, for the sum of a·x + b.")]
 HtmlFile = Annotated[Path | None, option("--html", metavar="FILE", help="Also write a page with plots, to forward.")]
+_ORGANISATION = "Who publishes the page: shown above the title."
+Organisation = Annotated[str | None, option(metavar="NAME", help=_ORGANISATION, envvar="TACIT_ORGANISATION")]
+_LOGO = "Its logo for the page: a PNG, JPEG, WebP or SVG file."
+Logo = Annotated[Path | None, option(metavar="FILE", help=_LOGO, envvar="TACIT_LOGO")]
 Engine = Annotated[EngineName, option("--engine", metavar="ENGINE", help=_ENGINES)]
 Master = Annotated[str | None, option("--master", metavar="URL", help=_MASTER)]
 FileFormat = Annotated[FormatName | None, option(metavar="FORMAT", help=_FORMATS)]
@@ -166,6 +171,13 @@ LevelOption = Annotated[float, option("--level", metavar="L", help="Level of the
 _SIMULTANEOUS = "Whether intervals hold for all rows of a table at once; yes if there are more than 20."
 SimultaneousOption = Annotated[bool | None, option("--simultaneous/--one-by-one", help=_SIMULTANEOUS)]
 CsvFile = Annotated[Path | None, option("--csv", metavar="FILE", help="Also write the table, for a spreadsheet.")]
+
+
+def brand_of(organisation: str | None, logo: Path | None) -> Brand | None:
+    """Who publishes a page; None if nothing is said."""
+    from tacit.show.page import Brand
+
+    return Brand(organisation, logo) if organisation or logo else None
 
 
 def names_of(listed: str | None) -> tuple[str, ...]:

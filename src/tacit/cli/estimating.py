@@ -18,8 +18,10 @@ from tacit.cli.app import (
     HtmlFile,
     JsonFlag,
     LevelOption,
+    Logo,
     Master,
     OffsetColumn,
+    Organisation,
     Output,
     Overwrite,
     PlanFile,
@@ -30,6 +32,7 @@ from tacit.cli.app import (
     ScopeOption,
     SimultaneousOption,
     WeightColumn,
+    brand_of,
     check_target,
     command,
     err,
@@ -51,6 +54,7 @@ if TYPE_CHECKING:
 
     from tacit.estimates import Cell, Margin
     from tacit.plan import AnyPlan, Plan
+    from tacit.show.page import Brand
     from tacit.tally import Tally
 
 Reports = Annotated[str, typer.Argument(metavar="REPORTS", help="Reports or a tally; - for standard input.")]
@@ -84,6 +88,8 @@ def estimate_command(
     engine: Engine = "embedded",
     master: Master = None,
     html: HtmlFile = None,
+    organisation: Organisation = None,
+    logo: Logo = None,
     csv: CsvFile = None,
     overwrite: Overwrite = False,
     as_json: JsonFlag = False,
@@ -112,9 +118,8 @@ def estimate_command(
     if isinstance(loaded, Questionnaire):
         options = {"estimator": estimator, "level": level, "scope": scope, "by": by, "population": sizes}
         options |= {"population_size": population_size, "simultaneous": simultaneous, "project": project}
-        asked_questions(
-            loaded, cells, whole, {name: each for name, each in options.items() if each}, quantile, html, csv, as_json
-        )
+        given = {name: each for name, each in options.items() if each}
+        asked_questions(loaded, cells, whole, given, quantile, html, csv, as_json, brand_of(organisation, logo))
         return
     result = estimate(
         loaded, cells, estimator, level, scope=scope, by=by, population=sizes, population_size=population_size,
@@ -125,7 +130,7 @@ def estimate_command(
     if html is not None:
         from tacit.show.page import write_page
 
-        write_page(html, loaded, result, command=typed(), quantiles=medians)
+        write_page(html, loaded, result, command=typed(), quantiles=medians, brand=brand_of(organisation, logo))
     if csv is not None:
         from tacit.show.spreadsheet import estimate_rows, write_csv
 
@@ -171,6 +176,7 @@ _AGAINST = "rest (default), pairs (each with all after it, groups in the plan's 
 _BEFORE = "Reports or a tally of an earlier round; several, the oldest first, for a trend."
 _BEFORE_PLAN = "The plan of --before, if another; one for all rounds, or one for each."
 _SHARES = "Last year's numbers, a file like the priors; counts bring their sampling error."
+_NAMES = "Names of the rounds, as in 2015,2020: the oldest first. Else wave 1, wave 2, or the names of the files."
 _WEIGHT = "Column with design weights of the respondents."
 _SOME = "Of a histogram, only this answer's; repeatable. Far faster where there are thousands."
 _FORMULA = "Public columns, as in 'age + C(region)'."
@@ -206,7 +212,10 @@ def difference_command(
     group_column: GroupColumn = None,
     weight_column: DesignWeights = None,
     input_format: FileFormat = None,
+    names: Annotated[str | None, option(metavar="NAMES", help=_NAMES)] = None,
     html: HtmlFile = None,
+    organisation: Organisation = None,
+    logo: Logo = None,
     csv: CsvFile = None,
     overwrite: Overwrite = False,
     as_json: JsonFlag = False,
@@ -256,9 +265,13 @@ def difference_command(
         older, past, past_sizes = read_from(past_contract, source, population=before_population or population)
         refused, past_plan = refused + older.refused, read_as(past_contract, question)
         earlier.append((past_plan, read_for(past, past_plan), past_sizes))
+    called = _round_names(
+        names, [*rounds, reports], [past for past, *_ in earlier] + [loaded], before_shares is not None
+    )
     if len(earlier) > 1:
-        asked = {"level": level, "scope": scope or "population", "simultaneous": simultaneous}
-        _tell_trend([*earlier, (loaded, cells, sizes)], asked, html, csv, as_json, refused, ratio)
+        asked = {"level": level, "scope": scope or "population", "simultaneous": simultaneous, "names": called}
+        waves = [*earlier, (loaded, cells, sizes)]
+        _tell_trend(waves, asked, html, csv, as_json, refused, ratio, brand_of(organisation, logo))
         return
     if earlier:
         asked = dict(zip(("before_plan", "before", "before_population"), earlier[0], strict=True))
@@ -270,6 +283,8 @@ def difference_command(
             group.name: (over_cells(contract, question, group.observed or group.prior), group.records)
             for group in known
         }
+    if called is not None:
+        asked["names"] = called
     about: dict[str, Any] = {"by": by, "population": sizes, "population_size": population_size, "level": level}
     about |= {"scope": scope or "population"}
     found = difference(loaded, cells, against=against, simultaneous=simultaneous, **about, **asked)
@@ -277,7 +292,9 @@ def difference_command(
         from tacit.show.page import write_page
 
         everybody = estimate(loaded, cells, **about)
-        write_page(html, loaded, everybody, comparison=found, command=typed())
+        write_page(
+            html, loaded, everybody, comparison=found, command=typed(), brand=brand_of(organisation, logo)
+        )  # fmt: skip
     if csv is not None:
         write_csv(
             csv,
@@ -293,6 +310,20 @@ def difference_command(
     print_differences(out, loaded, found, title=by or "", ratio=ratio, notes=notes)
 
 
+def _round_names(given: str | None, sources: list[str], plans: list[Plan], with_shares: bool) -> tuple[str, ...] | None:
+    """Names of the rounds, the oldest first: as given, by the waves of a series, or by the files; None for others."""
+    wanted = 2 if with_shares else len(sources)
+    if given is not None:
+        names = names_of(given)
+        if len(names) != wanted or wanted < 2:
+            raise ValueError(f"--names must name each of the rounds that are compared, the oldest first: {wanted}.")
+        return names
+    if len({plan.wave for plan in plans}) == len(plans) > 1:
+        return tuple(f"wave {plan.wave}" for plan in plans)
+    stems = tuple(Path(source).stem for source in sources)
+    return stems if len(set(stems)) == len(stems) > 1 and "-" not in stems else None
+
+
 def _tell_trend(
     waves: Sequence[tuple[Plan, Any, Any]],
     about: dict[str, Any],
@@ -301,6 +332,7 @@ def _tell_trend(
     as_json: bool,
     refused: int,
     ratio: bool,
+    brand: Brand | None,
 ) -> None:
     """A trend over several rounds, each a plan, its cells and the population; printed and written."""
     from dataclasses import asdict
@@ -314,7 +346,9 @@ def _tell_trend(
     found = trend([(plan, cells) for plan, cells, _ in waves], populations=sizes if any(sizes) else (), **about)
     plan = waves[-1][0]
     if html is not None:
-        write_page(html, plan, found.estimates[-1], trend=found, comparison=found.changes, command=typed())
+        write_page(
+            html, plan, found.estimates[-1], trend=found, comparison=found.changes, command=typed(), brand=brand
+        )  # fmt: skip
     if csv is not None:
         facts = {"level": found.changes.level, "about": found.changes.scope}
         write_csv(csv, [asdict(row) | {"significant": row.significant} | facts for row in found.changes.rows])

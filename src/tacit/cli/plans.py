@@ -8,12 +8,15 @@ from typing import Annotated, Any, Literal
 from tacit.cli.app import (
     DesignName,
     JsonFlag,
+    Logo,
     MaybeTask,
+    Organisation,
     Output,
     Overwrite,
     PlanFile,
     PriorFile,
     ValueOption,
+    brand_of,
     check_target,
     command,
     does_not_hold,
@@ -359,6 +362,8 @@ def sheet_command(
     ),
     contact: Annotated[str | None, option(metavar="TEXT", help=_CONTACT)] = None,
     waves: Annotated[int, option(metavar="N", help="How often the same people will be asked.")] = 1,
+    organisation: Organisation = None,
+    logo: Logo = None,
     overwrite: Overwrite = False,
     as_json: JsonFlag = False,
 ) -> None:
@@ -371,7 +376,7 @@ def sheet_command(
     check_target(output, plan)
     keep_file(output, overwrite)
     loaded = load_plan(plan)
-    write_sheet(output, loaded, contact=contact, waves=waves)
+    write_sheet(output, loaded, contact=contact, waves=waves, brand=brand_of(organisation, logo))
     if as_json:
         print_json({"plan": loaded.hash, "file": str(output), "paragraph": paragraph(loaded)})
         return

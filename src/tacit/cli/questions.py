@@ -37,6 +37,7 @@ from tacit.prior import Prior
 if TYPE_CHECKING:
     from tacit.designs import JointPrior
     from tacit.estimates import Cell
+    from tacit.show.page import Brand
     from tacit.tally import Tally
 
 _Question = Annotated[str, typer.Argument(metavar="QUESTION", help="The name of a question of the plan.")]
@@ -136,6 +137,7 @@ def asked_questions(
     html: Path | None,
     csv: Path | None,
     as_json: bool,
+    brand: Brand | None,
 ) -> None:
     """Estimate and print every question; `options` are those of `estimate_questions`, `asked` the quantiles."""
     from tacit.estimates import estimate_questions, quantiles
@@ -155,7 +157,7 @@ def asked_questions(
     if asked and not medians:
         raise ValueError("No question of this plan is asked for its quantiles.")
     if html is not None:
-        write_questions(html, plan, found, whole)
+        write_questions(html, plan, found, whole, brand)
     if csv is not None:
         from tacit.show.spreadsheet import write_csv
 

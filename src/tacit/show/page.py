@@ -6,18 +6,22 @@ SVG: points with intervals, in colours of the page's style.
 
 from __future__ import annotations
 
+import base64
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
+from itertools import pairwise
 from pathlib import Path
 
 import tacit
 from tacit.disk import write_text
-from tacit.estimates import Difference, Differences, Estimate, PriorCheck, Quantile, Trend
+from tacit.estimates import Differences, Estimate, PriorCheck, Quantile, Row, Trend
 from tacit.plan import AnyPlan, Plan
 from tacit.show.sentences import (
     alarm,
+    compared_name,
+    compared_sides,
     difference_cells,
     difference_notes,
     difference_sentence,
@@ -43,7 +47,7 @@ from tacit.show.sentences import (
     within_possible,
 )
 
-__all__ = ["page", "write_page"]
+__all__ = ["Brand", "page", "write_page"]
 
 #: A table of more rows than this shows the largest.
 MAX_TABLE = 200
@@ -66,7 +70,7 @@ h3 { font-size: 1rem; margin: 1.4rem 0 .3rem; } p { margin: .5rem 0; }
 .soft { color: var(--soft); } .big { font-size: 2.6rem; font-weight: 650; color: var(--good); line-height: 1.1; }
 .headline { background: var(--wash); border-radius: 10px; padding: 1.1rem 1.3rem; margin: 1.3rem 0; }
 .warn { background: var(--alarm); border-left: 4px solid var(--warn); border-radius: 4px; padding: .6rem 1rem; }
-.scroll, figure { overflow-x: auto; background:
+.scroll { overflow-x: auto; background:
   linear-gradient(to right, var(--paper) 35%, transparent) left / 3rem 100% no-repeat local,
   linear-gradient(to left, var(--paper) 35%, transparent) right / 3rem 100% no-repeat local,
   linear-gradient(to right, var(--shade), transparent) left 2px top 2px / .8rem calc(100% - 4px) no-repeat scroll,
@@ -77,15 +81,21 @@ th, td { padding: .34rem .7rem; border-bottom: 1px solid var(--line); text-align
 td { white-space: nowrap; }
 th.name, td.name { text-align: left; white-space: normal; overflow-wrap: break-word; min-width: 5rem; }
 th:first-child, td:first-child { padding-left: 0; } th:last-child, td:last-child { padding-right: 0; }
-figure { margin: 1.2rem 0; } svg { display: block; width: 100%; min-width: 30rem; height: auto;
-  font: 13px system-ui, sans-serif; }
-svg text { fill: var(--text); } svg .tick { fill: var(--soft); font-size: 12px; } svg .grid { stroke: var(--line); }
+figure { margin: 1.2rem 0; } svg { display: block; width: 100%; overflow: visible; font: 12px system-ui, sans-serif; }
+svg text { fill: var(--soft); } svg .grid { stroke: var(--line); }
+.chart { display: grid; grid-template-columns: fit-content(40%) 1fr; column-gap: 2rem; padding-right: 1.8rem;
+  align-items: center; font-size: .9rem; } .chart span { text-align: right; overflow-wrap: anywhere; }
+.legend, .axis { grid-column: 2; } .over-time { padding: 0 1.8rem 0 4.5rem; }
+.brand { display: flex; align-items: center; gap: .8rem; margin-bottom: 1.6rem; font-weight: 600; }
+.brand img { max-height: 3.2rem; max-width: 12rem; background: #fff; border-radius: 4px; }
 svg .bar { stroke: var(--good); stroke-width: 5; stroke-linecap: round; opacity: .45; } svg .dot { fill: var(--good); }
-svg .over { fill: none; stroke: var(--good); stroke-width: 1.6; }
+svg .over { stroke: var(--good); stroke-width: 1.6; }
 svg .prior, svg .zero { stroke: var(--soft); stroke-width: 1.6; } code { font-size: .85em; overflow-wrap: anywhere; }
 td small, th small { display: block; color: var(--soft); font-weight: 400; }
-footer { margin-top: 3rem; border-top: 1px solid var(--line); }
-@media (max-width: 40rem) { table, tbody, tr, td { display: block; } thead { display: none; }
+details { margin-top: 1.6rem; } footer { margin-top: 2rem; border-top: 1px solid var(--line); }
+@media (max-width: 40rem) { .chart { grid-template-columns: 1fr; padding: 0 1.8rem 0 .4rem; }
+  .chart span { text-align: left; margin-top: .3rem; } .legend, .axis { grid-column: 1; } .minor { display: none; }
+  .over-time { padding: 0 1.4rem 0 3rem; } table, tbody, tr, td { display: block; } thead { display: none; }
   tr { padding: .45rem 0; border-bottom: 1px solid var(--line); } tr:last-child { border-bottom: 0; }
   td, td:first-child, td:last-child { display: flex; gap: 1rem; align-items: baseline; padding: .08rem 0;
     border: 0; white-space: normal; }
@@ -94,9 +104,9 @@ footer { margin-top: 3rem; border-top: 1px solid var(--line); }
 @media print { :root { color-scheme: light; --text: #000; --line: #bbb; --soft: #444; --good: #0b5d41; --warn: #8c2f1c;
   --paper: #fff; --wash: #fff; --alarm: #fff; } body { font-size: 10.5pt; max-width: none; margin: 0; padding: 0; }
   .headline, .warn { border: 1px solid var(--line); } h2, h3 { break-after: avoid; }
-  figure, tr, .headline { break-inside: avoid; } .scroll, figure { overflow: visible; background: none; }
+  figure, tr, .headline { break-inside: avoid; } .scroll { overflow: visible; background: none; }
   th, td { white-space: normal; padding: .25rem .4rem; } td small { white-space: nowrap; font-size: 7.5pt; }
-  svg { min-width: 0; } details::details-content { content-visibility: visible; } }
+  details::details-content { content-visibility: visible; } }
 """
 
 
@@ -109,9 +119,13 @@ def write_page(
     trend: Trend | None = None,
     command: str | None = None,
     quantiles: Sequence[Quantile] = (),
+    brand: Brand | None = None,
 ) -> None:
     """Write the page, atomically. With the command it also says how it was made."""
-    write_text(path, page(plan, result, comparison=comparison, trend=trend, command=command, quantiles=quantiles))
+    text = page(
+        plan, result, comparison=comparison, trend=trend, command=command, quantiles=quantiles, brand=brand
+    )  # fmt: skip
+    write_text(path, text)
 
 
 def page(
@@ -122,42 +136,82 @@ def page(
     trend: Trend | None = None,
     command: str | None = None,
     quantiles: Sequence[Quantile] = (),
+    brand: Brand | None = None,
 ) -> str:
     """The page as text, with the parts of the estimate where it has some."""
     title = plan.question or plan.task.title
-    shown = [within_possible(plan, result, row) for row in result.rows]
-    marks = [Mark(row_name(plan, row.value), row.estimate, row.low, row.high, row.prior) for row in shown]
+    marks = [_share_mark(row_name(plan, row.value), plan, result, row) for row in result.rows]
+    unit = "%" if plan.task.counts_people else ""
     sections = [
         f"<h1>{escape(title)}</h1>",
         f'<p class="soft">{result.n_reports:,} randomized reports. {escape(short_promise(plan))}</p>',
-        *(
-            f'<p class="warn">{escape(alarm(plan, result, check))}</p>'
-            for check in result.prior_check
-            if check.contradicted
-        ),
+        _alarm(plan, result),
         _headline(plan, result),
-        figure(marks, from_zero=True) if len(marks) > 1 else "" if too_few(plan, result) else figure(marks, False),
+        "" if len(marks) == 1 and too_few(plan, result) else figure(marks, len(marks) > 1, unit=unit),
         _values(plan, result) if len(result.rows) > 1 else "",
         _quantiles(quantiles, result.level),
         _breakdown(plan, result.parts, result.by),
         _trend(plan, trend),
         _comparison(plan, comparison),
         _method(plan, result),
-        _checks(result),
         _promises(plan),
+        _specialists(plan, result),
         footer(plan, command),
     ]
-    return document(title, sections)
+    return document(title, sections, brand)
 
 
-def document(title: str, sections: Iterable[str]) -> str:
+@dataclass(frozen=True)
+class Brand:
+    """Who publishes a page: a name, a logo, or both. The logo is in the page itself."""
+
+    organisation: str | None = None
+    logo: Path | None = None
+
+    def heading(self) -> str:
+        """The line above the title."""
+        image = ""
+        if self.logo is not None:
+            kind = _LOGOS.get(self.logo.suffix.lower())
+            content = self.logo.read_bytes()
+            if kind is None or len(content) > _LOGO_BYTES:
+                raise ValueError(
+                    f"The logo must be a PNG, JPEG, WebP or SVG file of at most {_LOGO_BYTES:,} bytes. "
+                    f"Got {self.logo.name} with {len(content):,}."
+                )
+            said = "" if self.organisation else "logo"
+            image = f'<img alt="{said}" src="data:{kind};base64,{base64.b64encode(content).decode()}">'
+        return f'<header class="brand">{image}{escape(self.organisation or "")}</header>'
+
+
+_LOGOS = {
+    ".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".webp": "image/webp", ".svg": "image/svg+xml"
+}  # fmt: skip
+_LOGO_BYTES = 500_000
+
+
+def document(title: str, sections: Iterable[str], brand: Brand | None = None) -> str:
     """A page of these sections, with everything that it needs inside."""
     head = f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{escape(title)}</title>'
     view = '<meta name="viewport" content="width=device-width, initial-scale=1">'
-    return f"{head}{view}<style>{_STYLE}</style><body>{''.join(sections)}</body></html>\n"
+    whose = "" if brand is None else brand.heading()
+    return f"{head}{view}<style>{_STYLE}</style><body>{whose}{''.join(sections)}</body></html>\n"
 
 
 # -- sections -------------------------------------------------------------------------------------------------------
+
+
+def _alarm(plan: Plan, result: Estimate) -> str:
+    """What the first contradiction means, and which groups contradict the prior too."""
+    wrong = [check for check in result.prior_check if check.contradicted]
+    if not wrong:
+        return ""
+    groups = [group_label(check.group) for check in wrong[1:] if not check.pooled]
+    more = f" Also by themselves: {', '.join(groups[:8])}{', …' if len(groups) > 8 else ''}." if groups else ""
+    return f'<p class="warn">{_CHANGED} {escape(alarm(plan, result, wrong[0]) + more)}</p>'
+
+
+_CHANGED = "The reports differ from what was known before the survey (the prior)."
 
 
 def _headline(plan: Plan, result: Estimate) -> str:
@@ -166,13 +220,13 @@ def _headline(plan: Plan, result: Estimate) -> str:
     if not rows or (len(result.rows) > 1 and (not plan.task.per_value or too_few(plan, result) or len(rows) < 2)):
         return ""
     if too_few(plan, result):
-        told = "An interval is as wide as what is possible, so no number is shown large."
-        return f'<div class="headline"><div class="big">Too few reports yet</div><div>{told}</div></div>'
+        why = "The interval is nearly as wide as what is possible, so no number is shown."
+        return f'<div class="headline"><div class="big">Too few reports yet</div><div>{why}</div></div>'
     row, level = rows[0], f"{result.level * 100:g}% interval"
     total, interval, share, of_share = estimate_cells(plan, result, row)
     name = escape(row_name(plan, row.value))
     people = f"{result.total_weight:,.0f}" if result.weighted else f"{result.n_reports:,}"
-    what = f"of {people} people hold “{name}”" if plan.task.counts_people else "on average"
+    what = f"of {people} people have the answer “{name}”" if plan.task.counts_people else "on average"
     if len(result.rows) > 1:
         rivals = [row_name(plan, other.value) for other in rows[1:] if other.high > row.low]
         if len(rivals) > 2:
@@ -188,26 +242,48 @@ def _headline(plan: Plan, result: Estimate) -> str:
 
 def _method(plan: Plan, result: Estimate) -> str:
     """How the numbers came about, and what has to be known to read them, in one paragraph."""
-    few = too_few(plan, result)
+    uses = "" if all(group.without_prior for group in plan.groups) else f"{_USES[result.estimator]} "
     said = [
-        f"Every answer was randomized before it left its device ({_epsilons(plan)}); only reports were collected.",
-        f"Estimator {how_estimated(result)}.",
+        "Every answer was randomized on the respondent's device; only randomized reports were collected. The estimate "
+        f"takes the randomizing out of the totals, and the interval includes what it adds. {uses}",
+        "There are too few reports: intervals are as wide as what is possible." if too_few(plan, result) else None,
         weights_sentence(result),
-        "Too few reports to say anything: margins are as wide as what is possible." if few else prior_part(result),
         whom(result.scope, result.simultaneous),
-        forged(result),
+        f"An interval of {result.level * 100:g}% contains the true number in {result.level * 100:g} of 100 surveys.",
     ]
-    text = escape(" ".join(part for part in said if part))
+    text = escape(" ".join(part.strip() for part in said if part))
     trusting = '<p class="warn">Estimates and intervals hold only if the prior is exactly right.</p>'
     return (trusting if result.estimator == "mmse" else "") + f"<h2>How this was found</h2><p>{text}</p>"
 
 
+#: What an estimate does with the prior, in words without names of methods.
+_USES = {
+    "assisted": "It uses what was known before the survey (the prior) only as far as the reports agree with it.",
+    "unbiased": "It does not use what was known before the survey (the prior).",
+    "mle": "It does not use what was known before the survey (the prior).",
+    "mmse": "It relies on what was known before the survey (the prior).",
+}
+
+
+def _specialists(plan: Plan, result: Estimate) -> str:
+    """Names of methods, levels, and the test of the prior; folded."""
+    said = [
+        f"Promise: {_epsilons(plan)}.",
+        f"Estimator {how_estimated(result)}.",
+        None if too_few(plan, result) else prior_part(result),
+        forged(result),
+    ]
+    text = escape(" ".join(part for part in said if part))
+    return f"<details><summary>Details for specialists</summary><p>{text}</p>{_checks(result)}</details>"
+
+
 def footer(plan: AnyPlan, command: str | None) -> str:
-    """What it takes to find the same numbers again."""
+    """What it takes to find the same numbers again, folded."""
     how = "" if command is None else f", by <code>{escape(command)}</code>"
     return (
-        f'<footer class="soft"><p>From plan <code>{plan.hash}</code> with tacit {tacit.__version__}{how}. '
-        "Every promise was decided in exact integers when this plan was read.</p></footer>"
+        '<footer class="soft"><details><summary>How to reproduce this page</summary>'
+        f"<p>From plan <code>{plan.hash}</code> with tacit {tacit.__version__}{how}. "
+        "Every promise was decided in exact integers when this plan was read.</p></details></footer>"
     )
 
 
@@ -232,7 +308,7 @@ def _quantiles(found: Sequence[Quantile], level: float) -> str:
     if not found:
         return ""
     cells = [
-        (each.part or "everybody", "median" if each.q == 0.5 else f"{each.q * 100:g}%", str(each.value),
+        (each.part or "all people", "median" if each.q == 0.5 else f"{each.q * 100:g}%", str(each.value),
          f"{each.low} … {each.high}")
         for each in found
     ]  # fmt: skip
@@ -248,18 +324,17 @@ def _breakdown(plan: Plan, parts: Mapping[str, Estimate], by: str | None) -> str
         return ""
     title = f"<h2>By {escape(by or 'part')}</h2>"
     first = next(iter(parts.values()))
-    title += f'<p class="soft">Estimator {escape(how_estimated(first))}. Parts are estimated on their own and need not '
-    title += f"add up. {escape(few_parts(parts) or '')}</p>"
-    unit = "<p>Shares, in percent of each part.</p>" if plan.task.counts_people else "<p>Means of each part.</p>"
+    title += '<p class="soft">Parts are estimated on their own and need not add up. '
+    title += f"{escape(few_parts(parts) or '')}</p>"
     if len(plan.row_values) > 1:
         return title + (_side_by_side if len(parts) <= MAX_COLUMNS else _one_by_one)(plan, parts)
     cells = [
         (name or "(empty)", f"{part.n_reports:,}", *estimate_cells(plan, part, part.rows[0]))
         for name, part in parts.items()
     ]
-    marks = [_share_mark(name or "(empty)", plan, part) for name, part in parts.items() if part.n_reports]
+    marks = [_share_mark(name or "(empty)", plan, part, part.rows[0]) for name, part in parts.items() if part.n_reports]
     headers = (by or "part", "reports", *estimate_headers(plan, first))
-    return title + unit + figure(marks, from_zero=True) + html_table(headers, cells)
+    return title + figure(marks, True, unit="%" if plan.task.counts_people else "") + html_table(headers, cells)
 
 
 def _side_by_side(plan: Plan, parts: Mapping[str, Estimate], of: str = "part") -> str:
@@ -297,25 +372,21 @@ def _comparison(plan: Plan, found: Differences | None) -> str:
         return ""
     rows = surest(found, MAX_TABLE)
     scale = 100.0 if plan.task.counts_people else 1.0
-    several = len(plan.row_values) > 1
     marks = [
-        Mark(_pair(plan, row, several), scale * row.difference, scale * row.low, scale * row.high)
+        Mark(compared_name(plan, found, row), scale * row.difference, scale * row.low, scale * row.high)
         for row in rows
         if math.isfinite(row.difference)
     ]
     unit = "points" if plan.task.counts_people else "difference"
-    headers = ("", "here", "there", unit, f"{found.level * 100:g}% interval", "")
-    cells = [(_pair(plan, row, several), *difference_cells(plan, row), verdict(row)) for row in rows]
-    lead = [difference_sentence(plan, found.rows[0], found.level)] if len(found.rows) == 1 else []
+    first, second = compared_sides(plan, found)
+    headers = ("", first, second, unit, f"{found.level * 100:g}% interval", "")
+    cells = [(compared_name(plan, found, row), *difference_cells(plan, row), verdict(row)) for row in rows]
+    lead = [difference_sentence(plan, found, found.rows[0])] if len(found.rows) == 1 else []
     left_out = [f"Shown are the surest {len(rows)} of {len(found.rows):,}."] if len(rows) < len(found.rows) else []
     said = escape(" ".join([*lead, *left_out, *difference_notes(plan, found)]))
-    return f"<h2>Compared</h2>{figure(marks, True, 'difference')}{html_table(headers, cells)}<p>{said}</p>"
-
-
-def _pair(plan: Plan, row: Difference, several: bool) -> str:
-    """What is compared with what."""
-    what = f"{row_name(plan, row.value)}: " if several else ""
-    return f"{what}{row.part} – {row.other}"
+    title = f"Compared with {second}" if found.now is not None else "Compared"
+    chart = figure(marks, True, "difference")
+    return f"<h2>{escape(title)}</h2>{chart}{html_table(headers, cells)}<p>{said}</p>"
 
 
 def _trend(plan: Plan, found: Trend | None) -> str:
@@ -340,28 +411,26 @@ def _trend(plan: Plan, found: Trend | None) -> str:
 
 
 def _over_time(marks: Sequence[Mark]) -> str:
-    """Points with intervals, joined by a line, as inline SVG; the waves from left to right."""
+    """Points with intervals, joined by lines, as inline SVG; the waves from left to right."""
     known = [(place, mark) for place, mark in enumerate(marks) if math.isfinite(mark.estimate)]
     if not known:
         return ""
     ends = [end for _, mark in known for end in (mark.low, mark.estimate, mark.high) if math.isfinite(end)]
-    ticks = ticks_between(min(ends), max(ends))
-    width, height, left, top = 800, 240, 70, 16
-    step = (width - left - 60) / max(1, len(marks) - 1)
+    ticks, height = ticks_between(min(ends), max(ends)), 240
 
-    def across(place: int) -> float:
-        return round(left + 30 + step * place, 1)
+    def across(place: int) -> str:
+        return f"{100 * (place + 0.5) / len(marks):.2f}%"
 
     def up(number: float) -> float:
-        return round(top + height - (number - ticks[0]) / (ticks[-1] - ticks[0]) * height, 1)
+        return round(10 + height - (number - ticks[0]) / (ticks[-1] - ticks[0]) * height, 1)
 
     parts = []
     for tick in ticks:
-        y, label = up(tick), digits(tick, (ticks[1] - ticks[0]) * 10)
-        parts.append(f'<line class="grid" x1="{left}" y1="{y}" x2="{width - 10}" y2="{y}"/>')
-        parts.append(f'<text class="tick" x="{left - 8}" y="{y + 4}" text-anchor="end">{label}</text>')
-    points = " ".join(f"{across(place)},{up(mark.estimate)}" for place, mark in known)
-    parts.append(f'<polyline class="over" points="{points}"/>')
+        parts.append(f'<line class="grid" x1="0" y1="{up(tick)}" x2="100%" y2="{up(tick)}"/>')
+        parts.append(f'<text x="-8" y="{up(tick) + 4}" text-anchor="end">{_tick_label(tick, ticks)}</text>')
+    for (first, before), (second, after) in pairwise(known):
+        y1, y2 = up(before.estimate), up(after.estimate)
+        parts.append(f'<line class="over" x1="{across(first)}" y1="{y1}" x2="{across(second)}" y2="{y2}"/>')
     # Names of many waves would overlap.
     every = -(-len(marks) // 10)
     for place, mark in known:
@@ -371,16 +440,17 @@ def _over_time(marks: Sequence[Mark]) -> str:
         parts.append(f'<circle class="dot" cx="{x}" cy="{up(mark.estimate)}" r="4.5"/>')
         if not place % every:
             name = escape(mark.name if len(mark.name) <= 12 else mark.name[:11] + "…")
-            parts.append(f'<text class="tick" x="{x}" y="{top + height + 22}" text-anchor="middle">{name}</text>')
+            hidden = _minor(place // every, range(-(-len(marks) // every)))
+            parts.append(f'<text{hidden} x="{x}" y="{height + 32}" text-anchor="middle">{name}</text>')
     return (
-        f'<figure><svg viewBox="0 0 {width} {top + height + 32}" role="img" aria-label="estimates over time, with '
+        f'<figure class="over-time"><svg height="{height + 42}" role="img" aria-label="estimates over time, with '
         f'intervals">{"".join(parts)}</svg></figure>'
     )
 
 
-def _share_mark(name: str, plan: Plan, part: Estimate) -> Mark:
+def _share_mark(name: str, plan: Plan, part: Estimate, row: Row) -> Mark:
     """Shares in percent or means, so that parts of different size can be compared."""
-    mine = within_possible(plan, part, part.rows[0])
+    mine = within_possible(plan, part, row)
     row = part.per_respondent(mine).divided(0.01 if plan.task.counts_people else 1.0)
     return Mark(name, row.estimate, row.low, row.high, row.prior)
 
@@ -401,7 +471,7 @@ def _checks(result: Estimate) -> str:
     ]
     words = "The reports contradict the prior." if wrong else str(result.prior_check[0])
     headers = ("group", "chi-square", "degrees", "p, at any time", "verdict")
-    return f"<h2>Does the prior hold?</h2><p>{escape(words)}</p>" + _folded(html_table(headers, cells), len(cells))
+    return f"<h3>Does the prior hold?</h3><p>{escape(words)}</p>" + html_table(headers, cells)
 
 
 def _verdict(check: PriorCheck) -> str:
@@ -472,8 +542,8 @@ class Mark:
     prior: float = math.nan
 
 
-def figure(marks: Sequence[Mark], from_zero: bool, what: str = "estimate") -> str:
-    """Points with intervals and the prior's guesses, as inline SVG."""
+def figure(marks: Sequence[Mark], from_zero: bool, what: str = "estimate", unit: str = "") -> str:
+    """Points with intervals and the prior's guesses. Places are in percent of the width, so that any screen fits."""
     known = [mark for mark in marks if math.isfinite(mark.estimate)]
     cut = len(known) > MAX_BARS
     shown = sorted(known, key=lambda mark: -mark.estimate)[:MAX_BARS] if cut else known
@@ -481,53 +551,55 @@ def figure(marks: Sequence[Mark], from_zero: bool, what: str = "estimate") -> st
         return ""
     ends = [end for mark in shown for end in (mark.low, mark.estimate, mark.high, mark.prior) if math.isfinite(end)]
     ticks = ticks_between(min([*ends, 0.0] if from_zero else ends), max(ends))
-    margin = 26 + min(230, 9 * max(len(_short(mark.name)) for mark in shown))
-    width, top, step = 800, 34, 28
-    scale = (width - margin - 48) / (ticks[-1] - ticks[0])
 
-    def place(number: float) -> float:
-        return round(margin + (number - ticks[0]) * scale, 1)
+    def place(number: float) -> str:
+        return f"{100 * (number - ticks[0]) / (ticks[-1] - ticks[0]):.2f}%"
 
-    bottom = top + step * len(shown)
-    parts = [_legend(margin, what, any(math.isfinite(mark.prior) for mark in shown))]
-    for tick in ticks:
-        x = place(tick)
-        kind = "zero" if tick == 0 and ticks[0] < 0 else "grid"
-        parts.append(f'<line class="{kind}" x1="{x}" y1="{top}" x2="{x}" y2="{bottom}"/>')
-        label = digits(tick, (ticks[1] - ticks[0]) * 10)
-        parts.append(f'<text class="tick" x="{x}" y="{bottom + 17}" text-anchor="middle">{label}</text>')
-    for row, mark in enumerate(shown):
-        y = top + step * row + step // 2
-        parts.append(f'<text x="{margin - 14}" y="{y + 4}" text-anchor="end">{escape(_short(mark.name))}</text>')
+    grid = "".join(
+        f'<line class="{"zero" if tick == 0 and ticks[0] < 0 else "grid"}" x1="{place(tick)}" y1="0" '
+        f'x2="{place(tick)}" y2="28"/>'
+        for tick in ticks
+    )
+    rows = []
+    for mark in shown:
+        parts = [grid]
         if math.isfinite(mark.low) and math.isfinite(mark.high):
-            parts.append(f'<line class="bar" x1="{place(mark.low)}" y1="{y}" x2="{place(mark.high)}" y2="{y}"/>')
+            parts.append(f'<line class="bar" x1="{place(mark.low)}" y1="14" x2="{place(mark.high)}" y2="14"/>')
         if math.isfinite(mark.prior):
-            parts.append(_tick(place(mark.prior), y))
-        parts.append(f'<circle class="dot" cx="{place(mark.estimate)}" cy="{y}" r="4.5"/>')
-    chosen = f'<figcaption class="soft">The largest {MAX_BARS} of {len(known):,}: {CHOSEN}.</figcaption>'
-    note = chosen if cut else ""
+            parts.append(_tick(place(mark.prior)))
+        parts.append(f'<circle class="dot" cx="{place(mark.estimate)}" cy="14" r="4.5"/>')
+        rows.append(f'<span>{escape(mark.name)}</span><svg height="28" aria-hidden="true">{"".join(parts)}</svg>')
+    labels = "".join(
+        f'<text{_minor(k, ticks)} x="{place(tick)}" y="14" text-anchor="middle">{_tick_label(tick, ticks, unit)}</text>'
+        for k, tick in enumerate(ticks)
+    )
+    note = f'<figcaption class="soft">The largest {MAX_BARS} of {len(known):,}: {CHOSEN}.</figcaption>' if cut else ""
+    legend = _legend(what, any(math.isfinite(mark.prior) for mark in shown))
     return (
-        f'<figure><svg viewBox="0 0 {width} {bottom + 26}" role="img" aria-label="{what}s with intervals">'
-        f"{''.join(parts)}</svg>{note}</figure>"
+        f'<figure><div class="chart" role="img" aria-label="{what}s with intervals">{legend}{"".join(rows)}'
+        f'<svg class="axis" height="20" aria-hidden="true">{labels}</svg></div>{note}</figure>'
     )
 
 
-def _legend(x: int, what: str, with_prior: bool) -> str:
-    text = (
-        f'<line class="bar" x1="{x}" y1="14" x2="{x + 26}" y2="14"/><circle class="dot" cx="{x + 13}" cy="14" r="4.5"/>'
-    )
-    text += f'<text class="tick" x="{x + 36}" y="18">{what} with interval</text>'
+def _legend(what: str, with_prior: bool) -> str:
+    text = '<line class="bar" x1="0" y1="14" x2="26" y2="14"/><circle class="dot" cx="13" cy="14" r="4.5"/>'
+    text += f'<text x="36" y="18">{what}, interval</text>'
     if with_prior:
-        text += f'{_tick(x + 200, 14)}<text class="tick" x="{x + 212}" y="18">the prior alone</text>'
-    return text
+        text += f'{_tick("158")}<text x="168" y="18">known before</text>'
+    return f'<svg class="legend" height="30" aria-hidden="true">{text}</svg>'
 
 
-def _tick(x: float, y: float) -> str:
-    return f'<line class="prior" x1="{x}" y1="{y - 9}" x2="{x}" y2="{y + 9}"/>'
+def _tick(x: str) -> str:
+    return f'<line class="prior" x1="{x}" y1="5" x2="{x}" y2="23"/>'
 
 
-def _short(name: str) -> str:
-    return name if len(name) <= 26 else name[:25] + "…"
+def _tick_label(tick: float, ticks: Sequence[float], unit: str = "") -> str:
+    return digits(tick, (ticks[1] - ticks[0]) * 10) + unit
+
+
+def _minor(place: int, ticks: Sequence[object]) -> str:
+    """Every other label of many is left out on a phone."""
+    return ' class="minor"' if len(ticks) > 5 and place % 2 else ""
 
 
 def ticks_between(low: float, high: float) -> list[float]:

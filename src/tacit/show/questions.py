@@ -16,7 +16,7 @@ from tacit.estimates import Association, Crosstab, Estimate, Row
 from tacit.estimates import row_dict as numbers_of
 from tacit.exact import exp_enclosure
 from tacit.plan import Question, Questionnaire
-from tacit.show.page import Mark, document, figure, footer, html_table
+from tacit.show.page import Brand, Mark, document, figure, footer, html_table
 from tacit.show.plans import table
 from tacit.show.sentences import digits, factor, how_estimated, short_promise, whom
 from tacit.tally import Tally
@@ -208,7 +208,9 @@ def _association(told: Association, level: float) -> str:
     return f"The {told.kind} is {told.estimate:.3g}, {level * 100:g}% interval {told.low:.3g} … {told.high:.3g}."
 
 
-def write_questions(path: str | Path, plan: Questionnaire, found: Mapping[str, Estimate], tally: Tally) -> None:
+def write_questions(
+    path: str | Path, plan: Questionnaire, found: Mapping[str, Estimate], tally: Tally, brand: Brand | None = None
+) -> None:
     """Write a page with a chart and a table for each question, atomically."""
     title = plan.title or "Estimates"
     first = next(iter(found.values()))
@@ -228,9 +230,11 @@ def write_questions(path: str | Path, plan: Questionnaire, found: Mapping[str, E
         cells = [(_label(question, row), *_shown(question, share)) for row, share in rows]
         sections.append(f"<h2>{html(title_of(question))}</h2>")
         sections.append(
-            figure(marks, from_zero=True) + html_table(("answer", unit, f"{result.level * 100:g}% interval"), cells)
+            figure(marks, True, unit="" if question.task == "mean" else "%")
+            + html_table(("answer", unit, f"{result.level * 100:g}% interval"), cells)
         )
         sections.append(f'<p class="soft">{result.n_reports:,} reports.</p>')
     said = f"Every answer was randomized before it left its device. {_BLOCKS} {whom(first.scope, first.simultaneous)}"
-    sections.append(f"<h2>How this was found</h2><p>Estimator {html(how_estimated(first))}. {html(said)}</p>")
-    write_text(path, document(title, [*sections, footer(plan, None)]))
+    sections.append(f"<h2>How this was found</h2><p>{html(said)}</p>")
+    sections.append(f'<p class="soft">Estimator {html(how_estimated(first))}.</p>')
+    write_text(path, document(title, [*sections, footer(plan, None)], brand))

@@ -27,6 +27,8 @@ from tacit.show.sentences import (
     MAX_ROWS,
     alarm,
     coefficient_cells,
+    compared_name,
+    compared_sides,
     covariate_notes,
     difference_cells,
     difference_notes,
@@ -154,24 +156,23 @@ def print_differences(
     """A table and what it means; a sentence for a single difference."""
     if plan.question:
         console.print(f"[bold]{escape(plan.question)}[/bold]", soft_wrap=True)
-    several = len(plan.row_values) > 1
     ends = f"{found.level * 100:g}% interval"
-    headers = [title, "compared with", *(["answer"] if several else []), "here", "there"]
-    headers += ["points" if plan.task.counts_people else "difference", ends, *(["ratio", ends] if ratio else []), ""]
-    shown = table(*headers, left=3 if several else 2)
+    headers = [title, *compared_sides(plan, found), "points" if plan.task.counts_people else "difference", ends]
+    shown = table(*headers, *(["ratio", ends] if ratio else []), "")
     rows = surest(found, 3 * MAX_ROWS)
     for row in rows:
         first, second, difference, reach = difference_cells(plan, row)
         shown.add_row(
-            escape(row.part), escape(row.other), *([escape(str(row.value))] if several else []), first, second,
-            difference, reach, *(ratio_cells(row) if ratio else ()), verdict(row),
+            escape(compared_name(plan, found, row)), first, second, difference, reach,
+            *(ratio_cells(row) if ratio else ()), verdict(row),
         )  # fmt: skip
     console.print(shown)
     if len(found.rows) > len(rows):
         console.print(f"… the surest {len(rows)} of {len(found.rows):,}; all with --json or --csv.")
     if len(found.rows) == 1:
-        console.print(escape(difference_sentence(plan, found.rows[0], found.level)), soft_wrap=True)
-    for note in (*difference_notes(plan, found), *notes):
+        console.print(escape(difference_sentence(plan, found, found.rows[0])), soft_wrap=True)
+    hint = [] if found.simultaneous or len(found.rows) == 1 else ["--simultaneous: intervals for all rows at once."]
+    for note in (*difference_notes(plan, found), *hint, *notes):
         console.print(f"[dim]{escape(note)}[/dim]", soft_wrap=True)
 
 

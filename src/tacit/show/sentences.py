@@ -57,7 +57,7 @@ def short_promise(plan: AnyPlan) -> str:
     """What all respondents were promised, in a sentence for people who read the result."""
     ratios = [group.audit.ldp.ratio for group in plan.groups]
     odds = factor(None if None in ratios else max(filter(None, ratios)))
-    return f"No report changes the odds of anybody's answer by more than a factor of {odds}, whatever is believed."
+    return f"No report changes the odds of a person's answer by more than a factor of {odds}, for any belief."
 
 
 def record_promise(plan: Questionnaire, group: str | None) -> str:
@@ -322,14 +322,13 @@ def json_ready(data: Any) -> Any:
 
 
 def digits(number: float, error: float) -> str:
-    """A number for people, with two significant digits of its standard error (three before the point), and a minus
-    sign, no hyphen.
+    """A number for people, with two significant digits of its error, and a minus sign, no hyphen.
 
     >>> digits(8655.43, 77.2), digits(-12.3456, 0.0123), digits(-0.001, 1), digits(34085916, 1057734)
-    ('8,655', '−12.346', '0.0', '34,090,000')
+    ('8,655', '−12.346', '0.0', '34,100,000')
     """
     places = 1 if not 0 < error < math.inf else min(9, 1 - math.floor(math.log10(error)))
-    text = f"{round(number, min(places + 1, 0)) if places < 0 else number:,.{max(places, 0)}f}"
+    text = f"{round(number, places) if places < 0 else number:,.{max(places, 0)}f}"
     return text.lstrip("-") if not text.strip("-0.,") else text.replace("-", "−")
 
 
@@ -378,14 +377,33 @@ def ratio_cells(row: Difference) -> tuple[str, str]:
     return digits(row.ratio, margin), interval(row.ratio_low, row.ratio_high, margin)
 
 
-def difference_sentence(plan: Plan, row: Difference, level: float) -> str:
+def compared_sides(plan: Plan, found: Differences) -> tuple[str, str]:
+    """What the two columns of numbers are: rounds or parts by name where all rows share them."""
+    parts, others = ({getattr(row, side) for row in found.rows} for side in ("part", "other"))
+    mean = "share" if plan.task.counts_people else "mean"
+    first = found.now or (parts.pop() if len(parts) == 1 else mean if len(others) == 1 else "first")
+    return first, others.pop() if len(others) == 1 else "second"
+
+
+def compared_name(plan: Plan, found: Differences, row: Difference) -> str:
+    """What a row compares, as far as the names of the columns do not say it."""
+    first, second = compared_sides(plan, found)
+    who = row.part if row.other == second and row.part != first else f"{row.part} – {row.other}"
+    if len(plan.row_values) == 1:
+        return who
+    answer = row_name(plan, row.value)
+    return answer if row.part == first else f"{answer}, {who}"
+
+
+def difference_sentence(plan: Plan, found: Differences, row: Difference) -> str:
     """One difference with what it means: "+2.1 points, 95% 0.4 … 3.8"."""
+    level, of = found.level, row.part if found.now is None else f"{row.part}, {found.now}"
     first, second, difference, ends = difference_cells(plan, row)
     if difference == "–":
         return f"{row.part} and {row.other} cannot be compared: the reports say nothing about one of them."
     what = f"The share of “{row_name(plan, row.value)}”" if plan.task.counts_people else "The mean"
     points = " points" if plan.task.counts_people else ""
-    said = f"{what} is {first} ({row.part}) against {second} ({row.other}): "
+    said = f"{what} is {first} ({of}) against {second} ({row.other}): "
     said += f"{difference}{points}, {level * 100:g}% {ends}. "
     if row.significant:
         more = "higher" if row.difference > 0 else "lower"
@@ -427,7 +445,7 @@ def difference_notes(plan: Plan, found: Differences) -> list[str]:
         else:
             notes.append(
                 f"{significant:,} of {len(known):,} intervals leave out zero. "
-                f"About one of {every} does by chance alone: --simultaneous guards against it."
+                f"About one of {every} does by chance alone."
             )
     few = sorted({row.part for row in found.rows if row.few})
     if few:

@@ -14,7 +14,7 @@ from pathlib import Path
 from tacit.disk import write_text
 from tacit.mechanism.auditing import percent
 from tacit.plan import AnyPlan, Group, Plan, Questionnaire, split_name
-from tacit.show.page import document, footer, html_table
+from tacit.show.page import Brand, document, footer, html_table
 from tacit.show.sentences import group_label, outside_values, promise, record_promise
 
 #: Beliefs of a reader who knows something else, as examples.
@@ -22,12 +22,14 @@ _BELIEFS = (Fraction(1, 100), Fraction(1, 10), Fraction(1, 2))
 _MOST_GROUPS = 30
 
 
-def write_sheet(path: str | Path, plan: AnyPlan, *, contact: str | None = None, waves: int = 1) -> None:
+def write_sheet(
+    path: str | Path, plan: AnyPlan, *, contact: str | None = None, waves: int = 1, brand: Brand | None = None
+) -> None:
     """Write the sheet as a page of its own, atomically."""
-    write_text(path, sheet(plan, contact=contact, waves=waves))
+    write_text(path, sheet(plan, contact=contact, waves=waves, brand=brand))
 
 
-def sheet(plan: AnyPlan, *, contact: str | None = None, waves: int = 1) -> str:
+def sheet(plan: AnyPlan, *, contact: str | None = None, waves: int = 1, brand: Brand | None = None) -> str:
     """The sheet as HTML: collected, promised, not promised, asked again, stored, and a paragraph for a protocol."""
     title = (plan.title if isinstance(plan, Questionnaire) else plan.question) or "A survey with randomized answers"
     sections = [
@@ -43,7 +45,7 @@ def sheet(plan: AnyPlan, *, contact: str | None = None, waves: int = 1) -> str:
         f"<h2>Contact</h2><p>{escape(contact)}</p>" if contact else "",
         footer(plan, None),
     ]
-    return document(title, sections)
+    return document(title, sections, brand)
 
 
 def paragraph(plan: AnyPlan) -> str:

@@ -76,7 +76,7 @@ class Differences:
     """Some differences that are read together.
 
     With `simultaneous` their intervals hold, and p-values are corrected, for all at once (Bonferroni). `notes` are
-    sentences that a reader of the rows needs.
+    sentences that a reader of the rows needs. `now` is the name of the later round where rounds are compared.
     """
 
     rows: tuple[Difference, ...]
@@ -85,6 +85,7 @@ class Differences:
     simultaneous: bool
     design_effect: float = 1.0
     notes: tuple[str, ...] = ()
+    now: str | None = None
 
     def to_dict(self) -> dict[str, object]:
         """For JSON."""
@@ -120,6 +121,7 @@ def difference(
     scope: Scope = "population",
     level: float = 0.95,
     simultaneous: bool | None = None,
+    names: tuple[str, str] = ("before", "now"),
 ) -> Differences:
     """Compare shares or means: parts, rounds, or with the prior. `tacit difference` calls this function.
 
@@ -140,6 +142,7 @@ def difference(
         scope: `population` for intervals with the sampling error, `participants` without it.
         level: of the intervals, between 0 and 1.
         simultaneous: whether intervals hold for all rows at once (Bonferroni); by default with more than 20 rows.
+        names: of the earlier round and of this one.
 
     Returns:
         The differences, with intervals and p-values.
@@ -162,16 +165,17 @@ def difference(
     pairs: Sequence[tuple[Part, Side]]
     if before is not None:
         past = _Reports(before_plan or plan, before, by, before_population or population, population_size)
-        pairs, notes = _rounds(reports, past)
+        pairs, notes = _rounds(reports, past, names[0])
     elif before_shares is not None:
-        pairs, notes = _with_known(reports, before_shares, scope)
+        pairs, notes = _with_known(reports, before_shares, scope, names[0])
     elif against == "prior":
         pairs = [(part, the_prior(part)) for part in (reports.everybody, *reports.parts)]
     else:
         pairs = _parts(reports.parts, by, against)
     n_rows = len(pairs) * len(plan.row_values)
     together = n_rows > MANY_ROWS if simultaneous is None else simultaneous
-    return replace(differences(pairs, level, scope=scope, simultaneous=together), notes=notes)
+    later = names[1] if before is not None or before_shares is not None else None
+    return replace(differences(pairs, level, scope=scope, simultaneous=together), notes=notes, now=later)
 
 
 class _Reports:
@@ -212,12 +216,12 @@ def _parts(parts: Sequence[Part], by: str | None, against: str | None) -> list[t
     return [(part, other) for part in parts if part is not other]
 
 
-def _rounds(now: _Reports, past: _Reports) -> tuple[list[tuple[Part, Side]], tuple[str, ...]]:
+def _rounds(now: _Reports, past: _Reports, name: str) -> tuple[list[tuple[Part, Side]], tuple[str, ...]]:
     """Everybody, and each category, now and before."""
-    pairs: list[tuple[Part, Side]] = [(now.everybody, replace(past.everybody, name="before"))]
+    pairs: list[tuple[Part, Side]] = [(now.everybody, replace(past.everybody, name=name))]
     notes = ["Rounds are taken as independent. Where the same people answered both, changes are surer than said here."]
     earlier = {part.name: part for part in past.parts}
-    pairs += [(part, replace(earlier[part.name], name="before")) for part in now.parts if part.name in earlier]
+    pairs += [(part, replace(earlier[part.name], name=name)) for part in now.parts if part.name in earlier]
     alone = sorted({part.name for part in now.parts} ^ set(earlier))
     if alone:
         notes.append(f"In one round only, so not compared: {_some(alone)}.")
@@ -225,13 +229,13 @@ def _rounds(now: _Reports, past: _Reports) -> tuple[list[tuple[Part, Side]], tup
 
 
 def _with_known(
-    now: _Reports, shares: Mapping[str | None, tuple[Prior, int | None]], scope: Scope
+    now: _Reports, shares: Mapping[str | None, tuple[Prior, int | None]], scope: Scope, name: str
 ) -> tuple[list[tuple[Part, Side]], tuple[str, ...]]:
     """Everybody, and each category that the earlier numbers know: numbers by group say nothing about a column, and
     those for everybody say nothing about a group.
     """
     known = [part for part in now.parts if part.of_groups and all(cell.group.name in shares for cell in part.cells)]
-    pairs = [(part, known_before(part, shares, "before", scope)) for part in (now.everybody, *known)]
+    pairs = [(part, known_before(part, shares, name, scope)) for part in (now.everybody, *known)]
     notes = []
     if any(side.n_records is None for _, side in pairs):
         notes.append("Last year's numbers come without counts: they are taken as exact.")

@@ -119,13 +119,12 @@ export const capital = (text) => text.charAt(0).toUpperCase() + text.slice(1);
 /** A whole number, thousands in groups. */
 export const whole = (number) => number.toLocaleString("en");
 
-/** A number with two significant digits of its standard error; a dash if there is no number. */
+/** A number with two significant digits of its error; a dash if there is no number. */
 export function digits(number, error) {
   if (number === null || !Number.isFinite(number)) return "–";
   const exact = error > 0 && Number.isFinite(error) ? Math.min(9, 1 - Math.floor(Math.log10(error))) : 1;
   const places = Math.max(0, exact);
-  // Three digits of the error before the point.
-  const unit = exact < -1 ? 10 ** (-1 - exact) : 1;
+  const unit = exact < 0 ? 10 ** -exact : 1;
   const rounded = unit > 1 ? Math.round(number / unit) * unit : number;
   const text = rounded.toLocaleString("en", { minimumFractionDigits: places, maximumFractionDigits: places });
   return (/[1-9]/.test(text) ? text : text.replace("-", "")).replace("-", "−");
