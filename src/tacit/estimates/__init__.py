@@ -25,7 +25,6 @@ from tacit.estimates._questionnaire import (
 from tacit.estimates._rows import MANY_ROWS, Estimate, Estimator, Found, Row, Scope, row_dict, student
 from tacit.estimates._trend import Trend, trend
 from tacit.estimates.analysis import (
-    FEW_CLUSTERS,
     Coefficient,
     CovariateLevels,
     Model,
@@ -42,7 +41,6 @@ from tacit.mechanism import NotEstimableError
 
 __all__ = [
     "FEW",
-    "FEW_CLUSTERS",
     "MANY_ROWS",
     "Association",
     "Cell",

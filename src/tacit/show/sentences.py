@@ -10,7 +10,6 @@ from typing import Any
 
 from tacit.estimates import (
     FEW,
-    FEW_CLUSTERS,
     MANY_ROWS,
     Coefficient,
     CovariateLevels,
@@ -483,10 +482,8 @@ def coefficient_cells(fit: Regression, row: Coefficient) -> tuple[str, ...]:
 
 
 def regression_notes(fit: Regression) -> list[str]:
-    """What has to be known about coefficients from few clusters or few people who hold the answer."""
+    """What has to be known about coefficients from few people who hold the answer."""
     notes = []
-    if fit.n_clusters is not None and fit.n_clusters < FEW_CLUSTERS:
-        notes.append(f"Fewer than {FEW_CLUSTERS} clusters: take the intervals with care, the more the fewer there are.")
     if fit.corrected:
         notes.append(
             "Among some of these people the estimated share is zero or below, or one or above. Coefficients have "

@@ -3,7 +3,6 @@
 from tacit.estimates.analysis._private_predictors import regress_on_private
 from tacit.estimates.analysis._pseudo_values import positions_of, pseudo_names, pseudo_values
 from tacit.estimates.analysis._regression import (
-    FEW_CLUSTERS,
     Coefficient,
     CovariateLevels,
     Regression,
@@ -13,7 +12,6 @@ from tacit.estimates.analysis._regression import (
 from tacit.task import Model
 
 __all__ = [
-    "FEW_CLUSTERS",
     "Coefficient",
     "CovariateLevels",
     "Model",

@@ -68,9 +68,10 @@ def regress_on_private(
     parts = np.einsum("i,ix,ixk->ik", w, outcome - held * mean, design)
     bread = _solved(slope, np.eye(k))
     covariance = bread @ (parts.T @ parts) @ bread.T * n / (n - k)
+    coefficients = coefficients_of(beta[:, None], covariance, names, [value], level, np.full(k, float(n - k)))
     return Regression(
-        model=model, coefficients=coefficients_of(beta[:, None], covariance, names, [value], level, float(n - k)),
-        covariance=covariance, fitted=np.sum(held * mean, axis=1)[:, None], n_reports=n, n_clusters=None, level=level,
+        model=model, coefficients=coefficients, covariance=covariance,
+        fitted=np.sum(held * mean, axis=1)[:, None], n_reports=n, n_clusters=None, level=level,
     )  # fmt: skip
 
 

@@ -6,7 +6,8 @@
 Both are linear in r, so that r may stand for the answer: E[r | answer] is the answer's indicator or number. With
 A = the derivative and u = w z (r − p) the part of one report, Var β ≈ A⁻¹ (Σ u uᵀ) A⁻¹ (Huber, White; times n/(n−k)).
 With G clusters it is the jackknife, which holds for few of them where the usual sandwich is far too small (MacKinnon,
-Nielsen and Webb, 2022): (G−1)/G Σ d dᵀ, d = (A − A_g)⁻¹ u_g, where u_g and A_g are the cluster's.
+Nielsen and Webb, 2022): (G−1)/G Σ d dᵀ, d = (A − A_g)⁻¹ u_g, where u_g and A_g are the cluster's. Each coefficient has
+its own degrees of freedom (Satterthwaite), since few or unequal clusters may decide it. So 5 clusters are enough.
 
 **Rare outcomes.** Where few people say yes the estimated share may be zero or below, and β runs to infinity. Then the
 score has the bias correction of Firth (1993) for outcomes with the dispersion φ = Σ w² (r − p)²/Σ w p(1 − p): the term
@@ -42,8 +43,6 @@ _STEPS, _HALVINGS, _PRECISE = 100, 40, 1e-9
 _WIDE, _FURTHEST = 0.75, 30.0
 #: Precision of a fit with the correction, and of the ends that it leads to.
 _NEAR = 1e-7
-#: With fewer clusters than this intervals may hold less often than they say.
-FEW_CLUSTERS = 40
 #: Where the likelihood is flatter than this, a coefficient is on its way to infinity.
 _FLATTEST = 1e12
 #: Fitted beliefs are rounded outwards to a multiple of 1 over this.
@@ -169,16 +168,16 @@ def regress(
         beta = _corrected(alike, alike.z)[0][:, None]
         fitted, corrected = np.clip(_shares(z @ beta), 1e-12, 1 - 1e-12), True
         bread = np.linalg.pinv(_curvature(fitted, z, w)).astype(np.float64)
-    scores = (w[:, None, None] * (r - fitted)[:, :, None] * z[:, None, :]).reshape(len(r), -1)
     curvature = np.full_like(fitted, np.nan) if model == "linear" else fitted
-    covariance, degrees = _covariance(scores, bread, curvature, z, w, which)
+    covariance, degrees = _covariance(r - fitted, bread, curvature, z, w, which)
     coefficients = coefficients_of(beta, covariance, names, [values[k] for k in kept], level, degrees)
     if alike is not None:
-        test = _ScoreTest(alike, len(r), student(level, degrees))
-        wide = [each.high - each.low > 2 * _WIDE for each in coefficients]
+        test = _ScoreTest(alike, len(r), level)
         coefficients = tuple(
-            test.judged(place, each, beta[:, 0], degrees) if far else each
-            for place, (each, far) in enumerate(zip(coefficients, wide, strict=True))
+            test.judged(place, each, beta[:, 0], degrees[place])
+            if corrected or (which is None and each.high - each.low > 2 * _WIDE)
+            else each
+            for place, each in enumerate(coefficients)
         )
     return Regression(
         model=model, coefficients=coefficients, covariance=covariance, fitted=fitted, n_reports=len(r),
@@ -332,32 +331,36 @@ def _solved(matrix: Floats, right: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class _ScoreTest:
-    """The generalized score test of one coefficient of a logistic regression; `reach` is where it rejects."""
+    """The generalized score test of one coefficient of a logistic regression."""
 
     rows: _Alike
     n_reports: int
-    reach: float
+    level: float
 
     def judged(self, place: int, found: Coefficient, beta: Floats, degrees: float) -> Coefficient:
         """The coefficient with the interval and the p-value of this test."""
         from scipy.special import stdtr
 
-        low, high = (self._end(place, found.estimate, beta, side) for side in (-1, 1))
+        reach = student(self.level, degrees)
+        low, high = (self._end(place, found.estimate, beta, side * reach) for side in (-1, 1))
         chance = 2 * float(stdtr(degrees, -abs(self._statistic(place, 0.0, np.delete(beta, place)))))
         return replace(found, low=low, high=high, p_value=chance)
 
-    def _end(self, place: int, estimate: float, beta: Floats, side: int) -> float:
-        """The last value on one side of the estimate that is not rejected; infinite where none is rejected."""
+    def _end(self, place: int, estimate: float, beta: Floats, reach: float) -> float:
+        """The last value on one side of the estimate that is not rejected; infinite where none is rejected.
+
+        The sign of `reach` is the side; beyond its size the statistic rejects.
+        """
         start, size = np.delete(beta, place), float(np.abs(self.rows.z[:, place]).max())
-        inside, step = estimate, side * _WIDE / size
-        while abs(self._statistic(place, inside + step, start)) <= self.reach:
+        inside, step = estimate, math.copysign(_WIDE / size, reach)
+        while abs(self._statistic(place, inside + step, start)) <= abs(reach):
             inside, step = inside + step, 1.5 * step
             if abs(inside - estimate) * size > _FURTHEST:
-                return side * math.inf
+                return math.copysign(math.inf, reach)
         outside = inside + step
         for _ in range(_HALVINGS // 3):
             middle = (inside + outside) / 2
-            kept = abs(self._statistic(place, middle, start)) <= self.reach
+            kept = abs(self._statistic(place, middle, start)) <= abs(reach)
             inside, outside = (middle, outside) if kept else (inside, middle)
         return inside
 
@@ -373,40 +376,78 @@ class _ScoreTest:
         if rows.which is None:
             n, used, squares = self.n_reports, rows.z.shape[1], float(second @ alone**2)
         else:
-            n, used = int(rows.which.max()) + 1, 1
-            squares = float((np.bincount(rows.which, first * alone) ** 2).sum())
+            # Around their mean: else few clusters never reject.
+            parts = np.bincount(rows.which, first * alone)
+            n, used, squares = len(parts), 1, float(((parts - parts.mean()) ** 2).sum())
         return float(first @ alone) / max(math.sqrt(squares * n / (n - used)), 1e-300)
 
 
 def _covariance(
-    scores: Floats, bread: Floats, fitted: Floats, z: Floats, w: Floats, which: Integers | None
-) -> tuple[Floats, float]:
-    """Var β and the degrees of freedom; `fitted` is NaN for a linear model."""
-    n, columns = len(scores), z.shape[1]
+    residuals: Floats, bread: Floats, fitted: Floats, z: Floats, w: Floats, which: Integers | None
+) -> tuple[Floats, Floats]:
+    """Var β and the degrees of freedom of each coefficient; `fitted` is NaN for a linear model."""
+    n, columns, outcomes = len(z), z.shape[1], residuals.shape[1]
     if which is None:
-        return n / (n - columns) * bread @ (scores.T @ scores) @ bread, float(n - columns)
+        scores = (w[:, None, None] * residuals[:, :, None] * z[:, None, :]).reshape(n, -1)
+        return n / (n - columns) * bread @ (scores.T @ scores) @ bread, np.full(len(bread), float(n - columns))
     groups = int(which.max()) + 1
     if groups < 2:
         raise ValueError("Clustered errors need at least two clusters.")
-    summed = np.zeros((groups, scores.shape[1]))
-    np.add.at(summed, which, scores)
-    whole, away = np.linalg.pinv(bread), []
+    whole, away, parts = np.linalg.pinv(bread), [], []
+    inside, between = _variance_parts(residuals, which)
     order = np.argsort(which, kind="stable")
-    for place, rows in enumerate(np.split(order, np.cumsum(np.bincount(which))[:-1])):
+    for rows in np.split(order, np.cumsum(np.bincount(which))[:-1]):
+        mine, weighted = z[rows], w[rows, None] * z[rows]
         if np.isnan(fitted).any():
-            mine = np.kron(np.eye(fitted.shape[1]), z[rows].T @ (w[rows, None] * z[rows]))
+            curvature = np.kron(np.eye(outcomes), mine.T @ weighted)
         else:
-            mine = _curvature(fitted[rows], z[rows], w[rows])
-        rest = whole - mine
+            curvature = _curvature(fitted[rows], mine, w[rows])
+        rest = whole - curvature
         sizes = np.sqrt(np.abs(np.diag(rest)))
         if not (sizes > 0).all() or not np.linalg.cond(rest / np.outer(sizes, sizes)) < _FLATTEST:
             raise NotEstimableError(
                 "Without one of the clusters a coefficient has no estimate, so the clusters do not show its error. Put "
                 "categories together, or leave the column out."
             )
-        away.append(np.linalg.solve(rest, summed[place]))
+        away.append(np.linalg.solve(rest, (weighted.T @ residuals[rows]).T.ravel()))
+        total = weighted.sum(axis=0)
+        expected = np.kron(np.eye(outcomes), inside * weighted.T @ weighted + between * np.outer(total, total))
+        parts.append((np.linalg.inv(rest), curvature @ bread, expected))
     left_out = np.array(away)
-    return (groups - 1) / groups * left_out.T @ left_out, float(groups - 1)
+    return (groups - 1) / groups * left_out.T @ left_out, _satterthwaite(parts)
+
+
+def _variance_parts(residuals: Floats, which: Integers) -> tuple[float, float]:
+    """The variance of a residual within clusters and of the part that is common to a cluster, from products of pairs.
+
+    The fit takes one degree of freedom from the clusters, which is given back.
+    """
+    sizes = np.bincount(which)
+    sums = np.array([np.bincount(which, each) for each in residuals.T])
+    squares = float((residuals**2).sum()) / residuals.shape[1]
+    pairs = max(float((sizes**2 - sizes).sum()), 1.0)
+    common = (float((sums**2).sum()) / residuals.shape[1] - squares) / pairs * len(sizes) / (len(sizes) - 1)
+    between = min(max(common, 0.0), squares / len(which))
+    return squares / len(which) - between, between
+
+
+def _satterthwaite(parts: Sequence[tuple[Floats, Floats, Floats]]) -> Floats:
+    """Degrees of freedom of each coefficient (Bell and McCaffrey, 2002; Imbens and Kolesár, 2016).
+
+    With d_g = L_g (S_g − H_g S), S_g the score of a cluster and S = Σ S_g, the estimated variance is Σ d_g²; for normal
+    scores of the covariances B_g it is like (ΣP_gg)²/ΣP_gh² times a chi-square over its degrees, P = Cov(d).
+    """
+    left, hat, expected = (np.array(each) for each in zip(*parts, strict=True))
+    whole, degrees = expected.sum(axis=0), []
+    for row in range(left.shape[1]):
+        first = left[:, row, :]
+        seen = np.einsum("gi,gij->gj", first, hat)
+        one = np.einsum("gi,gij->gj", first, expected)
+        covariance = -one @ seen.T
+        covariance = covariance + covariance.T + seen @ whole @ seen.T
+        covariance[np.diag_indices(len(first))] += (one * first).sum(axis=1)
+        degrees.append(max(1.0, float(np.trace(covariance)) ** 2 / float((covariance**2).sum())))
+    return np.array(degrees)
 
 
 def coefficients_of(
@@ -415,17 +456,18 @@ def coefficients_of(
     names: Sequence[str],
     values: Sequence[Value | None],
     level: float,
-    degrees: float,
+    degrees: Floats,
 ) -> tuple[Coefficient, ...]:
-    """Each β with its standard error, interval and p-value, by Student's t with these degrees of freedom."""
+    """Each β with its standard error, interval and p-value, by Student's t with its degrees of freedom."""
     from scipy.special import stdtr
 
-    errors, reach, found = np.sqrt(np.diag(covariance)), student(level, degrees), []
+    errors, found = np.sqrt(np.diag(covariance)), []
     for k, value in enumerate(values):
         for j, name in enumerate(names):
-            estimate, error = float(beta[j, k]), float(errors[k * len(names) + j])
+            place = k * len(names) + j
+            estimate, error, reach = float(beta[j, k]), float(errors[place]), student(level, degrees[place])
             ends = {"low": estimate - reach * error, "high": estimate + reach * error}
-            chance = 2 * float(stdtr(degrees, -abs(estimate) / error)) if error else math.nan
+            chance = 2 * float(stdtr(degrees[place], -abs(estimate) / error)) if error else math.nan
             found.append(
                 Coefficient(name=name, value=value, estimate=estimate, standard_error=error, p_value=chance, **ends)
             )
