@@ -393,7 +393,8 @@ def _covariance(
     groups = int(which.max()) + 1
     if groups < 2:
         raise ValueError("Clustered errors need at least two clusters.")
-    whole, away, parts = np.linalg.pinv(bread), [], []
+    whole, away = np.linalg.pinv(bread), []
+    parts: list[tuple[Any, ...]] = []
     inside, between = _variance_parts(residuals, which)
     order = np.argsort(which, kind="stable")
     for rows in np.split(order, np.cumsum(np.bincount(which))[:-1]):
@@ -431,13 +432,13 @@ def _variance_parts(residuals: Floats, which: Integers) -> tuple[float, float]:
     return squares / len(which) - between, between
 
 
-def _satterthwaite(parts: Sequence[tuple[Floats, Floats, Floats]]) -> Floats:
+def _satterthwaite(parts: Sequence[tuple[Any, ...]]) -> Floats:
     """Degrees of freedom of each coefficient (Bell and McCaffrey, 2002; Imbens and Kolesár, 2016).
 
     With d_g = L_g (S_g − H_g S), S_g the score of a cluster and S = Σ S_g, the estimated variance is Σ d_g²; for normal
     scores of the covariances B_g it is like (ΣP_gg)²/ΣP_gh² times a chi-square over its degrees, P = Cov(d).
     """
-    left, hat, expected = (np.array(each) for each in zip(*parts, strict=True))
+    left, hat, expected = (np.array(each, dtype=np.float64) for each in zip(*parts, strict=True))
     whole, degrees = expected.sum(axis=0), []
     for row in range(left.shape[1]):
         first = left[:, row, :]
