@@ -35,7 +35,7 @@ _EXTRAS = {
     "plot": ("matplotlib",),
     "analysis": ("formulaic", "pandas"),
     "spark": ("pyspark",),
-    "serve": ("alembic", "fastapi", "gmpy2", "httptools", "prometheus_client", "psycopg", "sqlalchemy", "uvicorn"),
+    "serve": ("alembic", "fastapi", "httptools", "prometheus_client", "psycopg", "sqlalchemy", "uvicorn"),
 }
 #: Loaded where it is asked for, and only then.
 SPARK = "tacit.files.spark"

@@ -10,14 +10,16 @@ The signatures are RSABSSA-SHA384-PSS-Deterministic of RFC 9474, over the key's 
 
 from __future__ import annotations
 
+import _hashlib
 import base64
 import binascii
+import ctypes
 import hmac
-from dataclasses import dataclass
-from functools import cached_property
+import weakref
+from contextlib import suppress
+from functools import cache, cached_property
 from typing import Any
 
-import gmpy2
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
@@ -26,6 +28,8 @@ from tacit.randomize.randomness import secret_bytes
 
 #: Bits of a survey's signing key; its only use is to stuff one survey's ballot.
 _KEY_BITS = 2048
+#: OpenSSL's RSA_NO_PADDING: the number is signed as it is.
+_NO_PADDING = 3
 _PSS = padding.PSS(mgf=padding.MGF1(hashes.SHA384()), salt_length=48)
 
 
@@ -65,18 +69,31 @@ def _signature(secret: bytes, survey: str, number: bytes) -> bytes:
     return hmac.digest(secret, survey.encode() + number, "sha256")
 
 
-@dataclass(frozen=True)
-class _Secret:
-    """A private key by its primes; `size` are its modulus' bytes."""
-
-    size: int
-    p: Any
-    q: Any
-    d_p: Any
-    d_q: Any
-    q_inverse: Any
-    n: Any
-    e: Any
+@cache
+def _openssl() -> tuple[ctypes.CDLL, ctypes.CDLL]:
+    """OpenSSL 3, the one that Python itself uses, or the system's: for calls that keep Python's lock, and for signing,
+    which takes long and does not.
+    """
+    address, number, length = ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t
+    calls: list[tuple[Any, Any, list[Any]]]
+    for place in (getattr(_hashlib, "__file__", None) or "", "libcrypto.so.3"):
+        with suppress(OSError, AttributeError):
+            short, long = ctypes.PyDLL(place), ctypes.CDLL(place)
+            calls = [
+                (short.d2i_AutoPrivateKey, address, [address, address, ctypes.c_long]),
+                (short.EVP_PKEY_free, None, [address]),
+                (short.EVP_PKEY_CTX_new, address, [address, address]),
+                (short.EVP_PKEY_sign_init, number, [address]),
+                (short.EVP_PKEY_CTX_set_rsa_padding, number, [address, number]),
+                (short.EVP_PKEY_CTX_free, None, [address]),
+                (long.EVP_PKEY_sign, number, [address, address, address, ctypes.c_char_p, length]),
+            ]
+            for function, gives, takes in calls:
+                function.restype, function.argtypes = gives, takes
+            return short, long
+    raise OSError(
+        "Surveys by invitation need OpenSSL 3 as a shared library (libcrypto.so.3). Install it, e.g. libssl3."
+    )
 
 
 class CredentialKey:
@@ -85,7 +102,10 @@ class CredentialKey:
     def __init__(self, der: bytes) -> None:
         key = serialization.load_der_private_key(der, password=None)
         assert isinstance(key, rsa.RSAPrivateKey)
-        self._key = key
+        self._public, self._size = key.public_key(), key.key_size // 8
+        short, _ = _openssl()
+        self._secret = short.d2i_AutoPrivateKey(None, ctypes.byref(ctypes.c_char_p(der)), len(der))
+        weakref.finalize(self, short.EVP_PKEY_free, self._secret)
 
     @classmethod
     def generate(cls) -> bytes:
@@ -100,31 +120,30 @@ class CredentialKey:
         numbers = self._public.public_numbers()
         return {"n": to_text(_to_bytes(numbers.n)), "e": to_text(_to_bytes(numbers.e))}
 
-    def sign_blinded(self, blinded: bytes) -> bytes | None:
-        """The blind signature m^d mod n; None for what is not a blinded message. RFC 9474, BlindSign.
+    def can_sign(self, blinded: bytes) -> bool:
+        """Whether this may be a blinded message: a number below the modulus, of its length."""
+        n = self._public.public_numbers().n
+        return len(blinded) == self._size and 1 < int.from_bytes(blinded, "big") < n - 1
 
-        The powers modulo both primes take the same time for any exponent (GMP's powm_sec), and the result is
-        checked, because a slip of the machine in it would give the key away. Other threads work meanwhile.
+    def sign_blinded(self, blinded: bytes) -> bytes:
+        """The blind signature m^d mod n of what `can_sign`. RFC 9474, BlindSign.
+
+        By OpenSSL, whose time does not depend on key or message, and which checks the result: a slip of the machine
+        in it would give the key away. Other threads work meanwhile.
         """
-        secret = self._secret
-        message = gmpy2.from_binary(b"\x01\x01" + blinded[::-1])
-        if len(blinded) != secret.size or not 1 < message < secret.n - 1:
-            return None
-        context = gmpy2.get_context()
-        context.allow_release_gil = True
-        of_p = gmpy2.powmod_sec(message % secret.p, secret.d_p, secret.p)
-        of_q = gmpy2.powmod_sec(message % secret.q, secret.d_q, secret.q)
-        signed = of_q + secret.q * (secret.q_inverse * (of_p - of_q) % secret.p)
-        if gmpy2.powmod(signed, secret.e, secret.n) != message:
-            raise ArithmeticError("A blind signature came out wrong; it is not given away.")
-        return int(signed).to_bytes(secret.size, "big")
-
-    @cached_property
-    def _secret(self) -> _Secret:
-        numbers = self._key.private_numbers()
-        n, e = numbers.public_numbers.n, numbers.public_numbers.e
-        words = (numbers.p, numbers.q, numbers.dmp1, numbers.dmq1, numbers.iqmp, n, e)
-        return _Secret((n.bit_length() + 7) // 8, *map(gmpy2.mpz, words))
+        short, long = _openssl()
+        signed, length = ctypes.create_string_buffer(self._size), ctypes.c_size_t(self._size)
+        context = short.EVP_PKEY_CTX_new(self._secret, None)
+        try:
+            if (
+                short.EVP_PKEY_sign_init(context) != 1
+                or short.EVP_PKEY_CTX_set_rsa_padding(context, _NO_PADDING) != 1
+                or long.EVP_PKEY_sign(context, signed, ctypes.byref(length), blinded, len(blinded)) != 1
+            ):
+                raise ArithmeticError("OpenSSL did not sign a blinded message.")
+        finally:
+            short.EVP_PKEY_CTX_free(context)
+        return signed.raw
 
     def verifies(self, key: str, credential: str | None) -> bool:
         """Whether the credential is this survey's signature of a submission's key."""
@@ -136,10 +155,6 @@ class CredentialKey:
         except InvalidSignature:
             return False
         return True
-
-    @cached_property
-    def _public(self) -> rsa.RSAPublicKey:
-        return self._key.public_key()
 
 
 def to_text(data: bytes) -> str:

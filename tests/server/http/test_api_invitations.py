@@ -5,12 +5,15 @@ from __future__ import annotations
 import hashlib
 import random
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 import sqlalchemy as sa
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
 
 from tacit.server.invitations import from_text, to_text
 from tacit.server.storage import schema
@@ -158,6 +161,27 @@ def test_every_blinding_leads_to_a_valid_signature_of_the_same_key(invited: Invi
     assert len(set(blinded)) == 3
     assert len(credentials) == 1
     assert invited.report(7, credentials.pop()).json() == {"status": "counted"}
+
+
+def test_signatures_are_powers_and_each_comes_to_who_asked_for_it(invited: Invited):
+    """By Python's integers; 40 exchanges at once, so that several are signed in a turn and written in a transaction."""
+    known = invited.client.store.survey(invited.survey.rpartition("/")[2])
+    assert known is not None
+    assert known.credential_key is not None
+    secret = serialization.load_der_private_key(known.credential_key, None)
+    assert isinstance(secret, rsa.RSAPrivateKey)
+    n, d = secret.public_key().public_numbers().n, secret.private_numbers().d
+    numbers = [2, n - 2, *(CHANCE.randrange(2, n - 1) for _ in range(38))]
+    invitations = invited.client.post(f"{invited.survey}/invitations", {"count": 40}, admin=True).json()["invitations"]
+    with ThreadPoolExecutor(40) as threads:
+        answers = list(threads.map(invited.exchange, invitations, map(invited.signer.text, numbers)))
+    signed = [answer.json()["blind_signature"] for answer in answers]
+    assert signed == [invited.signer.text(pow(number, d, n)) for number in numbers]
+    spent = invited.exchange(invitations[0], invited.signer.text(3))
+    assert (spent.status_code, invited.exchange(invitations[0], invited.signer.text(2)).json()) == (
+        409,
+        {"blind_signature": signed[0]},
+    )
 
 
 def test_the_blinded_message_says_nothing_about_the_key():

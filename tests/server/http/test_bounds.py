@@ -145,3 +145,14 @@ def test_what_administrators_did_is_written_down(tmp_path: Path, days: Days, cap
     ]
     assert TOKEN not in json.dumps(told)
     store.close()
+
+
+def test_no_request_is_written_down_by_opentelemetry(tmp_path: Path, days: Days, monkeypatch: pytest.MonkeyPatch):
+    """FastAPI records every request wherever a tracer was set up for the process."""
+    asked = []
+    monkeypatch.setattr("opentelemetry.trace.get_tracer_provider", lambda: asked.append(1) or object())
+    store = Store(tmp_path, days)
+    with serving(store) as client:
+        assert client.get("/livez").status_code == 200
+    store.close()
+    assert not asked

@@ -257,7 +257,7 @@ def test_what_is_sealed_is_two_sets_and_older_versions_stay_shut(store: Store):
         store.count([Submission(WIDE, key(nth), ((0, nth, 1),))])
         with store.database.reading.connect() as connection:
             contents.append(connection.exec_driver_sql("SELECT version, content FROM sealed").one())
-    assert {len(bytes(content)) for _, content in contents} == {4096 + 16}, "its length does not tell what came"
+    assert {len(bytes(content)) for _, content in contents} == {1792 + 16}, "its length does not tell what came"
     with store.counting.moment(WIDE) as (_, pending):
         assert pending[WIDE].reports == Counter({(store.today(), 0, nth): 1 for nth in range(5)})
         assert len(pending[WIDE].keys) == 5

@@ -80,7 +80,6 @@ def test_the_database_adds_no_columns_that_tell_the_order_of_keys(tmp_path: Path
         "keys",
         "redemptions",
         "revocations",
-        "sealed",
         "published",
         "counts",
         "coverage",

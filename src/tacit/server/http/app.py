@@ -10,7 +10,7 @@ from functools import partial
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
-from fastapi import APIRouter, Depends, FastAPI, Query, Request, Response
+from fastapi import APIRouter, FastAPI, Query, Request, Response
 from fastapi.responses import JSONResponse
 from prometheus_client import (
     CollectorRegistry,
@@ -92,7 +92,13 @@ def make_app(
         redoc_url=None,
         redirect_slashes=False,
         lifespan=life,
-        routes=[Route("/api/surveys/{survey}/reports", send_report, methods=["POST"]), *site.routes()],
+        # OpenTelemetry would write down requests, with times and addresses.
+        telemetry={"tracing": False, "metrics": False, "logs": False},
+        routes=[
+            Route("/api/surveys/{survey}/reports", send_report, methods=["POST"]),
+            Route("/api/surveys/{survey}/credentials", exchange_invitation, methods=["POST"]),
+            *site.routes(),
+        ],
     )
     collector = app.state.collector = Collector(store, metrics.committed)
     app.state.limit, app.state.metrics = RateLimit(rate, clock), metrics
@@ -150,20 +156,21 @@ async def show_plan(survey: m.SurveyId, service: Service, request: Request) -> R
 _TOLD = {outcome: JSONResponse({"status": outcome}) for outcome in ("counted", "already counted")}
 
 
-@_respondents.post(
-    "/{survey}/reports",
-    responses=CLOSED,
-    response_model=m.Counted,
-    openapi_extra={
-        "parameters": [{"name": "survey", "in": "path", "required": True, "schema": m.SURVEY_ID}],
-        "requestBody": {"required": True, "content": {"application/json": {"schema": m.Report.model_json_schema()}}},
-    },
-)
-async def send_report(request: Request) -> Response:
-    """Count one report. The answer comes when it is on disk; the same key again counts nothing.
+def _described(body: type[m.Report | m.Exchange]) -> dict[str, Any]:
+    """OpenAPI's description of a route that reads its request itself.
 
-    Most requests are this one, so it is also routed and read without FastAPI, which would take longer than all else.
+    Most requests come to these, so they are also routed and read without FastAPI, which would take longer than all
+    else.
     """
+    return {
+        "parameters": [{"name": "survey", "in": "path", "required": True, "schema": m.SURVEY_ID}],
+        "requestBody": {"required": True, "content": {"application/json": {"schema": body.model_json_schema()}}},
+    }
+
+
+@_respondents.post("/{survey}/reports", responses=CLOSED, response_model=m.Counted, openapi_extra=_described(m.Report))
+async def send_report(request: Request) -> Response:
+    """Count one report. The answer comes when it is on disk; the same key again counts nothing."""
     await within_rate(request)
     message = m.Report.read(await request.body())
     outcome = await request.app.state.collector.report(request.path_params["survey"], message)
@@ -172,11 +179,16 @@ async def send_report(request: Request) -> Response:
     return _TOLD[outcome]
 
 
-@_respondents.post("/{survey}/credentials", responses=CLOSED, dependencies=[Depends(within_rate)])
-async def exchange_invitation(survey: m.SurveyId, exchange: m.Exchange, service: Service) -> m.Exchanged:
+@_respondents.post(
+    "/{survey}/credentials", responses=CLOSED, response_model=m.Exchanged, openapi_extra=_described(m.Exchange)
+)
+async def exchange_invitation(request: Request) -> Response:
     """Exchange an invitation for a blind signature of a key."""
-    signed = await service.exchange(survey, exchange.invitation, exchange.blinded)
-    return m.Exchanged(blind_signature=signed)
+    await within_rate(request)
+    wanted = m.Exchange.read(await request.body())
+    service: Collector = request.app.state.collector
+    signed = await service.exchange(request.path_params["survey"], wanted.invitation, wanted.blinded)
+    return JSONResponse({"blind_signature": signed})
 
 
 # -- results --------------------------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import date
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from fastapi import Path
 from fastapi.exceptions import RequestValidationError
@@ -73,6 +73,14 @@ PublishEvery = Annotated[
 class _Message(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
+    @classmethod
+    def read(cls, body: bytes) -> Self:
+        """A message from JSON, where FastAPI does not read it."""
+        try:
+            return cls.model_validate_json(body)
+        except ValidationError as error:
+            raise RequestValidationError(error.errors(include_url=False, include_input=False)) from error
+
 
 class Report(_Message):
     """One randomized report."""
@@ -90,14 +98,6 @@ class Report(_Message):
     plan: Annotated[str, Field(pattern=HASH)] | None = Field(
         None, description="The hash of the plan that made it; a report of another plan is refused."
     )
-
-    @classmethod
-    def read(cls, body: bytes) -> Report:
-        """A report from JSON."""
-        try:
-            return cls.model_validate_json(body)
-        except ValidationError as error:
-            raise RequestValidationError(error.errors(include_url=False, include_input=False)) from error
 
 
 class Counted(_Message):

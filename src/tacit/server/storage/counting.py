@@ -82,23 +82,23 @@ class Statements:
         of_dialect: Any = postgresql if dialect == "postgresql" else sqlite
         self.insert = of_dialect.insert
         self._postgresql = dialect == "postgresql"
-        surveys, sealed = schema.surveys, schema.sealed
-        among = surveys.c.id.in_(sa.bindparam("names", expanding=True))
-        ends = surveys.c.ends.is_(None) | (surveys.c.ends >= sa.bindparam("today", type_=sa.Date))
-        unclosed = sa.select(surveys.c.id, surveys.c.life).where(among, surveys.c.closed.is_(None))
-        #: Surveys that take reports, held until the transaction ends; all that are not closed; and what is sealed of
-        #: them, which a join would not read as it is after waiting for a survey.
-        self.hold = unclosed.where(ends).order_by(surveys.c.id).with_for_update()
-        self.hold_ended = unclosed.order_by(surveys.c.id).with_for_update()
-        self.sealed = sa.select(sealed).where(sealed.c.survey.in_(sa.bindparam("names", expanding=True)))
+        among = f"IN (SELECT id FROM {self._given([schema.surveys.c.id])})"
+        unclosed = f"SELECT id, life, ends FROM surveys WHERE id {among} AND closed IS NULL ORDER BY id"
+        #: Surveys that are not closed, held until the transaction ends; and what is sealed of them, which a join would
+        #: not read as it is after waiting for a survey.
+        self.hold = sa.text(unclosed + (" FOR UPDATE" if self._postgresql else "")).columns(ends=sa.Date)
+        self.sealed = sa.text(f"SELECT survey, version, content FROM sealed WHERE survey {among}")
         self.known_keys = self._look_up(schema.keys, "k.survey, k.tag")
         self.known_exchanged = self._look_up(schema.redemptions, "k.survey, k.tag, k.blinded")
         self.known_revoked = self._look_up(schema.revocations, "k.survey, k.tag")
         self.keep = {table.name: self._insert(table) for table in (schema.keys, schema.redemptions)}
         self.increase = {table.name: self._increase(table) for table in (schema.counts, schema.totals, schema.refusals)}
-        seal = self.insert(sealed)
-        new = {column: seal.excluded[column] for column in ("version", "content")}
-        self.seal = seal.on_conflict_do_update(index_elements=["survey"], set_=new)
+        place = "%s, %s, %s" if self._postgresql else "?, ?, ?"
+        #: For the driver itself, which is entered once for all surveys.
+        self.seal = (
+            f"INSERT INTO sealed (survey, version, content) VALUES ({place}) "
+            "ON CONFLICT (survey) DO UPDATE SET version = excluded.version, content = excluded.content"
+        )
 
     def _given(self, columns: Iterable[sa.Column[Any]]) -> str:
         """The rows of the parameter `rows` as a table."""
@@ -169,7 +169,7 @@ class Counting:
         self._database.check_there()
         outcomes: list[Outcome | VaultError] = ["closed"] * len(jobs)
         with self._database.writing.begin() as connection:
-            held, failed = self._hold(connection, self.statements.hold, {job.survey for job in jobs})
+            held, failed = self._hold(connection, {job.survey for job in jobs}, self._today())
             adding = _Adding(self._today())
             mine: dict[str, list[tuple[int, Job]]] = defaultdict(list)
             for nth, job in enumerate(jobs):
@@ -260,29 +260,27 @@ class Counting:
                 connection.execute(self.statements.keep[table.name], {"rows": json.dumps(sorted(rows))})
         if waiting:
             seals = self._vault.new_seals({life: held.version + 1 for life, (held, _) in waiting.items()})
-            rows_sealed = [
-                {"survey": held.name, "version": held.version + 1, "content": staying.sealed(seals[life], life)}
-                for life, (held, staying) in sorted(waiting.items(), key=lambda each: each[1][0].name)
-            ]
-            connection.execute(self.statements.seal, rows_sealed)
+            contents = {life: staying.sealed(seals[life], life) for life, (_, staying) in waiting.items()}
+            sealed = sorted((held.name, held.version + 1, contents[life]) for life, (held, _) in waiting.items())
+            connection.exec_driver_sql(self.statements.seal, sealed)
             if len(self._sealed) > _REMEMBERED:
                 self._sealed.clear()
-            contents = {row["survey"]: row["content"] for row in rows_sealed}
-            self._sealed |= {life: (contents[held.name], staying) for life, (held, staying) in waiting.items()}
+            self._sealed |= {life: (contents[life], staying) for life, (_, staying) in waiting.items()}
         return {life: held.version for life, (held, _) in waiting.items()}
 
     # -- what a transaction is made of --------------------------------------------------------------------------------
 
     def _hold(
-        self, connection: sa.Connection, statement: Any, names: Iterable[str]
+        self, connection: sa.Connection, names: Iterable[str], day: date = date.min
     ) -> tuple[dict[str, _Held], dict[str, VaultError]]:
-        """Those of these surveys that are open, none of which can close before the transaction ends; and those of them
-        whose secrets are missing.
+        """Those of these surveys that are not closed and not over on that day, none of which can close before the
+        transaction ends; and those of them whose secrets are missing.
         """
-        rows = connection.execute(statement, {"names": sorted(names), "today": self._today()})
-        lives = {row.id: row.life for row in rows}
-        sealed = connection.execute(self.statements.sealed, {"names": sorted(lives)}).all() if lives else []
-        contents = {row.survey: (row.version, row.content) for row in sealed}
+        rows = connection.execute(self.statements.hold, {"rows": json.dumps([[name] for name in sorted(names)])})
+        lives = {name: life for name, life, ends in rows if ends is None or ends >= day}
+        wanted = {"rows": json.dumps([[name] for name in lives])}
+        sealed = connection.execute(self.statements.sealed, wanted).all() if lives else []
+        contents = {name: (version, content) for name, version, content in sealed}
         held, failed = {}, {}
         with self._vault.at_hand() if sealed and self._vault.is_there else nullcontext():
             for name, life in lives.items():
@@ -308,7 +306,7 @@ class Counting:
 
         What the vault cannot open is left out: closing must be possible.
         """
-        held, failed = self._hold(connection, self.statements.hold_ended, [name])
+        held, failed = self._hold(connection, [name])
         if name in held:
             query = sa.select(schema.surveys.c.plan).where(schema.surveys.c.id == name)
             reports, adding = held[name].before.reports, _Adding(self._today())
@@ -325,7 +323,7 @@ class Counting:
 
     def exchanged_among(self, connection: sa.Connection, name: str, tags: Sequence[str]) -> int:
         """How many of these invitations were exchanged; the survey is held."""
-        held, failed = self._hold(connection, self.statements.hold_ended, [name])
+        held, failed = self._hold(connection, [name])
         if name in failed:
             raise failed[name]
         known = self._known(connection, self.statements.known_exchanged, [(name, each) for each in tags])

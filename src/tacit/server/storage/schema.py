@@ -91,8 +91,8 @@ sealed = Table(
     metadata,
     _survey(),
     Column("version", BigInteger, nullable=False),  # which of the vault's seals opens it
+    # With row ids, since SQLite's tables without them take rows of this size apart.
     Column("content", LargeBinary, nullable=False),
-    sqlite_with_rowid=False,
 )
 
 #: Public results: the tally as it was when it was last published on a day.

@@ -20,8 +20,8 @@ from __future__ import annotations
 
 import fcntl
 import hmac
-import json
 import os
+import struct
 import threading
 import time
 from collections import Counter
@@ -330,8 +330,11 @@ def _sync_folder(folder: Path) -> None:
 CROWD = 20
 #: The most reports that wait for their crowds. Beyond that, those of the groups that have most are counted.
 MOST_SEALED = 5_000
-#: Contents are padded to a multiple of this, so that their length does not tell what came.
-_PADDING = 4096
+#: Contents are padded to a multiple of this, so that their length does not tell what came: a crowd's worth of tags and
+#: of exchanges, and some 36 different reports. A database keeps a row of this size in one place, without overflow.
+_PADDING = 1792
+#: How many reports, keys and exchanges follow; a report: day, group, report, how often.
+_HEAD, _REPORT = struct.Struct("<3I"), struct.Struct("<2I2q")
 #: Every seal is used once, so that the nonce can be the same.
 _NONCE = bytes(12)
 
@@ -383,23 +386,32 @@ class Pending:
 
     def sealed(self, seal: bytes, life: str) -> bytes:
         """For the database."""
-        rows = [[day.isoformat(), *rest, times] for (day, *rest), times in sorted(self.reports.items())]
-        plain = json.dumps([rows, sorted(self.keys), sorted(self.exchanged)], separators=(",", ":")).encode()
-        padded = plain + b" " * (-len(plain) % _PADDING)
-        return AESGCM(seal).encrypt(_NONCE, padded, life.encode())
+        reports = b"".join(
+            _REPORT.pack(day.toordinal(), group, report, times)
+            for (day, group, report), times in sorted(self.reports.items())
+        )
+        tags = "".join(sorted(self.keys)) + "".join(first + second for first, second in sorted(self.exchanged))
+        head = _HEAD.pack(len(self.reports), len(self.keys), len(self.exchanged))
+        plain = head + reports + bytes.fromhex(tags)
+        return AESGCM(seal).encrypt(_NONCE, plain + bytes(-len(plain) % _PADDING), life.encode())
 
     @classmethod
     def opened(cls, content: bytes, seal: bytes, life: str) -> Pending:
         """The inverse of `sealed`."""
         try:
-            plain = AESGCM(seal).decrypt(_NONCE, content, life.encode()).rstrip(b" ")
-            rows, keys, exchanged = json.loads(plain)
+            plain = AESGCM(seal).decrypt(_NONCE, content, life.encode())
         except InvalidTag as error:
             raise VaultError(
                 "The vault's seal does not open the newest reports: they are not of the same time."
             ) from error
-        reports = Counter({(date.fromisoformat(day), group, report): times for day, group, report, times in rows})
-        return cls(reports, frozenset(keys), frozenset((tag, blinded) for tag, blinded in exchanged))
+        n_reports, n_keys, n_exchanged = _HEAD.unpack_from(plain)
+        end = _HEAD.size + n_reports * _REPORT.size
+        rows = _REPORT.iter_unpack(plain[_HEAD.size : end])
+        reports = Counter({(date.fromordinal(day), group, report): times for day, group, report, times in rows})
+        digits = plain[end : end + (n_keys + 2 * n_exchanged) * TAG_DIGITS // 2].hex()
+        tags = [digits[k : k + TAG_DIGITS] for k in range(0, len(digits), TAG_DIGITS)]
+        pairs = zip(tags[n_keys::2], tags[n_keys + 1 :: 2], strict=True)
+        return cls(reports, frozenset(tags[:n_keys]), frozenset(pairs))
 
 
 def tag(secret: bytes, kind: str, content: bytes) -> str:

@@ -148,10 +148,11 @@ class Writer:
         except Exception as failure:
             results = [failure] * len(futures)
         self._busy_since = math.inf
-        futures[0].get_loop().call_soon_threadsafe(_resolve, futures, results)
+        futures[0].get_loop().call_soon_threadsafe(resolve, futures, results)
 
 
-def _resolve(futures: Sequence[asyncio.Future[Any]], results: Sequence[Any]) -> None:
+def resolve(futures: Sequence[asyncio.Future[Any]], results: Sequence[Any]) -> None:
+    """Hand each future its result, or its failure."""
     for future, result in zip(futures, results, strict=True):
         if future.cancelled():
             continue  # the request has ended

@@ -29,7 +29,7 @@ def upgrade() -> None:
     _create("coverage", _day(), _group(), sa.Column("sums", sa.LargeBinary, nullable=False))
     _create("totals", _day(), _group(), _number("count"))
     _create("refusals", _day(), _number("count"))
-    _create("sealed", _number("version"), sa.Column("content", sa.LargeBinary, nullable=False))
+    _create("sealed", _number("version"), sa.Column("content", sa.LargeBinary, nullable=False), with_rowid=True)
     _create("published", _day(), _number("n_reports"), sa.Column("tally", sa.LargeBinary, nullable=False))
     _create("keys", _tag())
     _create("redemptions", _tag(), sa.Column("blinded", sa.String(32), nullable=False))
@@ -48,9 +48,10 @@ def upgrade() -> None:
     )
 
 
-def _create(table: str, *columns: sa.Column[object]) -> None:
+def _create(table: str, *columns: sa.Column[object], with_rowid: bool = False) -> None:
     """A table of something about surveys, in the order of its key."""
-    op.create_table(table, sa.Column("survey", sa.String(21), primary_key=True), *columns, sqlite_with_rowid=False)
+    survey = sa.Column("survey", sa.String(21), primary_key=True)
+    op.create_table(table, survey, *columns, sqlite_with_rowid=with_rowid)
 
 
 def _day() -> sa.Column[object]:
