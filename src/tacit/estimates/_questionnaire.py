@@ -229,10 +229,11 @@ def crosstab(
 ) -> Crosstab:
     """The table of two questions of one block, without bias for any prior about how they are related.
 
-    The test of independence is Wald's, of all p_ab − p_a p_b = 0, with the covariance of the reports' pseudo-values;
-    W (n−k)/(k (n−1)) is compared with F of k and n−k degrees (Hotelling). The same covariance gives the interval of the
-    odds ratio and of the correlation, by Fieller's method; the lower end of an odds ratio is that of its logarithm by
-    the delta method, if that is lower.
+    The test of independence is the score test of all p_ab − p_a p_b = 0: chi-square, with the covariance that the
+    reports have if the answers are independent and the margins as estimated. That of the reports themselves rejects far
+    too often where answers are rare. It gives the intervals of the odds ratio and of the correlation, by Fieller's
+    method; the lower end of an odds ratio is that of its logarithm by the delta method, if that is lower, and a
+    correlation has all that Fisher's z allows, too.
 
     Args:
         plan: the plan.
@@ -259,7 +260,7 @@ def crosstab(
     )
     share, covariance, n = _moments(read_for(cells, view), view)
     shape = len(one.answers), len(two.answers)
-    statistic, degrees, p_value = _independence(share.reshape(shape), covariance, n)
+    statistic, degrees, p_value = _independence(read_for(cells, view), view, share.reshape(shape), covariance)
     return Crosstab(
         first=one, second=two, estimate=result, statistic=statistic, degrees=degrees, p_value=p_value,
         association=_association(one, two, share.reshape(shape), covariance, level, n),
@@ -282,27 +283,61 @@ def _moments(cells: Sequence[Cell], plan: Plan) -> tuple[Floats, Floats, int]:
     return mean, np.asarray(spread) / weight**2 * n / max(n - 1, 1), n
 
 
-def _independence(share: Floats, covariance: Floats, n: int) -> tuple[float, int, float]:
-    from scipy.special import fdtrc
+def _independence(cells: Sequence[Cell], view: Plan, share: Floats, observed: Floats) -> tuple[float, int, float]:
+    """The statistic, its degrees of freedom and the p-value.
+
+    A product of two estimates is too large by their covariance, and its variance has a second order, as in
+    `_odds_ratio`.
+    """
+    from scipy.special import chdtrc
 
     rows, columns = share.shape
-    by_row, by_column = share.sum(axis=1), share.sum(axis=0)
-    away = (share - np.outer(by_row, by_column))[:-1, :-1].ravel()
-    gradient = np.zeros(((rows - 1) * (columns - 1), rows * columns))
-    for place, (a, b) in enumerate(np.ndindex(rows - 1, columns - 1)):
-        slope = np.zeros((rows, columns))
-        slope[a] -= by_column[b]
-        slope[:, b] -= by_row[a]
-        slope[a, b] += 1.0
-        gradient[place] = slope.ravel()
-    k = len(away)
-    try:
-        statistic = float(away @ np.linalg.solve(gradient @ covariance @ gradient.T, away))
-    except np.linalg.LinAlgError:
+    k = (rows - 1) * (columns - 1)
+    by_row, by_column = (_possible(share.sum(axis=axis)) for axis in (1, 0))
+    covariance = _covariance_under(cells, view, np.outer(by_row, by_column).ravel())
+    if covariance is None:
+        covariance = observed
+    margins = [np.kron(np.eye(rows), np.ones(columns)), np.kron(np.ones(rows), np.eye(columns))]
+    a, b, both = (one @ covariance @ two.T for one, two in ((margins[0],) * 2, (margins[1],) * 2, margins))
+    gradient = np.eye(rows * columns) - np.kron(np.eye(rows), np.outer(by_column, np.ones(columns)))
+    gradient -= np.kron(np.outer(by_row, np.ones(rows)), np.eye(columns))
+    spread = gradient @ covariance @ gradient.T + np.kron(a, b)
+    spread += np.einsum("ad,cb->abcd", both, both).reshape(spread.shape)
+    away = (share - np.outer(share.sum(axis=1), share.sum(axis=0)) + both)[:-1, :-1].ravel()
+    kept = np.arange(rows * columns).reshape(rows, columns)[:-1, :-1].ravel()
+    values, directions = np.linalg.eigh(spread[np.ix_(kept, kept)])
+    seen = values > 1e-9 * values.max(initial=0.0)
+    if not seen.any():
         return math.nan, k, math.nan
-    if n <= k + 1 or not math.isfinite(statistic):
-        return math.nan, k, math.nan
-    return statistic, k, float(fdtrc(k, n - k, max(statistic, 0.0) * (n - k) / (k * (n - 1))))
+    statistic, degrees = float(((directions.T @ away)[seen] ** 2 / values[seen]).sum()), int(seen.sum())
+    return statistic, degrees, float(chdtrc(degrees, statistic))
+
+
+def _possible(shares: Floats) -> Floats:
+    """Estimated shares, moved into what is possible."""
+    inside = np.maximum(shares, 0.0)
+    found: Floats = inside / inside.sum()
+    return found
+
+
+def _covariance_under(cells: Sequence[Cell], view: Plan, share: Floats) -> Floats | None:
+    """The covariance of the estimated shares of all rows if the true ones are these; None where a mechanism has no
+    table. Other questions of the block are taken to depend on the two as the prior says.
+    """
+    total, weight = np.zeros((len(share), len(share))), 0.0
+    for cell in cells:
+        table = cell.group.mechanism.table()
+        if table is None:
+            return None
+        held, prior = view.task.g(cell.group.prior), np.asarray(cell.group.prior.probabilities)
+        people = prior * (held @ (share / np.maximum(prior @ held, 1e-300)))
+        chance = people / people.sum() @ (table.matrix / table.matrix.sum(axis=1, keepdims=True))
+        values = cell.group.mechanism.pseudo_values(view.task, np.arange(len(chance)))
+        values = values - chance @ values
+        often, squares, _ = cell.kept.counted().weighted()
+        total += float(squares.sum()) * (values * chance[:, None]).T @ values
+        weight += float(often.sum())
+    return total / weight**2
 
 
 def _association(
@@ -368,5 +403,12 @@ def _correlation(share: Floats, covariance: Floats, x: Floats, y: Floats, z: flo
         return math.nan, -1.0, 1.0
     scale = math.sqrt(var_x * var_y)
     slopes = np.array([(dx * dy).ravel(), (scale / 2 * (dx * dx / var_x + dy * dy / var_y)).ravel()])
-    ends = _fieller(cov, scale, slopes @ covariance @ slopes.T, z, -1.0, 1.0)
-    return min(1.0, max(-1.0, cov / scale)), *ends
+    variances = slopes @ covariance @ slopes.T
+    low, high = _fieller(cov, scale, variances, z, -1.0, 1.0)
+    found = min(1.0, max(-1.0, cov / scale))
+    if abs(found) < 1:
+        # On Fisher's scale, where few reports are closer to normal.
+        gradient = np.array([1.0, -found]) / scale / (1 - found**2)
+        reach = z * math.sqrt(max(float(gradient @ variances @ gradient), 0.0))
+        low, high = min(low, math.tanh(math.atanh(found) - reach)), max(high, math.tanh(math.atanh(found) + reach))
+    return found, low, high

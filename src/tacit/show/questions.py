@@ -196,7 +196,7 @@ def crosstab_sentences(found: Crosstab) -> list[str]:
     if found.p_value == found.p_value:
         shown = f"p = {found.p_value:.2g}" if found.p_value > 1e-16 else "p < 1e-16"
         decided = "are related" if found.p_value < 0.05 else "may be independent: the reports do not show otherwise"
-        said.append(f"The answers {decided} ({shown}, Wald test with {found.degrees} degrees of freedom).")
+        said.append(f"The answers {decided} ({shown}, score test with {found.degrees} degrees of freedom).")
     if found.association is not None:
         said.append(_association(found.association, found.estimate.level))
     return said

@@ -81,7 +81,7 @@ class PairRow(BaseModel):
 
 
 class Independence(BaseModel):
-    """Wald's test of the hypothesis that two answers are independent."""
+    """The test of the hypothesis that two answers are independent."""
 
     statistic: float | None
     degrees: int
