@@ -206,7 +206,7 @@ def show_truth(console: Console, held: dict[str, int]) -> None:
         for name, rows in found.items()
     }
     console.print(
-        f"\nThe truth, which nobody but this simulation knows: [bold]{sum(held.values()):,}[/bold]. The rates of 2015 "
+        f"\nThe truth, known to this simulation only: [bold]{sum(held.values()):,}[/bold]. The rates of 2015 "
         f"alone would have said {default.prior:,.0f}, and an estimate that trusts them (mmse) "
         f"{trusting.estimate:,.0f} ± {trusting.margin:,.0f}.\n"
         f"By age, {kept['assisted']} of {len(held)} intervals hold the truth, and "

@@ -56,7 +56,7 @@ def rounded_to(places: Sequence[Fraction], prior: Prior, numbers: Sequence[Fract
     >>> halves.prior.probabilities
     array([0.625, 0.375])
     """
-    # All as integers, in units of what all of them are multiples of: an integer over another is the nearest float.
+    # All as integers over one denominator: the quotient of two integers is the nearest float.
     unit = math.lcm(*(number.denominator for number in (*numbers, *places)))
     knots = [int(knot * unit) for knot in numbers]
     weights, mass = np.zeros((len(prior), len(numbers))), [Fraction(0)] * len(numbers)

@@ -16,7 +16,7 @@ from tacit.plan import Plan
 from tacit.prior import Prior, PriorSet, Value, clean_name, has_unseen, numbers_if_all
 from tacit.prior.names import nearest
 
-#: A value that was never seen counts as so much of a record, or, where there are no counts, has this probability.
+#: A value never observed counts as this part of a record, or has this probability where there are no counts.
 UNSEEN_RECORDS, UNSEEN_SHARE = Fraction(1, 2), Fraction(1, 1000)
 #: Probabilities that are off by more than this in all have not been rounded: one is missing or wrong.
 LARGEST_ROUNDING = Fraction(1, 50)

@@ -155,7 +155,7 @@ class Ledger:
         persons = {tag: [names[place] for place in places] for tag, places in data["persons"].items()}
         limit = None if data["limit"] is None else budget(exact_ratio(data["limit"]))
         found = cls(path, bytes.fromhex(data["key"]), occasions, persons, limit, data.get("reports"))
-        # Of what was read, and of what it was read as: so nothing else is in it, and nothing in another form.
+        # Both the text and what was read from it have this hash, so the text has no other fields or forms.
         if found.to_dict() != data:
             raise ValueError("not as Tacit writes it")
         return found

@@ -29,7 +29,7 @@ COVERAGE_UNIT = 1 << 20
 LIMIT = 2**63
 #: Larger weights and offsets are refused.
 LARGEST_WEIGHT = 2.0**53
-#: So few different reports are compared with each of them: adding one to one of few numbers waits for the last time.
+#: Up to this many different reports are counted by comparisons: `bincount` stalls where few counters take all hits.
 _FEW = 4
 #: This many numbers below 2^27 are added exactly as floats.
 _ROOM = 2**25
@@ -329,7 +329,7 @@ def _units(texts: Any, name: str) -> list[int]:
 
 def _often(reports: Integers) -> tuple[Integers, Integers]:
     """The different reports, ascending, and how often each came; where they are small numbers without sorting."""
-    # Read without their sign, negative ones are beyond all others.
+    # Viewed as unsigned, negative numbers are larger than all others.
     largest = int(reports.view(np.uint64).max(initial=0))
     if largest < max(len(reports), 2**16):
         if largest < _FEW:

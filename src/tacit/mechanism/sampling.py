@@ -109,7 +109,7 @@ class StandIn:
         return inside
 
 
-#: Fewer steps of a loop than this are not worth another thread.
+#: A thread is started for at least this many steps of a loop.
 _STEPS_PER_THREAD = 2**16
 #: Reports drawn per call of a loop: few enough that their words stay in the cache of the core that made them.
 _CHUNK = 2**16

@@ -507,7 +507,7 @@ class Questionnaire:
             earlier = tuple(Wording.from_dict(words) for words in data.get("earlier", ()))
             series = data.get("wave", 1), data.get("series"), earlier, read_limit(data)
             plan = cls(tuple(questions.values()), blocks, data["title"], tuple(data["notes"]), *series)
-            # Of what was read, and of what it was read as: so nothing else is in it, and nothing in another form.
+            # Both the text and what was read from it have this hash, so the text has no other fields or forms.
             if not plan.hash == data["hash"] == _hash_of(data) or len(questions) < len(data["questions"]):
                 raise PlanError("This plan was altered: its content does not match its hash.")
         except PlanError:

@@ -287,7 +287,7 @@ class Box(_Around):
         support = list(self.prior.support)
         shares = self.prior.on_support().probabilities
         if len(support) == 1:
-            # There are no others, and it has everything.
+            # A single value has probability 1.
             return np.ones(1), np.ones(1)
         low, high = (np.array(ends, dtype=np.float64)[support] for ends in (self.low, self.high))
         least, most = -_least_others(-low / shares), _least_others(high / shares)

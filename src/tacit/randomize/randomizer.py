@@ -234,7 +234,7 @@ def _check_below(size: int, numbers: NDArray[Any], what: str) -> None:
     """Raise unless all numbers are integers from 0 to size − 1."""
     if numbers.dtype.kind not in "iu" and numbers.size:
         raise ValueError(f"The {what} must be integers. Got numbers of the type {numbers.dtype} instead.")
-    # Below zero they are large without a sign, which takes one look instead of two.
+    # Viewed as unsigned, negative numbers are large: one comparison instead of two.
     unsigned = numbers.view(f"u{numbers.dtype.itemsize}") if numbers.dtype.kind == "i" else numbers
     if numbers.size and int(unsigned.max()) >= size:
         raise ValueError(f"The {what} must be from 0 to {size - 1}. Some are not.")

@@ -224,7 +224,7 @@ def _outcome(plan: Plan, fit: Regression) -> str:
     return f"{'the share' if fit.model == 'linear' else 'the odds'} of “{row_name(plan, fit.coefficients[0].value)}”"
 
 
-#: Tests speak below this.
+#: Level of significance of the tests.
 _LEVEL = 0.05
 _POOLED = (
     "Groups count as many people as they have reports. It is not the mean of the shares below: these cannot lie below "

@@ -15,11 +15,11 @@ from tacit.exact import BigIntegers, Integers
 from tacit.mechanism.protocol import RandomWords, WordBits
 from tacit.mechanism.sampling import in_chunks
 
-#: Slots per row of the table that a whole word's leading bits look up before thresholds are compared.
+#: The leading bits of a word index a table of this many bits per row, which says where to compare thresholds.
 _GUIDE_BITS = 10
-#: Words are read on at most this often: one in so many beginnings leaves the report open.
+#: At most one in this many first parts of a word leaves the report undecided, so that more of the word is read.
 _BEGINNINGS_PER_OPEN = 16
-#: Bytes of the table of beginnings, so that it stays near the core; larger ones are not made.
+#: Largest table of first parts, in bytes: it stays in the processor's cache.
 _MOST_BYTES = 2**20
 
 
