@@ -92,7 +92,7 @@ def test_the_test_of_independence_holds_and_finds_what_is_related():
 
 
 def test_the_test_of_independence_holds_for_few_reports_of_rare_answers():
-    """Found by an attack: by the covariance of the reports themselves more than a third of these tables are rejected."""
+    """Found by an attack: with the covariance of the reports, more than a third of these tables were rejected."""
     four = tuple(Question(name=name, answers=("a", "b", "c", "d")) for name in ("x", "y"))
     plan, rng = Questionnaire(four, (block_of(four, [1] * 16, 4),)), np.random.default_rng(3)
     (group,) = plan.blocks[0].plan.groups
