@@ -10,6 +10,25 @@ export class StorageError extends Error {
   name = "StorageError";
 }
 
+/**
+ * The ledger does not allow a draw: `reason` is "wave" for a second draw, "plan" or "browser" for a limit. Of a limit
+ * `factors` has the factors by which beliefs could change with this report, and by the limit.
+ */
+export class LimitError extends Error {
+  name = "LimitError";
+
+  /**
+   * @param {"wave" | "plan" | "browser"} reason
+   * @param {string} message
+   * @param {{level: string, limit: string} | null} [factors]
+   */
+  constructor(reason, message, factors = null) {
+    super(message);
+    this.reason = reason;
+    this.factors = factors;
+  }
+}
+
 /** An invitation's credential cannot be blinded, or what came back is not the collector's signature. */
 export class CredentialError extends Error {
   name = "CredentialError";

@@ -59,6 +59,12 @@ export interface SetParts {
   readonly size: string;
 }
 
+/** What one report reaches, as exact fractions. */
+export interface Levels {
+  readonly lip: { readonly n: bigint; readonly d: bigint };
+  readonly ldp: { readonly n: bigint; readonly d: bigint } | null;
+}
+
 /** A plan that was checked: well-formed, unaltered, and keeping its promise, decided in exact integers. */
 export interface Plan {
   /** SHA-256 of the contract, in hexadecimal: it names the plan. */
@@ -72,6 +78,10 @@ export interface Plan {
   readonly wave: number;
   /** The hash of the first plan of the series; null in a first wave. */
   readonly series: string | null;
+  /** What the reports of one person in the series may add up to, a LIP level n/d; null without a limit. */
+  readonly limit: { readonly n: bigint; readonly d: bigint } | null;
+  /** The levels of one report, the worst of all groups: LIP as ε, and LDP as a ratio of odds, null if unbounded. */
+  readonly levels: Levels;
   readonly question: string | null;
   readonly task: Task;
   /** Whether the answers are numbers. */
@@ -169,6 +179,10 @@ export interface Questionnaire {
   readonly wave: number;
   /** As of `Plan`. */
   readonly series: string | null;
+  /** As of `Plan`. */
+  readonly limit: { readonly n: bigint; readonly d: bigint } | null;
+  /** As of `Plan`. */
+  readonly levels: Levels;
   readonly title: string | null;
   readonly questions: readonly Question[];
   /** Questions that are reported on together, and the probability that a device reports on them. */
@@ -215,8 +229,8 @@ export interface Sent {
 export interface Remembered extends Sent {
   /** 32 hexadecimal digits that make sending it twice count once. */
   readonly key: string;
-  /** Whether the collector said that it was counted. */
-  readonly sent: boolean;
+  /** The addresses of the surveys whose collector said that it was counted. */
+  readonly sent: readonly string[];
 }
 
 /** What `respond` returns. */
@@ -226,11 +240,48 @@ export interface Drawn extends Remembered {
 }
 
 /** What is needed of a storage. */
-export type Store = Pick<Storage, "getItem" | "setItem">;
+export type Store = Pick<Storage, "getItem" | "setItem" | "removeItem">;
 
-/** Where reports are remembered; the browser's `localStorage` unless given. */
+/** Where reports are remembered. */
 export interface Memory {
+  /** The browser's `localStorage` unless given. */
   storage?: Store;
+  /** Tells people apart who share a browser, such as an invitation; only a keyed hash of it is stored. */
+  person?: string;
+}
+
+/** A report in the ledger of a browser. */
+export interface Answered {
+  /** The hash of the plan with its first wording: it names the wave. */
+  readonly plan: string;
+  /** That of the first wave. */
+  readonly series: string;
+  readonly wave: number;
+  readonly question: string | null;
+  /** The factor by which this report can change a belief, rounded up. */
+  readonly belief: string;
+  /** The factor by which it can change odds, for any belief; "∞" if there is none. */
+  readonly odds: string;
+  /** What was sent, or would be: the report with its key. */
+  readonly body: Sent & { readonly key: string };
+  /** The addresses of the surveys that counted it. */
+  readonly sent: readonly string[];
+}
+
+/** What a browser has drawn so far. */
+export interface Told {
+  readonly answered: readonly Answered[];
+  /** The factor by which all reports together can change a belief, rounded up, if one person drew them all. */
+  readonly belief: string;
+  readonly odds: string;
+  /** The limit that the person set, a LIP level as a rational; null without one. */
+  readonly limit: string | null;
+  /** The ledger as a file, in the format of `tacit.files.Ledger`; null if nothing was drawn. */
+  readonly file: string | null;
+  /** With a plan: the factors with a report of it. */
+  readonly after: { readonly belief: string; readonly odds: string } | null;
+  /** With a plan: whether a report of it is in this browser. */
+  readonly another: boolean;
 }
 
 /** The collector's RSA key: big-endian integers in base64url, as in a JSON Web Key. */
@@ -255,7 +306,8 @@ export function openPlan(json: unknown): Promise<AnyPlan>;
 
 /**
  * The remembered report of this plan, drawn now if there is none; later calls return it, whatever is asked.
- * Throws `StorageError` rather than draw a report that it cannot remember.
+ * Throws `StorageError` rather than draw a report that it cannot remember, and `LimitError` rather than draw a second
+ * one of the same wave, or one that exceeds a limit.
  */
 export function respond<P extends AnyPlan>(
   plan: P,
@@ -264,7 +316,16 @@ export function respond<P extends AnyPlan>(
 ): Promise<Drawn>;
 
 /** The report that was drawn for this plan in this browser, or null. */
-export function remembered(plan: AnyPlan, options?: Memory): Remembered | null;
+export function remembered(plan: AnyPlan, options?: Memory): Promise<Remembered | null>;
+
+/** What this browser has drawn so far, and what it adds up to; with a plan, also with a report of that. */
+export function told(options?: Memory, plan?: AnyPlan): Promise<Told>;
+
+/** Limit what the reports of this browser may add up to, a LIP level as a rational such as "5/2"; null for no limit. */
+export function setLimit(limit: string | null, options?: Memory): Promise<void>;
+
+/** Forget all reports: this browser can then draw again, and what it has sent stays sent. */
+export function erase(options?: Memory): Promise<void>;
 
 /**
  * Post {key, group, [block, ]report[, credential]} to `surveyUrl`/reports, again while trouble may pass, and mark it as sent.
@@ -281,6 +342,14 @@ export class PlanError extends Error {}
 
 /** The browser cannot remember the report, so none is drawn. */
 export class StorageError extends Error {}
+
+/** The ledger does not allow a draw: a second one of the same wave, or one beyond the limit of the plan or the browser. */
+export class LimitError extends Error {
+  constructor(reason: "wave" | "plan" | "browser", message: string, factors?: { level: string; limit: string } | null);
+  readonly reason: "wave" | "plan" | "browser";
+  /** Of a limit: the factors by which beliefs could change with this report, and by the limit. */
+  readonly factors: { readonly level: string; readonly limit: string } | null;
+}
 
 /** A credential cannot be blinded, or what came back is not the collector's signature. */
 export class CredentialError extends Error {}

@@ -1,86 +1,118 @@
 /**
  * What the browser remembers: one report per wave of a plan, so that asking again re-sends it instead of drawing afresh.
  *
- * The answer is never stored. Without a working storage nothing is drawn: the promise is about one report.
+ * All reports are in one ledger (`ledger.js`), stored as one text. The answer is never stored. Without a working storage
+ * nothing is drawn: the promise is about one report.
  */
 
 import { StorageError } from "./errors.js";
 import { toHex } from "./hash.js";
+import * as ledgers from "./ledger.js";
+import { readBudget } from "./group.js";
 import { randomBytes } from "./words.js";
 
 /** @typedef {import("./index.js").Memory} Memory */
 /** @typedef {import("./index.js").Store} Store */
 /** @typedef {import("./index.js").AnyPlan} Plan */
-/**
- * @typedef {object} Memento what is stored: the report as it is sent, and an invitation's credential in the making
- * @property {string} key
- * @property {string | null} group
- * @property {number} [block] from 1, in plans of several questions
- * @property {number} report
- * @property {Readonly<Record<string, string>>} [public] answers to public questions, which are sent as they are
- * @property {boolean} sent
- * @property {string} [credential]
- * @property {import("./credential.js").Pending} [pending]
- */
+/** @typedef {import("./ledger.js").Ledger} Ledger */
+/** @typedef {import("./ledger.js").Memento} Memento */
 
+/** Where the ledger is stored. */
+const PLACE = "tacit:ledger";
 /** Processes of one browser exchange what they store a moment later; the lock is held for this many milliseconds. */
 const SETTLE = 50;
 
 /**
  * The remembered report of this plan, drawn now if there is none: later calls return the same report. `fresh` tells
- * whether it was drawn by this call.
+ * whether it was drawn by this call. Throws a LimitError where the ledger does not allow a draw.
  *
  * @param {Plan} plan
  * @param {any} answer what the plan's `draw` takes
  * @param {Memory & {words?: import("./index.js").RandomWords}} [options]
  */
-export async function respond(plan, answer, { storage = browserStorage(), words } = {}) {
-  return exclusively(plan, async (settle) => {
-    const known = remembered(plan, { storage });
-    if (known) return { ...known, fresh: false };
-    const drawn = plan.draw(answer, words);
-    const key = toHex(randomBytes(16));
-    write(plan, storage, { key, ...drawn, sent: false });
-    await settle();
-    // Another tab without locks may have written meanwhile: what is stored is what counts.
-    const kept = remembered(plan, { storage });
-    if (!kept) throw new StorageError(UNABLE);
-    return { ...kept, fresh: kept.key === key };
+export async function respond(plan, answer, { storage = browserStorage(), person = "", words } = {}) {
+  const key = toHex(randomBytes(16));
+  await change(storage, person, (ledger, tag) => {
+    if (recall(ledger, plan, tag)) return ledger;
+    ledgers.checkDraw(ledger, plan, tag);
+    return ledgers.withReport(ledger, plan, tag, { key, ...plan.draw(answer, words), sent: [] });
   });
+  // Another tab without locks may have written meanwhile: what is stored is what counts.
+  const kept = await remembered(plan, { storage, person });
+  if (!kept) throw new StorageError(UNABLE);
+  return { ...kept, fresh: kept.key === key };
 }
 
 /** The report that was drawn for this plan in this browser, or null. @param {Plan} plan @param {Memory} [options] */
-export function remembered(plan, { storage = browserStorage() } = {}) {
-  const memento = recall(plan, storage);
+export async function remembered(plan, { storage = browserStorage(), person = "" } = {}) {
+  const ledger = await read(attempt(() => storage.getItem(PLACE)));
+  const memento = recall(ledger, plan, await ledgers.tagOf(ledger, person));
   if (!memento) return null;
   const { key, group, block, report, public: told, sent } = memento;
   return { key, group, ...(block !== undefined && { block }), report, ...(told && { public: told }), sent };
 }
 
 /**
- * Everything stored about this plan, or null; refuses what this plan cannot have stored.
+ * What this browser has drawn so far and what it adds up to, as if one person had drawn all of it; with a plan, also
+ * what it would add up to with a report of that, and whether someone else's report of it is there.
  *
- * @param {Plan} plan
- * @param {Store} storage
- * @returns {Memento | null}
+ * @param {Memory} [options]
+ * @param {Plan} [plan]
  */
-function recall(plan, storage) {
-  const stored = attempt(() => storage.getItem(place(plan)));
-  if (stored === null || stored === undefined) return null;
-  try {
-    const data = JSON.parse(stored);
-    const formed = /^[0-9a-f]{32}$/.test(data.key) && typeof data.sent === "boolean";
-    const sound = formed && plan.canSend(data.group, data.report, data.block, data.public);
-    if (sound) return data;
-  } catch {
-    // Refused below, like any other damage.
-  }
-  throw new StorageError("What this browser remembers about this survey is damaged, so it cannot be sent again.");
+export async function told({ storage = browserStorage() } = {}, plan) {
+  const stored = attempt(() => storage.getItem(PLACE));
+  const ledger = await read(stored);
+  const drawn = ledgers.drawn(ledger);
+  const factors = ({ lip, ldp } = ledgers.addedUp(drawn)) => ({ belief: ledgers.factorOf(lip), odds: ledgers.factorOf(ldp) });
+  const answered = Object.entries(ledger.persons).flatMap(([tag, places]) =>
+    places.map((place, at) => {
+      const { occasion, series, wave, question, lip, ldp } = ledger.occasions[place];
+      const { key, group, block, report, public: open, sent } = ledger.reports[tag][at];
+      const body = { key, group, ...(block !== undefined && { block }), report, ...(open && { public: open }) };
+      return { plan: occasion, series, wave, question, ...factors({ lip, ldp }), body, sent };
+    }),
+  );
+  const now = plan && ledgers.occasionOf(plan);
+  const others = plan && drawn.some(({ occasion }) => occasion === plan.hashes[0]);
+  const after = now && factors(ledgers.addedUp([...drawn, now]));
+  const limit = ledger.limit && ledgers.written(ledger.limit);
+  return { answered, ...factors(), limit, file: stored ?? null, after: after ?? null, another: Boolean(others) };
 }
 
-/** Everything stored about this plan; there must be something. @param {Plan} plan @param {Store} storage */
-export function kept(plan, storage) {
-  const memento = recall(plan, storage);
+/**
+ * Limit what the reports of this browser may add up to; null for no limit.
+ *
+ * @param {string | null} limit a LIP level, as a rational such as 5/2
+ * @param {Memory} [options]
+ */
+export async function setLimit(limit, { storage = browserStorage() } = {}) {
+  const level = limit === null ? null : readBudget(limit, "limit");
+  await change(storage, "", (ledger) => ({ ...ledger, limit: level }));
+}
+
+/** Forget everything: this browser can then draw again. @param {Memory} [options] */
+export async function erase({ storage = browserStorage() } = {}) {
+  await exclusively(async () => attempt(() => storage.removeItem(PLACE)));
+}
+
+/**
+ * What a person has drawn for a plan, or null; refuses what this plan cannot have stored.
+ *
+ * @param {Ledger} ledger
+ * @param {Plan} plan
+ * @param {string} tag
+ */
+function recall(ledger, plan, tag) {
+  const memento = ledgers.mementoOf(ledger, plan, tag);
+  if (memento && !plan.canSend(memento.group, memento.report, memento.block, memento.public))
+    throw new StorageError("What this browser remembers about this survey is damaged, so it cannot be sent again.");
+  return memento;
+}
+
+/** Everything stored about this plan; there must be something. @param {Plan} plan @param {Memory} memory */
+export async function kept(plan, { storage = browserStorage(), person = "" }) {
+  const ledger = await read(attempt(() => storage.getItem(PLACE)));
+  const memento = recall(ledger, plan, await ledgers.tagOf(ledger, person));
   if (!memento) throw new StorageError("There is no report to send: draw one with respond first.");
   return memento;
 }
@@ -89,36 +121,59 @@ export function kept(plan, storage) {
  * Change what is remembered, once no other tab does.
  *
  * @param {Plan} plan
- * @param {Store} storage
- * @param {(memento: Memento) => Partial<Memento> | Promise<Partial<Memento>>} change
+ * @param {Memory} memory
+ * @param {(memento: Memento) => Partial<Memento> | Promise<Partial<Memento>>} alter
  */
-export async function amend(plan, storage, change) {
-  return exclusively(plan, async () => {
-    const memento = kept(plan, storage);
-    const changed = { ...memento, ...(await change(memento)) };
-    write(plan, storage, changed);
-    return changed;
+export async function amend(plan, { storage = browserStorage(), person = "" }, alter) {
+  /** @type {Memento | null} */
+  let changed = null;
+  await change(storage, person, async (ledger, tag) => {
+    const memento = recall(ledger, plan, tag);
+    if (!memento) throw new StorageError("There is no report to send: draw one with respond first.");
+    changed = { ...memento, ...(await alter(memento)) };
+    return ledgers.withReport(ledger, plan, tag, changed);
+  });
+  return /** @type {Memento} */ (/** @type {unknown} */ (changed));
+}
+
+/** The ledger in a stored text, a new one where there is none. @param {string | null | undefined} stored */
+const read = async (stored) => (stored === null || stored === undefined ? ledgers.newLedger() : ledgers.readLedger(stored));
+
+/**
+ * Store another ledger in the place of this one, while no other tab does. Without locks another tab may have written
+ * meanwhile; it is then made again from what is there, so that no report is lost and none is drawn twice.
+ *
+ * @param {Store} storage
+ * @param {string} person
+ * @param {(ledger: Ledger, tag: string) => Ledger | Promise<Ledger>} alter
+ */
+async function change(storage, person, alter) {
+  await exclusively(async (settle) => {
+    for (;;) {
+      const before = attempt(() => storage.getItem(PLACE));
+      const ledger = await read(before);
+      const changed = await alter(ledger, await ledgers.tagOf(ledger, person));
+      if (changed === ledger) return;
+      const text = await ledgers.ledgerText(changed);
+      if (attempt(() => storage.getItem(PLACE)) !== before) continue;
+      attempt(() => storage.setItem(PLACE, text));
+      return settle();
+    }
   });
 }
 
-/** Store what is to be remembered. @param {Plan} plan @param {Store} storage @param {Memento} memento */
-function write(plan, storage, memento) {
-  attempt(() => storage.setItem(place(plan), JSON.stringify(memento)));
-}
-
 /**
- * Run a task while no other tab runs one for this plan, where the browser has locks.
+ * Run a task while no other tab runs one, where the browser has locks.
  *
  * @template T
- * @param {Plan} plan
  * @param {(settle: () => Promise<void>) => Promise<T>} task
  * @returns {Promise<T>}
  */
-async function exclusively(plan, task) {
+async function exclusively(task) {
   const locks = globalThis.navigator?.locks;
   if (!locks) return task(async () => {});
   const settle = () => new Promise((/** @type {(nothing: void) => void} */ resolve) => setTimeout(resolve, SETTLE));
-  return /** @type {Promise<T>} */ (/** @type {unknown} */ (locks.request(place(plan), () => task(settle))));
+  return /** @type {Promise<T>} */ (/** @type {unknown} */ (locks.request(PLACE, () => task(settle))));
 }
 
 /** The browser's own storage. */
@@ -133,9 +188,6 @@ export function browserStorage() {
 const UNABLE =
   "This browser does not let the page remember anything (a private window, or blocked site data). A second visit " +
   "would then draw a second report and weaken the promise, so none is drawn. Allow site data for this page and reload.";
-
-/** The same for all wordings of one wave, another for every wave. @param {Plan} plan */
-const place = (plan) => `tacit:${plan.hashes[0]}`;
 
 /** What a call to the storage returns; a StorageError if it throws. @template T @param {() => T} call @returns {T} */
 function attempt(call) {

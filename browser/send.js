@@ -8,7 +8,6 @@ import { amend, browserStorage, kept } from "./memory.js";
 /** @typedef {import("./index.js").SendOptions} SendOptions */
 /** @typedef {import("./index.js").PublicKey} PublicKey */
 /** @typedef {import("./index.js").AnyPlan} Plan */
-/** @typedef {import("./index.js").Store} Store */
 /** @typedef {Required<Pick<SendOptions, "fetch" | "attempts" | "wait">> & {url: string}} Courier */
 
 /** Statuses that may pass: timeouts, too early, too many, and the server's own trouble. */
@@ -28,16 +27,17 @@ const MAX_DETAIL = 500;
  * @returns {Promise<{status: "counted" | "already counted"}>}
  */
 export async function send(plan, surveyUrl, options = {}) {
-  const { storage = browserStorage(), invitation, credentialKey, attempts = 5, wait = pause } = options;
+  const { invitation, credentialKey, attempts = 5, wait = pause } = options;
   const carry = options.fetch ?? ((...call) => fetch(...call));
   const courier = { url: surveyUrl.replace(/\/+$/, ""), fetch: carry, attempts, wait };
-  if (invitation && credentialKey) await fetchCredential(plan, storage, courier, invitation, credentialKey);
-  const { key, group, block, report, public: told, credential } = kept(plan, storage);
+  const memory = { storage: options.storage ?? browserStorage(), person: options.person ?? "" };
+  if (invitation && credentialKey) await fetchCredential(plan, memory, courier, invitation, credentialKey);
+  const { key, group, block, report, public: told, credential } = await kept(plan, memory);
   const about = { ...(block !== undefined && { block }), report, ...(told && { public: told }) };
   const body = { key, group, ...about, ...(credential && { credential }) };
   const { status } = await post(courier, "reports", body, key);
   if (status !== "counted" && status !== "already counted") throw new SendError(STRANGE, 200);
-  await amend(plan, storage, () => ({ sent: true }));
+  await amend(plan, memory, ({ sent }) => ({ sent: [...new Set([...sent, courier.url])] }));
   return { status };
 }
 
@@ -45,13 +45,13 @@ export async function send(plan, surveyUrl, options = {}) {
  * Get the remembered report's credential, unless it is there; what was blinded once is sent again, not blinded anew.
  *
  * @param {Plan} plan
- * @param {Store} storage
+ * @param {import("./index.js").Memory} memory
  * @param {Courier} courier
  * @param {string} invitation
  * @param {PublicKey} publicKey
  */
-async function fetchCredential(plan, storage, courier, invitation, publicKey) {
-  const { key, credential, pending } = await amend(plan, storage, async (memento) =>
+async function fetchCredential(plan, memory, courier, invitation, publicKey) {
+  const { key, credential, pending } = await amend(plan, memory, async (memento) =>
     memento.credential || memento.pending ? {} : { pending: await blind(publicKey, memento.key) },
   );
   if (credential || !pending) return;
@@ -59,7 +59,7 @@ async function fetchCredential(plan, storage, courier, invitation, publicKey) {
   const route = toHex(new Uint8Array(digest, 0, 16));
   const answer = await post(courier, "credentials", { invitation, blinded: pending.blinded }, route);
   const signature = await finalize(publicKey, key, answer.blind_signature, pending);
-  await amend(plan, storage, () => ({ credential: signature, pending: undefined }));
+  await amend(plan, memory, () => ({ credential: signature, pending: undefined }));
 }
 
 /**

@@ -2,6 +2,8 @@
 
 import { readFileSync, readdirSync } from "node:fs";
 import assert from "node:assert/strict";
+import { createHash } from "node:crypto";
+import { canonicalJson } from "../hash.js";
 
 const GOLDEN = new URL("../../tests/golden/client/", import.meta.url);
 
@@ -33,5 +35,13 @@ export function replay(pairs) {
 /** A storage like localStorage; `data` is what it holds. */
 export function memory() {
   const data = new Map();
-  return { data, getItem: (key) => data.get(key) ?? null, setItem: (key, text) => void data.set(key, String(text)) };
+  return {
+    data,
+    getItem: (key) => data.get(key) ?? null,
+    setItem: (key, text) => void data.set(key, String(text)),
+    removeItem: (key) => void data.delete(key),
+  };
 }
+
+/** The hash of what a plan or a ledger holds. */
+export const hashOf = (content) => createHash("sha256").update(canonicalJson(content)).digest("hex");

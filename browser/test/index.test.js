@@ -69,8 +69,8 @@ test("the example in the README works", async (t) => {
   await import(
     `data:text/javascript,${encodeURIComponent(code.replace("tacit-client", new URL("index.js", folder).href))}`
   );
-  const known = client.remembered(await client.openPlan(plan), { storage });
-  assert.ok(known.sent);
+  const known = await client.remembered(await client.openPlan(plan), { storage });
+  assert.deepEqual(known.sent, ["/api/surveys/0123456789abcdef"]);
   const { key, group, report } = known;
   assert.deepEqual(posted, [["/api/surveys/0123456789abcdef/reports", JSON.stringify({ key, group, report })]]);
   assert.deepEqual(said.mock.calls.at(-1).arguments, [{ status: "counted" }]);

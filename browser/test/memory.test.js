@@ -2,8 +2,8 @@
 
 import assert from "node:assert/strict";
 import test from "node:test";
-import { StorageError, openPlan, remembered, respond } from "../index.js";
-import { golden, memory } from "./helpers.js";
+import { StorageError, erase, openPlan, remembered, respond } from "../index.js";
+import { golden, hashOf, memory } from "./helpers.js";
 
 const plan = await openPlan(golden("plan_survey").plan);
 const large = await openPlan(golden("plan_bins").plan);
@@ -11,18 +11,19 @@ const GROUP = "18–29";
 
 test("the first call draws, later calls remember, whatever is asked", async () => {
   const storage = memory();
-  assert.equal(remembered(plan, { storage }), null);
+  assert.equal(await remembered(plan, { storage }), null);
   const { fresh, ...first } = await respond(plan, { group: GROUP, value: "yes" }, { storage });
   assert.equal(fresh, true);
   assert.match(first.key, /^[0-9a-f]{32}$/);
   assert.deepEqual(Object.keys(first), ["key", "group", "report", "sent"]);
-  assert.equal(first.sent, false);
+  assert.deepEqual(first.sent, []);
   for (let visit = 0; visit < 20; visit++) {
     assert.deepEqual(await respond(plan, { group: "30+", value: "no" }, { storage }), { ...first, fresh: false });
   }
-  assert.deepEqual(remembered(plan, { storage }), first);
-  assert.deepEqual([...storage.data.keys()], [`tacit:${plan.hash}`]);
-  assert.deepEqual(Object.keys(JSON.parse([...storage.data.values()][0])), ["key", "group", "report", "sent"]);
+  assert.deepEqual(await remembered(plan, { storage }), first);
+  assert.deepEqual([...storage.data.keys()], ["tacit:ledger"]);
+  const [[stored]] = Object.values(JSON.parse([...storage.data.values()][0]).reports);
+  assert.deepEqual(Object.keys(stored), ["key", "group", "report", "sent"]);
 });
 
 test("a corrected question keeps the report, a new wave asks anew", async () => {
@@ -35,7 +36,7 @@ test("a corrected question keeps the report, a new wave asks anew", async () => 
   for (let visit = 0; visit < 20; visit++) {
     assert.deepEqual(await respond(now, { group: null, value: "no" }, { storage }), { ...drawn, fresh: false });
   }
-  assert.equal(remembered({ ...now, hashes: ["another wave"] }, { storage }), null);
+  assert.equal(await remembered({ ...now, hashes: ["another wave"] }, { storage }), null);
 });
 
 test("different browsers draw different keys and both reports", async () => {
@@ -73,13 +74,15 @@ test("tabs take turns where the browser has locks", async (t) => {
   const [first, second] = await Promise.all(answers.map((answer) => respond(plan, answer, { storage })));
   assert.deepEqual({ ...first, fresh: false }, second);
   assert.equal(first.fresh, true);
-  assert.deepEqual(queue, [`tacit:${plan.hash}`, `tacit:${plan.hash}`]);
+  assert.deepEqual(queue, ["tacit:ledger", "tacit:ledger"]);
 });
 
 test("the report that another tab stored meanwhile is the one that counts", async () => {
   const storage = memory();
-  const other = { key: "0".repeat(32), group: "30+", report: 1, sent: true };
-  storage.setItem = (key) => storage.data.set(key, JSON.stringify(other));
+  const { fresh, ...other } = await respond(plan, { group: "30+", value: "no" }, { storage });
+  const stored = storage.getItem("tacit:ledger");
+  storage.data.clear();
+  storage.setItem = (key) => storage.data.set(key, stored);
   assert.deepEqual(await respond(plan, { group: GROUP, value: "yes" }, { storage }), { ...other, fresh: false });
 });
 
@@ -93,27 +96,26 @@ test("without a working storage nothing is drawn", async () => {
   await assert.rejects(respond(plan, answer, { storage: { ...memory(), setItem: fails } }), StorageError);
   await assert.rejects(respond(plan, answer, { storage: { ...memory(), setItem: () => {} } }), StorageError);
   await assert.rejects(respond(plan, answer, {}), /private window/);
-  assert.throws(() => remembered(plan), StorageError);
+  await assert.rejects(() => remembered(plan), StorageError);
 });
 
 test("a damaged memory is refused, not replaced by a second draw", async () => {
-  const sound = { key: "0".repeat(32), group: GROUP, report: 1, sent: false };
-  const damages = [
-    { key: "x" },
-    { group: "nobody" },
-    { group: null },
-    { report: 2 },
-    { report: "1" },
-    { sent: 1 },
-    { key: null },
-  ];
-  const texts = damages.map((damage) => JSON.stringify({ ...sound, ...damage }));
-  for (const text of ["", "{", "null", "[]", ...texts]) {
-    const storage = memory();
-    storage.setItem(`tacit:${plan.hash}`, text);
+  const storage = memory();
+  await respond(plan, { group: GROUP, value: "yes" }, { storage });
+  const sound = JSON.parse(storage.getItem("tacit:ledger"));
+  const [tag] = Object.keys(sound.reports);
+  const texts = [{ key: "x" }, { group: "nobody" }, { group: null }, { report: 2 }, { report: "1" }, { sent: true }, { key: null }].map(
+    (damage) => ({ ...sound, reports: { [tag]: [{ ...sound.reports[tag][0], ...damage }] } }),
+  );
+  const rehashed = ({ hash, ...rest }) => JSON.stringify({ ...rest, hash: hashOf(rest) });
+  const altered = [{ ...sound, limit: "1" }, { ...sound, persons: {}, reports: {} }].map((each) => JSON.stringify(each));
+  for (const text of ["", "{", "null", "[]", ...altered, ...texts.map(rehashed)]) {
+    storage.setItem("tacit:ledger", text);
     await assert.rejects(respond(plan, { group: GROUP, value: "yes" }, { storage }), /damaged/);
-    assert.equal(storage.getItem(`tacit:${plan.hash}`), text);
+    assert.equal(storage.getItem("tacit:ledger"), text);
   }
+  await erase({ storage });
+  assert.equal((await respond(plan, { group: GROUP, value: "yes" }, { storage })).fresh, true);
 });
 
 test("an answer that is not there leaves nothing behind", async () => {

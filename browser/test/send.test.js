@@ -34,7 +34,7 @@ const sign = (blinded) =>
 
 test("exactly the remembered body is posted, with nothing that identifies", async () => {
   const { storage, calls, options } = await browser(counted);
-  const { key, group, report } = remembered(plan, { storage });
+  const { key, group, report } = await remembered(plan, { storage });
   assert.deepEqual(await send(plan, "/api/surveys/0123456789abcdef/", options), { status: "counted" });
   assert.equal(calls.length, 1);
   assert.equal(calls[0].url, "/api/surveys/0123456789abcdef/reports");
@@ -51,7 +51,7 @@ test("exactly the remembered body is posted, with nothing that identifies", asyn
       redirect: "error",
     },
   );
-  assert.equal(remembered(plan, { storage }).sent, true);
+  assert.equal((await remembered(plan, { storage })).sent.length, 1);
 });
 
 test("sending again posts the same body", async () => {
@@ -73,7 +73,7 @@ test("passing trouble is tried again under the same key, up to a limit", async (
   assert.equal(new Set(calls.map(({ options: { body } }) => body)).size, 1);
   assert.equal(calls.length, 4);
   assert.ok(waits[0] >= 250 && waits[0] <= 750 && waits[1] >= 500 && waits[1] <= 1500 && waits[2] === 7000, `${waits}`);
-  assert.equal(remembered(plan, { storage }).sent, true);
+  assert.equal((await remembered(plan, { storage })).sent.length, 1);
   for (const status of [0, 408, 425, 429, 500, 502, 599]) {
     const broken = await browser(status ? () => problem(status, "Still no.", { "Retry-After": "soon" }) : down);
     await assert.rejects(
@@ -81,7 +81,7 @@ test("passing trouble is tried again under the same key, up to a limit", async (
       (error) => error instanceof SendError && error.status === status,
     );
     assert.equal(broken.calls.length, 3);
-    assert.equal(remembered(plan, broken).sent, false);
+    assert.equal((await remembered(plan, broken)).sent.length, 0);
   }
 });
 
@@ -90,7 +90,7 @@ test("a refusal is told once, in the collector's words", async () => {
     const { storage, calls, options } = await browser(() => problem(status, "This survey is closed."));
     await assert.rejects(send(plan, "/s", options), { name: "SendError", status, message: "This survey is closed." });
     assert.equal(calls.length, 1);
-    assert.equal(remembered(plan, { storage }).sent, false);
+    assert.equal((await remembered(plan, { storage })).sent.length, 0);
   }
   const { options } = await browser(() => new Response("<html>", { status: 403 }));
   await assert.rejects(send(plan, "/s", options), /status 403/);
@@ -105,7 +105,7 @@ test("a captive portal is not the collector", async () => {
   ]) {
     const { storage, options } = await browser(answer);
     await assert.rejects(send(plan, "/s", options), /not the collector/);
-    assert.equal(remembered(plan, { storage }).sent, false);
+    assert.equal((await remembered(plan, { storage })).sent.length, 0);
   }
 });
 
@@ -127,11 +127,12 @@ test("an invitation becomes a credential that the collector cannot link", async 
   assert.equal(calls[0].body.invitation, "token");
   const { key, group, report, credential, ...rest } = calls[1].body;
   assert.deepEqual(rest, {});
-  assert.deepEqual({ key, group, report, sent: true }, remembered(plan, { storage }));
+  assert.deepEqual({ key, group, report, sent: ["/s"] }, await remembered(plan, { storage }));
   const padding = { key: publicKey, padding: constants.RSA_PKCS1_PSS_PADDING, saltLength: 48 };
   assert.ok(verify("sha384", Buffer.from(key), padding, Buffer.from(credential, "base64url")));
   assert.ok(!JSON.stringify(calls[0].body).includes(key));
-  assert.deepEqual(Object.keys(JSON.parse([...storage.data.values()][0])).sort(), [
+  const [[stored]] = Object.values(JSON.parse([...storage.data.values()][0]).reports);
+  assert.deepEqual(Object.keys(stored).sort(), [
     "credential",
     "group",
     "key",

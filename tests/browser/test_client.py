@@ -18,6 +18,7 @@ from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
 from tacit import Prior
 from tacit.exact import at_most_exp
+from tacit.files import InputError, Ledger
 from tacit.mechanism import KINDS, ManyValues
 from tacit.mechanism.auditing import percent
 from tacit.plan import Plan, PlanError, Questionnaire, contract_hash
@@ -43,6 +44,20 @@ def maker() -> Any:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+def test_python_reads_the_ledger_of_a_browser_and_refuses_the_same_ones(tmp_path):
+    known = golden("ledger")
+    path = tmp_path / "ledger.json"
+    path.write_text(json.dumps(known["ledger"]), encoding="utf-8")
+    found = Ledger.open(path)
+    assert found.to_dict() == known["ledger"] == maker().ledger()["ledger"]
+    with pytest.raises(InputError, match="1 person has a report of wave 2"):
+        found.add(Plan.from_dict(known["plans"][1]), [""])
+    for each in known["refused"]:
+        path.write_text(json.dumps(each["ledger"]), encoding="utf-8")
+        with pytest.raises(InputError, match=r"altered|not a ledger"):
+            Ledger.open(path)
 
 
 class Replay:

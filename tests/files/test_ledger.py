@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from tacit import Plan, Prior, Survey, make_plan
 from tacit.cli.everything import app
 from tacit.files import InputError, Ledger, perturb_file
-from tacit.files.ledger import Occasion, _hash_of, added_up
+from tacit.files.ledger import Occasion, added_up, hash_of
 from tacit.mechanism.repeated import joint_level
 
 
@@ -115,7 +115,7 @@ def test_a_ledger_that_changed_meanwhile_or_is_none_is_refused(plan, tmp_path):
     with pytest.raises(InputError, match="was altered"):
         Ledger.open(path)
     data["persons"]["f" * 24] = [0, 0]
-    path.write_text(json.dumps(data | {"hash": _hash_of(data)}), encoding="utf-8")
+    path.write_text(json.dumps(data | {"hash": hash_of(data)}), encoding="utf-8")
     with pytest.raises(InputError, match="not a ledger"):
         Ledger.open(path)
     with pytest.raises(InputError, match="person"):

@@ -146,13 +146,20 @@ class Ledger:
         data = json.loads(Path(path).read_text(encoding="utf-8"))
         if data["tacit_ledger"] != FORMAT:
             raise ValueError("another format")
-        if data["hash"] != _hash_of(data):
+        if data["hash"] != hash_of(data):
             raise InputError(f"{path} was altered: its content does not match its hash. Restore it from a backup.")
         occasions = {each.name: each for each in map(Occasion.from_dict, data["occasions"])}
         names = list(occasions)
-        if any(len(set(places)) < len(places) or min(places, default=0) < 0 for places in data["persons"].values()):
+        people = {tag: len(places) for tag, places in data["persons"].items()}
+        if not all(re.fullmatch(f"[0-9a-f]{{{_DIGITS}}}", tag) for tag in people):
+            raise ValueError("not tags")
+        if any(len(set(places)) < len(places) or min(places) < 0 for places in data["persons"].values()):
             raise ValueError("not places")
+        if "reports" in data and people != {tag: len(told) for tag, told in data["reports"].items()}:
+            raise ValueError("not their reports")
         persons = {tag: [names[place] for place in places] for tag, places in data["persons"].items()}
+        if not re.fullmatch("[0-9a-f]{32}", data["key"]):
+            raise ValueError("not a key")
         limit = None if data["limit"] is None else budget(exact_ratio(data["limit"]))
         found = cls(path, bytes.fromhex(data["key"]), occasions, persons, limit, data.get("reports"))
         # Both the text and what was read from it have this hash, so the text has no other fields or forms.
@@ -215,7 +222,7 @@ class Ledger:
             "persons": {tag: [places[name] for name in names] for tag, names in sorted(self.persons.items())},
             **({} if self.reports is None else {"reports": self.reports}),
         }
-        return data | {"hash": _hash_of(data)}
+        return data | {"hash": hash_of(data)}
 
     def save(self) -> None:
         """Write the file, atomically; refuses if somebody else has written it since it was read."""
@@ -240,7 +247,7 @@ def _text_of(path: Path) -> str | None:
     return path.read_text(encoding="utf-8") if path.exists() else None
 
 
-def _hash_of(data: dict[str, Any]) -> str:
+def hash_of(data: dict[str, Any]) -> str:
     """SHA-256 over the ledger in canonical JSON, as of plans."""
     content = {name: part for name, part in data.items() if name != "hash"}
     text = json.dumps(content, ensure_ascii=False, sort_keys=True, separators=(",", ":"))

@@ -41,6 +41,7 @@ from tacit.designs import Promise, Search, optimal_binary
 from tacit.designs._many_values import design_many_values
 from tacit.designs.without_prior import projective_response, subset_selection
 from tacit.exact import at_most_exp, exp_enclosure
+from tacit.files.ledger import Ledger, added_up, hash_of
 from tacit.mechanism import KINDS
 from tacit.mechanism.auditing import Audit, percent
 from tacit.mechanism.block_design import BlockDesign
@@ -1240,6 +1241,63 @@ def write(name: str, data: Any) -> None:
     (HERE / f"{name}.json").write_text(text + "\n", encoding="utf-8")
 
 
+def ledger() -> dict[str, Any]:
+    """The ledger of a browser that two people use, what it adds up to, and ledgers that every reader refuses."""
+    first = replace(
+        make_plan(Prior.of({"yes": 1, "no": 4}), Survey("yes"), 1, question="Are you il?"), limit=Fraction(4)
+    )
+    second = replace(first, wave=2, series=first.hash).reworded("Are you ill?")
+    odds = make_plan(Prior.uniform(["a", "b", "c"]), Histogram(), "1/2", notion="ldp")
+    wide = make_plan(Prior.of({f"v{x}": 40 - x for x in range(40)}), Histogram(), 2, question="Which, naïve 😀?")
+    told = [first, second, odds, wide]
+    invitation = "an invitation"
+    kept = Ledger("ledger.json", bytes(range(16)), {}, {}, Fraction(17, 2))
+    for plan, people in zip(told, (["", invitation], [""], [""], [invitation]), strict=True):
+        kept.add(plan, people)
+    sums = [added_up([kept.occasions[name] for name in kept.persons[kept.tag("")][:count]]) for count in range(4)]
+    report = {"group": None, "report": 0, "sent": ["/api/surveys/0"]}
+    kept.reports = {
+        tag: [{"key": f"{place:032x}"} | report for place, _ in enumerate(names)] for tag, names in kept.persons.items()
+    }
+    data = kept.to_dict()
+    tag = kept.tag("")
+    changes: list[tuple[str, tuple[Any, ...], Any]] = [
+        ("another format", ("tacit_ledger",), 2),
+        ("an unknown field", ("more",), 1),
+        ("a key in capitals", ("key",), "A" * 32),
+        ("a limit that is no rational", ("limit",), "8.5"),
+        ("a negative limit", ("limit",), "-1"),
+        ("a level in other than lowest terms", ("occasions", 0, "lip"), "2/2"),
+        ("a negative level", ("occasions", 0, "ldp"), "-1"),
+        ("a level that is a number", ("occasions", 0, "lip"), 1),
+        ("no wave", ("occasions", 0, "wave"), 0),
+        ("a wave that is a text", ("occasions", 0, "wave"), "1"),
+        ("a series that is no hash", ("occasions", 1, "series"), "first"),
+        ("an occasion twice", ("occasions", 1, "occasion"), first.hash),
+        ("a place that is not there", ("persons", tag), [0, 1, 4]),
+        ("a place below 0", ("persons", tag), [0, 1, -1]),
+        ("a place twice", ("persons", tag), [0, 1, 1]),
+        ("a report without a place", ("persons", tag), [0, 1]),
+        ("a tag in other digits", ("persons", "X" * 24), [0]),
+        ("no persons", ("persons",), []),
+    ]
+    refused = [{"why": "an altered limit", "ledger": data | {"limit": None}}, {"why": "no ledger", "ledger": []}]
+    for why, (*way, last), value in changes:
+        wrong = copy.deepcopy(data)
+        place: Any = wrong
+        for step in way:
+            place = place[step]
+        place[last] = value
+        refused.append({"why": why, "ledger": wrong | {"hash": hash_of(wrong)}})
+    return {
+        "plans": [_slim(plan.to_dict()) for plan in told],
+        "tags": {person: kept.tag(person) for person in ("", invitation)},
+        "ledger": data,
+        "sums": [[str(lip), str(ldp)] for lip, ldp in sums],
+        "refused": refused,
+    }
+
+
 def golden_plan(plan: Plan) -> dict[str, Any]:
     return {"plan": _slim(plan.to_dict()), **expected(plan)}
 
@@ -1260,6 +1318,7 @@ def files() -> dict[str, Callable[[], Any]]:
         questionnaires,
         reworded_questionnaires,
         refused_questionnaires,
+        ledger,
     )
     return made | {make.__name__: make for make in others}
 
