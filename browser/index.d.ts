@@ -280,8 +280,10 @@ export interface Told {
   readonly file: string | null;
   /** With a plan: the factors with a report of it. */
   readonly after: { readonly belief: string; readonly odds: string } | null;
-  /** With a plan: whether a report of it is in this browser. */
+  /** With a plan: whether a report of it is in this browser, maybe of another person. */
   readonly another: boolean;
+  /** With a plan: why no report of it may be drawn; null if one may be, or was. */
+  readonly refusal: LimitError | null;
 }
 
 /** The collector's RSA key: big-endian integers in base64url, as in a JSON Web Key. */

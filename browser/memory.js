@@ -5,7 +5,7 @@
  * nothing is drawn: the promise is about one report.
  */
 
-import { StorageError } from "./errors.js";
+import { LimitError, StorageError } from "./errors.js";
 import { toHex } from "./hash.js";
 import * as ledgers from "./ledger.js";
 import { readBudget } from "./group.js";
@@ -54,12 +54,12 @@ export async function remembered(plan, { storage = browserStorage(), person = ""
 
 /**
  * What this browser has drawn so far and what it adds up to, as if one person had drawn all of it; with a plan, also
- * what it would add up to with a report of that, and whether someone else's report of it is there.
+ * what it would add up to with a report of that, whether another report of it is there, and why none may be drawn.
  *
  * @param {Memory} [options]
  * @param {Plan} [plan]
  */
-export async function told({ storage = browserStorage() } = {}, plan) {
+export async function told({ storage = browserStorage(), person = "" } = {}, plan) {
   const stored = attempt(() => storage.getItem(PLACE));
   const ledger = await read(stored);
   const drawn = ledgers.drawn(ledger);
@@ -76,7 +76,20 @@ export async function told({ storage = browserStorage() } = {}, plan) {
   const others = plan && drawn.some(({ occasion }) => occasion === plan.hashes[0]);
   const after = now && factors(ledgers.addedUp([...drawn, now]));
   const limit = ledger.limit && ledgers.written(ledger.limit);
-  return { answered, ...factors(), limit, file: stored ?? null, after: after ?? null, another: Boolean(others) };
+  const refusal = plan ? refusalOf(ledger, plan, await ledgers.tagOf(ledger, person)) : null;
+  return { answered, ...factors(), limit, file: stored ?? null, after: after ?? null, another: Boolean(others), refusal };
+}
+
+/** Why no report may be drawn, or null. @param {Ledger} ledger @param {Plan} plan @param {string} tag */
+function refusalOf(ledger, plan, tag) {
+  if (recall(ledger, plan, tag)) return null;
+  try {
+    ledgers.checkDraw(ledger, plan, tag);
+  } catch (error) {
+    if (error instanceof LimitError) return error;
+    throw error;
+  }
+  return null;
 }
 
 /**

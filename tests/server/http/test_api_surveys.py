@@ -45,6 +45,9 @@ def test_a_survey_is_made_and_shown(client: Client):
         "ends": None,
         "closed": None,
         "credential_key": None,
+        "wave": 1,
+        "series": grouped_plan().hash,
+        "copy_of": None,
     }
 
 

@@ -43,6 +43,9 @@ def facts(survey: Survey, ready: ReadySurvey, today: date) -> dict[str, Any]:
         "ends": survey.ends,
         "closed": survey.closed,
         "credential_key": None if ready.credentials is None else ready.credentials.public,
+        "wave": ready.plan.wave,
+        "series": ready.plan.series or ready.plan.hashes[0],
+        "copy_of": survey.id.partition("-")[0] if "-" in survey.id else None,
     }
 
 
@@ -74,7 +77,11 @@ async def create_survey(wanted: m.NewSurvey, service: Service, response: Respons
 
 @administration.post("/{survey}/copies", status_code=201)
 async def copy_survey(survey: m.SurveyId, service: Service) -> m.SurveyFacts:
-    """Open another run of a survey: the same plan and settings, none of its reports, invitations or end."""
+    """Open another run of a survey: the same plan and settings, none of its reports, invitations or end.
+
+    It is the same wave at another place: a browser that has answered sends its stored report. For the next wave open
+    the plan that `tacit next` writes.
+    """
     return await survey_facts(await service.copy(survey), service)
 
 

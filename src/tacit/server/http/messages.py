@@ -161,6 +161,11 @@ class SurveyFacts(_Message):
     ends: date | None = Field(description="The last day on which reports are taken.")
     closed: date | None
     credential_key: PublicKey | None
+    wave: int = Field(description="Of a survey that is repeated, counted from 1: every wave is asked anew.")
+    series: str = Field(description="The hash of the first plan of the series, in its first wording.")
+    copy_of: str | None = Field(
+        description="Of a copy, the first survey of the plan: the same wave at another place, with the same reports."
+    )
 
 
 class ListedSurvey(SurveyFacts):

@@ -29,7 +29,7 @@ _TYPES = {
     ".svg": "image/svg+xml",
 }
 #: The pages, by the addresses they are shown at. `SURVEY` stands for any survey.
-PAGES = {"": "home.html", "s/SURVEY": "survey.html", "d/SURVEY": "dashboard.html"}
+PAGES = {"": "home.html", "told": "told.html", "s/SURVEY": "survey.html", "d/SURVEY": "dashboard.html"}
 #: What they load: the pages' own files, and the browser client.
 _FOLDERS = ("static", "client")
 #: Pages are at most so deep; a mistyped address may be a little deeper.
@@ -115,7 +115,7 @@ def missing(request: Request) -> Response | None:
 
 
 def routes() -> list[Route]:
-    """Home, the survey page, the dashboard, what they load, and the hashes of all that."""
+    """Home, what a browser has told, the survey page, the dashboard, what they load, and the hashes of all that."""
 
     def page(path: str) -> Callable[[Request], Awaitable[Response]]:
         async def show(request: Request) -> Response:

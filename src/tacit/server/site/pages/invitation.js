@@ -10,25 +10,19 @@ export function takeInvitation() {
 /** Whether nothing of an invitation was cut off on its way: it has 48 bytes, as 64 letters and digits. */
 export const isWhole = (invitation) => /^[\w-]{64}$/.test(invitation);
 
-const SPENT = "tacit:spent";
-
 /** Whether the collector said before, to this browser, that the invitation was used. */
-export const isSpent = ({ storage }) => Boolean(storage?.getItem(SPENT));
+export const isSpent = ({ spent }) => spent !== undefined && localStorage.getItem(spent) !== null;
 
 /** Remember that for another visit. */
-export const markSpent = ({ storage }) => storage?.setItem(SPENT, "yes");
+export const markSpent = ({ spent }) => spent !== undefined && localStorage.setItem(spent, "yes");
 
 /**
- * Where the report of this invitation is remembered: under its hash, so that whoever was invited as well and uses the
- * same browser answers for themselves. The invitation itself is not stored. Without one the browser has one report.
+ * Who answers: the holder of this invitation, so that others who were invited and use the same browser answer for
+ * themselves. The invitation itself is not stored. Without one the browser has one report.
  */
 export async function memoryOf(invitation) {
   if (invitation === null) return {};
   const digest = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(invitation));
   const name = Array.from(new Uint8Array(digest, 0, 16), (byte) => byte.toString(16).padStart(2, "0")).join("");
-  const storage = {
-    getItem: (key) => localStorage.getItem(`${key}:${name}`),
-    setItem: (key, value) => localStorage.setItem(`${key}:${name}`, value),
-  };
-  return { storage };
+  return { person: invitation, spent: `tacit:spent:${name}` };
 }

@@ -14,21 +14,31 @@ const SINGLE_CLICK = 1;
 export function showReport(visit, { fresh, ...report }) {
   const { survey } = visit;
   byId("report-heading").textContent = say(fresh ? "report_fresh" : "report_known");
-  byId("report-lead").textContent = say(lead(survey, fresh, report.sent));
-  describe(visit, report);
+  const where = counted(visit, report.sent);
+  byId("report-lead").textContent = say(lead(survey, fresh, where));
+  describe(visit, { ...report, sent: report.sent.length > 0 });
   const button = byId("send");
-  button.textContent = say(report.sent ? "send_again" : "send");
-  button.hidden = !survey.open;
-  if (survey.open && isSpent(visit.memory) && !report.sent) giveUp("spent");
+  button.textContent = say(where === "here" ? "send_again" : "send");
+  button.hidden = !survey.open || where === "earlier";
+  if (survey.open && isSpent(visit.memory) && where === null) giveUp("spent");
   button.onclick = (event) => event.detail <= SINGLE_CLICK && deliver(visit, button);
 }
 
+/** Where the report was counted: here, before the words were corrected, at another place, or nowhere (null). */
+function counted({ id, plan }, sent) {
+  if (sent.includes(surveyUrl(id))) return "here";
+  const earlier = plan.hashes.slice(0, -1).map((hash) => hash.slice(0, 16));
+  if (sent.some((each) => earlier.includes(each.split("/").at(-1).split("-")[0]))) return "earlier";
+  return sent.length ? "elsewhere" : null;
+}
+
 /** What the person should know about the report's state. */
-function lead(survey, fresh, sent) {
+function lead(survey, fresh, where) {
+  if (where === "earlier") return "lead_reworded";
   if (fresh === false) return "lead_not_yours";
-  if (!survey.open) return sent ? "lead_closed_sent" : "lead_closed_unsent";
+  if (!survey.open) return where === "here" ? "lead_closed_sent" : "lead_closed_unsent";
   if (fresh) return "lead_fresh";
-  return sent ? "lead_sent" : "lead_unsent";
+  return { here: "lead_sent", elsewhere: "lead_elsewhere" }[where] ?? "lead_unsent";
 }
 
 /** The report in full, and what it means. */

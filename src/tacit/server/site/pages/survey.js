@@ -1,6 +1,6 @@
 /** The survey page: check the plan, ask, randomize here, show the report, send only that. */
 
-import { openPlan, PlanError, remembered, respond, StorageError } from "../client/index.js";
+import { LimitError, openPlan, PlanError, remembered, respond, StorageError, told } from "../client/index.js";
 import { showTexts } from "./about.js";
 import { choices } from "./choices.js";
 import { ApiError, byId, request, requestJson, showOnly, surveyId, surveyUrl, tableRow } from "./common.js";
@@ -9,6 +9,7 @@ import { isWhole, memoryOf, takeInvitation } from "./invitation.js";
 import { numberField } from "./number.js";
 import { askRecord, beliefRows, betweenNote, outsideRecord, recordPromise } from "./record.js";
 import { showReport } from "./report.js";
+import { showTold } from "./told.js";
 
 /** Longer tables are cut: on a phone nobody reads thousands of rows. */
 const MAX_BELIEFS = 12;
@@ -16,10 +17,10 @@ const sections = ["loading", "stop", "ask", "report"].map(byId);
 const id = surveyId();
 
 /** End here, in words; `kind` names the reason for tests, `detail` is what the program says, in English. */
-function stop(kind, heading, text, detail = "") {
+function stop(kind, heading, text, detail = "", values = {}) {
   byId("stop").dataset.testid = kind;
   byId("stop-heading").textContent = say(heading);
-  byId("stop-text").textContent = say(text);
+  byId("stop-text").textContent = say(text, values);
   byId("stop-detail").textContent = detail && say("detail", { detail });
   showOnly(byId("stop"), sections);
 }
@@ -44,21 +45,42 @@ async function start() {
     if (!isSecureContext) return stop("refusal", "refused", "refused_insecure");
     const plan = await verifiedPlan(survey);
     document.title = plan.question || plan.title || say("untitled");
-    begin({ id, survey, texts, plan, invitation, memory: await memoryOf(survey.invited ? invitation : null) });
+    await begin({ id, survey, texts, plan, invitation, memory: await memoryOf(survey.invited ? invitation : null) });
   } catch (error) {
     fail(error);
   }
 }
 
 /** Show the report if there is one, else ask, if the survey allows it. */
-function begin(visit) {
+async function begin(visit) {
   const { survey, plan, invitation, memory } = visit;
-  const before = remembered(plan, memory);
+  const before = await remembered(plan, memory);
   if (before) show(visit, { ...before, fresh: null });
   else if (!survey.open) stop("closed", "closed", "closed_text");
   else if (survey.invited && !invitation) stop("invitation", "invitation", "invitation_text");
   else if (survey.invited && !isWhole(invitation)) stop("invitation", "cut", "invitation_text");
-  else ask(visit);
+  else {
+    const soFar = await told(memory, plan);
+    if (soFar.refusal) return refuse(soFar.refusal);
+    ask(visit);
+    tellSum(plan, soFar);
+  }
+}
+
+/** Say why no report is drawn: a second one of this wave, or more than a limit allows. */
+function refuse({ reason, factors, message }) {
+  const heading = reason === "wave" ? "again" : "limit";
+  stop("limit", heading, { wave: "again_text", plan: "limit_plan", browser: "limit_browser" }[reason], message, factors ?? {});
+  byId("told").open = true;
+}
+
+/** What all reports of this browser would add up to with this one, and whether somebody answered here before. */
+function tellSum(plan, { answered, after, another }) {
+  byId("wave").hidden = plan.wave === 1;
+  byId("wave").textContent = say("wave", { wave: plan.wave });
+  byId("so-far").hidden = !answered.length;
+  const sum = say("so_far", { count: answered.length + 1, belief: local(after.belief) });
+  byId("so-far").textContent = another ? `${say("another_invitation")} ${sum}` : sum;
 }
 
 /** Show the report in place of everything else. */
@@ -71,7 +93,10 @@ function show(visit, report) {
 async function fail(error) {
   await speakSomething();
   if (error instanceof PlanError) return stop("refusal", "refused", "refused_plan", error.message);
-  if (error instanceof StorageError) return stop("refusal", "no_storage", "no_storage_text", error.message);
+  if (error instanceof StorageError) {
+    byId("told").open = true;
+    return stop("refusal", "no_storage", "no_storage_text", error.message);
+  }
   if (error instanceof ApiError && error.status === 404) return stop("unavailable", "no_survey", "no_survey_text");
   stop("unavailable", "unavailable", "unavailable_text", error.message);
 }
@@ -220,11 +245,14 @@ async function randomize(visit, group, value) {
     byId("questions").replaceChildren();
     show(visit, report);
   } catch (error) {
+    if (error instanceof LimitError) return refuse(error);
     byId("ask-error").textContent = error instanceof StorageError ? say("no_storage_text") : error.message;
     button.disabled = false;
   }
 }
 
+byId("told").ontoggle = () => byId("told").open && showTold(byId("told-here"));
+if (location.hash === "#told") byId("told").open = true;
 // A link with an invitation, pasted into the page that asked for one, does not load the page by itself.
 addEventListener("hashchange", () => location.hash.startsWith("#invitation=") && location.reload());
 start();
