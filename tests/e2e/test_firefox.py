@@ -2,25 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from pathlib import Path
-
-import pytest
 
 from support import firefox
 from support.browsing import TOKEN, Service, yes_no_plan
-
-
-def binary() -> str:
-    """The system's Firefox; without it this is skipped, except where everything must run."""
-    found = shutil.which("firefox-esr") or shutil.which("firefox")
-    if found is None:
-        told = "Firefox is missing, so the pages are UNTESTED in it: install Debian's package firefox-esr."
-        if os.environ.get("CI"):
-            pytest.fail(told)
-        pytest.skip(told)
-    return found
 
 
 def test_a_survey_is_answered_end_to_end_in_firefox(service: Service, tmp_path: Path):
@@ -29,7 +14,7 @@ def test_a_survey_is_answered_end_to_end_in_firefox(service: Service, tmp_path: 
     survey = service.open(plan, invited=True)
     (invitation,) = service.client.post(f"/api/surveys/{survey}/invitations", json={"count": 1}).json()["invitations"]
     text = "document.querySelector('[data-testid={}]')?.textContent".format
-    with firefox.running(binary(), tmp_path) as browser:
+    with firefox.running(tmp_path) as browser:
         browser.go(f"{service.url}/s/{survey}#invitation={invitation}")
         browser.click("answer-0")
         assert "at most 27.2%" in browser.run(text("promise"))

@@ -4,23 +4,16 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tacit.plan import Question, Questionnaire, block_name
+from tacit.plan import block_name
 from tacit.randomize import RecordRandomizer, SeededWords
 
 from support.browsing import DESKTOP, PHONE, Service, profile, send, shown_report, sign_in, violations
-from support.questions import clinic, clinic_records
-
-
-def named(title: str) -> Questionnaire:
-    """Six private questions and a public one as a survey of their own."""
-    region = Question(name="region", answers=("north", "south"), public=True, text={"en": "Where do you live?"})
-    return replace(clinic(), title=title, questions=(region, *clinic().questions))
+from support.questions import clinic_records, named
 
 
 def fits(page: Page) -> bool:

@@ -1,6 +1,7 @@
 """Small questionnaires for tests, made without the planner."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -81,3 +82,9 @@ def clinic_records(n: int, seed: int = 0) -> tuple[dict[str, list], list[str]]:
     answers |= {"daily": daily.tolist(), "hours": rng.uniform(0, 12, n).tolist()}
     answers["mood"] = rng.choice(["good", "fair", "bad"], n, p=[0.5, 0.3, 0.2]).tolist()
     return answers, np.where(rng.random(n) < 0.4, "old", "young").tolist()
+
+
+def named(title: str) -> Questionnaire:
+    """Six private questions and a public one as a survey of their own."""
+    region = Question(name="region", answers=("north", "south"), public=True, text={"en": "Where do you live?"})
+    return replace(clinic(), title=title, questions=(region, *clinic().questions))

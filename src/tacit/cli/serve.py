@@ -319,58 +319,74 @@ def page_command(
     service: Annotated[str, option(metavar="URL", help="Address of the service that counts the reports.")],
     output: Annotated[Path, option("--output", "-o", metavar="FILE", help="The page.")] = Path("page.html"),
     survey: Annotated[str | None, option(metavar="ID", help="The survey, if it is not the plan's first run.")] = None,
+    sign_with: Annotated[Path | None, option(metavar="KEY", help="Sign it with this Ed25519 key (PEM).")] = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Write a survey's page as one file.
 
-    It can be opened as a file, or put on another host, so that nobody has to trust the service with it. The plan and
-    all programs are inside; the same version of Tacit writes the same bytes, so that others can compare the hash. The
-    service must allow it: tacit serve --page-origin https://other.example, or null for files.
+    It can be opened as a file, or put on another host, so that the service need not be trusted with it. The plan and
+    all programs are inside; the same version of Tacit writes the same bytes, so that others can compare the hash. With
+    --sign-with the owner's signature is written beside it, with .sig added; tacit verify-page checks both. The service
+    must allow the page: tacit serve --page-origin https://other.example, or null for files.
     """
     import hashlib
-    import json
 
     from tacit.disk import atomic
     from tacit.plan import load_plan
     from tacit.server.run import check_public_url
-    from tacit.server.site.published import bundle
+    from tacit.server.site.published import bundle, read_key, signature_of
     from tacit.server.storage.store import survey_id
 
     loaded = load_plan(plan)
     name = survey or survey_id(loaded)
-    text = json.dumps(loaded.to_dict(), ensure_ascii=False, sort_keys=True)
-    content = bundle(text, name, check_public_url(service).rstrip("/") + "/")
-    with atomic(output) as temporary:
-        temporary.write_bytes(content)
+    content = bundle(loaded, name, check_public_url(service).rstrip("/") + "/")
+    written = {output: content}
+    if sign_with is not None:
+        key = read_key(sign_with, lambda: str(typer.prompt(f"Password of {sign_with}", hide_input=True, err=True)))
+        written[signature_of(output)] = key.sign(content)
+    else:
+        # One of an earlier page would not hold for this one.
+        signature_of(output).unlink(missing_ok=True)
+    for file, text in written.items():
+        with atomic(file) as temporary:
+            temporary.write_bytes(text)
     digest = hashlib.sha256(content).hexdigest()
     if as_json:
-        print_json({"page": str(output), "sha256": digest, "survey": name})
+        signature = None if sign_with is None else str(signature_of(output))
+        print_json({"page": str(output), "sha256": digest, "survey": name, "signature": signature})
     else:
-        out.print(f"Wrote {escape(str(output))}, SHA-256 {digest}.", soft_wrap=True)
+        out.print(f"Wrote {' and '.join(escape(str(file)) for file in written)}, SHA-256 {digest}.", soft_wrap=True)
         out.print("[dim]Publish the hash where people look for it; `tacit page` writes the same file again.[/dim]")
 
 
 @command("verify-page", epilog="Example: tacit verify-page https://survey.example/s/0123456789abcdef")
 def verify_page_command(
-    url: Annotated[str, typer.Argument(metavar="URL", help="A survey's page, or a service's address.")],
+    url: Annotated[str, typer.Argument(metavar="URL", help="A survey's page, a service's address, or a page's file.")],
     known: Annotated[Path | None, option(metavar="FILE", help=_KNOWN)] = None,
+    key: Annotated[Path | None, option(metavar="FILE", help="Of a file: its owner's public key (PEM).")] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Check that a service serves what Tacit publishes. No browser is needed.
+    """Check that a service serves what Tacit publishes, or that a file is a page as Tacit writes it.
 
     Every page, script and style is asked for as browsers ask and its hash compared with that of this installed version;
     of a survey's page also the plan, which is audited, and the key that signs credentials, which must be the same for
     everybody: compare its fingerprint with others', and with --known over time. Exit code 1 if anything differs. It
     tells what was served here and now.
+
+    A file that `tacit page` wrote is made again from the plan, survey and service that it names and compared; with
+    --key its signature is checked as well.
     """
     import tacit
-    from tacit.server.site.verify_page import verify_page
+    from tacit.server.site.verify_page import verify_file, verify_page
 
-    found = verify_page(url, known)
+    a_file = not url.startswith(("http://", "https://"))
+    if (key is not None and not a_file) or (known is not None and a_file):
+        raise ValueError("--key is for the file of a page, --known for an address.")
+    found = verify_file(Path(url), key) if a_file else verify_page(url, known)
     if as_json:
         findings = [{"what": each.what, "wrong": each.wrong or None} for each in found.findings]
         said = {"url": url, "tacit": tacit.__version__, "sound": not found.wrong, "findings": findings}
-        print_json(said | {"credential_key": found.fingerprint})
+        print_json(said | {"credential_key": found.fingerprint, "service": found.service})
     else:
         for each in found.wrong:
             out.print(f"[red]✗[/red] {escape(each.what)}: {escape(each.wrong)}", soft_wrap=True)
@@ -381,6 +397,11 @@ def verify_page_command(
         )
         if found.fingerprint is not None:
             out.print(f"Credential key {found.fingerprint}: everybody must see this one.", soft_wrap=True)
-        out.print("[dim]This is what was served to this machine just now.[/dim]")
+        if found.service is not None:
+            out.print(f"It sends reports to {escape(found.service)}, survey {escape(str(found.survey))}.")
+        if a_file and key is None:
+            out.print("[dim]No signature was checked; --key does that, with the owner's public key.[/dim]")
+        elif not a_file:
+            out.print("[dim]This is what was served to this machine just now.[/dim]")
     if found.wrong:
         raise typer.Exit(1)

@@ -14,13 +14,18 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
 import tacit
+from tacit.plan import AnyPlan, read_plan
 from tacit.server.problems import UNAVAILABLE, Refusal
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 _TYPES = {
     ".html": "text/html; charset=utf-8",
@@ -200,12 +205,12 @@ def with_integrity(text: str, path: str, files: Mapping[str, bytes]) -> str:
     return _LOADED.sub(stated, text)
 
 
-def bundle(plan: str, survey: str, service: str) -> bytes:
+def bundle(plan: AnyPlan, survey: str, service: str) -> bytes:
     """The survey page as one file, with the plan and everything that it loads: the same bytes from the same version.
 
     It can be opened from a file or from any host, so that a respondent need not trust the service with the program. It
     asks the service for the survey's state and texts and sends the report there, and its policy allows nothing else.
-    `plan` is the plan's JSON, `survey` its survey at the address `service`.
+    `survey` is the plan's survey at the address `service`. `parts_of` finds the three in such a page.
     """
     files = {path: page.content.decode() for path, page in published().items() if path not in PAGES}
     wanted = {"static/survey.js", *(path for path in files if path.startswith("static/languages/"))}
@@ -214,7 +219,7 @@ def bundle(plan: str, survey: str, service: str) -> bytes:
     map_of_imports = json.dumps({"imports": imports})
     entry, style = 'import "tacit/static/survey.js";', files["static/style.css"]
     # "<" would end the script that holds it.
-    stored = plan.replace("<", "\\u003c")
+    stored = json.dumps(plan.to_dict(), ensure_ascii=False, sort_keys=True).replace("<", "\\u003c")
     sources = " ".join(f"'{_sha256(each)}'" for each in (map_of_imports, entry, stored))
     policy = (
         f"default-src 'none'; script-src data: {sources}; style-src '{_sha256(style)}'; img-src data:; "
@@ -235,6 +240,47 @@ def bundle(plan: str, survey: str, service: str) -> bytes:
     text = re.sub(r'  <(?:link rel="stylesheet"|script type="module")[^>]*>(?:</script>)?\n', "", text)
     # First of all, so that the policy holds for everything.
     return text.replace('<meta charset="utf-8">', '<meta charset="utf-8">\n  ' + "\n  ".join(head), 1).encode()
+
+
+_PARTS = (
+    re.compile(r'<script type="application/json" id="plan">(.*?)</script>'),
+    re.compile(r'<meta name="tacit-survey" content="(.*?)">'),
+    re.compile(r'<meta name="tacit-service" content="(.*?)">'),
+)
+
+
+def parts_of(page: bytes) -> tuple[AnyPlan, str, str]:
+    """The plan, audited, the survey and the service of a page that `bundle` made; raises `ValueError` if it did not."""
+    found = [part.search(page.decode("utf-8", "replace")) for part in _PARTS]
+    if None in found:
+        raise ValueError("This is no page that `tacit page` wrote: plan, survey or service is missing.")
+    plan, survey, service = (each[1] for each in found if each is not None)
+    return read_plan(json.loads(plan)), html.unescape(survey), html.unescape(service)
+
+
+def signature_of(file: Path) -> Path:
+    """Where the signature of a page is."""
+    return file.with_name(file.name + ".sig")
+
+
+def read_key(file: Path, password: Callable[[], str]) -> Ed25519PrivateKey:
+    """The owner's Ed25519 key that signs pages, from PEM; `password` is asked for if it is encrypted."""
+    from cryptography.exceptions import UnsupportedAlgorithm
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+    content = file.read_bytes()
+    try:
+        given = password().encode() if b"ENCRYPTED" in content else None
+        key = load_pem_private_key(content, given)
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        key = None
+    if not isinstance(key, Ed25519PrivateKey):
+        raise ValueError(
+            f"{file} is not a private Ed25519 key in PEM, or the password is wrong. Make one with: "
+            f"openssl genpkey -algorithm ed25519 -aes256 -out {file.name}"
+        )
+    return key
 
 
 def _bare(path: str, content: str) -> str:

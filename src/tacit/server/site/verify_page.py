@@ -21,7 +21,7 @@ from urllib.parse import SplitResult, urlsplit
 import tacit
 from tacit.plan import read_plan
 from tacit.server.http.intake import POLICY
-from tacit.server.site.published import PAGES, current_edition, digest, published
+from tacit.server.site.published import PAGES, bundle, current_edition, digest, parts_of, published, signature_of
 
 _SECONDS = 20
 _LARGEST = 2**27
@@ -47,6 +47,8 @@ class Verification:
     findings: tuple[Finding, ...]
     #: Hash of the key that signs credentials, in a survey by invitation.
     fingerprint: str | None = None
+    #: Where a page of one file sends reports.
+    service: str | None = None
 
     @property
     def wrong(self) -> list[Finding]:
@@ -69,6 +71,46 @@ def verify_page(url: str, known: Path | None = None) -> Verification:
     if survey is not None and fingerprint is not None and known is not None:
         findings.append(_compared(known, survey, fingerprint))
     return Verification(url, survey, tuple(findings), fingerprint)
+
+
+def verify_file(file: Path, key: Path | None = None) -> Verification:
+    """Compare a page of one file with the one that this installation writes for the same plan, survey and service, and
+    its signature, `file` with `.sig` added, with the owner's public `key`.
+    """
+    content = file.read_bytes()
+    findings, survey, service = [], None, None
+    try:
+        plan, survey, service = parts_of(content)
+        same = bundle(plan, survey, service) == content
+        wrong = "" if same else f"Tacit {tacit.__version__} writes another page for its plan, survey and service."
+        findings += [Finding("plan"), Finding("page", wrong)]
+    except (ValueError, LookupError, TypeError, RecursionError) as error:
+        findings.append(Finding("page", str(error)[:300]))
+    if key is not None:
+        findings.append(Finding("signature", _signature(file, content, key)))
+    return Verification(str(file), survey, tuple(findings), service=service)
+
+
+def _signature(file: Path, content: bytes, key: Path) -> str:
+    """What is wrong with the signature of a page."""
+    from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+    from cryptography.hazmat.primitives.serialization import load_pem_public_key
+
+    try:
+        public = load_pem_public_key(key.read_bytes())
+    except (ValueError, UnsupportedAlgorithm):
+        public = None
+    if not isinstance(public, Ed25519PublicKey):
+        raise ValueError(f"{key} is not a public Ed25519 key in PEM, as `openssl pkey -in KEY -pubout` writes it.")
+    stored = signature_of(file)
+    if not stored.exists():
+        return f"There is no {stored.name} beside it."
+    try:
+        public.verify(stored.read_bytes(), content)
+    except InvalidSignature:
+        return "The page is not the one that the owner of this key signed."
+    return ""
 
 
 def _fingerprint(site: _Site, survey: str) -> str | None:
