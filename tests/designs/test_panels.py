@@ -4,16 +4,31 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise, product
 
+import numpy as np
 import pytest
+from scipy import stats
 from typer.testing import CliRunner
 
-from tacit import Channel, Prior, Survey
+from tacit import Channel, Histogram, Plan, Prior, Randomizer, Survey, Tally, estimate, make_plan, unbiased_variance
 from tacit.cli.everything import app
-from tacit.designs import BeliefRule, compare_panel, optimal_binary, repaired_response
-from tacit.mechanism import joint_level, layered, layered_level, persistent, repeated
+from tacit.designs import (
+    BeliefRule,
+    Uncertainty,
+    compare_panel,
+    following_plan,
+    next_plan,
+    optimal_binary,
+    panels,
+    repaired_response,
+    with_layers,
+)
+from tacit.mechanism import Level, joint_level, layered, layered_level, persistent, repeated
+from tacit.plan import Follows, PlanError, followed_name
+from tacit.randomize import SeededWords
 
 COIN = Prior.uniform(["yes", "no"])
 SKEWED = Prior.of({"a": 5, "b": 3, "c": 2})
@@ -174,8 +189,6 @@ def test_the_ways_are_compared_at_the_same_level():
 
 
 def test_the_error_of_the_belief_rule_is_that_of_simulated_panels():
-    import numpy as np
-
     from tacit import Task
 
     drawn, rule = np.random.default_rng(2), BeliefRule.of(COIN, 1, persistence="0.8")
@@ -211,3 +224,258 @@ def test_waves_on_the_command_line(tmp_path, monkeypatch):
         app, ["plan", "priors.csv", "--task", "histogram", "--epsilon", "1", "--persistence", "1"]
     )
     assert refused.exit_code == 2
+
+
+# -- collecting: plans by the belief rule and in two layers, judged from the definition --------------------------------
+
+
+def paths_of(prior: Prior, moves, waves: int) -> dict[tuple[int, ...], Fraction]:
+    """Every possible path of answers, with its probability."""
+    found = {}
+    for path in product(range(len(prior)), repeat=waves):
+        chance = Fraction(prior.weights[path[0]], prior.total)
+        for x, y in pairwise(path):
+            chance *= moves[x][y]
+        if chance:
+            found[path] = chance
+    return found
+
+
+def extremes(paths, histories, likelihood) -> tuple[Fraction, Fraction]:
+    """The largest lift, or inverse of a lift, of a whole path; and of the answer of any one wave. In rationals."""
+    worst = single = Fraction(1)
+    length = len(next(iter(paths)))
+    for sent in histories:
+        given = {path: likelihood(path, sent) for path in paths}
+        total = sum(paths[path] * given[path] for path in paths)
+        if not total:
+            continue
+        worst = max(worst, max(given.values()) / total, total / min(given.values()))
+        for wave, held in product(range(length), range(8)):
+            mine = [path for path in paths if path[wave] == held]
+            if mine:
+                lift = sum(paths[p] * given[p] for p in mine) / sum(paths[p] for p in mine) / total
+                single = max(single, lift, 1 / lift)
+    return worst, single
+
+
+@pytest.mark.parametrize("prior", [COIN, Prior.of({"a": 1, "b": 4}), SKEWED])
+@pytest.mark.parametrize("persistence", ["0.9", "1", "0.3"])
+def test_plans_by_the_belief_rule_add_up_exactly(prior, persistence):
+    """Plans as they are written; every report history and answer path; lifts in rationals, no float."""
+    waves = 3 if len(prior) == 2 else 2
+    plans = [make_plan(prior, "histogram", "0.5")]
+    for _ in range(waves - 1):
+        plans.append(following_plan(plans[-1], persistence))
+    moves = persistent(prior, persistence)
+
+    def sent_through(sent):
+        """The channel of every wave, by the names of groups only."""
+        name, channels = None, []
+        for plan, report in zip(plans, sent, strict=True):
+            channels.append(plan.group(name).mechanism)
+            name = followed_name(name, report)
+        return channels
+
+    def likelihood(path, sent):
+        drawn = zip(sent_through(sent), path, sent, strict=True)
+        return math.prod((channel.likelihood(x, y) for channel, x, y in drawn), start=Fraction(1))
+
+    def histories(start=()):
+        if len(start) == waves:
+            yield start
+            return
+        for report in range(sent_through((*start, 0) + (0,) * (waves - len(start) - 1))[len(start)].n_possible_reports):
+            yield from histories((*start, report))
+
+    worst, single = extremes(paths_of(prior, moves, waves), list(histories()), likelihood)
+    total = Level(worst)
+    assert total.holds(Fraction(waves, 2))
+    if len(prior) == 2:
+        # With equality, as far as rounding to integers goes.
+        assert not total.holds(Fraction(waves, 2) - Fraction(1, 10**6))
+    assert single <= worst
+    # The named wrong answer: the first channel in every wave.
+    if persistence == "1" and prior is COIN:
+        once = plans[0].groups[0].mechanism
+        assert not joint_level([once] * waves).lip.holds(Fraction(waves, 2))
+
+
+def test_a_wrong_persistence_costs_at_most_the_ldp_levels():
+    """Stated .5, truly 1: more than the sum, but within ε of the first wave plus the LDP levels of the others."""
+    plans = [make_plan(COIN, "histogram", 1)]
+    plans.append(following_plan(plans[0], "0.5"))
+
+    def likelihood(path, sent):
+        first, second = plans[0].groups[0].mechanism, plans[1].group(f"after {sent[0]}").mechanism
+        return first.likelihood(path[0], sent[0]) * second.likelihood(path[1], sent[1])
+
+    everything = list(product(range(2), repeat=2))
+    worst, _ = extremes(paths_of(COIN, stays(2), 2), everything, likelihood)
+    assert not Level(worst).holds(Fraction(2))
+    assert Level(worst).epsilon <= 1 + max(group.levels["ldp"] for group in plans[1].groups)
+
+
+def test_people_who_left_waves_out_have_the_belief_of_their_reports():
+    plan = make_plan({"north": {"yes": 1, "no": 4}, "south": {"yes": 1, "no": 1}}, Survey("yes"), 1)
+    second = following_plan(plan, "0.8")
+    third = following_plan(second, "0.8")
+    assert third.wave == 3
+    assert third == Plan.from_dict(third.to_dict()) == following_plan(Plan.from_dict(second.to_dict()), "4/5")
+    assert third.follows == Follows(Fraction(4, 5), (second.hash,))
+    prior, moves = plan.group("north").prior, persistent(plan.group("north").prior, "0.8")
+    left = Prior(plan.values, plan.group("north").mechanism.exact_posterior(0))
+    assert third.group("north / after 0 -").prior == repeated.after(repeated.after(left, moves), moves)
+    assert third.group("north").prior == prior
+    assert len(third.groups) == 2 * 9
+
+
+def test_the_belief_rule_says_where_it_does_not_serve(monkeypatch):
+    binary = make_plan(COIN, "histogram", 1)
+    monkeypatch.setattr(panels, "MOST_GROUPS", 2)
+    with pytest.raises(ValueError, match=r"3 histories .* be 2\. Two layers"):
+        following_plan(binary, "0.9")
+    monkeypatch.undo()
+    for plan, why in (
+        (make_plan(COIN, "histogram", 1, notion="ldp"), "LDP levels add up by themselves"),
+        (make_plan(COIN, "histogram", 1, uncertainty=Uncertainty(error="0.1")), "set of priors"),
+        (make_plan(Prior.uniform(60), "histogram", 1), "Two layers serve any number"),
+        (with_layers(binary, 2), "no belief rule"),
+        (make_plan({"new": COIN, "old": COIN}, "histogram", 1), "Rename"),
+    ):
+        with pytest.raises(ValueError, match=why):
+            following_plan(plan, "0.9")
+    with pytest.raises(PlanError, match="first wave"):
+        replace(binary, follows=Follows(Fraction(1), (binary.hash,)))
+
+
+LAYERED = {
+    "binary": (Prior.of({"yes": 1, "no": 4}), "lip", None),
+    "three": (SKEWED, "lip", None),
+    "set": (SKEWED, "lip", Uncertainty(error="0.05")),
+    "ldp": (SKEWED, "ldp", None),
+    "many": (Prior.of([*range(1, 61)]), "lip", None),
+    "block": (Prior.uniform(20), "ldp", None),
+}
+
+
+@pytest.mark.parametrize("case", LAYERED)
+def test_two_layers_send_the_channel_of_a_wave_and_keep_both_levels(case):
+    prior, notion, uncertainty = LAYERED[case]
+    one = make_plan(prior, "histogram", "0.5", notion=notion, uncertainty=uncertainty)
+    plan = with_layers(one, "1.5")
+    assert plan == Plan.from_dict(plan.to_dict())
+    (group,), layers = plan.groups, plan.groups[0].layers
+    # The product from the definition: Σ_m Q₁(m|x) Q₂(y|m), Q₂ as the device draws it.
+    share = Fraction(layers.resend, 4096)
+    reports = range(group.mechanism.n_possible_reports) if layers.noise else [0, 1, 2, 3]
+    for report in reports:
+        sent = [layers.stored.likelihood(x, report) for x in range(len(prior))]
+        if layers.noise:
+            other = Fraction(layers.noise[report], sum(layers.noise))
+        else:
+            # Of reports that ignore the answer the same mechanism with the least step is nearly all.
+            other = replace(layers.stored, step=1).likelihood(0, report)
+        for x, stored in enumerate(sent):
+            product_of_layers, found = share * stored + (1 - share) * other, group.mechanism.likelihood(x, report)
+            assert found == product_of_layers if layers.noise else abs(found / product_of_layers - 1) < 1e-6
+    # Both levels, exactly; and they are used up: with less chance to resend the lifelong one breaks.
+    assert layers.stored.keeps(notion, Fraction(3, 2))
+    assert group.mechanism.keeps(notion, Fraction(1, 2))
+    reached = getattr(layers.stored.under(prior).audit(), notion).epsilon
+    assert uncertainty is not None or 1.49 < reached <= 1.5 + 1e-9
+    # A wave is as precise as without layers.
+    task = Histogram()
+    assert unbiased_variance(group, task) == pytest.approx(unbiased_variance(one.groups[0], task), rel=1e-3)
+
+
+def test_two_layers_of_an_answer_that_stays_from_the_definition():
+    """All reports of four waves; the lifelong level holds, and fresh draws of the same waves exceed it."""
+    plan = with_layers(make_plan(Prior.of({"yes": 1, "no": 3}), Survey("yes"), "0.8"), 1)
+    (group,), layers = plan.groups, plan.groups[0].layers
+    second = layers.second()
+
+    def layered_likelihood(path, sent):
+        return sum(
+            layers.stored.likelihood(path[0], m) * math.prod((second.likelihood(m, y) for y in sent), start=Fraction(1))
+            for m in range(2)
+        )
+
+    def fresh_likelihood(path, sent):
+        return math.prod((group.mechanism.likelihood(path[0], y) for y in sent), start=Fraction(1))
+
+    paths, sent = paths_of(group.prior, stays(2), 1), list(product(range(2), repeat=4))
+    assert Level(extremes(paths, sent, layered_likelihood)[0]).holds(Fraction(1))
+    assert not Level(extremes(paths, sent, fresh_likelihood)[0]).holds(Fraction(2))
+    one = list(product(range(2), repeat=1))
+    assert Level(extremes(paths, one, layered_likelihood)[0]).holds(Fraction(4, 5))
+
+
+def test_stored_reports_are_the_same_in_every_wave_and_follow_the_law_of_the_first_layer():
+    plan = with_layers(make_plan(SKEWED, Histogram(), "0.5"), 2)
+    later = next_plan(plan)
+    assert (later.wave, later.series, later.groups) == (2, plan.hash, plan.groups)
+    layers, n = plan.groups[0].layers, 15_000
+    always = replace(layers, resend=4096)
+    people, memory, held = [f"p{k}" for k in range(n)], b"k" * 32, np.arange(n) % 3
+    # With the stored report sent in every wave, what is sent is what is stored.
+    plain = replace(
+        plan, groups=(replace(plan.groups[0], layers=always, mechanism=always.product, epsilon=Fraction(2)),)
+    )
+    sent = [
+        Randomizer(each).reports(0, held, persons=people, memory=memory)
+        for each in (plain, replace(plain, wave=2, series=plain.hash))
+    ]
+    assert (sent[0] == sent[1]).all()
+    shuffled = np.random.default_rng(3).permutation(n)
+    again = Randomizer(plain).reports(0, held[shuffled], persons=[people[k] for k in shuffled], memory=memory)
+    assert (again == sent[0][shuffled]).all()
+    other = Randomizer(plain).reports(0, held, persons=people, memory=b"q" * 32)
+    assert (other != sent[0]).mean() > 0.3
+    counts = np.array([np.bincount(sent[0][held == x], minlength=3) for x in range(3)])
+    expected = layers.stored.matrix * n / 3
+    assert stats.chi2.sf(((counts - expected) ** 2 / expected).sum(), 6) > 1e-9
+    wrong = plan.groups[0].mechanism.matrix * n / 3
+    assert stats.chi2.sf(((counts - wrong) ** 2 / wrong).sum(), 6) < 1e-9
+    with pytest.raises(ValueError, match="two layers"):
+        Randomizer(plan).reports(0, held)
+    with pytest.raises(ValueError, match="two layers"):
+        Randomizer(plan).report(0, 1)
+
+
+@pytest.mark.parametrize("size", [3, 40])
+def test_a_wave_of_two_layers_follows_the_law_of_its_mechanism(size):
+    """Tables and rules: unbiased shares of many people, in two waves, within their errors; stored ones are not."""
+    prior = Prior.of([*range(1, size + 1)])
+    plan = with_layers(make_plan(prior, Histogram(), 1), 3)
+    n = 8_000
+    held = np.random.default_rng(5).integers(size, size=n) * (np.arange(n) % 2)
+    people, truth = [str(k) for k in range(n)], np.bincount(held, minlength=size)
+    for wave in (plan, next_plan(plan)):
+        reports = Randomizer(wave).reports(0, held, words=wave.wave, persons=people, memory=b"m" * 16)
+        found = estimate(wave, Tally.of(wave, reports), "unbiased", scope="participants")
+        errors = np.array(
+            [(row.estimate - count) / row.standard_error for row, count in zip(found.rows, truth, strict=True)]
+        )
+        assert np.abs(errors).max() < 6
+    # The named wrong answer: the stored report itself in every wave.
+    stored = wave.groups[0].layers.store(held, [SeededWords(k) for k in range(n)])
+    wrong = estimate(wave, Tally.of(wave, stored), "unbiased", scope="participants").rows[0]
+    assert abs(wrong.estimate - truth[0]) > 6 * wrong.standard_error
+
+
+def test_altered_layers_are_refused():
+    plan = with_layers(make_plan(SKEWED, Histogram(), "0.5"), "1.5")
+    (group,), layers = plan.groups, plan.groups[0].layers
+    with pytest.raises(PlanError, match="product of its two layers"):
+        replace(plan, groups=(replace(group, layers=replace(layers, resend=layers.resend + 1)),))
+    with pytest.raises(PlanError, match="lifelong LIP level 1"):
+        replace(plan, groups=(replace(group, layers=replace(layers, lifelong=Fraction(1))),))
+    more = replace(layers, resend=4096)
+    with pytest.raises(PlanError, match=r"states LIP ε = 0\.5 but reaches"):
+        replace(plan, groups=(replace(group, layers=more, mechanism=more.product),))
+    for wrong in ({"resend": 0}, {"noise": (1, 2, 3)}, {"noise": ()}, {"resend": 4097}):
+        with pytest.raises(ValueError, match=r"must|needs"):
+            replace(layers, **wrong)
+    with pytest.raises(ValueError, match="at least the ε"):
+        with_layers(make_plan(SKEWED, Histogram(), 2), 1)

@@ -48,6 +48,9 @@ _COLUMN = "Column with the answers. A plan of several questions takes a column f
 _PERSON = "Column that says who a row is of. A person with two rows is refused. It is not written."
 _LEDGER = "With --person: a file that notes who answered which wave, and refuses a second draw."
 _LIMIT = "With --ledger: the largest LIP level that the reports of a person may add up to."
+_HISTORY = (
+    "For a plan by the belief rule: the reports of the wave before, with the --person column; repeatable, oldest first."
+)
 _NEWEST = "The newest of the plans, if tallies are of plans that differ in words only (tacit edit)."
 _UNKNOWN = "What to do about rows that the plan cannot randomize: stop or skip."
 
@@ -62,6 +65,7 @@ def perturb_command(
     person: Annotated[str | None, option(metavar="NAME", help=_PERSON)] = None,
     ledger: Annotated[Path | None, option(metavar="FILE", help=_LEDGER)] = None,
     limit: Annotated[str | None, option(metavar="ε", help=_LIMIT)] = None,
+    history: Annotated[list[str] | None, option(metavar="REPORTS", help=_HISTORY)] = None,
     keep: KeptColumns = None,
     keep_order: KeepOrder = False,
     force: Force = False,
@@ -77,14 +81,14 @@ def perturb_command(
     """Randomize answers with secure random bits. The output never holds an answer, only reports."""
     from contextlib import nullcontext
 
-    from tacit.files import Ledger, arms_drawn
+    from tacit.files import Ledger, arms_drawn, followed
     from tacit.plan import Plan, load_plan
 
-    if engine == "spark" and (draw_arms or overwrite or keep_order or person or ledger):
+    if engine == "spark" and (draw_arms or overwrite or keep_order or person or ledger or history):
         what = "writes a new folder, in random order, draws no arms and does not compare persons"
         raise ValueError(f"Spark {what}: leave --overwrite, --keep-order, --draw-arms, --person and --ledger out.")
     if engine == "embedded":
-        check_target(output, plan, answers, *([ledger] if ledger else []))
+        check_target(output, plan, answers, *([ledger] if ledger else []), *(history or ()))
         keep_reports(output, overwrite)
     if ledger is None and limit is not None:
         raise ValueError("--limit is on what the reports of a person add up to: give --person and --ledger, too.")
@@ -95,6 +99,18 @@ def perturb_command(
     if engine == "embedded":
         order |= {"keep_order": keep_order, "person": person, "ledger": noted}
     source: Any = nullcontext(answers)
+    follows = isinstance(loaded, Plan) and loaded.follows is not None
+    if follows != bool(history) or (history and person is None):
+        raise ValueError(
+            "A plan by the belief rule, and no other, needs --person and --history: a person's group follows from the "
+            "reports that the person sent in the waves before."
+        )
+    if history and isinstance(loaded, Plan):
+        read = dict.fromkeys([column, str(person), *kept])
+        source = followed(
+            loaded, answers, history, list(read), person=str(person), group_column=group_column, ledger=noted,
+            format=input_format,
+        )  # fmt: skip
     if draw_arms:
         if not isinstance(loaded, Plan):
             raise ValueError("A plan of several questions has no arms: leave --draw-arms out.")
@@ -108,7 +124,7 @@ def perturb_command(
     with files_on(engine, master) as files, progress_bar("randomizing") as watch, source as opened:
         done = files.perturb_file(
             loaded, opened, output, column=column, group_column=group_column, keep=kept, on_unknown=on_unknown, **order,
-            progress=watch, source_format=None if draw_arms else input_format, target_format=output_format,
+            progress=watch, source_format=None if draw_arms or history else input_format, target_format=output_format,
         )  # fmt: skip
     tell_perturbed(done, output, keep_order, as_json, {} if noted is None else {"ledger": noted.sums()})
     if not as_json:

@@ -56,6 +56,7 @@ _PUBLIC = "A question whose answers are not private; repeatable."
 _WAVES = "How often the same people will be asked: compares ways to do it."
 _PERSISTENCE = "With --waves: the probability of keeping the answer, which is else drawn anew; 1 without it."
 _LIMIT = "The largest LIP level that the reports of one person in all waves may add up to; devices refuse more."
+_LIFELONG = "For a panel in two layers: the level of all reports of an answer that stays, in any number of waves."
 _TARGET = "Instead of --epsilon: find the smallest ε with at most this error of the total."
 
 
@@ -89,6 +90,7 @@ def plan_command(
     waves: Annotated[int | None, option(metavar="N", help=_WAVES)] = None,
     persistence: Annotated[str | None, option(metavar="P", help=_PERSISTENCE)] = None,
     limit: Annotated[str | None, option(metavar="ε", help=_LIMIT)] = None,
+    lifelong: Annotated[str | None, option(metavar="ε", help=_LIFELONG)] = None,
     questions: Annotated[str | None, option(metavar="A,B,…", help=_QUESTIONS)] = None,
     importance: Annotated[list[str] | None, option(metavar="NAME=W", help=_IMPORTANCE)] = None,
     cross: Annotated[list[str] | None, option(metavar="A,B", help=_CROSS)] = None,
@@ -102,7 +104,7 @@ def plan_command(
     What is promised is checked in exact integers before anything is written.
     """
     given = dict(locals())
-    from tacit.designs import Search, guidance, planning
+    from tacit.designs import Search, guidance, planning, with_layers
     from tacit.show import plans as shown
 
     check_target(output, priors)
@@ -130,6 +132,8 @@ def plan_command(
             made = planning.smallest_budget(groups, wanted, target_rmse, people, watch, **options)
         else:
             made = planning.make_plan(groups, wanted, epsilon, progress=watch, **options)
+        if lifelong is not None:
+            made = with_layers(made, lifelong)
         made = planning.with_ldp(made)
         exact = None
         if uncertainty is not None:
@@ -168,7 +172,7 @@ def _plan_questions(given: dict[str, Any]) -> None:
     from tacit.cli.questions import plan_questions
 
     others = {"task", "value", "ldp_cap", "target_rmse", "between", "candidates", "floor", "detect", "arms"}
-    others |= {"respondents", "smooth", "no_prior", "guide"}
+    others |= {"respondents", "smooth", "no_prior", "guide", "lifelong"}
     flags = (given["notion"] == "ldp", given["aim"] == "mmse", given["method"] != "auto")
     if _stated(given) & others or any(flags):
         raise ValueError(
@@ -192,6 +196,9 @@ def _check_options(given: dict[str, Any]) -> None:
         raise ValueError("Give --guide or --target-rmse, not both.")
     if "persistence" in stated and "waves" not in stated:
         raise ValueError("--persistence is about the same people in several waves: give --waves, too.")
+    if "lifelong" in stated and stated & {"guide", "arms", "ldp_cap", "between"}:
+        raise ValueError("--lifelong is of one budget and of answers that are values: leave --guide, --arms, --ldp-cap "
+                         "and --between out.")  # fmt: skip
     if "power" in stated and "detect" not in stated:
         raise ValueError("--power is that of seeing a difference: give --detect, too.")
     if "arms" in stated and stated & {"epsilon", "target_rmse", "guide"}:

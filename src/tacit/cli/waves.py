@@ -33,6 +33,9 @@ _CONFIDENCE = "Certainty of the intervals of this wave's estimate."
 _FLOOR = "The least probability of a possible answer."
 _BUDGET = "Another budget than this wave's."
 _NOTION = "Another promise than this wave's: lip or ldp."
+_PERSISTENCE = (
+    "For the same people again: the probability of keeping the answer, which is else drawn anew. Needs no REPORTS."
+)
 _TEXT = "Of a plan of several questions: the new text of one, as NAME=TEXT; repeatable."
 _LANGUAGE = "The language of --text, such as en."
 
@@ -92,8 +95,9 @@ def _texts(given: Any, language: str) -> dict[str, dict[str, str]]:
 @command("next", epilog="Example: tacit next plan.json tally.json -o plan2.json")
 def next_command(
     plan: PlanFile,
-    reports: Annotated[str, typer.Argument(metavar="REPORTS", help=_REPORTS)],
     output: Output,
+    reports: Annotated[str | None, typer.Argument(metavar="REPORTS", help=_REPORTS)] = None,
+    persistence: Annotated[str | None, option(metavar="P", help=_PERSISTENCE)] = None,
     drift: Annotated[str | None, option(metavar="D", help=_DRIFT)] = None,
     least_drift: Annotated[str, option(metavar="D", help=_LEAST)] = "0.01",
     confidence: Annotated[str, option(metavar="C", help=_CONFIDENCE)] = "0.99",
@@ -108,15 +112,23 @@ def next_command(
 ) -> None:
     """Plan the next wave from this wave's reports. Its prior is the estimate, its promise for a set of priors.
 
-    The set has all priors within the estimate's intervals and the drift until the next wave.
+    The set has all priors within the estimate's intervals and the drift until the next wave. For the same people again
+    the prior stays: a plan in two layers is used again, and --persistence makes one by the belief rule.
     """
     from tacit.designs import guidance, next_wave
     from tacit.files import read_tally
     from tacit.plan import AnyPlan, Plan, load_plan
     from tacit.show import plans as shown
 
-    check_target(output, plan, reports)
+    check_target(output, plan, *([] if reports is None else [reports]))
     loaded = load_plan(plan)
+    with progress_bar("designing"):
+        again = next_wave.same_people(loaded, persistence, epsilon)
+    if again is not None:
+        _tell_again(again, output, overwrite, as_json)
+        return
+    if reports is None:
+        raise ValueError("The next wave is planned from the reports of this one: give its tally or its reports.")
     tally = read_tally(loaded, reports, report_column=report_column, group_column=group_column, format=input_format)
     options: dict[str, Any] = {"drift": drift, "least_drift": least_drift, "confidence": confidence, "floor": floor}
     made: AnyPlan
@@ -145,6 +157,28 @@ def next_command(
     console.print(_next_sentence(loaded.wave, facts), soft_wrap=True)
     for note in dict.fromkeys(note for each in found for note in each.notes):
         err.print(f"[yellow]note:[/yellow] {escape(note)}", soft_wrap=True)
+
+
+def _tell_again(plan: Any, output: str, overwrite: bool, as_json: bool) -> None:
+    """The next wave for the same people: written, and told."""
+    from tacit.show import plans as shown
+
+    keep_plan(output, plan.hash, overwrite)
+    write_plan(plan, output)
+    told = err if output == "-" else out
+    groups = [shown.group_summary(group) for group in plan.groups]
+    if as_json:
+        print_json(
+            {"plan": plan.hash, "file": output, "wave": plan.wave, "series": plan.series, "groups": groups}, told
+        )
+        return
+    told.print(f"Wrote {escape(output)}, plan {plan.hash[:12]}, wave {plan.wave} for the same people.", soft_wrap=True)
+    told.print(
+        shown.layers_sentence(plan)
+        or f"{len(groups):,} groups, one for each history of reports. Where the persistence is right, the levels of "
+        "all waves add up exactly. Randomize with --person and --history, the reports of the wave before.",
+        soft_wrap=True,
+    )
 
 
 def _next_sentence(wave: int, facts: dict[str, Any]) -> str:

@@ -33,6 +33,7 @@ from typing import Any, Literal, overload
 import numpy as np
 
 from tacit.designs._methods import FEW_VALUES
+from tacit.designs.panels import following_plan
 from tacit.designs.planning import CONFIDENCE, make_plan, with_ldp
 from tacit.designs.prior_file import UNSEEN_SHARE, GroupPrior
 from tacit.estimates import Cell, NotEstimableError, PriorCheck, cells_of, estimate, read_for
@@ -64,16 +65,20 @@ class NextWave:
 
 
 @overload
-def next_plan(plan: Plan, reports: Tally | Sequence[Cell], **options: Any) -> Plan: ...
+def next_plan(plan: Plan, reports: Tally | Sequence[Cell] | None = None, **options: Any) -> Plan: ...
 @overload
 def next_plan(plan: Questionnaire, reports: Tally | Sequence[Cell], **options: Any) -> Questionnaire: ...
-def next_plan(plan: AnyPlan, reports: Tally | Sequence[Cell], **options: Any) -> AnyPlan:
+def next_plan(plan: AnyPlan, reports: Tally | Sequence[Cell] | None = None, **options: Any) -> AnyPlan:
     """The plan of the next wave: its prior is this wave's estimate, and its promise holds for every plausible prior.
+
+    For the same people again: a plan in two layers stays as it is, and `persistence` makes one by the belief rule
+    (`following_plan`). Both leave the prior as it is, and need no reports.
 
     Args:
         plan: the plan of this wave. Of several questions every block is planned from its own reports.
         reports: its tally, or its reports in cells.
-        options: `epsilon` and `notion` where they change, else as in the plan; and those of `next_priors`.
+        options: `epsilon` and `notion` where they change, else as in the plan; `persistence`; and those of
+            `next_priors`.
 
     Returns:
         The plan, of the same series and one wave later.
@@ -89,9 +94,32 @@ def next_plan(plan: AnyPlan, reports: Tally | Sequence[Cell], **options: Any) ->
     (2, True, 'box')
     """
     epsilon, notion = options.pop("epsilon", None), options.pop("notion", None)
+    again = same_people(plan, options.pop("persistence", None), epsilon)
+    if again is not None:
+        return again
+    if reports is None:
+        raise ValueError("The next wave is planned from the reports of this one: give its tally or its reports.")
     if isinstance(plan, Plan):
         return planned(plan, next_priors(plan, reports, **options), epsilon=epsilon, notion=notion)
     return planned_blocks(plan, next_blocks(plan, reports, **options), epsilon=epsilon, notion=notion)
+
+
+def same_people(plan: AnyPlan, persistence: Number | None, epsilon: Number | None) -> Plan | None:
+    """The next wave of a plan in two layers, or by the belief rule; None where people are taken as different ones."""
+    layers = any(group.layers is not None for group in plan.groups)
+    if persistence is None and not layers:
+        if isinstance(plan, Plan) and plan.follows is not None:
+            raise ValueError("This plan follows people by the belief rule: state the persistence for its next wave.")
+        return None
+    if not isinstance(plan, Plan):
+        raise ValueError("People are followed by plans of one question.")
+    if not layers:
+        assert persistence is not None
+        return following_plan(plan, persistence, epsilon)
+    if persistence is not None or epsilon is not None:
+        raise ValueError("Two layers stay as they are in every wave: the stored reports are of this prior and this ε.")
+    first = plan.hashes[0] if plan.series is None else plan.series
+    return replace(plan, wave=plan.wave + 1, series=first, earlier=())
 
 
 def next_blocks(plan: Questionnaire, reports: Tally | Sequence[Cell], **options: Any) -> list[NextWave]:

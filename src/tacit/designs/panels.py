@@ -14,35 +14,45 @@ that stay cost the level of the stored report, however many waves there are.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from itertools import product
 from typing import Any
 
+import numpy as np
+
 from tacit.designs._design import one_thread
 from tacit.designs.closed_forms import optimal_binary, repaired_response
-from tacit.designs.planning import uninterrupted_design
-from tacit.exact import Number, budget, exp_below, rational
-from tacit.mechanism import Channel, Level, unbiased_variance
+from tacit.designs.planning import make_plan, uninterrupted_design
+from tacit.designs.prior_file import GroupPrior
+from tacit.exact import Number, budget, rational
+from tacit.mechanism import Channel, Layers, Level, Mechanism, PrivacyError, mse, round_channel, unbiased_variance
 from tacit.mechanism.repeated import (
+    RESEND_BITS,
     Repeated,
     Transition,
     after,
     check_transition,
     joint_level,
-    layered,
     layered_level,
     persistent,
 )
-from tacit.plan import Aim
+from tacit.mechanism.table._channel import to_words
+from tacit.plan import NEW, Aim, Follows, Group, Plan, base_name, followed_name
 from tacit.prior import Prior
 from tacit.task import Task, prior_variance
 
 #: Histories of reports that the error of the belief rule is averaged over, at most.
 _MOST_HISTORIES = 3000
+#: Groups of a wave by the belief rule, at most: each has a channel in the plan.
+MOST_GROUPS = 400
 #: Budgets are found to this part of themselves.
 _STEPS = 10
+#: Parts of the lifts' distance from 1 that rounding may cost a wave, tried in turn; and the bits of `Layers.noise`.
+_LOSSES, _NOISE_BITS = (Fraction(0), Fraction(1, 10**7), Fraction(1, 10**6)), 32
 
 
 @dataclass(frozen=True)
@@ -122,6 +132,187 @@ class BeliefRule:
                 most, least = max(m for m in high if m is not None), min(m for m in low if m is not None)
                 worst = max(worst, most / marginal, marginal / least)
         return Repeated(Level(worst), Level(None), exact=True)
+
+
+def following_plan(plan: Plan, persistence: Number, epsilon: Number | None = None) -> Plan:
+    """The next wave for the same people, by the belief rule: a group for each history of reports, with its own belief.
+
+    A person keeps the answer with the probability `persistence`, else one is drawn from the prior of the group. The
+    prior of a group is then what its people's earlier reports leave to believe about their present answer, exactly,
+    and its channel is designed for that: levels of all waves add up (`BeliefRule`). The device and the collector find
+    a person's group from the person's earlier reports (`tacit.plan.followed_name`). People who left a wave out have
+    groups of their own; people without any report are in the groups of the first wave.
+
+    Args:
+        plan: the plan of this wave.
+        persistence: from 0 to 1.
+        epsilon: the level of the next wave; by default that of this one.
+
+    Returns:
+        The plan of the next wave. The same arguments give the same hash, so any reader can check it.
+
+    Raises:
+        ValueError: there are too many histories, or reports are too many to be listed: two layers serve then
+            (`with_layers`); or the plan promises LDP, whose levels add without this, or something for a set of priors.
+
+    >>> from tacit import Survey, make_plan
+    >>> first = make_plan(Prior.of({"yes": 0.2, "no": 0.8}), Survey("yes"), epsilon=1)
+    >>> second = following_plan(first, "0.9")
+    >>> {group.name: round(group.prior.probabilities[0], 3) for group in second.groups}
+    {'new': 0.2, 'after 0': 0.509, 'after 1': 0.086}
+    """
+    stay = rational(persistence, "persistence")
+    _check_followed(plan)
+    found: list[GroupPrior] = []
+    for group in plan.groups:
+        base, table = plan.group(_base_of(plan, group.name)), group.mechanism.table()
+        assert table is not None
+        moves = persistent(base.prior, stay)
+        beliefs = {None: group.prior} | {
+            report: Prior(plan.values, table.exact_posterior(report))
+            for report, weight in enumerate(table.marginal_weights)
+            if weight
+        }
+        found += [
+            GroupPrior(name=followed_name(group.name, report), prior=after(belief, moves), weight=group.weight,
+                       offset=group.offset, epsilon=group.epsilon if epsilon is None else budget(epsilon))
+            for report, belief in beliefs.items()
+        ]  # fmt: skip
+    if len(found) > MOST_GROUPS:
+        raise ValueError(
+            f"Wave {plan.wave + 1} has {len(found):,} histories of reports, each with a channel of its own; there can "
+            f"be {MOST_GROUPS}. Two layers serve any number of waves: tacit plan … --lifelong L."
+        )
+    aims = {group.certificate.aim for group in plan.groups if group.certificate is not None}
+    made = make_plan(found, plan.task, None, aim=aims.pop() if len(aims) == 1 else "unbiased", question=plan.question)
+    series = plan.hashes[0] if plan.series is None else plan.series
+    return replace(made, wave=plan.wave + 1, series=series, limit=plan.limit, follows=Follows(stay, plan.hashes))
+
+
+def _base_of(plan: Plan, name: str | None) -> str | None:
+    """The name in the plan of a group without what its people sent."""
+    base = base_name(name)
+    return NEW if base is None and None not in {group.name for group in plan.groups} else base
+
+
+def _check_followed(plan: Plan) -> None:
+    """Raise where the belief rule does not serve."""
+    if any(group.notion == "ldp" or group.ldp_cap is not None for group in plan.groups):
+        raise ValueError("This plan promises an LDP level, and LDP levels add up by themselves: use fresh channels.")
+    if any(group.prior_set is not None for group in plan.groups):
+        raise ValueError(
+            "This plan promises for a set of priors, and the belief rule needs one: what a report leaves to believe "
+            "depends on it. Plan the first wave without a set, or in two layers: tacit plan … --lifelong L."
+        )
+    if plan.between or any(group.layers is not None for group in plan.groups):
+        raise ValueError("Two layers, and answers between the values, have no belief rule: use tacit next without it.")
+    if any(group.mechanism.table() is None for group in plan.groups):
+        raise ValueError(
+            f"Reports about {len(plan.values):,} values are too many to follow one by one. Two layers serve any number "
+            "of values: tacit plan … --lifelong L."
+        )
+    if plan.follows is None and any(base_name(group.name) != group.name for group in plan.groups):
+        raise ValueError("A group of this plan is named like one by the belief rule ('new', 'after …'). Rename it.")
+
+
+def with_layers(plan: Plan, lifelong: Number) -> Plan:
+    """The same plan in two layers: a wave sends what it would send, and an answer that stays keeps the lifelong level.
+
+    The chance of sending the stored report again is the least for which the stored report keeps the lifelong level
+    (`tacit.mechanism.repeated`), so that the errors of different waves depend on each other as little as possible.
+
+    Args:
+        plan: what a wave sends; the ε of its groups is the level of a wave.
+        lifelong: the level of all reports of an answer that stays, for any number of waves; at least ε.
+
+    Returns:
+        The plan. The channel of a wave loses a few millionths of its precision to rounding.
+
+    Raises:
+        ValueError: the lifelong level is below ε, the plan has layers already, or it promises an LDP cap.
+
+    >>> from tacit import Survey, make_plan
+    >>> plan = with_layers(make_plan(Prior.of({"yes": 0.2, "no": 0.8}), Survey("yes"), epsilon="0.4"), 1)
+    >>> (group,) = plan.groups
+    >>> group.layers.resend, round(group.layers.stored.audit().lip.epsilon, 3), round(group.audit.lip.epsilon, 3)
+    (2137, 0.999, 0.4)
+    """
+    level = budget(lifelong, "lifelong")
+    for group in plan.groups:
+        if level < group.epsilon or group.ldp_cap is not None or group.layers is not None:
+            raise ValueError(
+                f"The lifelong level must be at least the ε = {float(group.epsilon):g} of a wave, of a plan without an "
+                f"LDP cap and without layers. Got {float(level):g}."
+            )
+    return replace(plan, groups=tuple(_in_layers(group, plan.task, level) for group in plan.groups))
+
+
+def _in_layers(group: Group, task: Task, lifelong: Fraction) -> Group:
+    """The group in two layers, with the least chance of sending the stored report for which its level holds."""
+    table, one = group.mechanism.table(), 1 << RESEND_BITS
+    if table is None:
+        # The greater the chance, the nearer is the stored report to the one of a wave; at 1 they are the same.
+        place = bisect_left(range(1, one), True, key=lambda resend: _of_rule(group, lifelong, resend) is not None)
+        found = _of_rule(group, lifelong, 1 + place)
+    else:
+        first = min(one, math.ceil(_least_chance(group, table, lifelong) * one))
+        tried = (_of_table(group, table, lifelong, resend) for resend in range(max(first, 1), one + 1))
+        found = next((layers for layers in tried if layers is not None), None)
+    if found is None:
+        raise PrivacyError("No two layers keep this lifelong level.")
+    stated = group.certificate
+    if stated is not None:
+        error, variance = mse(found.product, task), unbiased_variance(found.product, task)
+        stated = replace(stated, mse=error, unbiased_variance=variance)
+    return replace(group, mechanism=found.product, layers=found, certificate=stated)
+
+
+def _least_chance(group: Group, table: Channel, lifelong: Fraction) -> float:
+    """The least s for which λ + (Q − λ)/s keeps the level L, up to rounding.
+
+    A column v of lifts with means between m and M under all priors in question needs s(e^L − 1) to be at least
+    v_x − 1 + e^L(1 − m) and M − 1 + e^L(1 − v_x) for every x.
+    """
+    lifts, most = table.inside_lifts, math.exp(lifelong)
+    low, high = np.ones((2, len(lifts)))
+    if group.notion == "ldp":
+        low, high = table.lifts.min(axis=1), table.lifts.max(axis=1)
+    elif group.prior_set is not None:
+        ends = [group.prior_set.extremes(column) for column in table.weights.T.tolist()]
+        low, high = np.array(ends, dtype=float).T / (table.marginal * table.denominator)
+    raised, lowered = lifts.max(axis=1) - 1 + most * (1 - low), high - 1 + most * (1 - lifts.min(axis=1))
+    return float(max(raised.max(), lowered.max())) / (most - 1)
+
+
+def _of_rule(group: Group, lifelong: Fraction, resend: int) -> Layers | None:
+    """A rule with another step: the product has the step of the wave, rounded down to a multiple of `resend`."""
+    rule: Any = group.mechanism
+    with suppress(ValueError):  # A step that leaves no base.
+        layers = Layers(lifelong, replace(rule, step=rule.step // resend << RESEND_BITS), resend)
+        return layers if layers.keeps(group.notion, group.prior_set) else None
+    return None
+
+
+def _of_table(group: Group, table: Channel, lifelong: Fraction, resend: int) -> Layers | None:
+    """λ + (1 − δ)(Q − λ)/s in integers, with the least δ for which the product keeps ε; None where nothing does."""
+    prior, share = group.prior, Fraction(resend, 1 << RESEND_BITS)
+    marginal = [Fraction(int(weight), table.denominator * prior.total) for weight in table.marginal_weights]
+    (noise,) = to_words(table.marginal_weights[None, :], _NOISE_BITS).tolist()
+    for loss in _LOSSES:
+        rows = [
+            [mean + (1 - loss) / share * (Fraction(int(cell), table.denominator) - mean)
+             for cell, mean in zip(row, marginal, strict=True)]
+            for row in table.weights
+        ]  # fmt: skip
+        if min(map(min, rows)) < 0:
+            continue
+        with suppress(PrivacyError):
+            stored = round_channel(prior, rows, lifelong, group.notion, prior_set=group.prior_set)
+            layers = Layers(lifelong, stored, resend, tuple(noise))
+            sides = () if group.prior_set is None else layers.product.set_levels(group.prior_set)
+            if layers.product.keeps(group.notion, group.epsilon) and all(side.holds(group.epsilon) for side in sides):
+                return layers
+    return None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -283,42 +474,32 @@ def _belief(prior: Prior, level: Fraction, waves: int, moves: Transition | None,
 
 
 def _two_layers(made: Maker, total: Fraction, waves: int, moves: Transition | None, task: Task) -> PanelRow | None:
-    """A stored report at the level of all waves, and the most precise fresh report of it that keeps that level."""
-    first = made(total)
-    size = first.n_possible_reports
+    """The most precise wave whose two layers, with a stored report at the level of all waves, keep that level."""
     if moves is None:
         # Nothing has to be hidden by fresh noise: the stored report itself is sent again.
+        first = made(total)
         level = first.audit().lip.epsilon
         return PanelRow(way="two layers", epsilon=level, level=level, exact=True, error=_error(first, task))
-
-    def tried(epsilon: Fraction) -> tuple[Channel, Repeated]:
-        second = Channel.from_weights(Prior.uniform(size), _response(size, epsilon))
-        return second, layered_level(first, second, waves, moves)
-
-    low, high = Fraction(0), 2 * total
-    best: tuple[Channel, Repeated] | None = None
+    low, high = Fraction(0), total
+    best: tuple[Fraction, Repeated, Mechanism] | None = None
     for _ in range(_STEPS):
         middle = ((low + high) / 2).limit_denominator(10_000)
-        found = tried(middle)
-        if found[1].lip.holds(total):
-            best, low = found, middle
+        group = _in_layers(Group(name=None, epsilon=middle, mechanism=made(middle)), task, total)
+        assert group.layers is not None
+        stored = group.layers.stored.table()
+        assert stored is not None
+        joint = layered_level(stored, group.layers.second(), waves, moves)
+        if joint.lip.holds(total):
+            best, low = (middle, joint, group.mechanism), middle
         else:
             high = middle
     if best is None:
         return None
-    one = layered(first, best[0])
+    epsilon, joint, one = best
     return PanelRow(
-        way="two layers", epsilon=one.audit().lip.epsilon, level=best[1].lip.epsilon, exact=best[1].exact,
-        error=_error(one, task),
-    )  # fmt: skip
+        way="two layers", epsilon=float(epsilon), level=joint.lip.epsilon, exact=joint.exact, error=_error(one, task)
+    )
 
 
-def _response(size: int, epsilon: Fraction) -> list[list[int]]:
-    """Randomized response over the stored reports, in integers, at most at this LDP level."""
-    bound = exp_below(epsilon).limit_denominator(10**6)
-    bound = bound if bound <= exp_below(epsilon) else bound - Fraction(1, 10**6)
-    return [[bound.numerator if x == y else bound.denominator for y in range(size)] for x in range(size)]
-
-
-def _error(channel: Channel, task: Task) -> float:
+def _error(channel: Mechanism, task: Task) -> float:
     return math.sqrt(max(0.0, unbiased_variance(channel, task)))

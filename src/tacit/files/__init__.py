@@ -2,7 +2,7 @@
 
 from tacit.files._analysis import ExportSummary, RegressionSummary, export_file, pseudo_table, read_as, regress_file
 from tacit.files._labelled import label_file
-from tacit.files.answers import BadRowsError, PerturbSummary, arms_drawn, perturb_file, perturb_table
+from tacit.files.answers import BadRowsError, PerturbSummary, arms_drawn, followed, perturb_file, perturb_table
 from tacit.files.columns import InputError
 from tacit.files.counting import tally_by, tally_file
 from tacit.files.ledger import Ledger
@@ -17,6 +17,7 @@ __all__ = [
     "RegressionSummary",
     "arms_drawn",
     "export_file",
+    "followed",
     "label_file",
     "load_tally",
     "perturb_file",

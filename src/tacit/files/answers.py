@@ -45,7 +45,7 @@ from tacit.files.reading import (
 )
 from tacit.files.writing import HeldRows, holding
 from tacit.mechanism.protocol import RandomWords
-from tacit.plan import AnyPlan, Plan, Questionnaire, arms_of
+from tacit.plan import NEW, AnyPlan, Plan, Questionnaire, arms_of, followed_name
 from tacit.prior import Value
 from tacit.randomize import Randomizer, RecordRandomizer, words_of
 
@@ -111,6 +111,7 @@ def perturb_file(
         keep_order: write the rows in the order of the answers instead of a random one.
         person: a column that tells persons apart; two rows of one person stop the run.
         ledger: a ledger or its file (`tacit.files.Ledger`): a second draw of a wave stops the run, also in another run.
+            Its secret is the memory of the devices for plans with two layers.
         force: go on where a kept column, or the kept order, gives the answers away.
         on_unknown: "stop" or "skip" at rows whose answer or group is not in the plan.
         words: a source of random words, or a seed for simulations; secure words without it.
@@ -137,18 +138,37 @@ def perturb_file(
     if ledger is not None and person is None:
         raise InputError("A ledger notes who has answered: say which column tells whose row it is, pass person='NAME'.")
     noted = Ledger.open(ledger) if isinstance(ledger, str | Path) else ledger
+    memory = _memory(plan, noted)
     with _undone_on_failure(noted), reading(source, columns.read, source_format, columns.matched) as opened:
         schema = columns.schema(opened.schema, plan)
         with holding(target, schema, target_format, None if keep_order else drawn) as held:
             watch, persons = Watch(keep, keep_order), Persons(columns.person)
             done = perturb_rows(
-                Perturber(plan, columns), opened, held, watch, force, on_unknown, drawn, progress, persons
+                Perturber(plan, columns, memory), opened, held, watch, force, on_unknown, drawn, progress, persons
             )
             if noted is not None:
                 # Before the reports are there, so that everybody with a report is in the ledger.
                 noted.add(plan, persons.seen)
                 noted.save()
             return done
+
+
+def _memory(plan: AnyPlan, ledger: Ledger | None) -> bytes | None:
+    """The secret that stored reports follow from, where the plan has two layers."""
+    if all(group.layers is None for group in plan.groups):
+        return None
+    if ledger is None:
+        raise InputError(
+            "This plan has two layers: the stored report of a person must be the same in every wave. Say which column "
+            "tells whose row it is and where the ledger is, whose secret it follows from: --person and --ledger."
+        )
+    if plan.wave > 1 and not ledger.knows(plan.series or ""):
+        raise InputError(
+            f"{ledger.path} has no earlier wave of this survey, and wave {plan.wave} of two layers needs the ledger of "
+            "the waves before: stored reports follow from its secret. With another people would draw anew, which tells "
+            "more. Nothing was written."
+        )
+    return ledger.memory
 
 
 @contextmanager
@@ -350,8 +370,8 @@ class Matched:
 class Perturber:
     """A plan, ready for tables of answers: every engine goes through here."""
 
-    def __init__(self, plan: AnyPlan, columns: AnswerColumns) -> None:
-        self._plan, self._columns = plan, columns
+    def __init__(self, plan: AnyPlan, columns: AnswerColumns, memory: bytes | None = None) -> None:
+        self._plan, self._columns, self._memory = plan, columns, memory
         self._draw: Randomizer | RecordRandomizer
         if isinstance(plan, Questionnaire):
             self._draw = RecordRandomizer(plan)
@@ -434,7 +454,10 @@ class Perturber:
             held = matched.held
             if isinstance(self._matchers[0], Range):
                 held = self._draw.rounded(held, words)
-            reports = self._draw.reports(matched.groups, held, words)
+            persons = None
+            if self._memory is not None and self._columns.person is not None:
+                persons = texts_of(matched.rows[self._columns.person], self._columns.person).to_pylist()
+            reports = self._draw.reports(matched.groups, held, words, persons=persons, memory=self._memory)
         return pa.table([*arrays, pa.array(reports)], schema=schema)
 
 
@@ -631,6 +654,97 @@ def arms_drawn(
                 yield from pa.table([*parts, pa.array(chosen, pa.string())], schema=schema).to_batches()
 
         yield pa.RecordBatchReader.from_batches(schema, batches())
+
+
+@contextmanager
+def followed(
+    plan: Plan,
+    source: Any,
+    history: Sequence[Any],
+    columns: Sequence[str],
+    *,
+    person: str,
+    group_column: str | None = None,
+    ledger: Ledger | None = None,
+    format: str | None = None,
+) -> Iterator[pa.RecordBatchReader]:
+    """The `columns` of a file or table with the group of each row by the belief rule, from the person's reports so far.
+
+    Args:
+        plan: a plan that follows people (`tacit.designs.following_plan`).
+        source: a file, a data frame, an Arrow table or a mapping of columns; where the first wave has named groups,
+            with a group for each row.
+        history: the report files of earlier waves with the column `person`, the last wave at the end. Earlier ones are
+            needed where people left the last wave out.
+        columns: the columns that are read.
+        person: the column that tells whose row it is, in all files.
+        group_column: the column with the group names, `group` by default.
+        ledger: refuses people who, by the ledger, have answered an earlier wave and are not in the history.
+        format: "csv", "parquet", "jsonl" or "arrow"; by default what the extension says.
+
+    Returns:
+        A reader of the answers, with the group of each.
+    """
+    if plan.follows is None or not history:
+        raise InputError(
+            "A history is for a plan by the belief rule, and such a plan needs the reports of earlier waves."
+        )
+    column = group_column_of(plan, group_column)
+    assert column is not None
+    named, sent = NEW not in plan.group_names, _histories(plan, history, person, column)
+    lost = 0
+    with reading(source, [*columns, *([column] if named else [])], format) as opened:
+        fields = [(name, opened.schema.field(name).type) for name in columns]
+        schema = pa.schema([*fields, (column, pa.string())])
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            nonlocal lost
+            for table in opened.tables():
+                people = texts_of(table[person], person).to_pylist()
+                groups = texts_of(table[column], column).to_pylist() if named else [NEW] * len(people)
+                if ledger is not None:
+                    lost += sum(each not in sent and ledger.knows(plan.series or "", each) for each in people)
+                if lost:
+                    raise InputError(
+                        f"{lost:,} {'person has' if lost == 1 else 'people have'} answered an earlier wave, by "
+                        f"{ledger and ledger.path}, and have no report in the history. Give the reports of all earlier "
+                        "waves, the last at the end. Nothing was written."
+                    )
+                found = [sent.get(each, group) for each, group in zip(people, groups, strict=True)]
+                parts = [table[name] for name in columns]
+                yield from pa.table([*parts, pa.array(found, pa.string())], schema=schema).to_batches()
+
+        yield pa.RecordBatchReader.from_batches(schema, batches())
+
+
+def _histories(plan: Plan, history: Sequence[Any], person: str, column: str) -> dict[str, str]:
+    """For each person with a report in a file of the history the group of the plan."""
+    assert plan.follows is not None
+    found: dict[str, str] = {}
+    for place, source in enumerate(history):
+        last, seen = place == len(history) - 1, set[str]()
+        first = plan.wave - len(history) + place == 1 and NEW in plan.group_names
+        with reading(source, [person, REPORT, *([] if first else [column])], optional=(STAMP,)) as opened:
+            if last:
+                check_stamp(opened.schema, plan.follows.plans, opened.name)
+            for table in opened.tables():
+                if last:
+                    check_stamp(table, plan.follows.plans, opened.name)
+                people = texts_of(table[person], person).to_pylist()
+                groups = [None] * len(people) if first else texts_of(table[column], column).to_pylist()
+                if len(set(people)) < len(people) or not seen.isdisjoint(people):
+                    raise InputError(f"{opened.name} has two reports of one person. Nothing was written.")
+                seen.update(people)
+                for each, group, report in zip(people, groups, table[REPORT].to_pylist(), strict=True):
+                    found[each] = followed_name(group, int(report))
+        for each in found.keys() - seen:
+            found[each] = followed_name(found[each], None)
+    if unknown := sum(name not in set(plan.group_names) for name in set(found.values())):
+        raise InputError(
+            f"The history has {unknown:,} sequences of reports that this plan has no group for. Give the reports of "
+            f"the waves before wave {plan.wave}, the last at the end, all of them where people left waves out."
+        )
+    return found
 
 
 def _even(arms: list[Any]) -> list[Any]:

@@ -12,7 +12,12 @@ and δ_t its LDP level, both alone,
 bounds the LIP level of all: 2Σε_t − max ε_t where no LDP level is small, Σδ_t where LDP was promised. In the lift
 Π Q_t(y_t|x_t) / E Π Q_t(y_t|X_t) a report is taken out of the expectation at a cost of e^δ_t, because
 Q_t(y_t|x) ≤ e^δ_t Q_t(y_t|x'), or of e^2ε_t, because Q_t(y_t|·) is within e^±ε_t of its mean; the last one costs e^ε_t.
-LDP levels add up to Σδ_t.
+LDP levels add up to Σδ_t. The waves of a series by the belief rule count as one report with the sum of their levels, if
+answers change as the plans state; those of a plan in two layers as one report of the lifelong level, as long as the
+answer stays.
+
+The key is also the memory of the devices for two layers: stored reports follow from it. It stays on the side of the
+respondents, and is never sent.
 """
 
 from __future__ import annotations
@@ -25,7 +30,7 @@ import re
 import secrets
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -33,7 +38,7 @@ from typing import Any
 from tacit.disk import write_text
 from tacit.exact import Number, at_most_exp, budget, exact_ratio, float_above, log_above
 from tacit.files.columns import InputError
-from tacit.plan import AnyPlan
+from tacit.plan import AnyPlan, Plan
 
 FORMAT = 1
 #: Hexadecimal digits of a person's tag.
@@ -46,6 +51,7 @@ _PARTS = 10**6
 class Occasion:
     """One wave of a survey: its first wording's hash names it. `lip` and `ldp` are the levels of one report, the worst
     of all groups; `ldp` is None where it is not bounded. `series` is the first wave's name, also in the first wave.
+    The `rule` is "belief" where the plan follows the wave before, "layers" where it has two; levels are then lifelong.
     """
 
     name: str
@@ -54,23 +60,31 @@ class Occasion:
     question: str | None
     lip: Fraction
     ldp: Fraction | None
+    rule: str | None = None
 
     @classmethod
     def of(cls, plan: AnyPlan) -> Occasion:
         """The occasion to answer this plan."""
-        odds = [group.audit.ldp.ratio for group in plan.groups]
+        layers = [group.layers for group in plan.groups if group.layers is not None]
+        audits = [each.stored.audit() for each in layers] or [group.audit for group in plan.groups]
+        odds = [audit.ldp.ratio for audit in audits]
         ldp = None if None in odds else _level_above(max(ratio for ratio in odds if ratio is not None))
         name = plan.hashes[0]
-        lip = max(group.epsilon for group in plan.groups)
-        return cls(name, plan.series or name, plan.wave, plan.title, lip, ldp)
+        lip = max([each.lifelong for each in layers] or [group.epsilon for group in plan.groups])
+        follows = isinstance(plan, Plan) and plan.follows is not None
+        rule = "layers" if layers else "belief" if follows else None
+        return cls(name, plan.series or name, plan.wave, plan.title, lip, ldp, rule)
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Occasion:
         """From JSON. Raises `ValueError` and the like unless everything is as Tacit writes it."""
         lip, ldp = budget(exact_ratio(data["lip"])), None if data["ldp"] is None else exact_ratio(data["ldp"])
-        found = cls(data["occasion"], data["series"], data["wave"], data["question"], lip, ldp)
+        rule = data.get("rule")
+        found = cls(data["occasion"], data["series"], data["wave"], data["question"], lip, ldp, rule)
         hashes = all(re.fullmatch("[0-9a-f]{64}", each) for each in (found.name, found.series))
         counted = type(found.wave) is int and 1 <= found.wave < 2**31
+        if rule not in (None, "belief", "layers"):
+            raise ValueError("not a rule")
         if not (hashes and counted and isinstance(found.question, str | None) and (ldp is None or ldp >= 0)):
             raise ValueError("not an occasion")
         return found
@@ -79,7 +93,8 @@ class Occasion:
         """For JSON."""
         ldp = None if self.ldp is None else str(self.ldp)
         told = {"series": self.series, "wave": self.wave, "question": self.question}
-        return {"occasion": self.name, **told, "lip": str(self.lip), "ldp": ldp}
+        rule = {} if self.rule is None else {"rule": self.rule}
+        return {"occasion": self.name, **told, "lip": str(self.lip), "ldp": ldp, **rule}
 
 
 def _level_above(ratio: Fraction) -> Fraction:
@@ -98,8 +113,10 @@ def added_up(occasions: Iterable[Occasion]) -> tuple[Fraction, Fraction | None]:
     >>> first = Occasion("a", "a", 1, None, Fraction(1), Fraction(5))
     >>> [str(level) for level in added_up([first, Occasion("b", "a", 2, None, Fraction(1, 2), Fraction(5))])]
     ['2', '10']
+    >>> [str(level) for level in added_up([first, Occasion("b", "a", 2, None, Fraction(1, 2), Fraction(5), "belief")])]
+    ['3/2', '10']
     """
-    told = list(occasions)
+    told = _releases(occasions)
     if not told:
         return Fraction(0), Fraction(0)
     most = [2 * each.lip if each.ldp is None else min(2 * each.lip, each.ldp) for each in told]
@@ -107,6 +124,20 @@ def added_up(occasions: Iterable[Occasion]) -> tuple[Fraction, Fraction | None]:
     odds = [each.ldp for each in told]
     ldp = None if None in odds else sum((level for level in odds if level is not None), Fraction(0))
     return sum(most, Fraction(0)) - max(many - one for many, one in zip(most, once, strict=True)), ldp
+
+
+def _releases(occasions: Iterable[Occasion]) -> list[Occasion]:
+    """The occasions, with those of a series by the belief rule added up, and those of two layers counted once."""
+    found: dict[str, Occasion] = {}
+    for each in occasions:
+        one = each.name if each.rule is None else each.series
+        before = found.get(one)
+        if before is None or each.rule == "layers":
+            found[one] = each
+        else:
+            ldp = None if None in (before.ldp, each.ldp) else (before.ldp or 0) + (each.ldp or Fraction(0))
+            found[one] = replace(each, lip=before.lip + each.lip, ldp=ldp)
+    return list(found.values())
 
 
 class Ledger:
@@ -166,6 +197,16 @@ class Ledger:
         if found.to_dict() != data:
             raise ValueError("not as Tacit writes it")
         return found
+
+    def knows(self, series: str, person: str | None = None) -> bool:
+        """Whether someone, or this person, has answered a wave of the series."""
+        names = self.occasions if person is None else self.persons.get(self.tag(person), ())
+        return any(self.occasions[name].series == series for name in names)
+
+    @property
+    def memory(self) -> bytes:
+        """The secret that stored reports of two layers follow from (`Randomizer.reports`)."""
+        return hmac.new(self._key, b"stored reports", hashlib.sha256).digest()
 
     def tag(self, person: str) -> str:
         """The keyed hash that stands for a person."""

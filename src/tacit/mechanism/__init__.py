@@ -14,7 +14,7 @@ from tacit.mechanism.protocol import (
     total_mse,
     unbiased_variance,
 )
-from tacit.mechanism.repeated import Repeated, joint_level, layered, layered_level, persistent
+from tacit.mechanism.repeated import Layers, Repeated, joint_level, layered, layered_level, persistent
 from tacit.mechanism.rounding import PrivacyError, round_channel
 from tacit.mechanism.table import Channel, mean_absolute_error
 
@@ -34,6 +34,7 @@ __all__ = [
     "Counts",
     "Coverage",
     "Kept",
+    "Layers",
     "Level",
     "ManyValues",
     "Mechanism",

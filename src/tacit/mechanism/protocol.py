@@ -71,6 +71,10 @@ class Sampler(Protocol):
         """A report for each respondent."""
         ...
 
+    def each(self, positions: Integers, words: Sequence[RandomWords]) -> Integers:
+        """What `one` draws for each respondent from a source of words of the respondent's own, of the first member."""
+        ...
+
 
 def are_below(reports: Integers, n_reports: int) -> NDArray[np.bool_]:
     """Whether 0 ≤ report < n_reports, in one look: read without their sign, negative ones are beyond all others.

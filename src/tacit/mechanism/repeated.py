@@ -13,25 +13,42 @@ in the place of sums, all in integers. Where report sequences are too many, with
 
 bounds it: λ(y) ≥ λ₁(y₁) Π_{t>1} e^{−ε_t} λ_t(y_t) and Q_t ≤ e^{ε_t} λ_t(y_t), with any wave in the first place. LIP
 levels do not add: two reports at ε = 1 about a fair coin reach 2.336. LDP levels do.
+
+**Two layers** (`Layers`).  A channel Q of level ε with the marginal λ is the product of two: with any s ≤ 1 for which
+Q₁ is a channel,
+
+    Q₁ = λ + (Q − λ)/s is drawn once for each answer and stored;  Q₂ sends the stored report with probability s, else a
+    report from λ, which does not depend on the answer:           Q₁Q₂ = s·Q₁ + (1 − s)·λ = Q.
+
+So two layers cost nothing in a wave: Q may be the best channel for ε. An answer that stays is protected by Q₁ for any
+number of waves: a lift of 1 + (v − 1)/s where that of Q is v. Any level above ε is reached by some s < 1.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 from itertools import pairwise, product
+from typing import Any
 
-from tacit.exact import Number, rational
-from tacit.mechanism.auditing import Level
+import numpy as np
+
+from tacit.exact import Integers, Number, budget, exact_integers, exact_ratio, rational
+from tacit.mechanism.auditing import Level, Notion
+from tacit.mechanism.protocol import Mechanism, RandomWords, Sampler
 from tacit.mechanism.table import Channel
-from tacit.prior import Prior
+from tacit.mechanism.table._sampler import TableSampler
+from tacit.prior import Prior, PriorSet
 
 #: A transition matrix: the probability of each next answer, a row for each answer.
 Transition = tuple[tuple[Fraction, ...], ...]
 #: Up to this many sequences of reports, times paths in two layers, are looked at one by one.
 MOST_SEQUENCES, MOST_PATHS = 20_000, 300_000
+#: The chance of sending the stored report is a multiple of 2^−12.
+RESEND_BITS = 12
 
 
 @dataclass(frozen=True)
@@ -172,6 +189,115 @@ def _integer_steps(moves: Transition | None, size: int) -> tuple[list[list[int]]
         return None, 1
     unit = math.lcm(*(chance.denominator for row in moves for chance in row))
     return [[int(chance * unit) for chance in row] for row in moves], unit
+
+
+@dataclass(frozen=True)
+class Layers:
+    """Two layers of a group: a stored report, and the chance of sending it again in a wave.
+
+    Args:
+        lifelong: the level that the stored report keeps, and so all reports of an answer that stays.
+        stored: how the report of an answer is drawn that the device stores.
+        resend: of 4096 waves, in how many the stored report is sent.
+        noise: for a table, integers in proportion to which another report is sent else. The other mechanisms have
+            reports that ignore the answer; theirs are sent.
+
+    >>> stored = Channel.from_weights(Prior.uniform(["yes", "no"]), [[3, 1], [1, 3]])
+    >>> Layers(Fraction(1), stored, 2048, (1, 1)).product.matrix.tolist()
+    [[0.625, 0.375], [0.375, 0.625]]
+    """
+
+    lifelong: Fraction
+    stored: Mechanism
+    resend: int
+    noise: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        if type(self.resend) is not int or not 1 <= self.resend <= 1 << RESEND_BITS:
+            raise ValueError(f"The 'resend' must be from 1 to {1 << RESEND_BITS}. Got {self.resend!r} instead.")
+        table = self.stored.table()
+        if (table is None) == bool(self.noise):
+            raise ValueError("A stored table needs 'noise', an integer for each report; other mechanisms have none.")
+        total = sum(self.noise)
+        if table is not None and (
+            len(self.noise) != table.n_possible_reports or min(self.noise) < 0 or not total or total & (total - 1)
+        ):
+            raise ValueError("The 'noise' must be integers that sum to a power of two, one for each report.")
+
+    @cached_property
+    def product(self) -> Mechanism:
+        """What a wave sends, from the answer to the report, in exact integers."""
+        table, one = self.stored.table(), 1 << RESEND_BITS
+        if table is not None:
+            total = sum(self.noise)
+            other = (one - self.resend) * table.denominator * np.array(self.noise, dtype=object)
+            return Channel.from_weights(table.prior, self.resend * total * table.weights + other)
+        # The rules draw a report that ignores the answer, or one that covers it, in proportion to `step`.
+        rule: Any = self.stored
+        step, rest = divmod(rule.step * self.resend, one)
+        if rest or not step:
+            raise ValueError("The step of the stored layer, times 'resend', must be a multiple of 4096.")
+        made: Mechanism = replace(rule, step=step)
+        return made
+
+    def second(self) -> Channel:
+        """The second layer of a table by itself: from the stored report to the one that is sent."""
+        table, one = self.stored.table(), 1 << RESEND_BITS
+        if table is None:
+            raise ValueError("The second layer is written out for tables only.")
+        other = (one - self.resend) * np.array(self.noise, dtype=object)
+        rows = np.diag([self.resend * sum(self.noise)] * len(self.noise)).astype(object) + other
+        return Channel.from_weights(Prior.uniform(len(self.noise)), rows)
+
+    def keeps(self, notion: Notion, prior_set: PriorSet | None = None) -> bool:
+        """Whether the stored report keeps the lifelong level, decided exactly; of a set, for every prior of it."""
+        sides = () if prior_set is None else self.stored.set_levels(prior_set)
+        return self.stored.keeps(notion, self.lifelong) and all(side.holds(self.lifelong) for side in sides)
+
+    # -- reports -------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _sampler(self) -> Sampler:
+        return type(self.stored).sampler([self.stored])
+
+    def store(self, positions: Integers, words: Sequence[RandomWords]) -> Integers:
+        """The reports to store of answers at these positions, each from its own words; the same ones give the same."""
+        return self._sampler.each(positions, words)
+
+    def send(self, stored: Integers, words: RandomWords) -> Integers:
+        """What a wave sends of stored reports."""
+        resent = words.draw(len(stored), 16) >> np.uint16(16 - RESEND_BITS) < self.resend
+        reports: Integers = np.where(resent, stored, self._others(len(stored), words))
+        return reports
+
+    def _others(self, count: int, words: RandomWords) -> Integers:
+        """Reports that do not depend on the answer."""
+        nothing = np.zeros(count, dtype=np.int64)
+        if self.noise:
+            row = np.array([self.noise], dtype=object)
+            return TableSampler([(row, sum(self.noise))]).many(nothing, nothing, words)
+        rule: Any = self.stored
+        drawn = words.draw(count * rule.words_per_report, 64).reshape(count, -1) >> np.uint64(64 - rule.word_bits)
+        # The first bits of the first word are α: with α = 0 a rule ignores the answer.
+        drawn[:, 0] &= np.uint64((1 << rule.word_bits - rule.choice_bits) - 1)
+        found: Integers = rule.draw_many(nothing, drawn)
+        return found
+
+    # -- the contract --------------------------------------------------------------------------------------------
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        noise = {"noise": [str(weight) for weight in self.noise]} if self.noise else {}
+        return {"lifelong": str(self.lifelong), "resend": self.resend, "stored": self.stored.to_dict(), **noise}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any], prior: Prior) -> Layers:
+        """The inverse of `to_dict`."""
+        from tacit.mechanism import KINDS
+
+        stored = KINDS[data["stored"]["kind"]].from_dict(data["stored"], prior)
+        noise = tuple(exact_integers(data["noise"])) if "noise" in data else ()
+        return cls(budget(exact_ratio(data["lifelong"]), "lifelong"), stored, data["resend"], noise)
 
 
 def layered(first: Channel, second: Channel) -> Channel:

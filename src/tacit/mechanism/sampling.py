@@ -51,6 +51,14 @@ class RuleSampler:
         inside = stand_in.one(position, words)
         return rule.draw(inside, tuple(words.integer(rule.word_bits) for _ in range(rule.words_per_report)))
 
+    def each(self, positions: Integers, words: Sequence[RandomWords]) -> Integers:
+        """What `one` draws for each respondent from a source of words of the respondent's own, of the first rule."""
+        rule, stand_in = self._members[0]
+        inside = [stand_in.one(position, source) for position, source in zip(positions.tolist(), words, strict=True)]
+        drawn = [[source.integer(rule.word_bits) for _ in range(rule.words_per_report)] for source in words]
+        shape = len(drawn), rule.words_per_report
+        return rule.draw_many(np.array(inside, dtype=np.int64), np.array(drawn, dtype=np.uint64).reshape(shape))
+
     def many(self, members: Integers, positions: Integers, words: RandomWords) -> Integers:
         """A report for each respondent; of a chunk of them, one mechanism after the other."""
         reports = np.empty(len(positions), dtype=np.int64)

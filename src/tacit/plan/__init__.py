@@ -1,9 +1,9 @@
 """The plan: the one contract between client, collector and analyst."""
 
 from tacit.plan._certificate import Aim, Certificate
-from tacit.plan._crossed import CROSSED, arm_name, arms_of, crossed_name, margins
+from tacit.plan._crossed import CROSSED, NEW, arm_name, arms_of, base_name, crossed_name, followed_name, margins
 from tacit.plan._group import Group, PlanError
-from tacit.plan._plan import Plan, contract_hash, malformed, read_json, value_from_text
+from tacit.plan._plan import Follows, Plan, contract_hash, malformed, read_json, value_from_text
 from tacit.plan._questionnaire import (
     CHANCES,
     NOT_ASKED,
@@ -23,12 +23,14 @@ from tacit.plan._questionnaire import (
 __all__ = [
     "CHANCES",
     "CROSSED",
+    "NEW",
     "NOT_ASKED",
     "RESERVED",
     "Aim",
     "AnyPlan",
     "Block",
     "Certificate",
+    "Follows",
     "Group",
     "Plan",
     "PlanError",
@@ -37,9 +39,11 @@ __all__ = [
     "Wording",
     "arm_name",
     "arms_of",
+    "base_name",
     "block_name",
     "contract_hash",
     "crossed_name",
+    "followed_name",
     "joint_values",
     "load_plan",
     "malformed",

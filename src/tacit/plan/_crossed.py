@@ -9,6 +9,8 @@ from tacit.plan._plan import Plan
 
 #: Stands between the parts of a crossed group's name: "north / 18-24".
 CROSSED = " / "
+#: The group of people without earlier reports, and the beginning of the names of others: "after 1 0".
+NEW, AFTER = "new", "after "
 
 
 def crossed_name(parts: Iterable[str]) -> str:
@@ -71,6 +73,43 @@ def arm_name(group: str | None, number: int) -> str:
     """
     arm = f"arm {number}"
     return arm if group is None else crossed_name([group, arm])
+
+
+def followed_name(group: str | None, report: int | None) -> str:
+    """The group of the next wave for people of this group, by the belief rule: what they sent is part of its name.
+
+    Args:
+        group: the name of their group in this wave; None if the plan has no named groups.
+        report: what they sent; None if they did not take part.
+
+    Returns:
+        The name of their group in the next wave; "new" for people without any report where groups have no names.
+
+    >>> followed_name(None, None), followed_name(None, 1), followed_name("after 1", None), followed_name("after 1 -", 0)
+    ('new', 'after 1', 'after 1 -', 'after 1 - 0')
+    >>> followed_name("north", 1), followed_name("north / after 1", 0)
+    ('north / after 1', 'north / after 1 0')
+    """
+    head, _, last = (group or "").rpartition(CROSSED)
+    if not last.startswith(AFTER):
+        head, last = "" if group in (None, NEW) else str(group), ""
+    if report is None and not last:
+        return head or NEW
+    sent = "-" if report is None else str(report)
+    after = f"{last} {sent}" if last else AFTER + sent
+    return crossed_name([head, after]) if head else after
+
+
+def base_name(group: str | None) -> str | None:
+    """The group without what its people sent earlier; None for people of no group.
+
+    >>> base_name("north / after 1 0"), base_name("after 1"), base_name("new"), base_name("north")
+    ('north', None, None, 'north')
+    """
+    head, _, last = (group or "").rpartition(CROSSED)
+    if last.startswith(AFTER):
+        return head or None
+    return None if group == NEW else group
 
 
 def arms_of(plan: Plan) -> dict[str | None, list[Group]]:

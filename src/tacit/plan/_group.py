@@ -11,6 +11,7 @@ from typing import Any, get_args
 
 from tacit.exact import Number, budget, exact_integers, exact_ratio
 from tacit.mechanism import KINDS, Audit, Mechanism, Notion, SetLevel, mse, unbiased_variance
+from tacit.mechanism.repeated import Layers
 from tacit.plan._certificate import Certificate, is_number
 from tacit.prior import Ball, Prior, PriorSet, Value, read_set
 from tacit.task import Task, prior_variance
@@ -33,7 +34,8 @@ class Group:
 
     With a `prior_set` LIP is promised for every prior of the set, not for the group's own alone. `ldp_cap` is an LDP
     level that is promised as well. `weight` and `offset` are the group's a and b in a weighted sum
-    Σ a·x + b.
+    Σ a·x + b. With `layers` devices store a report of each answer, and send it again or another in every wave; the
+    mechanism is then their product, what one wave sends.
     """
 
     name: str | None
@@ -45,6 +47,7 @@ class Group:
     weight: Fraction = Fraction(1)
     offset: Fraction = Fraction(0)
     certificate: Certificate | None = None
+    layers: Layers | None = None
 
     @property
     def prior(self) -> Prior:
@@ -85,7 +88,8 @@ class Group:
 
     def _contract(self) -> tuple[object, ...]:
         promised = (self.epsilon, self.notion, self.ldp_cap, self.prior_set)
-        return self.name, *promised, self.weight, self.offset, self.prior, self.mechanism.to_dict()
+        layers = None if self.layers is None else self.layers.to_dict()
+        return self.name, *promised, self.weight, self.offset, self.prior, self.mechanism.to_dict(), layers
 
     def __eq__(self, other: object) -> bool:
         """Whether both are the same contract: everything but the certificate, which is derived."""
@@ -100,6 +104,8 @@ class Group:
             raise PlanError(f"A plan promises {' or '.join(get_args(Notion))}. Got the notion {self.notion!r} instead.")
         if self.prior_set is not None:
             self._check_set(self.prior_set)
+        if self.layers is not None:
+            self._check_layers(self.layers)
         for notion, level in self.promised.items():
             if self.mechanism.keeps(notion, level):
                 continue
@@ -108,6 +114,18 @@ class Group:
             raise PlanError(
                 f"The promise is not kept: {name} states {notion.upper()} ε = {float(level):g} but reaches "
                 f"{reached:.6g}; {self.audit.witness}."
+            )
+
+    def _check_layers(self, layers: Layers) -> None:
+        name = "this plan" if self.name is None else f"group {self.name!r}"
+        if layers.product.to_dict() != self.mechanism.to_dict():
+            raise PlanError(f"The mechanism of {name} must be the product of its two layers, integer by integer.")
+        if layers.lifelong < self.epsilon or self.ldp_cap is not None:
+            raise PlanError(f"The lifelong level of {name} must be at least its ε, without an LDP cap beside it.")
+        if not layers.keeps(self.notion, self.prior_set):
+            raise PlanError(
+                f"The promise is not kept: the stored report of {name} does not keep the lifelong "
+                f"{self.notion.upper()} level {float(layers.lifelong):g}."
             )
 
     def _check_set(self, prior_set: PriorSet) -> None:
@@ -177,6 +195,7 @@ class Group:
             "weight": str(self.weight),
             "offset": str(self.offset),
             "mechanism": self.mechanism.to_dict(),
+            **({} if self.layers is None else {"layers": self.layers.to_dict()}),
             "levels": {name: None if math.isinf(level) else level for name, level in self.levels.items()},
             "certificate": None if self.certificate is None else self.certificate.to_dict(),
         }
@@ -200,6 +219,7 @@ class Group:
             weight=exact_ratio(data["weight"]),
             offset=exact_ratio(data["offset"]),
             certificate=None if certificate is None else Certificate.from_dict(certificate),
+            layers=Layers.from_dict(data["layers"], prior) if "layers" in data else None,
         )
 
 

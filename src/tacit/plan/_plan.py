@@ -40,6 +40,32 @@ _DERIVED = ("certificate", "levels")
 
 
 @dataclass(frozen=True)
+class Follows:
+    """What a plan by the belief rule rests on: how answers change, and the plan of the wave before.
+
+    where: `persistence` is the probability of keeping the answer from wave to wave, which is else drawn from the prior
+    of the group, and `plans` are the hashes of the wave before, in all its wordings.
+    """
+
+    persistence: Fraction
+    plans: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {"persistence": str(self.persistence), "plans": list(self.plans)}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Follows:
+        """The inverse of `to_dict`."""
+        stay, plans = exact_ratio(data["persistence"]), tuple(data["plans"])
+        if not 0 <= stay <= 1 or not plans or not all(re.fullmatch("[0-9a-f]{64}", each) for each in plans):
+            raise PlanError(
+                "A plan follows with a persistence from 0 to 1, and names the plans before by their hashes."
+            )
+        return cls(stay, plans)
+
+
+@dataclass(frozen=True)
 class Plan:
     """A task and the groups it is asked of, all over the same values.
 
@@ -50,6 +76,7 @@ class Plan:
     A survey that is repeated is a series of plans: `wave` counts them from 1, and `series` is the hash of the first.
     `earlier` are the earlier wordings of the question in this wave, oldest first (`reworded`). `limit` is the largest
     LIP level that the reports of one person in the series may add up to: devices refuse to draw beyond it.
+    `follows` says that the groups are people with the same earlier reports, and the priors what these leave to believe.
     """
 
     task: Task
@@ -60,9 +87,12 @@ class Plan:
     series: str | None = None
     earlier: tuple[str | None, ...] = ()
     limit: Fraction | None = None
+    follows: Follows | None = None
 
     def __post_init__(self) -> None:
         check_series(self)
+        if self.follows is not None and self.wave == 1:
+            raise PlanError("A first wave follows no other.")
         names = [group.name for group in self.groups]
         if not names or len(set(names)) < len(names) or (None in names and len(names) > 1):
             raise PlanError("A plan needs one unnamed group, or several groups with different names.")
@@ -78,6 +108,10 @@ class Plan:
         object.__setattr__(self, "task", self._planned_task())
         if not self.task.takes_weights and any(group.weight != 1 or group.offset for group in self.groups):
             raise PlanError("Groups have a weight and an offset in a weighted sum only.")
+        if len({group.layers is None for group in self.groups}) > 1:
+            raise PlanError("Either all groups of a plan have two layers, or none.")
+        if self.between and self.groups[0].layers is not None:
+            raise PlanError("Two layers need answers that are values: rounding would store a report of each neighbour.")
         for group in self.groups:
             group.check()
 
@@ -279,6 +313,7 @@ class Plan:
             },
             **series_fields(self.wave, self.series, self.limit),
             **_earlier(self.earlier),
+            **({} if self.follows is None else {"follows": self.follows.to_dict()}),
             "groups": [group.to_dict() for group in self.groups],
         }
 
@@ -307,7 +342,8 @@ class Plan:
             if not isinstance(between, bool):
                 raise PlanError("The field 'between' of a domain must be true or false.")
             series = data.get("wave", 1), data.get("series"), tuple(data.get("earlier", ())), read_limit(data)
-            plan = cls(Task.from_dict(data["task"], values), groups, data.get("question"), between, *series)
+            follows = Follows.from_dict(data["follows"]) if "follows" in data else None
+            plan = cls(Task.from_dict(data["task"], values), groups, data.get("question"), between, *series, follows)
             for group, stored in zip(plan.groups, data["groups"], strict=True):
                 group.check_derived(plan.task, stored.get("levels", {}))
             words = (plan.question, *plan.earlier)

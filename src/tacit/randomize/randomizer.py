@@ -14,7 +14,12 @@ from tacit.mechanism import KINDS
 from tacit.mechanism.protocol import RandomWords, Sampler
 from tacit.plan import Plan, Question, Questionnaire
 from tacit.prior import Value
-from tacit.randomize.randomness import SecureWords, SeededWords
+from tacit.randomize.randomness import DerivedWords, SecureWords, SeededWords
+
+_NO_MEMORY = (
+    "This plan has two layers: a stored report of each answer is sent in every wave. Say who each answer is of, and "
+    "give the memory of their devices (on files --person and --ledger)."
+)
 
 
 class Randomizer:
@@ -49,11 +54,25 @@ class Randomizer:
 
     def report(self, group: int, position: int, words: RandomWords | int | None = None) -> int:
         """One respondent's report."""
+        if self.plan.groups[group].layers is not None:
+            raise ValueError(_NO_MEMORY)
         which, member = self._places[group]
         return self._samplers[which][0].one(member, position, words_of(words))
 
-    def reports(self, groups: Any, positions: Any, words: RandomWords | int | None = None) -> Integers:
-        """A report for each respondent. `groups` has a group for each, or is that of all."""
+    def reports(
+        self,
+        groups: Any,
+        positions: Any,
+        words: RandomWords | int | None = None,
+        *,
+        persons: Sequence[str] | None = None,
+        memory: bytes | None = None,
+    ) -> Integers:
+        """A report for each respondent. `groups` has a group for each, or is that of all.
+
+        A plan with two layers needs to know who the respondents are, and their `memory`: a secret of at least 16 bytes
+        from which the stored report of each person and answer follows. It is the same in every wave.
+        """
         source, places, owners = words_of(words), np.asarray(positions), np.asarray(groups)
         if places.ndim != 1:
             raise ValueError(f"The positions must be in a row. Got an array of {places.ndim} dimensions instead.")
@@ -62,6 +81,10 @@ class Randomizer:
         _check_below(len(self.plan.groups), owners, "groups")
         if not owners.ndim:
             owners = np.broadcast_to(owners, places.shape)
+        if any(group.layers is not None for group in self.plan.groups):
+            if persons is None or memory is None or len(persons) != len(places) or len(memory) < 16:
+                raise ValueError(_NO_MEMORY)
+            return self._in_layers(owners, places, source, persons, memory)
         if len(self._samplers) == 1:
             # All groups are members of the one sampler, in their order.
             return self._samplers[0][0].many(owners, places, source)
@@ -72,8 +95,31 @@ class Randomizer:
             reports[mine] = sampler.many(member[owners[mine]], places[mine], source)
         return reports
 
+    def _in_layers(
+        self, owners: Integers, places: Integers, words: RandomWords, persons: Sequence[str], memory: bytes
+    ) -> Integers:
+        """What a wave sends of stored reports, which are drawn again from the memory instead of being kept."""
+        series = (self.plan.series or self.plan.hashes[0]).encode()
+        reports = np.empty(len(places), dtype=np.int64)
+        for number, group in enumerate(self.plan.groups):
+            mine = np.flatnonzero(owners == number)
+            assert group.layers is not None, "layers are of all groups"
+            about = series, (group.name or "").encode()
+            drawn = [
+                DerivedWords(memory, *about, persons[row].encode(), str(place).encode())
+                for row, place in zip(mine.tolist(), places[mine].tolist(), strict=True)
+            ]
+            reports[mine] = group.layers.send(group.layers.store(places[mine], drawn), words)
+        return reports
+
     def randomize(
-        self, answers: Sequence[Value], groups: Sequence[str] | None = None, words: RandomWords | int | None = None
+        self,
+        answers: Sequence[Value],
+        groups: Sequence[str] | None = None,
+        words: RandomWords | int | None = None,
+        *,
+        persons: Sequence[str] | None = None,
+        memory: bytes | None = None,
     ) -> Integers:
         """A report for each answer, given as it is called in the plan, in the group of that name."""
         if groups is None and self.plan.groups[0].name is not None:
@@ -88,7 +134,8 @@ class Randomizer:
             else [_place(self._value_places, _plain(answer), "values") for answer in answers]
         )
         members = [_place(self._group_places, _plain(name), "groups") for name in named]
-        return self.reports(np.array(members, dtype=np.int64), np.array(places, dtype=np.int64), source)
+        held = np.array(places, dtype=np.int64)
+        return self.reports(np.array(members, dtype=np.int64), held, source, persons=persons, memory=memory)
 
     def rounded(self, numbers: Any, words: RandomWords | int | None = None) -> Integers:
         """Positions of the values that numbers between them are rounded to (`tacit.randomize.rounded`)."""

@@ -14,6 +14,7 @@ from rich.table import Table
 
 from tacit.mechanism import Belief
 from tacit.mechanism.auditing import percent
+from tacit.mechanism.repeated import RESEND_BITS
 from tacit.plan import Group, Plan
 from tacit.show.sentences import (
     MAX_ROWS,
@@ -59,8 +60,36 @@ def group_summary(group: Group) -> dict[str, Any]:
         "n_possible_reports": group.mechanism.n_possible_reports,
         "prior_set": None if group.prior_set is None else group.prior_set.to_dict(),
         **{name: stated[name] for name in _STATED},
+        "layers": None if group.layers is None else _layers_facts(group),
         "levels": {name: None if math.isinf(level) else level for name, level in group.levels.items()},
     }
+
+
+def _layers_facts(group: Group) -> dict[str, Any]:
+    """Two layers for JSON: the level promised for a lifetime, how often the stored report is sent, its levels."""
+    assert group.layers is not None
+    found = group.layers.stored.audit()
+    levels = {"lip": found.lip.epsilon, "ldp": found.ldp.epsilon}
+    share = group.layers.resend / (1 << RESEND_BITS)
+    stored = {name: None if math.isinf(level) else level for name, level in levels.items()}
+    return {"lifelong": float(group.layers.lifelong), "resend": share, "levels": stored}
+
+
+def layers_sentence(plan: Plan) -> str:
+    """What two layers promise, in words; nothing for other plans."""
+    layers = plan.groups[0].layers
+    if layers is None:
+        return ""
+    facts = [_layers_facts(group) for group in plan.groups]
+    most, notion = max(each["lifelong"] for each in facts), plan.groups[0].notion
+    reached = max(each["levels"][notion] or math.inf for each in facts)
+    share = percent(Fraction(layers.resend, 1 << RESEND_BITS))
+    return (
+        f"Two layers: each device stores one report of its answer, and sends it in {share} of the waves, else another "
+        f"one. However many waves there are, all reports about an answer that stays keep {notion.upper()} ε = {most:g} "
+        f"(the stored report reaches {_level(reached)}). An answer that changes has a stored report of its own: that "
+        "it changed can show, and each answer held adds up to the same level again."
+    )
 
 
 def print_plan(console: Console, plan: Plan, summary: dict[str, Any], path: str) -> None:
@@ -94,6 +123,8 @@ def print_plan(console: Console, plan: Plan, summary: dict[str, Any], path: str)
     people = f"With {summary['respondents']:,} respondents the estimated {what} expected to be off by "
     console.print(people + told, soft_wrap=True)
     print_promises(console, plan)
+    if sentence := layers_sentence(plan):
+        console.print(sentence, soft_wrap=True)
     _print_price(console, summary)
     console.print(f"\nWrote [bold]{escape(path)}[/bold], plan {plan.hash[:12]}.", soft_wrap=True)
 
@@ -228,6 +259,8 @@ def print_audit(console: Console, plan: Plan) -> None:
         soft_wrap=True,
     )
     print_promises(console, plan)
+    if sentence := layers_sentence(plan):
+        console.print(sentence, soft_wrap=True)
     for group in plan.groups[:MAX_ROWS]:
         outside = outside_values(group)
         if outside:
@@ -239,6 +272,12 @@ def print_audit(console: Console, plan: Plan) -> None:
     console.print(f"\n[green]The plan holds[/green], decided in exact integers. Plan {plan.hash}.", soft_wrap=True)
     if plan.series is not None:
         console.print(f"Wave {plan.wave} of the series of plan {plan.series}.", soft_wrap=True)
+    if plan.follows is not None:
+        console.print(
+            "It follows people by the belief rule: levels add up with those of their reports under plan "
+            f"{plan.follows.plans[-1]}, where answers stay with probability {plan.follows.persistence}.",
+            soft_wrap=True,
+        )
     for words, old in zip(plan.earlier, plan.hashes, strict=False):
         asked = "no question" if words is None else f"the question “{words}”"
         console.print(

@@ -174,6 +174,11 @@ class BlockDesign:
     # -- the promise ---------------------------------------------------------------------------------------------
 
     @property
+    def choice_bits(self) -> int:
+        """α is the whole first word."""
+        return self.word_bits
+
+    @property
     def base(self) -> int:
         """How many α of 2^w ignore the value."""
         return (1 << self.word_bits) - self.arc * self.step

@@ -212,7 +212,12 @@ class ManyValuesRule:
     @property
     def amplitude(self) -> Fraction:
         """q = L'·step·M/(2^W L): lifts under P̃ are 1 + q(c_x − m)."""
-        return Fraction(self.arc * self.step * self.total, self.covered << self.circle.choice_bits)
+        return Fraction(self.arc * self.step * self.total, self.covered << self.choice_bits)
+
+    @property
+    def choice_bits(self) -> int:
+        """W, the bits of α, the first of the first word."""
+        return self.circle.choice_bits
 
     @property
     def words_per_report(self) -> int:

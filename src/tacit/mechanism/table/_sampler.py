@@ -70,6 +70,11 @@ class TableSampler:
         """One respondent's report."""
         return self.report_for(int(self.starts[member]) + position, words.integer(self.word_bits))
 
+    def each(self, positions: Integers, words: Sequence[RandomWords]) -> Integers:
+        """What `one` draws for each respondent from a source of words of the respondent's own, of the first table."""
+        drawn = [self.one(0, position, source) for position, source in zip(positions.tolist(), words, strict=True)]
+        return np.array(drawn, dtype=np.int64)
+
     def many(self, members: Integers, positions: Integers, words: RandomWords) -> Integers:
         """A report for each respondent."""
         reports = np.empty(len(positions), dtype=np.int64)
