@@ -128,16 +128,18 @@ def added_up(occasions: Iterable[Occasion]) -> tuple[Fraction, Fraction | None]:
 
 def _releases(occasions: Iterable[Occasion]) -> list[Occasion]:
     """The occasions, with those of a series by the belief rule added up, and those of two layers counted once."""
-    found: dict[str, Occasion] = {}
-    for each in occasions:
-        one = each.name if each.rule is None else each.series
-        before = found.get(one)
-        if before is None or each.rule == "layers":
-            found[one] = each
-        else:
-            ldp = None if None in (before.ldp, each.ldp) else (before.ldp or 0) + (each.ldp or Fraction(0))
-            found[one] = replace(each, lip=before.lip + each.lip, ldp=ldp)
-    return list(found.values())
+    told = list(occasions)
+    followed = {each.series for each in told if each.rule == "belief"}
+    alone = [each for each in told if each.rule is None and each.name not in followed]
+    found: dict[str, Occasion] = {each.series: each for each in told if each.rule == "layers"}
+    for each in told:
+        if each.rule == "belief" or (each.rule is None and each.name in followed):
+            before = found.get(each.series)
+            if before is not None:
+                odds = None if before.ldp is None or each.ldp is None else before.ldp + each.ldp
+                each = replace(each, lip=before.lip + each.lip, ldp=odds)
+            found[each.series] = each
+    return [*alone, *found.values()]
 
 
 class Ledger:
