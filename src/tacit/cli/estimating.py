@@ -175,6 +175,7 @@ def read_reports(
 _AGAINST = "rest (default), pairs (each with all after it, groups in the plan's order), prior, or a category of --by."
 _BEFORE = "Reports or a tally of an earlier round; several, the oldest first, for a trend."
 _BEFORE_PLAN = "The plan of --before, if another; one for all rounds, or one for each."
+_SAME = "With --before: the column that says whose report it is, where the same people answered."
 _SHARES = "Last year's numbers, a file like the priors; counts bring their sampling error."
 _NAMES = "Names of the rounds, as in 2015,2020: the oldest first. Else wave 1, wave 2, or the names of the files."
 _WEIGHT = "Column with design weights of the respondents."
@@ -213,6 +214,7 @@ def difference_command(
     weight_column: DesignWeights = None,
     input_format: FileFormat = None,
     names: Annotated[str | None, option(metavar="NAMES", help=_NAMES)] = None,
+    person: Annotated[str | None, option(metavar="NAME", help=_SAME)] = None,
     html: HtmlFile = None,
     organisation: Organisation = None,
     logo: Logo = None,
@@ -225,7 +227,7 @@ def difference_command(
 
     from tacit.designs.prior_file import read_priors
     from tacit.estimates import difference, estimate, read_for
-    from tacit.files import read_as
+    from tacit.files import linked, read_as
     from tacit.plan import Questionnaire, load_plan
     from tacit.show.results import print_differences
     from tacit.show.spreadsheet import write_csv
@@ -248,6 +250,11 @@ def difference_command(
         raise ValueError(f"Give --before-plan once, or once for each of the {len(rounds)} --before, in the same order.")
     if len(rounds) > 1 and (by is not None or population_size is not None):
         raise ValueError("A trend over several rounds is for all people: leave --by and --population-size out.")
+    if person is not None and (not rounds or by or question or population or population_size or weight_column):
+        raise ValueError(
+            "--person follows all people from --before on: leave --by, --question, --population, --population-size and "
+            "--weight-column out."
+        )
     if by is None and against != "prior" and not rounds and before_shares is None:
         raise ValueError("Say what to compare: --by a public column, --before an earlier round, or --against prior.")
     contract = load_plan(plan)
@@ -268,9 +275,13 @@ def difference_command(
     called = _round_names(
         names, [*rounds, reports], [past for past, *_ in earlier] + [loaded], before_shares is not None
     )
-    if len(earlier) > 1:
+    if len(earlier) > 1 or person is not None:
         asked = {"level": level, "scope": scope or "population", "simultaneous": simultaneous, "names": called}
         waves = [*earlier, (loaded, cells, sizes)]
+        if person is not None:
+            columns: dict[str, Any] = {"report_column": report_column, "group_column": group_column, "format": input_format}
+            files = zip([past for past, *_ in waves], [*rounds, reports], strict=True)
+            asked["linked"] = [linked(each, source, person, **columns) for each, source in files]
         _tell_trend(waves, asked, html, csv, as_json, refused, ratio, brand_of(organisation, logo))
         return
     if earlier:

@@ -23,7 +23,7 @@ from tacit.estimates._questionnaire import (
     views_of,
 )
 from tacit.estimates._rows import MANY_ROWS, Estimate, Estimator, Found, Row, Scope, row_dict, student
-from tacit.estimates._trend import Trend, trend
+from tacit.estimates._trend import Linked, Trend, trend
 from tacit.estimates.analysis import (
     Coefficient,
     CovariateLevels,
@@ -54,6 +54,7 @@ __all__ = [
     "Estimate",
     "Estimator",
     "Found",
+    "Linked",
     "Margin",
     "Model",
     "NotEstimableError",

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
-from tacit.estimates._cells import Cell, Part, cells_of
+import numpy as np
+
+from tacit.estimates._cells import Cell, cells_of
 from tacit.estimates._estimate import estimate
 from tacit.estimates._rows import MANY_ROWS, Estimate, Scope, in_columns
-from tacit.estimates.survey._differences import Differences, differences
+from tacit.estimates.survey._differences import Differences, differences, same_rows
 from tacit.estimates.survey._weighting import Margin, collected
+from tacit.exact import Floats
 from tacit.plan import Plan
 from tacit.tally import Tally
 
@@ -42,6 +45,28 @@ class Trend:
         return "\n".join([*in_columns(cells), "", str(self.changes)])
 
 
+@dataclass(frozen=True)
+class Linked:
+    """The reports of a wave by person: the row of `values`, the pseudo-values of the plan's rows, of each person."""
+
+    people: Mapping[str, int]
+    values: Floats
+
+    def covariance(self, other: Linked, places: Sequence[int]) -> Floats:
+        """Of the mean of each row with that of the row at its place in the other wave, from the people in both.
+
+        With n and n' reports, of which m are of people in both, it is m/(n n') times the covariance of these people's
+        pseudo-values, which includes what randomization has in common.
+        """
+        both = [(row, other.people[person]) for person, row in self.people.items() if person in other.people]
+        if len(both) < 2:
+            return np.zeros(self.values.shape[1])
+        mine, theirs = np.array(both, dtype=np.int64).T
+        a, b = self.values[mine], other.values[theirs][:, list(places)]
+        found: Floats = ((a - a.mean(axis=0)) * (b - b.mean(axis=0))).sum(axis=0)
+        return found / (len(both) - 1) * len(both) / (len(self.people) * len(other.people))
+
+
 def trend(
     waves: Sequence[tuple[Plan, Tally | Sequence[Cell]]],
     *,
@@ -50,6 +75,7 @@ def trend(
     scope: Scope = "population",
     level: float = 0.95,
     simultaneous: bool | None = None,
+    linked: Sequence[Linked] = (),
 ) -> Trend:
     """Each wave's estimate, and the changes from wave to wave and overall. `tacit difference` calls this function.
 
@@ -61,9 +87,11 @@ def trend(
         scope: `population` for intervals with the sampling error, `participants` without it.
         level: of the intervals, between 0 and 1.
         simultaneous: whether the intervals of all changes hold at once (Bonferroni); by default with more than 20 rows.
+        linked: where people answer several waves, the reports of each wave by person (`tacit.files.linked`); changes
+            are then as sure as these people make them. For the scope `population`, without `populations`.
 
     Returns:
-        The trend. Waves are taken as independent: different people, or so few of the same that it does not matter.
+        The trend. Without `linked`, waves are taken as independent: different people, or few of the same.
 
     Raises:
         NotEstimableError: the reports do not determine what is asked.
@@ -82,6 +110,10 @@ def trend(
         raise ValueError(f"There must be a name for each of the {len(waves)} waves. Got {len(names)}.")
     if populations and len(populations) != len(waves):
         raise ValueError(f"There must be a population for each of the {len(waves)} waves, or none.")
+    if linked and (len(linked) != len(waves) or populations or scope != "population"):
+        raise ValueError(
+            "Persons are followed in all waves or in none, for the scope 'population', without sizes of a population."
+        )
     order = _order([plan for plan, _ in waves])
     called = list(names) if names is not None else _names([plan for plan, _ in waves])
     parts, estimates = [], []
@@ -95,12 +127,19 @@ def trend(
         part = collected(plan, cells, None, population).part()
         part.collected.check_weights()
         parts.append(replace(part, name=called[place]))
-    pairs: list[tuple[Part, Part]] = [(now, past) for past, now in pairwise(parts)]
+    of = [(now, past) for past, now in pairwise(range(len(parts)))]
     if len(parts) > 2:
-        pairs.append((parts[-1], parts[0]))
+        of.append((len(parts) - 1, 0))
+    pairs = [(parts[now], parts[past]) for now, past in of]
     together = len(pairs) * len(parts[0].collected.values) > MANY_ROWS if simultaneous is None else simultaneous
-    found = differences(pairs, level, scope=scope, simultaneous=together)
     note = "Waves are taken as independent. Where the same people answered several, changes are surer than said here."
+    shared: list[Floats] = []
+    if linked:
+        placed = [linked[place] for place in order]
+        shared = [placed[now].covariance(placed[past], same_rows(parts[now], parts[past])) for now, past in of]
+        both = ", ".join(f"{len(placed[now].people.keys() & placed[past].people.keys()):,}" for now, past in of)
+        note = f"People who are in both waves of a change: {both}. How their reports go together is estimated."
+    found = differences(pairs, level, scope=scope, simultaneous=together, covariances=shared)
     return Trend(
         names=tuple(part.name for part in parts), estimates=tuple(estimates), changes=replace(found, notes=(note,))
     )

@@ -1,6 +1,14 @@
 """Answers, reports and tallies in files and tables, streaming, in bounded memory."""
 
-from tacit.files._analysis import ExportSummary, RegressionSummary, export_file, pseudo_table, read_as, regress_file
+from tacit.files._analysis import (
+    ExportSummary,
+    RegressionSummary,
+    export_file,
+    linked,
+    pseudo_table,
+    read_as,
+    regress_file,
+)
 from tacit.files._labelled import label_file
 from tacit.files.answers import BadRowsError, PerturbSummary, arms_drawn, followed, perturb_file, perturb_table
 from tacit.files.columns import InputError
@@ -19,6 +27,7 @@ __all__ = [
     "export_file",
     "followed",
     "label_file",
+    "linked",
     "load_tally",
     "perturb_file",
     "perturb_table",

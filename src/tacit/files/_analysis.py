@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from tacit.estimates import (
     CovariateLevels,
+    Linked,
     Model,
     Regression,
     covariate_levels,
@@ -153,6 +154,47 @@ def pseudo_table(
     """
     rows = _Rows.of(plan, report_column, group_column, keep, question=question)
     return _in_memory(rows, table, format)
+
+
+def linked(
+    plan: Plan,
+    reports: Any,
+    person: str,
+    *,
+    report_column: str = REPORT,
+    group_column: str | None = None,
+    format: str | None = None,
+) -> Linked:
+    """The reports of a wave by person, for `tacit.estimates.trend`.
+
+    Args:
+        plan: the plan of the wave.
+        reports: its reports, in a file or a table, with a column that says whose they are.
+        person: that column.
+        report_column: the column with the reports.
+        group_column: the column with the group names, `group` by default.
+        format: "csv", "parquet", "jsonl" or "arrow"; by default what the extension says.
+
+    Returns:
+        For each person the pseudo-values of the report.
+
+    Raises:
+        InputError: a person has two reports, or the plan is of a weighted sum.
+
+    >>> from tacit import Plan, Survey
+    >>> plan = Plan.of([[0.75, 0.25], [0.25, 0.75]], {"yes": 0.1, "no": 0.9}, Survey("yes"))
+    >>> linked(plan, {"report": [0, 1], "id": ["a", "b"]}, "id").people
+    {'a': 0, 'b': 1}
+    """
+    if plan.takes_weights:
+        raise InputError("Persons are not followed in weighted sums: their reports have weights of their own.")
+    kept, numbers, _, _ = pseudo_table(
+        plan, reports, keep=[person], report_column=report_column, group_column=group_column, format=format
+    )
+    people = {each: row for row, each in enumerate(texts_of(kept[person], person).to_pylist())}
+    if len(people) < len(numbers) or "" in people:
+        raise InputError(f"The column '{person}' must say whose report it is, with one report for each person.")
+    return Linked(people, numbers)
 
 
 def _in_memory(rows: _Rows, table: Any, format: str | None) -> tuple[pa.Table, Floats, NDArray[np.int32], int]:

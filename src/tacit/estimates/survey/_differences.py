@@ -302,24 +302,32 @@ def differences(
     *,
     scope: Scope = "population",
     simultaneous: bool = False,
+    covariances: Sequence[Floats] = (),
 ) -> Differences:
-    """Each pair's first mean less its second, row by row."""
+    """Each pair's first mean less its second, row by row. `covariances` are those of the two means of each pair, where
+    the same people are in both; without them different reports are taken as independent.
+    """
     check_level(level)
     if not pairs:
         raise ValueError("There is nothing to compare.")
     tests = sum(len(first.collected.values) for first, _ in pairs) if simultaneous else 1
-    rows = [row for first, second in pairs for row in _compared(first, second, scope, level, tests)]
+    shared = covariances or [np.zeros(len(first.collected.values)) for first, _ in pairs]
+    rows = [
+        row
+        for (first, second), each in zip(pairs, shared, strict=True)
+        for row in _compared(first, second, scope, level, tests, each)
+    ]
     return Differences(
         rows=tuple(rows), level=level, scope=scope, simultaneous=simultaneous,
         design_effect=max(first.design_effect for first, _ in pairs),
     )  # fmt: skip
 
 
-def _compared(first: Part, second: Side, scope: Scope, level: float, tests: int) -> list[Difference]:
-    places = _same_rows(first, second)
+def _compared(first: Part, second: Side, scope: Scope, level: float, tests: int, shared: Floats) -> list[Difference]:
+    places = same_rows(first, second)
     mine = first.variance(scope)
     other = (second.variance(scope) if isinstance(second, Part) else second.variance)[places]
-    variance = _variance(first, second, scope) if _overlap(first, second) else mine + other
+    variance = _variance(first, second, scope) if _overlap(first, second) else mine + other - 2 * shared
     degrees = _degrees(first, second, mine, other)
     covariance = (mine + other - variance) / 2
     few = first.few or (isinstance(second, Part) and second.few)
@@ -396,7 +404,7 @@ def _p_value(difference: float, error: float, degrees: float, tests: int) -> flo
     return min(1.0, tests * 2 * float(stdtr(degrees, -abs(difference) / error)))
 
 
-def _same_rows(first: Part, second: Side) -> list[int]:
+def same_rows(first: Part, second: Side) -> list[int]:
     """The place of each row of the first among those of the second."""
     values = first.collected.values
     if isinstance(second, Known) or second.collected.plan is first.collected.plan:
