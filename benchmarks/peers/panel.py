@@ -96,7 +96,7 @@ def kary(prior: Floats, most: float) -> Protocol:
 
 
 def two_layers(
-    name: str, prior: Prior, most: float, notion: Literal["lip", "ldp"], uncertainty: Uncertainty | None
+    name: str, prior: Prior, most: float, notion: Literal["lip", "ldp"], off: Uncertainty | None
 ) -> Protocol:
     """Tacit: the best channel for one collection, in two layers."""
     first = round(FIRST * most, 6)

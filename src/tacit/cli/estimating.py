@@ -279,7 +279,8 @@ def difference_command(
         asked = {"level": level, "scope": scope or "population", "simultaneous": simultaneous, "names": called}
         waves = [*earlier, (loaded, cells, sizes)]
         if person is not None:
-            columns: dict[str, Any] = {"report_column": report_column, "group_column": group_column, "format": input_format}
+            columns: dict[str, Any] = {"report_column": report_column, "group_column": group_column}
+            columns |= {"format": input_format}
             files = zip([past for past, *_ in waves], [*rounds, reports], strict=True)
             asked["linked"] = [linked(each, source, person, **columns) for each, source in files]
         _tell_trend(waves, asked, html, csv, as_json, refused, ratio, brand_of(organisation, logo))
