@@ -27,7 +27,10 @@ from tacit.randomize import Randomizer
 from tacit.tally import Tally
 from tacit.task import Histogram
 
-PRIORS = {"yes/no, 20%": {"yes": 0.2, "no": 0.8}, "four answers": {"a": 0.4, "b": 0.3, "c": 0.2, "d": 0.1}}
+PRIORS = {
+    "yes/no, 20%": Prior.of({"yes": 0.2, "no": 0.8}),
+    "four answers": Prior.of({"a": 0.4, "b": 0.3, "c": 0.2, "d": 0.1}),
+}
 WAVES, PEOPLE, PERSISTENCE, EPSILON, LIFELONG = 3, 2_000, "0.9", "0.5", "1.5"
 
 
@@ -103,8 +106,7 @@ def main() -> None:
     runs = int(sys.argv[1]) if len(sys.argv) > 1 else 400
     print("| answers | way | a wave holds | a change holds | width | as if independent | width |")
     print("|---|---|---:|---:|---:|---:|---:|")
-    for name, shares in PRIORS.items():
-        prior = Prior.of(shares)
+    for name, prior in PRIORS.items():
         for way, plans in ways(prior):
             drawn, found = np.random.default_rng(7), Found()
             for _ in range(runs):
