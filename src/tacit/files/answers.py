@@ -684,6 +684,14 @@ def followed(
 
     Returns:
         A reader of the answers, with the group of each.
+
+    >>> from tacit import Survey, make_plan
+    >>> from tacit.designs import following_plan
+    >>> plan = following_plan(make_plan({"yes": 0.2, "no": 0.8}, Survey("yes"), epsilon=1), "0.9")
+    >>> answers, sent = {"id": ["a", "b"], "value": ["yes", "no"]}, {"id": ["b"], "report": [1]}
+    >>> with followed(plan, answers, [sent], ["id", "value"], person="id") as reader:
+    ...     reader.read_all()["group"].to_pylist()
+    ['new', 'after 1']
     """
     if plan.follows is None or not history:
         raise InputError(

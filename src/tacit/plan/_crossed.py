@@ -101,7 +101,13 @@ def followed_name(group: str | None, report: int | None) -> str:
 
 
 def base_name(group: str | None) -> str | None:
-    """The group without what its people sent earlier; None for people of no group.
+    """The group without what its people sent earlier.
+
+    Args:
+        group: the name of a group in a wave by the belief rule, or in a first wave.
+
+    Returns:
+        The name of the group in the first wave; None where that has no named groups.
 
     >>> base_name("north / after 1 0"), base_name("after 1"), base_name("new"), base_name("north")
     ('north', None, None, 'north')
