@@ -37,12 +37,12 @@ export function factor(ratio) {
  * @param {{prior: string, low: string, high: string, odds: string}} told percentages, and the factor for odds
  */
 export const sentence = (name, { prior, low, high, odds }) =>
-  `whatever is reported, someone believed to be ${name} with ${prior} is believed with at most ${high} ` +
+  `for any report, someone believed to be ${name} with ${prior} is believed with at most ${high} ` +
   `and at least ${low}; for any other belief, odds change by at most a factor of ${odds}.`;
 
 /** The same without a prior. @param {string} odds the factor */
 export const oddsSentence = (odds) =>
-  `whatever is reported, and whatever is believed, odds change by at most a factor of ${odds}.`;
+  `for any report and any belief, odds change by at most a factor of ${odds}.`;
 
 /**
  * What is promised about a whole record of answers: what `tacit.show.sentences.record_promise` says.
@@ -52,7 +52,7 @@ export const oddsSentence = (odds) =>
 export const recordSentence = ({ bound, odds, oddsOnly }) =>
   oddsOnly
     ? oddsSentence(odds)
-    : `whatever is reported, the belief in any answer, or in any combination of answers, changes by at most a factor of ` +
+    : `for any report, the belief in any answer, or in any combination of answers, changes by at most a factor of ` +
       `${bound}; for any other belief, odds change by at most a factor of ${odds}.`;
 
 /**

@@ -266,6 +266,4 @@ def test_a_prior_that_somebody_has_is_still_checked():
 
 def test_the_promise_speaks_of_odds():
     plan = without(20)
-    assert promise(plan, plan.groups[0]) == (
-        "whatever is reported, and whatever is believed, odds change by at most a factor of 2.72."
-    )
+    assert promise(plan, plan.groups[0]) == ("for any report and any belief, odds change by at most a factor of 2.72.")

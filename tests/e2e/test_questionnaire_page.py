@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tacit.plan import block_name
+from tacit.plan import Question, Questionnaire, block_name
 from tacit.randomize import RecordRandomizer, SeededWords
 
 from support.browsing import DESKTOP, PHONE, Service, profile, send, shown_report, sign_in, violations
-from support.questions import clinic_records, named
+from support.questions import block_of, clinic_records, named
 
 
 def fits(page: Page) -> bool:
@@ -107,6 +107,47 @@ def test_the_page_speaks_the_language_of_the_survey(browser: Browser, service: S
         expect(page.get_by_text("Nichts davon")).to_be_visible()
         page.get_by_test_id("randomize").click()
         expect(page.get_by_role("alert").filter(has_text="Geben Sie")).to_be_visible()
+
+
+def test_one_question_in_three_languages_with_a_public_one(browser: Browser, service: Service):
+    smokes = Question(
+        name="smokes", answers=("yes", "no"), kind="yes-no", text={"en": "Do you smoke?", "de": "Rauchen Sie?"},
+        labels={"de": ("Ja", "Nein")},
+    )  # fmt: skip
+    region = Question(name="region", answers=("north", "south"), public=True, text={"en": "Where?", "de": "Wo?"})
+    plan = Questionnaire((region, smokes), (block_of((smokes,), [3, 7], 1),), "Health 2027")
+    survey = service.open(plan)
+    french = {"consent": "D'accord.", "introduction": "Bonjour."}
+    texts = {
+        "consent": "I agree.",
+        "translations": {"fr": french},
+        "organisation": "The city",
+        "introduction": "Hello.",
+    }
+    service.client.put(f"/api/surveys/{survey}/texts", json=texts).raise_for_status()
+    with profile(browser, service, viewport=PHONE) as page:
+        page.goto(f"/s/{survey}")
+        expect(page.locator("#brand")).to_have_text("The city")
+        expect(page.get_by_test_id("language-en")).to_have_attribute("aria-pressed", "true")
+        expect(page.get_by_test_id("final")).to_contain_text("The draw is final")
+        page.get_by_test_id("smokes-1").check()
+        page.get_by_test_id("region-0").check()
+        page.get_by_test_id("agreed").check()
+        page.get_by_test_id("language-de").press("Enter")
+        expect(page.locator("html")).to_have_attribute("lang", "de")
+        expect(page.get_by_label("Nein")).to_be_checked()
+        expect(page.get_by_test_id("introduction")).to_have_text("Hello.")
+        page.get_by_test_id("language-fr").click()
+        expect(page.get_by_test_id("introduction")).to_have_text("Bonjour.")
+        expect(page.get_by_label("D'accord.")).to_be_checked()
+        assert fits(page)
+        assert violations(page) == []
+        page.get_by_test_id("randomize").click()
+        assert shown_report(page)["public"] == {"region": "north"}
+        expect(page.get_by_test_id("guess-why")).to_contain_text("C'est voulu")
+        page.get_by_test_id("language-en").click()
+        expect(page.get_by_test_id("guess-why")).to_contain_text("This is intended")
+        expect(page.locator("#code-fact")).to_be_hidden()
 
 
 def test_on_a_phone_questions_can_come_one_after_the_other(browser: Browser, service: Service):

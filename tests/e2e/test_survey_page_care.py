@@ -244,6 +244,45 @@ def test_the_team_says_who_asks_and_consent_comes_first(browser: Browser, servic
         shown_report(page)
 
 
+def test_the_owner_runs_a_survey_from_the_page(browser: Browser, service: Service):
+    """Last day, tally, translations, next wave and deletion, without a command."""
+    survey = service.open(yes_no_plan("Who runs it?"))
+    with profile(browser, service, viewport={"width": 1000, "height": 900}) as page:
+        page.goto("/")
+        sign_in(page)
+        row = page.locator(f"[data-id='{survey}']")
+        row.get_by_role("button", name="Last day").click()
+        page.get_by_test_id("last-day").fill("2099-12-31")
+        page.get_by_test_id("ends-save").click()
+        expect(row).to_contain_text("until 31\u00a0Dec\u00a02099")
+        with page.expect_download() as handed:
+            row.get_by_role("button", name="Download the tally").click()
+        tally = json.loads(Path(handed.value.path()).read_text())
+        assert tally["plan"].startswith(survey)
+        row.get_by_role("button", name="Texts").click()
+        page.get_by_label("Introduction").fill("Hello.")
+        page.get_by_test_id("also-de").check()
+        page.get_by_label("Introduction").fill("Guten Tag.")
+        page.get_by_test_id("language").select_option("de")
+        expect(page.get_by_label("Introduction")).to_have_value("Guten Tag.")
+        page.get_by_test_id("texts-save").click()
+        expect(page.get_by_test_id("message")).to_contain_text("says it from now on")
+        kept = service.get(survey, "texts")
+        assert (kept["language"], kept["introduction"]) == ("de", "Guten Tag.")
+        assert kept["translations"]["en"]["introduction"] == "Hello."
+        row.get_by_role("button", name="Next wave").click()
+        page.get_by_test_id("confirm").click()
+        expect(page.get_by_test_id("message")).to_contain_text("The next wave is open")
+        expect(page.get_by_test_id("survey-row").filter(has_text="wave 2")).to_have_count(1)
+        row.get_by_role("button", name="Delete").click()
+        page.get_by_role("button", name="Cancel").click()
+        expect(row).to_be_visible()
+        row.get_by_role("button", name="Delete").click()
+        page.get_by_test_id("confirm").click()
+        expect(row).to_have_count(0)
+    assert service.client.get(f"/api/surveys/{survey}").status_code == 404
+
+
 # -- below a path, and tampered with ----------------------------------------------------------------------------------
 
 

@@ -324,14 +324,19 @@ def test_a_survey_is_copied_and_deleted(client: Client):
     again = client.post(f"{survey}/copies", admin=True)
     assert (again.status_code, again.json()["id"]) == (201, f"{plain_plan().hash[:16]}-2")
     second = f"/api/surveys/{again.json()['id']}"
-    assert {**again.json(), "id": "", "credential_key": ""} == {
-        **client.get(survey).json(),
-        "id": "",
-        "credential_key": "",
-    }
+    own = {"id": "", "credential_key": "", "copy_of": ""}
+    assert {**again.json(), **own} == {**client.get(survey).json(), **own}
     assert client.post(f"{second}/credentials", {"invitation": invitation, "blinded": "AAAA"}).status_code == 403
     assert client.post(f"{survey}/copies", admin=True).json()["id"].endswith("-3")
     assert client.get(f"{second}/plan").json() == client.get(f"{survey}/plan").json()
+    client.request("PUT", f"{survey}/texts", json={"contact": "us"}, admin=True)
+    later = client.post(f"{survey}/copies?next_wave=true", admin=True).json()
+    plan = client.get(f"/api/surveys/{later['id']}/plan").json()
+    assert (later["wave"], plan["wave"], plan["series"]) == (2, 2, plain_plan().hash)
+    assert plan["groups"] == client.get(f"{survey}/plan").json()["groups"]
+    assert client.get(f"/api/surveys/{later['id']}/texts").json()["contact"] == "us"
+    assert client.post(f"{survey}/copies?next_wave=true", admin=True).status_code == 409
+    assert client.request("DELETE", f"/api/surveys/{later['id']}", admin=True).status_code == 200
     assert client.request("DELETE", survey, admin=True).status_code == 200
     assert client.get(survey).status_code == 404
     assert len(client.store.vault.lives()) == 2

@@ -14,6 +14,7 @@ import threading
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import date
 from functools import cached_property, partial
 from typing import Any, TypeVar
@@ -388,14 +389,22 @@ class Collector:
         await self.writer.run(partial(self.store.delete, name))
         self._ready.pop(name, None)
 
-    async def copy(self, name: str) -> str:
-        """Open another run of a survey, with the same plan and settings and nothing of its reports; its id."""
+    async def copy(self, name: str, next_wave: bool = False) -> str:
+        """Open another run of a survey, with the same plan and settings and nothing of its reports; its id.
+
+        The next wave has a plan of its own, which differs in its wave alone.
+        """
         survey = await self.survey(name)
         ready = await self._ready_for(survey)
         secrets = await asyncio.to_thread(new_secrets, survey.invited)
         names = ("group_question", "public_results", "publish_every")
         shown = {each: getattr(survey, each) for each in names}
-        return await self.writer.run(partial(self.store.run_again, ready.plan, **shown, **secrets))
+        if not next_wave:
+            return await self.writer.run(partial(self.store.run_again, ready.plan, **shown, **secrets))
+        plan = await asyncio.to_thread(_next_wave, ready.plan)
+        if not await self.writer.run(partial(self.store.create, plan, **shown, **secrets)):
+            raise Refusal(409, f"The next wave has a survey already: {survey_id(plan)}.")
+        return survey_id(plan)
 
     async def make_rounds(self) -> None:
         """Close the surveys whose last day is over, and go on erasing the tags of closed ones.
@@ -445,6 +454,12 @@ def _signed(turn: Sequence[tuple[CredentialKey, bytes]]) -> list[bytes | Excepti
         except ArithmeticError as failure:
             signed.append(failure)
     return signed
+
+
+def _next_wave(plan: AnyPlan) -> AnyPlan:
+    """The same plan one wave later."""
+    later: dict[str, Any] = {"wave": plan.wave + 1, "series": plan.series or plan.hashes[0], "earlier": ()}
+    return replace(plan, **later)
 
 
 class Ending:

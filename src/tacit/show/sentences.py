@@ -45,11 +45,11 @@ def group_label(name: str | None) -> str:
 def promise(plan: Plan, group: Group) -> str:
     """What a respondent of this group is promised, as a sentence."""
     if group.without_prior:
-        return f"whatever is reported, and whatever is believed, odds change by at most a factor of {_odds(group)}."
+        return f"for any report and any belief, odds change by at most a factor of {_odds(group)}."
     moved = str(_belief(plan, group))
     if plan.between:
         moved = moved.replace("believed to be ", "believed to be near ", 1)
-    return f"whatever is reported, {moved}; for any other belief, odds change by at most a factor of {_odds(group)}."
+    return f"for any report, {moved}; for any other belief, odds change by at most a factor of {_odds(group)}."
 
 
 def short_promise(plan: AnyPlan) -> str:
@@ -68,10 +68,10 @@ def record_promise(plan: Questionnaire, group: str | None) -> str:
 
     odds = worst([each.audit.ldp.ratio for each in mine])
     if all(each.without_prior for each in mine):
-        return f"whatever is reported, and whatever is believed, odds change by at most a factor of {odds}."
+        return f"for any report and any belief, odds change by at most a factor of {odds}."
     bound = worst([each.audit.lip.ratio for each in mine])
     return (
-        "whatever is reported, the belief in any answer, or in any combination of answers, changes by at most a factor "
+        "for any report, the belief in any answer, or in any combination of answers, changes by at most a factor "
         f"of {bound}; for any other belief, odds change by at most a factor of {odds}."
     )
 

@@ -13,7 +13,10 @@ from tacit.server.storage.store import Store, survey_id
 from support.places import PAGES
 from support.service import Client, plain_plan
 
-NOTHING = {"layout": "form", "introduction": None, "consent": None, "privacy_notice": None, "contact": None}
+NOTHING = {
+    "layout": "form", "introduction": None, "consent": None, "privacy_notice": None, "contact": None,
+    "organisation": None, "translations": {},
+}  # fmt: skip
 
 
 def words(language: str) -> dict[str, str]:
@@ -79,6 +82,8 @@ def test_texts_are_kept_for_everybody_to_read_and_changed_with_the_token(client:
         {"introduction": "x" * 5001},
         {"contact": 7},
         {"html": "<b>"},
+        {"translations": {"xx": {}}},
+        {"translations": {"de": {"html": "<b>"}}},
         ["language"],
     ],
 )

@@ -14,6 +14,7 @@ from tacit.server.http.batches import ARROW, NDJSON
 from tacit.server.http.messages import HASH, KEY
 from tacit.server.http.routes import ADMIN, BEARER, CLOSED, COMMON, PROBLEM, Service, everything, managing
 from tacit.server.problems import Refusal
+from tacit.server.site.texts import read_texts, write_texts
 from tacit.server.storage import tokens
 from tacit.server.storage.store import Survey
 
@@ -75,14 +76,21 @@ async def create_survey(wanted: m.NewSurvey, service: Service, response: Respons
     return await survey_facts(name, service)
 
 
-@administration.post("/{survey}/copies", status_code=201)
-async def copy_survey(survey: m.SurveyId, service: Service) -> m.SurveyFacts:
-    """Open another run of a survey: the same plan and settings, none of its reports, invitations or end.
+@administration.post("/{survey}/copies", status_code=201, responses=CLOSED)
+async def copy_survey(
+    survey: m.SurveyId,
+    service: Service,
+    next_wave: Annotated[bool, Query(description="Open the next wave: browsers ask again.")] = False,
+) -> m.SurveyFacts:
+    """Open another run of a survey: the same plan, settings and texts, none of its reports, invitations or end.
 
-    It is the same wave at another place: a browser that has answered sends its stored report. For the next wave open
-    the plan that `tacit next` writes.
+    It is the same wave at another place: a browser that has answered sends its stored report. With `next_wave` it is
+    one wave later, and browsers ask again.
     """
-    return await survey_facts(await service.copy(survey), service)
+    made = await service.copy(survey, next_wave)
+    texts = await service.ask(read_texts, service.store, survey)
+    await service.writer.run(partial(write_texts, service.store, made, texts))
+    return await survey_facts(made, service)
 
 
 @administration.delete("/{survey}")

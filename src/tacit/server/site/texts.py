@@ -14,7 +14,7 @@ from tacit.server.http.messages import SurveyId
 from tacit.server.http.routes import ADMIN, BEARER, COMMON, Service, managing
 from tacit.server.storage.store import Store
 
-#: What the respondent's page speaks: one file each in pages/languages.
+#: The languages of the respondent's page: one file each in pages/languages.
 Language = Literal["en", "de", "es", "fr"]
 LANGUAGES: tuple[Language, ...] = get_args(Language)
 
@@ -33,15 +33,11 @@ def _at_most(characters: int) -> AfterValidator:
     return AfterValidator(check)
 
 
-class Texts(BaseModel):
-    """What the team says on a survey's page. Blank lines part paragraphs; web addresses become links."""
+class Wording(BaseModel):
+    """What the team says in one language. Blank lines separate paragraphs; web addresses become links."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    language: Annotated[Language, Field(description="What the page speaks; the question is as the plan has it.")] = "en"
-    layout: Annotated[
-        Literal["form", "steps"], Field(description="Several questions on a phone: one form, or one after the other.")
-    ] = "form"
     introduction: Annotated[str | None, _at_most(5_000), Field(description="Above the answers: who asks, and why.")] = (
         None
     )
@@ -50,6 +46,29 @@ class Texts(BaseModel):
     ] = None
     privacy_notice: Annotated[str | None, _at_most(50_000), Field(description="Below the question, folded.")] = None
     contact: Annotated[str | None, _at_most(500), Field(description="Whom to ask.")] = None
+
+
+class Translation(Wording):
+    """The same in another language; what is missing is shown in the survey's first language."""
+
+    group_question: Annotated[str | None, _at_most(500), Field(description="What the page asks for the group.")] = None
+
+
+class Texts(Wording):
+    """What the team says on a survey's page, and in which languages it is offered."""
+
+    language: Annotated[
+        Language, Field(description="What page and dashboard speak first; questions are as the plan has them.")
+    ] = "en"
+    translations: Annotated[
+        dict[Language, Translation], Field(description="Other languages that the page offers, with their texts.")
+    ] = Field(default_factory=dict)
+    organisation: Annotated[
+        str | None, _at_most(100), Field(description="Who asks: in the header of the page, instead of Tacit.")
+    ] = None
+    layout: Annotated[
+        Literal["form", "steps"], Field(description="Several questions on a phone: one form, or one after the other.")
+    ] = "form"
 
 
 def read_texts(store: Store, survey: str) -> Texts:

@@ -4,8 +4,16 @@ import { byId, make } from "./common.js";
 
 const LINK = /(https:\/\/[^\s<>"]+[^\s<>".,;:!?)\]])/;
 
+/** The texts in one language; what has no translation stays in the survey's first language. */
+export function textsIn({ translations = {}, ...first }, language) {
+  const given = Object.entries(translations[language] ?? {}).filter(([, text]) => text !== null);
+  return { ...first, ...Object.fromEntries(given) };
+}
+
 /** Fill in what there is. */
-export function showTexts({ introduction, privacy_notice: notice, contact }) {
+export function showTexts({ introduction, privacy_notice: notice, contact, organisation }) {
+  byId("brand").textContent = organisation ?? "Tacit";
+  byId("icon").hidden = Boolean(organisation);
   byId("introduction").replaceChildren(...paragraphs(introduction));
   byId("notice-text").replaceChildren(...paragraphs(notice));
   byId("notice").hidden = !notice;

@@ -1,4 +1,4 @@
-/** The team's page: the surveys of this service, opening and closing them, and invitations. */
+/** The team's page: the surveys of this service; opening, ending, closing and deleting them, texts and invitations. */
 
 import {
   address,
@@ -9,6 +9,7 @@ import {
   download,
   make,
   questionOf,
+  request,
   requestJson,
   showOnly,
   surveyPage,
@@ -16,6 +17,7 @@ import {
   token,
   whole,
 } from "./common.js";
+import { LANGUAGES } from "./language.js";
 
 const sections = ["signin", "team"].map(byId);
 
@@ -68,6 +70,8 @@ function surveyRow(survey) {
     make("span", {}, `since ${dayName(survey.opened)}`),
     make("span", {}, survey.public_results ? "results public" : "results for the team"),
   ];
+  if (survey.wave > 1) facts.unshift(make("span", {}, `wave ${survey.wave}`));
+  if (open && survey.ends) facts.push(make("span", {}, `until ${dayName(survey.ends)}`));
   if (survey.invited) facts.push(make("span", {}, "by invitation"));
   const heading = make("h2", { dir: "auto", id: `survey-${id}` }, questionOf(survey));
   const button = (text, act, className = "") =>
@@ -89,7 +93,10 @@ function surveyRow(survey) {
       ),
     ),
   );
+  if (open) actions.push(button("Last day …", () => openEnd(survey)));
+  actions.push(button("Download the tally", () => downloadTally(survey)), button("Next wave …", () => confirmWave(survey)));
   if (open) actions.push(button("Close …", () => confirmClosing(survey), "danger"));
+  actions.push(button("Delete …", () => confirmDeleting(survey), "danger"));
   return make(
     "li",
     { className: "card stack", "data-testid": "survey-row", "data-id": id },
@@ -108,29 +115,145 @@ async function change(survey, body, said) {
   document.querySelector(`[data-id="${survey.id}"] a`)?.focus();
 }
 
-/** Ask before closing. */
-function confirmClosing(survey) {
-  byId("close-question").textContent = questionOf(survey);
-  byId("close-yes").onclick = async () => {
-    byId("close-dialog").close();
-    await change(survey, { open: false }, "The survey is closed.");
+/** Ask before something that cannot be undone; `act` is called with a yes. */
+function confirm(survey, heading, text, yes, act) {
+  byId("confirm-heading").textContent = heading;
+  byId("confirm-question").textContent = questionOf(survey);
+  byId("confirm-text").textContent = text;
+  byId("confirm-yes").textContent = yes;
+  byId("confirm-yes").onclick = () => {
+    byId("confirm-dialog").close();
+    act();
   };
-  byId("close-dialog").showModal();
-  byId("close-no").focus();
+  byId("confirm-dialog").showModal();
+  byId("confirm-no").focus();
+}
+
+/** Ask before closing. */
+const confirmClosing = (survey) =>
+  confirm(
+    survey,
+    "Close this survey?",
+    "Closing is final: it takes no more reports and cannot be opened again. The results stay.",
+    "Close for good",
+    () => change(survey, { open: false }, "The survey is closed."),
+  );
+
+/** Ask before deleting. */
+const confirmDeleting = (survey) =>
+  confirm(
+    survey,
+    "Delete this survey?",
+    `Its ${whole(survey.n_reports)} reports, its results and its texts are deleted for good. Download the tally first if you may need it.`,
+    "Delete for good",
+    () => manage(survey, "", { method: "DELETE" }, () => "The survey is deleted."),
+  );
+
+/** Ask before people are asked again. */
+const confirmWave = (survey) =>
+  confirm(
+    survey,
+    "Open the next wave?",
+    "A new survey with the same plan and settings, one wave later, at an address of its own. Browsers ask again and draw " +
+      "a new report, and several reports of one person reveal more than one. This survey stays as it is. For a plan with " +
+      "this wave's results as its prior, use “tacit next” and open its file below.",
+    "Open it",
+    () =>
+      manage(survey, "/copies?next_wave=true", { method: "POST" }, ({ id }) => `The next wave is open at ${surveyPage(id)}`),
+  );
+
+/** Do something with a survey, say so, and show the list again. */
+async function manage(survey, path, options, said) {
+  const done = await guarded(() => ask(surveyUrl(survey.id) + path, options), byId("trouble"));
+  if (!done) return;
+  byId("message").textContent = said(done);
+  await refresh();
+}
+
+/** Show the dialog for the last day. */
+function openEnd(survey) {
+  byId("ends-question").textContent = questionOf(survey);
+  byId("last-day").value = survey.ends ?? "";
+  byId("ends-error").textContent = "";
+  byId("ends").onsubmit = async (event) => {
+    event.preventDefault();
+    const ends = byId("last-day").value || null;
+    if (!(await guarded(() => ask(surveyUrl(survey.id), { method: "PATCH", body: { ends } }), byId("ends-error")))) return;
+    byId("ends-dialog").close();
+    byId("message").textContent = ends ? `The survey ends after ${dayName(ends)}.` : "The survey has no last day.";
+    await refresh();
+  };
+  byId("ends-dialog").showModal();
+}
+
+/** Hand over the tally, as “tacit estimate” reads it. */
+async function downloadTally(survey) {
+  const found = await guarded(() => request(`${surveyUrl(survey.id)}/tally`, { team: true }), byId("trouble"));
+  if (found) download(await found.blob(), `tacit-${survey.id}-tally.json`);
 }
 
 // -- texts ----------------------------------------------------------------------------------------------------------
+
+const WORDING = ["introduction", "consent", "privacy_notice", "contact"];
 
 /** Show the dialog with what a survey's page says. */
 async function openTexts(survey) {
   const texts = await guarded(() => ask(`${surveyUrl(survey.id)}/texts`), byId("trouble"));
   if (!texts) return;
   const form = byId("texts");
-  for (const [name, text] of Object.entries(texts)) form.elements[name].value = text ?? "";
+  const { translations, ...first } = texts;
+  // The first language, and the one that is written in: its texts are those of the survey, or a translation.
+  let [main, written] = [first.language, first.language];
+  const store = () => {
+    for (const name of ["organisation", "layout"]) first[name] = form.elements[name].value.trim() || null;
+    const into = written === main ? first : translations[written];
+    const names = written === main ? WORDING : [...WORDING, "group_question"];
+    for (const name of names) into[name] = form.elements[name].value.trim() || null;
+  };
+  const show = () => {
+    const said = written === main ? first : translations[written];
+    for (const name of [...WORDING, "group_question"]) form.elements[name].value = said[name] ?? "";
+    byId("translated-group").hidden = written === main;
+    const offered = [main, ...Object.keys(translations)];
+    byId("written").replaceChildren(...offered.map((code) => make("option", { value: code }, LANGUAGES[code])));
+    byId("written").value = written;
+    byId("also").replaceChildren(...Object.keys(LANGUAGES).filter((code) => code !== main).map(box));
+  };
+  const box = (code) => {
+    const input = make("input", { type: "checkbox", checked: code in translations, "data-testid": `also-${code}` });
+    input.onchange = () => {
+      store();
+      if (input.checked) translations[code] = {};
+      else delete translations[code];
+      written = input.checked ? code : main;
+      show();
+      document.querySelector(`[data-testid="also-${code}"]`).focus();
+    };
+    return make("label", { className: "tick", lang: code }, input, LANGUAGES[code]);
+  };
+  form.elements.language.replaceChildren(...Object.entries(LANGUAGES).map(([value, name]) => make("option", { value }, name)));
+  for (const name of ["organisation", "language", "layout"]) form.elements[name].value = first[name] ?? "";
+  form.elements.language.onchange = ({ target }) => {
+    store();
+    const { group_question: _, ...there } = translations[target.value] ?? {};
+    // A translation that becomes the first language changes places with it.
+    if (target.value in translations) translations[main] = Object.fromEntries(WORDING.map((name) => [name, first[name]]));
+    Object.assign(first, there);
+    delete translations[target.value];
+    main = written = first.language = target.value;
+    show();
+  };
+  byId("written").onchange = ({ target }) => {
+    store();
+    written = target.value;
+    show();
+  };
+  show();
   byId("texts-error").textContent = "";
   form.onsubmit = async (event) => {
     event.preventDefault();
-    const body = Object.fromEntries(Object.keys(texts).map((name) => [name, form.elements[name].value.trim() || null]));
+    store();
+    const body = { ...first, translations };
     const url = `${surveyUrl(survey.id)}/texts`;
     if (!(await guarded(() => ask(url, { method: "PUT", body }), byId("texts-error")))) return;
     byId("texts-dialog").close();
@@ -240,7 +363,8 @@ byId("signin").addEventListener("submit", (event) => {
 byId("signout").addEventListener("click", () => signOut(""));
 byId("plan-file").addEventListener("change", ({ target }) => target.files[0] && readPlan(target.files[0]));
 byId("create").addEventListener("submit", create);
-byId("close-no").addEventListener("click", () => byId("close-dialog").close());
+byId("confirm-no").addEventListener("click", () => byId("confirm-dialog").close());
+byId("ends-done").addEventListener("click", () => byId("ends-dialog").close());
 byId("texts-done").addEventListener("click", () => byId("texts-dialog").close());
 byId("invite-done").addEventListener("click", () => byId("invite-dialog").close());
 takeDrops(byId("drop"));

@@ -6,21 +6,22 @@ import { make } from "./common.js";
 let words = english;
 let code = "en";
 
-const LANGUAGES = ["en", "de", "es", "fr"];
+/** The languages of the pages, as they call themselves. */
+export const LANGUAGES = { en: "English", de: "Deutsch", es: "Español", fr: "Français" };
 let chosen = false;
 
-/** Speak this language from now on, and fill in everything on the page that only waits for words. */
+/** Use this language from now on, and fill in all elements of the page that wait for words. */
 export async function speak(language) {
-  if (language !== "en") words = (await import(`./languages/${language}.js`)).default;
+  words = language === "en" ? english : (await import(`./languages/${language}.js`)).default;
   chosen = true;
   code = language;
   document.documentElement.lang = code;
   for (const element of document.querySelectorAll("[data-say]")) write(element, say(element.dataset.say));
 }
 
-/** Speak what the visitor's browser prefers, where the survey did not come to say what it speaks. */
+/** Use the language that the visitor's browser prefers, where the survey's own is not known. */
 export async function speakSomething() {
-  const wanted = navigator.languages.map((each) => each.slice(0, 2)).find((each) => LANGUAGES.includes(each));
+  const wanted = navigator.languages.map((each) => each.slice(0, 2)).find((each) => each in LANGUAGES);
   if (!chosen) await speak(wanted ?? "en").catch(() => speak("en"));
 }
 

@@ -7,6 +7,8 @@ import { answerName, local, say, write } from "./language.js";
 import { describeRecord, wordings } from "./record.js";
 
 const MAX_CHANCES = 12;
+/** Reports from here on are said to be codes. */
+const LONG = 10_000;
 /** A double click on the button before this one must not send. */
 const SINGLE_CLICK = 1;
 
@@ -46,6 +48,7 @@ function describe({ survey, plan }, { sent, ...body }) {
   byId("json-heading").textContent = say(sent ? "all_sent" : "all_to_send");
   byId("json").textContent = JSON.stringify(body, null, 2);
   byId("group-fact").hidden = body.group === null;
+  byId("code-fact").hidden = body.report < LONG;
   byId("credential-fact").hidden = !survey.invited;
   byId("block-fact").hidden = !plan.questions;
   byId("public-fact").hidden = !body.public;
@@ -53,7 +56,7 @@ function describe({ survey, plan }, { sent, ...body }) {
     write(byId("block-fact"), say("fact_block", { questions: wordings(plan, plan.blocks[body.block - 1].questions) }));
     return describeRecord(plan, body);
   }
-  byId("meaning-heading").textContent = say("meaning", { report: body.report });
+  byId("meaning-heading").textContent = body.report < LONG ? say("meaning", { report: body.report }) : say("meaning_record");
   const guess = plan.meaning(body.group, body.report);
   byId("meaning").hidden = guess === null;
   if (guess === null) return;

@@ -1,23 +1,26 @@
 /** The survey page: check the plan, ask, randomize here, show the report, send only that. */
 
 import { LimitError, openPlan, PlanError, remembered, respond, StorageError, told } from "../client/index.js";
-import { showTexts } from "./about.js";
+import { showTexts, textsIn } from "./about.js";
 import { choices } from "./choices.js";
-import { ApiError, byId, request, requestJson, showOnly, surveyId, surveyUrl, tableRow } from "./common.js";
-import { answerName, list, local, numberName, quotedAnswer, say, speak, speakSomething, write } from "./language.js";
+import { ApiError, byId, make, request, requestJson, showOnly, surveyId, surveyUrl, tableRow } from "./common.js";
+import { answerName, LANGUAGES, list, local, numberName, quotedAnswer, say, speak, speakSomething, write } from "./language.js";
 import { isWhole, memoryOf, takeInvitation } from "./invitation.js";
 import { numberField } from "./number.js";
 import { askRecord, beliefRows, betweenNote, outsideRecord, recordPromise } from "./record.js";
 import { showReport } from "./report.js";
 import { showTold } from "./told.js";
 
-/** Longer tables are cut: on a phone nobody reads thousands of rows. */
+/** Longer tables are cut, for phones. */
 const MAX_BELIEFS = 12;
 const sections = ["loading", "stop", "ask", "report"].map(byId);
 const id = surveyId();
+/** Shows the same again, in another language. */
+let again = () => {};
 
 /** End here, in words; `kind` names the reason for tests, `detail` is what the program says, in English. */
 function stop(kind, heading, text, detail = "", values = {}) {
+  again = () => stop(kind, heading, text, detail, values);
   byId("stop").dataset.testid = kind;
   byId("stop-heading").textContent = say(heading);
   byId("stop-text").textContent = say(text, values);
@@ -45,10 +48,53 @@ async function start() {
     if (!isSecureContext) return stop("refusal", "refused", "refused_insecure");
     const plan = await verifiedPlan(survey);
     document.title = plan.question || plan.title || say("untitled");
-    await begin({ id, survey, texts, plan, invitation, memory: await memoryOf(survey.invited ? invitation : null) });
+    const memory = await memoryOf(survey.invited ? invitation : null);
+    const visit = { id, survey, texts: textsIn(texts, texts.language), plan, invitation, memory };
+    offerLanguages(visit, texts);
+    await begin(visit);
   } catch (error) {
     fail(error);
   }
+}
+
+/** A switch, if there are several languages: the team's, and those in which the plan has all questions. */
+function offerLanguages(visit, texts) {
+  const inPlan = Object.keys(LANGUAGES).filter((code) => visit.plan.questions?.every(({ text }) => code in text));
+  const codes = [...new Set([texts.language, ...Object.keys(texts.translations ?? {}), ...inPlan])];
+  const buttons = codes.map((code) => make("button", { type: "button", lang: code, "data-testid": `language-${code}` }, LANGUAGES[code]));
+  const mark = (chosen) => buttons.forEach((button) => button.setAttribute("aria-pressed", String(button.lang === chosen)));
+  mark(texts.language);
+  for (const [place, code] of codes.entries())
+    buttons[place].onclick = async () => {
+      const given = keptFields();
+      await speak(code);
+      mark(code);
+      visit.texts = textsIn(texts, code);
+      showTexts(visit.texts);
+      again();
+      given();
+      buttons[place].focus();
+    };
+  byId("languages").replaceChildren(...buttons);
+  byId("languages").hidden = codes.length < 2;
+}
+
+/** What was answered so far; calling the result fills it in again. Long lists are chosen from again. */
+function keptFields() {
+  const fields = () => [...document.querySelectorAll("#ask input")];
+  const before = new Map(fields().map((field) => [field.dataset.testid, [field.checked, field.value]]));
+  return () => {
+    for (const field of fields()) {
+      const [checked, value] = before.get(field.dataset.testid) ?? [];
+      if (field.type === "number" && value) {
+        field.value = value;
+        field.dispatchEvent(new Event("input"));
+      } else if (checked) {
+        field.checked = true;
+        field.dispatchEvent(new Event("change"));
+      }
+    }
+  };
 }
 
 /** Show the report if there is one, else ask, if the survey allows it. */
@@ -85,6 +131,7 @@ function tellSum(plan, { answered, after, another }) {
 
 /** Show the report in place of everything else. */
 function show(visit, report) {
+  again = () => show(visit, report);
   showReport(visit, report);
   showOnly(byId("report"), sections);
 }
@@ -105,6 +152,7 @@ async function fail(error) {
 
 /** Show the form; answering it leads to the report. */
 function ask(visit) {
+  again = () => ask(visit);
   const { survey, texts, plan } = visit;
   const names = plan.groups.map((group) => group.name);
   const grouped = names[0] !== null;
@@ -115,7 +163,6 @@ function ask(visit) {
   byId("consent-text").textContent = texts.consent ?? "";
   const several = Boolean(plan.questions);
   byId("one-question").hidden = several;
-  byId("final").hidden = !several;
   const open = plan.questions?.some((question) => question.public);
   if (several) byId("lead").textContent = [say("lead_record"), ...(open ? [say("lead_public")] : [])].join(" ");
   let group = { value: () => null };
@@ -125,7 +172,7 @@ function ask(visit) {
     if (answer) noteOutside(plan, group.value(), answer.value());
   }, texts);
   if (grouped)
-    group = askGroup(survey, names, (name) => {
+    group = askGroup(texts.group_question || survey.group_question, names, (name) => {
       showPromise(plan, name);
       noteOutside(plan, name, answer.value());
     });
@@ -159,8 +206,8 @@ function askAnswer(plan, changed) {
 }
 
 /** The public question about the group. */
-function askGroup(survey, names, changed) {
-  const label = survey.group_question || say("group_default");
+function askGroup(question, names, changed) {
+  const label = question || say("group_default");
   byId("group-question").textContent = label;
   byId("groups").hidden = false;
   return choices(byId("group-choices"), names, { id: "group", label, changed });
