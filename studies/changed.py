@@ -125,7 +125,7 @@ def _cells(change: Change, epsilon: float, options: Options) -> list[Point]:
             points.append(Point(panels[0], name, "corrected", place, error))
             points.append(Point(panels[1], name, "corrected", place, float(np.mean(held[name]))))
     shares = [Fraction(int(n), int(change.held.sum())) for n in change.held.sum(axis=1)]
-    needed = costs(default, shares, int(change.held.sum())).respondents_needed("ldp")
+    needed = costs(default, shares, int(change.held.sum())).respondents_needed["ldp"]
     points.append(Point(panels[0], NEEDED, "corrected", place, math.nan if needed is None else 1 / needed))
     return points
 

@@ -22,7 +22,7 @@ from tacit.designs.guidance import (
     read_difference,
     respondents_to_detect,
 )
-from tacit.designs.planning import group_priors, with_ldp
+from tacit.designs.planning import Sampling, group_priors, with_ldp
 
 RARE = Prior.of({"yes": 0.1, "no": 0.9})
 
@@ -97,6 +97,40 @@ def test_a_difference_is_seen_as_often_as_promised():
     assert seen(needed // 2) < 0.6
 
 
+def test_a_finite_population_and_a_design_effect_are_part_of_the_errors():
+    """By enumeration: samples of 6 from 10 people, 4 of whom say yes, each randomized."""
+    plan = make_plan(Prior.of({"yes": 0.4, "no": 0.6}), Survey("yes"), 2)
+    yes, no = (float(p) for p in plan.groups[0].mechanism.matrix[:, 0] / plan.groups[0].mechanism.matrix[0].sum())
+    error = 0.0
+    for held in range(5):
+        chance = math.comb(4, held) * math.comb(6, 6 - held) / math.comb(10, 6)
+        spread = (held * yes * (1 - yes) + (6 - held) * no * (1 - no)) / (yes - no) ** 2
+        error += chance * (spread + (held - 2.4) ** 2)
+    shares = [Fraction(1)]
+    # The expected variance is that of 10 draws from the prior: those of exactly 4 in 10 vary by 10/9 more.
+    known = costs(plan, shares, 6, sampling=Sampling(10)).expected_rmse ** 2
+    assert error - known == pytest.approx(6 * 0.24 * 0.4 / 9, rel=1e-6)
+    assert costs(plan, shares, 6).expected_rmse ** 2 > 1.2 * error, "the wrong answer: without the population"
+    twice = costs(plan, shares, 6, sampling=Sampling(10, 2.0))
+    assert twice.expected_rmse**2 == pytest.approx(2 * known)
+    assert twice.respondents_needed["this plan"] == 1
+    all_of_them = costs(plan, shares, 10, sampling=Sampling(10))
+    assert all_of_them.expected_rmse == pytest.approx(all_of_them.for_participants)
+    with pytest.raises(ValueError, match="more than the population"):
+        costs(plan, shares, 11, sampling=Sampling(10))
+
+
+def test_fewer_respondents_of_a_small_population_show_a_difference():
+    """The stated number, put into the variance of a difference: exactly the one that the power needs."""
+    plan = make_plan(Prior.of({"yes": 0.2, "no": 0.8}), Survey("yes"), 2)
+    whole = unbiased_variance(plan.groups[0].mechanism, plan.task)
+    found = respondents_to_detect(plan, [Fraction(1)], 0.05, sampling=Sampling(3000, 1.5)).per_wave
+    allowed = (0.05 / (1.959964 + 0.841621)) ** 2
+    for n, enough in ((found, True), (found - 1, False)):
+        assert (2 * 1.5 * (whole / n - 0.16 / 3000) <= allowed) is enough
+    assert found < respondents_to_detect(plan, [Fraction(1)], 0.05, sampling=Sampling(None, 1.5)).per_wave
+
+
 def test_two_groups_need_what_the_two_with_the_largest_variance_do():
     flat = Prior.of({"yes": 0.5, "no": 0.5})
     plan = make_plan({"a": RARE, "b": flat, "c": Prior.of({"yes": 0.2, "no": 0.8})}, Survey("yes"), 1)
@@ -149,9 +183,9 @@ def test_costs_are_the_expected_errors_and_what_other_promises_need():
     found = costs(wide, shares, 500, exact)
     assert list(found.price) == ["exact prior", "this plan", "ldp", "ldp at equal level"]
     assert found.expected_rmse == pytest.approx(wide.expected_rmse(shares, 500), rel=1e-12)
-    assert found.respondents_needed("this plan") == 1
-    ldp = found.respondents_needed("ldp")
-    assert found.respondents_needed("exact prior") < 1 < ldp
+    assert found.respondents_needed["this plan"] == 1
+    ldp = found.respondents_needed["ldp"]
+    assert found.respondents_needed["exact prior"] < 1 < ldp
     # The named wrong answer is the ratio of errors, not of variances.
     assert ldp == pytest.approx((found.price["ldp"] / found.expected_rmse) ** 2, rel=1e-12)
     assert ldp != pytest.approx(found.price["ldp"] / found.expected_rmse, rel=1e-3)

@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import norm
 
 from tacit import Histogram, Prior, Randomizer, Sum, Survey, WeightedSum, make_plan
-from tacit.designs.planning import Worth
+from tacit.designs.planning import Uncertainty
 from tacit.estimates import estimate, estimators
 from tacit.estimates._assisted import Expectation, Groups, expectation, pratt_interval, shifted
 from tacit.randomize import SeededWords
@@ -145,7 +145,7 @@ def test_a_prior_of_which_nothing_is_known_is_not_used():
 
 def test_a_stated_error_is_worth_something_in_one_group():
     prior = Prior.of({"yes": 0.1, "no": 0.9})
-    plan = make_plan(prior, Survey("yes"), epsilon=1, worth=Worth(error="0.02"))
+    plan = make_plan(prior, Survey("yes"), epsilon=1, uncertainty=Uncertainty(error="0.02"))
     errors, covered, _ = rounds_of(plan, [0.1], people=2000, rounds=150)
     assert covered[:, 0].mean() > 0.89
     assisted, unbiased, _ = rmse_of(errors)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -47,6 +48,8 @@ _SMOOTH = "Draw small groups towards all groups together, as far as they are ali
 _GUIDE = "Instead of a plan: what several ε promise and cost; --epsilon may name them, as in 0.5,1,2."
 _DETECT = "Say how many respondents show this difference, such as 2pp, between two waves or groups."
 _POWER = "The probability of seeing it; else 0.8."
+_POPULATION = "How many people the population has: errors are smaller the larger the part that answers."
+_EFFECT = "The factor by which weights or clusters raise the variance; else 1."
 _ARMS = "Instead of --epsilon: two budgets, each for a random half; see tacit compliance."
 _QUESTIONS = "Instead of --task: several questions, reported on together; PRIORS has a column for each and count."
 _IMPORTANCE = "How much the error of a question matters, as in diabetes=3; else 1; repeatable."
@@ -73,6 +76,8 @@ def plan_command(
     ldp_cap: Annotated[str | None, option(metavar="ε", help="Also keep this LDP level.")] = None,
     target_rmse: Annotated[float | None, option(metavar="R", help=_TARGET)] = None,
     respondents: Annotated[int | None, option(metavar="N", help="How many will answer; else 1000.")] = None,
+    population_size: Annotated[float | None, option(metavar="N", help=_POPULATION)] = None,
+    design_effect: Annotated[float | None, option(metavar="D", help=_EFFECT)] = None,
     question: Annotated[str | None, option(metavar="TEXT", help="The question, kept in the plan.")] = None,
     between: Annotated[str | None, option(metavar="LOW,HIGH", help=_BETWEEN)] = None,
     prior_error: Annotated[str | None, option(metavar="TAU", help=_ERROR)] = None,
@@ -119,17 +124,18 @@ def plan_command(
     wanted, people = planning.make_task(str(task), value or [], groups), 1000 if respondents is None else respondents
     difference = None if detect is None else guidance.read_difference(detect, wanted)
     shares, chance = [each.share for each in groups], 0.8 if power is None else power
+    sampling = planning.Sampling(population_size, 1.0 if design_effect is None else design_effect)
     uncertainty = _uncertainty(prior_error, prior_records, confidence, candidates)
     options: dict[str, Any] = {"notion": notion, "ldp_cap": ldp_cap, "aim": aim, "question": question}
     options |= {"search": Search(method=method)}
     options |= {"uncertainty": uncertainty, "between": None if between is None else _ends(between)}
     if guide:
-        asked = {"detect": difference, "power": chance, **options}
+        asked = {"detect": difference, "power": chance, "sampling": sampling, **options}
         _show_guide(groups, wanted, people, epsilon, as_json, asked)
         return
     with progress_bar("designing") as watch:
         if target_rmse is not None:
-            made = planning.smallest_budget(groups, wanted, target_rmse, people, watch, **options)
+            made = planning.smallest_budget(groups, wanted, target_rmse, people, watch, sampling=sampling, **options)
         else:
             made = planning.make_plan(groups, wanted, epsilon, progress=watch, **options)
         if lifelong is not None:
@@ -139,10 +145,13 @@ def plan_command(
         if uncertainty is not None:
             exact = planning.make_plan(groups, wanted, made.groups[0].epsilon, **options | {"uncertainty": None})
         summary: dict[str, Any] = {"groups": [shown.group_summary(group) for group in made.groups]}
-        summary |= guidance.costs(made, shares, people, exact).to_dict()
-        found = None if difference is None else guidance.respondents_to_detect(made, shares, difference, chance)
+        summary |= guidance.costs(made, shares, people, exact, sampling).to_dict()
+        summary |= asdict(sampling)
         sure = guidance.nearly_sure(made)
-        summary |= {"detect": None if found is None else found.to_dict(), "reaches_90": sure is not None}
+        summary |= {"detect": None, "reaches_90": sure is not None}
+        if difference is not None:
+            found = guidance.respondents_to_detect(made, shares, difference, chance, sampling)
+            summary["detect"] = found.to_dict()
         if arms is not None:
             summary |= _compliance_errors(made, shares, people)
         if waves is not None:
@@ -172,7 +181,7 @@ def _plan_questions(given: dict[str, Any]) -> None:
     from tacit.cli.questions import plan_questions
 
     others = {"task", "value", "ldp_cap", "target_rmse", "between", "candidates", "floor", "detect", "arms"}
-    others |= {"respondents", "smooth", "no_prior", "guide", "lifelong"}
+    others |= {"respondents", "population_size", "design_effect", "smooth", "no_prior", "guide", "lifelong"}
     flags = (given["notion"] == "ldp", given["aim"] == "mmse", given["method"] != "auto")
     if _stated(given) & others or any(flags):
         raise ValueError(
@@ -199,6 +208,10 @@ def _check_options(given: dict[str, Any]) -> None:
     if "lifelong" in stated and stated & {"guide", "arms", "ldp_cap", "between"}:
         raise ValueError("--lifelong is of one budget and of answers that are values: leave --guide, --arms, --ldp-cap "
                          "and --between out.")  # fmt: skip
+    if given["aim"] == "mmse" and stated & {"population_size", "design_effect"}:
+        raise ValueError(
+            "--population-size and --design-effect are about the sampling error, which the aim mmse leaves out."
+        )
     if "power" in stated and "detect" not in stated:
         raise ValueError("--power is that of seeing a difference: give --detect, too.")
     if "arms" in stated and stated & {"epsilon", "target_rmse", "guide"}:

@@ -8,13 +8,13 @@ from dataclasses import asdict, dataclass
 from fractions import Fraction
 from typing import Any
 
-from tacit.designs.planning import make_plan, with_ldp
+from tacit.designs.planning import PLAIN, Sampling, make_plan, with_ldp
 from tacit.designs.prior_file import GroupPrior
 from tacit.exact import Number, budget, exp_enclosure, float_above, rational
 from tacit.mechanism import Belief, Notion, unbiased_variance
-from tacit.plan import Plan
+from tacit.plan import ErrorField, Plan
 from tacit.prior import Hull, Prior, Value
-from tacit.task import Task
+from tacit.task import Task, prior_variance
 
 #: Budgets that a guide compares, and beliefs that it follows.
 BUDGETS = ("0.5", "1", "1.5", "2", "3")
@@ -103,17 +103,25 @@ def read_difference(text: str, task: Task) -> float:
     return difference
 
 
-def respondents_to_detect(plan: Plan, shares: Sequence[Fraction], difference: float, power: float = 0.8) -> Detection:
-    """n = (z_{1−α/2} + z_power)²·(V₁ + V₂)/Δ² in each of two waves, or of two groups, of different people.
+def respondents_to_detect(
+    plan: Plan,
+    shares: Sequence[Fraction],
+    difference: float,
+    power: float = 0.8,
+    sampling: Sampling = PLAIN,
+) -> Detection:
+    """n = D (z_{1−α/2} + z_power)²·(V₁ + V₂)/Δ² in each of two waves, or of two groups, of different people.
 
     V is the variance per respondent of the unbiased estimate at the prior, sampling included: of a share for surveys
-    and histograms (of the value that needs most), of the mean for sums. `shares` are the groups' parts of a wave.
+    and histograms (of the value that needs most), of the mean for sums. Of a population of M people V/n becomes
+    V/n − S/M, S the variance of the answers. `shares` are the groups' parts of a wave.
 
     Args:
         plan: the plan.
         shares: the parts of the groups in all respondents.
         difference: of two shares, or of two means.
         power: the probability of seeing the difference.
+        sampling: the size M of the population, and the design effect D.
 
     Returns:
         How many respondents are needed for two waves, and for two groups.
@@ -129,26 +137,31 @@ def respondents_to_detect(plan: Plan, shares: Sequence[Fraction], difference: fl
         raise ValueError(f"The difference to detect must be positive. Got {difference:g}.")
     if not 0 < power < 1:
         raise ValueError(f"The power must lie between 0 and 1. Got {power:g}.")
-    variances = [_variance(plan, place) for place in range(len(plan.groups))]
+    parts = [_variances(plan, place) for place in range(len(plan.groups))]
+    variances = [whole for whole, _ in parts]
     if not all(map(math.isfinite, variances)):
         raise ValueError("This plan's reports are read with the prior only, so differences from it are not seen.")
-    scale = float(ndtri(1 - ALPHA / 2) + ndtri(power)) ** 2 / difference**2
-    mean = sum(float(share) * variance for share, variance in zip(shares, variances, strict=True))
-    per_wave = max(2, math.ceil(scale * 2 * mean))
+    size = math.inf if sampling.population_size is None else sampling.population_size
+    allowed = difference**2 / float(ndtri(1 - ALPHA / 2) + ndtri(power)) ** 2 / sampling.design_effect
+    mean, spread = (sum(float(share) * each[k] for share, each in zip(shares, parts, strict=True)) for k in (0, 1))
+    per_wave = max(2, math.ceil(2 * mean / (allowed + 2 * spread / size)))
     if len(variances) == 1:
         return Detection(difference, power, per_wave, None, None)
     second, first = sorted(range(len(variances)), key=variances.__getitem__)[-2:]
-    per_group = max(2, math.ceil(scale * (variances[first] + variances[second])))
+    known = sum(parts[place][1] / (size * float(shares[place])) for place in (first, second))
+    per_group = max(2, math.ceil((variances[first] + variances[second]) / (allowed + known)))
     names = str(plan.groups[first].name), str(plan.groups[second].name)
     return Detection(difference, power, per_wave, per_group, names)
 
 
-def _variance(plan: Plan, place: int) -> float:
+def _variances(plan: Plan, place: int) -> tuple[float, float]:
+    """The variance of the row that needs most, and the part of it that is due to sampling; 0 where it is unknown."""
     group, task = plan.groups[place], plan.task
     if task.takes_weights:
         raise ValueError("Differences are those of shares and means; a weighted sum is neither.")
     rows = task.widest(group.prior, _MOST_VALUES)
-    return max(unbiased_variance(group.mechanism, row) for row in rows)
+    whole, row = max(((unbiased_variance(group.mechanism, row), row) for row in rows), key=lambda pair: pair[0])
+    return whole, 0.0 if plan.between else prior_variance(group.prior, row)
 
 
 @dataclass(frozen=True)
@@ -183,6 +196,7 @@ def guide(
     *,
     detect: float | None = None,
     power: float = 0.8,
+    sampling: Sampling = PLAIN,
     progress: Callable[[int, int], None] | None = None,
     **options: Any,
 ) -> list[Choice]:
@@ -197,6 +211,7 @@ def guide(
         epsilons: the levels to compare.
         detect: a difference between two waves or groups to be shown.
         power: the probability of seeing the difference.
+        sampling: the size of the population, and the design effect.
         progress: is called with levels done and levels in all.
         **options: as of `make_plan`.
 
@@ -217,8 +232,8 @@ def guide(
     for done, epsilon in enumerate(epsilons):
         plan = make_plan(priors, task, epsilon, **options)
         beliefs = tuple(highest_belief(p, epsilon, notion) for p in BELIEFS)
-        found = None if detect is None else respondents_to_detect(plan, shares, detect, power)
-        error = plan.expected_rmse(shares, respondents)
+        found = None if detect is None else respondents_to_detect(plan, shares, detect, power, sampling)
+        error = sampling.error(plan, shares, respondents)
         made.append(Choice(budget(epsilon), beliefs, error, nearly_sure(plan), found))
         if progress is not None:
             progress(done + 1, len(epsilons))
@@ -240,6 +255,8 @@ class Costs:
     `expected_rmse` is for the population that the respondents stand for, `for_participants` for themselves,
     `without_reports` that of guessing from the prior. `price` has the expected error by promise: "exact prior", "this
     plan", "ldp" at the same ε and "ldp at equal level" at the LDP level of this plan, as far as they are known.
+    `respondents_needed` says how many respondents each needs for this plan's precision, relative to it: the squared
+    ratio of the errors for a large population.
     `ldp_level` is the largest of all groups; `level_if_prior_off` the LIP level if priors are off by a total variation
     of 0.03 and of 0.1, None for plans of sets or LDP.
     """
@@ -249,18 +266,15 @@ class Costs:
     for_participants: float
     without_reports: float
     price: Mapping[str, float]
+    respondents_needed: Mapping[str, float | None]
     ldp_level: float
     level_if_prior_off: Mapping[str, float] | None
-
-    def respondents_needed(self, promise: str) -> float | None:
-        """Respondents that a promise needs for this plan's precision, relative to it: (its error / this plan's)²."""
-        return (self.price[promise] / self.expected_rmse) ** 2 if self.expected_rmse else None
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
         return {
             "price": [
-                {"promise": name, "expected_rmse": error, "respondents_needed": self.respondents_needed(name)}
+                {"promise": name, "expected_rmse": error, "respondents_needed": self.respondents_needed[name]}
                 for name, error in self.price.items()
             ],
             "ldp_level": self.ldp_level,
@@ -272,7 +286,13 @@ class Costs:
         }
 
 
-def costs(plan: Plan, shares: Sequence[Fraction], respondents: int, exact: Plan | None = None) -> Costs:
+def costs(
+    plan: Plan,
+    shares: Sequence[Fraction],
+    respondents: int,
+    exact: Plan | None = None,
+    sampling: Sampling = PLAIN,
+) -> Costs:
     """What a plan costs: expected errors for this many respondents, whose parts in the groups are `shares`.
 
     `exact` is the plan for exactly these priors, where this one is for sets of them. The error of LDP is there if the
@@ -283,6 +303,7 @@ def costs(plan: Plan, shares: Sequence[Fraction], respondents: int, exact: Plan 
         shares: the parts of the groups in all respondents.
         respondents: how many people will answer.
         exact: the plan without a set of priors, to say what the set costs.
+        sampling: the size of the population, and the design effect.
 
     Returns:
         Expected errors, and how many respondents other promises need.
@@ -293,25 +314,23 @@ def costs(plan: Plan, shares: Sequence[Fraction], respondents: int, exact: Plan 
     >>> round(found.expected_rmse, 1), round(found.without_reports, 1), list(found.price)
     (24.3, 12.6, ['this plan'])
     """
-    ours = plan.expected_rmse(shares, respondents)
     stated = [None if group.certificate is None else group.certificate.ldp_aimed for group in plan.groups]
-    known = {
-        "exact prior": None if exact is None else exact.expected_rmse(shares, respondents),
-        "this plan": ours,
-        "ldp": None if None in stated else plan.expected_rmse(shares, respondents, "ldp_aimed"),
-    }
-    if (
-        known["ldp"] is not None
-        and len(plan.values) <= _MOST_COMPARED
-        and all(math.isfinite(group.levels["ldp"]) for group in plan.groups)
-    ):
-        known[AT_EQUAL_LEVEL] = with_ldp(plan, own_level=True).expected_rmse(shares, respondents, "ldp_aimed")
+    known: dict[str, tuple[Plan, ErrorField]] = {} if exact is None else {"exact prior": (exact, "aimed")}
+    known["this plan"] = plan, "aimed"
+    if None not in stated:
+        known["ldp"] = plan, "ldp_aimed"
+        if len(plan.values) <= _MOST_COMPARED and all(math.isfinite(group.levels["ldp"]) for group in plan.groups):
+            known[AT_EQUAL_LEVEL] = with_ldp(plan, own_level=True), "ldp_aimed"
+    plain = {name: each.expected_rmse(shares, respondents, field) for name, (each, field) in known.items()}
+    ours = plain["this plan"]
+    price = {name: sampling.error(each, shares, respondents, field) for name, (each, field) in known.items()}
     return Costs(
         respondents=respondents,
-        expected_rmse=ours,
-        for_participants=plan.expected_rmse(shares, respondents, "aimed_for_participants"),
+        expected_rmse=price["this plan"],
+        for_participants=sampling.error(plan, shares, respondents, "aimed_for_participants"),
         without_reports=plan.expected_rmse(shares, respondents, "prior_variance"),
-        price={name: error for name, error in known.items() if error is not None},
+        price=price,
+        respondents_needed={name: (error / ours) ** 2 if ours else None for name, error in plain.items()},
         ldp_level=max(group.levels["ldp"] for group in plan.groups),
         level_if_prior_off=_levels_off(plan),
     )

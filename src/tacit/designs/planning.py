@@ -15,7 +15,7 @@ from tacit.designs._promise import Promise
 from tacit.designs.knots import Knots, best_knots, places_of, readable, rounded_to
 from tacit.designs.prior_file import GroupPrior
 from tacit.exact import Number, budget, rational
-from tacit.plan import Aim, Group, Plan, arm_name
+from tacit.plan import Aim, ErrorField, Group, Plan, arm_name
 from tacit.prior import Ball, Box, Hull, Prior, PriorSet, Value, from_records
 from tacit.task import Survey, Task
 
@@ -276,12 +276,56 @@ def group_priors(priors: Priors) -> Sequence[GroupPrior]:
     return priors
 
 
+@dataclass(frozen=True)
+class Sampling:
+    """How respondents are drawn: from a population of `population_size` people, or of one so large that its size makes
+    no difference, and by a design whose weights or clusters raise the variance by the factor `design_effect`.
+
+    >>> Sampling(population_size=100).part(50)
+    0.5
+    """
+
+    population_size: float | None = None
+    design_effect: float = 1.0
+
+    def __post_init__(self) -> None:
+        if self.population_size is not None and not self.population_size >= 1:
+            raise ValueError(f"A population has at least one person. Got {self.population_size:g} instead.")
+        if not 0 < self.design_effect < math.inf:
+            raise ValueError(f"A design effect is a positive factor. Got {self.design_effect:g} instead.")
+
+    def part(self, respondents: int) -> float:
+        """The part of the population that answers."""
+        if self.population_size is None:
+            return 0.0
+        if respondents > self.population_size:
+            raise ValueError(f"{respondents:,} respondents are more than the population of {self.population_size:,g}.")
+        return respondents / self.population_size
+
+    def error(self, plan: Plan, shares: Sequence[Fraction], respondents: int, field: ErrorField = "aimed") -> float:
+        """√(D (e² − f s²)): e the expected error of the total, f the part that answers, and s² the variance by sampling
+        where f is 0.
+        """
+        square = plan.expected_rmse(shares, respondents, field) ** 2
+        if field != "aimed_for_participants" and self.population_size is not None:
+            whole = plan.expected_rmse(shares, respondents) ** 2
+            alone = plan.expected_rmse(shares, respondents, "aimed_for_participants") ** 2
+            square = max(square - self.part(respondents) * (whole - alone), 0.0)
+        return math.sqrt(self.design_effect * square)
+
+
+#: A simple random sample of a large population.
+PLAIN = Sampling()
+
+
 def smallest_budget(
     priors: Sequence[GroupPrior],
     task: Task,
     target_rmse: float,
     respondents: int,
     progress: Callable[[int, int], None] | None = None,
+    *,
+    sampling: Sampling = PLAIN,
     **options: Any,
 ) -> Plan:
     """The plan with the smallest ε, to three decimals, whose expected error is at most the target.
@@ -297,7 +341,7 @@ def smallest_budget(
 
     def attempt(steps: int) -> tuple[Plan, float]:
         plan = make_plan(priors, task, steps * BUDGET_STEP, **options)
-        return plan, plan.expected_rmse(shares, respondents)
+        return plan, sampling.error(plan, shares, respondents)
 
     most = int(LARGEST_BUDGET / BUDGET_STEP)
     if options.get("ldp_cap") is not None:  # Caps are above budgets.

@@ -23,7 +23,7 @@ from tacit.mechanism import PlainEstimator
 
 #: The largest distance of an assisted estimate from the unbiased one, in squared standard errors: for each number that
 #: shows how far the priors are off, and in all.
-_ROOM_FOR_EACH, _MOST_ROOM = 0.1, 0.25
+_ROOM_FOR_EACH, _MOST_ROOM = 0.1, 0.2
 #: The effect of a forged report on an assisted estimate is tried out: on this many groups, and report by report where
 #: there are at most this many different ones.
 _TRIED, _MOST_KINDS = 8, 16

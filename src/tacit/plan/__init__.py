@@ -3,7 +3,7 @@
 from tacit.plan._certificate import Aim, Certificate
 from tacit.plan._crossed import CROSSED, NEW, arm_name, arms_of, base_name, crossed_name, followed_name, margins
 from tacit.plan._group import Group, PlanError
-from tacit.plan._plan import Follows, Plan, contract_hash, malformed, read_json, value_from_text
+from tacit.plan._plan import ErrorField, Follows, Plan, contract_hash, malformed, read_json, value_from_text
 from tacit.plan._questionnaire import (
     CHANCES,
     NOT_ASKED,
@@ -30,6 +30,7 @@ __all__ = [
     "AnyPlan",
     "Block",
     "Certificate",
+    "ErrorField",
     "Follows",
     "Group",
     "Plan",

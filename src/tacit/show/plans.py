@@ -120,7 +120,7 @@ def print_plan(console: Console, plan: Plan, summary: dict[str, Any], path: str)
     else:
         alone = significant(summary["expected_rmse_participants"])
         told += f"(one standard error) for the population they stand for, by ±{alone} for themselves.\n"
-    people = f"With {summary['respondents']:,} respondents the estimated {what} expected to be off by "
+    people = f"With {summary['respondents']:,} respondents{_drawn(summary)} the estimated {what} expected to be off by "
     console.print(people + told, soft_wrap=True)
     print_promises(console, plan)
     if sentence := layers_sentence(plan):
@@ -350,6 +350,13 @@ def warning(plan: Plan, name: str | None, moved: Belief) -> str:
     )
 
 
+def _drawn(summary: Mapping[str, Any]) -> str:
+    """How respondents are drawn, where it was stated."""
+    size, effect = summary.get("population_size"), summary.get("design_effect", 1)
+    told = "" if size is None else f" of {size:,.10g} people"
+    return told if effect == 1 else f"{told} and a design effect of {effect:g}"
+
+
 def detection(found: Mapping[str, Any], counts_people: bool) -> str:
     """How many respondents show a difference, as a sentence."""
     size = f"{found['difference'] * 100:g} percentage points" if counts_people else f"{found['difference']:g}"
@@ -369,6 +376,9 @@ def print_advice(
     """Beside a plan: who shows a difference, and what is no secret any more."""
     if summary["detect"] is not None:
         console.print(escape(detection(summary["detect"], plan.task.counts_people)), soft_wrap=True)
+        needed = [number for name in ("per_wave", "per_group") if (number := summary["detect"][name]) is not None]
+        if summary["population_size"] is not None and max(needed) > summary["population_size"]:
+            console.print("The population has fewer people: choose a larger ε or difference.", soft_wrap=True)
     if sure is not None:
         console.print(f"[yellow]warning:[/yellow] {escape(warning(plan, *sure))}", soft_wrap=True)
 
