@@ -1,7 +1,7 @@
 /**
  * The ledger of a browser: which waves were answered in it, what was drawn, and what it adds up to.
  *
- * It has no answers. The format and the sums are those of `tacit.files.Ledger` in Python: with ε the LIP level of a
+ * Answers to private questions are not in it. The format and the sums are those of `tacit.files.Ledger` in Python: with ε the LIP level of a
  * report and δ its LDP level, Σ min(2ε, δ) − max (min(2ε, δ) − min(ε, δ)) bounds the LIP level of all reports together,
  * for any dependence between the answers; LDP levels add.
  */

@@ -13,7 +13,19 @@ from playwright.sync_api import Browser, expect
 from tacit.files import Ledger
 from tacit.plan import Plan
 
-from support.browsing import QUIET, Service, choose, profile, randomize, send, shown_report, violations, yes_no_plan
+from support.browsing import (
+    QUIET,
+    UNAUTHORIZED,
+    Service,
+    choose,
+    profile,
+    randomize,
+    send,
+    shown_report,
+    sign_in,
+    violations,
+    yes_no_plan,
+)
 
 
 def again(plan: Plan, wave: int) -> Plan:
@@ -103,6 +115,23 @@ def test_two_tabs_at_once_draw_once_and_altered_storage_draws_nothing(browser: B
         expect(page.get_by_test_id("refusal")).to_contain_text(re.compile("altered or damaged"))
         expect(page.get_by_test_id("told-damaged")).to_be_visible()
         expect(page.get_by_test_id("randomize")).to_be_hidden()
+
+
+def test_the_dashboard_follows_the_waves_with_their_changes(browser: Browser, service: Service):
+    first = yes_no_plan("Did it change?")
+    surveys = [service.open(plan) for plan in (first, again(first, 2), again(first, 3))]
+    for place, (survey, guilty) in enumerate(zip(surveys, (300, 330, 500), strict=True)):
+        reports = [{"group": None, "report": int(k >= guilty)} for k in range(1000)]
+        service.send_batch(survey, place, "".join(f"{json.dumps(report)}\n" for report in reports).encode())
+    with profile(browser, service, expected=[UNAUTHORIZED]) as page:
+        page.goto(f"/d/{surveys[1]}")
+        sign_in(page)
+        expect(page.locator("#waves-rows tr")).to_have_count(3)
+        expect(page.locator("#changes-rows tr").nth(0)).to_contain_text(re.compile("not sure$"))
+        expect(page.locator("#changes-rows tr").nth(2)).to_contain_text(re.compile("wave 1 – 3.*yes$"))
+        drawn = """() => Chart.getChart("waves-chart").data.labels"""
+        assert page.evaluate(drawn) == ["wave 1", "wave 2", "wave 3"]
+        assert violations(page) == []
 
 
 def test_a_server_that_offers_the_same_wave_under_another_plan_gets_no_second_report(

@@ -118,8 +118,7 @@ def same_people(plan: AnyPlan, persistence: Number | None, epsilon: Number | Non
         return following_plan(plan, persistence, epsilon)
     if persistence is not None or epsilon is not None:
         raise ValueError("Two layers stay as they are in every wave: the stored reports are of this prior and this ε.")
-    first = plan.hashes[0] if plan.series is None else plan.series
-    return replace(plan, wave=plan.wave + 1, series=first, earlier=())
+    return replace(plan, wave=plan.wave + 1, series=plan.first_wave, earlier=())
 
 
 def next_blocks(plan: Questionnaire, reports: Tally | Sequence[Cell], **options: Any) -> list[NextWave]:
@@ -143,12 +142,11 @@ def planned_blocks(
     notion: Literal["lip", "ldp"] | None = None,
 ) -> Questionnaire:
     """The plan of several questions of the next wave, for the priors of each block."""
-    first = plan.hashes[0] if plan.series is None else plan.series
     blocks = []
     for block, each in zip(plan.blocks, found, strict=True):
         made = planned(block.plan, each, epsilon=epsilon, notion=notion)
         blocks.append(replace(block, plan=replace(made, wave=1, series=None)))
-    return replace(plan, blocks=tuple(blocks), wave=plan.wave + 1, series=first, earlier=())
+    return replace(plan, blocks=tuple(blocks), wave=plan.wave + 1, series=plan.first_wave, earlier=())
 
 
 def next_priors(
@@ -222,8 +220,7 @@ def planned(
     plan: Plan, found: NextWave, *, epsilon: Number | None = None, notion: Literal["lip", "ldp"] | None = None
 ) -> Plan:
     """The plan of the next wave for these priors."""
-    first = plan.hashes[0] if plan.series is None else plan.series
-    later: dict[str, Any] = {"wave": plan.wave + 1, "series": first, "earlier": (), "limit": plan.limit}
+    later: dict[str, Any] = {"wave": plan.wave + 1, "series": plan.first_wave, "earlier": (), "limit": plan.limit}
     old = {group.notion for group in plan.groups}
     if len(old) > 1:
         raise ValueError("The groups of this plan promise different notions. Plan the next wave with `tacit plan`.")

@@ -185,7 +185,7 @@ def following_plan(plan: Plan, persistence: Number, epsilon: Number | None = Non
         )
     aims = {group.certificate.aim for group in plan.groups if group.certificate is not None}
     made = make_plan(found, plan.task, None, aim=aims.pop() if len(aims) == 1 else "unbiased", question=plan.question)
-    series = plan.hashes[0] if plan.series is None else plan.series
+    series = plan.first_wave
     return replace(made, wave=plan.wave + 1, series=series, limit=plan.limit, follows=Follows(stay, plan.hashes))
 
 

@@ -147,8 +147,7 @@ def trend(
 
 def _one_series(plans: Sequence[Plan]) -> bool:
     """Whether these are different waves of one series."""
-    series = {plan.hashes[0] if plan.series is None else plan.series for plan in plans}
-    return len(series) == 1 and len({plan.wave for plan in plans}) == len(plans)
+    return len({plan.first_wave for plan in plans}) == 1 and len({plan.wave for plan in plans}) == len(plans)
 
 
 def _order(plans: Sequence[Plan]) -> list[int]:

@@ -1,8 +1,8 @@
 """The ledger: which people have answered which waves, and what their reports add up to.
 
-It lists no answers, only who took part, as keyed hashes: without the file's own key they match no name, but a holder of
-the file can try names, so it is kept like a list of participants. A browser keeps the same for its own user, with the
-reports that it sent (`browser/ledger.js`, which reads and writes this format).
+It lists no answers and no reports, only who took part, as keyed hashes: without the file's own key they match no name,
+but a holder of the file can try names, so it is kept like a list of participants. A browser keeps the same for its own
+user, with the reports that it sent (`browser/ledger.js`, which reads and writes this format).
 
 Reports about one person add up as follows, for any dependence between the answers. With ε_t the LIP level of report t
 and δ_t its LDP level, both alone,
@@ -69,11 +69,10 @@ class Occasion:
         audits = [each.stored.audit() for each in layers] or [group.audit for group in plan.groups]
         odds = [audit.ldp.ratio for audit in audits]
         ldp = None if None in odds else _level_above(max(ratio for ratio in odds if ratio is not None))
-        name = plan.hashes[0]
         lip = max([each.lifelong for each in layers] or [group.epsilon for group in plan.groups])
         follows = isinstance(plan, Plan) and plan.follows is not None
         rule = "layers" if layers else "belief" if follows else None
-        return cls(name, plan.series or name, plan.wave, plan.title, lip, ldp, rule)
+        return cls(plan.hashes[0], plan.first_wave, plan.wave, plan.title, lip, ldp, rule)
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Occasion:

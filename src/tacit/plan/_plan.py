@@ -293,6 +293,11 @@ class Plan:
         ]
         return (*before, self.hash)
 
+    @property
+    def first_wave(self) -> str:
+        """The hash of the first plan of the series, which names it; of a first wave its own, in its first wording."""
+        return self.hashes[0] if self.series is None else self.series
+
     def __eq__(self, other: object) -> bool:
         """Whether both are the same contract, read for the same task. Certificates are derived: they do not count."""
         return isinstance(other, Plan) and (self.hash, self.task) == (other.hash, other.task)

@@ -468,6 +468,11 @@ class Questionnaire:
         ]
         return (*before, self.hash)
 
+    @property
+    def first_wave(self) -> str:
+        """The hash of the first plan of the series, which names it; of a first wave its own, in its first wording."""
+        return self.hashes[0] if self.series is None else self.series
+
     @cached_property
     def _fields(self) -> dict[str, Any]:
         return {

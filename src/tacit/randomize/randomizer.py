@@ -99,7 +99,7 @@ class Randomizer:
         self, owners: Integers, places: Integers, words: RandomWords, persons: Sequence[str], memory: bytes
     ) -> Integers:
         """What a wave sends of stored reports, which are drawn again from the memory instead of being kept."""
-        series = (self.plan.series or self.plan.hashes[0]).encode()
+        series = self.plan.first_wave.encode()
         reports = np.empty(len(places), dtype=np.int64)
         for number, group in enumerate(self.plan.groups):
             mine = np.flatnonzero(owners == number)

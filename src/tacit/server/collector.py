@@ -342,6 +342,20 @@ class Collector:
             except NotEstimableError as error:
                 raise Refusal(409, str(error)) from error
 
+    async def alone(self, make: Callable[[], T]) -> T:
+        """What a long computation returns, in a thread; one is made at a time."""
+        async with self._estimating:
+            return await asyncio.to_thread(make)
+
+    async def waves(self, name: str, may_read: Callable[[str], bool]) -> dict[int, list[tuple[str, AnyPlan]]]:
+        """The surveys of a survey's series that may be read, with their plans, by wave."""
+        series = (await self.ready(name)).plan.first_wave
+        found: dict[int, list[tuple[str, AnyPlan]]] = {}
+        for survey, _ in await self.surveys():
+            if may_read(survey.id) and (plan := (await self._ready_for(survey)).plan).first_wave == series:
+                found.setdefault(plan.wave, []).append((survey.id, plan))
+        return found
+
     async def crosstab(self, name: str, first: str, second: str) -> dict[str, Any]:
         """The table of two questions, from the reports as they are now."""
         ready = await self.ready(name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from dataclasses import replace
 from datetime import date, timedelta
 from fractions import Fraction
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 
 from tacit import Histogram, Prior
 from tacit.designs import repaired_response
-from tacit.estimates import estimate
+from tacit.estimates import estimate, trend
 from tacit.plan import Group, Plan
 from tacit.server.http.routes import harmless
 from tacit.server.results.breakdown import spans
@@ -50,6 +51,41 @@ def test_groups_are_estimated_as_the_library_does(client: Client):
             (row,) = wanted.rows
             assert part["n_reports"] == wanted.n_reports == 500
             assert (part["estimate"], part["low"], part["high"]) == (row.estimate, row.low, row.high)
+
+
+def test_waves_of_a_series_have_changes_and_other_surveys_no_part_in_them(client: Client):
+    first = plain_plan()
+    later = replace(first, wave=2, series=first.hash)
+    plans = [first, later, replace(later, wave=3), replace(first, question="Something else?")]
+    surveys = [client.open(plan) for plan in plans]
+    corrected = first.reworded("What?")
+    client.open(corrected)
+    for plan, often in zip([*plans, corrected], (300, 500, 900, 100, 200), strict=True):
+        count(client, plan, (0, 0, 400), (0, 1, 300), (0, 2, often))
+    found = ask(client, surveys[1], "waves", value="often")
+    assert [(part["wave"], part["n_reports"]) for part in found["parts"]] == [(1, 1900), (2, 1200), (3, 1600)]
+    together = (
+        Tally.from_dict(client.tally(surveys[0]))
+        .under(corrected)
+        .merge(Tally.of(corrected, [0] * 400 + [1] * 300 + [2] * 200))
+    )
+    wanted = trend(
+        [
+            (corrected, together),
+            *(
+                (plan, Tally.from_dict(client.tally(survey)))
+                for plan, survey in zip(plans[1:3], surveys[1:3], strict=True)
+            ),
+        ]
+    )
+    expected = [row for row in wanted.changes.rows if row.value == "often"]
+    assert [(row["since"], row["wave"]) for row in found["changes"]] == [(1, 2), (2, 3), (1, 3)]
+    assert [(row["change"], row["low"], row["high"]) for row in found["changes"]] == [
+        (row.difference, row.low, row.high) for row in expected
+    ]
+    alone = ask(client, surveys[3], "waves")
+    assert ([part["wave"] for part in alone["parts"]], alone["changes"]) == ([1], [])
+    assert client.get(f"{surveys[0]}/results/waves").status_code == 401
 
 
 def test_a_group_without_reports_is_left_out_and_one_group_can_be_looked_at(client: Client):

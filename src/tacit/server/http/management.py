@@ -45,7 +45,7 @@ def facts(survey: Survey, ready: ReadySurvey, today: date) -> dict[str, Any]:
         "closed": survey.closed,
         "credential_key": None if ready.credentials is None else ready.credentials.public,
         "wave": ready.plan.wave,
-        "series": ready.plan.series or ready.plan.hashes[0],
+        "series": ready.plan.first_wave,
         "copy_of": survey.id.partition("-")[0] if "-" in survey.id else None,
     }
 

@@ -10,19 +10,31 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, timedelta
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Depends, Query, Response
+from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import BaseModel, Field
 
-from tacit.estimates import MANY_ROWS, Estimate, Estimator, QuestionView, Row, cells_of, estimate
-from tacit.plan import AnyPlan
+from tacit.estimates import (
+    MANY_ROWS,
+    Differences,
+    Estimate,
+    Estimator,
+    NotEstimableError,
+    QuestionView,
+    Row,
+    cells_of,
+    estimate,
+    trend,
+    views_of,
+)
+from tacit.plan import AnyPlan, Plan
 from tacit.server.collector import Collector
 from tacit.server.http import messages as m
-from tacit.server.http.routes import ADMIN, BEARER, CLOSED, COMMON, Service, csv_response, reading_live
+from tacit.server.http.routes import ADMIN, BEARER, CLOSED, COMMON, Service, csv_response, reading_live, reads_live
 from tacit.server.problems import Refusal
 from tacit.server.results.results import LEVEL, name_of, rows
 from tacit.server.storage.store import Store
 from tacit.show.sentences import json_ready, whom
-from tacit.tally import Tally
+from tacit.tally import Tally, merge_all
 
 #: The most estimates for one request; for more there is the tally.
 _MOST = 1_000_000
@@ -36,6 +48,7 @@ class Part(BaseModel):
     """One group, or one stretch of time: its reports, and one estimated number."""
 
     group: str | None = None
+    wave: int | None = Field(None, description="Of a survey that is repeated.")
     since: date | None = Field(None, description="First day of a stretch of time.")
     until: date | None = Field(None, description="Its last day.")
     name: str = Field(description="The answer, or what is counted.")
@@ -68,6 +81,23 @@ class Breakdown(BaseModel):
     estimator: str
     counts_people: bool
     parts: list[Part]
+
+
+class Change(BaseModel):
+    """From one wave to a later one: the change of a share or mean, with its interval."""
+
+    wave: int
+    since: int = Field(description="The wave that it is compared with.")
+    change: float | None
+    low: float | None
+    high: float | None
+    significant: bool = Field(description="Whether the interval leaves out zero.")
+
+
+class Waves(Breakdown):
+    """The same number in all waves of a series, and its changes from wave to wave and overall."""
+
+    changes: list[Change]
 
 
 class PairRow(BaseModel):
@@ -165,6 +195,30 @@ def _known(parts: Iterable[tuple[dict[str, Any], Estimate | None]]) -> Parts:
     return [(part, found) for part, found in parts if found is not None]
 
 
+def by_wave(
+    store: Store, waves: Mapping[int, Sequence[tuple[str, AnyPlan]]], question: str | None
+) -> tuple[QuestionView, Parts, Differences | None]:
+    """The waves of a series that have reports, and the changes between them; surveys of one wave are pooled."""
+    views, found = list[QuestionView](), list[tuple[int, Plan, Tally]]()
+    for wave, surveys in sorted(waves.items()):
+        # The newest wording knows the earlier ones.
+        plan = max((plan for _, plan in surveys), key=lambda each: len(each.hashes))
+        alike = [store.tally(name, told).under(plan) for name, told in surveys if told.hash in plan.hashes]
+        view = next((each for each in views_of(plan) if each.name == question), None)
+        mine = None if view is None else view.tally(merge_all(alike))
+        if view is not None and mine is not None and mine.n_reports:
+            views.append(view)
+            found.append((wave, view.plan, mine))
+    if not found:
+        raise Refusal(409, "No wave of this series has reports on the question.")
+    if len(found) == 1:
+        ((wave, plan, tally),) = found
+        return views[0], [({"wave": wave}, estimate(plan, tally, None, LEVEL))], None
+    trended = trend([(plan, tally) for _, plan, tally in found], names=[str(wave) for wave, *_ in found], level=LEVEL)
+    parts = [({"wave": int(name)}, each) for name, each in zip(trended.names, trended.estimates, strict=True)]
+    return views[-1], parts, trended.changes
+
+
 def spans(days: Iterable[date], step: Step, waves: Sequence[date] = ()) -> list[tuple[date, date]]:
     """The stretches of time that hold these days: days, weeks from Monday, months, or waves that begin on given days.
 
@@ -254,7 +308,7 @@ Asked = Annotated[
     str | None, Query(max_length=1000, description="Which question, by its name; only where a plan asks several.")
 ]
 By = Annotated[str | None, Query(max_length=1000, description="A public question, instead of the groups.")]
-Waves = Annotated[list[m.Day] | None, Query(alias="wave", description="First days of waves, instead of `by`.")]
+FirstDays = Annotated[list[m.Day] | None, Query(alias="wave", description="First days of waves, instead of `by`.")]
 _CSV: dict[int | str, dict[str, Any]] = {200: {"content": {"text/csv": {"schema": {"type": "string"}}}}}
 router = APIRouter(
     prefix="/api/surveys",
@@ -363,7 +417,7 @@ async def show_trend(
     estimator: Estimated = None,
     value: Value = None,
     step: Stepped = "day",
-    waves: Waves = None,
+    waves: FirstDays = None,
     question: Asked = None,
 ) -> Breakdown:
     """One number for every day, week, month or wave, each from its own reports alone."""
@@ -377,10 +431,34 @@ async def download_trend(
     service: Service,
     estimator: Estimated = None,
     step: Stepped = "day",
-    waves: Waves = None,
+    waves: FirstDays = None,
     question: Asked = None,
 ) -> Response:
     """All numbers of every stretch of time as CSV."""
     view, parts = await _trend(service, survey, question, estimator, step, waves)
     columns = ("since", "until", "name", "n_reports", *_NUMBERS)
     return csv_response(columns, part_rows(view, parts), f"{survey}-trend.csv")
+
+
+@router.get("/{survey}/results/waves")
+async def show_waves(
+    survey: m.SurveyId, service: Service, request: Request, value: Value = None, question: Asked = None
+) -> Waves:
+    """One number in every wave of the series that the token opens, and its changes with intervals.
+
+    Surveys of one wave, its corrected wordings and its copies, are pooled. Waves are taken as independent.
+    """
+    waves = await service.waves(survey, lambda name: reads_live(name, request))
+    try:
+        view, parts, changes = await service.alone(lambda: by_wave(service.store, waves, question))
+    except (NotEstimableError, ValueError) as error:
+        raise Refusal(409, str(error)) from error
+    told = _compared(view, parts, value, "")
+    asked = {row.value for _, each in parts for row in each.rows if name_of(view, row) == told.name}
+    rows = [] if changes is None else [row for row in changes.rows if row.value in asked]
+    numbers = [
+        {"wave": row.part, "since": row.other, "change": row.difference, "low": row.low, "high": row.high}
+        | {"significant": row.significant}
+        for row in rows
+    ]
+    return Waves(**told.model_dump(), changes=[Change(**each) for each in json_ready(numbers)])

@@ -6,7 +6,7 @@ import { byId, dayName, estimateText, intervalText, make, spread, tableRow, whol
 import { fillCrosstab } from "./several.js";
 
 /** What is on the page, to be drawn again in other colours. */
-const drawn = { groups: null, trend: null };
+const drawn = { groups: null, trend: null, waves: null };
 
 /** Fetch and show both, where there is something to compare; `ask` fetches a part of the results. */
 export async function fillBreakdown(results, ask) {
@@ -25,6 +25,7 @@ export async function fillBreakdown(results, ask) {
   drawn.trend = days ? await ask("/trend", { ...asked, ...question, by: byId("step").value }) : null;
   if (several) fillGroups(drawn.groups);
   if (days) fillTrend(drawn.trend);
+  await fillWaves(enough, ask, { ...asked, ...question });
   fillBreakdownCharts();
 }
 
@@ -52,6 +53,7 @@ export const askedBy = () => (byId("by").value ? { by: byId("by").value } : {});
 export function fillBreakdownCharts() {
   if (drawn.groups) drawIntervals(byId("group-chart"), shown(drawn.groups), "Groups with intervals");
   if (drawn.trend) drawTrend(byId("trend-chart"), shown(drawn.trend));
+  if (drawn.waves) drawTrend(byId("waves-chart"), shown(drawn.waves));
 }
 
 /** The estimates of the chosen group in the form of results; null while all are shown together. */
@@ -77,7 +79,8 @@ function fillSelect(select, names, value = (place) => names[place]) {
 const shown = ({ parts, ...facts }) => ({ ...facts, rows: parts.map((part) => ({ ...part, name: partName(part) })) });
 
 /** A group's name, or a stretch of time. */
-function partName({ group, since, until }) {
+function partName({ group, wave, since, until }) {
+  if (wave !== null) return `wave ${wave}`;
   if (since === null) return group;
   return since === until ? dayName(since) : `${dayName(since, { year: false })} – ${dayName(until)}`;
 }
@@ -101,6 +104,32 @@ function fillTrend(trend) {
   byId("trend-sentence").textContent =
     `${what(trend)}, each time from the reports of that time alone. ${trend.about}`;
   fillParts("trend", trend, "when");
+}
+
+/** The waves of the series, and the changes between them, where there are several. */
+async function fillWaves(enough, ask, query) {
+  const waves = enough ? await ask("/waves", query) : null;
+  drawn.waves = waves?.parts.length > 1 ? waves : null;
+  byId("waves").hidden = !drawn.waves;
+  if (!drawn.waves) return;
+  byId("waves-sentence").textContent =
+    `${what(waves)}, in each wave from its own reports. ${waves.about} Waves are taken as independent: where the same ` +
+    "people answered several, changes are surer than said here.";
+  fillParts("waves", waves, "wave");
+  const unit = waves.counts_people ? "change, points" : "change";
+  byId("changes-head").replaceChildren(...["from – to", unit, "interval", "changed"].map((head) => make("th", { scope: "col" }, head)));
+  byId("changes-rows").replaceChildren(...waves.changes.map((change) => changeRow(change, waves.counts_people)));
+}
+
+/** One change: by how much, its interval, and whether that leaves out zero, so that there surely was one. */
+function changeRow({ wave, since, change, low, high, significant }, people) {
+  const signed = (number) =>
+    (people ? 100 * number : number).toLocaleString("en", {
+      ...(people ? { minimumFractionDigits: 1, maximumFractionDigits: 1 } : { maximumSignificantDigits: 3 }),
+      signDisplay: "exceptZero",
+    });
+  const told = change === null ? ["", ""] : [signed(change), low === null || high === null ? "" : `${signed(low)} to ${signed(high)}`];
+  return tableRow(`wave ${since} – ${wave}`, [...told, significant ? "yes" : "not sure"], [{}, { "data-testid": `change-${since}-${wave}` }]);
 }
 
 /** Parts as a table. */

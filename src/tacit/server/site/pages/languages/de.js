@@ -115,7 +115,7 @@ export default {
   "fact_public": "`public` enthält Ihre Antworten auf die öffentlichen Fragen, so wie sie sind.",
   "lead_public": "Wo eine Antwort so gesendet wird, wie sie ist, steht es bei der Frage.",
   "told_heading": "Was habe ich bisher verraten?",
-  "told_lead": "Diese Liste liegt nur in diesem Browser und betrifft nur diese Website. Antworten stehen nicht darin.",
+  "told_lead": "Diese Liste liegt nur in diesem Browser und betrifft nur diese Website. Private Antworten stehen nicht darin.",
   "told_none": "Nichts: Dieser Browser hat keine Meldung gezogen.",
   "told_one": "Dieser Browser hat eine Meldung gezogen.",
   "told_many": "Dieser Browser hat {count} Meldungen gezogen.",

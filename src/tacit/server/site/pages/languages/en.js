@@ -115,7 +115,7 @@ export default {
   "fact_public": "`public` holds your answers to the public questions, as they are.",
   "lead_public": "Where an answer is sent as it is, the question says so.",
   "told_heading": "What have I told so far?",
-  "told_lead": "This list is stored in this browser only, and is about this site only. It has no answers.",
+  "told_lead": "This list is stored in this browser only, and is about this site only. Private answers are not in it.",
   "told_none": "Nothing: this browser has drawn no report.",
   "told_one": "This browser has drawn one report.",
   "told_many": "This browser has drawn {count} reports.",

@@ -115,7 +115,7 @@ export default {
   "fact_public": "`public` contiene sus respuestas a las preguntas públicas, tal como son.",
   "lead_public": "Cuando una respuesta se envía tal como es, la pregunta lo dice.",
   "told_heading": "¿Qué he revelado hasta ahora?",
-  "told_lead": "Esta lista está solo en este navegador y se refiere solo a este sitio. No contiene respuestas.",
+  "told_lead": "Esta lista está solo en este navegador y se refiere solo a este sitio. No contiene respuestas privadas.",
   "told_none": "Nada: este navegador no ha generado ningún informe.",
   "told_one": "Este navegador ha generado un informe.",
   "told_many": "Este navegador ha generado {count} informes.",

@@ -115,7 +115,7 @@ export default {
   "fact_public": "`public` contient vos réponses aux questions publiques, telles quelles.",
   "lead_public": "Quand une réponse est envoyée telle quelle, la question le dit.",
   "told_heading": "Qu'ai-je révélé jusqu'ici ?",
-  "told_lead": "Cette liste n'existe que dans ce navigateur et ne concerne que ce site. Elle ne contient aucune réponse.",
+  "told_lead": "Cette liste n'existe que dans ce navigateur et ne concerne que ce site. Elle ne contient aucune réponse privée.",
   "told_none": "Rien : ce navigateur n'a tiré aucun rapport.",
   "told_one": "Ce navigateur a tiré un rapport.",
   "told_many": "Ce navigateur a tiré {count} rapports.",
