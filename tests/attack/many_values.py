@@ -89,8 +89,8 @@ class ManyValuesByTheBook:
             if not ignored:
                 name, arc = (self.named.index(x), eta < self.own_arcs) if x in self.named else (name, True)
         if not arc:
-            return (k + name) * self.orders * 2**self.bits
-        before = (name * self.orders + order) * 2**self.bits
+            return (k if self.arc < self.covered else 1) * self.orders * 2**self.bits + name
+        before = ((name if self.arc < self.covered else 0) * self.orders + order) * 2**self.bits
         if ignored or x in self.named:
             return before + (beta * self.circle >> self.choice_bits)
         runs = self.runs(order)[x]

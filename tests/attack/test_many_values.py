@@ -25,7 +25,7 @@ NASTY = {
 }
 RULE = {
     "kind": "many-values", "giants": 0, "cell_bits": 4, "seed_bits": 4, "word_bits": 12, "slots": 5, "first": 3,
-    "second": 1, "bins": 0, "heavy": 0,
+    "second": 1, "bins": 0, "heavy": 0, "margin": 0,
 }  # fmt: skip
 
 
@@ -121,6 +121,7 @@ def test_no_plan_is_read_that_promises_less_than_it_reaches(seed: int) -> None:
     weights = [1] + [rng.choice([1, 2, 3, 5, 10, 50]) for _ in range(rng.randint(1, 6))]
     arc, radius = rng.randint(1, 12), rng.choice([None, "1/100", "1/10"])
     rule = {"arc": arc, "step": 2**10 * 3 // 4 // arc, "light": rng.randint(0, arc)}
+    rule["margin"] = rng.choice([0, 2**48, 2**51, 2**52, 2**53 - 1])  # Any of them has to be safe.
     book = ManyValuesByTheBook(written(weights, "50", radius, **rule)["groups"][0])
     level = reached(book, Fraction(radius or 0))
     below = Fraction(math.log(level)).limit_denominator(10**6) - Fraction(1, 10**5)

@@ -1,8 +1,9 @@
 /**
  * The mechanism `many-values`: the heavy values by name, the others by arcs of a circle in public orders.
  *
- * Its formulas: docs/plan.md; the proof: _rule.py. A report is (state · orders + order) · 2^B + position. State i < k names
- * giant i and has an arc, state k + i names it and has none. `inside` counts the values with positive prior only.
+ * Its formulas: docs/plan.md; the proof: _rule.py. A report below `withArc` has an arc, (i · orders + order) · 2^B + position,
+ * i the giant that it names or else 0; the next ones name giant 0, 1, … and have none. `inside` counts the values with
+ * positive prior only.
  */
 
 import { fraction, larger, largest, minus, over, plus, smaller, sum, times } from "../../exact.js";
@@ -27,8 +28,10 @@ const MAX_SEED_BITS = 32;
 const MAX_WORD_BITS = 64;
 const FIELDS = [
   "kind", "giants", "covered", "arc", "step", "cell_bits", "seed_bits", "word_bits", "slots", "first", "second", "light",
-  "bins", "heavy",
+  "bins", "heavy", "margin",
 ];
+/** `margin` counts in parts of this. */
+const MARGIN_UNIT = 1n << 52n;
 
 /** @typedef {object} Weights how many words make values send a report at one position
  * @property {bigint} common of every value
@@ -53,8 +56,9 @@ export class ManyValues {
    * @param {readonly number[]} made.named the giants, in the order of the values
    * @param {number} made.covered L, the cells that a report covers
    * @param {PlaneCircle | ShuffledCircle | BinnedCircle} made.circle the circle of the others
+   * @param {number} made.margin 2^52 μ, of the slack
    */
-  constructor(prior, { cells, named, covered, circle }) {
+  constructor(prior, { cells, named, covered, circle, margin }) {
     this.#prior = prior;
     this.circle = circle;
     this.wordBits = circle.wordBits;
@@ -67,8 +71,9 @@ export class ManyValues {
     this.nameBits = BigInt(Math.floor(this.wordBits / 2));
     const weights = prior.support.map((x) => prior.weights[x]);
     this.weights = weights;
-    /** ρ, the largest |P_x/P̃_x − 1| on the circle. */
-    this.farthest = fraction(0n);
+    /** μ of the slack. */
+    this.margin = fraction(BigInt(margin), MARGIN_UNIT);
+    const rest = { more: 0n, less: 0n };
     /** The prior's weight of every bin. */
     this.binWeights = circle instanceof BinnedCircle ? Array.from({ length: circle.bins }, () => 0n) : [];
     /** @type {bigint[]} */
@@ -88,8 +93,11 @@ export class ManyValues {
       const laid = BigInt(n) * prior.total;
       const real = weights[x] * this.total;
       off.push(real - laid);
-      this.farthest = larger(this.farthest, fraction(real > laid ? real - laid : laid - real, laid));
+      const beyond = (real > laid ? real - laid : laid - real) * MARGIN_UNIT - BigInt(margin) * laid;
+      if (beyond > 0n) rest[real > laid ? "more" : "less"] += beyond;
     }
+    /** S, what deviates by more than μ. */
+    this.rest = fraction(largest([rest.more, rest.less]), this.total * prior.total * MARGIN_UNIT);
     /** δ', what P_x − P̃_x add up to for any arc, at most. */
     this.together = fraction(circle.mostOff(off), this.total * prior.total);
     const running = [0n];
@@ -151,9 +159,9 @@ export class ManyValues {
       : data.slots === 0
         ? new ShuffledCircle(around, rule)
         : PlaneCircle.fromDict(data, around, rule, where, spend);
-    const fits = Math.max(2 * giants, 1) * circle.orders * 2 ** cellBits <= 2 ** REPORT_BITS;
-    expect(fits, `${where}.cell_bits`, "few enough to leave room for names and orders");
-    const made = new ManyValues(prior, { cells, named, covered, circle });
+    const margin = integer(data.margin, `${where}.margin`, 0, Number.MAX_SAFE_INTEGER);
+    const made = new ManyValues(prior, { cells, named, covered, circle, margin });
+    expect(made.withArc <= 2 ** REPORT_BITS, `${where}.cell_bits`, "few enough to leave room for names and orders");
     const short = giants > 0 && !(made.arcsForAll > 0n && made.arcsForAll < 1n << made.nameBits);
     expect(!short, `${where}.word_bits`, "long enough for these giants");
     return made;
@@ -184,14 +192,14 @@ export class ManyValues {
       slack: nothing,
       held: [[alpha * one * (one - this.arcsForGiants), weight]],
     }));
+    const beside = this.namedBeside ? names : names.length ? [{ words: one, weight: 0n }] : [];
     for (const { uniform, common, onArc, arc, rounding, bin, inBin } of circle.reportWeights()) {
       const part = times(arc, fraction(1n, this.total));
-      const slack = plus(smaller(this.together, times(this.farthest, part)), rounding);
+      const slack = plus(smaller(this.together, plus(times(this.margin, part), this.rest)), rounding);
       if (!names.length) {
         found.push({ common, onArc, part, slack, held: bin === null ? [] : [[inBin, this.binWeights[bin]]] });
       }
-      // If giants have no arc, what a report names beside its arc makes no difference.
-      for (const { words, weight } of this.arcsForGiants ? names : names.slice(0, 1)) {
+      for (const { words, weight } of beside) {
         found.push({
           common: common * words * this.arcsForAll,
           onArc: onArc * words * one,
@@ -276,11 +284,20 @@ export class ManyValues {
     return this.circle.orders * 2 ** this.circle.cellBits;
   }
 
-  /** Whether there are such a state, order and position. @param {number} report */
+  /** Whether reports with an arc name a giant too: whether they cover anything of it. */
+  get namedBeside() {
+    return this.circle.arc < this.covered;
+  }
+
+  /** How many reports have an arc, with gaps. */
+  get withArc() {
+    return (this.namedBeside ? this.named.length : 1) * this.#size;
+  }
+
+  /** Whether there are such a name, order and position. @param {number} report */
   canSend(report) {
-    const state = Math.floor(report / this.#size);
-    if (state >= this.named.length && this.named.length) return state < 2 * this.named.length && report % this.#size === 0;
-    return state < Math.max(this.named.length, 1) && this.circle.canSend(report % this.#size);
+    if (report >= this.withArc) return report < this.withArc + this.named.length;
+    return this.circle.canSend(report % this.#size);
   }
 
   /** No report is the best guess of one value: it says how beliefs in all of them move. */
@@ -296,12 +313,13 @@ export class ManyValues {
     const place = this.places[inside];
     if (!named.length) return circle.likelihood(place, report);
     const one = 1n << this.nameBits;
-    const [state, below] = [Math.floor(report / this.#size), report % this.#size];
-    const [arc, name] = [state < named.length, state % named.length];
-    if (!arc && below) return fraction(0n);
+    const arc = report < this.withArc;
+    const [name, below] = arc ? [Math.floor(report / this.#size), report % this.#size] : [report - this.withArc, 0];
+    if (name >= named.length) return fraction(0n);
     const words = 1n << BigInt(circle.choiceBits);
     const [ignored, heard] = [fraction(circle.base, words), fraction(words - circle.base, words)];
-    const forName = fraction(this.nameEdges[name + 1] - this.nameEdges[name], one);
+    const names = arc && !this.namedBeside ? one : this.nameEdges[name + 1] - this.nameEdges[name];
+    const forName = fraction(names, one);
     const chance = (/** @type {bigint} */ arcs) => fraction(arc ? arcs : one - arcs, one);
     const without = times(ignored, times(forName, chance(this.arcsForAll)));
     const own = place === -1 - name ? times(heard, chance(this.arcsForGiants)) : fraction(0n);
@@ -337,7 +355,7 @@ export class ManyValues {
     // not depend on the answer.
     const seeds = first & ((1n << half) - 1n);
     const drawn = circle.draw(Math.max(place, 0), [place < 0 ? seeds : first, ...words.slice(1, -1)]);
-    return eta < arcs ? name * this.#size + drawn : (named.length + name) * this.#size;
+    return eta < arcs ? (this.namedBeside ? name * this.#size : 0) + drawn : this.withArc + name;
   }
 }
 

@@ -23,7 +23,7 @@ whole cells, which is subset selection, the best LDP channel for histograms: no 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from copy import copy
 from dataclasses import replace
 from fractions import Fraction
@@ -33,7 +33,7 @@ import numpy as np
 
 from tacit.exact import Floats, Integers, Number, budget, exp_below, rational
 from tacit.mechanism.coverage import mean_square_coverage, mean_square_under_arcs
-from tacit.mechanism.many_values import MOST_LOOKS, MOST_PLACES, MOST_SLOTS, MOST_WORK, ManyValues
+from tacit.mechanism.many_values import MARGIN_UNIT, MOST_LOOKS, MOST_PLACES, MOST_SLOTS, MOST_WORK, ManyValues
 from tacit.mechanism.rounding import PrivacyError
 from tacit.mechanism.singer import first_full_recurrence, is_prime, next_prime
 from tacit.prior import Ball, Prior, PriorSet
@@ -56,6 +56,11 @@ _REPORT_BITS, _CELL_BITS, _SEED_BITS = 52, 28, 24
 _NO_PLANE: dict[str, Any] = {"slots": 0, "first": 0, "second": 0, "light": 0}
 #: Bins that gain this part of the bound are good enough, and this many values are in them at most, if they are many.
 _NEAR, _MOST_IN_BINS = 0.998, 2**14
+#: Reports cover at least this part of the best share, one of this many parts.
+_LESS, _COVERS = 0.7, 6
+#: Seeds, which take more time, are taken where a plane has this much more variance, and tried only where it has twice
+#: this more than balanced orders would have.
+_WORSE = 0.04
 #: The step of a design is found between the closed form's and this much below it.
 _ROUNDING = Fraction(1, 100)
 #: And with bins, of which an audit looks at many, to this many bits.
@@ -124,7 +129,7 @@ def design_with_bins(prior: Prior, epsilon: Number, **bits: int) -> ManyValues:
         cells = -np.sort(-start.cell_array)
         for share in shares:
             covered = min(max(int(share * start.total), 1), start.total - 1)
-            q = float(_amplitude(ratio, Fraction(covered, start.total), start.slack))
+            q = float(_amplitude(ratio, Fraction(covered, start.total), Fraction(0)))
             giants = min(int((cells >= covered).sum()), len(cells) - 1)
             found = [each for k in {giants, max(giants - 1, 0)} for each in _packings(cells, k, covered)]
             best = max([best, *((q * q * gain, packed) for gain, packed in found)], key=lambda each: each[0])
@@ -132,9 +137,9 @@ def design_with_bins(prior: Prior, epsilon: Number, **bits: int) -> ManyValues:
                 break
         if not best[1]:
             raise PrivacyError("There are no bins for these values.")
-        if 2 * max(best[1]["giants"], 1) * (best[1]["bins"] + 1) <= 1 << taken or bits:
+        if best[1]["bins"] + 1 <= 1 << taken or bits:
             break
-    return _largest_step(replace(start, **best[1]), ratio, Fraction(0))
+    return _largest_step(_with_margin(replace(start, **best[1])), ratio, Fraction(0))
 
 
 def _packings(cells: Integers, giants: int, covered: int) -> Iterator[tuple[float, dict[str, int]]]:
@@ -183,34 +188,76 @@ def gain_bound(prior: Prior, epsilon: Number) -> float:
 
 
 def _following(prior: Prior, ratio: Fraction, within: Fraction, most_work: int, bits: dict[str, int]) -> ManyValues:
-    """Cells that follow the prior, giants and the best arc: in the orders of a plane if one holds the values."""
-    for slots in (1, 0):
-        start, giants, covered = _giants(prior, ratio, within, slots, bits)
-        total, ordered = start.total, -np.sort(-start.cell_array)
-        room, arc = int(ordered[giants:].sum()), covered
-        if giants:
-            q = _amplitude(ratio, Fraction(covered, total), within + start.cell_error)
-            shortest, longest = covered * room // total + 1, min(covered, room - 1)
-            arcs = sorted({shortest + round((longest - shortest) * dial) for dial in _DIALS})
-            arc = _best_arc(arcs, ordered.astype(np.float64), giants, covered, float(q))
-        plane = _plane(ordered[giants:], arc, room, most_work) if slots else _NO_PLANE
-        if plane["slots"] or not slots:
-            break
-    return _largest_step(replace(start, giants=giants, covered=covered, arc=arc, **plane), ratio, within)
+    """Cells that follow the prior, giants and the best arc: in the orders of a plane if one holds the values well."""
+    start, numbers, least = _best_arc(prior, ratio, within, 1, bits)
+    cells = -np.sort(-start.cell_array)[numbers["giants"] :]
+    plane = _plane(cells, numbers["arc"], int(cells.sum()), most_work)
+    found = _largest_step(_with_margin(replace(start, **numbers, **plane)), ratio, within) if plane["slots"] else None
+    variance = float(found.variances().sum()) if found else math.inf
+    if found and variance <= (1 + 2 * _WORSE) * least:
+        return found
+    start, numbers, _ = _best_arc(prior, ratio, within, 0, bits)
+    other = _largest_step(_with_margin(replace(start, **numbers)), ratio, within)
+    return found if found and variance <= (1 + _WORSE) * float(other.variances().sum()) else other
 
 
-def _giants(
+def _best_arc(
     prior: Prior, ratio: Fraction, within: Fraction, slots: int, bits: dict[str, int]
-) -> tuple[ManyValues, int, int]:
-    """A rule with bits enough to name its giants, how many there are, and the cells that a report covers."""
-    for taken in range(24):  # Bits for the names of giants, at the cost of cells.
+) -> tuple[ManyValues, dict[str, Any], float]:
+    """A rule with enough bits, its giants, cover and arc of the least variances by closed forms, and their sum.
+
+    Reports cover the best share, or a little less, if that makes more values giants; arcs are of several lengths.
+    """
+    for taken in range(24):  # Bits for the names of giants beside an arc, at the cost of cells.
         start = ManyValues(prior=prior, giants=0, covered=1, arc=1, step=1, **{**_bits(taken, slots), **bits})
-        total, cells = start.total, start.cell_array
-        covered = min(max(round(best_share(ratio, within + start.slack) * total), 1), total - 1)
-        giants = min(int((cells >= covered).sum()), max(len(cells) - 2, 0))
-        if 2 * giants <= 1 << taken or bits:
+        total, cells = start.total, -np.sort(-start.cell_array)
+        floats, sums = cells.astype(np.float64), []
+        found: list[dict[str, Any]] = []
+        falling = np.argsort(-start.cell_array, kind="stable")
+        off = _margin(start, falling, float(best_share(ratio, within) * total))[1] / total
+        most = min(max(round(best_share(ratio, within + Fraction(off)) * total), 1), total - 1)
+        for covered in _covers(cells, most):
+            giants = min(int((cells >= covered).sum()), max(len(cells) - 2, 0))
+            off = _margin(start, falling[giants:], covered)[1] / total
+            q = _amplitude(ratio, Fraction(covered, total), within + Fraction(off))
+            room = int(cells[giants:].sum())
+            shortest, longest = covered * room // total + 1, min(covered, room - 1)
+            dials = {shortest + round((longest - shortest) * dial) for dial in _DIALS} if giants else {covered}
+            for arc in sorted(dials):
+                each = variances_of(floats, giants, covered, arc, float(q))
+                sums.append([each.sum(), each[:_HEAVIEST].sum()])
+                found.append({"giants": giants, "covered": covered, "arc": arc})
+        best = int(np.argmin(np.array(sums) / np.min(sums, axis=0) @ [1.0, _EXTRA]))
+        named = found[best]["giants"] if found[best]["arc"] < found[best]["covered"] else 1
+        if named <= 1 << taken or bits:
             break
-    return start, giants, covered
+    return start, found[best], float(sums[best][0])
+
+
+def _covers(cells: Integers, most: int) -> list[int]:
+    """How many cells reports may cover: `most`, or those of values of a little less, which are giants then."""
+    near = np.unique(cells[(cells < most) & (cells >= _LESS * most)])
+    chosen = near[np.linspace(0, len(near) - 1, min(len(near), _COVERS)).astype(int)] if len(near) else near
+    return [most, *reversed(chosen.tolist())]
+
+
+def _margin(rule: ManyValues, values: Integers, arc: float) -> tuple[float, float]:
+    """The μ of the least slack of arcs of this length over these values of the circle, and that slack in cells."""
+    cells = rule.cell_array[values].astype(np.float64)
+    away = (rule.prior.on_support().probabilities[values] * rule.total - cells) / cells
+    tried = [0.0]
+    for off in (away, -away):
+        falling = np.argsort(-off)
+        at = min(int(np.searchsorted(np.cumsum(cells[falling]), arc)), len(cells) - 1)
+        tried.append(max(float(off[falling[at]]), 0.0))
+    wide = [m * arc + max(float(cells @ np.maximum(off - m, 0.0)) for off in (away, -away)) for m in tried]
+    return tried[int(np.argmin(wide))], min(wide)
+
+
+def _with_margin(made: ManyValues) -> ManyValues:
+    """The rule with the margin for its arc; with bins, whose arcs have many lengths, with one that is good for all."""
+    away = _margin(made, made.others, 0.0 if made.bins else float(made.arc))[0]
+    return replace(made, margin=min(int(away * (1 + 2**-40) * MARGIN_UNIT) + 1, 2 * MARGIN_UNIT - 1))
 
 
 def _bits(taken: int, slots: int) -> dict[str, Any]:
@@ -308,14 +355,6 @@ def _prime_below(number: int) -> int:
     163
     """
     return next(each for each in range(number - 1, 0, -1) if is_prime(each) or each == 1)
-
-
-def _best_arc(arcs: Iterable[int], cells: Floats, giants: int, covered: int, amplitude: float) -> int:
-    """The arc of the least variances; `cells` fall, so that giants come first."""
-    arcs = list(arcs)
-    found = [variances_of(cells, giants, covered, arc, amplitude) for arc in arcs]
-    sums = np.array([[each.sum(), each[:_HEAVIEST].sum()] for each in found])
-    return arcs[int(np.argmin(sums / sums.min(axis=0) @ [1.0, _EXTRA]))]
 
 
 def variances_of(cells: Floats, giants: int, covered: int, arc: int, amplitude: float) -> Floats:

@@ -868,6 +868,7 @@ MALFORMED: list[tuple[str, tuple[Any, ...], Any, str]] = [
 ]
 MALFORMED_BINS: list[tuple[str, tuple[Any, ...], Any, str]] = [
     ("too many bins", (*TABLE, "bins"), 9, "bins"),
+    ("a margin below 0", (*TABLE, "margin"), -1, "margin"),
     ("bins that are a text", (*TABLE, "bins"), "2", "bins"),
     ("all values in bins", (*TABLE, "heavy"), 13, "heavy"),
     ("more heavy values than there are", (*TABLE, "heavy"), 14, "heavy"),
@@ -1050,7 +1051,7 @@ def small_many_values() -> list[dict[str, Any]]:
     rules = [
         _small([3, 1, 2, 2], arc=2, step=2, cell_bits=3, seed_bits=2, word_bits=6),
         _small([5, 1, 1], arc=5, step=1, cell_bits=3, seed_bits=4, word_bits=5),
-        _small([1000, 1, 1, 1], arc=3, step=7, cell_bits=3, seed_bits=0, word_bits=6),
+        _small([1000, 1, 1, 1], arc=3, step=7, cell_bits=3, seed_bits=0, word_bits=6, margin=2**51),
         _small([13, 1, 1, 1], arc=3, step=5, cell_bits=4, seed_bits=2, word_bits=6),
         _small([5, 1, 1, 2, 1], arc=2, step=7, cell_bits=3, seed_bits=2, word_bits=6),
         _small([9, 1, 4, 2], arc=4, step=3, cell_bits=4, seed_bits=4, word_bits=7, **plane),
@@ -1068,10 +1069,7 @@ def small_many_values() -> list[dict[str, Any]]:
         plan = Plan(Histogram(), (Group(name=None, epsilon=Fraction(20), mechanism=small),))
         all_words = 1 << small.words_per_report * small.word_bits
         counts = [
-            [
-                int(small.likelihood(x, report) * all_words)
-                for report in range(small.n_states * small.circle.orders << small.cell_bits)
-            ]
+            [int(small.likelihood(x, report) * all_words) for report in range(small.with_arc + small.giants)]
             for x in range(len(small.weights))
         ]
         found.append({"plan": _slim(plan.to_dict()), "counts": counts})

@@ -39,11 +39,9 @@ def name_giants(
 
 
 @numba.njit(nogil=True, cache=True)
-def put_together(states: Any, drawn: Any, giants: int, size: int) -> Any:
-    """The reports: of a state without an arc nothing is left of the circle."""
+def put_together(states: Any, drawn: Any, with_arc: int, size: int) -> Any:
+    """The reports: without an arc nothing is left of the circle."""
     reports = np.empty(len(states), np.int64)
     for i in range(len(states)):
-        arc = states[i] >= 0
-        state = states[i] if arc else giants - 1 - states[i]
-        reports[i] = state * size + (drawn[i] if arc else 0)
+        reports[i] = states[i] * size + drawn[i] if states[i] >= 0 else with_arc - 1 - states[i]
     return reports

@@ -1,7 +1,7 @@
 """The mechanism `many-values`: histograms of many values, private for a prior, a ball of priors, or under LDP.
 
-`_rule` has its integers and the proof of their privacy, `_reading` what reports tell. A report is
-(state·orders + order)·2^B + position, an integer that no other room takes apart.
+`_rule` has its integers and the proof of their privacy, `_reading` what reports tell. A report is an integer that no
+other room takes apart.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class ManyValues(ManyValuesReading):
     #: The integers that a plan holds, each below 2^53.
     _integers: ClassVar[tuple[str, ...]] = (
         "giants", "covered", "arc", "step", "cell_bits", "seed_bits", "word_bits", "slots", "first", "second", "light",
-        "bins", "heavy",
+        "bins", "heavy", "margin",
     )  # fmt: skip
 
     def table(self) -> None:
@@ -111,8 +111,8 @@ class ManyValues(ManyValuesReading):
         arcs = (np.uint64(self.arcs_for_all), np.uint64(self.arcs_for_giants))
         loops.name_giants(values, words, self._places, *names, *arcs, of_states, places, for_circle)
         drawn = self.circle.draw_many(places, for_circle)
-        size = self.circle.orders << self.cell_bits
-        reports: Integers = loops.put_together(of_states, drawn, self.giants, size)
+        size = self.circle.orders << self.cell_bits if self.named_beside else 0
+        reports: Integers = loops.put_together(of_states, drawn, self.with_arc, size)
         return reports
 
     @cached_property
@@ -126,15 +126,14 @@ class ManyValues(ManyValuesReading):
         return (np.searchsorted(self._name_edges, parts, side="right") - 1).astype(np.uint32)
 
     def can_send(self, report: int) -> bool:
-        """Whether there are such a state, order and position; every value can send all of them."""
+        """Whether there are such a name, order and position; every value can send all of them."""
         return bool(self.can_send_many(np.array([report], dtype=object))[0]) if abs(report) < 1 << 62 else False
 
     def can_send_many(self, reports: Integers) -> NDArray[np.bool_]:
         """The same for an array."""
-        states, rest = self.states(np.asarray(reports, dtype=np.int64))
-        on_circle = self.circle.can_send_many(rest) & (states < max(self.giants, 1))
-        without = (states >= self.giants) & (rest == 0) if self.giants else np.zeros(len(rest), dtype=np.bool_)
-        good: NDArray[np.bool_] = (states >= 0) & (states < self.n_states) & (on_circle | without)
+        reports = np.asarray(reports, dtype=np.int64)
+        arcs, names, rest = self.parts(reports)
+        good: NDArray[np.bool_] = np.where(arcs, self.circle.can_send_many(rest), names < self.giants) & (reports >= 0)
         return good
 
     @property

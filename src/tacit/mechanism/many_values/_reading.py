@@ -58,11 +58,12 @@ class ManyValuesReading(ManyValuesRule):
 
     # -- coverage ------------------------------------------------------------------------------------------------
 
-    def states(self, reports: Integers) -> tuple[Integers, Integers]:
-        """The state of every report, and what is left of it: an order and a position of the circle."""
-        size = self.circle.orders << self.cell_bits
-        states = reports // size
-        return states, reports - states * size
+    def parts(self, reports: Integers) -> tuple[NDArray[np.bool_], Integers, Integers]:
+        """Whether every report has an arc, the giant that it names, and its order and position of the circle."""
+        arcs: NDArray[np.bool_] = reports < self.with_arc
+        names, rest = np.divmod(reports, self.circle.orders << self.cell_bits)
+        names[~arcs], rest[~arcs] = reports[~arcs] - self.with_arc, 0
+        return arcs, names, rest
 
     @property
     def giant_units(self) -> tuple[int, int]:
@@ -84,14 +85,11 @@ class ManyValuesReading(ManyValuesRule):
         if not self.giants:
             return self.circle.fold(reports, times)
         reports = np.ascontiguousarray(reports, dtype=np.int64)
-        states, rest = self.states(reports)
-        often = np.bincount(states, minlength=self.n_states)
-        if times is not None:
-            often = np.zeros(self.n_states, dtype=np.int64)
-            np.add.at(often, states, times)
+        arcs, names, rest = self.parts(reports)
+        often = np.zeros((2, self.giants), dtype=np.int64)
+        np.add.at(often, (np.where(arcs, 0, 1), names), 1 if times is None else times)
         sums = np.zeros(len(self.weights), dtype=np.int64)
-        sums[list(self.named)] = self.giant_units @ often.reshape(2, -1)
-        arcs = states < self.giants
+        sums[list(self.named)] = self.giant_units @ often
         sums[self.others] = self.circle.fold(rest[arcs], None if times is None else times[arcs])
         return sums
 
@@ -99,9 +97,8 @@ class ManyValuesReading(ManyValuesRule):
         """c_x of every value of the support, a row for each report, as `fold` adds it up."""
         if not self.giants:
             return self.circle.coverage(reports)
-        states, rest = self.states(np.ascontiguousarray(reports, dtype=np.int64))
-        rows, arcs = np.zeros((len(reports), len(self.weights))), states < self.giants
-        named = np.array(self.named)[states % self.giants]
+        arcs, names, rest = self.parts(np.ascontiguousarray(reports, dtype=np.int64))
+        rows, named = np.zeros((len(reports), len(self.weights))), np.array(self.named)[names]
         units = np.where(arcs, *self.giant_units) / COVERAGE_UNIT
         rows[np.arange(len(reports)), named] = units * self.scales[named]
         if arcs.any():
@@ -385,9 +382,8 @@ class ManyValuesReading(ManyValuesRule):
 
     def _with_bins(self, reports: Integers, often: Floats, circle: BinnedCircle) -> Floats:
         """T of reports with bins, in units of 2^-20 of its `scales`; giants are covered by their names alone."""
-        states, rest = self.states(reports)
-        sums, arcs = np.empty(len(self.weights)), states < max(self.giants, 1)
-        alone = np.bincount(states[~arcs] - self.giants, weights=often[~arcs], minlength=self.giants)
+        (arcs, names, rest), sums = self.parts(reports), np.empty(len(self.weights))
+        alone = np.bincount(names[~arcs], weights=often[~arcs], minlength=self.giants)
         sums[list(self.named)] = alone[: self.giants]
         sums[self.others] = circle.covered(rest[arcs], often[arcs])
         return sums * COVERAGE_UNIT
@@ -420,10 +416,10 @@ class ManyValuesReading(ManyValuesRule):
     def _pearson(self, kept: Kept, circle: BinnedCircle) -> tuple[float, int]:
         """Pearson's chi-square of the reports by giant or bin and by slices of the ring."""
         counts, slices = kept.counted(), np.arange(_SLICES)
-        states, rest = self.states(counts.reports)
-        alone, positions = states >= max(self.giants, 1), rest & (1 << self.cell_bits) - 1
-        places = np.where(alone, circle.orders * _SLICES + states - self.giants,
-                          (rest >> self.cell_bits) * _SLICES + positions * _SLICES // circle.ring)  # fmt: skip
+        arcs, names, rest = self.parts(counts.reports)
+        positions = rest & (1 << self.cell_bits) - 1
+        places = np.where(arcs, (rest >> self.cell_bits) * _SLICES + positions * _SLICES // circle.ring,
+                          circle.orders * _SLICES + names)  # fmt: skip
         with_arc = self._with_arc if self.giants else 1.0
         of_orders = np.full(circle.orders, self.arc / circle.circle)
         of_orders[circle.bins :] = 1 - circle.bins * self.arc / circle.circle

@@ -5,10 +5,11 @@ P by a total variation δ (`cell_error`), a rational. The k heaviest values are 
 The other values lie on a circle of M' = M − N cells, in one of many public orders (`circle`).
 
 The report.  It covers L cells in all (`covered`), of every value x a part c_x between 0 and 1, and Σ P̃_x c_x = m =
-L/M. It names a giant g and says whether it has an arc. One with an arc covers `arc` = L' cells of the circle, from its
-position on, and the part (L − L')/n_g of the giant. One without covers the part L/n_g of the giant and nothing else.
-So every giant has at least L cells. Reports that ignore the answer name giant g with probability n_g/N and have an arc
-with probability a = L M'/(M L'), independently. Then every value is covered to the part m in the mean:
+L/M. It names a giant g, or has an arc, or both. One with an arc covers `arc` = L' cells of the circle, from its
+position on, and the part (L − L')/n_g of the giant; if that is nothing, it names none. One without covers the part
+L/n_g of the giant and nothing else. So every giant has at least L cells. Reports that ignore the answer name giant g
+with probability n_g/N and have an arc with probability a = L M'/(M L'), independently. Then every value is covered to
+the part m in the mean:
 
     a giant:     n_g/N · (a(L − L') + (1−a)L)/n_g = (L − aL')/N = L(1 − M'/M)/N = m,
     another one: a L'/M' = m.
@@ -49,6 +50,9 @@ from tacit.mechanism.many_values._plane import PlaneCircle
 from tacit.mechanism.many_values._shuffled import ShuffledCircle
 from tacit.prior import Prior
 
+#: `margin` counts in parts of this.
+MARGIN_UNIT = 1 << 52
+
 
 class Weights(NamedTuple):
     """How many words, of all, make values send a report at one position.
@@ -75,7 +79,7 @@ class ManyValuesRule:
 
     where: `giants` = k, `covered` = L, `arc` = L', `cell_bits` = B with M = 2^B cells, or M = d if that is below 2d.
     `slots`, `first`, `second` and `light` are those of a plane circle, `bins` and `heavy` those of a binned one, which
-    is read with the prior only; with `slots` = `bins` = 0 seeds shuffle the circle.
+    is read with the prior only; with `slots` = `bins` = 0 seeds shuffle the circle. `margin`/2^52 is μ of `_slack_of`.
     """
 
     prior: Prior = field(hash=False)
@@ -92,6 +96,7 @@ class ManyValuesRule:
     light: int = 0
     bins: int = 0
     heavy: int = 0
+    margin: int = 0
 
     def __post_init__(self) -> None:
         size = len(self.weights)
@@ -110,7 +115,7 @@ class ManyValuesRule:
         circle = self.circle  # Checks the arc, the step and all bits.
         if self.giants and not self.covered * circle.circle < self.total * self.arc:
             raise ValueError(f"The 'arc' is too short to tell giants from the others. Got {self.arc} instead.")
-        if self.n_states * circle.orders << self.cell_bits > 1 << REPORT_BITS:
+        if self.with_arc > 1 << REPORT_BITS:
             raise ValueError(f"A report has more than {REPORT_BITS} bits. Use fewer 'cell_bits'.")
         if self.giants and not 0 < self.arcs_for_all < 1 << self.name_bits:
             raise ValueError(f"Words of {self.word_bits} bits are too short for these giants.")
@@ -175,10 +180,17 @@ class ManyValuesRule:
 
     # -- the words -----------------------------------------------------------------------------------------------
 
+    @cached_property
+    def with_arc(self) -> int:
+        """Reports below this have an arc: (i·orders + order)·2^B + position, i the giant that is named or else 0. The
+        next ones name giant 0, 1, … and have none.
+        """
+        return (self.giants if self.named_beside else 1) * self.circle.orders << self.cell_bits
+
     @property
-    def n_states(self) -> int:
-        """A report with an arc names giant i in state i, one without in state k + i."""
-        return 2 * self.giants if self.giants else 1
+    def named_beside(self) -> bool:
+        """Whether reports with an arc name a giant too: whether they cover anything of it."""
+        return self.arc < self.covered
 
     @property
     def name_bits(self) -> int:
@@ -225,7 +237,7 @@ class ManyValuesRule:
         return self.circle.words + (1 if self.giants else 0)
 
     def draw(self, value: int, words: tuple[int, ...]) -> int:
-        """The report (state·orders + order)·2^B + position of `value`: a pure function of its words, names last."""
+        """The report of `value` (`with_arc`): a pure function of its words, names last."""
         circle, place = self.circle, int(self._places[value])
         if not self.giants:
             return circle.draw(place, words)
@@ -236,7 +248,8 @@ class ManyValuesRule:
         if not ignored:
             name, arcs = (-place - 1, self.arcs_for_giants) if place < 0 else (name, 1 << v)
         if eta >= arcs:
-            return (self.giants + name) * circle.orders << self.cell_bits
+            return self.with_arc + name
+        name = name if self.named_beside else 0
         # The arc of a giant lies anywhere, as for an ignored answer.
         first = words[0] & (1 << half) - 1 if place < 0 else words[0]
         return (name * circle.orders << self.cell_bits) + circle.draw(max(place, 0), (first, *words[1:-1]))
@@ -254,12 +267,14 @@ class ManyValuesRule:
         circle, place, one = self.circle, int(self._places[value]), 1 << self.name_bits
         if not self.giants:
             return circle.likelihood(place, report)
-        state, below = divmod(report, circle.orders << self.cell_bits)
-        arc, name = state < self.giants, state % self.giants
-        named = Fraction(self.name_edges[name + 1] - self.name_edges[name], one)
-        ignored = Fraction(circle.base, 1 << circle.choice_bits)
-        if not arc and below:
+        arc = report < self.with_arc
+        name, below = divmod(report, circle.orders << self.cell_bits) if arc else (report - self.with_arc, 0)
+        if name >= self.giants:
             return Fraction(0)
+        named = Fraction(self.name_edges[name + 1] - self.name_edges[name], one)
+        if arc and not self.named_beside:
+            named = Fraction(1)
+        ignored = Fraction(circle.base, 1 << circle.choice_bits)
         arcs, own = Fraction(self.arcs_for_all, one), Fraction(self.arcs_for_giants, one)
         # The chances of the state if the answer is ignored, and if it is not.
         without = named * (arcs if arc else 1 - arcs)
@@ -281,25 +296,28 @@ class ManyValuesRule:
         return self._slack_of(Fraction(self.arc)) + self.circle.rounding
 
     def _slack_of(self, arc: Fraction) -> Fraction:
-        """How far the prior mass under an arc can be from what it covers of P̃: min(δ', ρ·arc/M).
+        """How far the prior mass under an arc can be from what it covers of P̃: min(δ', μ·arc/M + S).
 
-        where: ρ is the largest |P_x/P̃_x − 1| on the circle. Under an arc lies Σ P_x c_x, which differs from Σ P̃_x c_x =
-        arc/M by at most ρ of it, and by at most δ', what P_x − P̃_x add up to for any arc (`Circle.most_off`).
+        where: S = Σ max(0, ±(P_x − P̃_x) − μP̃_x) over the circle, for the sign of the larger one. For any μ ≥ 0 and any
+        arc Σ (P_x − P̃_x)c_x = μ·arc/M + Σ (P_x − P̃_x − μP̃_x)c_x, since Σ P̃_x c_x = arc/M, and 0 ≤ c_x ≤ 1; the same for
+        the other sign. δ' is what P_x − P̃_x add up to for any arc (`Circle.most_off`). The best μ is what the value
+        deviates by, relative to P̃, that an arc over the farthest values ends in: any other is as true, but wider.
         """
-        farthest, together = self._deviations
-        return min(together, farthest * arc / self.total)
+        together, rest = self._deviations
+        return min(together, Fraction(self.margin, MARGIN_UNIT) * arc / self.total + rest)
 
     @cached_property
     def _deviations(self) -> tuple[Fraction, Fraction]:
-        """ρ and δ'."""
+        """δ' and S."""
         mass, total = sum(self.weights), self.total
         laid = [self.cells[x] * mass for x in self.others.tolist()]
         off = [self.weights[x] * total - n for x, n in zip(self.others.tolist(), laid, strict=True)]
-        # The largest of n/m is looked for among floats, whose relative error is below 2^-50; then it is made exact.
-        nearly = [abs(more) / n for more, n in zip(off, laid, strict=True)]
-        most = max(nearly, default=0.0) * (1 - 2**-40)
-        close = [Fraction(abs(off[i]), laid[i]) for i, each in enumerate(nearly) if each >= most]
-        return max(close, default=Fraction(0)), Fraction(self.circle.most_off(off), total * mass)
+        rest = max(
+            sum(max(0, sign * more * MARGIN_UNIT - self.margin * n) for more, n in zip(off, laid, strict=True))
+            for sign in (1, -1)
+        )
+        whole = total * mass
+        return Fraction(self.circle.most_off(off), whole), Fraction(rest, whole * MARGIN_UNIT)
 
     def report_weights(self) -> Iterator[Weights]:
         """The words for which values send a report: for every state and order that differ in them, and where positions
@@ -318,13 +336,13 @@ class ManyValuesRule:
             none = self.circle.base * words * (one - self.arcs_for_all)
             only = ((alpha * one * (one - self.arcs_for_giants), weight),)
             yield Weights(none, 0, Fraction(0), Fraction(0), only)
+        beside = names if self.named_beside else [(one, 0)] if names else []
         for each in self.circle.report_weights():
             part, slack = each.arc / self.total, self._slack_of(each.arc) + each.rounding
             in_bin = () if each.bin is None else ((each.in_bin, self._bin_weights[each.bin]),)
             if not names:
                 yield Weights(each.common, each.on_arc, part, slack, in_bin)
-            # If giants have no arc, what a report names beside its arc makes no difference.
-            for words, weight in names if self.arcs_for_giants else names[:1]:
+            for words, weight in beside:
                 giant = (alpha * each.uniform * one * self.arcs_for_giants, weight)
                 held = (giant, *((more * words * one, weight) for more, weight in in_bin))
                 yield Weights(each.common * words * self.arcs_for_all, each.on_arc * words * one, part, slack, held)
