@@ -8,6 +8,7 @@ import time
 
 from tacit.__main__ import main
 from tacit.randomize.randomness import secret_bytes
+from tacit.server.http import batches
 from tacit.server.storage import counting, writer
 
 _pauses = itertools.count()
@@ -50,8 +51,12 @@ def commits_keys_first() -> None:
     counting.Counting._settle = early  # type: ignore[method-assign]
 
 
+def small_pieces() -> None:
+    """No fault: takes every batch for a large one."""
+    counting.PIECE = batches.PIECE = 2
+
+
 if __name__ == "__main__":
-    {"answers-first": answers_first, "forgets-keys": forgets_keys, "commits-keys-first": commits_keys_first}[
-        sys.argv.pop(1)
-    ]()
+    faults = (answers_first, forgets_keys, commits_keys_first, small_pieces)
+    {fault.__name__.replace("_", "-"): fault for fault in faults}[sys.argv.pop(1)]()
     main()

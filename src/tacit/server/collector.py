@@ -227,7 +227,8 @@ class Collector:
         """Count a batch; what became of it, and how many reports it counted and refused."""
         ready = await self.ready(name)
         batch = await asyncio.to_thread(batches.read_batch, ready.plan, ready.folds, body, media_type)
-        submission = Submission(name, key, batch.reports, batch.refused, ready.folds, batch.covered, ready.life)
+        given = (batch.reports, batch.refused, ready.folds, batch.covered, batch.many)
+        submission = Submission(name, key, *given, ready.life)
         outcome = _unless_closed(await self.writer.submit(submission))
         return outcome, submission.n_reports if outcome == "counted" else 0, batch.refused
 
@@ -421,7 +422,7 @@ class Collector:
         return survey_id(plan)
 
     async def make_rounds(self) -> None:
-        """Close the surveys whose last day is over, and go on erasing the tags of closed ones.
+        """Close the surveys whose last day is over, and go on erasing the tags of closed ones and counting batches.
 
         Closing is final, so the clock is looked at twice, with an hour in between that also a clock which nobody sets
         has seen pass. Until then such a survey takes no reports, and would again if the clock were set back.
@@ -430,6 +431,8 @@ class Collector:
             if survey.closed is None and self._ending.is_over(survey.life, not survey.is_open(self.store.today())):
                 await self._close(survey.id)
         await self.writer.run(self.store.erase_some_tags)
+        # Of a process that was killed, maybe.
+        self.store.counting.arriving = True
 
 
 class Signing:

@@ -20,10 +20,11 @@ WRONG = wrong_servers.__file__
 
 
 def test_killed_again_and_again(where: str, tmp_path: Path):
+    """Every batch is counted in pieces, so that processes are killed between two of them."""
     chosen, numbers, ledger = random.Random(1), itertools.count(1), Ledger()
     fresh: set[int] = set()
     for nth in range(ROUNDS + 1):
-        with started(where, tmp_path) as service:
+        with started(where, tmp_path, (WRONG, "small-pieces")) as service:
             ledger.check_crash(service.counts())
             send_again(service.url, fresh, ledger)
             ledger.check_resent(service.counts())

@@ -19,24 +19,26 @@ from pydantic_core import from_json
 from tacit.exact import Integers
 from tacit.plan import AnyPlan
 from tacit.server.problems import Refusal
-from tacit.server.storage.counting import Folds
+from tacit.server.storage.counting import PIECE, Folds
 from tacit.server.storage.vault import CROWD
-from tacit.tally import Coverage
+from tacit.tally import Counts, Coverage
 
 NDJSON = "application/x-ndjson"
 ARROW = "application/vnd.apache.arrow.stream"
-#: The most different reports of groups that are counted one by one: each is a row of the database, and others wait
-#: while they are written, all or none.
-MOST_DIFFERENT = 50_000
-#: Lines that are read at a time.
-_LINES = 5_000
+#: The most different reports of groups that are counted one by one: each becomes a row of the database.
+MOST_DIFFERENT = 500_000
+#: Lines, and rows of an Arrow stream, that are read at a time.
+_LINES, _ROWS = 5_000, 50_000
 
 
 @dataclass(frozen=True)
 class Batch:
-    """What a batch adds: (group, report, how often), sums of groups that keep sums, and how many were refused."""
+    """What a batch adds: (group, report, how often), the same as arrays for groups with many different reports, sums
+    of groups that keep sums, and how many were refused.
+    """
 
     reports: list[tuple[int, int, int]]
+    many: Mapping[int, Counts] = field(default_factory=dict)
     covered: Mapping[int, Coverage] = field(default_factory=dict)
     refused: int = 0
 
@@ -87,8 +89,17 @@ class _Adding:
         self._covered[k] = self._covered[k].merge(more) if k in self._covered else more
 
     def done(self) -> Batch:
-        reports = [(k, report, times) for k, counts in enumerate(self._counts) for report, times in counts.items()]
-        return Batch(sorted(reports), self._covered, self._refused)
+        many = {k: _arrays(counts) for k, counts in enumerate(self._counts) if len(counts) > PIECE}
+        few = ((k, counts) for k, counts in enumerate(self._counts) if k not in many)
+        reports = [(k, report, times) for k, counts in few for report, times in counts.items()]
+        return Batch(sorted(reports), many, self._covered, self._refused)
+
+
+def _arrays(counts: Counter[int]) -> Counts:
+    """Reports, ascending, and how often each came; by calls that leave other threads their turn."""
+    reports, times = (np.fromiter(each, np.int64, len(counts)) for each in (counts.keys(), counts.values()))
+    order = np.argsort(reports)
+    return Counts(reports[order], times[order])
 
 
 Piece = tuple[Integers, Integers, Integers]
@@ -144,10 +155,7 @@ def _stream(plan: AnyPlan, body: bytes) -> Iterator[Piece]:
         reader = pa.ipc.open_stream(buffer)
         if any(reader.schema.names.count(column) != 1 for column in columns):
             raise Refusal(422, f"The batch must have, once each, the columns: {', '.join(columns)}.")
-        for batch in reader:
-            # Offsets and indices that point outside their buffers would be followed.
-            batch.validate(full=True)
-            table = pa.table(batch)
+        for table in _slices(reader):
             reports = reports_of(table["report"], "report")
             groups = Matcher(names, "group")(table["group"]) if names else np.zeros(len(reports), np.int64)
             placed = np.asarray(groups, np.int64)
@@ -166,6 +174,17 @@ def _stream(plan: AnyPlan, body: bytes) -> Iterator[Piece]:
     except (pa.ArrowException, OSError, ValueError) as error:
         # Arrow's own message may quote the data.
         raise Refusal(422, f"The batch is not readable as {ARROW}.") from error
+
+
+def _slices(reader: Any) -> Iterator[Any]:
+    """Tables of some rows each."""
+    import pyarrow as pa
+
+    for batch in reader:
+        # Offsets and indices that point outside their buffers would be followed.
+        batch.validate(full=True)
+        for start in range(0, batch.num_rows, _ROWS):
+            yield pa.table(batch.slice(start, _ROWS))
 
 
 def _different(labels: Iterable[Any]) -> list[Any]:

@@ -26,6 +26,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from tacit.exact import Integers
 from tacit.mechanism import Mechanism
 from tacit.plan import AnyPlan, read_plan
+from tacit.randomize.randomness import secret_bytes
 from tacit.server.storage import schema
 from tacit.server.storage.database import Database
 from tacit.server.storage.vault import Pending, Place, Vault, VaultError, tag
@@ -36,6 +37,8 @@ Outcome = Literal["counted", "already counted", "closed", "redeemed", "spent", "
 Folds = Mapping[int, Mechanism]
 #: Sealed rows that a process remembers.
 _REMEMBERED = 1_000
+#: Different reports of a group in a piece of a large batch.
+PIECE = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +46,8 @@ class Submission:
     """Reports that are counted together or not at all: (group, report, how often), under one key.
 
     `folds` are the groups whose reports are kept as sums, with the mechanism that folds them; `covered` are reports of
-    such groups that were folded already; `life` is that of the survey which they were checked against.
+    such groups that were folded already; `many` are groups with so many different reports that they are written as
+    arrays; `life` is that of the survey which they were checked against.
     """
 
     survey: str
@@ -52,11 +56,13 @@ class Submission:
     refused: int = 0
     folds: Folds = field(default_factory=dict)
     covered: Mapping[int, Coverage] = field(default_factory=dict)
+    many: Mapping[int, Counts] = field(default_factory=dict)
     life: str | None = None
 
     @property
     def n_reports(self) -> int:
-        return sum(times for _, _, times in self.reports) + sum(each.total for each in self.covered.values())
+        added_up = (each.total for kept in (self.covered, self.many) for each in kept.values())
+        return sum(times for _, _, times in self.reports) + sum(added_up)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,8 +164,9 @@ class Counting:
         self.statements = Statements(database.kind)
         #: What this process sealed last, by life, as it is in the database and as it was before: opening takes longer.
         self._sealed: dict[str, tuple[Any, Pending]] = {}
-        #: Whether anything was written since the database's files were last tidied.
-        self.wrote = True
+        #: Whether anything was written since the database's files were last tidied, and whether pieces of large
+        #: batches may be there that are not in the counts yet.
+        self.wrote = self.arriving = True
 
     def write(self, jobs: Sequence[Job]) -> list[Outcome | VaultError]:
         """Count submissions whose key is new and exchange invitations; what became of each, or why it failed.
@@ -213,6 +220,9 @@ class Counting:
                 held.reports[adding.day, k, report] += times
             for k, covered in job.covered.items():
                 adding.cover(held.name, adding.day, k, covered)
+            for k, counts in job.many.items():
+                adding.totals[held.name, adding.day, k] += counts.total
+                adding.many.append((held.name, adding.day, k, counts))
             if job.refused:
                 adding.refused[held.name, adding.day] += job.refused
 
@@ -344,6 +354,33 @@ class Counting:
                 connection.execute(self.statements.increase[table.name], {"rows": json.dumps(rows)})
         for (name, day, group), sums_of in sorted(adding.covered.items()):
             self._cover(connection, {"survey": name, "day": day, "group": group}, sums_of)
+        for name, day, group, counts in adding.many:
+            pairs = np.column_stack((counts.reports, counts.counts)).astype("<i8")
+            pieces = (pairs[k : k + PIECE].tobytes() for k in range(0, len(pairs), PIECE))
+            place = {"survey": name, "day": day, "group": group}
+            arriving = [place | {"piece": _random_number(), "content": each} for each in pieces]
+            connection.execute(sa.insert(schema.arriving), arriving)
+            self.arriving = True
+
+    def count_piece(self) -> bool:
+        """Move one piece of a large batch into the counts, in a short transaction; whether there may be more."""
+        table, surveys = schema.arriving, schema.surveys
+        with self._database.writing.begin() as connection:
+            name = connection.scalar(sa.select(table.c.survey).limit(1))
+            self.arriving = name is not None
+            if name is None:
+                return False
+            # As who counts does, so that none waits for another in a circle.
+            connection.execute(sa.select(surveys.c.id).where(surveys.c.id == name).with_for_update())
+            piece = connection.execute(sa.select(table).where(table.c.survey == name).limit(1)).one_or_none()
+            if piece is None:
+                return True
+            here = sa.and_(*(table.c[key.name] == getattr(piece, key.name) for key in table.primary_key))
+            connection.execute(sa.delete(table).where(here))
+            rows = [[name, piece.day.isoformat(), piece.group, *pair] for pair in _pairs(piece.content).tolist()]
+            connection.execute(self.statements.increase["counts"], {"rows": json.dumps(rows)})
+            self.wrote = True
+        return True
 
     def _cover(self, connection: sa.Connection, row: dict[str, Any], sums: Integers) -> None:
         """Add to the sums of coverage of a group and a day, which no other transaction changes before this one ends."""
@@ -426,6 +463,7 @@ class _Adding:
         self.totals: Counter[tuple[Any, ...]] = Counter()
         self.refused: Counter[tuple[Any, ...]] = Counter()
         self.covered: dict[tuple[str, date, int], Integers] = {}
+        self.many: list[tuple[str, date, int, Counts]] = []
 
     @property
     def anything(self) -> bool:
@@ -495,7 +533,33 @@ def _counts(connection: sa.Connection, name: str, since: date | None, until: dat
         .order_by(table.c.group, table.c.report)
     )
     rows = np.array([tuple(row) for row in connection.execute(query)], dtype=np.int64).reshape(-1, 3)
-    return {int(k): Counts(*rows[rows[:, 0] == k, 1:].T) for k in np.unique(rows[:, 0])}
+    found = {int(k): [rows[rows[:, 0] == k, 1:]] for k in np.unique(rows[:, 0])}
+    table = schema.arriving
+    pieces = connection.execute(sa.select(table.c.group, table.c.content).where(*_days(table, name, since, until)))
+    for group, content in pieces:
+        found.setdefault(group, []).append(_pairs(content))
+    return {k: _added(each) for k, each in sorted(found.items())}
+
+
+def _random_number() -> int:
+    """63 random bits."""
+    return int.from_bytes(secret_bytes(8), "big") >> 1
+
+
+def _pairs(content: bytes) -> Integers:
+    """Reports, and how often each came, of a piece of a large batch."""
+    return np.frombuffer(content, dtype="<i8").astype(np.int64).reshape(-1, 2)
+
+
+def _added(pieces: Sequence[Integers]) -> Counts:
+    """Pairs of reports and how often they came, added up."""
+    if len(pieces) == 1:
+        return Counts(*pieces[0].T)
+    reports, times = np.concatenate(pieces).T
+    different, where = np.unique(reports, return_inverse=True)
+    added = np.zeros(len(different), dtype=np.int64)
+    np.add.at(added, where, times)
+    return Counts(different, added)
 
 
 def _coverage(connection: sa.Connection, name: str, since: date | None, until: date | None) -> dict[int, Coverage]:

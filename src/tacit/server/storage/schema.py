@@ -68,8 +68,21 @@ coverage = Table(
     sqlite_with_rowid=False,
 )
 
-#: How many reports are in `counts` and `coverage`: cheap to look at, so that a tally that did not change is not read
-#: again.
+#: Pieces of large batches: a thousand of a group's reports, each with how often it came, as pairs of 64-bit integers,
+#: least significant byte first. A batch is written at once, and its pieces move to `counts` one by one, so that others
+#: do not wait. `piece` is random.
+arriving = Table(
+    "arriving",
+    metadata,
+    _survey(),
+    _day(),
+    Column("group", Integer, primary_key=True, autoincrement=False),
+    Column("piece", BigInteger, primary_key=True, autoincrement=False),
+    Column("content", LargeBinary, nullable=False),
+)
+
+#: How many reports are in `counts`, `arriving` and `coverage`: cheap to look at, so that a tally that did not change is
+#: not read again.
 totals = Table(
     "totals",
     metadata,

@@ -134,7 +134,9 @@ class Store:
                 self.counting.wrote = raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0] != 0
             return
         with self._writing.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-            for table in sorted({schema.sealed, *_TAGGED, *self._erased}, key=lambda table: table.name):
+            for table in sorted(
+                {schema.sealed, schema.arriving, *_TAGGED, *self._erased}, key=lambda table: table.name
+            ):
                 some = sa.select(sa.literal(1)).select_from(table).limit(_FEW_ROWS + 1).subquery()
                 anew = (
                     table in self._erased
@@ -268,6 +270,7 @@ class Store:
         with self._writing.begin() as connection:
             for table in (
                 schema.counts,
+                schema.arriving,
                 schema.coverage,
                 schema.totals,
                 schema.refusals,

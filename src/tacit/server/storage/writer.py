@@ -95,6 +95,7 @@ class Writer:
             for job, future in jobs:
                 if not isinstance(job, Submission | Redemption):
                     self._finish([future], lambda work=job: [work()])  # type: ignore[misc]
+            self._count_piece()
             if not self._store.tidied and perf_counter() - self._tidied > _UNTIDY:
                 self._tidy()
 
@@ -121,12 +122,24 @@ class Writer:
         return self._jobs.get(timeout=max(0.0, until - perf_counter()))
 
     def _first(self) -> _Job | None:
-        """The next job. When none comes for a while, the database's log is tidied."""
+        """The next job. While none waits, large batches are counted piece by piece; when none comes for a while, the
+        database's log is tidied.
+        """
+        while self._store.counting.arriving and self._jobs.empty():
+            self._count_piece()
         try:
             return self._jobs.get(timeout=_QUIET)
         except Empty:
             self._tidy()
             return self._jobs.get()
+
+    def _count_piece(self) -> None:
+        if self._store.counting.arriving:
+            try:
+                self._store.counting.count_piece()
+            except Exception:
+                # Nothing is lost, and it is tried again with the next large batch or in the next round.
+                self._store.counting.arriving = False
 
     def _tidy(self) -> None:
         # A failure here is met again by the next request, which reports it.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import sqlalchemy as sa
 from alembic import op
 
@@ -27,6 +29,9 @@ def upgrade() -> None:
     )
     _create("counts", _day(), _group(), _report(), _number("count"))
     _create("coverage", _day(), _group(), sa.Column("sums", sa.LargeBinary, nullable=False))
+    content: sa.Column[Any] = sa.Column("content", sa.LargeBinary, nullable=False)
+    piece: sa.Column[Any] = sa.Column("piece", sa.BigInteger, primary_key=True, autoincrement=False)
+    _create("arriving", _day(), _group(), piece, content, with_rowid=True)
     _create("totals", _day(), _group(), _number("count"))
     _create("refusals", _day(), _number("count"))
     _create("sealed", _number("version"), sa.Column("content", sa.LargeBinary, nullable=False), with_rowid=True)
