@@ -90,6 +90,23 @@ def test_the_token_is_told_once_and_can_be_replaced(served, tmp_path: Path, monk
     store.close()
 
 
+def test_a_second_service_on_the_same_folder_is_refused(served, plans, tmp_path: Path, monkeypatch, capfd):
+    first = Store(tmp_path / "data", run.today)
+    with first.database.served_once():
+        assert serve(monkeypatch, plans[0], "--data", str(tmp_path / "data")) == 2
+        assert "Another `tacit serve` uses the folder" in capfd.readouterr().err
+        assert served == []
+        assert first.surveys() == []
+        # Another folder is another matter, and so are other commands on this one.
+        assert serve(monkeypatch, "--data", str(tmp_path / "other")) == 0
+        monkeypatch.setattr("sys.argv", ["tacit", "serve", "token", "board", "--data", str(tmp_path / "data")])
+        with pytest.raises(SystemExit) as done:
+            main()
+        assert not done.value.code
+    first.close()
+    assert serve(monkeypatch, plans[0], "--data", str(tmp_path / "data")) == 0
+
+
 def test_the_token_may_come_from_the_environment(served, tmp_path: Path, monkeypatch, capfd):
     monkeypatch.setenv("TACIT_TOKEN", TOKEN)
     assert serve(monkeypatch, "--data", str(tmp_path)) == 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from studies.published_work import Compared, minarets, nigeria, page, zipf
+from studies.published_work import Compared, adult_ranges, minarets, nigeria, page, zipf
 
 from support.places import DATA, needs_data
 
@@ -32,6 +32,15 @@ def test_the_regression_of_the_minarets_is_near_that_of_the_paper():
     for row in list(minarets(FOLDER / "minarets.csv"))[:2]:
         (published, error), (own, own_error) = numbers(row.published), numbers(row.own)
         assert abs(published - own) < 1.5 * (error**2 + own_error**2) ** 0.5, row
+
+
+@needs_data
+def test_ranges_of_numbers_err_less_than_published_with_a_prior():
+    prior, reports = adult_ranges(DATA / "uci_adult.parquet", ("1",), runs=3)
+    published, own = numbers(reports.published)[0], numbers(reports.own)[0]
+    assert own < published / 3
+    # Named wrong answers: reports that are not read, and the error of a bin, which is far smaller.
+    assert 1e-6 < own < 2 * numbers(prior.own)[0]
 
 
 @needs_data

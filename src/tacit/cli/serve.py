@@ -128,7 +128,7 @@ def serve_command(
     proxies, origins = tuple(proxy or ()), tuple(page_origin or ())
     address = Address(host, port, certificate, private_key, proxies, found_at, origins, drain)
     address.check()
-    with _store(data, secrets, allow_wide_folder) as store:
+    with _store(data, secrets, allow_wide_folder) as store, store.database.served_once():
         try:
             settings = {"ends": ends and ends.date(), "publish_every": publish_every, "group_question": group_question}
             open_surveys(store, loaded, public_results=public, invited=invited, **settings)

@@ -5,13 +5,15 @@ A new one gets its tables, one of an earlier revision is upgraded, any other is 
 
 from __future__ import annotations
 
+import fcntl
 import os
 import socket
 import sqlite3
 import stat
 import threading
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -59,6 +61,28 @@ class Database:
         """Raise if the file is not the one that was opened: what is written would be lost."""
         if self.file is not None and _identity(self.file) != self.opened:
             raise GoneError(f"The database {self.file} was deleted or replaced while it was in use.")
+
+    @contextmanager
+    def served_once(self) -> Iterator[None]:
+        """While the block lasts, refuse a second service on the same SQLite folder; the kernel unlocks a dead one's.
+
+        The lock is a file of its own: closing any descriptor of the database would drop SQLite's locks.
+        """
+        if self.file is None:
+            yield
+            return
+        descriptor = os.open(self.file.with_name("serving"), os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise ValueError(
+                    f"Another `tacit serve` uses the folder {self.file.parent}. Stop it first, or name another folder "
+                    "with --data. For several services on the same surveys use PostgreSQL."
+                ) from error
+            yield
+        finally:
+            os.close(descriptor)
 
 
 def open_database(where: str, vault: Path | None, allow_wide: bool) -> Database:
