@@ -325,6 +325,20 @@ def test_weights_and_offsets_of_people_count():
     assert row.standard_error**2 == pytest.approx(sum((weight * one.standard_error) ** 2 for weight, _, one in parts))
 
 
+def test_few_people_stand_for_a_population_with_intervals_that_hold():
+    """Exactly, by all reports of four people: 87.5% where nothing but their reports shows the spread of the answers."""
+    plan, people = PersonalPlan.of(Sum(), [0, 10], 5, 100), np.array([[80, 20], [99, 1], [99, 1], [95, 5]])
+    matrices = [plan.channel(row).matrix for row in people]
+    held, narrow = 0.0, 0.0
+    for reports in product(range(2), repeat=4):
+        chance = math.prod(m[:, sent].sum() / m.sum() for m, sent in zip(matrices, reports, strict=True))
+        (row,) = estimate(plan, PersonalTally.of(plan, people, reports)).rows
+        held += chance * (row.low <= 20 <= row.high)
+        narrow += chance * (abs(row.estimate - 20) <= 1.96 * row.standard_error)
+    assert held > 0.95
+    assert narrow < 0.9
+
+
 def test_influence_is_what_one_report_moves_at_most():
     plan = PersonalPlan.of(Sum(), NUMBERS, 1, 20)
     people = np.array([[3, 5, 12], [6, 0, 14], [18, 1, 1]])

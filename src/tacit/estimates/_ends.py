@@ -167,36 +167,37 @@ def counts_at_ends(
 def ends_within(
     total: Floats,
     variance: Floats,
-    spread: Floats,
     step: Floats,
     z: float,
     people: Sequence[tuple[float, Floats, Floats]],
+    *,
+    sampled: float,
 ) -> tuple[Floats, Floats]:
     """The ends of the intervals of sums, each by its own variance.
 
     Args:
         total: the estimates, by component.
-        variance: their variances by randomization.
-        spread: the part of the sampling, which is added.
+        variance: their variances.
         step: half the largest step of an estimate by one report.
         z: half the width of an interval in standard errors.
         people: numbers of people with the g and the variance of every answer that they may hold, arrays of shape
             (answers, components); without any the variance is the same at both ends.
+        sampled: 1 where the answers are a sample of a population's, 0 for the participants alone.
 
     Returns:
         The lower and the upper ends.
 
-    >>> low, high = ends_within(*np.array([[50.0], [9.0], [16.0], [0.5]]), 2.0, [])
+    >>> low, high = ends_within(*np.array([[50.0], [25.0], [0.5]]), 2.0, [], sampled=1.0)
     >>> float(low[0]), float(high[0])
     (39.5, 60.5)
     """
     low = high = variance
     if people:
         bounds = [
-            Bounds.of([People(n, g[:, k], v[:, k]) for n, g, v in people], sampled=0.0) for k in range(len(total))
+            Bounds.of([People(n, g[:, k], v[:, k]) for n, g, v in people], sampled=sampled) for k in range(len(total))
         ]
         low, high = variances_at_ends(bounds, total, variance, z, step)
-    return total - z * np.sqrt(low + spread) - step, total + z * np.sqrt(high + spread) + step
+    return total - z * np.sqrt(low) - step, total + z * np.sqrt(high) + step
 
 
 def _hull(x: Floats, y: Floats, side: int) -> tuple[Floats, Floats]:

@@ -255,10 +255,15 @@ def _with_ends(plan: PersonalPlan, sums: _Sums, n: int, sampled: float, level: f
         ends = counts_at_ends(middle, sums.variance, (low, high), sums.size, sampled / n, z, step)
         low, high = middle - z * np.sqrt(ends[0]) - step, middle + z * np.sqrt(ends[1]) + step
     else:
-        seen = np.maximum(sums.squares - sums.total**2 / n, 0.0) * n / max(n - 1, 1)
+        larger = n / max(n - 1, 1)
+        seen = np.maximum(sums.squares - sums.total**2 / n, 0.0) * larger
         spread = sampled * np.maximum(seen - sums.variance, 0.0)
+        # The spread of few answers may not show in as few reports.
+        allowed = sampled * sums.changed**2 * larger
         all_known = sum(each[0] for each in sums.people) == n
-        low, high = ends_within(middle, sums.variance, spread, step, z, sums.people if all_known else ())
+        z = student(level, max(n - 1.0, 1.0)) if sampled else z
+        people = sums.people if all_known else ()
+        low, high = ends_within(middle, sums.variance + spread + allowed, step, z, people, sampled=sampled)
     error = np.sqrt(np.maximum(sums.variance, 0.0) + spread)
     low, high = np.clip(low, sums.least, sums.most), np.clip(high, sums.least, sums.most)
     return Found(sums.total, error, low, high, np.zeros(len(middle)))
