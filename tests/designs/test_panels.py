@@ -411,6 +411,38 @@ def test_two_layers_of_an_answer_that_stays_from_the_definition():
     assert Level(extremes(paths, one, layered_likelihood)[0]).holds(Fraction(4, 5))
 
 
+def test_what_two_layers_tell_about_changes_from_the_definition():
+    """Within a pattern of changes the ratio of two paths is bounded by the LDP levels of the answers held; the pattern
+    is not: it is told from another by more than twice the lifelong level.
+    """
+    plan = with_layers(make_plan(Prior.of({"yes": 1, "no": 3}), Survey("yes"), "0.8"), 1)
+    layers, waves = plan.groups[0].layers, 6
+    second, odds = layers.second(), layers.stored.audit().ldp.ratio
+
+    def likelihood(path, sent):
+        found = Fraction(1)
+        for held in set(path):
+            mine = [y for x, y in zip(path, sent, strict=True) if x == held]
+            sends = [math.prod((second.likelihood(m, y) for y in mine), start=Fraction(1)) for m in range(2)]
+            found *= sum(layers.stored.likelihood(held, m) * each for m, each in enumerate(sends))
+        return found
+
+    paths = {pattern: [] for pattern in (1, 2)}
+    for path in product(range(2), repeat=waves):
+        if path in ((0,) * 6, (1,) * 6, (0, 0, 0, 1, 1, 1), (1, 1, 1, 0, 0, 0)):
+            paths[len(set(path))].append(path)
+    across = Fraction(1)
+    for sent in product(range(2), repeat=waves):
+        given = {n: [likelihood(path, sent) for path in mine] for n, mine in paths.items()}
+        for n, each in given.items():
+            assert max(each) / min(each) <= odds**n
+        across = max(across, max(given[2]) / min(given[1]), max(given[1]) / min(given[2]))
+    assert across > odds**2
+    moves = persistent(plan.groups[0].prior, "0.5")
+    known = by_definition(likelihood, plan.groups[0].prior, moves, 3, 2)
+    assert layered_level(layers.stored, second, 3, moves).lip.epsilon == pytest.approx(known, abs=1e-9)
+
+
 def test_stored_reports_are_the_same_in_every_wave_and_follow_the_law_of_the_first_layer():
     plan = with_layers(make_plan(SKEWED, Histogram(), "0.5"), 2)
     later = next_plan(plan)

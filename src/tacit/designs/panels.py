@@ -391,7 +391,10 @@ def compare_panel(
     def made(budget_of_one: Fraction) -> Channel:
         table = uninterrupted_design(prior, asked, budget_of_one, aim=aim).mechanism.table()
         if table is None:
-            raise ValueError("Ways to ask a panel are compared where the channel is a table: use fewer values.")
+            raise ValueError(
+                f"Ways to ask a panel are compared for few values. For {len(prior):,} use two layers, which serve any "
+                "number: leave --waves out and state the level of all waves with --lifelong."
+            )
         return table
 
     with one_thread():

@@ -38,6 +38,7 @@ from tacit.files.columns import (
     is_text,
     number_of,
     numbers_of,
+    people_of,
     plain_type,
     reports_of,
     texts_of,
@@ -191,7 +192,7 @@ def linked(
     kept, numbers, _, _ = pseudo_table(
         plan, reports, keep=[person], report_column=report_column, group_column=group_column, format=format
     )
-    people = {each: row for row, each in enumerate(texts_of(kept[person], person).to_pylist())}
+    people = {each: row for row, each in enumerate(people_of(kept[person], person))}
     if len(people) < len(numbers) or "" in people:
         raise InputError(f"The column '{person}' must say whose report it is, with one report for each person.")
     return Linked(people, numbers)

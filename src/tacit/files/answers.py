@@ -27,6 +27,7 @@ from tacit.files.columns import (
     Matcher,
     Range,
     check_stamp,
+    people_of,
     plain_type,
     stamp_of,
     stamped,
@@ -141,15 +142,15 @@ def perturb_file(
     memory = _memory(plan, noted)
     with _undone_on_failure(noted), reading(source, columns.read, source_format, columns.matched) as opened:
         schema = columns.schema(opened.schema, plan)
-        with holding(target, schema, target_format, None if keep_order else drawn) as held:
+        # Before the reports are there, so that everyone with a report is in the ledger.
+        last = None if noted is None else noted.save
+        with holding(target, schema, target_format, None if keep_order else drawn, last) as held:
             watch, persons = Watch(keep, keep_order), Persons(columns.person)
             done = perturb_rows(
                 Perturber(plan, columns, memory), opened, held, watch, force, on_unknown, drawn, progress, persons
             )
             if noted is not None:
-                # Before the reports are there, so that everybody with a report is in the ledger.
                 noted.add(plan, persons.seen)
-                noted.save()
             return done
 
 
@@ -456,7 +457,7 @@ class Perturber:
                 held = self._draw.rounded(held, words)
             persons = None
             if self._memory is not None and self._columns.person is not None:
-                persons = texts_of(matched.rows[self._columns.person], self._columns.person).to_pylist()
+                persons = people_of(matched.rows[self._columns.person], self._columns.person)
             reports = self._draw.reports(matched.groups, held, words, persons=persons, memory=self._memory)
         return pa.table([*arrays, pa.array(reports)], schema=schema)
 
@@ -477,7 +478,7 @@ class Persons:
         """Raise where a person has a second row, or a row does not say whose it is."""
         if self._column is None:
             return
-        names = texts_of(table[self._column], self._column).to_pylist()
+        names = people_of(table[self._column], self._column)
         before = len(self._seen)
         self._seen.update(names)
         if "" in self._seen:
@@ -708,7 +709,7 @@ def followed(
         def batches() -> Iterator[pa.RecordBatch]:
             nonlocal lost
             for table in opened.tables():
-                people = texts_of(table[person], person).to_pylist()
+                people = people_of(table[person], person)
                 groups = texts_of(table[column], column).to_pylist() if named else [NEW] * len(people)
                 if ledger is not None:
                     lost += sum(each not in sent and ledger.knows(plan.series or "", each) for each in people)
@@ -738,7 +739,7 @@ def _histories(plan: Plan, history: Sequence[Any], person: str, column: str) -> 
             for table in opened.tables():
                 if last:
                     check_stamp(table, plan.follows.plans, opened.name)
-                people = texts_of(table[person], person).to_pylist()
+                people = people_of(table[person], person)
                 groups = [None] * len(people) if first else texts_of(table[column], column).to_pylist()
                 if len(set(people)) < len(people) or not seen.isdisjoint(people):
                     raise InputError(f"{opened.name} has two reports of one person. Nothing was written.")

@@ -8,6 +8,7 @@ filtering and joining files.
 
 from __future__ import annotations
 
+import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -324,6 +325,15 @@ def numbers_of(cells: pa.ChunkedArray, column: str) -> NDArray[np.float64]:
         return np.asarray(pc.fill_null(cells.cast(pa.float64(), safe=False), np.nan).to_numpy(), dtype=np.float64)
     except pa.ArrowException:
         raise InputError(f"The column '{column}' must hold numbers. Got {cells.type} instead.") from None
+
+
+def people_of(cells: pa.ChunkedArray, column: str) -> list[str]:
+    """Whose rows these are: texts without blanks around them, and with accents written in one way.
+
+    >>> people_of(pa.chunked_array([[" p1", "p1", "Zoe\u0308"]]), "id")
+    ['p1', 'p1', 'Zoë']
+    """
+    return [unicodedata.normalize("NFC", name).strip() for name in texts_of(cells, column).to_pylist()]
 
 
 def texts_of(cells: pa.ChunkedArray, column: str) -> pa.ChunkedArray:

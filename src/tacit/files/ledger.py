@@ -26,10 +26,12 @@ import hashlib
 import hmac
 import json
 import math
+import os
 import re
 import secrets
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
@@ -267,13 +269,15 @@ class Ledger:
         return data | {"hash": hash_of(data)}
 
     def save(self) -> None:
-        """Write the file, atomically; refuses if somebody else has written it since it was read."""
-        if _text_of(self.path) != self._before:
-            raise InputError(
-                f"{self.path} was changed by another run meanwhile. Run this one again. Nothing was written."
-            )
-        self._saved = True
-        write_text(self.path, json.dumps(self.to_dict(), ensure_ascii=False, separators=(",", ":")) + "\n")
+        """Write the file, atomically; refuses if another run has written it since it was read."""
+        text = json.dumps(self.to_dict(), ensure_ascii=False, separators=(",", ":")) + "\n"
+        with _alone(self.path.resolve().parent):
+            if _text_of(self.path) != self._before:
+                raise InputError(
+                    f"{self.path} was changed by another run meanwhile. Run this one again. Nothing was written."
+                )
+            self._saved = True
+            write_text(self.path, text)
 
     def undo(self) -> None:
         """Put the file back as it was before `save`, where that was called."""
@@ -283,6 +287,22 @@ class Ledger:
             self.path.unlink(missing_ok=True)
         else:
             write_text(self.path, self._before)
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Other runs that save a ledger in this folder wait; a run that is killed stops holding them up."""
+    try:
+        import fcntl
+    except ImportError:  # Not on Windows.
+        yield
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
 
 
 def _text_of(path: Path) -> str | None:

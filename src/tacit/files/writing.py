@@ -129,15 +129,22 @@ Write = Callable[[pa.Table], None]
 
 
 @contextmanager
-def holding(target: str | Path, schema: pa.Schema, format: str | None, words: RandomWords | None) -> Iterator[HeldRows]:
+def holding(
+    target: str | Path,
+    schema: pa.Schema,
+    format: str | None,
+    words: RandomWords | None,
+    last: Callable[[], None] | None = None,
+) -> Iterator[HeldRows]:
     """Rows for a path or "-", which are written when the block has succeeded: in random order, or in theirs if there
-    are no words. A target that cannot be written is refused before.
+    are no words. A target that cannot be written is refused before. `last` is called as late as can be before the rows
+    are there: when they are on the disk under another name.
     """
     check_target(target, schema, format)
     folder = None if str(target) == STANDARD else Path(target).resolve().parent
     with HeldRows(schema, words, folder) as held:
         yield held
-        with writing(target, schema, format) as write:
+        with writing(target, schema, format, last) as write:
             for table in held.tables():
                 write(table)
 
@@ -153,17 +160,26 @@ def check_target(target: str | Path, schema: pa.Schema, format: str | None = Non
 
 
 @contextmanager
-def writing(target: str | Path, schema: pa.Schema, format: str | None = None) -> Iterator[Write]:
-    """Open a path or "-" for tables of one schema. A path gets its file only if the block succeeds."""
+def writing(
+    target: str | Path, schema: pa.Schema, format: str | None = None, last: Callable[[], None] | None = None
+) -> Iterator[Write]:
+    """Open a path or "-" for tables of one schema. A path gets its file only if the block, and then `last`, succeeds;
+    what goes to "-" is there at once, so `last` comes first.
+    """
     check_target(target, schema, format)
     kind = format_of(target, format)
     if str(target) == STANDARD:
+        if last is not None:
+            last()
         with _writer(sys.stdout.buffer, schema, kind, stream=True) as write:
             yield write
         sys.stdout.buffer.flush()
         return
-    with atomic(target) as draft, open(draft, "wb") as file, _writer(file, schema, kind) as write:
-        yield write
+    with atomic(target) as draft:
+        with open(draft, "wb") as file, _writer(file, schema, kind) as write:
+            yield write
+        if last is not None:
+            last()
 
 
 @contextmanager

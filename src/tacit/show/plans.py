@@ -88,7 +88,7 @@ def layers_sentence(plan: Plan) -> str:
         f"Two layers: each device stores one report of its answer, and sends it in {share} of the waves, else another "
         f"one. However many waves there are, all reports about an answer that stays keep {notion.upper()} ε = {most:g} "
         f"(the stored report reaches {_level(reached)}). An answer that changes has a stored report of its own: that "
-        "it changed can show, and each answer held adds up to the same level again."
+        "and when it changed can become known, and the LDP levels of the answers that a person ever held add up."
     )
 
 
@@ -148,14 +148,22 @@ def print_panel(console: Console, panel: dict[str, Any], persistence: str) -> No
         f"{panel['level']:g}.[/dim]\nRecommended: [bold]{panel['recommended']}[/bold]. {_WAYS[panel['recommended']]}",
         soft_wrap=True,
     )
+    best = next(row for row in panel["ways"] if row["way"] == panel["recommended"])
+    budget, lifelong = f"--epsilon {math.floor(best['epsilon'] * 1e4) / 1e4:g}", f"--lifelong {panel['level']:g}"
+    how = {
+        "fresh channels": f"Plan with {budget}, and each later wave with tacit next and the reports.",
+        "belief rule": f"Plan with {budget}, and each later wave with tacit next --persistence {persistence}.",
+        "two layers": f"Plan with {budget} {lifelong}, and each later wave with tacit next.",
+    }
+    console.print(how[panel["recommended"]], soft_wrap=True)
 
 
 #: What each way to ask again means.
 _WAYS = {
     "fresh channels": "Every wave draws through the same channel again, with less than its part of the level.",
     "belief rule": "Every wave's channel fits the belief that the earlier reports leave; levels then add.",
-    "two layers": "The device stores one report of each answer, and sends a fresh, noisier report of it in every wave. "
-    "The errors of the waves are then not independent.",
+    "two layers": "The device stores one report of each answer, and sends that or one that ignores the answer in every "
+    "wave. The errors of the waves are then not independent.",
 }
 
 
