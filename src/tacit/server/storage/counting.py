@@ -1,12 +1,28 @@
-"""Counting: each submission once, and never so that what is stored tells which key came with which report.
+"""Counting: each submission counts once, and nothing that is stored links a key to the report that it came with.
 
-Whatever arrives at a moment, of all surveys, is written in one transaction. Of each survey, what is new joins its
-sealed row (`vault.Pending`). From there reports enter the counts in crowds of their group, and tags enter the tables of
-tags in crowds, each sorted, so that neither a transaction, nor a place, nor the database's log tells one from another.
-Until then they are on disk in the sealed row alone. Under load most crowds are full at once and nothing waits.
+A submission has a key, so that sending it again counts nothing, and a report. If both were written when they arrive,
+the database's log would show them side by side. So each survey has one encrypted row, the sealed row
+(`vault.Pending`), in which the newest keys and reports wait as two sets. When 20 reports of a group wait, they are
+added to the counts together; when 20 keys wait, their tags (keyed hashes) are written together, sorted. The same holds
+for exchanges of invitations. An example, with one group:
 
-Processes that share a PostgreSQL hold the rows of the surveys that they write, in the order of their names, so that
-none waits for another in a circle. A survey whose secrets the vault does not have fails alone.
+    submission 1 … 19   the sealed row is replaced 19 times; it holds 19 tags and 19 reports
+    submission 20       20 tags go to `keys`, 20 reports are added to `counts`; the sealed row is empty again
+
+A reader of the database knows that these 20 keys sent these 20 reports, and not which key sent which. Under load a
+transaction has more than 20 of both, and nothing waits.
+
+`Counting.write` takes all submissions and exchanges that arrived at a moment, of all surveys, in one transaction:
+
+1. `_hold` locks the surveys, in the order of their names so that two processes cannot deadlock, and opens their sealed
+   rows. A survey whose secrets are missing from the vault fails alone.
+2. `_take_submissions` and `_take_exchanges` decide which keys and invitations are new.
+3. `_settle` adds the new to what waited, writes the crowds that are full, and seals the rest with a fresh seal.
+4. `_write_sums` adds to the counts.
+
+A batch with more than `PIECE` different reports of a group is a crowd of its own. Such a group is written in pieces,
+which `count_piece` moves to the counts one at a time, so that others do not wait. Tallies add all three: counts,
+pieces, and what is sealed.
 """
 
 from __future__ import annotations
@@ -32,7 +48,8 @@ from tacit.server.storage.database import Database
 from tacit.server.storage.vault import Pending, Place, Vault, VaultError, tag
 from tacit.tally import Counts, Coverage, Kept, Tally
 
-#: What became of a submission or an exchange. "another": the survey is not the one that it was checked against.
+#: What became of a submission or an exchange. "another": the survey was deleted, and one of the same name opened, since
+#: the submission was checked.
 Outcome = Literal["counted", "already counted", "closed", "redeemed", "spent", "revoked", "another"]
 Folds = Mapping[int, Mechanism]
 #: Sealed rows that a process remembers.
@@ -80,8 +97,8 @@ _POSTGRESQL: Any = postgresql.dialect()  # type: ignore[no-untyped-call]
 
 
 class Statements:
-    """What commits execute. Rows travel as one JSON array of arrays, so that how often the database is entered does not
-    depend on how many they are, nor of how many surveys.
+    """The SQL of a transaction. The rows of a statement are one parameter, a JSON array of arrays: the number of
+    statements depends neither on the number of submissions nor on the number of surveys.
     """
 
     def __init__(self, dialect: str) -> None:
@@ -139,7 +156,7 @@ class Statements:
 
 @dataclass
 class _Held:
-    """A survey that a transaction holds: what is sealed of it, and what is new."""
+    """A survey that a transaction has locked: what its sealed row holds (`before`), and what is new."""
 
     name: str
     life: str
@@ -178,18 +195,17 @@ class Counting:
         with self._database.writing.begin() as connection:
             held, failed = self._hold(connection, {job.survey for job in jobs}, self._today())
             adding = _Adding(self._today())
-            mine: dict[str, list[tuple[int, Job]]] = defaultdict(list)
+            taken: list[tuple[int, Job, _Held]] = []
             for nth, job in enumerate(jobs):
-                if job.survey in failed:
-                    outcomes[nth] = failed[job.survey]
-                elif job.survey in held:
-                    another = job.life not in (None, held[job.survey].life)
+                survey = held.get(job.survey)
+                if survey is None:
+                    outcomes[nth] = failed.get(job.survey, "closed")
+                elif job.life in (None, survey.life):
+                    taken.append((nth, job, survey))
+                else:
                     outcomes[nth] = "another"
-                    if not another:
-                        mine[job.survey].append((nth, job))
-            everything = [(nth, job, held[name]) for name, group in mine.items() for nth, job in group]
-            self._take_submissions(connection, everything, outcomes, adding)
-            self._take_exchanges(connection, everything, outcomes)
+            self._take_submissions(connection, taken, outcomes, adding)
+            self._take_exchanges(connection, taken, outcomes)
             replaced = self._settle(connection, [each for each in held.values() if each.changed], adding)
             self._write_sums(connection, adding)
             self.wrote = self.wrote or bool(replaced) or adding.anything
