@@ -12,7 +12,7 @@ import ssl
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -224,53 +224,47 @@ def _without_log(text: str) -> str:
     return re.sub(r"^\{\n.*?^\}\n", "{\n\tadmin off\n}\n", text, count=1, flags=re.DOTALL | re.MULTILINE)
 
 
+@contextmanager
+def sharded(stores: Sequence[Store], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[httpx.Client]:
+    """A client of nginx in front of services, one for each store."""
+    port = free_port()
+    with ExitStack() as running:
+        urls = [running.enter_context(listening(store, monkeypatch, below="/surveys/")) for store in stores]
+        upstreams = [url.removesuffix("/surveys").removeprefix("http://") for url in urls]
+        running.enter_context(nginx(tmp_path, upstreams, port))
+        trusting = ssl.create_default_context(cafile=f"{tmp_path}/certificate.pem")
+        where = f"https://127.0.0.1:{port}/surveys/api/surveys/{survey_id(plain_plan())}"
+        yield running.enter_context(httpx.Client(base_url=where, verify=trusting))
+
+
 def test_two_shards_behind_nginx_count_each_key_once_and_their_tallies_add_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    """Two services, two databases; the second is a copy of the first before anybody answered."""
+    """Two services, two databases; the second is a copy of the first before the first report. All is sent twice."""
     if pg.binaries() is None:
         pytest.skip("PostgreSQL is missing; the fixture of the service's tests says it louder.")
-    with pg.running() as postgres:
-        first, second = (Store(postgres.new_database(), Days(), vault=tmp_path / name) for name in ("one", "two"))
-        first.create(plain_plan(), **new_secrets(True))
-        copy_store(first, second)
-        count_on_shards(first, second, tmp_path, monkeypatch)
-        for store in (first, second):
-            store.close()
-
-
-def count_on_shards(first: Store, second: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    survey, port = survey_id(plain_plan()), free_port()
-    known = first.survey(survey)
-    assert known is not None
-    assert known.credential_key is not None
-    signer, chance = Signer.of(CredentialKey(known.credential_key).public), random.Random(1)
-    invitations = make_invitations(known.invitation_secret or b"", survey, 40)
-    with ExitStack() as running:
-        ports = []
-        for store in (first, second):
-            url = running.enter_context(listening(store, monkeypatch, below="/surveys/"))
-            ports.append(url.removesuffix("/surveys").removeprefix("http://"))
-        running.enter_context(nginx(tmp_path, ports, port))
-        trusting = ssl.create_default_context(cafile=f"{tmp_path}/certificate.pem")
-        client = running.enter_context(
-            httpx.Client(base_url=f"https://127.0.0.1:{port}/surveys/api/surveys/{survey}", verify=trusting)
-        )
-        for nth, invitation in enumerate(invitations):
-            key, factor = chance.randbytes(16).hex(), signer.factor(chance)
-            blinded = signer.blind(signer.encode(key, chance.randbytes(48)), factor)
-            routed = {"Tacit-Key": hashlib.sha256(invitation.encode()).hexdigest()[:32]}
-            for _ in range(2):
-                signed = client.post(
-                    "/credentials", json={"invitation": invitation, "blinded": blinded}, headers=routed
-                )
-                assert signed.status_code == 200
-            credential = signer.unblind(signed.json()["blind_signature"], factor)
-            body = {"key": key, "report": nth % 3, "credential": credential}
-            told = [client.post("/reports", json=body, headers={"Tacit-Key": key}).json() for _ in range(2)]
-            assert told == [{"status": "counted"}, {"status": "already counted"}]
-    tallies = [store.tally(survey, plain_plan()) for store in (first, second)]
-    assert min(tally.n_reports for tally in tallies) > 5, "both have a part"
-    merged = tallies[0].merge(tallies[1])
-    assert merged.to_dict() == Tally.of(plain_plan(), [nth % 3 for nth in range(40)]).to_dict()
-    assert sum(store.used_invitations(survey) for store in (first, second)) == 40
+    survey, secrets, chance = survey_id(plain_plan()), new_secrets(True), random.Random(1)
+    signer = Signer.of(CredentialKey(secrets["credential_key"]).public)
+    with pg.running() as postgres, ExitStack() as opened:
+        stores = [Store(postgres.new_database(), Days(), vault=tmp_path / name) for name in ("one", "two")]
+        for store in stores:
+            opened.callback(store.close)
+        stores[0].create(plain_plan(), **secrets)
+        copy_store(*stores)
+        with sharded(stores, tmp_path, monkeypatch) as client:
+            for nth, invitation in enumerate(make_invitations(secrets["invitation_secret"], survey, 40)):
+                key, factor = chance.randbytes(16).hex(), signer.factor(chance)
+                blinded = signer.blind(signer.encode(key, chance.randbytes(48)), factor)
+                routed = {"Tacit-Key": hashlib.sha256(invitation.encode()).hexdigest()[:32]}
+                wanted = {"invitation": invitation, "blinded": blinded}
+                first, again = (client.post("/credentials", json=wanted, headers=routed).json() for _ in range(2))
+                assert first == again
+                credential = signer.unblind(first["blind_signature"], factor)
+                body = {"key": key, "report": nth % 3, "credential": credential}
+                told = [client.post("/reports", json=body, headers={"Tacit-Key": key}).json() for _ in range(2)]
+                assert told == [{"status": "counted"}, {"status": "already counted"}]
+        tallies = [store.tally(survey, plain_plan()) for store in stores]
+        assert min(tally.n_reports for tally in tallies) > 5, "both have a part"
+        merged = tallies[0].merge(tallies[1])
+        assert merged.to_dict() == Tally.of(plain_plan(), [nth % 3 for nth in range(40)]).to_dict()
+        assert sum(store.used_invitations(survey) for store in stores) == 40
