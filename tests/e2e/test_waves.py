@@ -127,8 +127,8 @@ def test_the_dashboard_follows_the_waves_with_their_changes(browser: Browser, se
         page.goto(f"/d/{surveys[1]}")
         sign_in(page)
         expect(page.locator("#waves-rows tr")).to_have_count(3)
-        expect(page.locator("#changes-rows tr").nth(0)).to_contain_text(re.compile("not sure$"))
-        expect(page.locator("#changes-rows tr").nth(2)).to_contain_text(re.compile("wave 1 – 3.*yes$"))
+        expect(page.locator("#changes-rows tr").nth(0)).to_contain_text(re.compile("not clear$"))
+        expect(page.locator("#changes-rows tr").nth(2)).to_contain_text(re.compile("wave 1 – 3.*higher$"))
         drawn = """() => Chart.getChart("waves-chart").data.labels"""
         assert page.evaluate(drawn) == ["wave 1", "wave 2", "wave 3"]
         assert violations(page) == []

@@ -52,7 +52,9 @@ def checked_tally(plan: AnyPlan, path: str | Path, **options: Any) -> Tally:
     try:
         tally.check(plan)
     except ValueError as error:
-        raise InputError(f"{path} does not belong to the plan. {error}") from error
+        raise InputError(
+            f"{path} does not belong to the plan. {error} Name its own plan; that of an earlier round with --before-plan."
+        ) from error
     for option in ("weight_column", "offset_column"):
         if options.get(option) is not None:
             raise InputError(

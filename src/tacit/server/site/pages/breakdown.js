@@ -117,7 +117,7 @@ async function fillWaves(enough, ask, query) {
     "people answered several, changes are surer than said here.";
   fillParts("waves", waves, "wave");
   const unit = waves.counts_people ? "change, points" : "change";
-  byId("changes-head").replaceChildren(...["from – to", unit, "interval", "changed"].map((head) => make("th", { scope: "col" }, head)));
+  byId("changes-head").replaceChildren(...["from – to", unit, "interval", "verdict"].map((head) => make("th", { scope: "col" }, head)));
   byId("changes-rows").replaceChildren(...waves.changes.map((change) => changeRow(change, waves.counts_people)));
 }
 
@@ -129,7 +129,7 @@ function changeRow({ wave, since, change, low, high, significant }, people) {
       signDisplay: "exceptZero",
     });
   const told = change === null ? ["", ""] : [signed(change), low === null || high === null ? "" : `${signed(low)} to ${signed(high)}`];
-  return tableRow(`wave ${since} – ${wave}`, [...told, significant ? "yes" : "not sure"], [{}, { "data-testid": `change-${since}-${wave}` }]);
+  return tableRow(`wave ${since} – ${wave}`, [...told, significant ? (change > 0 ? "higher" : "lower") : "not clear"], [{}, { "data-testid": `change-${since}-${wave}` }]);
 }
 
 /** Parts as a table. */
