@@ -53,6 +53,10 @@ const KEY = /^[0-9a-f]{32}$/;
 const PARTS = 1_000_000;
 const FIELDS = ["tacit_ledger", "key", "limit", "occasions", "persons", "reports", "hash"];
 const MEMENTO = ["key", "group", "block", "report", "public", "sent", "credential", "pending"];
+/** Longer questions are cut, so that no plan fills the storage; ratios of odds from this power of 2 on are unbounded. */
+const [MAX_QUESTION, MAX_ODDS] = [300, 1000n];
+/** Factors beyond e^30 are shown as ∞. */
+const MAX_SHOWN = fraction(30n);
 const DAMAGED =
   "What this browser remembers about surveys was altered or damaged. Nothing is drawn, because a second draw could not " +
   "be noticed. Restore the site data, or erase them.";
@@ -135,9 +139,11 @@ export function written({ n, d }) {
 /** The occasion to answer a plan. @param {Plan} plan @returns {Occasion} */
 export function occasionOf(plan) {
   const { lip, ldp } = plan.levels;
-  const question = "questions" in plan ? plan.title : plan.question;
+  const asked = "questions" in plan ? plan.title : plan.question;
+  const question = asked && Array.from(asked).slice(0, MAX_QUESTION).join("");
   const { wave, hashes } = plan;
-  return { occasion: hashes[0], series: plan.series ?? hashes[0], wave, question, lip, ldp: ldp && levelAbove(ldp) };
+  const bounded = ldp && ldp.n < ldp.d << MAX_ODDS ? levelAbove(ldp) : null;
+  return { occasion: hashes[0], series: plan.series ?? hashes[0], wave, question, lip, ldp: bounded };
 }
 
 /** The least number of millionths that is not below ln(ratio), decided exactly. @param {Fraction} ratio */
@@ -165,7 +171,8 @@ export function addedUp(occasions) {
 }
 
 /** The factor by which a belief can change at a level, rounded up, for people to read. @param {Fraction | null} level */
-export const factorOf = (level) => factor(level && fraction(expEnclosure(level, 64n)[1], 1n << 64n));
+export const factorOf = (level) =>
+  factor(level && compare(level, MAX_SHOWN) <= 0 ? fraction(expEnclosure(level, 64n)[1], 1n << 64n) : null);
 
 /** The keyed hash that stands for a person. @param {Ledger} ledger @param {string} person */
 export async function tagOf({ key }, person) {

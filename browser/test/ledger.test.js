@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 import { LimitError, PlanError, erase, openPlan, respond, setLimit, told } from "../index.js";
-import { addedUp, ledgerText, readLedger, tagOf, withReport, newLedger, written } from "../ledger.js";
+import { addedUp, factorOf, ledgerText, occasionOf, readLedger, tagOf, withReport, newLedger, written } from "../ledger.js";
 import { golden, hashOf, memory } from "./helpers.js";
 
 const known = golden("ledger");
@@ -88,6 +88,12 @@ test("a plan that says it is a wave that was answered draws nothing, whatever el
   await respond(await openPlan(rehashed({ ...rest, series: "0".repeat(64) })), { group: null, value: "no" }, { storage });
   const after = await told({ storage });
   assert.deepEqual([before.belief, after.belief, after.answered.length], ["2.72", "12.96", 2]);
+});
+
+test("no plan fills the storage, and odds or sums of any size have a place", async () => {
+  const { ldp, question } = occasionOf({ ...first, hashes: first.hashes, question: "😀".repeat(1e6), levels: { lip: first.levels.lip, ldp: { n: 1n << 4000n, d: 1n } } });
+  assert.deepEqual([ldp, question.length], [null, 600]);
+  assert.equal(factorOf({ n: 5000n, d: 1n }), "∞");
 });
 
 test("what was told is listed without the answer, and can be erased", async () => {

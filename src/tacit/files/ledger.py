@@ -45,6 +45,8 @@ from tacit.plan import AnyPlan, Plan
 FORMAT = 1
 #: Hexadecimal digits of a person's tag.
 _DIGITS = 24
+#: Longer questions are cut; ratios of odds from here on are not bounded. Both as in browsers.
+_QUESTION, _MOST_ODDS = 300, 2**1000
 #: LDP levels are rounded up to a millionth, so that every language writes the same.
 _PARTS = 10**6
 
@@ -70,11 +72,13 @@ class Occasion:
         layers = [group.layers for group in plan.groups if group.layers is not None]
         audits = [each.stored.audit() for each in layers] or [group.audit for group in plan.groups]
         odds = [audit.ldp.ratio for audit in audits]
-        ldp = None if None in odds else _level_above(max(ratio for ratio in odds if ratio is not None))
+        most = max((ratio for ratio in odds if ratio is not None), default=Fraction(1))
+        ldp = None if None in odds or most >= _MOST_ODDS else _level_above(most)
+        question = None if plan.title is None else plan.title[:_QUESTION]
         lip = max([each.lifelong for each in layers] or [group.epsilon for group in plan.groups])
         follows = isinstance(plan, Plan) and plan.follows is not None
         rule = "layers" if layers else "belief" if follows else None
-        return cls(plan.hashes[0], plan.first_wave, plan.wave, plan.title, lip, ldp, rule)
+        return cls(plan.hashes[0], plan.first_wave, plan.wave, question, lip, ldp, rule)
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Occasion:

@@ -53,7 +53,7 @@ def checked_tally(plan: AnyPlan, path: str | Path, **options: Any) -> Tally:
         tally.check(plan)
     except ValueError as error:
         raise InputError(
-            f"{path} does not belong to the plan. {error} Name its own plan; that of an earlier round with --before-plan."
+            f"{path} does not belong to the plan. {error} Name its plan; of an earlier round, with --before-plan."
         ) from error
     for option in ("weight_column", "offset_column"):
         if options.get(option) is not None:
