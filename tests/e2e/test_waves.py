@@ -59,6 +59,7 @@ def test_every_wave_is_asked_anew_until_the_limit_and_all_of_it_is_listed(
             page.get_by_test_id("told-export").click()
         saved.value.save_as(tmp_path / "told.json")
         page.get_by_test_id("my-limit").select_option("10")
+        expect(page.get_by_test_id("limit-note")).to_contain_text("Saved")
         page.goto(f"/s/{other}")
         expect(page.get_by_test_id("limit")).to_contain_text("You set a limit of 10")
         page.goto("/told")
@@ -128,7 +129,7 @@ def test_the_dashboard_follows_the_waves_with_their_changes(browser: Browser, se
         sign_in(page)
         expect(page.locator("#waves-rows tr")).to_have_count(3)
         expect(page.locator("#changes-rows tr").nth(0)).to_contain_text(re.compile("not clear$"))
-        expect(page.locator("#changes-rows tr").nth(2)).to_contain_text(re.compile("wave 1 – 3.*higher$"))
+        expect(page.locator("#changes-rows tr").nth(2)).to_contain_text(re.compile("wave 1 – 3.*lower$"))
         drawn = """() => Chart.getChart("waves-chart").data.labels"""
         assert page.evaluate(drawn) == ["wave 1", "wave 2", "wave 3"]
         assert violations(page) == []

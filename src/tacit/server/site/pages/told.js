@@ -8,15 +8,15 @@ import { local, say, speakSomething } from "./language.js";
 const LIMITS = { 3: "1098/1000", 10: "2302/1000", 30: "3401/1000", 100: "4605/1000" };
 
 /** Show the ledger inside `container`, and again after each change. */
-export async function showTold(container) {
-  const again = () => showTold(container);
+export async function showTold(container, saved = false) {
+  const again = (changed) => showTold(container, changed);
   try {
     const found = await told();
     const { answered, file } = found;
     const parts = answered.length
       ? [summary(found), make("ol", { className: "surveys", "data-testid": "told-list" }, ...answered.map(entry))]
       : [make("p", { "data-testid": "told-sum" }, say("told_none"))];
-    container.replaceChildren(...parts, limitChoice(found, again), ...(file === null ? [] : [keeping(file, again)]));
+    container.replaceChildren(...parts, limitChoice(found, again, saved), ...(file === null ? [] : [keeping(file, again)]));
   } catch (error) {
     if (!(error instanceof StorageError)) throw error;
     const stored = readAnyway();
@@ -55,7 +55,7 @@ function entry({ question, wave, belief, body, sent }) {
 }
 
 /** The person's own limit. */
-function limitChoice({ limit }, again) {
+function limitChoice({ limit }, again, saved) {
   const known = Object.entries(LIMITS).find(([, level]) => same(level, limit));
   const options = [["", say("told_no_limit")], ...Object.keys(LIMITS).map((each) => [each, say("told_factor", { factor: each })])];
   if (limit !== null && !known) options.push(["other", say("told_factor", { factor: Math.exp(value(limit)).toFixed(1) })]);
@@ -65,10 +65,11 @@ function limitChoice({ limit }, again) {
   select.onchange = async () => {
     if (select.value === "other") return;
     await setLimit(select.value ? lowest(LIMITS[select.value]) : null);
-    await again();
+    await again(true);
   };
   const label = make("label", { className: "field", for: "limit" }, say("told_limit"));
-  return make("div", { className: "card stack-tight" }, label, select, make("p", { className: "soft small" }, say("told_limit_note")));
+  const note = make("p", { className: "soft small", role: "status", "data-testid": "limit-note" }, say(saved ? "told_limit_saved" : "told_limit_note"));
+  return make("div", { className: "card stack-tight" }, label, select, note);
 }
 
 const value = (rational) => rational.split("/").reduce((n, d) => Number(n) / Number(d));

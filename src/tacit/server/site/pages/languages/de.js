@@ -128,6 +128,7 @@ export default {
   "told_limit": "Meine Grenze: Wie weit dürfen alle Meldungen dieses Browsers zusammen eine Annahme ändern?",
   "told_no_limit": "keine Grenze",
   "told_factor": "höchstens um den Faktor {factor}",
+  "told_limit_saved": "Gespeichert. Darüber hinaus zieht dieser Browser nichts und sagt es.",
   "told_limit_note": "Darüber hinaus zieht dieser Browser nichts und sagt es. Sie können die Grenze jederzeit ändern.",
   "told_export": "Kopie speichern",
   "told_erase": "Löschen …",

@@ -128,6 +128,7 @@ export default {
   "told_limit": "My limit: how far may all reports of this browser together change a belief?",
   "told_no_limit": "no limit",
   "told_factor": "by at most a factor of {factor}",
+  "told_limit_saved": "Saved. Beyond it this browser refuses to draw and says so.",
   "told_limit_note": "Beyond it this browser refuses to draw and says so. You can change it at any time.",
   "told_export": "Save a copy",
   "told_erase": "Erase …",

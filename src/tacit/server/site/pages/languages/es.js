@@ -128,6 +128,7 @@ export default {
   "told_limit": "Mi límite: ¿cuánto pueden cambiar una creencia todos los informes de este navegador juntos?",
   "told_no_limit": "sin límite",
   "told_factor": "como máximo por un factor de {factor}",
+  "told_limit_saved": "Guardado. Más allá, este navegador se niega a generar informes y lo dice.",
   "told_limit_note": "Más allá, este navegador se niega a generar informes y lo dice. Puede cambiarlo en cualquier momento.",
   "told_export": "Guardar una copia",
   "told_erase": "Borrar …",

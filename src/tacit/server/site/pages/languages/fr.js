@@ -128,6 +128,7 @@ export default {
   "told_limit": "Ma limite : jusqu'où tous les rapports de ce navigateur ensemble peuvent-ils changer une croyance ?",
   "told_no_limit": "sans limite",
   "told_factor": "d'un facteur {factor} au plus",
+  "told_limit_saved": "Enregistré. Au-delà, ce navigateur refuse de tirer un rapport et le dit.",
   "told_limit_note": "Au-delà, ce navigateur refuse de tirer un rapport et le dit. Vous pouvez la changer à tout moment.",
   "told_export": "Enregistrer une copie",
   "told_erase": "Effacer …",
