@@ -82,6 +82,7 @@ bench: $(READY)  ## gains, variances and speeds beside proven bounds, goals and 
 	OPENBLAS_NUM_THREADS=1 PYTHONPATH=. $(BIN)/python benchmarks/worth.py
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/ldp.py
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/intervals.py
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/many_values.py
 	$(BIN)/python benchmarks/perturb.py
 	$(BIN)/python benchmarks/files.py
 	$(BIN)/python benchmarks/serve.py
