@@ -26,7 +26,7 @@ from tacit.designs import (
     repaired_response,
     with_layers,
 )
-from tacit.mechanism import Level, joint_level, layered, layered_level, persistent, repeated
+from tacit.mechanism import BlockDesign, Level, ManyValues, joint_level, layered, layered_level, persistent, repeated
 from tacit.plan import Follows, PlanError, followed_name
 from tacit.randomize import SeededWords
 
@@ -374,11 +374,11 @@ def test_two_layers_send_the_channel_of_a_wave_and_keep_both_levels(case):
         if layers.noise:
             other = Fraction(layers.noise[report], sum(layers.noise))
         else:
-            # Of reports that ignore the answer the same mechanism with the least step is nearly all.
-            other = replace(layers.stored, step=1).likelihood(0, report)
+            # Likelihoods are linear in the step; at 0 all reports ignore the answer.
+            least, next_to = (replace(layers.stored, step=step).likelihood(0, report) for step in (1, 2))
+            other = 2 * least - next_to
         for x, stored in enumerate(sent):
-            product_of_layers, found = share * stored + (1 - share) * other, group.mechanism.likelihood(x, report)
-            assert found == product_of_layers if layers.noise else abs(found / product_of_layers - 1) < 1e-6
+            assert group.mechanism.likelihood(x, report) == share * stored + (1 - share) * other
     # Both levels, exactly; and they are used up: with less chance to resend the lifelong one breaks.
     assert layers.stored.keeps(notion, Fraction(3, 2))
     assert group.mechanism.keeps(notion, Fraction(1, 2))
@@ -387,6 +387,55 @@ def test_two_layers_send_the_channel_of_a_wave_and_keep_both_levels(case):
     # A wave is as precise as without layers.
     task = Histogram()
     assert unbiased_variance(group, task) == pytest.approx(unbiased_variance(one.groups[0], task), rel=1e-3)
+
+
+class AllWords:
+    """All combinations of a few words of a few bits, each in the first bits of 64."""
+
+    per_thread = False
+
+    def __init__(self, words: int, bits: int) -> None:
+        self.combinations = list(product(range(1 << bits), repeat=words))
+        self._shift = 64 - bits
+
+    def draw(self, count: int, bits: int):
+        cells = np.array(self.combinations, dtype=np.uint64).ravel() << np.uint64(self._shift)
+        assert (count, bits) == (len(cells), 64)
+        return cells
+
+    def integer(self, bits: int) -> int:
+        raise AssertionError
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        BlockDesign(
+            prior=Prior.uniform(7), circle=7, orders=1, arc=3, step=6, field=2, recurrence=(1, 1, 0), word_bits=6
+        ),
+        ManyValues(
+            prior=Prior.of([6, 5, 2, 1, 1, 1]), giants=2, covered=5, arc=4, step=2, cell_bits=4, word_bits=5, slots=3,
+            first=1, second=1, seed_bits=2,
+        ),
+        ManyValues(
+            prior=Prior.of([3, 1, 2, 2]), giants=0, covered=2, arc=2, step=4, cell_bits=3, seed_bits=4, word_bits=6
+        ),
+    ],
+)  # fmt: skip
+def test_rules_send_reports_that_ignore_the_answer_for_exactly_the_stated_words(rule):
+    """Every word through the sampler: the counts are the likelihoods at a step of 0, which no answer changes."""
+    layers = repeated.Layers(Fraction(9), rule, 2048)
+    words = AllWords(rule.words_per_report, rule.word_bits)
+    sent = layers._others(len(words.combinations), words)
+    counts = dict(zip(*np.unique(sent, return_counts=True), strict=True))
+    for report, count in counts.items():
+        one, two = (replace(rule, step=step).likelihood(0, int(report)) for step in (1, 2))
+        assert Fraction(int(count), len(words.combinations)) == 2 * one - two
+    # The named wrong answer: draws for an answer.
+    assert any(
+        Fraction(int(count), len(words.combinations)) != rule.likelihood(0, int(report))
+        for report, count in counts.items()
+    )
 
 
 def test_two_layers_of_an_answer_that_stays_from_the_definition():
