@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import signal
 import subprocess
 import sys
@@ -120,7 +121,13 @@ def test_two_layers_need_the_ledger_of_the_first_wave(folder):
     assert "has no earlier wave" in refused("perturb", "2.json", "a2.csv", "-o", "r2.csv", *keep, "other-who.json")
     said = run("perturb", "2.json", "a2.csv", "-o", "r2.csv", *keep, "who.json")
     assert "360 people have answered 2 waves: LIP at most 1," in said
-    assert "keep LIP ε = 1" in run("audit", "2.json")
+    audited = run("audit", "2.json")
+    assert "keep LIP ε = 1" in audited
+    # Both levels are found again: the promised one, and what the integers reach.
+    stored = Plan.load("2.json").groups[0].layers.stored.audit().lip.epsilon
+    assert ["LIP", "1", f"{math.ceil(stored * 10_000) / 10_000:.4f}"] == audited.partition("its stored report")[
+        2
+    ].split()[:3]
 
 
 def test_the_same_answer_sends_what_is_stored_in_any_order_and_folder(tmp_path):

@@ -162,6 +162,7 @@ def next_command(
 def _tell_again(plan: Any, output: str, overwrite: bool, as_json: bool) -> None:
     """The next wave for the same people: written, and told."""
     from tacit.show import plans as shown
+    from tacit.show.sentences import again_sentence
 
     keep_plan(output, plan.hash, overwrite)
     write_plan(plan, output)
@@ -173,12 +174,9 @@ def _tell_again(plan: Any, output: str, overwrite: bool, as_json: bool) -> None:
         )
         return
     told.print(f"Wrote {escape(output)}, plan {plan.hash[:12]}, wave {plan.wave} for the same people.", soft_wrap=True)
-    told.print(
-        shown.layers_sentence(plan)
-        or f"{len(groups):,} groups, one for each history of reports. Where the persistence is right, the levels of "
-        "all waves add up exactly. Randomize with --person and --history, the reports of the wave before.",
-        soft_wrap=True,
-    )
+    told.print(again_sentence(plan), soft_wrap=True)
+    if plan.follows is not None:
+        told.print(f"{len(groups):,} groups. Randomize with --person and --history, the reports of the wave before.")
 
 
 def _next_sentence(wave: int, facts: dict[str, Any]) -> str:

@@ -18,6 +18,7 @@ from tacit.mechanism.repeated import RESEND_BITS
 from tacit.plan import Group, Plan
 from tacit.show.sentences import (
     MAX_ROWS,
+    again_sentence,
     factor,
     group_label,
     outside_values,
@@ -75,23 +76,6 @@ def _layers_facts(group: Group) -> dict[str, Any]:
     return {"lifelong": float(group.layers.lifelong), "resend": share, "levels": stored}
 
 
-def layers_sentence(plan: Plan) -> str:
-    """What two layers promise, in words; nothing for other plans."""
-    layers = plan.groups[0].layers
-    if layers is None:
-        return ""
-    facts = [_layers_facts(group) for group in plan.groups]
-    most, notion = max(each["lifelong"] for each in facts), plan.groups[0].notion
-    reached = max(each["levels"][notion] or math.inf for each in facts)
-    share = percent(Fraction(layers.resend, 1 << RESEND_BITS))
-    return (
-        f"Two layers: each device stores one report of its answer, and sends it in {share} of the waves, else another "
-        f"one. However many waves there are, all reports about an answer that stays keep {notion.upper()} ε = {most:g} "
-        f"(the stored report reaches {_level(reached)}). An answer that changes has a stored report of its own: that "
-        "and when it changed can become known, and the LDP levels of the answers that a person ever held add up."
-    )
-
-
 def print_plan(console: Console, plan: Plan, summary: dict[str, Any], path: str) -> None:
     """A plan for people: the cost, what LDP and no reports would have cost, and the promise in words."""
     trusting = any(facts["aim"] == "mmse" for facts in summary["groups"])
@@ -123,7 +107,7 @@ def print_plan(console: Console, plan: Plan, summary: dict[str, Any], path: str)
     people = f"With {summary['respondents']:,} respondents{_drawn(summary)} the estimated {what} expected to be off by "
     console.print(people + told, soft_wrap=True)
     print_promises(console, plan)
-    if sentence := layers_sentence(plan):
+    if sentence := again_sentence(plan):
         console.print(sentence, soft_wrap=True)
     _print_price(console, summary)
     console.print(f"\nWrote [bold]{escape(path)}[/bold], plan {plan.hash[:12]}.", soft_wrap=True)
@@ -259,6 +243,14 @@ def print_audit(console: Console, plan: Plan) -> None:
         promised = f"{group.notion.upper()} {float(group.epsilon):g}"
         promised += "" if group.ldp_cap is None else f", LDP {float(group.ldp_cap):g}"
         shown.add_row(escape(group_label(group.name)), promised, *levels)
+        if group.layers is not None:
+            found = group.layers.stored.audit()
+            reached = found.lip.epsilon, found.lip_upper.epsilon, found.lip_lower.epsilon, found.ldp.epsilon, found.mip
+            lasting = [_level(level) for level in reached]
+            if group.without_prior:
+                lasting = ["–", "–", "–", lasting[3], "–"]
+            promised = f"{group.notion.upper()} {float(group.layers.lifelong):g}"
+            shown.add_row("  its stored report", promised, *lasting)
     console.print(shown)
     more(console, len(plan.groups), "groups")
     console.print(
@@ -267,7 +259,7 @@ def print_audit(console: Console, plan: Plan) -> None:
         soft_wrap=True,
     )
     print_promises(console, plan)
-    if sentence := layers_sentence(plan):
+    if sentence := again_sentence(plan):
         console.print(sentence, soft_wrap=True)
     for group in plan.groups[:MAX_ROWS]:
         outside = outside_values(group)
@@ -280,12 +272,6 @@ def print_audit(console: Console, plan: Plan) -> None:
     console.print(f"\n[green]The plan holds[/green], decided in exact integers. Plan {plan.hash}.", soft_wrap=True)
     if plan.series is not None:
         console.print(f"Wave {plan.wave} of the series of plan {plan.series}.", soft_wrap=True)
-    if plan.follows is not None:
-        console.print(
-            "It follows people by the belief rule: levels add up with those of their reports under plan "
-            f"{plan.follows.plans[-1]}, where answers stay with probability {plan.follows.persistence}.",
-            soft_wrap=True,
-        )
     for words, old in zip(plan.earlier, plan.hashes, strict=False):
         asked = "no question" if words is None else f"the question “{words}”"
         console.print(

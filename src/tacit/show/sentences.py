@@ -24,6 +24,7 @@ from tacit.estimates import (
 )
 from tacit.mechanism import Belief
 from tacit.mechanism.auditing import percent
+from tacit.mechanism.repeated import RESEND_BITS
 from tacit.plan import AnyPlan, Group, Plan, Questionnaire
 from tacit.prior import Ball, Box, Hull, PriorSet, Value
 
@@ -74,6 +75,28 @@ def record_promise(plan: Questionnaire, group: str | None) -> str:
         "for any report, the belief in any answer, or in any combination of answers, changes by at most a factor "
         f"of {bound}; for any other belief, odds change by at most a factor of {odds}."
     )
+
+
+def again_sentence(plan: AnyPlan) -> str:
+    """What the same people in several waves are promised, by two layers or by the belief rule; else nothing."""
+    layers = plan.groups[0].layers
+    if layers is not None:
+        notion, level = plan.groups[0].notion.upper(), float(max(g.layers.lifelong for g in plan.groups if g.layers))
+        share = percent(Fraction(layers.resend, 1 << RESEND_BITS))
+        return (
+            f"Two layers: each device stores one report of its answer, and sends it in {share} of the waves, else one "
+            "that does not depend on the answer. However many waves there are, all reports about an answer that stays "
+            f"keep {notion} ε = {level:g}. An answer that changes has a stored report of its own: that and when it "
+            "changed can become known, and the LDP levels of the answers that a person ever held add up."
+        )
+    if isinstance(plan, Plan) and plan.follows is not None:
+        return (
+            "The same people are followed by the belief rule: there is a group for each history of reports, and the "
+            "levels of a person's reports in all waves add up exactly, if answers stay from wave to wave with "
+            f"probability {float(plan.follows.persistence):g} and are else drawn from the prior. It follows plan "
+            f"{plan.follows.plans[-1]}."
+        )
+    return ""
 
 
 def promise_cells(plan: Plan, group: Group) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from tacit.disk import write_text
 from tacit.mechanism.auditing import percent
 from tacit.plan import AnyPlan, Group, Plan, Questionnaire, split_name
 from tacit.show.page import Brand, document, footer, html_table
-from tacit.show.sentences import group_label, outside_values, promise, record_promise
+from tacit.show.sentences import again_sentence, group_label, outside_values, promise, record_promise
 
 #: Beliefs of a reader who knows something else, as examples.
 _BELIEFS = (Fraction(1, 100), Fraction(1, 10), Fraction(1, 2))
@@ -142,6 +142,8 @@ def _set_words(group: Group) -> str:
 
 
 def _again(plan: AnyPlan, waves: int) -> str:
+    if again := again_sentence(plan):
+        return f"<p>{escape(again)}</p>"
     epsilon = float(max(group.epsilon for group in plan.groups))
     ldp = max(group.levels["ldp"] for group in plan.groups)
     lip = plan.groups[0].notion == "lip"
