@@ -231,6 +231,10 @@ def test_the_dashboard_shows_every_question_and_tables_of_two(browser: Browser, 
         assert loaded.value.path().stat().st_size > 20_000
         assert fits(page)
         assert violations(page) == []
+        service.client.put(f"/api/surveys/{survey}/texts", json={"language": "de"}).raise_for_status()
+        page.reload()
+        expect(page.locator("#panel-0[lang=de]")).to_have_text("Rauchen Sie?")
+        expect(page.get_by_test_id("panel-0").get_by_role("rowheader", name="Ja")).to_be_visible()
         page.set_viewport_size(PHONE)
         # Charts take their new width with the next frames.
         page.wait_for_timeout(300)

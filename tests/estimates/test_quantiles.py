@@ -5,7 +5,7 @@ import pytest
 
 from tacit import Histogram, Prior, Quantiles, Randomizer, Sum, Survey, Tally, make_plan
 from tacit.designs import design
-from tacit.estimates import NotEstimableError, quantiles
+from tacit.estimates import NotEstimableError, quantile_differences, quantiles
 from tacit.plan import PlanError, Question, Questionnaire, block_name
 from tacit.randomize import RecordRandomizer, SeededWords
 
@@ -55,6 +55,29 @@ def test_medians_of_parts_and_of_a_question():
     assert ninety.value == 10
     with pytest.raises(ValueError, match="which one"):
         quantiles(plan, tally)
+
+
+def test_differences_of_medians_cover_and_tell_parts_apart():
+    """60 pairs of samples: medians 3 and 5 of nine numbers; the difference of a wrong sign is never inside."""
+    plan, rng = make_plan({"a": Prior.uniform(9), "b": Prior.uniform(9)}, Quantiles(), 2), np.random.default_rng(2)
+    shapes = [np.exp(-0.5 * ((np.arange(9) - middle) / 2) ** 2) for middle in (3, 5)]
+    covered = wrong = 0
+    for seed in range(60):
+        parts = [
+            Randomizer(plan).reports(k, rng.choice(9, 600, p=shape / shape.sum()), SeededWords(2 * seed + k))
+            for k, shape in enumerate(shapes)
+        ]
+        tally = Tally.of(plan, np.concatenate(parts).tolist(), ["a"] * 600 + ["b"] * 600)
+        (row,) = quantile_differences(plan, tally, by="group")
+        covered += row.low <= -2 <= row.high
+        wrong += row.high >= 2
+        assert row.low <= row.difference <= row.high
+    assert covered >= 54
+    assert wrong == 0
+    (same,) = quantile_differences(plan, tally, before=tally, names=("2015", "now"))
+    assert (same.part, same.other, same.difference, same.significant) == ("now", "2015", 0, False)
+    with pytest.raises(ValueError, match="Say what to compare"):
+        quantile_differences(plan, tally)
 
 
 def test_plans_that_do_not_tell_the_distribution_are_refused():

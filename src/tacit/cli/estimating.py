@@ -99,7 +99,7 @@ def estimate_command(
     The alarm may be looked at at any time, so it is blunt: `tacit difference --against prior`, looked at once, tells
     differences half as large.
     """
-    from tacit.estimates import estimate, quantiles
+    from tacit.estimates import estimate, quantile_differences, quantiles
     from tacit.plan import Questionnaire, load_plan
     from tacit.show import results
 
@@ -126,20 +126,27 @@ def estimate_command(
         simultaneous=simultaneous, project=project,
     )  # fmt: skip
     asked = quantile or ([0.5] if loaded.task.kind == "quantiles" else [])
-    medians = quantiles(loaded, cells, asked, level=level, by=by, scope=scope, population=sizes) if asked else []
+    about: dict[str, Any] = {"level": level, "by": by, "scope": scope, "population": sizes}
+    medians = quantiles(loaded, cells, asked, **about) if asked else []
+    compared = quantile_differences(loaded, cells, asked, **about) if asked and len(result.parts) > 1 else []
     if html is not None:
         from tacit.show.page import write_page
 
-        write_page(html, loaded, result, command=typed(), quantiles=medians, brand=brand_of(organisation, logo))
+        write_page(
+            html, loaded, result, command=typed(), quantiles=medians, quantile_changes=compared,
+            brand=brand_of(organisation, logo),
+        )  # fmt: skip
     if csv is not None:
         from tacit.show.spreadsheet import estimate_rows, write_csv
 
         write_csv(csv, estimate_rows(loaded, result, result.parts, by))
     if as_json:
         more = {"quantiles": [each.to_dict() for each in medians]} if asked else {}
+        more |= {"quantile_differences": [each.to_dict() for each in compared]} if compared else {}
         print_json({"plan": loaded.hash} | result.to_dict() | more | {"refused": whole.refused})
         return
     results.print_quantiles(out, medians, level)
+    results.print_quantile_differences(out, compared, level)
     results.print_estimate(out, loaded, result)
     tell_refused(whole.refused, weighted=weight_column is not None or offset_column is not None)
     if by is not None:

@@ -13,7 +13,7 @@ from tacit.estimates._compliance import (
 from tacit.estimates._ends import counts_at_ends, ends_within
 from tacit.estimates._estimate import estimate, estimators
 from tacit.estimates._prior_check import PriorCheck, check_prior
-from tacit.estimates._quantiles import Quantile, quantiles
+from tacit.estimates._quantiles import Quantile, QuantileDifference, quantile_differences, quantiles
 from tacit.estimates._questionnaire import (
     Association,
     Crosstab,
@@ -61,6 +61,7 @@ __all__ = [
     "PooledCompliance",
     "PriorCheck",
     "Quantile",
+    "QuantileDifference",
     "QuestionView",
     "Regression",
     "Row",
@@ -83,6 +84,7 @@ __all__ = [
     "positions_of",
     "pseudo_names",
     "pseudo_values",
+    "quantile_differences",
     "quantiles",
     "read_for",
     "regress",

@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from html import escape
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import tacit
 from tacit.disk import write_text
-from tacit.estimates import Differences, Estimate, PriorCheck, Quantile, Row, Trend
+from tacit.estimates import Differences, Estimate, PriorCheck, Quantile, QuantileDifference, Row, Trend
 from tacit.plan import AnyPlan, Plan
 from tacit.show.sentences import (
     alarm,
@@ -37,6 +38,8 @@ from tacit.show.sentences import (
     promise,
     promise_cells,
     promised_answer,
+    quantile_difference_cells,
+    quantile_name,
     row_name,
     short_promise,
     surest,
@@ -119,12 +122,12 @@ def write_page(
     trend: Trend | None = None,
     command: str | None = None,
     quantiles: Sequence[Quantile] = (),
+    quantile_changes: Sequence[QuantileDifference] = (),
     brand: Brand | None = None,
 ) -> None:
     """Write the page, atomically. With the command it also says how it was made."""
-    text = page(
-        plan, result, comparison=comparison, trend=trend, command=command, quantiles=quantiles, brand=brand
-    )  # fmt: skip
+    given: dict[str, Any] = {"comparison": comparison, "trend": trend, "command": command, "brand": brand}
+    text = page(plan, result, quantiles=quantiles, quantile_changes=quantile_changes, **given)
     write_text(path, text)
 
 
@@ -136,6 +139,7 @@ def page(
     trend: Trend | None = None,
     command: str | None = None,
     quantiles: Sequence[Quantile] = (),
+    quantile_changes: Sequence[QuantileDifference] = (),
     brand: Brand | None = None,
 ) -> str:
     """The page as text, with the parts of the estimate where it has some."""
@@ -149,7 +153,7 @@ def page(
         _headline(plan, result),
         "" if len(marks) == 1 and too_few(plan, result) else figure(marks, len(marks) > 1, unit=unit),
         _values(plan, result) if len(result.rows) > 1 else "",
-        _quantiles(quantiles, result.level),
+        _quantiles(quantiles, quantile_changes, result.level),
         _breakdown(plan, result.parts, result.by),
         _trend(plan, trend),
         _comparison(plan, comparison),
@@ -303,16 +307,20 @@ def _values(plan: Plan, result: Estimate) -> str:
     return html_table(("answer", *estimate_headers(plan, result)), cells) + note
 
 
-def _quantiles(found: Sequence[Quantile], level: float) -> str:
-    """The numbers that a share of the people does not exceed."""
+def _quantiles(found: Sequence[Quantile], changes: Sequence[QuantileDifference], level: float) -> str:
+    """The numbers that a share of the people does not exceed, and how they differ."""
     if not found:
         return ""
+    interval = f"{level * 100:g}% interval"
     cells = [
-        (each.part or "all people", "median" if each.q == 0.5 else f"{each.q * 100:g}%", str(each.value),
-         f"{each.low} … {each.high}")
+        (each.part or "all people", quantile_name(each.q), str(each.value), f"{each.low} … {each.high}")
         for each in found
-    ]  # fmt: skip
-    return "<h2>Quantiles</h2>" + html_table(("", "quantile", "value", f"{level * 100:g}% interval"), cells, left=2)
+    ]
+    shown = "<h2>Quantiles</h2>" + html_table(("", "quantile", "value", interval), cells, left=2)
+    if not changes:
+        return shown
+    headers = ("", "quantile", "first", "second", "difference", interval, "")
+    return f"{shown}<h3>Compared</h3>{html_table(headers, quantile_difference_cells(changes[:MAX_TABLE]), left=2)}"
 
 
 def _largest(of: int) -> str:

@@ -16,6 +16,7 @@ from tacit.estimates import (
     Estimate,
     PooledCompliance,
     Quantile,
+    QuantileDifference,
     Regression,
     Row,
     Span,
@@ -40,6 +41,8 @@ from tacit.show.sentences import (
     group_label,
     how_estimated,
     prior_part,
+    quantile_difference_cells,
+    quantile_name,
     ratio_cells,
     regression_notes,
     row_name,
@@ -106,9 +109,21 @@ def print_quantiles(console: Console, found: Sequence[Quantile], level: float, o
         return
     shown = table(of, "quantile", "value", f"{level * 100:g}% interval", left=2)
     for each in found:
-        name = "median" if each.q == 0.5 else f"{each.q * 100:g}%"
-        shown.add_row(escape(each.part or ""), name, str(each.value), f"{each.low} … {each.high}")
+        shown.add_row(
+            escape(each.part or "all people"), quantile_name(each.q), str(each.value), f"{each.low} … {each.high}"
+        )
     console.print(shown)
+
+
+def print_quantile_differences(console: Console, found: Sequence[QuantileDifference], level: float) -> None:
+    """Differences of quantiles with their intervals."""
+    if not found:
+        return
+    shown = table("", "quantile", "first", "second", "difference", f"{level * 100:g}% interval", "", left=2)
+    for row in quantile_difference_cells(found)[:MAX_ROWS]:
+        shown.add_row(*map(escape, row))
+    console.print(shown)
+    console.print("[dim]The parts are different people; the prior is not used.[/dim]")
 
 
 def print_breakdown(console: Console, plan: Plan, column: str, parts: Mapping[str, Estimate]) -> None:

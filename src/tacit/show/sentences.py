@@ -17,6 +17,7 @@ from tacit.estimates import (
     Differences,
     Estimate,
     PriorCheck,
+    QuantileDifference,
     Regression,
     Row,
     Scope,
@@ -434,7 +435,23 @@ def difference_sentence(plan: Plan, found: Differences, row: Difference) -> str:
     return f"{said}{chance}: it is not clear which is higher."
 
 
-def verdict(row: Difference) -> str:
+def quantile_name(q: float) -> str:
+    """How a quantile is called."""
+    return "median" if q == 0.5 else f"{q * 100:g}%"
+
+
+def quantile_difference_cells(found: Sequence[QuantileDifference]) -> list[tuple[str, ...]]:
+    """For a table: what is compared, the quantile, both numbers, the difference, its interval and a word."""
+    return [
+        (
+            f"{row.part} – {row.other}", quantile_name(row.q), str(row.first), str(row.second),
+            f"{row.difference:+g}".replace("-", "−"), f"{row.low:g} … {row.high:g}".replace("-", "−"), verdict(row),
+        )
+        for row in found
+    ]  # fmt: skip
+
+
+def verdict(row: Difference | QuantileDifference) -> str:
     """A word for a table."""
     if not math.isfinite(row.difference):
         return "–"

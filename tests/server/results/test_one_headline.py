@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tacit import Prior, Survey, difference, estimate, make_plan
+from tacit import Prior, Quantiles, Survey, difference, estimate, make_plan
+from tacit.estimates import quantiles
 from tacit.server.storage.store import Submission, survey_id
 from tacit.show.sentences import estimate_cells
 from tacit.tally import Tally
@@ -76,3 +77,16 @@ def test_every_surface_shows_the_same_headline(client: Client, tmp_path: Path, m
     assert estimate(PLAN, tally, "unbiased").rows[0].estimate != pytest.approx(expected["everybody"].estimate, rel=1e-6)
     alone = estimate(PLAN, tally, scope="participants").rows[0]
     assert alone.high - alone.low < 0.97 * (expected["everybody"].high - expected["everybody"].low)
+
+
+def test_a_plan_for_quantiles_leads_with_the_median(client: Client):
+    plan = make_plan(Prior.of({0: 2, 5: 5, 10: 3}), Quantiles(), epsilon=3)
+    tally = tally_of(plan, [[200, 700, 100]], np.random.default_rng(1))
+    survey = client.open(plan)
+    assert client.get(f"{survey}/results", admin=True).json()["median"] is None
+    counts = tally.groups[None]
+    reports = [(0, int(each), int(n)) for each, n in zip(counts.reports, counts.counts, strict=True)]
+    client.store.count([Submission(survey_id(plan), key(0), tuple(reports))])
+    (found,) = quantiles(plan, tally)
+    shown = client.get(f"{survey}/results", admin=True).json()["median"]
+    assert shown == {"value": "5", "low": str(found.low), "high": str(found.high)}

@@ -327,6 +327,14 @@ class PublicQuestion(_Message):
     rows: list[PublicCount]
 
 
+class Median(_Message):
+    """The number that half of the people do not exceed, with its interval, as the plan writes numbers."""
+
+    value: str
+    low: str
+    high: str
+
+
 class ResultFacts(_Message):
     """Estimates with everything needed to read them."""
 
@@ -344,6 +352,7 @@ class ResultFacts(_Message):
     counts_people: bool
     rows: list[Row] = Field(description="Empty where several questions are asked.")
     n_rows: int
+    median: Median | None = Field(None, description="Of a plan for quantiles with enough reports.")
     questions: list[QuestionResults] = Field(description="Empty where one question is asked.")
     public: list[PublicQuestion] = Field(description="Answers that travel as they are; for the team only.")
     groups: list[GroupFacts]

@@ -16,12 +16,12 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from tacit.estimates import Estimate, Estimator, PriorCheck, QuestionView, Row, crosstab, estimate
+from tacit.estimates import Estimate, Estimator, PriorCheck, QuestionView, Row, crosstab, estimate, quantiles
 from tacit.plan import AnyPlan, Group, Plan, Questionnaire
 from tacit.server.results.publishing import publication, published
 from tacit.server.storage.store import Store, Survey
 from tacit.show.questions import block_alarm, crosstab_sentences, title_of
-from tacit.show.sentences import alarm, json_ready, prior_part, promise, record_promise, row_name, whom
+from tacit.show.sentences import LEAST_REPORTS, alarm, json_ready, prior_part, promise, record_promise, row_name, whom
 from tacit.tally import Tally
 
 LEVEL = 0.95
@@ -48,6 +48,7 @@ class Results:
         self._store = store
         self._tallies = _Recent[tuple[str, date], Tally](_TALLIES)
         self._sums = _Recent[tuple[str, date], Tally](_TALLIES)
+        self._medians = _Recent[tuple[str, bool], dict[str, str]](_ESTIMATES)
         self._newest = _Recent[tuple[str, bool, str | None, Estimator], Estimate | None](_ESTIMATES)
         self._history = _Recent[tuple[str, bool, Estimator, date], dict[str, Any] | None](_DAYS)
 
@@ -80,6 +81,8 @@ class Results:
             result = find(views[0], stands[-1]) if stands else None
             history = self._days(survey.life, everything, plan, estimator, stands, views[0], result)
             told = _single(plan, result, history, per_group, estimator, limit)
+            if plan.task.kind == "quantiles" and sum(per_group) >= LEAST_REPORTS:
+                told["median"] = self._median(survey.life, everything, plan, stands[-1])
         return {
             "survey": survey.id,
             "question": plan.title,
@@ -99,6 +102,15 @@ class Results:
         """What all reports say about a question; computed once for each stand."""
         place = life, everything, view.name, estimator
         return self._newest.get(place, stand.version, lambda: view.estimate(stand.tally(), estimator, LEVEL))
+
+    def _median(self, life: str, everything: bool, plan: Plan, stand: Stand) -> dict[str, str]:
+        """The median of all reports with its interval; computed once for each stand."""
+
+        def find() -> dict[str, str]:
+            (found,) = quantiles(plan, stand.tally(), level=LEVEL)
+            return {"value": str(found.value), "low": str(found.low), "high": str(found.high)}
+
+        return self._medians.get((life, everything), stand.version, find)
 
     def _days(
         self,

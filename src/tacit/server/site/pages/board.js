@@ -2,6 +2,7 @@
 
 import { drawCharts } from "./charts.js";
 import { drawQuestions, fillPublic, fillQuestions } from "./several.js";
+import { numberName } from "./language.js";
 import {
   byId,
   capital,
@@ -93,10 +94,18 @@ function fillNumbers(results) {
     : "";
   const known = results.rows.filter((row) => row.estimate !== null);
   // The totals of a matrix overlap: none of them leads.
-  const apart = results.n_rows === 1 || results.task === "histogram";
+  const apart = results.n_rows === 1 || results.task === "histogram" || results.median;
   byId("headline").hidden = !results.n_reports || !known.length || !apart;
+  if (results.median) return fillMedian(results);
   const leading = known.reduce((most, other) => (other.estimate > most.estimate ? other : most), known[0]);
   if (!byId("headline").hidden) fillHeadline(results, leading);
+}
+
+/** The median of a plan for quantiles. */
+function fillMedian({ median: { value, low, high }, level }) {
+  byId("headline-name").textContent = "median";
+  byId("headline-number").textContent = numberName(value);
+  byId("headline-interval").textContent = `${level * 100}% interval ${numberName(low)} … ${numberName(high)}`;
 }
 
 /** The estimate that the page leads with: the only one, or the largest. */
@@ -129,7 +138,7 @@ function fillEmpty(survey) {
 
 /** What is said where another estimator is shown than the one that was asked for. */
 const INSTEAD =
-  "Leaning on the prior (assisted) takes reports of two groups that show what it is worth. Until they are there, this is shown: ";
+  "The assisted estimate uses the prior as far as reports of two groups agree with it. Until they are there, this is shown: ";
 
 /** The switch of estimators, and estimates as a table. */
 function fillEstimates(results, asked) {

@@ -29,6 +29,8 @@ const page = surveyPage(id);
 
 let survey = null;
 let results = null;
+/** Puts results into the survey's first language. */
+let worded = null;
 let shown = "";
 let estimator = "";
 let timer = 0;
@@ -57,6 +59,7 @@ async function refresh() {
 async function fetchResults() {
   try {
     survey ??= await requestJson(surveyUrl(id));
+    worded ??= await inFirstLanguage();
     if (!survey.public_results && !token.get()) throw new ApiError(401, "These results need the team's token.");
     const response = await request(resultsUrl("", { limit: LIMIT }), { team: true });
     const text = await response.text();
@@ -67,13 +70,32 @@ async function fetchResults() {
   }
 }
 
+/** What writes questions and answers in the survey's first language, as far as the plan has them in it. */
+async function inFirstLanguage() {
+  const { language } = await requestJson(`${surveyUrl(id)}/texts`);
+  const { questions = [] } = language === "en" ? {} : await requestJson(`${surveyUrl(id)}/plan`);
+  const said = new Map(questions.map((question) => [question.name, question]));
+  return (found) => {
+    for (const question of [...found.questions, ...found.public]) {
+      const { text = {}, labels = {}, answers = [] } = said.get(question.name) ?? {};
+      question.lang = text[language] && language;
+      question.text = text[language] ?? question.text;
+      const names = labels[language] && Object.fromEntries(answers.map((answer, k) => [answer, labels[language][k]]));
+      if (names && question.labels) question.labels = names;
+      // Public answers come in the order of the plan, by their English labels.
+      else if (names) question.rows.forEach((row, k) => (row.name = labels[language][k]));
+    }
+    return found;
+  };
+}
+
 /** Show the results, if they differ from those on the page. */
 async function show(text) {
   const signedIn = !byId("signin").hidden;
   showOnly(byId("board"), sections, { focus: false });
   if (text !== shown) {
     shown = text;
-    results = JSON.parse(text);
+    results = worded(JSON.parse(text));
     survey.open = results.open;
     fillBoard(results, survey, { asked: estimator });
     if (token.get()) await details();

@@ -80,6 +80,7 @@ function panelCard(_, place) {
 /** The numbers of a card. */
 function fillPanel(card, panel) {
   card.querySelector("h2").textContent = panel.title;
+  card.querySelector("h2").lang = panel.lang ?? "en";
   card.querySelector(".scroll").setAttribute("aria-label", `${panel.title} as a table`);
   card.querySelector(".split").hidden = !panel.rows.length;
   const heads = ["", panel.counts_people ? "share" : "mean", `${panel.level * 100}% interval`, "prior"];
