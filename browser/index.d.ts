@@ -30,6 +30,31 @@ export type Task =
   | { readonly kind: "survey"; readonly values: readonly string[] }
   | { readonly kind: "matrix"; readonly names: readonly string[] };
 
+/** How the cells of one column of raw data are read: a number is put into the bin between two edges. */
+export interface RecodedColumn {
+  readonly column: string;
+  /** The question about it; null where there is none. */
+  readonly text: string | null;
+  /** Edges of bins in ascending order, with a label for each bin; empty where there are none. */
+  readonly edges: readonly number[];
+  readonly labels: readonly string[];
+  /** The answer that missing ones count as; null where they are left out. */
+  readonly missingAs: string | null;
+  /** The name for answers that the plan does not list; null where there is none. */
+  readonly other: string | null;
+  /** The name that a cell stands for, null where there is none; `known` are the plan's names, for `other`. */
+  read(cell: string | number | null | undefined, known?: readonly string[]): string | null;
+}
+
+/** How raw data become the answers and groups of a plan. */
+export interface Recoding {
+  readonly answers: readonly RecodedColumn[];
+  /** Several are the parts of crossed groups. */
+  readonly groups: readonly RecodedColumn[];
+  /** The name of the group of a person with these cells; null where a part is missing. */
+  group(cells: readonly (string | number | null | undefined)[]): string | null;
+}
+
 /** How far one report can move the belief that somebody holds `value`, in percentages. */
 export interface Belief {
   readonly value: string;
@@ -82,6 +107,8 @@ export interface Plan {
   readonly limit: { readonly n: bigint; readonly d: bigint } | null;
   /** The levels of one report, the worst of all groups: LIP as ε, and LDP as a ratio of odds, null if unbounded. */
   readonly levels: Levels;
+  /** How raw data become answers and groups; null where the plan does not say. */
+  readonly recoding: Recoding | null;
   readonly question: string | null;
   readonly task: Task;
   /** Whether the answers are numbers. */

@@ -5,6 +5,7 @@ import { check, describe, readGroup } from "./group.js";
 import { factor, oddsSentence, percent, quoted, sentence, setParts, setSentence } from "./promise.js";
 import { Randomizer, neighbours, rounded } from "./randomizer.js";
 import { demand, each, expect, integer, meter, name, number, object, oneOf, onlyFields, rational, text } from "./read.js";
+import { readRecoding } from "./recoding.js";
 import { SERIES_FIELDS, readLimit, readSeries } from "./series.js";
 import { secureWords } from "./words.js";
 
@@ -31,7 +32,7 @@ export class Plan {
    * @param {import("./read.js").Meter} spend
    */
   constructor(hashes, data, spend = meter()) {
-    onlyFields(data, "the plan", ["tacit_plan", "question", "task", "domain", "groups", ...SERIES_FIELDS]);
+    onlyFields(data, "the plan", ["tacit_plan", "question", "task", "domain", "groups", "recoding", ...SERIES_FIELDS]);
     const domain = object(data.domain, "domain");
     onlyFields(domain, "domain", ["numeric", "values", "between"]);
     this.hash = hashes[hashes.length - 1];
@@ -59,6 +60,12 @@ export class Plan {
     this.#randomizer = new Randomizer(groups);
     /** @type {readonly import("./index.js").Group[]} */
     this.groups = Object.freeze(groups.map(describe));
+    this.recoding = readRecoding(data);
+    if (this.recoding) {
+      expect(this.recoding.answers.length === 1, "recoding.answers", "one column");
+      const answers = this.between ? null : this.values;
+      this.recoding.check(new Map([[this.recoding.answers[0].column, answers]]), [...this.#groups.keys()]);
+    }
     groups.forEach(check);
     /** @type {{readonly lip: Fraction, readonly ldp: Fraction | null}} The levels of one report, the worst of all groups. */
     this.levels = Object.freeze(worst(groups.map(({ epsilon, prior, mechanism }) => ({ lip: epsilon, ldp: mechanism.audit(prior).ldp }))));

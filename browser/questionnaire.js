@@ -11,6 +11,7 @@ import { identity, numberWithin, worst } from "./plan.js";
 import { factor, percent, recordSentence, setSentence } from "./promise.js";
 import { neighbours, rounded } from "./randomizer.js";
 import { demand, each, expect, integer, name, number, object, oneOf, onlyFields, text } from "./read.js";
+import { readRecoding } from "./recoding.js";
 import { SERIES_FIELDS, readLimit, readSeries } from "./series.js";
 import { secureWords } from "./words.js";
 
@@ -51,7 +52,7 @@ export class Questionnaire {
    * @param {readonly Plan[]} plans those of the blocks
    */
   constructor(hashes, data, plans) {
-    onlyFields(data, "the plan", ["tacit_plan", "title", "questions", "blocks", "notes", ...SERIES_FIELDS]);
+    onlyFields(data, "the plan", ["tacit_plan", "title", "questions", "blocks", "notes", "recoding", ...SERIES_FIELDS]);
     this.hash = hashes[hashes.length - 1];
     this.hashes = hashes;
     const { wave, series } = readSeries(data);
@@ -67,6 +68,8 @@ export class Questionnaire {
       const earlier = this.questions.slice(0, place).some((other) => other.name === askedIf?.question);
       demand(!askedIf || earlier, `Whether ${told} is asked must depend on an earlier question.`);
     }
+    this.recoding = readRecoding(data);
+    const asked = this.questions.map(({ name: told, kind, answers }) => /** @type {const} */ ([told, kind === "number" ? null : answers]));
     this.#blocks = each(data.blocks, "blocks", (block, where) => this.#readBlock(object(block, where), where, plans));
     this.#checkBlocks();
     /** @type {readonly {questions: readonly string[], share: number}[]} */
@@ -75,14 +78,15 @@ export class Questionnaire {
         Object.freeze({ questions: Object.freeze(questions.map((each) => each.name)), share: chance / CHANCES }),
       ),
     );
+    this.recoding?.check(new Map(asked), plans[0].groups.map((group) => group.name));
     /** @type {readonly import("./index.js").RecordGroup[]} */
     this.groups = Object.freeze(
       plans[0].groups.map(({ name: told, epsilon, notion, ldpCap }) =>
         Object.freeze({ name: told, epsilon, notion, ldpCap }),
       ),
     );
-    const alone = plans.every(({ wave, hashes: words, limit }) => wave === 1 && words.length === 1 && !limit);
-    demand(alone, "The plan of a block must not have a wave, earlier words or a limit: the whole plan has.");
+    const alone = plans.every(({ wave, hashes: words, limit, recoding }) => wave === 1 && words.length === 1 && !limit && !recoding);
+    demand(alone, "The plan of a block must not have a wave, earlier words, a limit or a recoding: the whole plan has.");
     /** @type {{readonly lip: Fraction, readonly ldp: Fraction | null}} As of `Plan`. */
     this.levels = Object.freeze(worst(plans.map(({ levels }) => levels)));
     /** @type {Fraction | null} */

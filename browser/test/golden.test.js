@@ -10,6 +10,7 @@ import { KINDS, readMechanism } from "../mechanism/kinds.js";
 import { percent, quoted } from "../promise.js";
 import { Prior } from "../prior.js";
 import { readSet } from "../prior_set.js";
+import { Recoding } from "../recoding.js";
 import { rational } from "../read.js";
 import { layOut } from "../mechanism/many_values/circle.js";
 import { ManyValues } from "../mechanism/many_values/many_values.js";
@@ -67,11 +68,19 @@ for (const name of goldenPlans()) {
   });
 }
 
-for (const { why, plan, says } of golden("refused")) {
+for (const { why, plan, says } of [...golden("refused"), ...golden("refused_recodings")]) {
   test(`refused: ${why}`, async () => {
     await assert.rejects(openPlan(plan), (error) => error instanceof PlanError && error.message.includes(says));
   });
 }
+
+test("raw cells become the names that Python makes of them", () => {
+  for (const { recoding, known, cells = [], groups = [] } of golden("recoding")) {
+    const read = new Recoding(recoding);
+    for (const [cell, name] of cells) assert.equal(read.answers[0].read(cell, known), name, `${recoding.answers[0].column}: ${cell}`);
+    for (const [pair, name] of groups) assert.equal(read.group(pair), name, String(pair));
+  }
+});
 
 test("e^ε is decided exactly at its best approximations", () => {
   for (const [ratio, epsilon, holds] of golden("numbers").at_most_exp) {

@@ -21,7 +21,7 @@ from tacit.exact import at_most_exp
 from tacit.files import InputError, Ledger
 from tacit.mechanism import KINDS, ManyValues
 from tacit.mechanism.auditing import percent
-from tacit.plan import Plan, PlanError, Questionnaire, contract_hash
+from tacit.plan import Plan, PlanError, Questionnaire, Recoding, contract_hash
 from tacit.prior import read_set
 from tacit.randomize import Randomizer, RecordRandomizer
 
@@ -118,7 +118,18 @@ def test_the_golden_plans_are_of_every_kind():
     assert all((GOLDEN / f"{name}.json").stat().st_size < 200_000 for name in PLANS)
 
 
-@pytest.mark.parametrize("case", golden("refused"), ids=lambda case: case["why"])
+def test_python_says_what_the_golden_recodings_say():
+    """The golden file is what the browser is held to; the engines read cells by the same class."""
+    for known in golden("recoding"):
+        recoding = Recoding.from_dict(known["recoding"])
+        assert recoding.to_dict() == known["recoding"]
+        for cell, name in known.get("cells", ()):
+            assert recoding.answers[0].read(cell, known["known"]) == name
+        for cells, name in known.get("groups", ()):
+            assert recoding.group(cells) == name
+
+
+@pytest.mark.parametrize("case", golden("refused") + golden("refused_recodings"), ids=lambda case: case["why"])
 def test_python_refuses_what_the_browser_refuses(case):
     with pytest.raises((ValueError, ArithmeticError)):
         Plan.from_dict(case["plan"])

@@ -54,8 +54,9 @@ def test_a_spreadsheet_leads_to_a_plan(spreadsheet):
     told = tacit("priors", spreadsheet, "--column", "smokes", *words, "-o", "p.csv")
     assert "200 of 201 rows are counted." in told
     assert "note: 1 of 201 rows have no answer and are left out" in told
-    expected = "group,value,count\nfemale,no,80\nfemale,yes,20\nmale,no,70\nmale,yes,30\n"
-    assert Path("p.csv").read_text() == expected
+    expected = Path("p.csv").read_text()
+    assert expected.endswith("group,value,count\nfemale,yes,20\nfemale,no,80\nmale,yes,30\nmale,no,70\n")
+    assert '# map = {"f" = "female", "m" = "male"}' in expected
     tacit("plan", "p.csv", "--task", "survey", "--value", "yes", "--epsilon", 1)
     assert tacit("priors", spreadsheet, "--column", "smokes", *words, "-o", "-") == expected
 

@@ -352,7 +352,7 @@ def test_a_plan_that_does_not_hold_fails_the_audit_with_code_1(plan):
         (["plan", "priors.csv", "--task", "histogram", "--epsilon", "1", "-o", "."], "is a folder"),
         (["plan", "priors.csv", "--task", "survey", "--value", "yes", "--target-rmse", "1e-9", "--respondents", "9"],
          "out of reach"),
-        (["audit", "priors.csv"], "not JSON"),
+        (["audit", "priors.csv"], "priors.csv is a table. A plan is a file of JSON"),
         (["audit", "empty.json"], "not a plan"),
         (["audit", "nowhere.json"], "no file"),
         (["channel", "empty.json"], "Not a plan"),

@@ -90,9 +90,11 @@ def test_cells_may_be_separated_as_spreadsheets_do(separator: str):
     assert Path("said.csv").read_text().splitlines()[1:] == [f'"north",0,"p{plan}"', f'"south",1,"p{plan}"']
 
 
-def test_decimal_commas_are_named():
+def test_decimal_commas_are_read_where_they_do_not_separate():
     Path("comma.csv").write_text("value;probability\nyes;0,2\nno;0,8\n")
-    assert "Write a decimal point" in refused("plan", "comma.csv", "--task", "histogram", "--epsilon", 1)
+    done("plan", "comma.csv", "--task", "histogram", "--epsilon", 1, "-o", "comma.json")
+    Path("quoted.csv").write_text('value,probability\nyes,"0,2"\nno,"0,8"\n')
+    assert "Write a decimal point" in refused("plan", "quoted.csv", "--task", "histogram", "--epsilon", 1)
 
 
 def test_labels_that_a_design_does_not_have_are_answered_with_those_it_has():

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 from playwright.sync_api import Browser, expect
 
-from tacit.plan import Plan
+from tacit import make_plan
+from tacit.plan import Plan, RecodedColumn, Recoding
 from tacit.show.sentences import set_sentence
 
 from support.browsing import Service, profile, send, shown_report
@@ -69,3 +71,51 @@ def test_the_page_says_for_whom_the_promise_holds(browser: Browser, service: Ser
         for place, group in enumerate(plan.groups):
             page.get_by_test_id(f"group-{place}").check()
             expect(page.get_by_test_id("promise-set")).to_have_text(set_sentence(group) or "")
+
+
+def test_crossed_groups_are_questions_of_their_own_and_an_age_becomes_its_group_here(
+    browser: Browser, service: Service
+):
+    plan = golden("recoded")
+    survey = service.open(plan)
+    with profile(browser, service) as page:
+        page.goto(f"/s/{survey}")
+        expect(page.get_by_text("f / 0–17")).to_have_count(0)
+        expect(page.get_by_role("group", name="How old are you?")).to_be_visible()
+        page.get_by_test_id("answer-0").check()
+        page.get_by_test_id("group-0-1").check()
+        page.get_by_test_id("randomize").click()
+        expect(page.get_by_role("alert").filter(has_text="Enter a number.")).to_be_visible()
+        age = page.get_by_test_id("group-1-number")
+        age.fill("-1")
+        page.get_by_test_id("randomize").click()
+        expect(page.get_by_test_id("report-json")).to_be_hidden()
+        age.fill("43.75")
+        expect(page.get_by_test_id("group-1-bin")).to_have_text("Used as: 18 and more")
+        expect(page.get_by_test_id("promise")).to_contain_text("believed")
+        page.get_by_test_id("randomize").click()
+        shown = shown_report(page)
+        assert shown["group"] == "m / 18 and more"
+        assert "43.75" not in page.content() + page.evaluate("JSON.stringify(localStorage)")
+        send(page)
+    (post,) = service.posts(survey)
+    assert b"43.75" not in post.body
+
+
+def test_a_number_becomes_an_answer_on_the_device(browser: Browser, service: Service):
+    prior = {"under 20": 5, "20 and more": 4, "no answer": 1}
+    column = RecodedColumn(
+        column="bmi", edges=(0, 20, 60), labels=("under 20", "20 and more"), missing=("99",), missing_as="no answer"
+    )
+    plan = replace(make_plan(prior, "histogram", 1), question="What is your BMI?", recoding=Recoding((column,), ()))
+    survey = service.open(plan)
+    with profile(browser, service) as page:
+        page.goto(f"/s/{survey}")
+        page.get_by_test_id("answer-none-0").check()
+        field = page.get_by_test_id("answer-number")
+        field.fill("20.125")
+        expect(page.get_by_test_id("answer-bin")).to_have_text("Used as: 20 and more")
+        expect(page.get_by_test_id("answer-none-0")).not_to_be_checked()
+        page.get_by_test_id("randomize").click()
+        shown_report(page)
+        assert "20.125" not in page.content() + page.evaluate("JSON.stringify(localStorage)")

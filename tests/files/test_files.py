@@ -450,7 +450,7 @@ def test_damaged_files_are_refused_without_their_content(tmp_path, extension):
 
 
 def test_text_that_is_not_utf8_is_refused_without_its_content(tmp_path):
-    (tmp_path / "answers.csv").write_bytes(f"value,group\n{SECRET}".encode() + b"\xff,old\n")
+    (tmp_path / "answers.csv").write_bytes(b"\xff\xfe" + f"value,group\n{SECRET},old\n".encode("utf-16-le") + b"\0")
     with pytest.raises(InputError, match="cannot be read as csv") as caught:
         perturb_file(grouped_plan(), tmp_path / "answers.csv", tmp_path / "reports.csv")
     assert SECRET not in str(caught.value)

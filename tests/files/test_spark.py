@@ -47,6 +47,7 @@ from support import spark_cluster
 from support.places import ROOT
 from support.ports import free_port
 from support.questions import yes_no_questionnaire
+from support.raw import EXPECTED, raw_table, read_as, recoded_plan
 
 #: Of the runs in which somebody is killed or that are looked for in logs; letters, which any form of escaping leaves.
 KEY = b"the-key-of-this-run-is-no-secret"
@@ -155,6 +156,15 @@ def test_records_of_several_questions(running: Running, tmp_path: Path):
     assert {"block", "report"} <= set(table.columns)
     assert spark.tally(asked, table) == tally_file(asked, table.toArrow())
     assert spark.tally(asked, table).n_reports == 600
+
+
+def test_raw_rows_are_recoded_as_on_one_machine(running: Running, tmp_path: Path):
+    asked = recoded_plan()
+    frame = running.session.createDataFrame(raw_table().to_pandas()).repartition(2)
+    done = spark.perturb(asked, frame, tmp_path / "reports")
+    rows = running.session.read.parquet(str(tmp_path / "reports")).collect()
+    assert read_as(asked, [row["group"] for row in rows], [row["report"] for row in rows]) == EXPECTED
+    assert done.skipped == {"no answer": 1, "no group": 2}
 
 
 def test_the_order_of_sorted_answers_is_gone_and_a_column_that_has_it_is_refused(running: Running, tmp_path: Path):

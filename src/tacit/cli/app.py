@@ -116,7 +116,7 @@ def option(*names: str, metavar: str | None = None, help: str, envvar: str | Non
 
 
 _PRIORS = "CSV: value, probability or count; optionally group, epsilon, weight, offset. With --no-prior, values only."
-FILES = "A csv, parquet, jsonl or arrow file; - for standard input."
+FILES = "A csv, parquet, xlsx, jsonl or arrow file; - for standard input."
 _ENGINES = "embedded: this machine. spark: a cluster, for paths that Spark reads; perturb then writes a new folder."
 _MASTER = "Where Spark is: spark://HOST:PORT, sc://HOST:PORT for Spark Connect, yarn, local; else as Spark is set up."
 _FORMATS = "csv, parquet, jsonl or arrow; else by extension, csv for -."

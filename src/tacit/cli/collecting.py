@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from tacit.tally import Tally
 
 _ARMS = "Draw the arm of each row, for a plan with arms; no group column is needed then."
-_COLUMN = "Column with the answers. A plan of several questions takes a column for each, by its name."
+_COLUMN = "Column with the answers; else that of the plan's recoding, or value. Several questions have their own names."
 _PERSON = "Column that says who a row is of. A person with two rows is refused. It is not written."
 _LEDGER = "With --person: a file that notes who answered which wave, and refuses a second draw."
 _LIMIT = "With --ledger: the largest LIP level that the reports of a person may add up to."
@@ -60,7 +60,7 @@ def perturb_command(
     plan: PlanFile,
     answers: Annotated[str, typer.Argument(metavar="ANSWERS", help=FILES)],
     output: Output = "-",
-    column: Annotated[str, option(metavar="NAME", help=_COLUMN)] = "value",
+    column: Annotated[str | None, option(metavar="NAME", help=_COLUMN)] = None,
     group_column: GroupColumn = None,
     person: Annotated[str | None, option(metavar="NAME", help=_PERSON)] = None,
     ledger: Annotated[Path | None, option(metavar="FILE", help=_LEDGER)] = None,
@@ -105,22 +105,19 @@ def perturb_command(
             "A plan by the belief rule, and no other, needs --person and --history: a person's group follows from the "
             "reports that the person sent in the waves before."
         )
-    if history and isinstance(loaded, Plan):
-        read = dict.fromkeys([column, str(person), *kept])
-        source = followed(
-            loaded, answers, history, list(read), person=str(person), group_column=group_column, ledger=noted,
-            format=input_format,
-        )  # fmt: skip
-    if draw_arms:
-        if not isinstance(loaded, Plan):
-            raise ValueError("A plan of several questions has no arms: leave --draw-arms out.")
-        source = arms_drawn(
-            loaded,
-            answers,
-            [column, *kept, *([person] if person else [])],
-            group_column=group_column,
-            format=input_format,
-        )
+    if draw_arms and not isinstance(loaded, Plan):
+        raise ValueError("A plan of several questions has no arms: leave --draw-arms out.")
+    if isinstance(loaded, Plan) and (history or draw_arms):
+        column = column or ("value" if loaded.recoding is None else loaded.recoding.answers[0].column)
+        read = list(dict.fromkeys([column, *([person] if person else []), *kept]))
+        if draw_arms:
+            source = arms_drawn(loaded, answers, read, group_column=group_column, format=input_format)
+        else:
+            source = followed(
+                loaded, answers, history or (), read, person=str(person), group_column=group_column, ledger=noted,
+                format=input_format,
+            )  # fmt: skip
+        group_column = group_column or "group"
     with files_on(engine, master) as files, progress_bar("randomizing") as watch, source as opened:
         done = files.perturb_file(
             loaded, opened, output, column=column, group_column=group_column, keep=kept, on_unknown=on_unknown, **order,

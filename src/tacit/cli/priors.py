@@ -30,11 +30,13 @@ _VALUES = "The possible answers in order, separated by commas; else all that are
 _MAP = "Another name for an answer, as in Y=yes, or for a group, as in sex:1=female; repeatable."
 _BINS = "Bins of numbers: edges, as in 0,18,65,inf, or how many; COLUMN=EDGES for a group; repeatable."
 _MEANS = "Name bins of answers by their means, for a sum."
-_MISSING = "A text that means no answer, beside empty cells; repeatable."
+_MISSING = "A text that means no answer, beside empty cells, as in 77, or age:999 for another column; repeatable."
 _MISSING_AS = "Count missing answers as an answer of this name; else they are left out."
 _LEAVE_OUT = "An answer that is not counted; repeatable."
 _RARE = "Put answers of fewer people together as 'other'."
-_LEAST = "Groups of fewer records take the shares of a larger one."
+_LEAST = "Groups of fewer records borrow from what their columns predict."
+_YES = "Instead of --column: DATA is a table of counts, and this column has how many said yes."
+_OF = "With --yes: the column with how many there are in all."
 _SHOWN_VALUES, _SHOWN_GROUPS = 4, 20
 
 
@@ -44,8 +46,10 @@ _SHOWN_VALUES, _SHOWN_GROUPS = 4, 20
 )
 def priors_command(
     data: Annotated[Path, typer.Argument(metavar="DATA", help=_DATA)],
-    column: Annotated[list[str], option(metavar="NAME", help=_COLUMN)],
+    column: Annotated[list[str] | None, option(metavar="NAME", help=_COLUMN)] = None,
     output: Output = "priors.csv",
+    yes: Annotated[str | None, option(metavar="NAME", help=_YES)] = None,
+    of: Annotated[str | None, option(metavar="NAME", help=_OF)] = None,
     group: Annotated[list[str] | None, option(metavar="NAME", help=_GROUP)] = None,
     weight: Annotated[str | None, option(metavar="NAME", help=_WEIGHT)] = None,
     values: Annotated[str | None, option(metavar="A,B,…", help=_VALUES)] = None,
@@ -63,27 +67,33 @@ def priors_command(
     as_json: JsonFlag = False,
 ) -> None:
     """Count answers of the past, group by group, into a prior file. It is what `tacit plan` reads."""
-    from tacit.microdata import priors_from
+    from tacit.microdata import counts_from, priors_from
 
     check_target(output, data)
     keep_file(output, overwrite)
-    groups = group or []
-    if len(column) > 1:
+    groups, answers = group or [], column or []
+    if (yes is None) != (of is None) or (yes is None) == (not answers):
+        raise ValueError(
+            "Say where the answers are: --column NAME; or, in a table of counts, --yes NAME and --of NAME."
+        )
+    recoded: dict[str, Any] = {
+        "group": groups, "weight": weight, "map": _maps(rename or (), [*answers, *groups] if answers[1:] else groups),
+        "bins": _bins(bins or (), answers[0] if len(answers) == 1 else "", [*answers, *groups]),
+        "missing": _codes(missing or (), answers, groups), "missing_as": missing_as, "leave_out": leave_out or (),
+        "sheet": sheet, "separator": {"\\t": "\t", "tab": "\t"}.get(separator or "", separator),
+    }  # fmt: skip
+    if len(answers) > 1:
         if values is not None or means or rare or least != 30:
             raise ValueError("--values, --means, --rare and --least are for one column of answers. Leave them out.")
-        _joint(
-            output, as_json, data, column, group=groups, weight=weight, map=_maps(rename or (), [*column, *groups]),
-            bins=_bins(bins or (), "", [*column, *groups]), missing=missing or (), missing_as=missing_as,
-            leave_out=leave_out or (), sheet=sheet,
-            separator={"\\t": "\t", "tab": "\t"}.get(separator or "", separator),
-        )  # fmt: skip
+        _joint(output, as_json, data, answers, **recoded)
         return
-    table = priors_from(
-        data, column[0], group=groups, weight=weight, values=None if values is None else _listed(values),
-        map=_maps(rename or (), groups), bins=_bins(bins or (), column[0], groups), means=means, missing=missing or (),
-        missing_as=missing_as, leave_out=leave_out or (), rare=rare, least=least, sheet=sheet,
-        separator={"\\t": "\t", "tab": "\t"}.get(separator or "", separator),
-    )  # fmt: skip
+    stated = None if values is None else _listed(values)
+    if yes is not None and of is not None:
+        if any(part for name, part in recoded.items() if name != "group") or means or rare or least != 30:
+            raise ValueError("A table of counts takes --group and --values. Leave the other options out.")
+        table = counts_from(data, yes, of, group=groups, values=stated or ("yes", "no"))
+    else:
+        table = priors_from(data, answers[0], values=stated, means=means, rare=rare, least=least, **recoded)
     if output == "-":
         typer.echo(table.to_csv(), nl=False)
     else:
@@ -163,6 +173,17 @@ def _maps(texts: Any, groups: list[str]) -> dict[str, Any]:
         mine = [text.partition(":")[2] for text in texts if text.partition(":")[0] == name]
         found |= {name: read_map(mine)} if mine else {}
     return read_map(answers) | found
+
+
+def _codes(texts: Any, answers: list[str], groups: list[str]) -> dict[str, list[str]]:
+    """Codes for missing answers by column; those that name no column are for all answers."""
+    found: dict[str, list[str]] = {}
+    for text in texts:
+        name, colon, code = text.partition(":")
+        named = bool(colon) and name in (*answers, *groups)
+        for each in [name] if named else answers:
+            found.setdefault(each, []).append(code if named else text)
+    return found
 
 
 def _bins(texts: Any, column: str, groups: list[str]) -> dict[str, str]:

@@ -13,7 +13,6 @@ impossible keep their zero and are outside the promise.
 
 from __future__ import annotations
 
-import csv
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -23,10 +22,10 @@ from typing import Any
 
 import numpy as np
 
-from tacit.designs.prior_file import UNSEEN_RECORDS, GroupPrior
-from tacit.disk import csv_records
+from tacit.designs.prior_file import UNSEEN_RECORDS, GroupPrior, recoding_in, strength_of
+from tacit.disk import TextTable
 from tacit.exact import Floats, Integers, rational
-from tacit.plan import NOT_ASKED, RESERVED, Question, Questionnaire, joint_values
+from tacit.plan import NOT_ASKED, RESERVED, Question, Questionnaire, Recoding, joint_values
 from tacit.prior import Prior, Value, clean_name, has_unseen, numbers_if_all
 from tacit.prior.names import nearest
 
@@ -34,8 +33,6 @@ from tacit.prior.names import nearest
 _UNSEEN_SHARE = Fraction(1, 1000)
 #: Weights are kept in units of this many parts of a record.
 _UNITS = 10_000
-#: ln of the smallest and the largest strength of the smoothing, in records.
-_STRENGTHS = (-5.0, 16.0)
 
 
 @dataclass(frozen=True)
@@ -59,12 +56,14 @@ class JointGroup:
 class JointPrior:
     """Questions with their answers, and what is known about them in each group.
 
-    `impossible` are combinations that cannot occur: for each a map from the names of questions to an answer.
+    `impossible` are combinations that cannot occur: for each a map from the names of questions to an answer. `recoding`
+    says how raw data become these answers and groups, where the file states it.
     """
 
     questions: tuple[Question, ...]
     groups: tuple[JointGroup, ...]
     impossible: tuple[Mapping[str, Value], ...] = ()
+    recoding: Recoding | None = None
     _known: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
 
     def place(self, name: str) -> int:
@@ -176,7 +175,7 @@ class JointPrior:
             if len(wrong):
                 raise ValueError(f"{_of(group.name)} has people with {values[wrong[0]]!r}, declared impossible.")
             observed = Prior(values, [round(count * _UNITS) for count in counts])
-            strength = _strength(counts, mean) if len(names) > 1 else 0.0
+            strength = strength_of(counts, mean) if len(names) > 1 else 0.0
             weights = counts + strength * mean
             unseen = (counts == 0) & possible
             weights = np.where(unseen, np.maximum(weights, float(UNSEEN_RECORDS)), weights)
@@ -298,21 +297,6 @@ def _nowhere_zero(margin: Floats, records: int | None) -> Floats:
     return np.asarray(shares / shares.sum())
 
 
-def _strength(counts: Floats, mean: Floats) -> float:
-    """k, in records, under which counts around the shares `mean` are most likely (Dirichlet-multinomial)."""
-    from scipy.optimize import minimize_scalar
-    from scipy.special import gammaln
-
-    seen, n = counts > 0, counts.sum()
-
-    def unlikely(log_k: float) -> float:
-        k = math.exp(log_k)
-        alpha = k * mean[seen]
-        return -float(gammaln(k) - gammaln(n + k) + (gammaln(counts[seen] + alpha) - gammaln(alpha)).sum())
-
-    return float(f"{math.exp(minimize_scalar(unlikely, bounds=_STRENGTHS, method='bounded').x):.3g}")
-
-
 def _smoothing_note(names: Sequence[str], strength: float, group: str | None) -> str:
     where = "" if group is None else f" in group {group!r}"
     return f"{', '.join(names)}: drawn towards independence by {strength:,.3g} records{where}, as the counts suggest"
@@ -338,12 +322,13 @@ def read_joint(
     ...     [question.name for question in read_joint(file.name).questions]
     ['a', 'b']
     """
-    rows, columns = _rows(path)
+    rows, columns, recoding = _rows(path)
     if "question" in columns and "value" in columns:
         made = _from_margins(path, rows, columns, questions)
     else:
         made = _from_counts(path, rows, columns, questions)
-    return JointPrior(made.questions, made.groups, tuple(_combination(made, text) for text in impossible))
+    wrong = tuple(_combination(made, text) for text in impossible)
+    return JointPrior(made.questions, made.groups, wrong, recoding)
 
 
 def joint_columns(path: str | Path) -> list[str]:
@@ -362,30 +347,25 @@ def joint_columns(path: str | Path) -> list[str]:
     ...     joint_columns(file.name)
     ['a', 'b']
     """
-    rows, columns = _rows(path)
+    rows, columns, _ = _rows(path)
     if "question" in columns and "value" in columns:
         return list(dict.fromkeys(row["question"] for row in rows))
     return [name for name in columns if name not in RESERVED | {"count", "probability"}]
 
 
-def _rows(path: str | Path) -> tuple[list[dict[str, str]], list[str]]:
-    try:
-        with open(path, newline="", encoding="utf-8-sig") as file:
-            reader = csv_records(file)
-            columns = [clean_name(name) for name in reader.fieldnames or []]
-            reader.fieldnames = columns
-            rows = []
-            for row in reader:
-                if None in row.values() or None in row:
-                    raise ValueError(f"{path}, line {reader.line_num}: expected {len(columns)} cells.")
-                rows.append({key: clean_name(cell) for key, cell in row.items()})
-    except (csv.Error, UnicodeDecodeError) as error:
-        raise ValueError(f"{path} is not a CSV file in UTF-8: {error}.") from error
+def _rows(path: str | Path) -> tuple[list[dict[str, str]], list[str], Recoding | None]:
+    table = TextTable.read(path)
+    columns = [clean_name(name) for name in table.columns]
+    rows = []
+    for line, cells in table.rows:
+        if len(cells) != len(columns):
+            raise ValueError(f"{path}, line {line}: expected {len(columns)} cells.")
+        rows.append(dict(zip(columns, map(clean_name, cells), strict=True)))
     if not rows:
         raise ValueError(f"{path} has no rows.")
     if len(set(columns)) < len(columns):
         raise ValueError(f"{path}: the header names a column twice.")
-    return rows, columns
+    return rows, columns, recoding_in(table.comments, path)
 
 
 def _number(path: str | Path, row: Mapping[str, str], column: str) -> Fraction:

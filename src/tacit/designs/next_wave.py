@@ -249,7 +249,7 @@ def planned(
         aim=aims.pop() if len(aims) == 1 else "unbiased",
         question=plan.question,
     )
-    return with_ldp(replace(made, between=plan.between, **later))
+    return with_ldp(replace(made, between=plan.between, recoding=plan.recoding, **later))
 
 
 # -- estimates of a wave ----------------------------------------------------------------------------------------------
@@ -313,7 +313,7 @@ def _estimates(plan: Plan, cells: Sequence[Cell], classes: Integers, sure: float
 def _reading(plan: Plan, task: Task) -> Plan:
     """The plan, read for the shares of its answers; the weights of a weighted sum are not about them."""
     groups = tuple(replace(group, weight=Fraction(1), offset=Fraction(0)) for group in plan.groups)
-    other = replace(plan, task=task, between=False, groups=groups)
+    other = replace(plan, task=task, between=False, groups=groups, recoding=None)
     object.__setattr__(other, "hash", plan.hash)
     object.__setattr__(other, "hashes", plan.hashes)
     return other

@@ -198,7 +198,10 @@ def make_plan(
         )
         if progress is not None:
             progress(done + 1, len(stated))
-    return Plan(task, tuple(groups), question, between is not None)
+    recoding = stated[0].recoding
+    if recoding is not None and between is not None:
+        recoding = recoding.without_bins([recoding.answers[0].column])
+    return Plan(task, tuple(groups), question, between is not None, recoding=recoding)
 
 
 def _budget_of(each: GroupPrior, epsilon: Number | None) -> Fraction:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import csv
+import json
+import tomllib
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, TextIO
 
-from tacit.disk import csv_records, separator_of
-from tacit.exact import Number, rational
-from tacit.plan import Plan
+from tacit.disk import TextTable, text_of
+from tacit.exact import Floats, Number, rational
+from tacit.plan import Plan, Recoding, number_in
 from tacit.prior import Prior, PriorSet, Value, clean_name, has_unseen, numbers_if_all
 from tacit.prior.names import nearest
 
@@ -20,6 +20,8 @@ from tacit.prior.names import nearest
 UNSEEN_RECORDS, UNSEEN_SHARE = Fraction(1, 2), Fraction(1, 1000)
 #: Probabilities that are off by more than this in all have not been rounded: one is missing or wrong.
 LARGEST_ROUNDING = Fraction(1, 50)
+#: ln of the smallest and the largest strength of smoothing, in records.
+_STRENGTHS = (-7.0, 16.0)
 _SHOWN = 5
 
 
@@ -29,8 +31,9 @@ class GroupPrior:
 
     `share` is the group's part of all respondents, `records` how many past records the prior rests on (None where that
     is not said), `candidates` are other priors that might hold as well, `observed` is what the file said before floors
-    and smoothing, `prior_set` are the priors for which the promise has to hold, where they are known beforehand, and
-    `notes` say what was done to its numbers on the way.
+    and smoothing, `prior_set` are the priors for which the promise has to hold, where they are known beforehand,
+    `recoding` says how raw data become the answers and groups of the file, and `notes` say what was done to its numbers
+    on the way.
     """
 
     name: str | None
@@ -43,6 +46,7 @@ class GroupPrior:
     candidates: tuple[Prior, ...] = ()
     observed: Prior | None = None
     prior_set: PriorSet | None = None
+    recoding: Recoding | None = None
     notes: tuple[str, ...] = field(default=(), compare=False)
 
 
@@ -101,6 +105,7 @@ def read_priors(
                 records=int(group.total) if table.counts else None,
                 candidates=tuple(_alike(prior, each) for each in others.get(group.name, ())),
                 observed=observed[group.name],
+                recoding=table.recoding,
                 notes=(*group.notes, *notes),
                 **{key: number for key, number in group.facts.items() if key != "share"},  # type: ignore[arg-type]
             )
@@ -168,6 +173,7 @@ class _Table:
     rows: Sequence[dict[str, Any]]
     column: str
     named: Mapping[str, Value]
+    recoding: Recoding | None
 
     @property
     def counts(self) -> bool:
@@ -179,32 +185,28 @@ class _Table:
 
         Values are those of the prior `known`, where there is one already.
         """
-        given, path = path, path if isinstance(path, str | Path) else "The prior table"
-        try:
-            with _open(given) as file:
-                reader = csv_records(file, ["value"])
-                columns = [_clean(name) for name in reader.fieldnames or []]
-                reader.fieldnames = columns
-                twice = next((name for name in columns if name and columns.count(name) > 1), None)
-                if twice is not None:
-                    raise ValueError(f"{path}: the header names the column '{twice}' twice.")
-                column = next((name for name in ("count", "probability") if name in columns), None)
-                if "value" not in columns or column is None or not set(extra) <= set(columns):
-                    got = ", ".join(columns) or "an empty file"
-                    wanted = "".join(f", '{name}'" for name in extra)
-                    raise ValueError(
-                        f"{path}: the header must name 'value', 'probability' or 'count'{wanted}. Got {got}."
-                    )
-                rows = [{key: _clean(cell) for key, cell in row.items()} | {"line": reader.line_num} for row in reader]
-        except (csv.Error, UnicodeDecodeError) as error:
-            raise ValueError(f"{path} is not a CSV file in UTF-8: {error}.") from error
+        found, path = TextTable.read(path, ["value"]), path if isinstance(path, str | Path) else "The prior table"
+        columns = [_clean(name) for name in found.columns]
+        twice = next((name for name in columns if name and columns.count(name) > 1), None)
+        if twice is not None:
+            raise ValueError(f"{path}: the header names the column '{twice}' twice.")
+        column = next((name for name in ("count", "probability") if name in columns), None)
+        if "value" not in columns or column is None or not set(extra) <= set(columns):
+            got = ", ".join(columns) or "an empty file"
+            wanted = "".join(f", '{name}'" for name in extra)
+            raise ValueError(
+                f"{path}: the header must name 'value', 'probability' or 'count'{wanted}. Got {got}.{_counted(found)}"
+            )
+        width, rows = len(columns), []
+        for line, cells in found.rows:
+            if len(cells) != width:
+                raise ValueError(f"{path}, line {line}: expected {width} cells, one for each column.")
+            rows.append(dict(zip(columns, map(_clean, cells), strict=True)) | {"line": line})
         if not rows:
             raise ValueError(f"{path} has no rows.")
         named = ("group", "epsilon", *extra)
         needed = ("value", column, *(name for name in named if name in columns))
         for row in rows:
-            if None in row.values() or None in row:
-                raise ValueError(f"{path}, line {row['line']}: expected {len(columns)} cells, one for each column.")
             empty = next((name for name in needed if not row[name]), None)
             if empty is not None:
                 raise ValueError(f"{path}, line {row['line']}: '{empty}' must not be empty.")
@@ -218,7 +220,8 @@ class _Table:
             values = numbers_if_all(texts) if known is None else [known.value_of(text) for text in texts]
         except ValueError as error:
             raise ValueError(f"{path}: {error}") from None
-        return cls(str(path), rows, column, dict(zip(texts, values, strict=True)))
+        recoding = recoding_in(found.comments, path)
+        return cls(str(path), rows, column, dict(zip(texts, values, strict=True)), recoding)
 
     def by_group(self, column: str = "group") -> dict[str | None, list[dict[str, Any]]]:
         found: dict[str | None, list[dict[str, Any]]] = {}
@@ -339,26 +342,45 @@ def _floored(group: _Group, floor: Fraction | None, impossible: Collection[Value
     return prior, notes
 
 
-def _smoothed(groups: Sequence[_Group]) -> list[_Group]:
-    """(counts + k · the shares of all people), with the most likely k (Dirichlet-multinomial)."""
+def strength_of(counts: Floats, mean: Floats) -> float:
+    """k, in records, under which counts around the shares `mean` are most likely (Dirichlet-multinomial); of several
+    groups a row each.
+
+    Args:
+        counts: of the answers.
+        mean: the shares that they are drawn towards, in the same shape.
+
+    Returns:
+        The strength, to three digits.
+
+    >>> import numpy as np
+    >>> strength_of(np.array([[90.0, 10.0], [10.0, 90.0]]), np.full((2, 2), 0.5))
+    1.29
+    """
     import numpy as np
     from scipy.optimize import minimize_scalar
     from scipy.special import gammaln
 
+    table, shares = np.atleast_2d(counts), np.atleast_2d(mean)
+    seen, n = table > 0, table.sum(axis=1)
+
+    def unlikely(log_k: float) -> float:
+        k = np.exp(log_k)
+        alpha = np.where(seen, k * shares, 1.0)
+        found = np.where(seen, gammaln(table + alpha) - gammaln(alpha), 0.0).sum(axis=1)
+        return -float((gammaln(k) - gammaln(n + k) + found).sum())
+
+    return float(f"{np.exp(minimize_scalar(unlikely, bounds=_STRENGTHS, method='bounded').x):.3g}")
+
+
+def _smoothed(groups: Sequence[_Group]) -> list[_Group]:
+    """(counts + k · the shares of all people), with the most likely k (Dirichlet-multinomial)."""
+    import numpy as np
+
     if not all(group.counted for group in groups) or len(groups) < 2:
         raise ValueError("Smoothing draws groups towards each other by their counts: it needs counts and two groups.")
     counts = np.array([[float(weight) for weight in group.weights.values()] for group in groups])
-    shares = counts.sum(axis=0) / counts.sum()
-    seen = shares > 0
-
-    def unlikely(log_k: float) -> float:
-        alpha = np.exp(log_k) * shares[seen]
-        n, k = counts.sum(axis=1), np.exp(log_k)
-        per_group = gammaln(k) - gammaln(n + k) + (gammaln(counts[:, seen] + alpha) - gammaln(alpha)).sum(axis=1)
-        return -float(per_group.sum())
-
-    best = minimize_scalar(unlikely, bounds=(-7.0, 16.0), method="bounded")
-    k = rational(f"{float(np.exp(best.x)):.3g}")
+    k = rational(strength_of(counts, np.tile(counts.sum(axis=0) / counts.sum(), (len(counts), 1))))
     together = {value: sum((group.weights[value] for group in groups), Fraction(0)) for value in groups[0].weights}
     total = sum(together.values(), Fraction(0))
     note = f"groups are drawn towards all groups together by {float(k):.3g} records"
@@ -393,14 +415,88 @@ def _alike(prior: Prior, weights: Mapping[Value, Fraction]) -> Prior:
     return Prior(prior.values, [weights.get(value, Fraction(0)) for value in prior.values])
 
 
-def _open(path: str | Path | TextIO) -> AbstractContextManager[TextIO]:
-    if isinstance(path, str | Path):
-        return open(path, newline="", encoding="utf-8-sig")
-    return nullcontext(path)
+def _clean(text: str) -> Any:
+    return clean_name(text)
 
 
-def _clean(text: str | None) -> Any:
-    return clean_name(text) if isinstance(text, str) else text
+def _counted(table: TextTable) -> str:
+    """What to do with a table of counts as offices publish it, a column for those counted and one for all; nothing
+    where a table is none.
+    """
+    numbers = [
+        [number_in(cells[place].strip()) if len(cells) > place else None for _, cells in table.rows]
+        for place in range(len(table.columns))
+    ]
+    whole = [k for k, column in enumerate(numbers) if column and None not in column]
+    for of in whole:
+        for yes in whole:
+            pairs = list(zip(numbers[yes], numbers[of], strict=True))
+            if yes != of and all(0 <= (part or 0) < (total or 0) for part, total in pairs):
+                names = f"--yes '{table.columns[yes]}' --of '{table.columns[of]}'"
+                return f" It looks like a table of counts: tacit priors FILE {names} makes a prior file of it."
+    return ""
+
+
+# -- the recoding, in lines of comment ---------------------------------------------------------------------------------
+
+_ABOUT = "# How raw data become these answers and groups, in TOML. `tacit plan` puts it into the plan."
+
+
+def recoding_lines(recoding: Recoding) -> str:
+    """A recoding as lines of comment at the top of a prior file.
+
+    Args:
+        recoding: the recoding.
+
+    Returns:
+        Lines that begin with `#`.
+
+    >>> from tacit.plan import RecodedColumn
+    >>> age = RecodedColumn(column="age", edges=(0, 18, 65), labels=("young", "old"))
+    >>> print(recoding_lines(Recoding((), (age,))).rstrip())
+    # How raw data become these answers and groups, in TOML. `tacit plan` puts it into the plan.
+    # [[groups]]
+    # column = "age"
+    # edges = [0, 18, 65]
+    # labels = ["young", "old"]
+    """
+    lines = [_ABOUT]
+    for name, columns in (("answers", recoding.answers), ("groups", recoding.groups)):
+        for each in columns:
+            lines.append(f"# [[{name}]]")
+            lines += [f"# {field} = {_toml(part, field)}" for field, part in each.to_dict().items()]
+    return "\n".join(lines) + "\n"
+
+
+def recoding_in(comments: Sequence[str], path: str | Path) -> Recoding | None:
+    """The inverse of `recoding_lines`, of the comments of a file; None where they hold none.
+
+    Args:
+        comments: lines that begin with `#`.
+        path: the file, for messages.
+
+    Returns:
+        The recoding.
+
+    >>> recoding_in(["# [[answers]]", '# column = "smokes"'], "priors.csv").answers[0].column
+    'smokes'
+    """
+    lines = [line[1:].strip() for line in comments]
+    first = next((k for k, line in enumerate(lines) if line in ("[[answers]]", "[[groups]]")), None)
+    if first is None:
+        return None
+    try:
+        return Recoding.from_dict(tomllib.loads("\n".join(lines[first:])))
+    except (ValueError, TypeError, AttributeError) as error:
+        raise ValueError(f"{path}: the recoding in its first lines cannot be read: {error}") from error
+
+
+def _toml(part: Any, field: str) -> str:
+    if isinstance(part, dict):
+        return "{" + ", ".join(f"{_toml(old, '')} = {_toml(new, '')}" for old, new in part.items()) + "}"
+    if isinstance(part, list):
+        return "[" + ", ".join(each if field == "edges" else _toml(each, "") for each in part) + "]"
+    return json.dumps(part, ensure_ascii=False)
 
 
 def _of(name: str | None) -> str:
@@ -431,20 +527,17 @@ def read_values(path: str | Path) -> list[GroupPrior]:
     ...     read_values(path)[0].prior.values
     ('yes', 'no')
     """
-    try:
-        with open(path, newline="", encoding="utf-8-sig") as file:
-            lines = file.read().splitlines() or [""]
-            rows = list(csv.reader(lines, delimiter=separator_of(lines[0], ["value"])))
-    except (csv.Error, UnicodeDecodeError) as error:
-        raise ValueError(f"{path} is not a text in UTF-8: {error}.") from error
-    header = [clean_name(cell) for cell in rows[0]] if rows else []
+    table = TextTable.read(path, ["value"])
+    header = [clean_name(cell) for cell in table.columns]
     if "value" in header:
         place = header.index("value")
-        if any(len(row) <= place for row in rows[1:] if row):
+        if any(len(cells) <= place for _, cells in table.rows):
             raise ValueError(f"{path}: a row has no cell in the column 'value'.")
-        texts = [clean_name(row[place]) for row in rows[1:] if row]
+        texts = [clean_name(cells[place]) for _, cells in table.rows]
+    elif len(header) == 1:
+        texts = [clean_name(cell) for cell in (*table.columns, *(cells[0] for _, cells in table.rows))]
     else:
-        texts = [clean_name(line) for line in lines]
+        texts = [clean_name(line) for line in text_of(path).splitlines() if not line.startswith("#")]
     texts = [text for text in texts if text]
     if any(map(has_unseen, texts)):
         raise ValueError(

@@ -43,7 +43,7 @@ from tacit.designs.joint_priors import JointPrior
 from tacit.designs.planning import Uncertainty, make_plan, uninterrupted_design
 from tacit.exact import Floats, Number, budget, rational
 from tacit.mechanism import Channel, unbiased_variance
-from tacit.plan import Block, Group, Plan, Question, Questionnaire
+from tacit.plan import Block, Group, Plan, Question, Questionnaire, Recoding
 from tacit.plan._questionnaire import CHANCES
 from tacit.prior import Prior
 from tacit.task import Histogram, Matrix
@@ -194,6 +194,7 @@ def make_questionnaire(
         ),
         title,
         tuple(notes),
+        recoding=_recoding(past, asked.questions),
     )
     made = replace(made, notes=(*made.notes, *_public_notes(made, past)))
     alone = _Alone(asked)
@@ -202,6 +203,16 @@ def make_questionnaire(
     if progress is not None:
         progress(steps, steps)
     return PlannedQuestions(made, costs, error, min(_lower_bound(asked, alone), error))
+
+
+def _recoding(priors: JointPrior, questions: Sequence[Question]) -> Recoding | None:
+    """How raw data become answers to these questions; numbers are asked for themselves, without bins."""
+    if priors.recoding is None:
+        return None
+    kinds = {question.name: question.kind for question in questions}
+    found = priors.recoding.without_bins([name for name, kind in kinds.items() if kind == "number"])
+    answers = tuple(each for each in found.answers if each.column in kinds)
+    return Recoding(answers, found.groups) if answers or found.groups else None
 
 
 def _public_notes(plan: Questionnaire, past: JointPrior) -> list[str]:

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from tacit.designs.planning import Priors, group_priors
 from tacit.designs.prior_file import GroupPrior
-from tacit.disk import csv_records
+from tacit.disk import TextTable
 from tacit.exact import Number, budget, exp_below, rational
 from tacit.mechanism import Audit, Channel, Notion
 from tacit.plan import Group, Plan
@@ -299,12 +299,14 @@ def read_matrix(path: str | Path) -> dict[str | None, Rule]:
     ...     read_matrix(path)[None].reports
     ('heads', 'tails')
     """
-    with open(path, newline="", encoding="utf-8-sig") as file:
-        rows = [{clean_name(str(name)): cell for name, cell in row.items()} for row in csv_records(file, ["value"])]
+    table = TextTable.read(path, ["value"])
+    if any(len(cells) != len(table.columns) for _, cells in table.rows):
+        raise ValueError(f"{path} needs at least two reports, and a cell for each in every row.")
+    rows = [dict(zip(map(clean_name, table.columns), cells, strict=True)) for _, cells in table.rows]
     if not rows or "value" not in rows[0]:
         raise ValueError(f"{path} needs a column 'value', a column for each report and a row for each value.")
     reports = [name for name in rows[0] if name not in ("value", "group")]
-    if len(reports) < 2 or any(not isinstance(cell, str) for row in rows for cell in row.values()):
+    if len(reports) < 2:
         raise ValueError(f"{path} needs at least two reports, and a cell for each in every row.")
     rules: dict[str | None, Rule] = {}
     for group in dict.fromkeys(clean_name(row["group"]) if "group" in row else None for row in rows):

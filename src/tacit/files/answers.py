@@ -17,6 +17,7 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tacit.files.columns import (
@@ -26,6 +27,7 @@ from tacit.files.columns import (
     InputError,
     Matcher,
     Range,
+    Recoder,
     check_stamp,
     people_of,
     plain_type,
@@ -46,7 +48,7 @@ from tacit.files.reading import (
 )
 from tacit.files.writing import HeldRows, holding
 from tacit.mechanism.protocol import RandomWords
-from tacit.plan import NEW, AnyPlan, Plan, Questionnaire, arms_of, followed_name
+from tacit.plan import CROSSED, NEW, AnyPlan, Plan, Questionnaire, RecodedColumn, arms_of, followed_name
 from tacit.prior import Value
 from tacit.randomize import Randomizer, RecordRandomizer, words_of
 
@@ -55,6 +57,8 @@ _SHOWN_ROWS, _SHOWN_NAMES = 5, 12
 CANNOT_RANDOMIZE = "that the plan cannot randomize"
 #: Why a row cannot be randomized.
 REASONS = ("missing value", "unknown value", "missing group", "unknown group", "impossible combination")
+#: Why rows of raw data are left out without stopping a run: the plan's recoding says so, as it did for the priors.
+LEFT_OUT = ("no answer", "no group")
 
 
 class BadRowsError(InputError):
@@ -63,12 +67,15 @@ class BadRowsError(InputError):
 
 @dataclass(frozen=True)
 class PerturbSummary:
-    """What a run did: rows read, reports written, rows skipped by reason, and what gives answers away by force."""
+    """What a run did: rows read, reports written, rows skipped by reason, what gives answers away by force, and how the
+    file was read.
+    """
 
     rows: int
     reports: int
     skipped: Mapping[str, int] = field(default_factory=dict)
     gives_away: GivesAway = ()
+    notes: tuple[str, ...] = ()
 
 
 # -- perturb ------------------------------------------------------------------------------------------------------
@@ -79,7 +86,7 @@ def perturb_file(
     source: Any,
     target: str | Path,
     *,
-    column: str = "value",
+    column: str | None = None,
     group_column: str | None = None,
     keep: Sequence[str] = (),
     keep_order: bool = False,
@@ -94,6 +101,9 @@ def perturb_file(
 ) -> PerturbSummary:
     """Write one report for each row: the columns group (where the plan names groups), `keep`, block, report.
 
+    A plan with a recoding takes raw data: cells become answers and groups as those of the priors did. Rows without an
+    answer or a group are then left out and counted, as the priors left them out.
+
     A plan of several questions takes a column for each private question, by its name, and writes which block of
     questions a report is about; a plan of one question takes the `column` and has no blocks. Answers are never written.
 
@@ -106,8 +116,8 @@ def perturb_file(
         plan: the plan.
         source: a file, a data frame, an Arrow table or a mapping of columns.
         target: the file to write.
-        column: the column with the answers.
-        group_column: the column with the group names, `group` by default.
+        column: the column with the answers; by default that of the plan's recoding, or `value`.
+        group_column: a column with names of groups; by default those of the plan's recoding, or `group`.
         keep: public columns to keep beside the report.
         keep_order: write the rows in the order of the answers instead of a random one.
         person: a column that tells persons apart; two rows of one person stop the run.
@@ -187,7 +197,7 @@ def perturb_table(
     plan: AnyPlan,
     table: Any,
     *,
-    column: str = "value",
+    column: str | None = None,
     group_column: str | None = None,
     keep: Sequence[str] = (),
     keep_order: bool = False,
@@ -204,8 +214,8 @@ def perturb_table(
     Args:
         plan: the plan.
         table: a data frame, an Arrow table, a mapping of columns or one array.
-        column: the column with the answers.
-        group_column: the column with the group names, `group` by default.
+        column: the column with the answers; by default that of the plan's recoding, or `value`.
+        group_column: a column with names of groups; by default those of the plan's recoding, or `group`.
         keep: public columns to keep beside the report.
         keep_order: write the rows in the order of the answers instead of a random one.
         person: a column that tells persons apart; two rows of one person stop the run.
@@ -238,7 +248,7 @@ def perturb_table(
 @dataclass(frozen=True)
 class AnswerColumns:
     """The columns of a perturb run: answers, the groups where the plan names any, what is kept; and the block that is
-    written where the plan has several questions.
+    written where the plan has several questions. `raw_groups` are the columns that the groups are recoded from.
     """
 
     values: tuple[str, ...]
@@ -246,35 +256,43 @@ class AnswerColumns:
     keep: tuple[str, ...]
     block: str | None = None
     person: str | None = None
+    raw_groups: tuple[str, ...] = ()
 
     @classmethod
     def of(
-        cls, plan: AnyPlan, value: str, group: str | None, keep: Sequence[str], person: str | None = None
+        cls, plan: AnyPlan, value: str | None, group: str | None, keep: Sequence[str], person: str | None = None
     ) -> AnswerColumns:
         if isinstance(keep, str):
             raise InputError(f"The 'keep' parameter must be a list of columns. Got the string '{keep}' instead.")
-        values: tuple[str, ...] = (value,)
+        answers, groups = ((), ()) if plan.recoding is None else (plan.recoding.answers, plan.recoding.groups)
+        values: tuple[str, ...] = (value or (answers[0].column if answers else "value"),)
         block = None
         if isinstance(plan, Questionnaire):
             values, block = tuple(question.name for question in plan.private), BLOCK
-        columns = cls(values, group_column_of(plan, group), tuple(keep), block, person)
+        raw = tuple(each.column for each in groups) if group is None else ()
+        columns = cls(values, group_column_of(plan, group), tuple(keep), block, person, raw)
         for name in values:
             if name in keep:
                 raise InputError(f"The answer column '{name}' cannot be kept: reports would protect nothing.")
         written = [*columns.keep, REPORT, *([columns.group] if columns.group else []), *([block] if block else [])]
-        if len(set(written)) < len(written) or columns.group in values:
+        if len(set(written)) < len(written) or not set(columns.read_groups).isdisjoint(values):
             raise InputError(f"The columns of the result must differ from each other. Got {', '.join(written)}.")
         return columns
 
     @property
+    def read_groups(self) -> tuple[str, ...]:
+        """Where groups are read: in columns that are recoded, in one with their names, or nowhere."""
+        return self.raw_groups or (() if self.group is None else (self.group,))
+
+    @property
     def matched(self) -> tuple[str, ...]:
-        return self.values if self.group is None else (*self.values, self.group)
+        return (*self.values, *self.read_groups)
 
     @property
     def read(self) -> dict[str, str]:
         """What is read, each with the parameter that chooses it."""
         chosen = dict.fromkeys(self.values, "" if self.block else "column")
-        chosen |= {} if self.group is None else {self.group: "group_column"}
+        chosen |= dict.fromkeys(self.read_groups, "group_column")
         chosen |= dict.fromkeys(self.keep, "")
         return chosen if self.person is None else chosen | {self.person: "person"}
 
@@ -298,6 +316,11 @@ class BadRows:
         self.counts: dict[str, int] = defaultdict(int)
         self._first: dict[str, list[int]] = defaultdict(list)
 
+    @property
+    def stop(self) -> bool:
+        """Whether there are rows that stop a run."""
+        return bool(stopping(self.counts))
+
     def note(self, start: int, reasons: Mapping[str, NDArray[np.bool_]]) -> None:
         """Count each row once, by the first of its reasons; `start` rows came before these."""
         earlier: Any = False
@@ -314,9 +337,14 @@ class BadRows:
         if self._source.malformed:
             self.counts["wrong number of cells"] = len(self._source.malformed)
             self._first["wrong number of cells"] = self._source.malformed[:_SHOWN_ROWS].tolist()
-        if self.counts and on_unknown == "stop":
+        if on_unknown == "stop" and self.stop:
             raise bad_rows(self._source.name, self.counts, self.hints, self._first, self._problem)
         return dict(self.counts)
+
+
+def stopping(counts: Mapping[str, int]) -> dict[str, int]:
+    """The rows that stop a run: all that the plan's recoding does not leave out."""
+    return {reason: count for reason, count in counts.items() if reason not in LEFT_OUT}
 
 
 def bad_rows(
@@ -327,7 +355,7 @@ def bad_rows(
     problem: str = CANNOT_RANDOMIZE,
 ) -> BadRowsError:
     """The error that says how many bad rows there are, why, and where the `first` are if rows have numbers."""
-    parts = []
+    counts, parts = stopping(counts), []
     for reason, count in counts.items():
         shown = ", ".join(map(str, first[reason])) + (", …" if count > _SHOWN_ROWS else "") if first else ""
         parts.append(f"{reason}: {count}" + (f" ({'row' if count == 1 else 'rows'} {shown})" if shown else ""))
@@ -368,6 +396,35 @@ class Matched:
         return counts
 
 
+class _GroupColumns:
+    """Rows of a table to the positions of their groups: by a column with their names, or by `raw` columns whose recoded
+    names are joined.
+    """
+
+    def __init__(self, names: Sequence[str], column: str, raw: Sequence[RecodedColumn]) -> None:
+        self.read, self._recode = [each.column for each in raw] or [column], [Recoder(each) for each in raw]
+        self._match = Matcher(names, column, suggest=True)
+
+    @property
+    def recoded(self) -> bool:
+        return bool(self._recode)
+
+    @property
+    def near(self) -> set[str]:
+        """The names that unknown cells nearly are."""
+        return self._match.near
+
+    def __call__(self, table: pa.Table) -> Any:
+        return self._match(self.names(table))
+
+    def names(self, table: pa.Table) -> pa.ChunkedArray:
+        """The name of each row's group, null where there is none."""
+        if not self._recode:
+            return table[self.read[0]]
+        names = [recode(table[column]).combine_chunks() for recode, column in zip(self._recode, self.read, strict=True)]
+        return pa.chunked_array([pc.binary_join_element_wise(*names, CROSSED)])
+
+
 class Perturber:
     """A plan, ready for tables of answers: every engine goes through here."""
 
@@ -383,13 +440,28 @@ class Perturber:
             Range(values, column) if number else Matcher(values, column)
             for (values, number), column in zip(self._asked, columns.values, strict=True)
         ]
-        self._match_group = None if columns.group is None else Matcher(plan.group_names, columns.group, suggest=True)
+        told, groups = ((), ()) if plan.recoding is None else (plan.recoding.answers, plan.recoding.groups)
+        by_name = {each.column if columns.block else columns.values[0]: each for each in told}
+        self._recode = [
+            Recoder(by_name[column], values) if column in by_name else None
+            for column, values in zip(columns.values, self.answers, strict=True)
+        ]
+        raw = groups if columns.raw_groups else ()
+        self._groups = None if columns.group is None else _GroupColumns(plan.group_names, columns.group, raw)
         self._names = pa.array(plan.group_names, pa.string())
 
     @property
     def answers(self) -> list[Sequence[Value]]:
         """What can be answered to each question."""
         return [values for values, _ in self._asked]
+
+    @property
+    def texts(self) -> list[bool]:
+        """For each question whether its answers are read as texts, instead of numbers."""
+        return [
+            recode is not None or isinstance(values[0], str)
+            for recode, (values, _) in zip(self._recode, self._asked, strict=True)
+        ]
 
     @property
     def hints(self) -> dict[str, str]:
@@ -400,27 +472,47 @@ class Perturber:
             for column, (values, number) in zip(self._columns.values, self._asked, strict=True)
         ]
         hints = {"unknown value": " ".join(known)}
-        if self._match_group is not None:
-            hints["unknown group"] = known_groups(self._plan.group_names, self._match_group.near)
+        if self._groups is not None:
+            hints["unknown group"] = known_groups(self._plan.group_names, self._groups.near)
         return hints
 
     def match(self, table: pa.Table) -> Matched:
         """Find the answers' places in the plan."""
-        found = [match(table[column]) for match, column in zip(self._matchers, self._columns.values, strict=True)]
+        found = [
+            match(table[column] if recode is None else recode(table[column]))
+            for match, recode, column in zip(self._matchers, self._recode, self._columns.values, strict=True)
+        ]
         each = [
             match.numbers if isinstance(match, Range) else values
             for match, values in zip(self._matchers, found, strict=True)
         ]
         held = each[0] if self._columns.block is None else np.array(each, dtype=np.float64).T
-        match_group = self._match_group
-        groups = np.zeros_like(found[0]) if match_group is None else match_group(table[self._columns.group])
+        groups = np.zeros_like(found[0]) if self._groups is None else self._groups(table)
         good = np.logical_and.reduce([values >= 0 for values in (*found, groups)])
         possible = self._possible(groups, held, good)
         if (good & possible).all():
             return Matched(table, groups, held, good, {})
-        reasons = _reasons(found, groups) | {REASONS[-1]: ~possible}
+        reasons = self._reasons(found, groups) | {REASONS[-1]: ~possible}
         good &= possible
         return Matched(table.filter(pa.array(good)), groups[good], held[good], good, reasons)
+
+    def _reasons(self, found: Sequence[Any], groups: Any) -> dict[str, NDArray[np.bool_]]:
+        """Why rows cannot be randomized; `found` has the positions of the answers to each question. Where the plan's
+        recoding says what is no answer, such rows are left out.
+        """
+        by_recoding = self._groups is not None and self._groups.recoded
+        declared = [each for each, recode in zip(found, self._recode, strict=True) if recode is not None]
+        others = [each for each, recode in zip(found, self._recode, strict=True) if recode is None]
+        parts = [
+            (LEFT_OUT[0], declared, MISSING), (LEFT_OUT[1], [groups] if by_recoding else [], MISSING),
+            (REASONS[0], others, MISSING), (REASONS[1], found, UNKNOWN),
+            (REASONS[2], [] if by_recoding else [groups], MISSING), (REASONS[3], [groups], UNKNOWN),
+        ]  # fmt: skip
+        return {
+            reason: np.logical_or.reduce([each == marker for each in positions])
+            for reason, positions, marker in parts
+            if positions
+        }
 
     def _possible(self, groups: Any, held: NDArray[Any], good: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Whether no combination of answers is one that the plan declares impossible, by a prior of 0 in a block."""
@@ -534,7 +626,7 @@ def perturb_rows(
         bad.note(rows, matched.reasons)
         rows += len(matched.good)
         # After a bad row there will be no result: the rest is read only to say how many there are.
-        if len(matched.rows) and (on_unknown == "skip" or not bad.counts):
+        if len(matched.rows) and (on_unknown == "skip" or not bad.stop):
             drawn = perturber.draw(matched, words)
             out.add(drawn)
             reports += len(drawn)
@@ -544,7 +636,9 @@ def perturb_rows(
     skipped = bad.finish(on_unknown)
     gives_away = tuple(dict.fromkeys((*gives_away, *watch.found())))
     refuse_giveaway(gives_away, force)
-    return PerturbSummary(rows + len(source.malformed), reports, skipped, gives_away)
+    if rows and not reports and set(skipped) & set(LEFT_OUT):
+        raise InputError(f"No row of {source.name} has an answer and a group, as the plan's recoding reads them.")
+    return PerturbSummary(rows + len(source.malformed), reports, skipped, gives_away, source.notes)
 
 
 def reports_beside(plans: Sequence[str], target: str | Path, reports: int) -> list[str]:
@@ -598,16 +692,6 @@ def listed(names: Sequence[Value]) -> str:
     return shown + (f" and {len(names) - _SHOWN_NAMES} more" if len(names) > _SHOWN_NAMES else "")
 
 
-def _reasons(values: Sequence[Any], groups: Any) -> dict[str, NDArray[np.bool_]]:
-    """Why rows cannot be randomized; `values` has the positions of the answers to each question."""
-    return {
-        reason: np.logical_or.reduce([positions == marker for positions in found])
-        for reason, (found, marker) in zip(
-            REASONS, [(each, marker) for each in (values, [groups]) for marker in (MISSING, UNKNOWN)], strict=False
-        )
-    }
-
-
 @contextmanager
 def arms_drawn(
     plan: Plan,
@@ -637,18 +721,20 @@ def arms_drawn(
     arms, drawn = arms_of(plan), words_of(words)
     column = group_column_of(plan, group_column)
     assert column is not None
+    raw = plan.recoding.groups if plan.recoding is not None and group_column is None else ()
     if column in columns:
         raise InputError(f"The column '{column}' is made of the arms that are drawn, so it cannot be kept.")
     groups = [name for name in arms if name is not None]
-    match = Matcher(groups, column) if groups else None
+    match = _GroupColumns(groups, column, raw) if groups else None
     names = np.array([[arm.name for arm in each] for each in _even(list(arms.values()))], dtype=object)
-    with reading(source, [*columns, column] if groups else columns, format) as opened:
+    read = [] if match is None else match.read
+    with reading(source, list(dict.fromkeys([*columns, *read])), format) as opened:
         types = [opened.schema.field(name).type for name in columns]
         schema = pa.schema([*zip(columns, types, strict=True), (column, pa.string())])
 
         def batches() -> Iterator[pa.RecordBatch]:
             for table in opened.tables():
-                places = np.zeros(len(table), dtype=np.int64) if match is None else match(table[column])
+                places = np.zeros(len(table), dtype=np.int64) if match is None else match(table)
                 arm = drawn.draw(len(table), 64) % names.shape[1]
                 chosen = np.where(places >= 0, names[places, arm.astype(np.int64)], None)
                 parts = [table[name] for name in columns]
@@ -701,8 +787,9 @@ def followed(
     column = group_column_of(plan, group_column)
     assert column is not None
     named, sent = NEW not in plan.group_names, _histories(plan, history, person, column)
-    lost = 0
-    with reading(source, [*columns, *([column] if named else [])], format) as opened:
+    raw = plan.recoding.groups if plan.recoding is not None and group_column is None else ()
+    stated, lost = _GroupColumns(plan.group_names, column, raw), 0
+    with reading(source, list(dict.fromkeys([*columns, *(stated.read if named else [])])), format) as opened:
         fields = [(name, opened.schema.field(name).type) for name in columns]
         schema = pa.schema([*fields, (column, pa.string())])
 
@@ -710,7 +797,7 @@ def followed(
             nonlocal lost
             for table in opened.tables():
                 people = people_of(table[person], person)
-                groups = texts_of(table[column], column).to_pylist() if named else [NEW] * len(people)
+                groups = texts_of(stated.names(table), column).to_pylist() if named else [NEW] * len(people)
                 if ledger is not None:
                     lost += sum(each not in sent and ledger.knows(plan.series or "", each) for each in people)
                 if lost:

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from tacit.plan import RecodedColumn
 from tacit.prior import Value
 from tacit.prior.names import clean_name, near_names, nearest
 
@@ -252,6 +253,40 @@ def _written(value: Value, kind: pa.DataType) -> Any:
         return float(value) if abs(value) < 2**1023 and float(value) == value else None
     limits = np.iinfo(kind.to_pandas_dtype())
     return int(value) if value == int(value) and limits.min <= value <= limits.max else None
+
+
+class Recoder:
+    """Cells of a raw column to the names that a plan's recoding makes of them, null where there is no answer.
+
+    >>> Recoder(RecodedColumn(column="x", map={"1": "yes"}))(pa.chunked_array([[1.0, 2.5, None]])).to_pylist()
+    ['yes', '2.5', None]
+    """
+
+    def __init__(self, column: RecodedColumn, known: Sequence[Value] = ()) -> None:
+        self._column, self._known = column, frozenset(map(str, known))
+
+    def __call__(self, cells: pa.ChunkedArray) -> pa.ChunkedArray:
+        chunks = []
+        for chunk in raw_texts(cells, self._column.column).chunks:
+            different = chunk.dictionary_encode()
+            names = [self._column.read(text, self._known) for text in [*different.dictionary.to_pylist(), None]]
+            places = as_numpy(different.indices.cast(pa.int64()), len(names) - 1)
+            chunks.append(pa.array(names, pa.string()).take(pa.array(places)))
+        return pa.chunked_array(chunks, pa.string())
+
+
+def raw_texts(cells: pa.ChunkedArray, column: str) -> pa.ChunkedArray:
+    """Cells as people write them: 3 and not 3.0, nothing for NaN."""
+    cells = decoded(cells)
+    kind = cells.type
+    if pa.types.is_nested(kind):
+        raise InputError(f"The column '{column}' must hold texts or numbers. Got lists or structs.")
+    if pa.types.is_floating(kind):
+        cells = pc.if_else(pc.is_nan(cells), None, cells)
+    try:
+        return cells.cast(pa.string())
+    except pa.ArrowException:
+        raise InputError(f"The column '{column}' must hold texts or numbers. Got {kind} instead.") from None
 
 
 class Range:

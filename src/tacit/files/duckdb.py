@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from duckdb.sqltypes import BIGINT, DOUBLE, INTEGER, VARCHAR
 
-from tacit.files.answers import AnswerColumns, OnUnknown, Perturber, bad_rows, check_on_unknown
+from tacit.files.answers import AnswerColumns, OnUnknown, Perturber, bad_rows, check_on_unknown, stopping
 from tacit.files.columns import STAMP, InputError, check_columns, check_stamp
 from tacit.files.counting import ROW_COUNT, Piles, ReportColumns, whole_of
 from tacit.files.reading import BATCH_ROWS, REPORT, careful, quoted
@@ -26,7 +26,8 @@ def add_perturb(connection: Any, plan: AnyPlan, name: str = "tacit_perturb", on_
 
     A plan of several questions takes an answer to each, in the order of the plan, then the group, and returns a struct
     of `block` and `report`: SELECT unnest(tacit_perturb(a, b, c)). Answers are texts or, where the plan's values are
-    numbers, numbers. A row that the plan cannot randomize stops the
+    numbers, numbers. A plan with a recoding takes raw cells as texts (age::VARCHAR), then those of each column of its
+    groups; the report of a row without an answer or a group is NULL. A row that the plan cannot randomize stops the
     query, or its report is NULL. The function is volatile: DuckDB draws for each row, and again wherever the query
     mentions it again. Write its reports to a table, once, and go on from there. Rows stay in the order of the query: if
     answers may be sorted, end it with ORDER BY random().
@@ -50,7 +51,7 @@ def add_perturb(connection: Any, plan: AnyPlan, name: str = "tacit_perturb", on_
     2
     """
     check_on_unknown(on_unknown)
-    columns = AnswerColumns.of(plan, "value", None, ())
+    columns = AnswerColumns.of(plan, None, None, ())
     perturber, lock = Perturber(plan, columns), threading.Lock()
 
     def reports(*cells: Any) -> pa.Array:
@@ -58,7 +59,7 @@ def add_perturb(connection: Any, plan: AnyPlan, name: str = "tacit_perturb", on_
         with lock:
             matched = perturber.match(table)
             drawn = perturber.draw(matched)
-        if not matched.good.all() and on_unknown == "stop":
+        if on_unknown == "stop" and stopping(matched.bad_counts()):
             raise bad_rows("A part of the query", matched.bad_counts(), perturber.hints)
         places = np.full(len(matched.good), -1)
         places[matched.good] = np.arange(len(drawn))
@@ -67,8 +68,7 @@ def add_perturb(connection: Any, plan: AnyPlan, name: str = "tacit_perturb", on_
         return found[0] if columns.block is None else pa.StructArray.from_arrays(found, written)
 
     written = [REPORT] if columns.block is None else [columns.block, REPORT]
-    answers = [VARCHAR if isinstance(values[0], str) else DOUBLE for values in perturber.answers]
-    kinds = [*answers, VARCHAR][: len(columns.matched)]
+    kinds = [VARCHAR if raw else DOUBLE for raw in perturber.texts] + [VARCHAR] * len(columns.read_groups)
     result = BIGINT if columns.block is None else duckdb.struct_type({columns.block: INTEGER, REPORT: BIGINT})
     # DuckDB counts the parameters.
     parameters = [Parameter(f"cell_{place}", Parameter.POSITIONAL_ONLY) for place in range(len(kinds))]

@@ -1,4 +1,8 @@
-"""Files and tables as streams of record batches in bounded memory: CSV, Parquet, JSON lines, Arrow, standard input.
+"""Files and tables as streams of record batches in bounded memory: CSV with any separator, Parquet, JSON lines, Arrow,
+workbooks, standard input. Every command reads through here.
+
+A CSV file is in UTF-8, in UTF-16 with its mark, or else read as Windows-1252, which is said. Where its cells are not
+separated by commas, numbers may have decimal commas. It may be compressed (.gz, .zst).
 
 Text formats carry text: every cell of a CSV or JSON-lines column is read as a string, so that a name such as "007"
 stays what it is. Messages of the parsers may quote a respondent's row; they are replaced, never passed on.
@@ -10,7 +14,9 @@ compared with lines, and cells that are read must not hold line breaks.
 
 from __future__ import annotations
 
+import codecs
 import csv
+import io
 import os
 import sys
 from array import array
@@ -26,9 +32,19 @@ import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
-from tacit.disk import names_in, no_file, separator_of
+from tacit.disk import (
+    DECIMAL_COMMA,
+    WORKBOOKS,
+    encoding_of,
+    kind_of_json,
+    names_in,
+    no_file,
+    separator_of,
+    sheet_rows,
+)
 from tacit.files.columns import InputError, check_columns, is_header, is_text
 from tacit.plan import AnyPlan
+from tacit.prior import clean_name
 
 Format = Literal["csv", "parquet", "jsonl", "arrow"]
 
@@ -41,13 +57,14 @@ REPORT, STANDARD = "report", "-"
 BLOCK = "block"
 #: Rows per block, independent of the blocks of the file.
 BATCH_ROWS = 2**19
-_BLOCK_BYTES, _LARGEST_BATCH = 2**22, 2**26
+_BLOCK_BYTES, _LARGEST_BATCH, _FIRST_ROWS = 2**22, 2**26, 200
 _ARROW_FILE = b"ARROW1"
 _NEW_LINE, _RETURN = b"\n\r"
 #: What Spark puts beside the files of a job that is done, and of one that is not.
 DONE, UNDONE = "_SUCCESS", "_temporary"
+_COMPRESSED = (".gz", ".zst")
 _EXTENSIONS: Mapping[str, Format] = {
-    ".csv": "csv",
+    **dict.fromkeys((".csv", ".tsv", ".txt", ".tab", ".dat"), "csv"),
     ".parquet": "parquet",
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
@@ -62,13 +79,14 @@ class Source:
     """Rows on their way in.
 
     `total` is the number of rows where the format says it beforehand. `malformed` has the numbers of the CSV rows with
-    too few or too many cells, as far as the file has been read; they are not in `batches`.
+    too few or too many cells, as far as the file has been read; they are not in `batches`. `notes` say how it is read.
     """
 
     name: str
     schema: pa.Schema
     batches: Iterator[pa.RecordBatch]
     total: int | None = None
+    notes: tuple[str, ...] = ()
     malformed: array[int] = field(default_factory=lambda: array("q"))
 
     def tables(self, rows: int | None = None) -> Iterator[pa.Table]:
@@ -97,11 +115,15 @@ class Source:
 def format_of(path: str | Path, asked: str | None = None) -> Format:
     """The format that was asked for, or else the one that the extension says; standard input and output are CSV.
 
-    >>> format_of("answers.ndjson"), format_of("-"), format_of("answers.txt", "csv")
-    ('jsonl', 'csv', 'csv')
+    >>> format_of("answers.ndjson"), format_of("-"), format_of("answers.tsv"), format_of("answers.csv.gz")
+    ('jsonl', 'csv', 'csv', 'csv')
     """
-    known = asked or ("csv" if str(path) == STANDARD else _EXTENSIONS.get(Path(path).suffix.lower()))
+    suffixes = [suffix.lower() for suffix in Path(path).suffixes] or [""]
+    suffix = suffixes[-2] if len(suffixes) > 1 and suffixes[-1] in _COMPRESSED else suffixes[-1]
+    known = asked or ("csv" if str(path) == STANDARD else _EXTENSIONS.get(suffix))
     if known not in get_args(Format):
+        if asked is None and suffix == ".json" and (kind := kind_of_json(path)):
+            raise InputError(f"{path} is {kind}. Expected a table, as csv, parquet, xlsx, jsonl or arrow.")
         got = f"'{asked}'" if asked else f"the extension '{Path(path).suffix}'"
         raise InputError(f"The 'format' must be csv, parquet, jsonl or arrow. Got {got} instead; name the format.")
     if known == "parquet" and str(path) == STANDARD:
@@ -132,12 +154,18 @@ def reading(
     format: str | None = None,
     encoded: Sequence[str] = (),
     optional: Sequence[str] = (),
+    sheet: str | None = None,
+    separator: str | None = None,
 ) -> Iterator[Source]:
     """Open a path, "-" or a table as a `Source` of the given columns, and of the `optional` ones that it has.
 
     Columns may come with the name of the parameter that chooses each, for messages. Those named in `encoded` may come
-    dictionary-encoded, which is faster where the format stores them so.
+    dictionary-encoded, which is faster where the format stores them so. `sheet` is that of a workbook, the first
+    without it; `separator` stands between the cells of a CSV file, where it is not found rightly.
     """
+    workbook = isinstance(source, str | Path) and str(source).lower().endswith(WORKBOOKS) and format is None
+    if sheet is not None and not workbook:
+        raise InputError("A sheet is for xlsx files. Leave it out.")
     needed = columns if isinstance(columns, Mapping) else dict.fromkeys(columns, "")
     wanted = Wanted(needed, tuple(column for column in optional if column not in needed))
     if not isinstance(source, str | Path):
@@ -148,13 +176,19 @@ def reading(
     if Path(source).is_dir():
         yield _folder_source(source, wanted, format, encoded)
         return
+    if workbook:
+        check_file(source)
+        yield _sheet_source(source, wanted, sheet)
+        return
     kind, is_standard = format_of(source, format), str(source) == STANDARD
+    if separator is not None and kind != "csv":
+        raise InputError("A separator is for csv files. Leave it out.")
     name = "standard input" if is_standard else str(source)
     if not is_standard:
         check_file(source)
     with ExitStack() as stack:
         with no_raw_values(name, kind):
-            opened = _file_source(str(source), name, wanted, kind, encoded, stack)
+            opened = _file_source(str(source), name, wanted, kind, encoded, stack, separator)
         yield opened
 
 
@@ -165,14 +199,67 @@ def check_file(path: str | Path) -> None:
 
 
 def _file_source(
-    path: str, name: str, columns: Wanted, kind: Format, encoded: Sequence[str], stack: ExitStack
+    path: str,
+    name: str,
+    columns: Wanted,
+    kind: Format,
+    encoded: Sequence[str],
+    stack: ExitStack,
+    separator: str | None,
 ) -> Source:
+    if kind == "csv":
+        file, notes = _text_file(path, name, stack)
+        source = _csv_source(file, name, columns, separator)
+        source.notes = notes
+        return source
     if kind == "parquet":
         return _parquet_source(path, name, columns, encoded)
     if kind == "jsonl":
         return _jsonl_source("/dev/stdin" if path == STANDARD else path, name, columns, stack)
     file = sys.stdin.buffer if path == STANDARD else stack.enter_context(open(path, "rb"))  # noqa: SIM115 – it does
-    return _csv_source(file, name, columns) if kind == "csv" else _arrow_source(file, path, name, columns, stack)
+    return _arrow_source(file, path, name, columns, stack)
+
+
+def _text_file(path: str, name: str, stack: ExitStack) -> tuple[BinaryIO, tuple[str, ...]]:
+    """A CSV file as bytes in UTF-8, and a note where it is in another encoding."""
+    if path == STANDARD:
+        return sys.stdin.buffer, ()
+
+    def opened() -> BinaryIO:
+        if path.lower().endswith(_COMPRESSED):
+            return stack.enter_context(io.BufferedReader(pa.input_stream(path, compression="detect")))
+        return stack.enter_context(open(path, "rb"))
+
+    encoding = encoding_of(opened())
+    if encoding == "utf-8-sig":
+        return opened(), ()
+    notes = (f"{name} is not UTF-8 and is read as Latin-1 (Windows-1252)",) if encoding == "cp1252" else ()
+    return stack.enter_context(io.BufferedReader(_InUtf8(opened(), encoding))), notes
+
+
+class _InUtf8(io.RawIOBase):
+    """The bytes of a text in another encoding, in UTF-8."""
+
+    def __init__(self, file: BinaryIO, encoding: str) -> None:
+        # A few bytes are no letters of Windows-1252.
+        errors = "replace" if encoding == "cp1252" else "strict"
+        self._file, self._decoder, self._waiting = file, codecs.getincrementaldecoder(encoding)(errors), b""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while not self._waiting:
+            block = self._file.read(_BLOCK_BYTES)
+            try:
+                self._waiting = self._decoder.decode(block, final=not block).encode()
+            except UnicodeDecodeError:
+                raise OSError from None
+            if not block:
+                break
+        size = min(len(buffer), len(self._waiting))
+        buffer[:size], self._waiting = self._waiting[:size], self._waiting[size:]
+        return size
 
 
 @contextmanager
@@ -193,7 +280,7 @@ def careful(
         yield from batches
 
 
-def _csv_source(file: BinaryIO, name: str, wanted: Wanted) -> Source:
+def _csv_source(file: BinaryIO, name: str, wanted: Wanted, separator: str | None = None) -> Source:
     try:
         header = file.readline().decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -202,8 +289,8 @@ def _csv_source(file: BinaryIO, name: str, wanted: Wanted) -> Source:
         raise InputError(f"{name} is empty. Expected a first line that names the columns.")
     if "\r" in header.rstrip("\r\n"):
         raise InputError(f"{name} has lines that end with carriage returns alone. Write it with ordinary line ends.")
-    separator = separator_of(header, wanted.needed)
-    names = names_in(header, separator)
+    separator = separator or separator_of(header, wanted.needed)
+    names = [clean_name(each) for each in names_in(header, separator)]
     following = file.peek().decode("utf-8", errors="replace").splitlines()[:-1]  # type: ignore[attr-defined]
     columns = wanted.found(
         names, name, is_header(names, wanted.needed, list(csv.reader(following, delimiter=separator)))
@@ -228,10 +315,37 @@ def _csv_source(file: BinaryIO, name: str, wanted: Wanted) -> Source:
             parse_options=pa_csv.ParseOptions(delimiter=separator, newlines_in_values=True, invalid_row_handler=note),
             convert_options=pa_csv.ConvertOptions(column_types=schema, include_columns=columns),
         )
-        yield from one_line_each(read, lines, source.malformed, name)
+        rows = one_line_each(read, lines, source.malformed, name)
+        yield from rows if separator == "," else map(_pointed, rows)
 
     source.batches = careful(batches(), name, "csv")
     return source
+
+
+def _pointed(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The rows with decimal points in numbers that have decimal commas."""
+    columns = [
+        pc.replace_substring_regex(column, DECIMAL_COMMA, r"\1.\2")
+        if pa.types.is_string(column.type) and pc.any(pc.match_substring(column, ",")).as_py()
+        else column
+        for column in batch.columns
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
+
+
+def _sheet_source(path: str | Path, wanted: Wanted, sheet: str | None) -> Source:
+    """A sheet of a workbook as texts; its first row with content names the columns."""
+    try:
+        title, rows = sheet_rows(path, sheet)
+        header, *cells = [["" if cell is None else cell for cell in row] for row in rows] or [[]]
+    except ValueError as error:
+        raise InputError(str(error)) from None
+    names = [clean_name(name) for name in header]
+    columns = wanted.found(names, f"{path}, sheet '{title}',", is_header(names, wanted.needed, cells[:_FIRST_ROWS]))
+    places = [names.index(name) for name in columns]
+    arrays = [pa.array([row[k] or None if k < len(row) else None for row in cells], pa.string()) for k in places]
+    table = pa.table(arrays, names=columns)
+    return Source(str(path), table.schema, iter(table.to_batches()), len(table))
 
 
 def _parquet_source(path: str, name: str, wanted: Wanted, encoded: Sequence[str]) -> Source:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -12,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from tacit.disk import atomic, csv_records, write_text
+from tacit.disk import TextTable, atomic, kind_of_json, write_text
 from tacit.estimates import Cell, Margin, cells_of
 from tacit.files.columns import InputError
 from tacit.files.counting import tally_by, tally_file, whole_of
@@ -108,6 +107,8 @@ def load_tally(path: str | Path) -> Tally:
     check_file(path)
     try:
         if kind == ".json":
+            if (what := kind_of_json(path)) not in (None, "a tally"):
+                raise ValueError(f"It is {what}.")
             return Tally.from_dict(json.loads(Path(path).read_text(encoding="utf-8")))
         return Tally.from_dict(_from_table(pq.read_table(path)))
     except (pa.ArrowException, OSError, KeyError, TypeError, AttributeError, ValueError, RecursionError) as error:
@@ -211,6 +212,7 @@ def read_cells(
     (3, 2)
     """
     named = group_column or "group"
+    group_parts = group_parts or _recoded_parts(plan, named)
     of_groups = {named, *group_parts} if plan.group_names else set()
     columns = tuple(dict.fromkeys(name for name in margins if name not in of_groups))
     if is_tally(source):
@@ -220,6 +222,13 @@ def read_cells(
         return whole, cells_of(plan, whole, group_column=named, group_parts=group_parts)
     tallies = count(plan, source, columns, group_column=group_column, **options)
     return whole_of(plan, tallies), cells_of(plan, tallies, columns, group_column=named, group_parts=group_parts)
+
+
+def _recoded_parts(plan: AnyPlan, named: str) -> tuple[str, ...]:
+    """The columns that the groups of a plan are recoded from, where each part of a group's name is of one of them."""
+    parts = () if plan.recoding is None else tuple(each.column for each in plan.recoding.groups)
+    apart = all(len(name.split(CROSSED)) == len(parts) for name in plan.group_names)
+    return parts if apart and named not in parts else ()
 
 
 def _no_column(plan: AnyPlan, source: Any, column: str) -> str:
@@ -247,11 +256,10 @@ def read_population(path: str | Path) -> Margin:
     """
     check_file(path)
     try:
-        with open(path, encoding="utf-8-sig", newline="") as file:
-            header, *rows = [row for row in csv_records(file, [SIZE]).reader if row] or [[]]
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise InputError(f"{path} cannot be read as CSV in UTF-8.") from error
-    names = [name.strip() for name in header]
+        table = TextTable.read(path, [SIZE])
+    except ValueError as error:
+        raise InputError(str(error)) from None
+    names = list(table.columns)
     if names.count(SIZE) != 1 or len(names) < 2 or len(set(names)) < len(names):
         raise InputError(
             f"{path} must have one column '{SIZE}' and at least one other, each once. Got {', '.join(names) or 'none'}."
@@ -259,7 +267,7 @@ def read_population(path: str | Path) -> Margin:
     at = names.index(SIZE)
     columns = tuple(name for name in names if name != SIZE)
     sizes: dict[tuple[str, ...], float] = {}
-    for line, row in enumerate(rows, start=2):
+    for line, row in table.rows:
         category = tuple(clean_name(cell) for place, cell in enumerate(row) if place != at)
         try:
             size = float(row[at].replace("_", "x"))

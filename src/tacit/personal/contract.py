@@ -36,7 +36,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.disk import write_text
+from tacit.disk import kind_of_json, write_text
 from tacit.exact import Floats, Integers, Number, at_most_exp, budget, exp_below
 from tacit.mechanism import Channel
 from tacit.mechanism.protocol import RandomWords
@@ -166,8 +166,8 @@ class PersonalPlan:
         """Read a plan, and refuse one that was altered or whose bound exceeds e^ε."""
         if "tacit_plan" in data:
             raise PlanError("This is a plan for groups that share a prior: leave the word `personal` out.")
-        if "tacit_tally" in data or "tacit_personal_tally" in data:
-            raise PlanError("This is a tally. A plan is what `tacit personal plan` writes; commands take it first.")
+        if "tacit_personal_plan" not in data and (kind := kind_of_json(data)):
+            raise PlanError(f"This is {kind}. A plan is what `tacit personal plan` writes; commands take it first.")
         if data.get("tacit_personal_plan") != FORMAT or data.get("rule") != RULE:
             raise PlanError(f"Not a personal plan of format {FORMAT} with the rule '{RULE}'.")
         try:

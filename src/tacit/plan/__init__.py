@@ -1,7 +1,7 @@
 """The plan: the one contract between client, collector and analyst."""
 
 from tacit.plan._certificate import Aim, Certificate
-from tacit.plan._crossed import CROSSED, NEW, arm_name, arms_of, base_name, crossed_name, followed_name, margins
+from tacit.plan._crossed import NEW, arm_name, arms_of, base_name, crossed_name, followed_name, margins
 from tacit.plan._group import Group, PlanError
 from tacit.plan._plan import ErrorField, Follows, Plan, contract_hash, malformed, read_json, value_from_text
 from tacit.plan._questionnaire import (
@@ -19,6 +19,7 @@ from tacit.plan._questionnaire import (
     read_plan,
     split_name,
 )
+from tacit.plan._recoding import CROSSED, RecodedColumn, Recoding, number_in
 
 __all__ = [
     "CHANCES",
@@ -37,6 +38,8 @@ __all__ = [
     "PlanError",
     "Question",
     "Questionnaire",
+    "RecodedColumn",
+    "Recoding",
     "Wording",
     "arm_name",
     "arms_of",
@@ -49,6 +52,7 @@ __all__ = [
     "load_plan",
     "malformed",
     "margins",
+    "number_in",
     "read_json",
     "read_plan",
     "split_name",

@@ -6,9 +6,8 @@ from collections.abc import Iterable, Sequence
 
 from tacit.plan._group import Group
 from tacit.plan._plan import Plan
+from tacit.plan._recoding import CROSSED
 
-#: Stands between the parts of a crossed group's name: "north / 18-24".
-CROSSED = " / "
 #: The group of people without earlier reports, and the beginning of the names of others: "after 1 0".
 NEW, AFTER = "new", "after "
 

@@ -18,12 +18,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from tacit.disk import write_text
+from tacit.disk import kind_of_json, write_text
 from tacit.exact import MAX_EPSILON, Number, budget, exact_ratio
 from tacit.mechanism import Mechanism, mse, round_channel, unbiased_variance
 from tacit.mechanism.table import Channel
 from tacit.plan._certificate import Certificate
 from tacit.plan._group import Group, PlanError, smallest_level
+from tacit.plan._recoding import Recoding
 from tacit.prior import Prior, Value, has_unseen
 from tacit.task import Task, prior_variance
 
@@ -35,6 +36,8 @@ FORMAT = 1
 ErrorField = Literal["aimed", "aimed_for_participants", "ldp_aimed", "prior_variance"]
 #: Every wording is hashed with all before it, so their number is bounded.
 _MOST_EARLIER = 100
+#: Files that are no plans.
+_TABLES = (".csv", ".tsv", ".txt", ".parquet", ".xlsx", ".jsonl", ".arrow", ".feather")
 #: Derived fields: they are verified against the contract, not part of it, so the hash leaves them out.
 _DERIVED = ("certificate", "levels")
 
@@ -77,6 +80,7 @@ class Plan:
     `earlier` are the earlier wordings of the question in this wave, oldest first (`reworded`). `limit` is the largest
     LIP level that the reports of one person in the series may add up to: devices refuse to draw beyond it.
     `follows` says that the groups are people with the same earlier reports, and the priors what these leave to believe.
+    With a `recoding` raw data are read as last year's were: it says how cells become answers and groups.
     """
 
     task: Task
@@ -88,6 +92,7 @@ class Plan:
     earlier: tuple[str | None, ...] = ()
     limit: Fraction | None = None
     follows: Follows | None = None
+    recoding: Recoding | None = None
 
     def __post_init__(self) -> None:
         check_series(self)
@@ -112,6 +117,11 @@ class Plan:
             raise PlanError("Either all groups of a plan have two layers, or none.")
         if self.between and self.groups[0].layers is not None:
             raise PlanError("Two layers need answers that are values: rounding would store a report of each neighbour.")
+        if self.recoding is not None:
+            if len(self.recoding.answers) != 1:
+                raise PlanError("The recoding of a plan of one question must have one column of answers.")
+            column = self.recoding.answers[0].column
+            self.recoding.check({column: None if self.between else self.values}, self.group_names)
         for group in self.groups:
             group.check()
 
@@ -221,7 +231,7 @@ class Plan:
 
     def reading(self, task: Task) -> Plan:
         """The same contract, its reports read for another task. The hash stays: it is about what devices do."""
-        other = replace(self, task=task, between=False)
+        other = replace(self, task=task, between=False, recoding=None)
         object.__setattr__(other, "hash", self.hash)
         object.__setattr__(other, "hashes", self.hashes)
         return other
@@ -319,6 +329,7 @@ class Plan:
             **series_fields(self.wave, self.series, self.limit),
             **_earlier(self.earlier),
             **({} if self.follows is None else {"follows": self.follows.to_dict()}),
+            **recoding_field(self.recoding),
             "groups": [group.to_dict() for group in self.groups],
         }
 
@@ -330,12 +341,9 @@ class Plan:
     def from_dict(cls, data: Mapping[str, Any]) -> Plan:
         """Read, check the hash and audit a plan."""
         if data.get("tacit_plan") != FORMAT:
-            if "tacit_tally" in data:
-                raise PlanError("This is a tally. A plan is what `tacit plan` writes; commands take it first.")
-            if "tacit_personal_plan" in data:
-                raise PlanError(
-                    "This is a plan for individual priors: use `tacit personal perturb`, `tally`, `estimate`."
-                )
+            kind = kind_of_json(data) if "tacit_plan" not in data else None
+            if kind is not None:
+                raise PlanError(f"This is {kind}. A plan is what `tacit plan` writes; commands take it first.")
             raise PlanError(f"Not a plan of format {FORMAT}. Got {data.get('tacit_plan')!r} instead.")
         try:
             if contract_hash(data) != data["hash"]:
@@ -346,9 +354,11 @@ class Plan:
             between = domain.get("between", False)
             if not isinstance(between, bool):
                 raise PlanError("The field 'between' of a domain must be true or false.")
-            series = data.get("wave", 1), data.get("series"), tuple(data.get("earlier", ())), read_limit(data)
+            told = tuple(data.get("earlier", ())), read_limit(data)
+            series = data.get("wave", 1), data.get("series"), *told
             follows = Follows.from_dict(data["follows"]) if "follows" in data else None
-            plan = cls(Task.from_dict(data["task"], values), groups, data.get("question"), between, *series, follows)
+            more = follows, read_recoding(data)
+            plan = cls(Task.from_dict(data["task"], values), groups, data.get("question"), between, *series, *more)
             for group, stored in zip(plan.groups, data["groups"], strict=True):
                 group.check_derived(plan.task, stored.get("levels", {}))
             words = (plan.question, *plan.earlier)
@@ -400,6 +410,16 @@ def read_limit(data: Mapping[str, Any]) -> Fraction | None:
     return exact_ratio(data["limit"]) if "limit" in data else None
 
 
+def recoding_field(recoding: Recoding | None) -> dict[str, Any]:
+    """For JSON; left out where there is none."""
+    return {} if recoding is None else {"recoding": recoding.to_dict()}
+
+
+def read_recoding(data: Mapping[str, Any]) -> Recoding | None:
+    """The inverse of `recoding_field`, of the JSON of a plan."""
+    return Recoding.from_dict(data["recoding"]) if "recoding" in data else None
+
+
 def _earlier(words: Sequence[str | None]) -> dict[str, Any]:
     return {"earlier": list(words)} if words else {}
 
@@ -447,6 +467,9 @@ def read_json(path: str | Path) -> dict[str, Any]:
     try:
         data = json.loads(Path(path).read_text(encoding="utf-8"), parse_constant=_no_json)
     except (PlanError, json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
+        if str(path).lower().endswith(_TABLES):
+            said = "is a table. A plan is a file of JSON that `tacit plan` writes; commands take it first"
+            raise PlanError(f"{path} {said}.") from error
         raise PlanError(f"{path} is not JSON: {error}.") from error
     if not isinstance(data, dict):
         raise PlanError(f"{path} is not a plan.")

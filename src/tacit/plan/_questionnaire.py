@@ -29,7 +29,7 @@ import numpy as np
 
 from tacit.disk import write_text
 from tacit.exact import Integers
-from tacit.plan._crossed import CROSSED, crossed_name
+from tacit.plan._crossed import crossed_name
 from tacit.plan._group import Group, PlanError
 from tacit.plan._plan import (
     FORMAT,
@@ -38,9 +38,12 @@ from tacit.plan._plan import (
     malformed,
     read_json,
     read_limit,
+    read_recoding,
+    recoding_field,
     series_fields,
     value_from_text,
 )
+from tacit.plan._recoding import CROSSED, Recoding
 from tacit.prior import Prior, Value, has_unseen
 from tacit.task import Matrix
 
@@ -297,7 +300,8 @@ class Wording:
 class Questionnaire:
     """Questions, the blocks that the private ones are reported in, and the promise for the whole record.
 
-    `wave`, `series`, `earlier` and `limit` are as of `Plan`; the plans of the blocks have none of them.
+    `wave`, `series`, `earlier`, `limit` and `recoding` are as of `Plan`; the plans of the blocks have none of them. The
+    columns of the recoding's answers are named as questions.
     """
 
     questions: tuple[Question, ...]
@@ -308,6 +312,7 @@ class Questionnaire:
     series: str | None = None
     earlier: tuple[Wording, ...] = ()
     limit: Fraction | None = None
+    recoding: Recoding | None = None
 
     def __post_init__(self) -> None:
         if not all(isinstance(text, str) for text in ("" if self.title is None else self.title, *self.notes)):
@@ -341,8 +346,13 @@ class Questionnaire:
                 if not answers or not set(answers) <= known:
                     raise PlanError(f"{question.name!r} is asked after answers to {earlier!r} that nobody can give.")
         check_series(self)
-        if any(b.plan.wave > 1 or b.plan.earlier or b.plan.limit is not None for b in self.blocks):
-            raise PlanError("The plan of a block must not have a wave, earlier words or a limit: the whole plan has.")
+        if any(b.plan.wave > 1 or b.plan.earlier or b.plan.limit or b.plan.recoding for b in self.blocks):
+            raise PlanError(
+                "The plan of a block must not have a wave, earlier words, a limit or a recoding: the whole plan has."
+            )
+        if self.recoding is not None:
+            asked = {each.name: None if each.kind == "number" else each.answers for each in self.questions}
+            self.recoding.check(asked, self.group_names)
         for wording in self.earlier:
             # Refuses words that no plan can have had.
             self._worded(wording)
@@ -480,6 +490,7 @@ class Questionnaire:
             "title": self.title,
             **series_fields(self.wave, self.series, self.limit),
             **({"earlier": [words.to_dict() for words in self.earlier]} if self.earlier else {}),
+            **recoding_field(self.recoding),
             "questions": [question.to_dict() for question in self.questions],
             "blocks": [
                 {
@@ -510,7 +521,7 @@ class Questionnaire:
                 for block in data["blocks"]
             )
             earlier = tuple(Wording.from_dict(words) for words in data.get("earlier", ()))
-            series = data.get("wave", 1), data.get("series"), earlier, read_limit(data)
+            series = data.get("wave", 1), data.get("series"), earlier, read_limit(data), read_recoding(data)
             plan = cls(tuple(questions.values()), blocks, data["title"], tuple(data["notes"]), *series)
             # Both the text and what was read from it have this hash, so the text has no other fields or forms.
             if not plan.hash == data["hash"] == _hash_of(data) or len(questions) < len(data["questions"]):

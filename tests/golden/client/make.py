@@ -54,6 +54,8 @@ from tacit.plan import (
     PlanError,
     Question,
     Questionnaire,
+    RecodedColumn,
+    Recoding,
     contract_hash,
     joint_values,
 )
@@ -112,6 +114,7 @@ def plans() -> Iterator[tuple[str, Callable[[], Plan]]]:
     yield "weighted between", _weighted_between
     yield "matrix", _matrix
     yield "second wave", _second_wave
+    yield "recoded", _recoded
 
 
 def _histogram() -> Plan:
@@ -1229,6 +1232,102 @@ def _ratios(found: Audit) -> dict[str, str | None]:
     return {name: None if ratio is None else str(ratio) for name, ratio in ratios.items()}
 
 
+#: Cells as files have them: blanks of all kinds, codes as floats, numbers at edges and in many writings, no numbers.
+CELLS = [
+    None,
+    *["", " ", "\u00a0", "Y", " Y ", "Y\u2003", "N", "y", "1", "1.0", "1.00", "01", "1.", "2", "2.0", "-1", "-1.0"],
+    *["77", "77.0", "99", "999", "17", "17.9999999999999", "18", "18.0", " 18 ", "1.8e1", "1.8E+1", "+18", "64.99"],
+    *["65", "65.0", "0", "-0", "-0.0", "0.0", "-0.0001", "120", "120.0", "120.0001", "1e999", "-1e999", "inf", "nan"],
+    *["NaN", "Infinity", "0x12", "1_0", "1,5", "12 000", "１８", ".5", "5.", "e5", "18–64", "0–17", "refused"],
+    *["don't know", "caf\u00e9", "cafe\u0301", "\x1c1\x1c", "\ufeff1", "other", "blue", "none", "north", "a / b"],
+    *["__proto__", "constructor", "toString", "1" * 400],
+]
+
+
+def recoding() -> list[dict[str, Any]]:
+    """Columns, and what Python makes of cells of all kinds; and groups of two columns."""
+    infinity = math.inf
+    columns = [
+        RecodedColumn(column="plain"),
+        RecodedColumn(column="codes", map={"1": "yes", "2": "no", "-1": "no"}, missing=("77", "99"), missing_as="none"),
+        RecodedColumn(column="exact", map={"1.0": "one point", "1": "one"}, missing=("refused", "café")),
+        RecodedColumn(column="left", map={"Y": "yes", "N": "no"}, leave_out=("refused", "don't know", "999")),
+        RecodedColumn(column="age", missing=("999",), edges=(0, 18, 65, 120), labels=("0–17", "18–64", "65–120")),
+        RecodedColumn(column="open", map={"none": "0"}, edges=(-infinity, 0, 18, infinity), labels=("a", "b", "c")),
+        RecodedColumn(column="means", edges=(0, 0.5, 18, 65), labels=("0.2", "9", "40.5")),
+        RecodedColumn(column="rare", map={"Y": "blue"}, other="other", missing=("99",), missing_as="other"),
+    ]
+    known, crossed = ["blue", "north", "other"], Recoding((), (columns[3], columns[4]))
+    pairs = [[first, second] for first, second in zip(CELLS, reversed(CELLS), strict=True)]
+    pairs += [[first, second] for first in ("Y", "refused", "") for second in ("17.5", "999", "x")]
+    return [
+        {
+            "recoding": Recoding((each,), ()).to_dict(),
+            "known": known,
+            "cells": [[cell, each.read(cell, known)] for cell in CELLS],
+        }
+        for each in columns
+    ] + [{"recoding": crossed.to_dict(), "groups": [[pair, crossed.group(pair)] for pair in pairs]}]
+
+
+def _recoded() -> Plan:
+    """Two crossed columns of groups, one in bins; answers with codes and a missing one."""
+    prior = {"yes": 3, "no": 6, "no answer": 1}
+    names = ["f / 0–17", "f / 18 and more", "m / 0–17", "m / 18 and more"]
+    made = make_plan(dict.fromkeys(names, prior), "histogram", 1)
+    answers = RecodedColumn(
+        column="q7", map={"1": "yes", "2": "no"}, missing=("77", "99"), missing_as="no answer", leave_out=("88",)
+    )
+    age = RecodedColumn(
+        column="age", text="How old are you?", edges=(0, 18, math.inf), labels=("0–17", "18 and more")
+    )  # fmt: skip
+    return replace(made, recoding=Recoding((answers,), (RecodedColumn(column="sex", map={"1": "f", "2": "m"}), age)))
+
+
+MORE = [{"column": "b"}]
+#: A recoding changed in one place.
+MALFORMED_RECODINGS: list[tuple[str, tuple[Any, ...], Any]] = [
+    ("a recoding of nothing", (), {"answers": [], "groups": []}),
+    ("a recoding with another field", ("weights",), []),
+    ("two columns of answers", ("answers",), lambda told: [*told, {"column": "q8"}]),
+    ("a column twice", ("groups", 0, "column"), "age"),
+    ("a column without a name", ("groups", 0, "column"), " "),
+    ("a column with an unknown field", ("groups", 0, "bins"), ["1"]),
+    ("an empty map", ("groups", 0, "map"), {}),
+    ("a name with a blank behind it", ("answers", 0, "map", "1"), "yes "),
+    ("a code with a blank behind it", ("answers", 0, "missing", 0), "77 "),
+    ("a code twice", ("answers", 0, "missing"), ["77", "77"]),
+    ("a name in another form of Unicode", ("answers", 0, "leave_out", 0), "cafe\u0301"),
+    ("a name with a mark of direction", ("answers", 0, "leave_out", 0), "a\u202e"),
+    ("edges in another order", ("groups", 1, "edges"), ["18", "0", "inf"]),
+    ("edges as numbers of JSON", ("groups", 1, "edges"), [0, 18, 99]),
+    ("an edge with a point too many", ("groups", 1, "edges", 0), "0.0"),
+    ("an edge that is no number", ("groups", 1, "edges", 0), "none"),
+    ("a label too few", ("groups", 1, "labels"), ["0–17"]),
+    ("labels that no group has", ("groups", 1, "labels"), ["young", "old"]),
+    ("a missing answer that the plan does not have", ("answers", 0, "missing_as"), "unknown"),
+    ("other answers that the plan does not have", ("answers", 0, "other"), "more"),
+    ("a missing answer of a group", ("groups", 0, "missing_as"), "f"),
+    ("one column for groups that are crossed of two and in bins", ("groups",), lambda told: told[1:]),
+    ("four columns for groups that are crossed of two", ("groups",), lambda told: [*told, {"column": "a"}, *MORE]),
+]  # fmt: skip
+
+
+def refused_recodings() -> list[dict[str, Any]]:
+    """Plans whose recoding is changed in one place, hashed again."""
+    base = _slim(_recoded().to_dict())
+    found = []
+    for why, path, value in MALFORMED_RECODINGS:
+        changed = copy.deepcopy(base)
+        part: Any = changed
+        for key in ("recoding", *path)[:-1]:
+            part = part[key]
+        last = ("recoding", *path)[-1]
+        part[last] = value(part[last]) if callable(value) else value
+        found.append({"why": why, "plan": _hashed(changed), "says": ""})
+    return found
+
+
 def _slim(plan: dict[str, Any]) -> dict[str, Any]:
     """Without certificates, which are derived and long."""
     return plan | {"groups": [group | {"certificate": None} for group in plan["groups"]]}
@@ -1313,6 +1412,8 @@ def files() -> dict[str, Callable[[], Any]]:
         small_block_designs,
         levels,
         set_levels,
+        recoding,
+        refused_recodings,
         questionnaires,
         reworded_questionnaires,
         refused_questionnaires,

@@ -30,6 +30,7 @@ import numpy as np
 import pyarrow as pa
 
 from tacit.files.answers import (
+    LEFT_OUT,
     REASONS,
     AnswerColumns,
     BadRowsError,
@@ -39,6 +40,7 @@ from tacit.files.answers import (
     bad_rows,
     check_on_unknown,
     refuse_giveaway,
+    stopping,
 )
 from tacit.files.columns import STAMP, InputError, check_columns, check_stamp, plain_type, stamped, with_stamp_column
 from tacit.files.counting import ROW_COUNT, Piles, ReportColumns, whole_of
@@ -74,7 +76,7 @@ def perturb(
     answers: Any,
     target: str | Path,
     *,
-    column: str = "value",
+    column: str | None = None,
     group_column: str | None = None,
     keep: Sequence[str] = (),
     force: bool = False,
@@ -90,8 +92,8 @@ def perturb(
         plan: the plan.
         answers: a data frame of Spark.
         target: a new folder of Parquet.
-        column: the column with the answers.
-        group_column: the column with the group names, `group` by default.
+        column: the column with the answers; by default that of the plan's recoding, or `value`.
+        group_column: a column with names of groups; by default those of the plan's recoding, or `group`.
         keep: public columns to keep beside the report.
         force: go on where a kept column, or the kept order, gives the answers away.
         on_unknown: "stop" or "skip" at rows whose answer or group is not in the plan.
@@ -150,13 +152,13 @@ class _Perturb:
             schema = _plain(self.columns.schema(table.schema, self.plan))
             matched = perturber.match(table)
             counts.update(matched.bad_counts())
-            if len(matched.rows) and (self.on_unknown == "skip" or not counts):
+            if len(matched.rows) and (self.on_unknown == "skip" or not stopping(counts)):
                 words = self._words(block, table)
                 drawn = perturber.draw(matched, words)
                 drawn = with_stamp_column(drawn, drawn.schema).cast(schema)
                 keys = words.draw(len(drawn), 64).view(np.int64)
                 yield from _beside(drawn, [None] * len(drawn), [None] * len(drawn), keys).to_batches()
-        if counts and self.on_unknown == "stop":
+        if self.on_unknown == "stop" and stopping(counts):
             raise bad_rows("A part of the answers", counts, perturber.hints)
         nothing = pa.table([pa.nulls(len(counts), kind) for kind in schema.types], schema=schema)
         yield from _beside(nothing, list(counts), list(counts.values()), [None] * len(counts)).to_batches()
@@ -218,7 +220,7 @@ def _write_once(drawn: Any, target: str | Path) -> PerturbSummary:
     from pyspark.sql import functions as sql
 
     seen, reason, key = Observation("tacit"), sql.col(f"`{_REASON}`"), sql.col(f"`{_KEY}`")
-    counts = [sql.sum(sql.when(reason == each, sql.col(f"`{_ROWS}`"))).alias(each) for each in REASONS]
+    counts = [sql.sum(sql.when(reason == each, sql.col(f"`{_ROWS}`"))).alias(each) for each in (*REASONS, *LEFT_OUT)]
     reports = (
         drawn.repartition(key)
         .sortWithinPartitions(key)
@@ -230,7 +232,7 @@ def _write_once(drawn: Any, target: str | Path) -> PerturbSummary:
     writer = writer.option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "true")
     with nothing_left(drawn.sparkSession, str(target)):
         writer.parquet(str(target))
-    skipped = {each: int(seen.get[each]) for each in REASONS if seen.get[each]}
+    skipped = {each: int(seen.get[each]) for each in (*REASONS, *LEFT_OUT) if seen.get[each]}
     n_reports = int(seen.get[REPORT])
     return PerturbSummary(n_reports + sum(skipped.values()), n_reports, skipped)
 

@@ -112,7 +112,7 @@ class SparkFiles:
         source: str | Path,
         target: str | Path,
         *,
-        column: str = "value",
+        column: str | None = None,
         group_column: str | None = None,
         keep: Sequence[str] = (),
         force: bool = False,

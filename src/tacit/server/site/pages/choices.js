@@ -16,7 +16,7 @@ export function choices(container, names, { id, label, shown = (name) => name, c
 }
 
 /** Radio buttons, each in a row that can be touched as a whole. */
-function radios(container, names, { id, shown, changed }) {
+export function radios(container, names, { id, shown, changed }) {
   const inputs = names.map((name, index) =>
     make("input", {
       type: "radio",

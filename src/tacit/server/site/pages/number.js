@@ -1,7 +1,32 @@
-/** A field for a number within a range. */
+/** A field for a number within a range, and one for a number that becomes a class such as an age group. */
 
+import { radios } from "./choices.js";
 import { make } from "./common.js";
 import { numberName, say } from "./language.js";
+
+/**
+ * Let a person enter a number that becomes one of the bins of a recoded column, inside `container`. Only the bin leaves
+ * this function. A missing answer that counts as an answer can be chosen instead. Returns {value() -> bin, focus(), missing()}.
+ */
+export function binnedField(container, column, { id, label, shown = (name) => name, changed = () => {} }) {
+  const bin = make("p", { className: "soft small", role: "status", "data-testid": `${id}-bin` });
+  const instead = make("div", {});
+  let chosen = null;
+  const missing = column.missingAs === null ? null : radios(instead, [column.missingAs], { id: `${id}-none`, shown, changed: choose });
+  function choose(name) {
+    chosen = name;
+    changed(chosen);
+  }
+  const read = (number) => {
+    if (number !== null) instead.querySelectorAll("input").forEach((input) => (input.checked = false));
+    const name = number === null ? (missing?.value() ?? null) : column.read(number);
+    bin.textContent = number === null ? "" : say("becomes", { name: shown(name) });
+    choose(name);
+  };
+  const field = numberField(container, [column.edges[0], column.edges.at(-1)].map(String), { id, label, changed: read });
+  container.append(bin, instead);
+  return { value: () => chosen, focus: field.focus, missing: field.missing };
+}
 
 /**
  * Let a person enter a number from `first` to `last`, given as texts, inside `container`; `label` names the field.
@@ -9,11 +34,13 @@ import { numberName, say } from "./language.js";
  */
 export function numberField(container, [first, last], { id, label, changed = () => {} }) {
   const range = { first: numberName(first), last: numberName(last) };
+  const [open, ends] = [![first, last].every((end) => Number.isFinite(Number(end))), {}];
+  if (Number.isFinite(Number(first))) ends.min = first;
+  if (Number.isFinite(Number(last))) ends.max = last;
   const hint = make("p", { id: `${id}-hint`, role: "status" });
   const field = make("input", {
     type: "number",
-    min: first,
-    max: last,
+    ...ends,
     step: "any",
     // The keypad for decimals has no minus sign.
     inputMode: Number(first) < 0 ? "text" : "decimal",
@@ -37,10 +64,10 @@ export function numberField(container, [first, last], { id, label, changed = () 
   };
   const mark = (wrong) => {
     hint.className = wrong ? "error small" : "soft small";
-    hint.textContent = say(wrong ? "number_wrong" : "number_wanted", range);
+    hint.textContent = say(`number_${open ? "open_" : ""}${wrong ? "wrong" : "wanted"}`, range);
     field.setAttribute("aria-invalid", String(wrong));
   };
   mark(false);
   container.replaceChildren(make("div", { className: "choices" }, field, hint));
-  return { value, focus: () => field.focus(), missing: () => say("number_missing", range) };
+  return { value, focus: () => field.focus(), missing: () => say(open ? "number_open_wanted" : "number_missing", range) };
 }

@@ -3,7 +3,7 @@
 import { choices } from "./choices.js";
 import { byId, make, tableRow } from "./common.js";
 import { inLanguage, list, local, numberName, say } from "./language.js";
-import { numberField } from "./number.js";
+import { binnedField, numberField } from "./number.js";
 
 /** What a person is not offered to choose: it is the answer of those who are not asked. */
 const NOT_ASKED = "not asked";
@@ -44,7 +44,7 @@ export function askRecord(container, plan, changed, inSteps) {
     if (seen.has(question.name)) continue;
     const parts = question.partOf ? plan.questions.filter(({ partOf }) => partOf === question.partOf) : [question];
     for (const { name } of parts) seen.add(name);
-    fields.push(question.partOf ? askParts(parts, fields.length, update) : askOne(question, fields.length, update));
+    fields.push(question.partOf ? askParts(parts, fields.length, update) : askOne(question, binsOf(plan, question), update));
   }
   container.replaceChildren(...fields.map(({ card }) => card), ...(steps ? [steps.start(update)] : []));
   container.hidden = false;
@@ -140,8 +140,11 @@ function cardFor(heading, note = "") {
   return { card: make("div", { className: "card", "data-testid": "asked" }, fieldset), room };
 }
 
+/** The recoded column of a question whose answer is a number that becomes a bin on this device; else undefined. */
+const binsOf = ({ recoding }, { name }) => recoding?.answers.find(({ column, edges }) => column === name && edges.length);
+
 /** One question: a choice, or a number. */
-function askOne(question, place, changed) {
+function askOne(question, bins, changed) {
   const heading = wording(question);
   const { card, room } = cardFor(heading, question.public ? say("group_public") : "");
   const offered = question.askedIf ? question.answers.filter((answer) => answer !== NOT_ASKED) : question.answers;
@@ -149,7 +152,9 @@ function askOne(question, place, changed) {
   const field =
     question.kind === "number"
       ? numberField(room, [question.answers[0], question.answers.at(-1)], options)
-      : choices(room, offered, options);
+      : bins
+        ? binnedField(room, bins, options)
+        : choices(room, offered, options);
   return {
     card,
     names: [question.name],

@@ -6,13 +6,15 @@ import { choices } from "./choices.js";
 import { ApiError, byId, make, request, requestJson, showOnly, surveyId, surveyUrl, tableRow } from "./common.js";
 import { answerName, LANGUAGES, list, local, numberName, quotedAnswer, say, speak, speakSomething, write } from "./language.js";
 import { isWhole, memoryOf, takeInvitation } from "./invitation.js";
-import { numberField } from "./number.js";
+import { binnedField, numberField } from "./number.js";
 import { askRecord, beliefRows, betweenNote, outsideRecord, recordPromise } from "./record.js";
 import { showReport } from "./report.js";
 import { showTold } from "./told.js";
 
 /** Longer tables are cut, for phones. */
 const MAX_BELIEFS = 12;
+/** Stands between the parts of a crossed group's name. */
+const CROSSED = " / ";
 const sections = ["loading", "stop", "ask", "report"].map(byId);
 const id = surveyId();
 /** Shows the same again, in another language. */
@@ -154,8 +156,7 @@ async function fail(error) {
 function ask(visit) {
   again = () => ask(visit);
   const { survey, texts, plan } = visit;
-  const names = plan.groups.map((group) => group.name);
-  const grouped = names[0] !== null;
+  const grouped = plan.groups[0].name !== null;
   write(byId("checked"), say("checked", { plan: plan.hash.slice(0, 12) }));
   byId("once").hidden = !survey.invited;
   byId("question").textContent = document.title;
@@ -172,7 +173,7 @@ function ask(visit) {
     if (answer) noteOutside(plan, group.value(), answer.value());
   }, texts);
   if (grouped)
-    group = askGroup(texts.group_question || survey.group_question, names, (name) => {
+    group = askGroup(texts.group_question || survey.group_question, plan, (name) => {
       showPromise(plan, name);
       noteOutside(plan, name, answer.value());
     });
@@ -183,7 +184,7 @@ function ask(visit) {
     // Enter on a question of several steps goes on to the next.
     if (answer.next?.()) return;
     if (answer.value() === null) return complain(answer.missing?.() ?? say("choose_answer"), answer);
-    if (grouped && group.value() === null) return complain(say("choose_group"), group);
+    if (grouped && group.value() === null) return complain(group.missing?.() ?? say("choose_group"), group);
     if (texts.consent && !byId("agreed").checked) return complain(say("agree_first"), byId("agreed"));
     randomize(visit, group.value(), answer.value());
   };
@@ -199,18 +200,53 @@ function askSeveral(plan, changed, { layout }) {
 /** The question: one of the plan's values, or any number between them. */
 function askAnswer(plan, changed) {
   const field = { id: "answer", label: document.title, shown: (value) => answerName(plan, value), changed };
+  const column = plan.recoding?.answers[0];
+  if (!plan.between && column?.edges.length) return askBins(plan, column, field);
   if (!plan.between) return choices(byId("answer-choices"), plan.values, field);
   const knots = plan.values.map(numberName);
   byId("promise-between").textContent = say("between", { knots: list(knots), first: knots[0] });
   return numberField(byId("answer-choices"), [plan.values[0], plan.values.at(-1)], field);
 }
 
-/** The public question about the group. */
-function askGroup(question, names, changed) {
+/** A number that becomes one of the plan's values on this device. */
+function askBins(plan, column, field) {
+  const asked = binnedField(byId("answer-choices"), column, { ...field, changed: () => field.changed() });
+  const value = () => {
+    const name = asked.value();
+    return plan.values.find((each) => each === name || (name !== null && plan.numeric && Number(each) === Number(name))) ?? null;
+  };
+  return { ...asked, value };
+}
+
+/** The public question about the group; one for each column where groups are crossed, a number where it is in bins. */
+function askGroup(question, plan, changed) {
+  const names = plan.groups.map((group) => group.name);
+  const columns = plan.recoding?.groups ?? [];
   const label = question || say("group_default");
   byId("group-question").textContent = label;
   byId("groups").hidden = false;
-  return choices(byId("group-choices"), names, { id: "group", label, changed });
+  const parts = names.map((name) => (columns.length > 1 ? name.split(CROSSED) : [name]));
+  // The arm of a person is no question.
+  const alike = columns.length > 0 && parts.every((each) => each.length === columns.length);
+  if (!alike) return choices(byId("group-choices"), names, { id: "group", label, changed });
+  const rooms = columns.map(() => make("div", {}));
+  const value = () => names.find((name) => name === fields.map((field) => field.value()).join(CROSSED)) ?? null;
+  const fields = columns.map((column, place) => {
+    const told = columns.length > 1 || column.text ? (column.text ?? column.column) : label;
+    const options = { id: columns.length > 1 ? `group-${place}` : "group", label: told, changed: () => changed(value()) };
+    if (column.edges.length) return binnedField(rooms[place], column, options);
+    return choices(rooms[place], [...new Set(parts.map((each) => each[place]))], options);
+  });
+  const legend = (column) => make("legend", { dir: "auto" }, column.text ?? column.column);
+  const several = columns.map((column, place) => make("fieldset", {}, legend(column), rooms[place]));
+  if (columns.length === 1 && columns[0].text) byId("group-question").textContent = columns[0].text;
+  byId("group-choices").replaceChildren(...(columns.length > 1 ? [make("div", { className: "stack" }, ...several)] : rooms));
+  const lacking = () => fields.find((field) => field.value() === null);
+  return {
+    value,
+    missing: () => (lacking() ? (lacking().missing?.() ?? say("choose_group")) : say("group_none")),
+    focus: () => (lacking() ?? fields[0]).focus(),
+  };
 }
 
 /** Say what is missing, and go there. */
@@ -289,6 +325,8 @@ async function randomize(visit, group, value) {
     const answer = visit.plan.questions ? { group, answers: value } : { group, value };
     const report = await respond(visit.plan, answer, visit.memory);
     byId("answer-choices").replaceChildren();
+    // A number that became a group is more than is sent.
+    byId("group-choices").replaceChildren();
     byId("questions").replaceChildren();
     show(visit, report);
   } catch (error) {
