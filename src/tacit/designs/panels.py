@@ -46,7 +46,7 @@ from tacit.prior import Prior
 from tacit.task import Task, prior_variance
 
 #: Histories of reports that the error of the belief rule is averaged over, at most.
-_MOST_HISTORIES = 3000
+_MOST_HISTORIES = 100
 #: Groups of a wave by the belief rule, at most: each has a channel in the plan.
 MOST_GROUPS = 400
 #: Budgets are found to this part of themselves.
@@ -388,8 +388,8 @@ def compare_panel(
     moves = _moves(prior, persistence, transition)
     total = waves * level
 
-    def made(budget_of_one: Fraction) -> Channel:
-        table = uninterrupted_design(prior, asked, budget_of_one, aim=aim).mechanism.table()
+    def made(budget_of_one: Fraction, belief: Prior = prior) -> Channel:
+        table = uninterrupted_design(belief, asked, budget_of_one, aim=aim).mechanism.table()
         if table is None:
             raise ValueError(
                 f"Ways to ask a panel are compared for few values. For {len(prior):,} use two layers, which serve any "
@@ -399,7 +399,7 @@ def compare_panel(
 
     with one_thread():
         fresh, stated = _fresh(made, level, waves, moves, total, asked)
-        others = _belief(prior, level, waves, moves, asked), _two_layers(made, total, waves, moves, asked)
+        others = _belief(made, prior, level, waves, moves, asked), _two_layers(made, total, waves, moves, asked)
     rows = [fresh, *(row for row in others if row is not None)]
     best = min(rows, key=lambda row: row.error)
     return Panel(rows=tuple(rows), waves=waves, level=float(total), fresh_at_epsilon=stated, recommended=best.way)
@@ -413,7 +413,7 @@ def _moves(prior: Prior, persistence: Number | None, transition: Transition | No
     return None if persistence is None or rational(persistence) == 1 else persistent(prior, persistence)
 
 
-Maker = Callable[[Fraction], Channel]
+Maker = Callable[..., Channel]
 
 
 def _fresh(
@@ -447,11 +447,14 @@ def _fresh(
     return row(*best), row(*stated)
 
 
-def _belief(prior: Prior, level: Fraction, waves: int, moves: Transition | None, task: Task) -> PanelRow | None:
+def _belief(
+    made: Maker, prior: Prior, level: Fraction, waves: int, moves: Transition | None, task: Task
+) -> PanelRow | None:
     """What randomization adds to the variance of a wave's unbiased mean is the mean over histories, under the belief
-    that each leaves.
+    that each leaves. None where a plan cannot hold all histories (`following_plan`).
     """
-    rule = BeliefRule(prior, level, moves)
+    if (made(level).n_possible_reports + 1) ** (waves - 1) > MOST_GROUPS:
+        return None
     spread, seen, now = 0.0, 0, prior
     # Histories with their probabilities, wave by wave; equal beliefs are looked at once.
     beliefs: dict[Prior, float] = {prior: 1.0}
@@ -460,7 +463,8 @@ def _belief(prior: Prior, level: Fraction, waves: int, moves: Transition | None,
         spread += prior_variance(now, task)
         now = after(now, moves)
         for belief, chance in beliefs.items():
-            channel = rule._channel(belief)
+            # For two answers the closed form is what the design finds.
+            channel = optimal_binary(belief, level) if len(belief.support) <= 2 else made(level, belief)
             seen += 1
             spread += chance * (unbiased_variance(channel, task) - prior_variance(belief, task))
             for report, share in enumerate(channel.marginal):
