@@ -6,6 +6,8 @@ Baseline for single reports: an endpoint of the same service, on the same server
 nothing, in turns with ours in the same run. Load comes from wrk over 64 connections on loopback. Batches are one
 million reports per request. Then one survey in turns with 50 at once, with exchanges of invitations, and, where nginx
 is installed, behind it with and without connections that are kept, and with two services that share the keys.
+
+Rates need idle cores. The column of the service's own CPU time per answer holds on a loaded machine, too.
 """
 
 from __future__ import annotations
@@ -15,13 +17,15 @@ import base64
 import http.client
 import io
 import json
+import math
+import os
 import re
 import shutil
 import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
@@ -29,6 +33,7 @@ from functools import cache
 from pathlib import Path
 from statistics import median
 from time import perf_counter, sleep
+from urllib.parse import urlsplit
 
 import numpy as np
 import pyarrow as pa
@@ -129,18 +134,43 @@ def service(where: str, *options: str) -> Iterator[int]:
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdin is not None
         assert process.stdout is not None
-        yield int(process.stdout.readline())
+        port = int(process.stdout.readline())
+        PROCESSES[port] = process.pid
+        yield port
         process.stdin.close()
 
 
 @dataclass(frozen=True)
 class Load:
-    """What wrk measured: answers, and of them per second; the median and the 99th percentile of their milliseconds."""
+    """What wrk measured: answers, and of them per second; the median and the 99th percentile of their milliseconds. And
+    the service's microseconds of CPU per answer, nan if it is behind a proxy.
+    """
 
     answers: int
     rate: float
     median: float
     p99: float
+    cpu: float
+
+
+#: The processes of services, by port.
+PROCESSES: dict[int | None, int] = {}
+
+
+def busy(process: int | None) -> float:
+    """Seconds of CPU that a process took."""
+    if process is None:
+        return math.nan
+    after_name = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(after_name[11]) + int(after_name[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def row(table: Table, what: str, loads: Sequence[Load], beside: Sequence[Load], of: str = "") -> None:
+    """Medians, and the median of the ratios of rates, each to its own round."""
+    rate, cpu, middle, p99 = (median(getattr(each, key) for each in loads) for key in ("rate", "cpu", "median", "p99"))
+    ratio = median(each.rate / other.rate for each, other in zip(loads, beside, strict=True))
+    cpu_text = "" if math.isnan(cpu) else f"{cpu:.0f}"
+    table.add_row(what, f"{rate:,.0f}", f"{ratio:.2f}{of}", cpu_text, f"{middle:.1f}", f"{p99:.1f}")
 
 
 def load(url: str, seconds: int, paths: list[str] = [], text: str = "") -> Load:  # noqa: B006 – never changed
@@ -149,8 +179,11 @@ def load(url: str, seconds: int, paths: list[str] = [], text: str = "") -> Load:
         quoted = ", ".join(f'"{path}"' for path in paths)
         script.write(text or SCRIPT % (int.from_bytes(secret_bytes(4), "little"), quoted))
         script.flush()
+        process = PROCESSES.get(urlsplit(url).port)
+        before = busy(process)
         command = ["wrk", "-t1", f"-c{CONNECTIONS}", f"-d{seconds}s", "--latency", "-s", script.name, url]
         said = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    took = busy(process) - before
     if "Non-2xx" in said or "Socket errors" in said:
         raise SystemExit(f"requests failed:\n{said}")
     units = {"us": 1e-3, "ms": 1.0, "s": 1e3}
@@ -160,7 +193,7 @@ def load(url: str, seconds: int, paths: list[str] = [], text: str = "") -> Load:
         return float(number) * units[unit]
 
     answers, rate = (re.findall(text, said)[0] for text in (r"(\d+) requests in", r"Requests/sec:\s+([\d.]+)"))
-    return Load(int(answers), float(rate), latency(50), latency(99))
+    return Load(int(answers), float(rate), latency(50), latency(99), 1e6 * took / int(answers))
 
 
 def batches() -> dict[str, tuple[str, bytes]]:
@@ -213,13 +246,12 @@ def measure(name: str, where: str, seconds: int, table: Table) -> None:
         ]
         if counted(port, survey) < warm.answers + sum(ours.answers for _, ours in pairs):
             raise SystemExit("an acknowledged report was not counted")
-        for what, loads in zip(("do nothing", "one report"), zip(*pairs, strict=True), strict=True):
-            rate, middle, p99 = (median(getattr(each, key) for each in loads) for key in ("rate", "median", "p99"))
-            ratio = median(ours.rate / idle.rate for idle, ours in pairs) if what == "one report" else 1.0
-            table.add_row(f"{name}: {what}", f"{rate:,.0f}", f"{ratio:.2f}", f"{middle:.1f}", f"{p99:.1f}")
+        idle, ours = ([pair[k] for pair in pairs] for k in (0, 1))
+        row(table, f"{name}: do nothing", idle, idle)
+        row(table, f"{name}: one report", ours, idle)
         for kind, (media_type, body) in batches().items():
             took = median(upload(port, survey, media_type, body) for _ in range(BATCHES))
-            table.add_row(f"{name}: batch, {kind}", f"{BATCH / took:,.0f}", "", f"{took * 1e3:.0f}", "")
+            table.add_row(f"{name}: batch, {kind}", f"{BATCH / took:,.0f}", "", "", f"{took * 1e3:.0f}", "")
 
 
 def measure_others(name: str, where: str, seconds: int, table: Table) -> None:
@@ -247,11 +279,8 @@ def measure_others(name: str, where: str, seconds: int, table: Table) -> None:
             skipped += exchanged.answers + 2 * CONNECTIONS
             rounds.append((single, spread, exchanged))
         for k, what in enumerate(("one survey", f"{MANY} surveys", "exchanges of invitations")):
-            rate, middle, p99 = (median(getattr(each[k], key) for each in rounds) for key in ("rate", "median", "p99"))
-            ratio = median(each[k].rate / each[0].rate for each in rounds)
-            table.add_row(
-                f"{name}: {what}", f"{rate:,.0f}", f"{ratio:.2f} of one survey", f"{middle:.1f}", f"{p99:.1f}"
-            )
+            one_survey = [each[0] for each in rounds]
+            row(table, f"{name}: {what}", [each[k] for each in rounds], one_survey, " of one survey")
 
 
 @contextmanager
@@ -298,9 +327,7 @@ def measure_proxied(folder: Path, seconds: int, table: Table) -> None:
             rounds.append(rates)
         names = ("no proxy", "nginx, no kept connections", "nginx", "nginx, two shards")
         for k, what in enumerate(names):
-            rate, middle, p99 = (median(getattr(each[k], key) for each in rounds) for key in ("rate", "median", "p99"))
-            ratio = median(each[k].rate / each[0].rate for each in rounds)
-            table.add_row(f"SQLite: {what}", f"{rate:,.0f}", f"{ratio:.2f} of no proxy", f"{middle:.1f}", f"{p99:.1f}")
+            row(table, f"SQLite: {what}", [each[k] for each in rounds], [each[0] for each in rounds], " of no proxy")
 
 
 def main() -> None:
@@ -316,7 +343,7 @@ def main() -> None:
         return
     if shutil.which("wrk") is None:
         raise SystemExit("This benchmark needs wrk: apt-get install wrk")
-    table = Table("what", "reports / s", "of doing nothing", "median ms", "p99 ms")
+    table = Table("what", "per second", "of doing nothing", "CPU µs", "median ms", "p99 ms")
     for column in table.columns[1:]:
         column.justify = "right"
     with tempfile.TemporaryDirectory() as folder:

@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tacit.estimates import QuestionView
 from tacit.server.results.publishing import central_epsilon, published
-from tacit.server.storage.store import Store, survey_id
+from tacit.server.results.results import Results
+from tacit.server.storage.store import Store, Submission, survey_id
 
-from support.service import Client, Days, grouped_plan, plain_plan, serving
+from support.service import Client, Days, grouped_plan, key, plain_plan, serving
 
 NAME = survey_id(plain_plan())
 
@@ -116,3 +118,26 @@ def test_public_results_are_computed_once_for_each_publication(client: Client, m
     assert (later.status_code, later.json()["n_reports"], len(computed)) == (200, 45, 2)
     client.patch(survey, {"public_results": False}, admin=True)
     assert client.get(f"{survey}/results").status_code == 401
+
+
+def test_public_results_take_bounded_work_and_memory(client: Client, days: Days, monkeypatch: pytest.MonkeyPatch):
+    """Of a plan with many values, 61 days took an estimate each; and the answer to every query was kept."""
+    monkeypatch.setattr("tacit.server.results.results._HISTORY_ROWS", 9 * len(plain_plan().values))
+    monkeypatch.setattr("tacit.server.collector._PAGES_BYTES", 10_000)
+    survey = client.open(plain_plan(), public_results=True, publish_every=20)
+    name = survey.rpartition("/")[2]
+    for day in range(61):
+        client.store.count([Submission(name, key(100 * day + n), ((0, n % 3, 1),)) for n in range(20)])
+        assert client.get(f"{survey}/results?limit=1").status_code == 200
+        days.next()
+    collector, estimated = client.app.state.collector, []
+    estimate = QuestionView.estimate
+    monkeypatch.setattr(QuestionView, "estimate", lambda *words: estimated.append(1) or estimate(*words))
+    monkeypatch.setattr(collector, "_results", Results(client.store))
+    told = client.get(f"{survey}/results?limit=2").json()
+    assert (told["n_days"], told["n_reports"]) == (61, 61 * 20)
+    assert 4 <= len(told["history"]) <= 10
+    assert len(estimated) <= 10
+    for limit in range(1, 40):
+        client.get(f"{survey}/results?limit={limit}")
+    assert sum(len(page.content) for _, _, page in collector._pages.values()) <= 10_000
