@@ -3,10 +3,13 @@
 import numpy as np
 import pytest
 
-from tacit.designs._program import bounds
-from tacit.designs._program.bounds import cheap_bound, dual_bound, per_value_bound
+from tacit.designs._program import bounds, branching
+from tacit.designs._program.bounds import cheap_bound, cheap_variance_bound, dual_bound, per_value_bound
+from tacit.designs._program.branching import branched
+from tacit.designs._program.deadline import Deadline
 from tacit.designs._program.gain import Gain
 from tacit.designs._program.lifts import LiftSet, all_vertices, best_lifts
+from tacit.designs._program.unbiased import solve_unbiased
 
 from support.oracle import best_gain, box_vertices, gain_of, ratio_vertices
 from support.priors import named_shares
@@ -61,6 +64,42 @@ def test_large_bounds_are_valid_and_close(epsilon, monkeypatch):
             patch.setattr(bounds, "ENUMERATION_LIMIT", 1)
             large = dual_bound(prior, g, lift_set, duals)
         assert exact * (1 - 1e-12) <= large <= exact * 1.002
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 1.0, 2.5])
+def test_branch_and_bound_is_the_maximum_over_all_vertices(epsilon):
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        n = 5 + seed
+        prior, factor, duals = named_shares("dirichlet", n, seed=seed), rng.normal(size=(n, n - 2)), rng.normal(size=n)
+        factor *= np.sqrt(prior)[:, None]
+        lift_set = LiftSet.lip(epsilon)
+        v = all_vertices(prior, lift_set)
+        best = float(((((v - 1) @ factor) ** 2).sum(axis=1) - v @ duals).max())
+        bound, leads = branched(prior, factor, duals, lift_set, Deadline())
+        slack = 4.1e-3 * abs(best + duals.sum())
+        assert best <= bound + 1e-9 <= best + slack + 2e-9
+        assert len(leads) == 0
+        # Without nodes that are left the first bound is returned, which holds and is not as sharp.
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(branching, "_MOST_NODES", 0)
+            first, leads = branched(prior, factor, duals, lift_set, Deadline())
+        assert first >= bound - 1e-9
+        if first > bound + slack:
+            assert np.allclose(leads @ prior, 1)
+
+
+def test_a_spread_bound_holds_and_is_tight_for_a_table_of_two_questions():
+    prior = named_shares("dirichlet", 6, seed=5)
+    rows = [np.eye(2)[np.repeat([0, 1], 3)], np.eye(3)[np.tile([0, 1, 2], 2)], np.eye(6)]
+    margins, table = np.hstack(rows[:2]), np.hstack(rows)
+    for epsilon in (0.5, 1.0):
+        low, high = LiftSet.lip(epsilon).limits(prior)
+        for g, share in ((margins, 0.5), (table, 0.85)):
+            best = solve_unbiased(prior, g, LiftSet.lip(epsilon)).value
+            assert share * best <= cheap_variance_bound(prior, g, LiftSet.lip(epsilon)) <= best * (1 + 1e-9)
+        # Lifts that are taken to vary less than they may would prove too much.
+        assert bounds.spread_bound(prior, table, (high - 1) * (1 - low) / 1.5) > best
 
 
 def test_cheap_bounds_hold_and_can_be_tight():

@@ -11,6 +11,7 @@ over all feasible lifts v, for any μ. The inner maximum of a convex function is
     chords             (f.(v-1))² = max_t 2t f.(v-1) - t², a sort for each t; between two t the convex part lies
                        under its chord
     covered by balls   the same with several columns in the task, see `covered`
+    branch and bound   many columns and up to 40 values, see `branching`
     chord relaxation   separable gains: each square replaced by its chord, a fractional knapsack
 
 Where a value is less likely than TINY, floats cannot tell which vertices its share allows, and `cheap_bound` serves.
@@ -26,6 +27,7 @@ from math import inf
 import numpy as np
 from numpy.typing import NDArray
 
+from tacit.designs._program.branching import MOST_BRANCHED, branched
 from tacit.designs._program.deadline import Deadline
 from tacit.designs._program.gain import Gain
 from tacit.designs._program.lifts import Array, LiftSet, all_vertices, best_lifts, largest
@@ -42,10 +44,10 @@ _POINTS = 2e7
 _AT_ONCE, _TIGHT = 2048, 1.5e-3
 #: From this many directions a good lift is sought first.
 _CLIMBS = 256
+#: Steps to the best D of `spread_bound`, and for how many values they are taken at most.
+_SPREAD_STEPS, _MOST_SPREAD = 24, 200
 #: Tables of this many cells are worked on at a time.
 _CELLS_AT_ONCE = 2**22
-#: Eigenvalues of larger matrices take longer than they gain.
-_MOST_DOMINATED = 2000
 
 _GRID_WORK = 2e8
 #: This many knapsack tables at a time stay in the processor's cache.
@@ -60,9 +62,17 @@ def dual_bound(prior: Array, g: Array, lift_set: LiftSet, duals: Array, deadline
 
 
 def gain_dual_bound(
-    prior: Array, gain: Gain, lift_set: LiftSet, duals: Array, deadline: Deadline | None = None
+    prior: Array,
+    gain: Gain,
+    lift_set: LiftSet,
+    duals: Array,
+    deadline: Deadline | None = None,
+    leads: list[Array] | None = None,
 ) -> float:
-    """As `dual_bound`, for a gain that is already at hand. After the deadline the bound is valid and less sharp."""
+    """As `dual_bound`, for a gain that is already at hand. After the deadline the bound is valid and less sharp.
+
+    What the proof came across on the way, near to lifts with a large value, is added to `leads`.
+    """
     deadline = Deadline() if deadline is None else deadline
     if lift_set.trivial or len(prior) == 1:
         return 0.0
@@ -73,10 +83,12 @@ def gain_dual_bound(
     wide = gain.weights is None and is_wide(gain.factor)
     if len(prior) <= (WIDE_LIMIT if wide else ENUMERATION_LIMIT):
         inner = _enumerated(prior, gain, lift_set, duals)
+    elif wide and len(prior) <= MOST_BRANCHED and not lift_set.has_ratio:
+        inner, found = branched(prior, gain.factor, duals, lift_set, deadline)
+        if leads is not None:
+            leads.append(found)
     elif gain.weights is None:
         inner = _over_t(prior, gain.factor, lift_set, duals, deadline)
-        if gain.factor.shape[1] > 1 and len(prior) <= _MOST_DOMINATED:
-            inner = min(inner, _dominated(prior, gain.factor, lift_set, duals, deadline))
     else:
         inner = _separable(prior, gain.weights, lift_set, duals, deadline)
     high = lift_set.limits(prior)[1]
@@ -114,11 +126,11 @@ def cheap_bound(prior: Array, gain: Gain, lift_set: LiftSet) -> float:
 
 
 def cheap_variance_bound(prior: Array, g: Array, lift_set: LiftSet) -> float:
-    """A bound of the unbiased variance that needs no search, for one column and for a diagonal task; else 0.
+    """A bound of the unbiased variance that needs no search; 0 for more than some hundred values and several columns.
 
     An estimate r is unbiased for every truth iff E[r v(x)] = g(x) for every x, so Cov(r, Σ w v) = Σ w (g − E g) for all
     weights w and, by Cauchy and Schwarz, Var r ≥ (Σ w (g − E g))² / Var(Σ w v). With w = P (g − E g) the divisor is a
-    gain; with the unit vector of x it is Var v(x) ≤ (high − 1)(1 − low).
+    gain; with the unit vector of x it is Var v(x) ≤ (high − 1)(1 − low). For several columns see `spread_bound`.
     """
     if lift_set.trivial or len(prior) == 1:
         return 0.0
@@ -131,8 +143,31 @@ def cheap_variance_bound(prior: Array, g: Array, lift_set: LiftSet) -> float:
         together = spread * (spread / gain) if gain > 0 else 0.0
         return float(max(together, (off**2 / most).max()) * (1 - 1e-13))
     if g.shape[0] != g.shape[1] or np.count_nonzero(g - np.diag(np.diag(g))):
-        return 0.0
+        return spread_bound(prior, g, most) if len(prior) <= _MOST_SPREAD and prior.min() >= TINY else 0.0
     return float(((np.diag(g) * (1 - prior)) ** 2 / most).sum() * (1 - 1e-13))
+
+
+def spread_bound(prior: Array, g: Array, most: Array) -> float:
+    """‖D^½ C‖² / Σ_x D_x most_x, with C = g − E g, the sum of singular values as norm, and the best D found.
+
+    The variance is tr(Cᵀ J⁺ C), J the covariance of the lifts, with J_xx ≤ most_x. For every diagonal D ≥ 0
+
+        ‖D^½ C‖  =  ‖D^½ J^½ · J^−½ C‖  ≤  |D^½ J^½| · |J^−½ C|,   so   ‖D^½ C‖²  ≤  Σ_x D_x J_xx · tr(Cᵀ J⁺ C).
+
+    Next to the optimum where the task tells all values apart, as a table of two questions does.
+    """
+    off, weights, bound = g - prior @ g, prior, 0.0
+    for _ in range(_SPREAD_STEPS):
+        left, scale, _ = np.linalg.svd(np.sqrt(weights)[:, None] * off, full_matrices=False)
+        norm, size = float(scale.sum()), float(weights @ most)
+        if norm <= 1e-9 * float(np.abs(g).max()):
+            break
+        bound = max(bound, norm**2 / size)
+        # At the best D the slope of the logarithm is 0.
+        weights = weights * ((left**2 @ scale) / norm / (weights * most / size)) ** 2
+        weights = np.maximum(weights / weights.sum(), 1e-12)
+    # C is a difference: where a value is rare it is known to fewer digits.
+    return bound * (1 - 1e-9 - 1e-15 / float(prior.min()))
 
 
 def _linear_max(prior: Array, lift_set: LiftSet, slopes: Array) -> Array:
@@ -255,25 +290,6 @@ def covered(
     # Sums of products of slopes and lifts are rounded.
     noise = 1e-13 * (float(np.abs(duals).sum()) + float((np.maximum(high, -low) ** 2).sum()))
     return float(max(target, above.max(initial=-inf))) + noise
-
-
-def _dominated(prior: Array, factor: Array, lift_set: LiftSet, duals: Array, deadline: Deadline) -> float:
-    """Replace K = FFᵀ by a diagonal that dominates it on P · u = 0, where all u = v - 1 lie.
-
-    K may first be shifted by P a' + a P', which vanishes there; a is chosen to empty the off-diagonal. What is left of
-    it, scaled to S^(-1/2) (K - S) S^(-1/2) with S the diagonal, is at most its largest eigenvalue times S.
-    """
-    kernel = factor @ factor.T
-    scaled = kernel / np.outer(prior, prior)
-    shift = scaled.mean(axis=1) - scaled.mean() / 2
-    kernel = kernel - np.outer(prior, prior) * (shift[:, None] + shift)
-    size = np.maximum(np.diag(kernel), 1e-3 * np.abs(np.diag(kernel)).max())
-    root = np.sqrt(size)
-    direction = prior / root
-    project = np.eye(len(prior)) - np.outer(direction, direction) / (direction @ direction)
-    rest = project @ ((kernel - np.diag(size)) / np.outer(root, root)) @ project
-    top = float(np.linalg.eigvalsh(rest)[-1])
-    return _separable(prior, size * (1 + max(top, -1.0) + 1e-12), lift_set, duals, deadline)
 
 
 def _separable(prior: Array, weights: Array, lift_set: LiftSet, duals: Array, deadline: Deadline) -> float:

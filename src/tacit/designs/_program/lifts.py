@@ -94,20 +94,20 @@ def best_lifts(prior: Array, lift_set: LiftSet, slopes: Array) -> Array:
     """
     order = np.argsort(-slopes / prior, axis=1)
     if not lift_set.has_ratio:
-        return _knapsack(prior, *lift_set.limits(prior), order)
+        return knapsack(prior, *lift_set.limits(prior), order)
     s_min, s_max = lift_set.smallest()
     ratio = lift_set.ratio
     boxes = [LiftSet(s, s * ratio).limits(prior) for s in (s_min, s_max) if 1 / ratio < s < 1]
     choices = [_prefixes(prior, ratio, slopes, order, (s_min, s_max))]
-    choices += [_knapsack(prior, *box, order) for box in boxes]
+    choices += [knapsack(prior, *box, order) for box in boxes]
     values = np.stack([np.einsum("ij,ij->i", slopes, v) for v in choices])
     return np.asarray(np.stack(choices)[np.argmax(values, axis=0), np.arange(len(slopes))])
 
 
-def _knapsack(prior: Array, low: Array, high: Array, order: NDArray[np.intp]) -> Array:
-    """Raise values from low to high in the given orders until Σ P v = 1; one value ends in between."""
+def knapsack(prior: Array, low: Array, high: Array, order: NDArray[np.intp], total: Array | float = 1.0) -> Array:
+    """Raise values from low to high in the given orders until Σ P v = total; one value ends in between."""
     room = prior * (high - low)
-    capacity = 1 - prior @ low
+    capacity = np.reshape(total - prior @ low, (-1, 1))
     sorted_room = room[order]
     before = np.cumsum(sorted_room, axis=1) - sorted_room
     left = np.minimum(capacity - before, sorted_room)

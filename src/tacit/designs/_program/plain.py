@@ -17,6 +17,8 @@ from tacit.designs._program.deadline import Deadline
 from tacit.designs._program.gain import Gain
 from tacit.designs._program.lifts import Array, LiftSet, all_vertices, best_lifts, largest
 
+#: Lifts are climbed to from this many places at random, and from more where that finds nothing.
+_FEWEST_STARTS, _MOST_STARTS = 256, 4096
 #: This many lifts that were found are kept.
 _MOST_SEEN = 20_000
 
@@ -33,7 +35,7 @@ class PlainLifts:
         self._pool = all_vertices(prior, lift_set) if len(prior) <= most_listed else None
         self.method = "column generation" if self._pool is None else "all vertices"
         self.proves = proves
-        self._seen = np.empty((0, len(prior)))
+        self._seen, self._leads = np.empty((0, len(prior))), list[Array]()
 
     def start(self) -> tuple[Array, Array]:
         """Arcs in several orders, mixed equally: feasible, every weight positive, and of full rank in practice."""
@@ -50,16 +52,22 @@ class PlainLifts:
 
     def price(self, factor: Array, duals: Array, level: float, lifts: Array) -> tuple[Array, float]:
         """Lifts with |Fᵀv|² − μ·v above `level`, among all vertices or by climbing."""
-        pool = self._climbed(factor, duals, lifts) if self._pool is None else self._pool
-        worth = ((pool @ factor) ** 2).sum(axis=1) - pool @ duals
-        found = largest(worth, max(64, 16 * len(self.prior)))
-        new = pool[found[worth[found] > level]]
+        new, worth = self._best(factor, duals, level, _FEWEST_STARTS, lifts)
+        if self._pool is None and self.proves and not len(new):
+            new, worth = self._best(factor, duals, level, _MOST_STARTS, lifts)
         if self._pool is None or self.prior.min() < TINY:  # Floats do not tell which vertices a tiny value allows.
             return new, inf
         most = float(worth.max())
         return new, most + 1e-13 * (float(np.abs(duals).sum()) + abs(most))
 
-    def _climbed(self, factor: Array, duals: Array, lifts: Array) -> Array:
+    def _best(self, factor: Array, duals: Array, level: float, starts: int, lifts: Array) -> tuple[Array, Array]:
+        """The best lifts above the level, and the values of all that were looked at."""
+        pool = self._climbed(factor, duals, lifts, starts) if self._pool is None else self._pool
+        worth = ((pool @ factor) ** 2).sum(axis=1) - pool @ duals
+        found = largest(worth, max(64, 16 * len(self.prior)))
+        return pool[found[worth[found] > level]], worth
+
+    def _climbed(self, factor: Array, duals: Array, lifts: Array, places: int) -> Array:
         """From the lifts in use and from others at random to lifts from which no step leads higher.
 
         Of the columns of F those count that lifts tell apart: a multiple of P changes nothing in Fᵀ(v−1).
@@ -68,16 +76,15 @@ class PlainLifts:
         shifted = duals - 2 * factor @ total
         left, scale, _ = np.linalg.svd(factor - np.outer(prior, total), full_matrices=False)
         gain = Gain(left * scale)
-        starts = [lifts]
+        starts = [lifts, *self._leads, 1 + self._rng.normal(size=(places, n)) * (self.limits()[1] - 1)]
+        self._leads.clear()
         if gain.factor.shape[1] < n:
             images = (lifts - 1) @ gain.factor
             t = self._rng.normal(size=(512, images.shape[1])) * np.sqrt((images**2).mean(axis=0))
             starts.append(best_lifts(prior, self.lift_set, 2 * t @ gain.factor.T - shifted))
-        else:
-            starts.append(best_lifts(prior, self.lift_set, self._rng.normal(size=(256, n)) * prior))
-            if not self.lift_set.has_ratio:
-                orders = np.argsort(self._rng.random((256, n)), axis=1)
-                starts.append(packed_sets(prior, gain, self.lift_set, orders, np.zeros(n)))
+        elif not self.lift_set.has_ratio:
+            orders = np.argsort(self._rng.random((256, n)), axis=1)
+            starts.append(packed_sets(prior, gain, self.lift_set, orders, np.zeros(n)))
         found = climb(prior, gain, self.lift_set, shifted, np.concatenate(starts), steps=8)
         # What was found before is looked at again: duals move to and fro.
         self._seen = np.unique(np.round(np.concatenate([found, self._seen]), 12), axis=0)
@@ -93,7 +100,7 @@ class PlainLifts:
         total = factor.sum(axis=0)
         shifted = duals - 2 * factor @ total
         left, scale, _ = np.linalg.svd(factor, full_matrices=False)
-        most = gain_dual_bound(self.prior, Gain(left * scale), self.lift_set, shifted, deadline)
+        most = gain_dual_bound(self.prior, Gain(left * scale), self.lift_set, shifted, deadline, self._leads)
         return float(most - shifted.sum() - total @ total)
 
     def other_bound(self, g: Array, lifts: Array, weights: Array, deadline: Deadline) -> float:

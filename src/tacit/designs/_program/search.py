@@ -278,7 +278,8 @@ class Search:
             self.offer(*_trimmed(self.polytope.prior, self.g, lifts, weights, self.gap)[1:])
             factor = np.asarray(np.linalg.solve((lifts * weights[:, None]).T @ lifts, self.g), dtype=np.float64)
             worth = ((lifts @ factor) ** 2).sum(axis=1) - lifts @ mu
-            new, most = self.polytope.price(factor, mu, float(np.abs(worth).min()) + 1e-9 * abs(self.best), lifts)
+            level = float(np.abs(worth).min()) + 1e-9 * abs(self.best)
+            new, most = self.polytope.price(factor, mu, level, lifts)
             new = new[: _NEW * lifts.shape[1]]
             reached = mean - 2 * float((factor * self.g).sum())
             # The lifts found say how much can be proved at best. Far from it, weights need not be exact.
@@ -292,6 +293,8 @@ class Search:
             self.report()
             if self.close or late.passed:
                 break
+            if most < inf and not len(new):  # A proof may come across better lifts.
+                new = self.polytope.price(factor, mu, level, lifts)[0][: _NEW * lifts.shape[1]]
             if not (len(new) or fine):
                 rough = self.gap
                 continue

@@ -34,10 +34,12 @@ class _WithSeparableBound(PlainLifts):
     """The lifts of one prior, with the bound for g = diag(w)."""
 
     def other_bound(self, g: Array, lifts: Array, weights: Array, deadline: Deadline) -> float:
-        """The module's bound for g = diag(w), with a = w (1 − P) / Var v taken from a channel."""
-        a = spread_weights(self.prior, g, lifts, weights) if self.proves else None
-        if a is None:
+        """The module's bound for g = diag(w), with a = w (1 − P) / Var v taken from a channel; else the cheap one."""
+        if not self.proves:
             return 0.0
+        a = spread_weights(self.prior, g, lifts, weights)
+        if a is None:
+            return cheap_variance_bound(self.prior, g, self.lift_set)
         most = solve(self.prior, np.diag(a / self.prior), self.lift_set, gap=1e-4, time_limit=deadline).bound
         return float(2 * (a * np.diag(g)) @ (1 - self.prior) - most)
 
