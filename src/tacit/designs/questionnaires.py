@@ -56,8 +56,8 @@ LARGEST_BLOCK = 128
 _SMALL, _LEVELS = 16, (0.01, 0.03, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.95)
 #: One quick search takes no longer, and all of them together so long; nothing is merged for less than this share.
 _QUICK_SECONDS, _MERGING_SECONDS, _LEAST_GAIN = 4.0, 20.0, 2e-3
-#: The search for one block's design takes no longer.
-_BLOCK_SECONDS = 90.0
+#: The search for one block's design takes no longer, and ends when this gap is proved.
+_BLOCK_SECONDS, _BLOCK_GAP = 90.0, 5e-3
 
 
 @dataclass(frozen=True)
@@ -527,7 +527,7 @@ def _designed(
     key = task.rows, tuple((each.name, each.prior.weights, each.records) for each in groups)
     if key in known:
         return Plan(task, tuple(map(_renamed, known[key], [each.prior for each in groups])))
-    search = Search(time_limit=_BLOCK_SECONDS)
+    search = Search(gap=_BLOCK_GAP, time_limit=_BLOCK_SECONDS)
     made = make_plan(groups, task, asked.epsilon, search=search, uncertainty=uncertainty)
     if uncertainty is None and all(group.mechanism.table() is not None for group in made.groups):
         known[key] = made.groups

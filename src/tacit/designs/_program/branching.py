@@ -34,9 +34,7 @@ _STEPS, _TIGHT = 24, 4e-3
 _CLIMBS = 512
 
 
-def branched(
-    prior: Array, factor: Array, duals: Array, lift_set: LiftSet, deadline: Deadline
-) -> tuple[float, Array]:
+def branched(prior: Array, factor: Array, duals: Array, lift_set: LiftSet, deadline: Deadline) -> tuple[float, Array]:
     """An upper bound of |Fᵀ(v−1)|² − μ·v over all lifts, and where lifts near to it may be found.
 
     The bound is the largest value to a share of _TIGHT, or less sharp after the deadline or with too many nodes.
