@@ -122,24 +122,24 @@ class Cases:
         total = sum(np.asarray(p) @ each for p, each in zip(people, self.g, strict=True))
         n, most = int(np.sum(people)), np.max([each.max(axis=0) for each in self.g], axis=0)
         held, weight, inside = np.zeros(len(most)), 0.0, True
-        for drawn, often in self._drawn(people, rng):
+        for drawn, often in self._drawn(people, quick, rng):
             for counts, chance in zip(drawn, often, strict=True):
                 low, high = self.ends(counts)
                 held += chance * ((low - 1e-9 <= total) & (total <= high + 1e-9))
                 inside &= bool((low >= -1e-9).all() and (high <= n * most + 1e-9).all())
             weight += float(often.sum())
-            if quick or held.min() / weight >= SURELY:
+            if held.min() / weight >= SURELY:
                 break
         return Cell(f"{name}, {self.scope}", n, float(held.min() / weight), inside)
 
-    def _drawn(self, people: Sequence[Any], rng: Any) -> Iterator[tuple[Any, Any]]:
+    def _drawn(self, people: Sequence[Any], quick: bool, rng: Any) -> Iterator[tuple[Any, Any]]:
         """Count vectors and how often each comes: all with their probabilities, or some rounds and then the others."""
         n, kinds = int(np.sum(people[0])), self.matrices[0].shape[1]
         if self.scope == "population" and len(people) == 1 and comb(n + kinds - 1, kinds - 1) <= ENUMERATED:
             every = np.array(list(_vectors(n, kinds)))
             yield every, multinomial.pmf(every, n, np.asarray(people[0]) / n @ self.matrices[0])
             return
-        for rounds in (FIRST, ROUNDS - FIRST):
+        for rounds in (FIRST // 4,) if quick else (FIRST, ROUNDS - FIRST):
             drawn = []
             for p, m in zip(people, self.matrices, strict=True):
                 if self.scope == "population":
@@ -162,7 +162,7 @@ def _vectors(n: int, kinds: int) -> Iterator[tuple[int, ...]]:
 def repeated(name: str, people: int, draw: Callable[[], Any], quick: bool) -> Cell:
     """The least coverage of the intervals of which `draw` says whether they hold, in some rounds and then the rest."""
     held: list[Any] = []
-    for rounds in (FIRST // 4, 0) if quick else (FIRST, ROUNDS - FIRST):
+    for rounds in (FIRST // 4,) if quick else (FIRST, ROUNDS - FIRST):
         held += [draw() for _ in range(rounds)]
         if np.mean(held, axis=0).min() >= SURELY:
             break
