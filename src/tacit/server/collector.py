@@ -475,7 +475,7 @@ def _signed(turn: Sequence[tuple[CredentialKey, bytes]]) -> list[bytes | Excepti
 
 def _next_wave(plan: AnyPlan) -> AnyPlan:
     """The same plan one wave later."""
-    later: dict[str, Any] = {"wave": plan.wave + 1, "series": plan.series or plan.hashes[0], "earlier": ()}
+    later: dict[str, Any] = {"wave": plan.wave + 1, "series": plan.first_wave, "earlier": ()}
     return replace(plan, **later)
 
 

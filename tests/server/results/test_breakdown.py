@@ -83,6 +83,9 @@ def test_waves_of_a_series_have_changes_and_other_surveys_no_part_in_them(client
     assert [(row["change"], row["low"], row["high"]) for row in found["changes"]] == [
         (row.difference, row.low, row.high) for row in expected
     ]
+    # Another plan that says it is wave 2, with more wordings, takes no one's place.
+    client.open(replace(later, question="A lie?").reworded("Another lie?"))
+    assert ask(client, surveys[1], "waves", value="often") == found
     alone = ask(client, surveys[3], "waves")
     assert ([part["wave"] for part in alone["parts"]], alone["changes"]) == ([1], [])
     assert client.get(f"{surveys[0]}/results/waves").status_code == 401

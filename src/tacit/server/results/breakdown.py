@@ -196,13 +196,17 @@ def _known(parts: Iterable[tuple[dict[str, Any], Estimate | None]]) -> Parts:
 
 
 def by_wave(
-    store: Store, waves: Mapping[int, Sequence[tuple[str, AnyPlan]]], question: str | None
+    store: Store, waves: Mapping[int, Sequence[tuple[str, AnyPlan]]], survey: str, question: str | None
 ) -> tuple[QuestionView, Parts, Differences | None]:
-    """The waves of a series that have reports, and the changes between them; surveys of one wave are pooled."""
+    """The waves of a series that have reports, and the changes between them; surveys of one wave are pooled.
+
+    Of plans that say they are the same wave and differ in more than words, the survey's own counts, else the oldest.
+    """
     views, found = list[QuestionView](), list[tuple[int, Plan, Tally]]()
     for wave, surveys in sorted(waves.items()):
+        asked = next((plan for name, plan in surveys if name == survey), surveys[-1][1]).hashes[0]
         # The newest wording knows the earlier ones.
-        plan = max((plan for _, plan in surveys), key=lambda each: len(each.hashes))
+        plan = max((plan for _, plan in surveys if plan.hashes[0] == asked), key=lambda each: len(each.hashes))
         alike = [store.tally(name, told).under(plan) for name, told in surveys if told.hash in plan.hashes]
         view = next((each for each in views_of(plan) if each.name == question), None)
         mine = None if view is None else view.tally(merge_all(alike))
@@ -450,7 +454,7 @@ async def show_waves(
     """
     waves = await service.waves(survey, lambda name: reads_live(name, request))
     try:
-        view, parts, changes = await service.alone(lambda: by_wave(service.store, waves, question))
+        view, parts, changes = await service.alone(lambda: by_wave(service.store, waves, survey, question))
     except (NotEstimableError, ValueError) as error:
         raise Refusal(409, str(error)) from error
     told = _compared(view, parts, value, "")
