@@ -40,7 +40,7 @@ def test_from_a_survey_to_its_estimate(survey):
     ]
     data = ["--data", survey / "survey.csv", "--column", "answer", "--reports", survey / "reports.csv"]
     said = tacit(*made, *data)
-    assert "whatever is believed, odds change by at most a factor of 3.00" in said
+    assert "any belief, odds change by at most a factor of 3.00" in said
     assert "10% 25% 3.57%" in said
     assert "Reports are 0: Yes, 1: No." in said
     assert "600 reports of 600 rows, 0 skipped." in said

@@ -238,7 +238,7 @@ def test_a_regression_with_clusters_weights_and_what_it_means_for_the_promise():
     linear = read("regress", "plan.json", "now.csv", "answer ~ x", "--model", "linear", "--weight-column", "weight")
     assert abs(linear["coefficients"][1]["estimate"] - 0.125) < 5 * linear["coefficients"][1]["standard_error"]
     said = tacit("regress", "plan.json", "now.csv", "poly(x, 2)", "--csv", "slopes.csv")
-    assert "Whatever is believed, odds move by at most e^" in said
+    assert "For any belief, odds move by at most e^" in said
     assert len(rows_of("slopes.csv")) == 3
 
 

@@ -21,14 +21,19 @@ def test_it_states_the_levels_of_the_plan():
     assert "<ill>" not in text
     assert "Dr. Who" in text
     # Two fresh reports: 3ε under LIP, or twice the LDP level where that is less; never 2ε.
-    two = min(3.0, 2 * plan.groups[0].levels["ldp"])
-    assert f"ε = {math.ceil(two * 1000) / 1000:g}, more than twice 1" in text
-    assert "3 waves" in text
+    two, three = (min(math.exp(2 * k - 1), odds**k) for k in (2, 3))
+    assert f"at most a factor of 2.72, two together by at most {math.ceil(two * 100) / 100:.2f}." in text
+    assert f"3 waves with the same people: by at most {math.ceil(three * 100) / 100:.2f}." in text
+    # Of those who answer no, some send a report that suggests yes; the channel's own integers say how many.
+    yes, no = max(plan.groups[0].mechanism.matrix.T, key=lambda column: column[0] - column[1])
+    assert f"about {round(100 * yes)} send a report that suggests “yes”" in text
+    assert f"about {round(100 * no)} do so too" in text
+    assert yes > no
 
 
 def test_a_plan_without_a_prior_promises_it_to_all_and_several_questions_are_listed():
     ldp = make_plan(Prior.uniform(3), Histogram(), 1, notion="ldp")
-    assert "whatever a reader believes" in sheet(ldp)
+    assert "holds for every belief" in sheet(ldp)
     assert "local differential privacy" in paragraph(ldp)
     several = sheet(yes_no_questionnaire(3, epsilon=1))
     assert "any combination of answers" in several

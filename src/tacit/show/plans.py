@@ -446,7 +446,7 @@ def print_adopted(console: Console, plan: Plan, labels: Sequence[str], path: str
             shown.add_row(*map(escape, first), *belief.values())
     if shown.row_count:
         console.print(shown)
-        console.print("[dim]whatever else is believed; the level is that of the rounded channel, rounded up.[/dim]")
+        console.print("[dim]for every belief; the level is that of the rounded channel, rounded up.[/dim]")
     if all(group.without_prior for group in plan.groups):
         console.print("Nothing is taken to be known: estimates do not use a prior, and none is checked.")
     called = ", ".join(f"{y}: {label}" for y, label in enumerate(labels[:_SHOWN]))

@@ -79,11 +79,11 @@ def record_promise(plan: Questionnaire) -> list[str]:
     around = " and every prior of the set around it" if in_sets else ""
     if all(notion == "LDP" for notion, _ in budgets):
         return [
-            f"The promise ({promised}): whatever is sent, the odds of any answer, or of any combination of answers, "
-            f"change by at most a factor of {most}, whatever is believed."
+            f"The promise ({promised}): for any report, the odds of any answer, or of any combination of answers, "
+            f"change by at most a factor of {most}, for any belief."
         ]
     return [
-        f"The promise ({promised}): whatever is sent, the belief about any of a person's answers, or any combination "
+        f"The promise ({promised}): for any report, the belief about any of a person's answers, or any combination "
         f"of them, changes by at most a factor of {most}, up or down. Only one block is reported on.",
         f"It holds for the stated prior{around}, which says how the answers to the questions of a block are related; "
         f"nothing is assumed about how blocks are related. For any other belief, odds change by at most a factor of "

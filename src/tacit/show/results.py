@@ -292,7 +292,7 @@ def _verdict(each: Compliance | PooledCompliance) -> str:
         test = f"That all of them followed is rejected (p = {each.p_value:.2g})."
     else:
         shown = "p > 0.5" if each.p_value > 0.5 else f"p = {each.p_value:.2g}"
-        test = f"The reports do not show that anybody did not follow ({shown}); the interval says how many may be."
+        test = f"The reports do not show that people did not follow ({shown}); the interval says how many may be."
     return f"Of {each.n_reports:,} people, did not follow the rule: {share}. {test}"
 
 

@@ -218,7 +218,7 @@ def weights_sentence(result: Estimate) -> str | None:
     said = f"Weighted: shares and means are of the {total} that the weights sum to."
     if result.design_effect > 1.0005:
         worth = result.n_reports / result.design_effect
-        said += f" Design effect {result.design_effect:.2f}: the reports are worth {worth:,.0f} of equal weight."
+        said += f" Design effect {result.design_effect:.2f}: the reports count as {worth:,.0f} of equal weight."
     if result.estimator in ("mmse", "mle"):
         said += f" The estimator {result.estimator!r} takes it that weights do not go with the answers."
     return said
@@ -245,7 +245,7 @@ def prior_part(result: Estimate) -> str | None:
     if result.records_worth is None:
         return f"{share}."
     worth = float(f"{result.records_worth:.1g}")
-    people = "nobody" if worth < _NO_RECORDS else f"about {worth:,.0f} people"
+    people = f"fewer than {_NO_RECORDS} people" if worth < _NO_RECORDS else f"about {worth:,.0f} people"
     return f"{share}. The reports show that a group's prior stands for {people}."
 
 
@@ -489,7 +489,7 @@ def difference_notes(plan: Plan, found: Differences) -> list[str]:
     few = sorted({row.part for row in found.rows if row.few})
     if few:
         names = ", ".join(few[:5]) + (", …" if len(few) > 5 else "")
-        notes.append(f"Fewer than {FEW} reports' worth on a side, so take the intervals with care: {names}.")
+        notes.append(f"Fewer than {FEW} reports on a side (of equal weight), so take the intervals with care: {names}.")
     return notes
 
 
@@ -548,7 +548,7 @@ def covariate_notes(levels: Sequence[CovariateLevels]) -> list[str]:
             "For all beliefs that this fit implies, a report moves them by a factor of at most "
             f"e^{_up(first.covariates)} ({own}in the worst group, {group_label(first.group)}). "
         )
-    return [said + f"Whatever is believed, odds move by at most e^{_up(worst)}. Decided in exact integers."]
+    return [said + f"For any belief, odds move by at most e^{_up(worst)}. Decided in exact integers."]
 
 
 def _up(level: float | None) -> str:

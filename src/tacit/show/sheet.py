@@ -1,21 +1,21 @@
 """The sheet for an ethics board and a privacy officer: what a plan collects, promises and does not promise.
 
-All numbers are read from the plan's integers. Risks are told as odds and in examples ("of 100 people …"), which readers
-understand best (Nanayakkara and others, arXiv 2303.00738).
+All numbers are read from the plan's integers. Risks are stated as odds and in examples ("of 100 people …"), which
+readers understand best (Nanayakkara and others, arXiv 2303.00738).
 """
 
 from __future__ import annotations
 
-import math
 from fractions import Fraction
 from html import escape
 from pathlib import Path
 
 from tacit.disk import write_text
+from tacit.exact import exp_enclosure
 from tacit.mechanism.auditing import percent
 from tacit.plan import AnyPlan, Group, Plan, Questionnaire, split_name
 from tacit.show.page import Brand, document, footer, html_table
-from tacit.show.sentences import again_sentence, group_label, outside_values, promise, record_promise
+from tacit.show.sentences import again_sentence, factor, group_label, outside_values, promise, record_promise
 
 #: Beliefs of a reader who knows something else, as examples.
 _BELIEFS = (Fraction(1, 100), Fraction(1, 10), Fraction(1, 2))
@@ -98,8 +98,27 @@ def _promised(plan: AnyPlan) -> str:
     said = _sentence(plan)
     more = "" if len(plan.groups) <= _MOST_GROUPS else f"<p>The first {_MOST_GROUPS} of {len(plan.groups)}.</p>"
     return (
-        f"<p>{escape(said[0].upper() + said[1:])}</p><p>For a reader with any other belief, this is the "
-        f"largest belief after a report.</p>{html_table(headers, rows)}{more}"
+        f"<p>{escape(said[0].upper() + said[1:])}</p><p>{escape(_example(plan))}</p><p>For a reader with any other "
+        f"belief, this is the largest belief after a report.</p>{html_table(headers, rows)}{more}"
+    )
+
+
+def _example(plan: AnyPlan) -> str:
+    """Of two answers, how many of 100 people send a report that suggests the first: those who hold it, and others."""
+    if isinstance(plan, Questionnaire) or len(plan.values) != 2:
+        return ""
+    group = max(plan.groups, key=lambda each: each.levels["ldp"])
+    asked = plan.values.index(plan.task.wanted[0]) if plan.task.wanted else 0
+    held, other = Fraction(0), Fraction(0)
+    for report in range(group.mechanism.n_possible_reports or 0):
+        mine, theirs = (group.mechanism.likelihood(value, report) for value in (asked, 1 - asked))
+        if mine > theirs:
+            held, other = held + mine, other + theirs
+    first, second = plan.values[asked], plan.values[1 - asked]
+    who = "" if group.name is None else f" ({group.name}, where reports reveal most)"
+    return (
+        f"An example{who}: of 100 people who answer “{first}”, about {round(100 * held)} send a report that suggests "
+        f"“{first}”; of 100 people who answer “{second}”, about {round(100 * other)} do so too."
     )
 
 
@@ -123,7 +142,7 @@ def _limits(plan: AnyPlan) -> str:
         "The first sentence above holds for readers who believe what the plan states as prior. A reader who knows more "
         "about a person has another belief; for them the table of odds holds."
         if lip
-        else "The promise holds whatever a reader believes.",
+        else "The promise holds for every belief.",
         _set_words(plan.groups[0]) if lip else "",
         f"Answers that the plan declares impossible are outside of the promise: {'; '.join(named)}." if named else "",
         "Nothing is promised about what a total tells about a person who belongs to a group of one, or about what a "
@@ -144,23 +163,29 @@ def _set_words(group: Group) -> str:
 def _again(plan: AnyPlan, waves: int) -> str:
     if again := again_sentence(plan):
         return f"<p>{escape(again)}</p>"
-    epsilon = float(max(group.epsilon for group in plan.groups))
-    ldp = max(group.levels["ldp"] for group in plan.groups)
-    lip = plan.groups[0].notion == "lip"
-    two = min(3 * epsilon if lip else 2 * epsilon, 2 * ldp)
     said = (
         "A device keeps its report and sends the same one again if the connection fails: this tells nothing more. A "
-        "second, fresh report of the same answer tells more: two together change a belief by at most a factor e^ε, ε = "
-        f"{_rounded_up(two)}{f', more than twice {epsilon:g}' if two > 2 * epsilon * (1 + 1e-9) else ''}."
+        "second, fresh report of the same answer tells more. One report changes a belief by at most a factor of "
+        f"{_together(plan, 1)}, two together by at most {_together(plan, 2)}."
     )
-    if waves > 1:
-        many = min((2 * waves - 1) * epsilon if lip else waves * epsilon, waves * ldp)
-        said += f" {waves} waves with the same people: ε at most {_rounded_up(many)}."
+    if waves > 2:
+        said += f" {waves} waves with the same people: by at most {_together(plan, waves)}."
+    if plan.limit is not None:
+        limit = factor(exp_enclosure(plan.limit)[1])
+        said += f" A device draws no report with which those of one person could exceed a factor of {limit}."
     return f"<p>{escape(said)}</p>"
 
 
-def _rounded_up(level: float) -> str:
-    return f"{math.ceil(level * 1000 - 1e-9) / 1000:g}"
+def _together(plan: AnyPlan, reports: int) -> str:
+    """The factor by which that many fresh reports of one answer can change a belief, rounded up: at most
+    e^((2r − 1)ε) under LIP and e^(rε) under LDP, and never more than that of the odds.
+    """
+    found = []
+    for group in plan.groups:
+        times = 2 * reports - 1 if group.notion == "lip" else reports
+        bound = exp_enclosure(times * group.epsilon)[1]
+        found.append(bound if group.audit.ldp.ratio is None else min(bound, group.audit.ldp.ratio**reports))
+    return factor(max(found))
 
 
 def _sent_plainly(plan: AnyPlan) -> str:

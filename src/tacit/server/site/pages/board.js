@@ -31,11 +31,11 @@ export const FEW = 30;
 const ESTIMATORS = {
   assisted: [
     "Assisted",
-    "Uses the prior as far as the reports agree with it (assisted). The interval holds whatever people answer.",
+    "Uses the prior as far as the reports agree with it (assisted). The interval holds for all answers.",
   ],
   unbiased: [
     "Prior-free",
-    "Does not use the prior (unbiased): right on average, whatever people answer. Usually wider, sometimes below zero.",
+    "Does not use the prior (unbiased): right on average for all answers. Usually wider, sometimes below zero.",
   ],
   mle: [
     "Likelihood",
@@ -129,11 +129,11 @@ function fillHeadline(results, row) {
 function fillEmpty(survey) {
   byId("share").hidden = survey.invited || !survey.open;
   const how = survey.invited
-    ? "Everybody needs an invitation link of their own; the team's page makes them."
+    ? "Each person needs an invitation link of their own; the team's page makes them."
     : "Share this link with the people you want to ask.";
   byId("empty-text").textContent = survey.open
     ? `${how} Estimates appear here as reports come in.`
-    : "This survey was closed before anybody answered.";
+    : "This survey was closed before any report came.";
 }
 
 /** What is said where another estimator is shown than the one that was asked for. */
