@@ -270,6 +270,9 @@ def print_audit(console: Console, plan: Plan) -> None:
                 soft_wrap=True,
             )
     console.print(f"\n[green]The plan holds[/green], decided in exact integers. Plan {plan.hash}.", soft_wrap=True)
+    if plan.limit is not None:
+        limit = float(plan.limit)
+        console.print(f"The reports of one person in all waves may add up to LIP {limit:g}; devices refuse more.")
     if plan.series is not None:
         console.print(f"Wave {plan.wave} of the series of plan {plan.series}.", soft_wrap=True)
     for words, old in zip(plan.earlier, plan.hashes, strict=False):
