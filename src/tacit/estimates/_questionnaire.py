@@ -260,10 +260,12 @@ def crosstab(
     )
     share, covariance, n = _moments(read_for(cells, view), view)
     shape = len(one.answers), len(two.answers)
-    statistic, degrees, p_value = _independence(read_for(cells, view), view, share.reshape(shape), covariance)
+    independent = _covariance_if_independent(read_for(cells, view), view, share.reshape(shape))
+    independent = covariance if independent is None else independent
+    statistic, degrees, p_value = _independence(share.reshape(shape), independent)
     return Crosstab(
         first=one, second=two, estimate=result, statistic=statistic, degrees=degrees, p_value=p_value,
-        association=_association(one, two, share.reshape(shape), covariance, level, n),
+        association=_association(one, two, share.reshape(shape), covariance, independent, level, n),
     )  # fmt: skip
 
 
@@ -283,7 +285,7 @@ def _moments(cells: Sequence[Cell], plan: Plan) -> tuple[Floats, Floats, int]:
     return mean, np.asarray(spread) / weight**2 * n / max(n - 1, 1), n
 
 
-def _independence(cells: Sequence[Cell], view: Plan, share: Floats, observed: Floats) -> tuple[float, int, float]:
+def _independence(share: Floats, covariance: Floats) -> tuple[float, int, float]:
     """The statistic, its degrees of freedom and the p-value.
 
     A product of two estimates is too large by their covariance, and its variance has a second order, as in
@@ -294,9 +296,6 @@ def _independence(cells: Sequence[Cell], view: Plan, share: Floats, observed: Fl
     rows, columns = share.shape
     k = (rows - 1) * (columns - 1)
     by_row, by_column = (_possible(share.sum(axis=axis)) for axis in (1, 0))
-    covariance = _covariance_under(cells, view, np.outer(by_row, by_column).ravel())
-    if covariance is None:
-        covariance = observed
     margins = [np.kron(np.eye(rows), np.ones(columns)), np.kron(np.ones(rows), np.eye(columns))]
     a, b, both = (one @ covariance @ two.T for one, two in ((margins[0],) * 2, (margins[1],) * 2, margins))
     gradient = np.eye(rows * columns) - np.kron(np.eye(rows), np.outer(by_column, np.ones(columns)))
@@ -320,10 +319,11 @@ def _possible(shares: Floats) -> Floats:
     return found
 
 
-def _covariance_under(cells: Sequence[Cell], view: Plan, share: Floats) -> Floats | None:
-    """The covariance of the estimated shares of all rows if the true ones are these; None where a mechanism has no
-    table. Other questions of the block are taken to depend on the two as the prior says.
+def _covariance_if_independent(cells: Sequence[Cell], view: Plan, estimated: Floats) -> Floats | None:
+    """The covariance of the estimated shares of all rows if the answers are independent, with these margins; None where
+    a mechanism has no table. Other questions of the block are taken to depend on the two as the prior says.
     """
+    share = np.outer(*(_possible(estimated.sum(axis=axis)) for axis in (1, 0))).ravel()
     total, weight = np.zeros((len(share), len(share))), 0.0
     for cell in cells:
         table = cell.group.mechanism.table()
@@ -341,7 +341,7 @@ def _covariance_under(cells: Sequence[Cell], view: Plan, share: Floats) -> Float
 
 
 def _association(
-    one: Question, two: Question, share: Floats, covariance: Floats, level: float, n: int
+    one: Question, two: Question, share: Floats, covariance: Floats, independent: Floats, level: float, n: int
 ) -> Association | None:
     """An odds ratio for a table of four cells, a correlation for numbers; None for other tables."""
     z = student(level, max(n - 1.0, 1.0))
@@ -350,7 +350,7 @@ def _association(
     if any(isinstance(answer, str) for answer in (*one.answers, *two.answers)):
         return None
     x, y = (np.array(question.answers, dtype=np.float64) for question in (one, two))
-    return Association("correlation", *_correlation(share, covariance, x, y, z))
+    return Association("correlation", *_correlation(share, covariance, independent, x, y, z))
 
 
 def _fieller(a: float, b: float, variances: Floats, z: float, least: float, most: float) -> tuple[float, float]:
@@ -395,8 +395,14 @@ def _odds_ratio(p: Floats, covariance: Floats, z: float) -> tuple[float, float, 
     return math.exp(value), min(low, math.exp(max(value - reach, -700.0))), high
 
 
-def _correlation(share: Floats, covariance: Floats, x: Floats, y: Floats, z: float) -> tuple[float, float, float]:
-    """The correlation, as the ratio of the covariance to the root of both variances, and its interval by Fieller."""
+def _correlation(
+    share: Floats, covariance: Floats, independent: Floats, x: Floats, y: Floats, z: float
+) -> tuple[float, float, float]:
+    """The correlation, as the ratio of the covariance to the root of both variances, and its interval by Fieller.
+
+    Where answers are rare few reports show too small a variance: 0 belongs to the interval unless the covariance that
+    `independent` answers have rejects it.
+    """
     dx, dy = (x - share.sum(axis=1) @ x)[:, None], (y - share.sum(axis=0) @ y)[None, :]
     var_x, var_y, cov = (float((share * part).sum()) for part in (dx * dx, dy * dy, dx * dy))
     if not (var_x > 0 and var_y > 0):
@@ -411,4 +417,6 @@ def _correlation(share: Floats, covariance: Floats, x: Floats, y: Floats, z: flo
         gradient = np.array([1.0, -found]) / scale / (1 - found**2)
         reach = z * math.sqrt(max(float(gradient @ variances @ gradient), 0.0))
         low, high = min(low, math.tanh(math.atanh(found) - reach)), max(high, math.tanh(math.atanh(found) + reach))
+    if cov**2 <= z * z * float(slopes[0] @ independent @ slopes[0]):
+        low, high = min(low, 0.0), max(high, 0.0)
     return found, low, high

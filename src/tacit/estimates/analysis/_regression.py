@@ -40,7 +40,7 @@ from tacit.task import Model
 
 _STEPS, _HALVINGS, _PRECISE = 100, 40, 1e-9
 #: Half an interval of log-odds that is wider than this is found by the score test, as far as this from the estimate.
-_WIDE, _FURTHEST = 0.75, 30.0
+_WIDE, _FURTHEST = 0.4, 30.0
 #: Precision of a fit with the correction, and of the ends that it leads to.
 _NEAR = 1e-7
 #: Where the likelihood is flatter than this, a coefficient is on its way to infinity.
