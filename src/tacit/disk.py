@@ -138,7 +138,7 @@ class TextTable:
         TextTable(comments=('# of 2025',), columns=('value', 'count'), rows=((3, ('yes', '2.5')),))
         """
         if isinstance(source, str | Path) and str(source).lower().endswith(WORKBOOKS):
-            found = [["" if cell is None else cell for cell in row] for row in sheet_rows(source)[1]]
+            found = [["" if cell is None else cell for cell in row] for row in sheet_rows(source, None, needed)[1]]
             return cls._of([], [(line, row) for line, row in enumerate(found, start=1)])
         text = text_of(source) if isinstance(source, str | Path) else source.read()
         if isinstance(source, str | Path) and text.lstrip().startswith(("{", "[")):
@@ -179,14 +179,26 @@ def _commented(line: str, separator: str) -> str:
     return line.rstrip(separator + " ")
 
 
-def sheet_rows(path: str | Path, sheet: str | None = None) -> tuple[str, Iterator[list[str | None]]]:
-    """The title of a sheet, by default the first, and its rows with content, as texts that people see."""
+def sheet_rows(
+    path: str | Path, sheet: str | None = None, needed: Collection[str] = ()
+) -> tuple[str, Iterator[list[str | None]]]:
+    """The title of a sheet and its rows with content, as texts that people see; by default the only sheet whose first
+    row names all that is `needed`, or else the first.
+    """
     from zipfile import BadZipFile
 
     try:
         import openpyxl
     except ModuleNotFoundError:
         raise ValueError(f"{path} is a workbook. Install tacit-privacy[xlsx] to read it, or save it as CSV.") from None
+
+    def filled(one: Any) -> Iterator[list[str | None]]:
+        return (
+            [_written(cell) for cell in row]
+            for row in one.iter_rows(values_only=True)
+            if any(cell is not None for cell in row)
+        )
+
     try:
         book = openpyxl.load_workbook(path, read_only=True, data_only=True)
     except (BadZipFile, OSError, KeyError, ValueError):
@@ -195,13 +207,14 @@ def sheet_rows(path: str | Path, sheet: str | None = None) -> tuple[str, Iterato
         names = ", ".join(book.sheetnames)
         book.close()
         raise ValueError(f"{path} has no sheet '{sheet}'. It has: {names}.")
-    page = book[book.sheetnames[0]] if sheet is None else book[sheet]
+    page = book[book.sheetnames[0] if sheet is None else sheet]
+    if sheet is None and needed:
+        found = [each for each in book.worksheets if set(needed) <= set(next(filled(each), ()))]
+        page = found[0] if len(found) == 1 else page
 
     def rows() -> Iterator[list[str | None]]:
         try:
-            for row in page.iter_rows(values_only=True):
-                if any(cell is not None for cell in row):
-                    yield [_written(cell) for cell in row]
+            yield from filled(page)
         finally:
             book.close()
 

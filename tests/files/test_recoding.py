@@ -217,3 +217,68 @@ def test_a_table_with_blanks_and_marks_is_read(tmp_path):
     path = tmp_path / "t.csv"
     path.write_bytes(b"\xef\xbb\xbf value ;count;;\r\n yes ;1,5;;\r\n;;;\r\nno;2;;\r\n")
     assert TextTable.read(path, ["value"]).rows == ((2, (" yes ", "1.5")), (4, ("no", "2")))
+
+
+# -- mistakes of survey teams -----------------------------------------------------------------------------------------
+
+PEOPLE = [(("1", "2")[k % 3 > 0], ("1", "2")[k % 2], str(16 + k % 70)) for k in range(120)]
+
+
+def book(path, sheets):
+    from openpyxl import Workbook
+
+    made = Workbook()
+    made.remove(made.active)
+    for title, rows in sheets.items():
+        sheet = made.create_sheet(title)
+        for row in rows:
+            sheet.append(row)
+    made.save(path)
+
+
+@pytest.mark.parametrize(
+    ("encoding", "separator", "end", "cell"),
+    [
+        ("utf-8-sig", ",", "\r\n", "{}"),
+        ("latin-1", ";", "\n", "{},5"),
+        ("utf-16", "\t", "\r\n", "{}.0"),
+        ("utf-8", "|", "\n", ' "{}"'),
+        ("utf-8", ";", "\n", " {} "),
+    ],
+)
+def test_files_as_programs_write_them_lead_to_reports(tmp_path, encoding, separator, end, cell):
+    rows = [("q7 ", "sex", " age", "größe"), *((a, b, cell.format(c), "x") for a, b, c in PEOPLE)]
+    path = tmp_path / "raw.txt"
+    path.write_bytes(end.join(separator.join(row) for row in [*rows, ("",)]).replace(' "', '"').encode(encoding))
+    done = perturb_file(recoded_plan(), path, tmp_path / "reports.csv")
+    assert done.reports == len(PEOPLE)
+    assert bool(done.notes) == (encoding == "latin-1")
+
+
+def test_the_sheet_with_the_columns_is_found_and_reports_in_a_workbook_are_counted(tmp_path):
+    rows = [("q7", "sex", "age"), *PEOPLE]
+    book(tmp_path / "raw.xlsx", {"cover": [("Survey",)], "data": rows})
+    assert perturb_file(recoded_plan(), tmp_path / "raw.xlsx", tmp_path / "reports.csv").reports == len(PEOPLE)
+    with open(tmp_path / "reports.csv") as file:
+        book(tmp_path / "reports.xlsx", {"reports": list(csv.reader(file))})
+    assert tally_file(recoded_plan(), tmp_path / "reports.xlsx").n_reports == len(PEOPLE)
+
+
+def test_wrong_files_are_named_for_what_they_are(tmp_path):
+    plan = recoded_plan()
+    plan.save(tmp_path / "plan.json")
+    perturb_file(plan, raw_table(), tmp_path / "reports.csv")
+    priors_from(microdata(), "q").save(tmp_path / "priors.csv")
+    (tmp_path / "raw.sav").write_bytes(b"$FL2")
+    for call, said in (
+        (lambda: priors_from(tmp_path / "reports.csv", "report"), "holds randomized reports"),
+        (lambda: priors_from(tmp_path / "plan.json", "x"), "plan.json is a plan"),
+        (lambda: priors_from(tmp_path / "priors.csv", "value"), "begins with a comment, as prior files do"),
+        (lambda: priors_from(tmp_path / "raw.sav", "value"), "a file of another program"),
+        (lambda: read_priors(tmp_path / "plan.json"), "plan.json is a plan"),
+        (lambda: load_plan(tmp_path / "reports.csv"), "reports.csv is a table"),
+        (lambda: tally_file(plan, tmp_path / "plan.json"), "plan.json is a plan"),
+        (lambda: read_priors(io.StringIO("q,age\n1,30\n2,40\n")), "a row for each person, tacit priors FILE --column"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            call()

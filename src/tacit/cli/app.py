@@ -285,7 +285,11 @@ def tell_perturbed(
         facts = {"rows": done.rows, "reports": done.reports, "skipped": dict(done.skipped)}
         print_json({"file": output} | facts | {"gives_away": done.gives_away} | dict(more or {}), console)
     else:
-        console.print(f"{done.reports:,} reports of {done.rows:,} rows, {sum(done.skipped.values()):,} skipped.")
+        why = "; ".join(f"{reason}: {n:,}" for reason, n in done.skipped.items())
+        skipped = f"{sum(done.skipped.values()):,} skipped" + (f" ({why})" if why else "")
+        console.print(f"{done.reports:,} reports of {done.rows:,} rows, {skipped}.", soft_wrap=True)
+    for note in () if as_json else done.notes:
+        console.print(f"[yellow]note:[/yellow] {escape(note)}.", soft_wrap=True)
     for columns in () if on_err else done.gives_away:
         err.print(f"[bold red]warning:[/bold red] {escape(giveaway_sentence(columns))}", soft_wrap=True)
     if keep_order and not on_err and not done.gives_away:

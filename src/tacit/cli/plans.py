@@ -333,7 +333,9 @@ def audit_command(
         audit_personal(data, as_json)
         return
     if "tacit_plan" not in data:
-        raise ValueError(f"{plan} is not a plan: it has no field 'tacit_plan'.")
+        from tacit.disk import kind_of_json
+
+        raise ValueError(f"{plan} is {kind_of_json(data) or 'JSON'}, not a plan: it has no field 'tacit_plan'.")
     if "questions" in data:
         from tacit.cli.questions import audit_questions
 

@@ -420,21 +420,23 @@ def _clean(text: str) -> Any:
 
 
 def _counted(table: TextTable) -> str:
-    """What to do with a table of counts as offices publish it, a column for those counted and one for all; nothing
-    where a table is none.
+    """What to do with a table of counts as offices publish it, a column for those counted and one for all; else with
+    microdata.
     """
     numbers = [
         [number_in(cells[place].strip()) if len(cells) > place else None for _, cells in table.rows]
         for place in range(len(table.columns))
     ]
     whole = [k for k, column in enumerate(numbers) if column and None not in column]
-    for of in whole:
+    rest = [tuple(cell for k, cell in enumerate(cells) if k not in whole) for _, cells in table.rows]
+    published = bool(rest) and bool(rest[0]) and len(set(rest)) == len(rest)
+    for of in whole if published else ():
         for yes in whole:
             pairs = list(zip(numbers[yes], numbers[of], strict=True))
             if yes != of and all(0 <= (part or 0) < (total or 0) for part, total in pairs):
                 names = f"--yes '{table.columns[yes]}' --of '{table.columns[of]}'"
                 return f" It looks like a table of counts: tacit priors FILE {names} makes a prior file of it."
-    return ""
+    return " If it has a row for each person, tacit priors FILE --column NAME makes a prior file of it."
 
 
 # -- the recoding, in lines of comment ---------------------------------------------------------------------------------

@@ -403,7 +403,7 @@ class _GroupColumns:
 
     def __init__(self, names: Sequence[str], column: str, raw: Sequence[RecodedColumn]) -> None:
         self.read, self._recode = [each.column for each in raw] or [column], [Recoder(each) for each in raw]
-        self._match = Matcher(names, column, suggest=True)
+        self._match, self._raw = Matcher(names, column, suggest=True), raw
 
     @property
     def recoded(self) -> bool:
@@ -413,6 +413,13 @@ class _GroupColumns:
     def near(self) -> set[str]:
         """The names that unknown cells nearly are."""
         return self._match.near
+
+    @property
+    def how(self) -> str:
+        """Where recoded groups are read, for a message."""
+        ends = [f", a number from {raw.edges[0]:g} to {raw.edges[-1]:g}" if raw.edges else "" for raw in self._raw]
+        told = " and ".join(f"'{raw.column}'{end}" for raw, end in zip(self._raw, ends, strict=True))
+        return f" They are recoded from {told}." if told else ""
 
     def __call__(self, table: pa.Table) -> Any:
         return self._match(self.names(table))
@@ -473,7 +480,7 @@ class Perturber:
         ]
         hints = {"unknown value": " ".join(known)}
         if self._groups is not None:
-            hints["unknown group"] = known_groups(self._plan.group_names, self._groups.near)
+            hints["unknown group"] = known_groups(self._plan.group_names, self._groups.near) + self._groups.how
         return hints
 
     def match(self, table: pa.Table) -> Matched:

@@ -24,6 +24,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from tacit.disk import WORKBOOKS
 from tacit.files.columns import STAMP, InputError, Matcher, as_numpy, check_stamp, numbers_of, reports_of, texts_of
 from tacit.files.reading import (
     BATCH_ROWS,
@@ -424,7 +425,9 @@ def _opened(source: Any, columns: ReportColumns, format: str | None, countable: 
 
 def _duckdb_reads(path: str | Path, format: str | None) -> bool:
     """Whether it is a Parquet file, DuckDB is there, and names differ in more than case, which DuckDB cannot tell."""
-    if Path(path).is_dir() or format_of(path, format) != "parquet" or importlib.util.find_spec("duckdb") is None:
+    if Path(path).is_dir() or (format is None and str(path).lower().endswith(WORKBOOKS)):
+        return False
+    if format_of(path, format) != "parquet" or importlib.util.find_spec("duckdb") is None:
         return False
     names = pq.read_schema(path).names
     return len({name.lower() for name in names}) == len(names)

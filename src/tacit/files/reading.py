@@ -63,6 +63,8 @@ _NEW_LINE, _RETURN = b"\n\r"
 #: What Spark puts beside the files of a job that is done, and of one that is not.
 DONE, UNDONE = "_SUCCESS", "_temporary"
 _COMPRESSED = (".gz", ".zst")
+#: Of older spreadsheets and of statistics programs.
+_OTHER_PROGRAMS = (".xls", ".ods", ".sav", ".zsav", ".dta", ".sas7bdat", ".rds", ".rdata", ".mdb")
 _EXTENSIONS: Mapping[str, Format] = {
     **dict.fromkeys((".csv", ".tsv", ".txt", ".tab", ".dat"), "csv"),
     ".parquet": "parquet",
@@ -125,6 +127,8 @@ def format_of(path: str | Path, asked: str | None = None) -> Format:
         if asked is None and suffix == ".json" and (kind := kind_of_json(path)):
             raise InputError(f"{path} is {kind}. Expected a table, as csv, parquet, xlsx, jsonl or arrow.")
         got = f"'{asked}'" if asked else f"the extension '{Path(path).suffix}'"
+        if suffix in _OTHER_PROGRAMS:
+            raise InputError(f"{path} is a file of another program. Save it there as csv, or as xlsx.")
         raise InputError(f"The 'format' must be csv, parquet, jsonl or arrow. Got {got} instead; name the format.")
     if known == "parquet" and str(path) == STANDARD:
         raise InputError("Parquet cannot be streamed. Standard input and output take csv, jsonl or arrow.")
@@ -287,6 +291,10 @@ def _csv_source(file: BinaryIO, name: str, wanted: Wanted, separator: str | None
         raise InputError(f"{name} cannot be read as csv: its first line is not UTF-8.") from None
     if not header:
         raise InputError(f"{name} is empty. Expected a first line that names the columns.")
+    if header.startswith(("# ", '"# ')):
+        raise InputError(
+            f"{name} begins with a comment, as prior files do. Expected a first line that names the columns."
+        )
     if "\r" in header.rstrip("\r\n"):
         raise InputError(f"{name} has lines that end with carriage returns alone. Write it with ordinary line ends.")
     separator = separator or separator_of(header, wanted.needed)
@@ -336,7 +344,7 @@ def _pointed(batch: pa.RecordBatch) -> pa.RecordBatch:
 def _sheet_source(path: str | Path, wanted: Wanted, sheet: str | None) -> Source:
     """A sheet of a workbook as texts; its first row with content names the columns."""
     try:
-        title, rows = sheet_rows(path, sheet)
+        title, rows = sheet_rows(path, sheet, wanted.needed)
         header, *cells = [["" if cell is None else cell for cell in row] for row in rows] or [[]]
     except ValueError as error:
         raise InputError(str(error)) from None
