@@ -21,6 +21,8 @@ from tacit.estimates import trend
 from tacit.files import InputError, followed, linked, perturb_file, perturb_table
 from tacit.plan import Plan
 
+from support.places import ROOT
+
 PRIOR = Prior.of({"yes": 0.3, "no": 0.7})
 
 
@@ -253,3 +255,16 @@ def test_the_service_and_the_browser_refuse_what_they_have_no_memory_for():
         with pytest.raises(ValueError, match="are for files"):
             check_served(plan)
     check_served(first)
+
+
+def test_the_commands_of_the_how_to(folder):
+    """A survey team's way, word for word."""
+    text = (ROOT / "docs" / "how-to.md").read_text(encoding="utf-8")
+    section = text.partition("## A panel: the same people again")[2].partition("\n## ")[0]
+    for month, wave in (("january", 1), ("february", 3)):
+        Path(f"{month}.csv").write_text(Path(f"a{wave}.csv").read_text(encoding="utf-8"), encoding="utf-8")
+    commands = [line.split()[1:] for line in section.splitlines() if line.startswith("    tacit ")]
+    assert len(commands) == 12
+    said = [run(*words) for words in commands]
+    assert "Plan with --epsilon" in said[0]
+    assert "in both waves of a change: 400." in said[-1]
