@@ -186,7 +186,14 @@ def following_plan(plan: Plan, persistence: Number, epsilon: Number | None = Non
     aims = {group.certificate.aim for group in plan.groups if group.certificate is not None}
     made = make_plan(found, plan.task, None, aim=aims.pop() if len(aims) == 1 else "unbiased", question=plan.question)
     series = plan.first_wave
-    return replace(made, wave=plan.wave + 1, series=series, limit=plan.limit, follows=Follows(stay, plan.hashes))
+    return replace(
+        made,
+        wave=plan.wave + 1,
+        series=series,
+        limit=plan.limit,
+        follows=Follows(stay, plan.hashes),
+        recoding=plan.recoding,
+    )
 
 
 def _base_of(plan: Plan, name: str | None) -> str | None:
