@@ -64,7 +64,8 @@ export function numberField(container, [first, last], { id, label, changed = () 
   };
   const mark = (wrong) => {
     hint.className = wrong ? "error small" : "soft small";
-    hint.textContent = say(`number_${open ? "open_" : ""}${wrong ? "wrong" : "wanted"}`, range);
+    const [wanted, refused] = open ? ["number_open_wanted", "number_open_wrong"] : ["number_wanted", "number_wrong"];
+    hint.textContent = say(wrong ? refused : wanted, range);
     field.setAttribute("aria-invalid", String(wrong));
   };
   mark(false);
