@@ -59,6 +59,7 @@ def test_every_sentence_is_said_and_every_said_sentence_is_there():
     known = set(words("en"))
     assert said <= known
     made = {f"set_{kind}" for kind in ("ranges", "mixtures", "distance")}
+    made |= {f"number_{kind}" for kind in ("wanted", "wrong", "open_wrong")}
     assert known - said - texts - made == set()
 
 
