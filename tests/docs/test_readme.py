@@ -82,7 +82,7 @@ def test_the_demo_tells_its_story_and_leaves_a_report(tmp_path):
     few = "from tacit.cli import demo, everything; demo.BROWSERS, demo.AGAIN = 60, 6; everything.app(['demo'])"
     story = python("-c", few, where=tmp_path)
     assert "by ours only" in story
-    truth = int(re.search(r"simulation knows: ([\d,]+)", story)[1].replace(",", ""))
+    truth = int(re.search(r"simulation only: ([\d,]+)", story)[1].replace(",", ""))
     low, high = (float(end.replace(",", "")) for end in re.search(r"([\d,.]+) … ([\d,.]+)", story).groups())
     # The interval is a 95% one and the reports are drawn anew each time: allow three times its width.
     assert low - (high - low) < truth < high + (high - low)
