@@ -1,10 +1,12 @@
 """Ten yes/no answers in one report, beside multi-freq-ldpy's SPL, SMP and RS+FD on the same people, in one run.
 
-    PYTHONPATH=. .venv-peers/bin/python benchmarks/questions.py [--data DIR] [--people N] [--runs R]
+    PYTHONPATH=. .venv-peers/bin/python benchmarks/questions.py [--data DIR] [--people N] [--runs R] [--coverage R]
 
 The joint prior is counted from one half of BRFSS 2020; people are drawn from the other half. Errors are mean squared,
 of the share of the second answer, over questions and runs, times the number of people. Clipped estimates are what the
-other library gives. Writes out/bench/questions.csv. A goal that is missed is marked, and the command ends all the same.
+other library gives. `--coverage R` counts instead how often 95% intervals of shares and of cells of two questions
+contain the truth, in R surveys, with the joint prior and with margins taken as independent; it needs no other library.
+Writes out/bench/questions.csv. A goal that is missed is marked, and the command ends all the same.
 """
 
 from __future__ import annotations
@@ -13,6 +15,8 @@ import argparse
 import csv
 import tempfile
 from collections.abc import Callable
+from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +24,8 @@ import numpy as np
 
 from studies.loaders import DEFAULT_DATA
 from tacit.designs import make_questionnaire, read_joint
-from tacit.estimates import estimate_questions
+from tacit.designs.joint_priors import JointPrior
+from tacit.estimates import Estimator, crosstab, estimate_questions
 from tacit.microdata import joint_from
 from tacit.plan import Questionnaire, block_name
 from tacit.randomize import RecordRandomizer, SeededWords
@@ -30,6 +35,11 @@ OUT = Path("out/bench")
 QUESTIONS = (
     "HeartDisease", "Smoking", "AlcoholDrinking", "Stroke", "DiffWalking", "Sex", "PhysicalActivity", "Asthma",
     "KidneyDisease", "SkinCancer",
+)  # fmt: skip
+#: Tables that are wanted where coverage is counted.
+CROSSES = (
+    ("HeartDisease", "Stroke"), ("Smoking", "AlcoholDrinking"), ("DiffWalking", "PhysicalActivity"), ("Sex", "Asthma"),
+    ("KidneyDisease", "SkinCancer"),
 )  # fmt: skip
 #: At most this share of the least error of the others.
 GOAL = 0.4
@@ -57,13 +67,35 @@ def peers(epsilon: float) -> dict[str, Callable[[Any], Any]]:
     return {name: way(*each) for name, each in ways.items()}
 
 
-def asked(plan: Questionnaire, records: Any, seed: int) -> Any:
-    """Tacit's unbiased estimates of the shares."""
-    answers = {name: [plan.question(name).answers[held] for held in records[:, k]] for k, name in enumerate(QUESTIONS)}
-    blocks, reports = RecordRandomizer(plan).randomize(answers, words=SeededWords(seed))
-    tally = Tally.of(plan, reports, [block_name(None, number + 1) for number in blocks.tolist()])
-    found = estimate_questions(plan, tally, estimator="unbiased")
+def tallied(plan: Questionnaire, records: Any, seed: int) -> Tally:
+    """The reports of people whose answers are positions."""
+    blocks, reports = RecordRandomizer(plan).reports(np.zeros(len(records), dtype=np.int64), records, SeededWords(seed))
+    return Tally.of(plan, reports, [block_name(None, number + 1) for number in blocks.tolist()])
+
+
+def asked(plan: Questionnaire, records: Any, seed: int, estimator: Estimator | None) -> Any:
+    """Tacit's estimates of the shares; None is the default, which uses the prior as far as the reports agree."""
+    found = estimate_questions(plan, tallied(plan, records, seed), estimator=estimator)
     return np.array([found[name].per_respondent(found[name].rows[1]).estimate for name in QUESTIONS])
+
+
+def covered(plan: Questionnaire, others: Any, people: int, runs: int) -> tuple[float, float, int]:
+    """The share of 95% intervals that contain the truth: of shares, and of the cells of the tables."""
+    truth, rng = others.mean(axis=0), np.random.default_rng(2)
+    shares, cells = [], []
+    for run in range(runs):
+        tally = tallied(plan, others[rng.integers(len(others), size=people)], run)
+        for k, (name, found) in enumerate(estimate_questions(plan, tally).items()):
+            row = found.per_respondent(found.rows[1])
+            assert name == QUESTIONS[k]
+            shares.append(row.low <= truth[k] <= row.high)
+        for first, second in CROSSES:
+            one, two = others[:, QUESTIONS.index(first)], others[:, QUESTIONS.index(second)]
+            table = crosstab(plan, tally, first, second)
+            for place, (_, _, cell) in enumerate(table.rows):
+                row, (a, b) = table.estimate.per_respondent(cell), divmod(place, 2)
+                cells.append(row.low <= ((one == a) & (two == b)).mean() <= row.high)
+    return float(np.mean(shares)), float(np.mean(cells)), len(cells)
 
 
 def main() -> None:
@@ -71,6 +103,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=DEFAULT_DATA)
     parser.add_argument("--people", type=int, default=20_000)
     parser.add_argument("--runs", type=int, default=10)
+    parser.add_argument("--coverage", type=int, default=0)
     options = parser.parse_args()
     import pandas as pd
 
@@ -81,17 +114,29 @@ def main() -> None:
     codes = [{str(answer): k for k, answer in enumerate(question.answers)} for question in joint.questions]
     others = np.column_stack([frame[name].iloc[1::2].map(code) for name, code in zip(QUESTIONS, codes, strict=True)])
     truth, rng = others.mean(axis=0), np.random.default_rng(1)
+    if options.coverage:
+        # Without counts of combinations only margins are known. Nothing found for the joint prior is kept.
+        groups = tuple(replace(each, positions=each.positions[:0], counts=each.counts[:0]) for each in joint.groups)
+        alone = JointPrior(joint.questions, groups)
+        for epsilon, (name, prior) in product((1.0, 2.0), {"joint prior": joint, "independent": alone}.items()):
+            plan = make_questionnaire(prior, epsilon, crosses=CROSSES).plan
+            share, cell, count = covered(plan, others, options.people, options.coverage)
+            print(
+                f"ε = {epsilon:g}  {name:12} shares {share:.1%} of {10 * options.coverage}, cells {cell:.1%} of {count}"
+            )
+        return
     rows = []
     for epsilon in (1.0, 2.0):
         planned = make_questionnaire(joint, epsilon)
-        ways = {"Tacit": None, **peers(epsilon)}
-        errors: dict[str, list[float]] = {name: [] for name in ways}
+        own: dict[str, Estimator | None] = {"Tacit": None, "unbiased": "unbiased"}
+        ways = peers(epsilon)
+        errors: dict[str, list[float]] = {name: [] for name in (*own, *ways)}
         for run in range(options.runs):
             people = others[rng.integers(len(others), size=options.people)]
-            for name, way in ways.items():
-                shares = asked(planned.plan, people, run) if way is None else way(people)
+            found = {name: asked(planned.plan, people, run, estimator) for name, estimator in own.items()}
+            for name, shares in {**found, **{name: way(people) for name, way in ways.items()}}.items():
                 errors[name].append(float(((shares - truth) ** 2).mean() * options.people))
-        best = min(np.mean(each) for name, each in errors.items() if name != "Tacit")
+        best = min(np.mean(errors[name]) for name in ways)
         expected = sum(cost.total for cost in planned.costs) / 2 / len(QUESTIONS)
         for name, each in errors.items():
             rows.append({"epsilon": epsilon, "way": name, "mse": np.mean(each), "share_of_best": np.mean(each) / best})

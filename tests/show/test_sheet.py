@@ -5,6 +5,7 @@ import math
 import pytest
 
 from tacit import Histogram, Prior, Survey, make_plan
+from tacit.show import sentences
 from tacit.show.questions import record_promise
 from tacit.show.sheet import paragraph, sheet
 
@@ -56,5 +57,6 @@ def test_factors_and_levels_of_several_questions_are_rounded_up():
     """e^1.5 = 4.4817: a promise of at most 4.48 would not be kept."""
     plan = yes_no_questionnaire(2, epsilon=1.5)
     first, second = record_promise(plan)
-    assert "at most a factor of 4.49," in first
-    assert float(second.rpartition("LDP level ")[2].rstrip(").")) >= plan.groups[0].levels["ldp"]
+    assert "at most a factor of 4.49;" in first
+    assert first.endswith(sentences.record_promise(plan, None))
+    assert float(second.rpartition("LDP level is ")[2].rstrip(".")) >= plan.groups[0].levels["ldp"]

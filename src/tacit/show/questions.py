@@ -14,11 +14,10 @@ from rich.markup import escape
 from tacit.disk import write_text
 from tacit.estimates import Association, Crosstab, Estimate, Row
 from tacit.estimates import row_dict as numbers_of
-from tacit.exact import exp_enclosure
 from tacit.plan import Question, Questionnaire
 from tacit.show.page import Brand, Mark, document, figure, footer, html_table
 from tacit.show.plans import table
-from tacit.show.sentences import digits, factor, how_estimated, short_promise, whom
+from tacit.show.sentences import digits, how_estimated, record_sentence, short_promise, whom
 from tacit.tally import Tally
 
 
@@ -71,23 +70,16 @@ def record_promise(plan: Questionnaire) -> list[str]:
     groups = plan.blocks[0].plan.groups
     budgets = sorted({(group.notion.upper(), float(group.epsilon)) for group in groups})
     promised = ", ".join(f"{notion} ε = {epsilon:g}" for notion, epsilon in budgets)
-    most = factor(exp_enclosure(max(group.epsilon for group in groups))[1])
     worst = max(group.levels["ldp"] for group in plan.groups)
-    ratios = [group.audit.ldp.ratio for group in plan.groups]
-    odds = factor(None if None in ratios else max(filter(None, ratios)))
-    in_sets = any(group.prior_set is not None for group in groups)
-    around = " and every prior of the set around it" if in_sets else ""
+    around = " and every prior of the set around it" if any(group.prior_set is not None for group in groups) else ""
+    promises = [f"The promise ({promised}): {record_sentence(plan.groups)}"]
     if all(notion == "LDP" for notion, _ in budgets):
-        return [
-            f"The promise ({promised}): for any report, the odds of any answer, or of any combination of answers, "
-            f"change by at most a factor of {most}, for any belief."
-        ]
+        return promises
     return [
-        f"The promise ({promised}): for any report, the belief about any of a person's answers, or any combination "
-        f"of them, changes by at most a factor of {most}, up or down. Only one block is reported on.",
-        f"It holds for the stated prior{around}, which says how the answers to the questions of a block are related; "
-        f"nothing is assumed about how blocks are related. For any other belief, odds change by at most a factor of "
-        f"{odds} (LDP level {_rounded_up(worst)}).",
+        *promises,
+        f"Only one block is reported on. The belief is the stated prior{around}, which says how the answers to the "
+        "questions of a block are related; nothing is assumed about how blocks are related. The LDP level is "
+        f"{_rounded_up(worst)}.",
     ]
 
 

@@ -62,8 +62,12 @@ def short_promise(plan: AnyPlan) -> str:
 
 
 def record_promise(plan: Questionnaire, group: str | None) -> str:
-    """What a respondent of this group is promised about a whole record of answers, as a sentence: the worst block."""
-    mine = [each for block in plan.blocks for each in block.plan.groups if each.name == group]
+    """What a respondent of this group is promised about a whole record of answers, as a sentence."""
+    return record_sentence([each for block in plan.blocks for each in block.plan.groups if each.name == group])
+
+
+def record_sentence(mine: Sequence[Group]) -> str:
+    """The promise of several blocks or groups about a whole record: that of the worst of them."""
 
     def worst(ratios: list[Fraction | None]) -> str:
         return factor(None if None in ratios else max(filter(None, ratios)))
