@@ -128,7 +128,7 @@ def _correlation(said: Any, group: Any, other: Any) -> float:
 
     The pseudo-value z = (report − (1 − p)) / (t − (1 − p)) has the private answer x as its mean. Thus Cov(z, other) =
     Cov(x, other), and Var(x) = π(1 − π), while Var(z) is far larger: 10 and 51 times here. Groups have the weight n /
-    Var(z). The correlation of the reports themselves is that much too small.
+    Var(z). The correlation of the reports is too small by the root of that, with the other sign where t < 1 − p.
     """
     share, says_so = _lie_detector(said, group)
     if not 0 < share < 1:
