@@ -52,7 +52,7 @@ from tacit.cli.questions import asked_questions, over_cells
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tacit.estimates import Cell, Margin
+    from tacit.estimates import Cell, Differences, Margin
     from tacit.plan import AnyPlan, Plan
     from tacit.show.page import Brand
     from tacit.tally import Tally
@@ -230,40 +230,14 @@ def difference_command(
     as_json: JsonFlag = False,
 ) -> None:
     """Compare shares or means: groups, rounds, or with the prior. Also with last year's numbers."""
-    from dataclasses import asdict
-
-    from tacit.designs.prior_file import read_priors
+    given = dict(locals())
     from tacit.estimates import difference, estimate, read_for
     from tacit.files import linked, read_as
-    from tacit.plan import Questionnaire, load_plan
+    from tacit.plan import load_plan
     from tacit.show.results import print_differences
-    from tacit.show.spreadsheet import write_csv
 
-    for target in (html, csv):
-        if target is not None:
-            read = (
-                *(before or ()),
-                *(before_plan or ()),
-                before_shares,
-                *(population or ()),
-                *(before_population or ()),
-            )
-            check_target(target, plan, reports, *(each for each in read if each is not None))
-            keep_file(target, overwrite)
+    _check_difference(given)
     rounds, plans = before or [], before_plan or []
-    if (against is not None) + bool(rounds) + (before_shares is not None) > 1:
-        raise ValueError("Compare with one thing at a time: --against, --before or --before-shares.")
-    if len(plans) not in (0, 1, len(rounds)):
-        raise ValueError(f"Give --before-plan once, or once for each of the {len(rounds)} --before, in the same order.")
-    if len(rounds) > 1 and (by is not None or population_size is not None):
-        raise ValueError("A trend over several rounds is for all people: leave --by and --population-size out.")
-    if person is not None and (not rounds or by or question or population or population_size or weight_column):
-        raise ValueError(
-            "--person follows all people from --before on: leave --by, --question, --population, --population-size and "
-            "--weight-column out."
-        )
-    if by is None and against != "prior" and not rounds and before_shares is None:
-        raise ValueError("Say what to compare: --by a public column, --before an earlier round, or --against prior.")
     contract = load_plan(plan)
     loaded = read_as(contract, question)
     read_from = partial(
@@ -295,13 +269,7 @@ def difference_command(
     if earlier:
         asked = dict(zip(("before_plan", "before", "before_population"), earlier[0], strict=True))
     elif before_shares is not None:
-        # A mean may be compared with numbers of any kind, a share with the same answers only.
-        values = contract.question(question or "").answers if isinstance(contract, Questionnaire) else loaded.values
-        known = read_priors(before_shares, domain=values if loaded.task.counts_people else None)
-        asked["before_shares"] = {
-            group.name: (over_cells(contract, question, group.observed or group.prior), group.records)
-            for group in known
-        }
+        asked["before_shares"] = _shares_before(before_shares, contract, loaded, question)
     if called is not None:
         asked["names"] = called
     about: dict[str, Any] = {"by": by, "population": sizes, "population_size": population_size, "level": level}
@@ -311,17 +279,9 @@ def difference_command(
         from tacit.show.page import write_page
 
         everybody = estimate(loaded, cells, **about)
-        write_page(
-            html, loaded, everybody, comparison=found, command=typed(), brand=brand_of(organisation, logo)
-        )  # fmt: skip
+        write_page(html, loaded, everybody, comparison=found, command=typed(), brand=brand_of(organisation, logo))
     if csv is not None:
-        write_csv(
-            csv,
-            [
-                asdict(row) | {"significant": row.significant, "level": level, "about": found.scope}
-                for row in found.rows
-            ],
-        )
+        _write_rows(csv, found)
     if as_json:
         print_json({"plan": loaded.hash} | found.to_dict() | {"refused": refused})
         return
@@ -343,6 +303,54 @@ def _round_names(given: str | None, sources: list[str], plans: list[Plan], with_
     return stems if len(set(stems)) == len(stems) > 1 and "-" not in stems else None
 
 
+def _check_difference(given: dict[str, Any]) -> None:
+    """Refuse options that do not go together, and files that would be overwritten."""
+    before, plans, shares, person = (given[name] for name in ("before", "before_plan", "before_shares", "person"))
+    read = [*(before or ()), *(plans or ()), *(given["population"] or ()), *(given["before_population"] or ())]
+    for target in (given["html"], given["csv"]):
+        if target is not None:
+            check_target(target, given["plan"], given["reports"], *read, *([] if shares is None else [shares]))
+            keep_file(target, given["overwrite"])
+    n_rounds, by, size = len(before or ()), given["by"], given["population_size"]
+    if (given["against"] is not None) + (n_rounds > 0) + (shares is not None) > 1:
+        raise ValueError("Compare with one thing at a time: --against, --before or --before-shares.")
+    if len(plans or ()) not in (0, 1, n_rounds):
+        raise ValueError(f"Give --before-plan once, or once for each of the {n_rounds} --before, in the same order.")
+    if n_rounds > 1 and (by is not None or size is not None):
+        raise ValueError("A trend over several rounds is for all people: leave --by and --population-size out.")
+    others = by or given["question"] or given["population"] or size or given["weight_column"]
+    if person is not None and (not n_rounds or others):
+        raise ValueError(
+            "--person follows all people from --before on: leave --by, --question, --population, --population-size and "
+            "--weight-column out."
+        )
+    if by is None and given["against"] != "prior" and not n_rounds and shares is None:
+        raise ValueError("Say what to compare: --by a public column, --before an earlier round, or --against prior.")
+
+
+def _shares_before(path: Path, contract: AnyPlan, plan: Plan, question: str | None) -> dict[str | None, Any]:
+    """Earlier numbers from a file like the priors: for each group its shares and records."""
+    from tacit.designs.prior_file import read_priors
+    from tacit.plan import Questionnaire
+
+    # A mean may be compared with numbers of any kind, a share with the same answers only.
+    values = contract.question(question or "").answers if isinstance(contract, Questionnaire) else plan.values
+    known = read_priors(path, domain=values if plan.task.counts_people else None)
+    return {
+        group.name: (over_cells(contract, question, group.observed or group.prior), group.records) for group in known
+    }
+
+
+def _write_rows(path: Path, found: Differences) -> None:
+    """Differences as a spreadsheet."""
+    from dataclasses import asdict
+
+    from tacit.show.spreadsheet import write_csv
+
+    facts = {"level": found.level, "about": found.scope}
+    write_csv(path, [asdict(row) | {"significant": row.significant} | facts for row in found.rows])
+
+
 def _tell_trend(
     waves: Sequence[tuple[Plan, Any, Any]],
     about: dict[str, Any],
@@ -354,12 +362,9 @@ def _tell_trend(
     brand: Brand | None,
 ) -> None:
     """A trend over several rounds, each a plan, its cells and the population; printed and written."""
-    from dataclasses import asdict
-
     from tacit.estimates import trend
     from tacit.show.page import write_page
     from tacit.show.results import print_trend
-    from tacit.show.spreadsheet import write_csv
 
     sizes = [each for *_, each in waves]
     found = trend([(plan, cells) for plan, cells, _ in waves], populations=sizes if any(sizes) else (), **about)
@@ -369,8 +374,7 @@ def _tell_trend(
             html, plan, found.estimates[-1], trend=found, comparison=found.changes, command=typed(), brand=brand
         )  # fmt: skip
     if csv is not None:
-        facts = {"level": found.changes.level, "about": found.changes.scope}
-        write_csv(csv, [asdict(row) | {"significant": row.significant} | facts for row in found.changes.rows])
+        _write_rows(csv, found.changes)
     if as_json:
         print_json({"plan": plan.hash} | found.to_dict() | {"refused": refused})
         return

@@ -366,12 +366,12 @@ def verify_page_command(
     key: Annotated[Path | None, option(metavar="FILE", help="Of a file: its owner's public key (PEM).")] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Check that a service serves what Tacit publishes, or that a file is a page as Tacit writes it.
+    """Check that a service serves what Tacit publishes.
 
     Every page, script and style is asked for as browsers ask and its hash compared with that of this installed version;
     of a survey's page also the plan, which is audited, and the key that signs credentials, which must be the same for
-    everybody: compare its fingerprint with others', and with --known over time. Exit code 1 if anything differs. It
-    tells what was served here and now.
+    all respondents: compare its fingerprint with others', and with --known over time. Exit code 1 if anything differs.
+    It tells what was served here and now.
 
     A file that `tacit page` wrote is made again from the plan, survey and service that it names and compared; with
     --key its signature is checked as well.
