@@ -248,14 +248,14 @@ def difference_command(
     cells = read_for(cells, loaded)
     refused, asked = whole.refused, dict[str, Any]()
     earlier: list[tuple[Plan, Any, Any]] = []
+    contracts: list[AnyPlan] = []
     for place, source in enumerate(rounds):
         past_contract = load_plan(plans[min(place, len(plans) - 1)]) if plans else contract
         older, past, past_sizes = read_from(past_contract, source, population=before_population or population)
         refused, past_plan = refused + older.refused, read_as(past_contract, question)
         earlier.append((past_plan, read_for(past, past_plan), past_sizes))
-    called = _round_names(
-        names, [*rounds, reports], [past for past, *_ in earlier] + [loaded], before_shares is not None
-    )
+        contracts.append(past_contract)
+    called = _round_names(names, [*rounds, reports], [*contracts, contract], before_shares is not None)
     if len(earlier) > 1 or person is not None:
         asked = {"level": level, "scope": scope or "population", "simultaneous": simultaneous, "names": called}
         waves = [*earlier, (loaded, cells, sizes)]
@@ -289,7 +289,9 @@ def difference_command(
     print_differences(out, loaded, found, title=by or "", ratio=ratio, notes=notes)
 
 
-def _round_names(given: str | None, sources: list[str], plans: list[Plan], with_shares: bool) -> tuple[str, ...] | None:
+def _round_names(
+    given: str | None, sources: list[str], plans: list[AnyPlan], with_shares: bool
+) -> tuple[str, ...] | None:
     """Names of the rounds, the oldest first: as given, by the waves of a series, or by the files; None for others."""
     wanted = 2 if with_shares else len(sources)
     if given is not None:
