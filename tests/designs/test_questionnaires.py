@@ -227,3 +227,30 @@ def test_the_command_writes_a_plan_and_says_what_each_question_costs(tmp_path):
         assert CliRunner().invoke(app, [*arguments, *more]).exit_code != 0
     assert isinstance(read_joint(path), JointPrior)
     assert MOST_CELLS == 32
+
+
+def test_messages_say_which_table_to_plan_for_and_what_stops_a_range(tmp_path, monkeypatch):
+    from tacit.cli.everything import app
+
+    def said(*words: str) -> str:
+        return " ".join(CliRunner().invoke(app, words).output.split())
+
+    monkeypatch.chdir(tmp_path)
+    counts = (233, 951, 158, 754, 5915, 771, 188, 1150, 135, 793, 8033, 919)
+    rows = [",".join(cells) for cells in product(("yes", "no"), ("yes", "no"), ("0–5", "6–8", "9–25"))]
+    joint = ["smokes,asthma,sleep,count", *(f"{row},{count}" for row, count in zip(rows, counts, strict=True))]
+    (tmp_path / "joint.csv").write_text("\n".join(joint), encoding="utf-8")
+    (tmp_path / "answers.csv").write_text("\n".join(["smokes,asthma,sleep", *rows * 40]), encoding="utf-8")
+    plan = ["plan", "joint.csv", "--epsilon", "2", "--cross", "smokes,asthma"]
+    planned = said(*plan, "--questions", "smokes,asthma,sleep", "-o", "plan.json")
+    assert "e+0" not in planned.partition("independence by")[2]
+    assert "block only" not in planned
+    said("perturb", "plan.json", "answers.csv", "-o", "reports.csv")
+    assert "smokes (rows) by asthma (columns)" in said("crosstab", "plan.json", "reports.csv", "smokes", "asthma")
+    assert "--cross smokes,sleep" in said("crosstab", "plan.json", "reports.csv", "smokes", "sleep")
+    assert "Use `tacit plan` again" in said("next", "plan.json", "reports.csv", "-o", "second.json")
+    asked = (
+        '[[question]]\nname = "smokes"\n[[question]]\nname = "asthma"\n[[question]]\nname = "sleep"\nrange = [0, 24]\n'
+    )
+    (tmp_path / "questions.toml").write_text(asked, encoding="utf-8")
+    assert "without --bins" in said(*plan, "--questions", "questions.toml", "-o", "ranged.json")

@@ -299,7 +299,8 @@ def _nowhere_zero(margin: Floats, records: int | None) -> Floats:
 
 def _smoothing_note(names: Sequence[str], strength: float, group: str | None) -> str:
     where = "" if group is None else f" in group {group!r}"
-    return f"{', '.join(names)}: drawn towards independence by {strength:,.3g} records{where}, as the counts suggest"
+    shown = f"{strength:,.0f}" if strength >= 100 else f"{strength:.3g}"
+    return f"{', '.join(names)}: drawn towards independence by {shown} records{where}, as the counts suggest"
 
 
 def read_joint(

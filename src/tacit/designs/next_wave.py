@@ -129,7 +129,15 @@ def next_blocks(plan: Questionnaire, reports: Tally | Sequence[Cell], **options:
         mine = [cell for cell in cells if cell.plan.hash == block.plan.hash]
         if not any(cell.n_reports for cell in mine):
             raise ValueError(f"There are no reports of block {number} to plan its next wave from.")
-        each = next_priors(block.plan, mine, **options)
+        try:
+            each = next_priors(block.plan, mine, **options)
+        except NotEstimableError as error:
+            named = ", ".join(question.name for question in block.questions)
+            raise NotEstimableError(
+                f"The reports on {named} do not determine how often each combination of their answers is given, so "
+                "they make no prior for the next wave. Use `tacit plan` again, with the priors of this wave; a first "
+                "plan with --cross for every two of these questions often makes reports that do determine it."
+            ) from error
         found.append(replace(each, notes=each.notes if plan.wave == 1 else ()))
     return found
 

@@ -175,8 +175,13 @@ def _knots(stated: Mapping[str, Any], priors: JointPrior) -> tuple[Value, ...]:
     if not low < high:
         raise PlanError(f"The range of {stated['name']!r} must go from a lower to a higher number.")
     place = priors.place(stated["name"])
-    if any(isinstance(answer, str) for answer in priors.questions[place].answers):
-        raise PlanError(f"The question {stated['name']!r} has a range, but answers in the priors that are no numbers.")
+    texts = [answer for answer in priors.questions[place].answers if isinstance(answer, str)]
+    if texts:
+        raise PlanError(
+            f"The question {stated['name']!r} has a range, but answers in the priors that are no numbers, as in "
+            f"{texts[0]!r}. Count the numbers themselves (tacit priors without --bins), or list the answers in the "
+            "question instead of the range."
+        )
     past = np.array(priors.questions[place].answers, dtype=np.float64)
     shares = sum(float(group.share) * group.margins[place] / group.margins[place].sum() for group in priors.groups)
     middle = readable(rational(float(np.clip(shares @ past, float(low), float(high)))), low, high)

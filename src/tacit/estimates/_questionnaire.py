@@ -18,6 +18,7 @@ from tacit.estimates._cells import Cell, cells_of, read_for
 from tacit.estimates._estimate import estimate, estimators
 from tacit.estimates._rows import Estimate, Estimator, Row, row_dict, student
 from tacit.exact import Floats
+from tacit.mechanism import NotEstimableError
 from tacit.plan import AnyPlan, Plan, Question, Questionnaire, split_name
 from tacit.tally import Tally
 
@@ -245,6 +246,9 @@ def crosstab(
 
     Returns:
         The table with intervals, odds ratio and a test of independence.
+
+    Raises:
+        NotEstimableError: the reports do not determine the table, which the plan did not name as wanted.
     """
     if first == second:
         raise ValueError("A table needs two different questions.")
@@ -252,12 +256,18 @@ def crosstab(
     view = block.cross(first, second)
     cells = cells_of(plan, reports) if isinstance(reports, Tally) else list(reports)
     one, two = plan.question(first), plan.question(second)
-    result = _of_everybody(
-        view,
-        cells,
-        None,
-        {"estimator": "unbiased", "level": level, "simultaneous": simultaneous},
-    )
+    try:
+        result = _of_everybody(
+            view,
+            cells,
+            None,
+            {"estimator": "unbiased", "level": level, "simultaneous": simultaneous},
+        )
+    except NotEstimableError as error:
+        raise NotEstimableError(
+            f"The reports do not determine the table of {first} and {second}: the plan was not made for it. A plan "
+            f"with --cross {first},{second} is."
+        ) from error
     share, covariance, n = _moments(read_for(cells, view), view)
     shape = len(one.answers), len(two.answers)
     independent = _covariance_if_independent(read_for(cells, view), view, share.reshape(shape))

@@ -75,11 +75,13 @@ def record_promise(plan: Questionnaire) -> list[str]:
     promises = [f"The promise ({promised}): {record_sentence(plan.groups)}"]
     if all(notion == "LDP" for notion, _ in budgets):
         return promises
+    several = len(plan.blocks) > 1
+    alone = "Each person reports on one block only. " if several else ""
+    between = "; nothing is assumed about how blocks are related" if several else ""
     return [
         *promises,
-        f"Only one block is reported on. The belief is the stated prior{around}, which says how the answers to the "
-        "questions of a block are related; nothing is assumed about how blocks are related. The LDP level is "
-        f"{_rounded_up(worst)}.",
+        f"{alone}The belief is the stated prior{around}, which says how the answers to the "
+        f"questions of a block are related{between}. The LDP level is {_rounded_up(worst)}.",
     ]
 
 
@@ -137,12 +139,18 @@ def print_questions(console: Console, plan: Questionnaire, found: Mapping[str, E
         if part is not None:
             console.print(f"\n[bold]{escape(str(first.by))} = {escape(part or '(empty)')}[/bold]")
         console.print(shown)
-    console.print(f"[dim]{whom(first.scope, first.simultaneous)} {_BLOCKS}[/dim]", soft_wrap=True)
+    console.print(f"[dim]{whom(first.scope, first.simultaneous)}{_blocks(plan)}[/dim]", soft_wrap=True)
     for sentence in _alarms(plan, found):
         console.print(f"[yellow]{escape(sentence)}[/yellow]", soft_wrap=True)
 
 
-_BLOCKS = "Each person reports on one block of questions, drawn at random, so a question rests on some of the reports."
+def _blocks(plan: Questionnaire) -> str:
+    """Which reports a question rests on, after a space; empty where it is all of them."""
+    if len(plan.blocks) == 1:
+        return ""
+    return (
+        " Each person reports on one block of questions, drawn at random, so a question rests on some of the reports."
+    )
 
 
 def block_alarm(names: Iterable[str]) -> str:
@@ -167,7 +175,8 @@ def print_crosstab(console: Console, found: Crosstab) -> None:
     """The table of two questions, the test of independence, and how the answers are related."""
     first, second = title_of(found.first), title_of(found.second)
     console.print(
-        f"[bold]{escape(first)}[/bold] by [bold]{escape(second)}[/bold], {found.estimate.n_reports:,} reports"
+        f"[bold]{escape(first)}[/bold] (rows) by [bold]{escape(second)}[/bold] (columns), "
+        f"{found.estimate.n_reports:,} reports"
     )
     shown = table(first, *map(str, found.second.answers))
     shares = Question(name="share", answers=found.first.answers)
@@ -188,7 +197,8 @@ def crosstab_sentences(found: Crosstab) -> list[str]:
     if found.p_value == found.p_value:
         shown = f"p = {found.p_value:.2g}" if found.p_value > 1e-16 else "p < 1e-16"
         decided = "are related" if found.p_value < 0.05 else "may be independent: the reports do not show otherwise"
-        said.append(f"The answers {decided} ({shown}, score test with {found.degrees} degrees of freedom).")
+        degrees = "1 degree" if found.degrees == 1 else f"{found.degrees} degrees"
+        said.append(f"The answers {decided} ({shown}, score test with {degrees} of freedom).")
     if found.association is not None:
         said.append(_association(found.association, found.estimate.level))
     return said
@@ -226,7 +236,9 @@ def write_questions(
             + html_table(("answer", unit, f"{result.level * 100:g}% interval"), cells)
         )
         sections.append(f'<p class="soft">{result.n_reports:,} reports.</p>')
-    said = f"Every answer was randomized before it left its device. {_BLOCKS} {whom(first.scope, first.simultaneous)}"
+    said = (
+        f"Every answer was randomized before it left its device.{_blocks(plan)} {whom(first.scope, first.simultaneous)}"
+    )
     sections.append(f"<h2>How this was found</h2><p>{html(said)}</p>")
     sections.append(f'<p class="soft">Estimator {html(how_estimated(first))}.</p>')
     write_text(path, document(title, [*sections, footer(plan, None)], brand))

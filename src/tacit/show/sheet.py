@@ -140,7 +140,7 @@ def _limits(plan: AnyPlan) -> str:
     lip = any(group.notion == "lip" for group in plan.groups)
     said = [
         "The first sentence above holds for readers who believe what the plan states as prior. A reader who knows more "
-        "about a person has another belief; for them the table of odds holds."
+        "about a person has another belief; for them the table above holds."
         if lip
         else "The promise holds for every belief.",
         _set_words(plan.groups[0]) if lip else "",
