@@ -476,7 +476,8 @@ def surest(found: Differences, most: int) -> list[Difference]:
 
 def difference_notes(plan: Plan, found: Differences) -> list[str]:
     """What has to be known to read differences."""
-    notes = [whom(found.scope, found.simultaneous) + " They do not use the prior."]
+    apart = "They do not use the prior, so a difference need not be in the middle."
+    notes = [f"{whom(found.scope, found.simultaneous)} {apart}"]
     if found.design_effect > 1.005:
         notes.append(f"Weighted: unequal weights raise variances by up to a factor of {found.design_effect:.2f}.")
     known = [row for row in found.rows if math.isfinite(row.difference)]
