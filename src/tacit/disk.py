@@ -41,7 +41,7 @@ def no_file(path: str | Path) -> str | None:
 #: What files of JSON are, by a field that only they have.
 _KINDS = {
     "tacit_tally": "a tally",
-    "tacit_personal_tally": "a tally of individual priors",
+    "tacit_personal_tally": "a tally for individual priors",
     "tacit_personal_plan": "a plan for individual priors: use `tacit personal perturb`, `tally`, `estimate`",
     "tacit_ledger": "a ledger of who has answered",
     "tacit_plan": "a plan",
@@ -190,7 +190,7 @@ def sheet_rows(
     try:
         import openpyxl
     except ModuleNotFoundError:
-        raise ValueError(f"{path} is a workbook. Install tacit-privacy[xlsx] to read it, or save it as CSV.") from None
+        raise ValueError(f"{path} is a workbook: pip install 'tacit-privacy[xlsx]', or save it as CSV.") from None
 
     def filled(one: Any) -> Iterator[list[str | None]]:
         return (

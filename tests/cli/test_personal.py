@@ -80,9 +80,11 @@ def test_plans_and_tallies_of_the_other_kind_say_where_they_belong():
         assert "This is a plan for individual priors: use `tacit personal" in refused(*words.split())
     for words in ("tally plan.json r.csv", "estimate plan.json pt.json", "perturb plan.json answers.csv"):
         assert "This is a plan for groups that share a prior" in refused("personal", *words.split())
-    assert "This is a tally for individual priors" in refused("merge", "pt.json", "-o", "m.json")
+    assert "is not a tally of groups. It is a tally for individual priors" in refused(
+        "merge", "pt.json", "-o", "m.json"
+    )
     assert "It is one for groups" in refused("personal", "estimate", "pp.json", "t.json")
-    assert "This is a tally. A plan is" in refused("personal", "estimate", "pt.json", "pp.json")
+    assert "This is a tally for individual priors. A plan is" in refused("personal", "estimate", "pt.json", "pp.json")
 
 
 def test_an_audit_checks_the_channel_of_every_prior_of_two_values():

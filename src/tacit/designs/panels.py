@@ -158,8 +158,8 @@ def following_plan(plan: Plan, persistence: Number, epsilon: Number | None = Non
     >>> from tacit import Survey, make_plan
     >>> first = make_plan(Prior.of({"yes": 0.2, "no": 0.8}), Survey("yes"), epsilon=1)
     >>> second = following_plan(first, "0.9")
-    >>> {group.name: round(group.prior.probabilities[0], 3) for group in second.groups}
-    {'new': 0.2, 'after 0': 0.509, 'after 1': 0.086}
+    >>> {group.name: round(float(group.prior.probabilities[0]), 3) for group in second.groups}
+    {'new': 0.2, 'after 0': 0.086, 'after 1': 0.509}
     """
     stay = rational(persistence, "persistence")
     _check_followed(plan)

@@ -112,8 +112,8 @@ def load_tally(path: str | Path) -> Tally:
             return Tally.from_dict(json.loads(Path(path).read_text(encoding="utf-8")))
         return Tally.from_dict(_from_table(pq.read_table(path)))
     except (pa.ArrowException, OSError, KeyError, TypeError, AttributeError, ValueError, RecursionError) as error:
-        known = type(error) is ValueError
-        raise InputError(f"{path} is not a tally. {error if known else 'It is damaged or another file.'}") from error
+        why = error if type(error) is ValueError else "It is damaged or another file."
+        raise InputError(f"{path} is not a tally of groups. {why}") from error
 
 
 def _holds_tally(path: Path) -> bool:
