@@ -262,7 +262,7 @@ export class Questionnaire {
   }
 
   /**
-   * Combinations of these answers that are outside of the promise, because the plan says that nobody gives them.
+   * Combinations of these answers that are outside of the promise, because the plan declares them impossible.
    *
    * @param {string | null} group
    * @param {Answers} answers

@@ -93,7 +93,7 @@ class JointPrior:
         return found
 
     def _routed(self, question: Question, past: JointPrior) -> JointPrior:
-        """The same where people whom a question is not asked have the answer "not asked", and nobody else has it."""
+        """The same where people whom a question is not asked have the answer "not asked", and only they."""
         if question.asked_if is None:
             return self
         earlier, answers = question.asked_if

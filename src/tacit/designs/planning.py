@@ -375,7 +375,7 @@ def with_ldp(plan: Plan, *, own_level: bool = False) -> Plan:
     With `own_level` the budget of LDP is the LDP level that the group's mechanism reaches, not its ε.
 
     Left None for large domains, where the search would take longer than the design it is compared with, for groups that
-    promise LDP themselves, and beyond the first so many different groups.
+    promise LDP themselves, and beyond a limit of different groups.
     """
     known: dict[tuple[Prior, Fraction], Design | None] = {}
     groups = []

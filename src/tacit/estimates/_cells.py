@@ -413,7 +413,7 @@ class Collected:
 class Part:
     """Some of the collected cells: the total and the mean of the answers of their senders.
 
-    `of_groups` says that it consists of whole groups, so that the priors speak of it.
+    `of_groups` says that it consists of whole groups, so that the priors describe it.
     """
 
     collected: Collected

@@ -360,7 +360,7 @@ def check_master(master: str) -> None:
     named = " or ".join(f"{host}:{port}" for host, port in places)
     if places and not any(_answers(*place) for place in places):
         raise InputError(f"Nothing answers at {named}.")
-    # Behind TLS there is nothing to hear without its keys.
+    # Under TLS a probe without its keys learns nothing.
     in_the_clear = master.startswith("sc://") and not re.search(r"[;/](token|use_ssl)=", master)
     if in_the_clear and not all(_answers(*place, _HELLO, _SETTINGS) for place in places):
         raise InputError(f"What answers at {named} is not Spark Connect, whose port is mostly {_CONNECT_PORT}.")

@@ -30,7 +30,7 @@ BODY_BYTES, BODY_SECONDS = 2**14, 10.0
 BATCH_BYTES, BATCH_SECONDS = 2**27, 120.0
 #: Requests that may wait on a connection for the one before them, and connections of one address.
 MOST_WAITING, MOST_CONNECTIONS = 16, 512
-#: What is answered whatever the name by which the service is asked: who looks after it asks without one.
+#: Paths that are answered for any Host header: health checks ask without one.
 _ANY_HOST = ("/healthz", "/livez", "/readyz", "/metrics")
 #: What a respondent's page asks for.
 _FOR_PAGES = re.compile(r"/api/surveys/[0-9a-f-]+(/(plan|texts|reports|credentials))?$")
@@ -219,7 +219,7 @@ async def _body(headers: dict[bytes, bytes], receive: Receive, most: int, second
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:
-    """The body as one message; after that, whatever comes."""
+    """The body as one message, then the messages that follow it."""
     given = False
 
     async def receiving() -> Message:
@@ -360,7 +360,7 @@ class Proxies:
     """Proxies in front, whose word about the sender's address is taken.
 
     Each proxy adds whom it heard from at the right of X-Forwarded-For. So the rightmost address that is not one of the
-    proxies themselves is the sender's; whatever stands left of it, the sender may have made up.
+    proxies themselves is the sender's; everything left of it may be made up by the sender.
 
     >>> Proxies(["10.0.0.0/8"]).sender("10.0.0.1", "198.51.100.1, 192.0.2.7, 10.0.0.2")
     '192.0.2.7'

@@ -203,7 +203,7 @@ class Vault:
     def replace(self, versions: Mapping[str, int]) -> None:
         """Overwrite seals that were replaced, with those of the versions after the next, which use the same places.
 
-        They are written to disk while the next reports are gathered, so that nobody waits for that.
+        They are written to disk while the next reports are gathered, so that no request waits for that.
         """
         if not versions:
             return

@@ -15,7 +15,7 @@ function matchCount(found) {
   return found === 1 ? say("matches_one") : say("matches", { count: found });
 }
 
-/** Chooses one of `names`, which read as `shown` says; `changed` hears the name, or null while the text is none. */
+/** Chooses one of `names`, which read as `shown` says; `changed` is called with the name, or null while the text is none. */
 export class Combobox {
   /** What is shown for each name, in order, and the same as it is compared. */
   #shown;
