@@ -394,6 +394,7 @@ def tables(quick: bool) -> Iterator[Cell]:
                 counts = rng.multinomial(n, chance)
                 kept = {plan.groups[0].name: Counts(np.flatnonzero(counts), counts[counts > 0])}
                 found = crosstab(plan, Tally(plan.hash, kept), "x", "y")
+                assert found.association is not None
                 held = found.association.low <= related <= found.association.high
                 return [held] if related else [held, found.p_value > 0.05]
 

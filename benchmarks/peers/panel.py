@@ -49,7 +49,7 @@ def unary(name: str, client: Callable[..., Floats], prior: Floats, most: float, 
     p, q = p1 * p2 + (1 - p1) * (1 - p2), q1 * p2 + (1 - q1) * (1 - p2)
 
     def collect(values: NDArray[np.int64]) -> Floats:
-        counts = sum(client(int(x), len(prior), most, first) for x in values)
+        counts: Floats = np.sum([client(int(x), len(prior), most, first) for x in values], axis=0)
         shares: Floats = (counts / len(values) - q) / (p - q)
         return shares
 
