@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import math
 from dataclasses import replace
@@ -23,6 +24,7 @@ from tacit.designs import (
     next_plan,
     optimal_binary,
     panels,
+    read_transition,
     repaired_response,
     with_layers,
 )
@@ -50,6 +52,18 @@ def by_definition(likelihood, prior, transition, waves, reports) -> float:
         for each in given.values():
             worst = max(worst, abs(math.log(each / total)))
     return worst
+
+
+def transition(change: str, prior: Prior):
+    """A persistence; answers that only move on to the next one, and stay in the last; or away from the first one."""
+    size = len(prior)
+    if change == "ageing":
+        return tuple(
+            tuple(Fraction(3 * (y == x) + (y == min(x + 1, size - 1)), 4) for y in range(size)) for x in range(size)
+        )
+    if change == "fashion":
+        return tuple(tuple(Fraction(1 + 6 * (y == size - 1), 6 + size) for y in range(size)) for _ in range(size))
+    return persistent(prior, change)
 
 
 def stays(size: int):
@@ -260,14 +274,15 @@ def extremes(paths, histories, likelihood) -> tuple[Fraction, Fraction]:
 
 
 @pytest.mark.parametrize("prior", [COIN, Prior.of({"a": 1, "b": 4}), SKEWED])
-@pytest.mark.parametrize("persistence", ["0.9", "1", "0.3"])
-def test_plans_by_the_belief_rule_add_up_exactly(prior, persistence):
+@pytest.mark.parametrize("change", ["0.9", "1", "0.3", "ageing", "fashion"])
+def test_plans_by_the_belief_rule_add_up_exactly(prior, change):
     """Plans as they are written; every report history and answer path; lifts in rationals, no float."""
     waves = 3 if len(prior) == 2 else 2
-    plans = [make_plan(prior, "histogram", "0.5")]
+    plans, moves = [make_plan(prior, "histogram", "0.5")], transition(change, prior)
+    stated = {"persistence": change} if change[0].isdigit() else {"transition": moves}
     for _ in range(waves - 1):
-        plans.append(following_plan(plans[-1], persistence))
-    moves = persistent(prior, persistence)
+        plans.append(following_plan(plans[-1], **stated))
+    assert plans[1] == Plan.from_dict(plans[1].to_dict())
 
     def sent_through(sent):
         """The channel of every wave, by the names of groups only."""
@@ -296,9 +311,64 @@ def test_plans_by_the_belief_rule_add_up_exactly(prior, persistence):
         assert not total.holds(Fraction(waves, 2) - Fraction(1, 10**6))
     assert single <= worst
     # The named wrong answer: the first channel in every wave.
-    if persistence == "1" and prior is COIN:
+    if change in ("1", "ageing") and prior is COIN:
         once = plans[0].groups[0].mechanism
-        assert not joint_level([once] * waves).lip.holds(Fraction(waves, 2))
+        assert not joint_level([once] * waves, moves).lip.holds(Fraction(waves, 2))
+    # Another: plans for the persistence that keeps as many answers, where answers leave by the matrix.
+    if change == "ageing" and prior is COIN:
+        plans[1:] = [following_plan(plans[0], "0.5")]
+        plans.append(following_plan(plans[1], "0.5"))
+        wrong, _ = extremes(paths_of(prior, moves, waves), list(histories()), likelihood)
+        assert not Level(wrong).holds(Fraction(waves, 2))
+
+
+def test_transition_matrices_are_read_from_files_and_refused_where_they_are_wrong(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run = CliRunner().invoke
+    (tmp_path / "priors.csv").write_text("value,probability\nyes,0.2\nno,0.8\n", encoding="utf-8")
+    (tmp_path / "moves.csv").write_text("from,to,probability\nno,no,19/20\nno,yes,.05\nyes,yes,0.9\nyes,no,0.1\n")
+    assert run(app, ["plan", "priors.csv", "--task", "histogram", "--epsilon", "1", "-o", "1.json"]).exit_code == 0
+    said = run(app, ["next", "1.json", "--transition", "moves.csv", "-o", "2.json"])
+    assert "by the transition matrix that the plan states" in said.output
+    second, moves = Plan.load("2.json"), read_transition("moves.csv", ["yes", "no"])
+    assert moves == ((Fraction(9, 10), Fraction(1, 10)), (Fraction(1, 20), Fraction(19, 20)))
+    assert second == following_plan(Plan.load("1.json"), transition=moves)
+    assert second.follows.to_dict()["transition"] == [["9/10", "1/10"], ["1/20", "19/20"]]
+    # Of persistence the prior stays; by a matrix that of new people moves, too.
+    assert second.group("new").prior == repeated.after(Prior.of({"yes": 1, "no": 4}), moves)
+    # A persistence is the matrix that it stands for.
+    prior = Plan.load("1.json").groups[0].prior
+    kept, stated = (
+        following_plan(Plan.load("1.json"), **each)
+        for each in ({"persistence": "0.9"}, {"transition": persistent(prior, "0.9")})
+    )
+    assert kept.groups == stated.groups
+    assert kept.hash != stated.hash
+    compared = ["plan", "priors.csv", "--task", "histogram", "--epsilon", "1", "--waves", "3", "--overwrite"]
+    said = run(app, [*compared, "--transition", "moves.csv"])
+    assert "whose answers change by moves.csv" in said.output, said.output
+    assert run(app, [*compared, "--transition", "moves.csv", "--persistence", "0.9"]).exit_code == 2
+    for text, error in (
+        ("from,to,probability\nyes,no,0.5\nno,no,1\n", "from 'yes' must sum to 1"),
+        ("from,to,probability\nyes,no,0.5\nyes,no,.5\nno,no,1\n", "line 3: this change stands twice"),
+        ("from,to,probability\nyes,never,1\nno,no,1\n", "line 2: The value 'never'"),
+        ("from,to,probability\nyes,no,-1\nno,no,1\n", "line 2: a probability must not be negative"),
+        ("from,to\nyes,no\n", "the header must name"),
+    ):
+        with pytest.raises(ValueError, match=error):
+            read_transition(io.StringIO(text), ["yes", "no"])
+    with pytest.raises(ValueError, match="cannot be given in the next wave"):
+        following_plan(Plan.load("1.json"), transition=((1, 0), (1, 0)))
+    for follows, error in (
+        ({"plans": [second.hash]}, "a persistence or with a transition"),
+        ({"plans": [second.hash], "persistence": "1", "transition": [["1"]]}, "a persistence or with a transition"),
+        ({"plans": [second.hash], "transition": [["1"]]}, "a row for each of its 2 answers"),
+        ({"plans": [second.hash], "transition": [["1", "1"], ["0", "1"]]}, "sum to 1"),
+        ({"plans": [second.hash], "persistence": "2"}, "between 0 and 1"),
+        ({"plans": ["12"], "persistence": "1"}, "by their hashes"),
+    ):
+        with pytest.raises(ValueError, match=error):
+            replace(second, follows=Follows.from_dict(follows))
 
 
 def test_a_wrong_persistence_costs_at_most_the_ldp_levels():
@@ -322,7 +392,7 @@ def test_people_who_left_waves_out_have_the_belief_of_their_reports():
     third = following_plan(second, "0.8")
     assert third.wave == 3
     assert third == Plan.from_dict(third.to_dict()) == following_plan(Plan.from_dict(second.to_dict()), "4/5")
-    assert third.follows == Follows(Fraction(4, 5), (second.hash,))
+    assert third.follows == Follows((second.hash,), Fraction(4, 5))
     prior, moves = plan.group("north").prior, persistent(plan.group("north").prior, "0.8")
     left = Prior(plan.values, plan.group("north").mechanism.exact_posterior(0))
     assert third.group("north / after 0 -").prior == repeated.after(repeated.after(left, moves), moves)
@@ -346,7 +416,7 @@ def test_the_belief_rule_says_where_it_does_not_serve(monkeypatch):
         with pytest.raises(ValueError, match=why):
             following_plan(plan, "0.9")
     with pytest.raises(PlanError, match="first wave"):
-        replace(binary, follows=Follows(Fraction(1), (binary.hash,)))
+        replace(binary, follows=Follows((binary.hash,), Fraction(1)))
 
 
 LAYERED = {

@@ -58,6 +58,7 @@ _MEAN = "A question with numbers of which the mean is wanted; repeatable."
 _PUBLIC = "A question whose answers are not private; repeatable."
 _WAVES = "How often the same people will be asked: compares ways to do it."
 _PERSISTENCE = "With --waves: the probability of keeping the answer, which is else drawn anew; 1 without it."
+_TRANSITION = "Instead of --persistence: CSV with the columns from, to and probability, how answers change."
 _LIMIT = "The largest LIP level that the reports of one person in all waves may add up to; devices refuse more."
 _LIFELONG = "For a panel in two layers: the level of all reports of an answer that stays, in any number of waves."
 _TARGET = "Instead of --epsilon: find the smallest ε with at most this error of the total."
@@ -94,6 +95,7 @@ def plan_command(
     arms: Annotated[str | None, option(metavar="ε,ε", help=_ARMS)] = None,
     waves: Annotated[int | None, option(metavar="N", help=_WAVES)] = None,
     persistence: Annotated[str | None, option(metavar="P", help=_PERSISTENCE)] = None,
+    transition: Annotated[Path | None, option(metavar="FILE", help=_TRANSITION)] = None,
     limit: Annotated[str | None, option(metavar="ε", help=_LIMIT)] = None,
     lifelong: Annotated[str | None, option(metavar="ε", help=_LIFELONG)] = None,
     questions: Annotated[str | None, option(metavar="A,B,…", help=_QUESTIONS)] = None,
@@ -155,7 +157,7 @@ def plan_command(
         if arms is not None:
             summary |= _compliance_errors(made, shares, people)
         if waves is not None:
-            summary |= {"panel": _panel(made, shares, waves, persistence)}
+            summary |= {"panel": _panel(made, shares, waves, persistence, transition)}
     made = with_limit(made, limit)
     keep_plan(output, made.hash, overwrite)
     write_plan(made, output)
@@ -168,7 +170,7 @@ def plan_command(
         if arms is not None:
             _tell_arms(console, summary, people)
         if waves is not None:
-            shown.print_panel(console, summary["panel"], persistence or "1")
+            shown.print_panel(console, summary["panel"], persistence or "1", transition)
 
 
 def _stated(given: dict[str, Any]) -> set[str]:
@@ -203,8 +205,8 @@ def _check_options(given: dict[str, Any]) -> None:
         raise ValueError("Say what is asked: --task histogram, sum, survey or weighted-sum; or --questions a,b,c.")
     if {"guide", "target_rmse"} <= stated:
         raise ValueError("Give --guide or --target-rmse, not both.")
-    if "persistence" in stated and "waves" not in stated:
-        raise ValueError("--persistence is about the same people in several waves: give --waves, too.")
+    if stated & {"persistence", "transition"} and "waves" not in stated:
+        raise ValueError("--persistence and --transition are about the same people in several waves: give --waves.")
     if "lifelong" in stated and stated & {"guide", "arms", "ldp_cap", "between"}:
         raise ValueError("--lifelong is of one budget and of answers that are values: leave --guide, --arms, --ldp-cap "
                          "and --between out.")  # fmt: skip
@@ -240,13 +242,15 @@ def _groups(given: dict[str, Any]) -> Any:
     return groups
 
 
-def _panel(plan: Any, shares: Any, waves: int, persistence: str | None) -> dict[str, Any]:
+def _panel(plan: Any, shares: Any, waves: int, persistence: str | None, transition: Path | None) -> dict[str, Any]:
     """Ways to ask the same people again, for the largest group."""
-    from tacit.designs import compare_panel
+    from tacit.designs import compare_panel, read_transition
 
     group = plan.groups[max(range(len(shares)), key=lambda place: shares[place])]
     aim = group.certificate.aim
-    found = compare_panel(group.prior, plan.task, group.epsilon, waves, persistence=persistence, aim=aim)
+    change: dict[str, Any] = {"persistence": persistence}
+    change |= {"transition": None if transition is None else read_transition(transition, plan.values)}
+    found = compare_panel(group.prior, plan.task, group.epsilon, waves, **change, aim=aim)
     return {"group": group.name, **found.to_dict()}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
@@ -36,6 +37,7 @@ _NOTION = "Another promise than this wave's: lip or ldp."
 _PERSISTENCE = (
     "For the same people again: the probability of keeping the answer, which is else drawn anew. Needs no REPORTS."
 )
+_TRANSITION = "Instead of --persistence: CSV with the columns from, to and probability, how answers change."
 _TEXT = "Of a plan of several questions: the new text of one, as NAME=TEXT; repeatable."
 _LANGUAGE = "The language of --text, such as en."
 
@@ -98,6 +100,7 @@ def next_command(
     output: Output,
     reports: Annotated[str | None, typer.Argument(metavar="REPORTS", help=_REPORTS)] = None,
     persistence: Annotated[str | None, option(metavar="P", help=_PERSISTENCE)] = None,
+    transition: Annotated[Path | None, option(metavar="FILE", help=_TRANSITION)] = None,
     drift: Annotated[str | None, option(metavar="D", help=_DRIFT)] = None,
     least_drift: Annotated[str, option(metavar="D", help=_LEAST)] = "0.01",
     confidence: Annotated[str, option(metavar="C", help=_CONFIDENCE)] = "0.99",
@@ -113,9 +116,9 @@ def next_command(
     """Plan the next wave from this wave's reports. Its prior is the estimate, its promise for a set of priors.
 
     The set has all priors within the estimate's intervals and the drift until the next wave. For the same people again
-    the prior stays: a plan in two layers is used again, and --persistence makes one by the belief rule.
+    the prior stays: a plan in two layers is used again, and --persistence or --transition makes one by the belief rule.
     """
-    from tacit.designs import guidance, next_wave
+    from tacit.designs import guidance, next_wave, read_transition
     from tacit.files import read_tally
     from tacit.plan import AnyPlan, Plan, load_plan
     from tacit.show import plans as shown
@@ -123,7 +126,12 @@ def next_command(
     check_target(output, plan, *([] if reports is None else [reports]))
     loaded = load_plan(plan)
     with progress_bar("designing"):
-        again = next_wave.same_people(loaded, persistence, epsilon)
+        changes = None
+        if transition is not None:
+            if not isinstance(loaded, Plan):
+                raise ValueError("People are followed by plans of one question.")
+            changes = read_transition(transition, loaded.values)
+        again = next_wave.same_people(loaded, persistence, epsilon, changes)
     if again is not None:
         _tell_again(again, output, overwrite, as_json)
         return

@@ -38,6 +38,7 @@ from tacit.designs.planning import CONFIDENCE, make_plan, with_ldp
 from tacit.designs.prior_file import UNSEEN_SHARE, GroupPrior
 from tacit.estimates import Cell, NotEstimableError, PriorCheck, cells_of, estimate, read_for
 from tacit.exact import Floats, Integers, Number, rational
+from tacit.mechanism.repeated import Transition
 from tacit.plan import AnyPlan, Group, Plan, Questionnaire
 from tacit.prior import Ball, Box, Prior, PriorSet
 from tacit.tally import Tally
@@ -71,14 +72,14 @@ def next_plan(plan: Questionnaire, reports: Tally | Sequence[Cell], **options: A
 def next_plan(plan: AnyPlan, reports: Tally | Sequence[Cell] | None = None, **options: Any) -> AnyPlan:
     """The plan of the next wave: its prior is this wave's estimate, and its promise holds for every plausible prior.
 
-    For the same people again: a plan in two layers stays as it is, and `persistence` makes one by the belief rule
-    (`following_plan`). Both leave the prior as it is, and need no reports.
+    For the same people again: a plan in two layers stays as it is, and `persistence` or a `transition` matrix
+    makes one by the belief rule (`following_plan`). Both leave the prior as it is, and need no reports.
 
     Args:
         plan: the plan of this wave. Of several questions every block is planned from its own reports.
         reports: its tally, or its reports in cells.
-        options: `epsilon` and `notion` where they change, else as in the plan; `persistence`; and those of
-            `next_priors`.
+        options: `epsilon` and `notion` where they change, else as in the plan; `persistence` or `transition`; and
+            those of `next_priors`.
 
     Returns:
         The plan, of the same series and one wave later.
@@ -94,7 +95,7 @@ def next_plan(plan: AnyPlan, reports: Tally | Sequence[Cell] | None = None, **op
     (2, True, 'box')
     """
     epsilon, notion = options.pop("epsilon", None), options.pop("notion", None)
-    again = same_people(plan, options.pop("persistence", None), epsilon)
+    again = same_people(plan, options.pop("persistence", None), epsilon, options.pop("transition", None))
     if again is not None:
         return again
     if reports is None:
@@ -104,19 +105,24 @@ def next_plan(plan: AnyPlan, reports: Tally | Sequence[Cell] | None = None, **op
     return planned_blocks(plan, next_blocks(plan, reports, **options), epsilon=epsilon, notion=notion)
 
 
-def same_people(plan: AnyPlan, persistence: Number | None, epsilon: Number | None) -> Plan | None:
+def same_people(
+    plan: AnyPlan, persistence: Number | None, epsilon: Number | None, transition: Transition | None = None
+) -> Plan | None:
     """The next wave of a plan in two layers, or by the belief rule; None where people are taken as different ones."""
     layers = any(group.layers is not None for group in plan.groups)
-    if persistence is None and not layers:
+    changing = persistence is not None or transition is not None
+    if not (changing or layers):
         if isinstance(plan, Plan) and plan.follows is not None:
-            raise ValueError("This plan follows people by the belief rule: state the persistence for its next wave.")
+            raise ValueError(
+                "This plan follows people by the belief rule: state the persistence, or a transition matrix, for its "
+                "next wave."
+            )
         return None
     if not isinstance(plan, Plan):
         raise ValueError("People are followed by plans of one question.")
     if not layers:
-        assert persistence is not None
-        return following_plan(plan, persistence, epsilon)
-    if persistence is not None or epsilon is not None:
+        return following_plan(plan, persistence, epsilon, transition=transition)
+    if changing or epsilon is not None:
         raise ValueError("Two layers stay as they are in every wave: the stored reports are of this prior and this ε.")
     return replace(plan, wave=plan.wave + 1, series=plan.first_wave, earlier=())
 

@@ -20,7 +20,8 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from itertools import product
-from typing import Any
+from pathlib import Path
+from typing import Any, TextIO
 
 import numpy as np
 
@@ -28,6 +29,7 @@ from tacit.designs._design import one_thread
 from tacit.designs.closed_forms import optimal_binary, repaired_response
 from tacit.designs.planning import make_plan, uninterrupted_design
 from tacit.designs.prior_file import GroupPrior
+from tacit.disk import TextTable
 from tacit.exact import Number, budget, rational
 from tacit.mechanism import Channel, Layers, Level, Mechanism, PrivacyError, mse, round_channel, unbiased_variance
 from tacit.mechanism.repeated import (
@@ -42,7 +44,7 @@ from tacit.mechanism.repeated import (
 )
 from tacit.mechanism.table._channel import to_words
 from tacit.plan import NEW, Aim, Follows, Group, Plan, base_name, followed_name
-from tacit.prior import Prior
+from tacit.prior import Prior, Value, clean_name
 from tacit.task import Task, prior_variance
 
 #: Histories of reports that the error of the belief rule is averaged over, at most.
@@ -134,19 +136,27 @@ class BeliefRule:
         return Repeated(Level(worst), Level(None), exact=True)
 
 
-def following_plan(plan: Plan, persistence: Number, epsilon: Number | None = None) -> Plan:
+def following_plan(
+    plan: Plan,
+    persistence: Number | None = None,
+    epsilon: Number | None = None,
+    *,
+    transition: Transition | None = None,
+) -> Plan:
     """The next wave for the same people, by the belief rule: a group for each history of reports, with its own belief.
 
-    A person keeps the answer with the probability `persistence`, else one is drawn from the prior of the group. The
-    prior of a group is then what its people's earlier reports leave to believe about their present answer, exactly,
-    and its channel is designed for that: levels of all waves add up (`BeliefRule`). The device and the collector find
-    a person's group from the person's earlier reports (`tacit.plan.followed_name`). People who left a wave out have
-    groups of their own; people without any report are in the groups of the first wave.
+    A person keeps the answer with the probability `persistence`, else one is drawn from the prior of the group; or the
+    next answer follows from the last one by a transition matrix. The prior of a group is then what its people's earlier
+    reports leave to believe about their present answer, exactly, and its channel is designed for that: levels of all
+    waves add up (`BeliefRule`). The device and the collector find a person's group from the person's earlier reports
+    (`tacit.plan.followed_name`). People who left a wave out have groups of their own; people without any report are in
+    the groups of the first wave.
 
     Args:
         plan: the plan of this wave.
         persistence: from 0 to 1.
         epsilon: the level of the next wave; by default that of this one.
+        transition: instead of the persistence, for each answer the probability of each next one (`read_transition`).
 
     Returns:
         The plan of the next wave. The same arguments give the same hash, so any reader can check it.
@@ -161,13 +171,16 @@ def following_plan(plan: Plan, persistence: Number, epsilon: Number | None = Non
     >>> {group.name: round(float(group.prior.probabilities[0]), 3) for group in second.groups}
     {'new': 0.2, 'after 0': 0.086, 'after 1': 0.509}
     """
-    stay = rational(persistence, "persistence")
+    stay = None if persistence is None else rational(persistence, "persistence")
+    if transition is not None:
+        transition = check_transition(transition, len(plan.values))
+    follows = Follows(plan.hashes, stay, transition)
     _check_followed(plan)
     found: list[GroupPrior] = []
     for group in plan.groups:
         base, table = plan.group(_base_of(plan, group.name)), group.mechanism.table()
         assert table is not None
-        moves = persistent(base.prior, stay)
+        moves = transition or persistent(base.prior, stay or 0)
         beliefs = {None: group.prior} | {
             report: Prior(plan.values, table.exact_posterior(report))
             for report, weight in enumerate(table.marginal_weights)
@@ -178,6 +191,11 @@ def following_plan(plan: Plan, persistence: Number, epsilon: Number | None = Non
                        offset=group.offset, epsilon=group.epsilon if epsilon is None else budget(epsilon))
             for report, belief in beliefs.items()
         ]  # fmt: skip
+        if not set(group.prior.support) <= set(found[-1].prior.support):
+            raise ValueError(
+                "By this transition matrix an answer that can be given now cannot be given in the next wave, so it "
+                "would be outside the promise. Give the change to every answer a small probability."
+            )
     if len(found) > MOST_GROUPS:
         raise ValueError(
             f"Wave {plan.wave + 1} has {len(found):,} histories of reports, each with a channel of its own; there can "
@@ -191,9 +209,56 @@ def following_plan(plan: Plan, persistence: Number, epsilon: Number | None = Non
         wave=plan.wave + 1,
         series=series,
         limit=plan.limit,
-        follows=Follows(stay, plan.hashes),
+        follows=follows,
         recoding=plan.recoding,
     )
+
+
+def read_transition(path: str | Path | TextIO, values: Sequence[Value]) -> Transition:
+    """Read how answers change from wave to wave: a CSV with the columns `from`, `to` and `probability`.
+
+    Args:
+        path: the file, or one that is open. Changes that it does not name have the probability 0.
+        values: the answers, in the order of the plan.
+
+    Returns:
+        The transition matrix, in rationals.
+
+    Raises:
+        ValueError: a column is missing, an answer is not one of `values`, a change stands twice, or the probabilities
+            of the changes from an answer do not sum to 1 exactly.
+
+    >>> from io import StringIO
+    >>> changes = StringIO("from,to,probability\\nyes,yes,0.9\\nyes,no,0.1\\nno,no,1\\n")
+    >>> [[str(chance) for chance in row] for row in read_transition(changes, ["yes", "no"])]
+    [['9/10', '1/10'], ['0', '1']]
+    """
+    needed, known = ("from", "to", "probability"), Prior.uniform(values)
+    table, name = TextTable.read(path, needed), path if isinstance(path, str | Path) else "The transition matrix"
+    columns = [clean_name(each) for each in table.columns]
+    if sorted(columns) != sorted(needed):
+        raise ValueError(f"{name}: the header must name 'from', 'to' and 'probability'. Got {', '.join(columns)}.")
+    chances: dict[tuple[int, int], Fraction] = {}
+    for line, cells in table.rows:
+        try:
+            stated = dict(zip(columns, map(clean_name, cells), strict=True))
+            change = known.position(known.value_of(stated["from"])), known.position(known.value_of(stated["to"]))
+            chance = rational(stated["probability"], "probability")
+        except ValueError as error:
+            raise ValueError(f"{name}, line {line}: {error}") from None
+        if change in chances or chance < 0:
+            wrong = "this change stands twice" if change in chances else "a probability must not be negative"
+            raise ValueError(f"{name}, line {line}: {wrong}.")
+        chances[change] = chance
+    size = len(known)
+    rows = tuple(tuple(chances.get((x, y), Fraction(0)) for y in range(size)) for x in range(size))
+    for value, row in zip(known.values, rows, strict=True):
+        if sum(row) != 1:
+            raise ValueError(
+                f"{name}: the probabilities of the changes from {value!r} must sum to 1 exactly. They sum to "
+                f"{float(sum(row)):.6g}. Fractions such as 1/3 are read, too."
+            )
+    return rows
 
 
 def _base_of(plan: Plan, name: str | None) -> str | None:

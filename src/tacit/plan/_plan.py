@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from tacit.disk import kind_of_json, write_text
 from tacit.exact import MAX_EPSILON, Number, budget, exact_ratio
 from tacit.mechanism import Mechanism, mse, round_channel, unbiased_variance
+from tacit.mechanism.repeated import Transition, check_transition
 from tacit.mechanism.table import Channel
 from tacit.plan._certificate import Certificate
 from tacit.plan._group import Group, PlanError, smallest_level
@@ -46,26 +47,41 @@ _DERIVED = ("certificate", "levels")
 class Follows:
     """What a plan by the belief rule rests on: how answers change, and the plan of the wave before.
 
-    where: `persistence` is the probability of keeping the answer from wave to wave, which is else drawn from the prior
-    of the group, and `plans` are the hashes of the wave before, in all its wordings.
+    where: `plans` are the hashes of the wave before, in all its wordings. `persistence` is the probability of keeping
+    the answer from wave to wave, which is else drawn from the prior of the group; or `transition` has a row for each
+    last answer, with the probability of each next one.
     """
 
-    persistence: Fraction
     plans: tuple[str, ...]
+    persistence: Fraction | None = None
+    transition: Transition | None = None
+
+    def __post_init__(self) -> None:
+        if not self.plans or not all(re.fullmatch("[0-9a-f]{64}", each) for each in self.plans):
+            raise PlanError("A plan that follows another names the plans before by their hashes.")
+        if (self.persistence is None) == (self.transition is None):
+            raise PlanError("A plan follows with a persistence or with a transition matrix, and not with both.")
+        if self.persistence is not None and not 0 <= self.persistence <= 1:
+            raise PlanError(f"A persistence must lie between 0 and 1. Got {float(self.persistence):g}.")
+        if self.transition is not None:
+            check_transition(self.transition, len(self.transition))
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
-        return {"persistence": str(self.persistence), "plans": list(self.plans)}
+        if self.transition is None:
+            return {"persistence": str(self.persistence), "plans": list(self.plans)}
+        return {"transition": [[str(each) for each in row] for row in self.transition], "plans": list(self.plans)}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Follows:
         """The inverse of `to_dict`."""
-        stay, plans = exact_ratio(data["persistence"]), tuple(data["plans"])
-        if not 0 <= stay <= 1 or not plans or not all(re.fullmatch("[0-9a-f]{64}", each) for each in plans):
-            raise PlanError(
-                "A plan follows with a persistence from 0 to 1, and names the plans before by their hashes."
-            )
-        return cls(stay, plans)
+        return cls(
+            plans=tuple(data["plans"]),
+            persistence=exact_ratio(data["persistence"]) if "persistence" in data else None,
+            transition=tuple(tuple(map(exact_ratio, row)) for row in data["transition"])
+            if "transition" in data
+            else None,
+        )
 
 
 @dataclass(frozen=True)
@@ -98,6 +114,10 @@ class Plan:
         check_series(self)
         if self.follows is not None and self.wave == 1:
             raise PlanError("A first wave follows no other.")
+        if self.follows is not None and self.follows.transition and len(self.follows.transition) != len(self.values):
+            raise PlanError(
+                f"The transition matrix of a plan must have a row for each of its {len(self.values)} answers."
+            )
         names = [group.name for group in self.groups]
         if not names or len(set(names)) < len(names) or (None in names and len(names) > 1):
             raise PlanError("A plan needs one unnamed group, or several groups with different names.")

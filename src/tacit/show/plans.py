@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 from rich import box
@@ -113,7 +114,9 @@ def print_plan(console: Console, plan: Plan, summary: dict[str, Any], path: str)
     console.print(f"\nWrote [bold]{escape(path)}[/bold], plan {plan.hash[:12]}.", soft_wrap=True)
 
 
-def print_panel(console: Console, panel: dict[str, Any], persistence: str) -> None:
+def print_panel(
+    console: Console, panel: dict[str, Any], persistence: str, transition: str | Path | None = None
+) -> None:
     """Ways to ask the same people again, at the same level for the person."""
     shown = table("way to ask again", "ε of a wave", "level for the person", "error of a wave")
     for row in panel["ways"]:
@@ -122,6 +125,10 @@ def print_panel(console: Console, panel: dict[str, Any], persistence: str) -> No
         shown.add_row(best.format(row["way"]), f"{row['epsilon']:.3f}", level, f"{row['error']:.4g}")
     whose = "" if panel["group"] is None else f" in {escape(group_label(panel['group']))}"
     kept = f"who keep their answer with probability {persistence} or draw it anew:"
+    change = f"--persistence {persistence}"
+    if transition is not None:
+        kept = f"whose answers change by {escape(str(transition))}:"
+        change = f"--transition {escape(str(transition))}"
     console.print(f"\nThe same people{whose} in {panel['waves']} waves, {kept}", soft_wrap=True)
     console.print(shown)
     stated = panel["fresh_at_epsilon"]
@@ -136,7 +143,7 @@ def print_panel(console: Console, panel: dict[str, Any], persistence: str) -> No
     budget, lifelong = f"--epsilon {math.floor(best['epsilon'] * 1e4) / 1e4:g}", f"--lifelong {panel['level']:g}"
     how = {
         "fresh channels": f"Plan with {budget}, and each later wave with tacit next and the reports.",
-        "belief rule": f"Plan with {budget}, and each later wave with tacit next --persistence {persistence}.",
+        "belief rule": f"Plan with {budget}, and each later wave with tacit next {change}.",
         "two layers": f"Plan with {budget} {lifelong}, and each later wave with tacit next.",
     }
     console.print(how[panel["recommended"]], soft_wrap=True)

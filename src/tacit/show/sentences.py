@@ -95,10 +95,15 @@ def again_sentence(plan: AnyPlan) -> str:
             "changed can become known, and the LDP levels of the answers that a person ever held add up."
         )
     if isinstance(plan, Plan) and plan.follows is not None:
+        stay = plan.follows.persistence
+        change = (
+            "change from the last wave to this one by the transition matrix that the plan states"
+            if stay is None
+            else f"stay from wave to wave with probability {float(stay):g} and are else drawn from the prior"
+        )
         return (
             "The same people are followed by the belief rule: there is a group for each history of reports, and the "
-            "levels of a person's reports in all waves add up exactly, if answers stay from wave to wave with "
-            f"probability {float(plan.follows.persistence):g} and are else drawn from the prior. It follows plan "
+            f"levels of a person's reports in all waves add up exactly, if answers {change}. It follows plan "
             f"{plan.follows.plans[-1]}."
         )
     return ""
