@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import json
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from typer.testing import CliRunner
@@ -98,6 +100,39 @@ def test_reports_that_cannot_be_written_leave_the_ledger_as_it_was(plan, tmp_pat
         perturb_file(later, ANSWERS, tmp_path / "two.csv", person="id", ledger=path)
     assert path.read_text(encoding="utf-8") == before
     assert not (tmp_path / "two.csv").exists()
+
+
+def test_reports_that_left_on_standard_output_stay_noted(plan, tmp_path, monkeypatch):
+    """A reader such as `head` ends early: some reports are out, so nobody of the file may draw again."""
+    path = tmp_path / "ledger.json"
+    monkeypatch.setattr("sys.stdout", SimpleNamespace(buffer=_Closing()))
+    with pytest.raises(BrokenPipeError):
+        perturb_file(plan, ANSWERS, "-", person="id", ledger=path)
+    with pytest.raises(InputError, match="40 people have a report"):
+        perturb_file(plan, ANSWERS, tmp_path / "again.csv", person="id", ledger=path)
+
+
+class _Closing(io.BytesIO):
+    def flush(self) -> None:
+        raise BrokenPipeError
+
+
+def test_a_failure_does_not_undo_what_another_run_noted(plan, tmp_path):
+    path, later = tmp_path / "ledger.json", replace(plan, wave=2, series=plan.hash)
+    failing = Ledger.open(path)
+    failing.add(plan, ["a"])
+    failing.save()
+    perturb_file(later, {"id": ["b"], "value": ["no"]}, tmp_path / "other.csv", person="id", ledger=path)
+    failing.undo()
+    assert len(Ledger.open(path).persons) == 2
+
+
+@pytest.mark.parametrize("spelled", [["12345678901.0"], [12345678901.0], [12345678901], ["\u200b12345678901 "]])
+def test_a_number_written_in_another_way_is_the_same_person(plan, tmp_path, spelled):
+    path = tmp_path / "ledger.json"
+    perturb_file(plan, {"id": ["12345678901"], "value": ["no"]}, tmp_path / "one.csv", person="id", ledger=path)
+    with pytest.raises(InputError, match="1 person has a report"):
+        perturb_file(plan, {"id": spelled, "value": ["no"]}, tmp_path / "two.csv", person="id", ledger=path)
 
 
 def test_a_ledger_that_changed_meanwhile_or_is_none_is_refused(plan, tmp_path):

@@ -262,9 +262,10 @@ def warn_of_second_draw(plan: AnyPlan, output: str, reports: int) -> None:
     names = reports_beside(plan.hashes, output, reports)
     ratios = [group.audit.ldp.ratio for group in plan.groups]
     odds = "" if None in ratios else f", odds by up to a factor {float(max(filter(None, ratios)) ** 2):.3g}"
+    has = "has" if len(names) == 1 else "have"
     if names:
         err.print(
-            f"[bold red]warning:[/bold red] {escape(' and '.join(names))} beside it has as many reports of this plan. "
+            f"[bold red]warning:[/bold red] {escape(', '.join(names))} beside it {has} as many reports of this plan. "
             "If they are of the same answers, each person has two reports now, which change beliefs by more than "
             f"ε says{odds}. Delete one of the files before others get both, and count one only.",
             soft_wrap=True,

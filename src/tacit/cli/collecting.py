@@ -134,6 +134,10 @@ def _tell_sums(console: Any, ledger: Any) -> None:
     """What the reports of people in the ledger add up to, rounded up."""
     from math import ceil
 
+    if ledger is not None and ledger.is_new:
+        console.print(
+            f"{escape(str(ledger.path))} is new: it knows no earlier reports. Use it in every wave.", soft_wrap=True
+        )
     for row in [] if ledger is None else ledger.sums():
         levels = (row["lip"], row["ldp"])
         lip, odds = ("no bound" if each is None else f"{ceil(100 * each) / 100:g}" for each in levels)

@@ -40,6 +40,7 @@ from tacit.files.ledger import Ledger
 from tacit.files.reading import (
     BLOCK,
     REPORT,
+    STANDARD,
     Progress,
     Source,
     format_of,
@@ -150,7 +151,9 @@ def perturb_file(
         raise InputError("A ledger notes who has answered: say which column tells whose row it is, pass person='NAME'.")
     noted = Ledger.open(ledger) if isinstance(ledger, str | Path) else ledger
     memory = _memory(plan, noted)
-    with _undone_on_failure(noted), reading(source, columns.read, source_format, columns.matched) as opened:
+    # Reports on standard output have left already when a reader of it ends early: the ledger keeps who they are of.
+    undoable = None if str(target) == STANDARD else noted
+    with _undone_on_failure(undoable), reading(source, columns.read, source_format, columns.matched) as opened:
         schema = columns.schema(opened.schema, plan)
         # Before the reports are there, so that everyone with a report is in the ledger.
         last = None if noted is None else noted.save

@@ -8,6 +8,7 @@ filtering and joining files.
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,6 +26,8 @@ from tacit.prior.names import clean_name, near_names, nearest
 #: The name of a report file's plan in metadata, and of the column that has its first digits.
 STAMP, _DIGITS = "tacit_plan", 8
 _SHOWN, _FIRST_ROWS = 30, 200
+#: A whole number with zeros behind a point, as programs write numbers of a column with empty cells.
+_WHOLE = re.compile(r"(-?[0-9]+)\.0+", re.ASCII)
 #: Texts that mean "no answer" in many files, not to be taken for names of columns or for answers unnoticed.
 NO_ANSWER = frozenset(
     ["na", "n/a", "nan", "null", "none", "nil", ".", "-", "?", "#n/a", "missing", "-1", "-9", "-99", "999"]
@@ -363,12 +366,26 @@ def numbers_of(cells: pa.ChunkedArray, column: str) -> NDArray[np.float64]:
 
 
 def people_of(cells: pa.ChunkedArray, column: str) -> list[str]:
-    """Whose rows these are: texts without blanks around them, and with accents written in one way.
+    """Whose rows these are: texts without blanks and invisible marks, accents and whole numbers in one form.
 
-    >>> people_of(pa.chunked_array([[" p1", "p1", "Zoe\u0308"]]), "id")
-    ['p1', 'p1', 'Zoë']
+    >>> people_of(pa.chunked_array([[" p1", "p1", "Zoe\u0308", "7.0"]]), "id")
+    ['p1', 'p1', 'Zoë', '7']
+    >>> people_of(pa.chunked_array([[12345678901.0]]), "id")
+    ['12345678901']
     """
-    return [unicodedata.normalize("NFC", name).strip() for name in texts_of(cells, column).to_pylist()]
+    if pa.types.is_floating(plain_type(cells.type)):
+        numbers = decoded(cells).to_pylist()
+        return ["" if x is None or x != x else str(int(x)) if x == x // 1 else str(x) for x in numbers]
+    return [_person(name) for name in texts_of(cells, column).to_pylist()]
+
+
+def _person(name: str) -> str:
+    if not name.isascii():
+        name = unicodedata.normalize("NFC", name)
+        name = "".join(letter for letter in name if unicodedata.category(letter) != "Cf")
+    name = name.strip()
+    whole = _WHOLE.fullmatch(name)
+    return whole[1] if whole else name
 
 
 def texts_of(cells: pa.ChunkedArray, column: str) -> pa.ChunkedArray:

@@ -159,7 +159,8 @@ class Ledger:
     ) -> None:  # fmt: skip
         self.path, self.occasions, self.persons, self.limit = Path(path), occasions, persons, limit
         self.reports = reports
-        self._key, self._before, self._saved = key, _text_of(self.path), False
+        self._key, self._before = key, _text_of(self.path)
+        self._written: str | None = None
 
     @classmethod
     def open(cls, path: str | Path, limit: Number | None = None) -> Ledger:
@@ -172,7 +173,10 @@ class Ledger:
         except InputError:
             raise
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
-            raise InputError(f"{path} is not a ledger of Tacit. Name another file.") from error
+            raise InputError(
+                f"{path} is not a ledger of Tacit, or it is damaged. If it was one, restore it from a backup: a new "
+                "ledger does not know who has answered. Nothing was written."
+            ) from error
         kept = found.limit
         if asked is not None and kept is not None and asked > kept:
             raise InputError(f"{path} has a limit of {float(kept):g}, which cannot be raised to {float(asked):g}.")
@@ -280,17 +284,25 @@ class Ledger:
                 raise InputError(
                     f"{self.path} was changed by another run meanwhile. Run this one again. Nothing was written."
                 )
-            self._saved = True
+            self._written = text
             write_text(self.path, text)
 
     def undo(self) -> None:
-        """Put the file back as it was before `save`, where that was called."""
-        if not self._saved:
+        """Put the file back as it was before `save`, where that was called and no other run has written it since."""
+        if self._written is None:
             return
-        if self._before is None:
-            self.path.unlink(missing_ok=True)
-        else:
-            write_text(self.path, self._before)
+        with _alone(self.path.resolve().parent):
+            if _text_of(self.path) != self._written:
+                return
+            if self._before is None:
+                self.path.unlink()
+            else:
+                write_text(self.path, self._before)
+
+    @property
+    def is_new(self) -> bool:
+        """Whether there was no such file when it was opened."""
+        return self._before is None
 
 
 @contextmanager
