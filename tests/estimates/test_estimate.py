@@ -11,9 +11,8 @@ from scipy.special import chdtrc
 from studies.baselines import k_ary_response
 from tacit import Channel, Histogram, Prior, Sum, Survey, WeightedSum, make_plan
 from tacit.designs import optimal_binary, repaired_response
-from tacit.estimates import NotEstimableError, estimate
+from tacit.estimates import NotEstimableError, check_prior, estimate
 from tacit.estimates._cells import Cell
-from tacit.estimates._prior_check import check_prior
 from tacit.mechanism.pearson import pearson
 from tacit.mechanism.table import _reading as table_reading
 from tacit.mechanism.table._reading import maximum_likelihood

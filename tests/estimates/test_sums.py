@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tacit import Prior, Sum, estimate, make_plan
-from tacit.estimates._ends import Bounds, People
+from tacit.estimates._totals import Bounds, People
 from tacit.tally import Counts, Tally
 
 #: Days of bad mental health, 0 to 30, much like BRFSS: most people have none, some have all.

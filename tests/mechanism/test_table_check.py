@@ -5,7 +5,7 @@ import pytest
 from scipy.special import chdtri
 
 from tacit import Channel, Histogram, Prior, design
-from tacit.estimates._prior_check import check_prior
+from tacit.estimates import check_prior
 from tacit.mechanism.pearson import pearson
 from tacit.mechanism.table._information import Information, scores_of_table, statistic_of_table
 

@@ -14,7 +14,7 @@ from scipy.special import chdtrc
 
 from tacit import Channel, Histogram, Prior, Sum, Survey, WeightedSum, audit, mse, satisfies
 from tacit.designs import optimal_binary, repaired_response
-from tacit.estimates._prior_check import check_prior
+from tacit.estimates import check_prior
 from tacit.exact import at_most_exp, exp_below
 from tacit.files.columns import InputError
 from tacit.mechanism.pearson import pearson

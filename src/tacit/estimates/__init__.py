@@ -10,9 +10,9 @@ from tacit.estimates._compliance import (
     expected_errors,
     pooled_compliance,
 )
-from tacit.estimates._ends import counts_at_ends, ends_within
-from tacit.estimates._estimate import estimate, estimators
-from tacit.estimates._prior_check import PriorCheck, check_prior
+from tacit.estimates._differences import Difference, Differences, Linked, Trend, difference, trend
+from tacit.estimates._estimate import Margin, estimate, estimators
+from tacit.estimates._pseudo_values import CovariateLevels, covariate_levels, positions_of, pseudo_names, pseudo_values
 from tacit.estimates._quantiles import Quantile, QuantileDifference, quantile_differences, quantiles
 from tacit.estimates._questionnaire import (
     Association,
@@ -22,22 +22,22 @@ from tacit.estimates._questionnaire import (
     estimate_questions,
     views_of,
 )
-from tacit.estimates._rows import MANY_ROWS, Estimate, Estimator, Found, Row, Scope, row_dict, student
-from tacit.estimates._trend import Linked, Trend, trend
-from tacit.estimates.analysis import (
-    Coefficient,
-    CovariateLevels,
-    Model,
-    Regression,
-    covariate_levels,
-    positions_of,
-    pseudo_names,
-    pseudo_values,
-    regress,
-    regress_on_private,
+from tacit.estimates._regression import Coefficient, Regression, regress, regress_on_private
+from tacit.estimates._rows import (
+    MANY_ROWS,
+    Estimate,
+    Estimator,
+    Found,
+    PriorCheck,
+    Row,
+    Scope,
+    check_prior,
+    row_dict,
+    student,
 )
-from tacit.estimates.survey import Difference, Differences, Margin, difference
+from tacit.estimates._totals import counts_at_ends, ends_within
 from tacit.mechanism import NotEstimableError
+from tacit.task import Model
 
 __all__ = [
     "FEW",

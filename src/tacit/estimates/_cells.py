@@ -23,7 +23,6 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.estimates._ends import Bounds, People
 from tacit.estimates._rows import Scope
 from tacit.exact import Floats
 from tacit.mechanism import Kept, PlainEstimator, Reading
@@ -510,21 +509,6 @@ class Part:
         """Whether every report stands for the same number of people."""
         factors = self.collected.factors[self.chosen]
         return bool((factors == factors[:1]).all()) and not any(cell.has_weights for cell in self.cells)
-
-    def bounds(self, fraction: float) -> list[Bounds] | None:
-        """For sums, bounds on the variance of every possible total, by component; None for counts and with weights."""
-        cells = [cell for cell in self.cells if cell.n_reports]
-        read = [cell.read("unbiased").by_answer for cell in cells]
-        if self.collected.plan.task.counts_people or not (self.plain and cells):
-            return None
-        points = [(cell.n_reports, *each) for cell, each in zip(cells, read, strict=True) if each is not None]
-        if len(points) < len(cells):
-            return None
-        each = self.size / self.n_reports
-        return [
-            Bounds.of([People(n, each * g[:, k], each**2 * v[:, k]) for n, g, v in points], sampled=1 - fraction)
-            for k in range(points[0][1].shape[1])
-        ]
 
     @property
     def possible(self) -> tuple[Floats, Floats]:

@@ -11,8 +11,8 @@ from tacit import Channel, Histogram, Prior, Survey, WeightedSum, make_plan
 from tacit.designs import Search
 from tacit.estimates import Margin, cells_of, estimate
 from tacit.estimates._cells import Collected
+from tacit.estimates._estimate import weighted
 from tacit.estimates._totals import found as found_total
-from tacit.estimates.survey import weighted
 from tacit.plan import Group, Plan
 from tacit.randomize import Randomizer, SeededWords
 from tacit.tally import Counts, Tally

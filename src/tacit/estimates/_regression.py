@@ -3,50 +3,53 @@
     linear                       Σ w z (r − zβ) = 0
     logistic and multinomial     Σ w z (r_k − p_k) = 0,    p = softmax(zβ), the last of the values being β = 0
 
-Both are linear in r, so that r may stand for the answer: E[r | answer] is the answer's indicator or number. With
-A = the derivative and u = w z (r − p) the part of one report, Var β ≈ A⁻¹ (Σ u uᵀ) A⁻¹ (Huber, White; times n/(n−k)).
-With G clusters it is the jackknife, which holds for few of them where the usual sandwich is far too small (MacKinnon,
+Both are linear in r, so that r may stand for the answer: E[r | answer] is the answer's indicator or number. With A =
+the derivative and u = w z (r − p) the part of one report, Var β ≈ A⁻¹ (Σ u uᵀ) A⁻¹ (Huber, White; times n/(n−k)). With
+G clusters it is the jackknife, which holds for few of them where the usual sandwich is far too small (MacKinnon,
 Nielsen and Webb, 2022): (G−1)/G Σ d dᵀ, d = (A − A_g)⁻¹ u_g, where u_g and A_g are the cluster's. Each coefficient has
 its own degrees of freedom (Satterthwaite), since few or unequal clusters may decide it. So 5 clusters are enough.
 
 **Rare outcomes.** Where few people say yes the estimated share may be zero or below, and β runs to infinity. Then the
 score has the bias correction of Firth (1993) for outcomes with the dispersion φ = Σ w² (r − p)²/Σ w p(1 − p): the term
 φ h (1/2 − p) is added to w (r − p), h the leverage. Where the interval of a coefficient is wide, it has all values b
-that the generalized score test (Boos, 1992) does not reject: with c from the regression of the column on the others,
-S = Σ w (r − p)(z_j − cᵀz) at the fit for β_j = b is compared with its standard error. It may have no end.
+that the generalized score test (Boos, 1992) does not reject: with c from the regression of the column on the others, S
+= Σ w (r − p)(z_j − cᵀz) at the fit for β_j = b is compared with its standard error. It may have no end.
 
-A fit changes beliefs. A plan promises LIP for the belief that its prior states; an attacker who knows a person's age
-and region has another belief before the report comes, so another level holds (`covariate_levels`). It is at most the
-channel's LDP level; between the least and the greatest belief of a fit, it is the level for the worst prior of that
-box. Both are decided on the plan's integers.
+**Private predictors.** A private answer may be fitted to private answers of the same block, too. Neither the outcome Y
+nor the predictor X is known of anybody. But X has finitely many values x, so the sum of a score over a person's
+possible values, each with its indicator, is the score; and the pseudo-values of the joint cells are unbiased for the
+indicators. With s_x for 1{X = x}, t_x for Y·1{X = x} and z_x the row of columns if X were x,
+
+    Σ_i w Σ_x z_x (t_x − s_x μ(z_x β)) = 0,      μ the identity (linear) or 1/(1 + e^−η) (logistic),
+
+has the expectation of the usual score for every truth: the noise of the randomizer does not attenuate β, as it would if
+reports were taken for answers. All intervals are those of the score test: few people who hold x show too small an
+error.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
-from fractions import Fraction
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from tacit.estimates._rows import Library, as_frame, check_level, in_columns, student
 from tacit.exact import Floats, Integers
 from tacit.mechanism import NotEstimableError
-from tacit.plan import Group, Plan
-from tacit.prior import Box, Value
+from tacit.prior import Value
 from tacit.task import Model
 
 _STEPS, _HALVINGS, _PRECISE = 100, 40, 1e-9
-#: Half an interval of log-odds that is wider than this is found by the score test, as far as this from the estimate.
-_WIDE, _FURTHEST = 0.4, 30.0
+#: Half an interval of log-odds that is wider than this is found by the score test, as far as this many first steps from
+#: the estimate.
+_WIDE, _FURTHEST = 0.4, 75.0
 #: Precision of a fit with the correction, and of the ends that it leads to.
 _NEAR = 1e-7
 #: Where the likelihood is flatter than this, a coefficient is on its way to infinity.
 _FLATTEST = 1e12
-#: Fitted beliefs are rounded outwards to a multiple of 1 over this.
-_GRAIN = 10**6
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -339,30 +342,8 @@ class _ScoreTest:
 
     def judged(self, place: int, found: Coefficient, beta: Floats, degrees: float) -> Coefficient:
         """The coefficient with the interval and the p-value of this test."""
-        from scipy.special import stdtr
-
-        reach = student(self.level, degrees)
-        low, high = (self._end(place, found.estimate, beta, side * reach) for side in (-1, 1))
-        chance = 2 * float(stdtr(degrees, -abs(self._statistic(place, 0.0, np.delete(beta, place)))))
-        return replace(found, low=low, high=high, p_value=chance)
-
-    def _end(self, place: int, estimate: float, beta: Floats, reach: float) -> float:
-        """The last value on one side of the estimate that is not rejected; infinite where none is rejected.
-
-        The sign of `reach` is the side; beyond its size the statistic rejects.
-        """
-        start, size = np.delete(beta, place), float(np.abs(self.rows.z[:, place]).max())
-        inside, step = estimate, math.copysign(_WIDE / size, reach)
-        while abs(self._statistic(place, inside + step, start)) <= abs(reach):
-            inside, step = inside + step, 1.5 * step
-            if abs(inside - estimate) * size > _FURTHEST:
-                return math.copysign(math.inf, reach)
-        outside = inside + step
-        for _ in range(_HALVINGS // 3):
-            middle = (inside + outside) / 2
-            kept = abs(self._statistic(place, middle, start)) <= abs(reach)
-            inside, outside = (middle, outside) if kept else (inside, middle)
-        return inside
+        step, start = _WIDE / float(np.abs(self.rows.z[:, place]).max()), np.delete(beta, place)
+        return _judged(found, lambda value: self._statistic(place, value, start), step, self.level, degrees)
 
     def _statistic(self, place: int, value: float, start: Floats) -> float:
         """S over its standard error, if the coefficient has this value."""
@@ -380,6 +361,35 @@ class _ScoreTest:
             parts = np.bincount(rows.which, first * alone)
             n, used, squares = len(parts), 1, float(((parts - parts.mean()) ** 2).sum())
         return float(first @ alone) / max(math.sqrt(squares * n / (n - used)), 1e-300)
+
+
+def _judged(
+    found: Coefficient, statistic: Callable[[float], float], step: float, level: float, degrees: float
+) -> Coefficient:
+    """The coefficient with all values that a score test does not reject, and its p-value.
+
+    `statistic` is that of the hypothesis that the coefficient has a value. The ends are searched in growing steps, as
+    far as `_FURTHEST` of the first.
+    """
+    from scipy.special import stdtr
+
+    reach = student(level, degrees)
+
+    def end(step: float) -> float:
+        """The last value on one side of the estimate that is not rejected; infinite where none is rejected."""
+        inside, furthest = found.estimate, _FURTHEST * abs(step)
+        while abs(statistic(inside + step)) <= reach:
+            inside, step = inside + step, 1.5 * step
+            if abs(inside - found.estimate) > furthest:
+                return math.copysign(math.inf, step)
+        outside = inside + step
+        for _ in range(_HALVINGS // 3):
+            middle = (inside + outside) / 2
+            inside, outside = (middle, outside) if abs(statistic(middle)) <= reach else (inside, middle)
+        return inside
+
+    chance = 2 * float(stdtr(degrees, -abs(statistic(0.0))))
+    return replace(found, low=end(-step), high=end(step), p_value=chance)
 
 
 def _covariance(
@@ -475,68 +485,142 @@ def coefficients_of(
     return tuple(found)
 
 
-@dataclass(frozen=True, kw_only=True)
-class CovariateLevels:
-    """LIP levels of one group: `prior` under its own prior (None where it has none), `covariates` under every belief
-    between the least and the greatest that the public columns imply (None where the fit says too little of it),
-    `any_belief` under any at all, which is the LDP level.
-    """
-
-    group: str | None
-    prior: float | None
-    covariates: float | None
-    any_belief: float
+# -- private predictors ------------------------------------------------------------------------------------------------
 
 
-def covariate_levels(plan: Plan, fit: Regression, places: Integers) -> list[CovariateLevels]:
-    """The levels for each group that sent reports; `places` says which group each report of the fit is of.
+def regress_on_private(
+    outcome: Floats,
+    held: Floats,
+    design: Floats,
+    names: Sequence[str],
+    *,
+    model: Literal["linear", "logistic"],
+    value: Value | None = None,
+    weights: Any = None,
+    level: float = 0.95,
+) -> Regression:
+    """Fit a private outcome to columns of which some are private.
 
     Args:
-        plan: the plan.
-        fit: the regression.
-        places: the group of each report, as a position.
+        outcome: t, pseudo-values of Y·1{X = x}: a row for each report, a column for each x.
+        held: s, pseudo-values of 1{X = x}, of the same shape.
+        design: the columns z_x, of the shape (reports, values x, columns); a constant has to be one of them.
+        names: what the columns are called.
+        model: linear for a mean or a share, logistic for a share.
+        value: what the outcome is about.
+        weights: what each report counts for.
+        level: of the intervals.
 
     Returns:
-        For each group the LIP level under its prior, under the beliefs that the covariates imply, and under any belief.
+        The fit, with robust standard errors.
     """
-    shares = _distributions(plan, fit)
-    found = []
-    for place, group in enumerate(plan.groups):
-        mine = np.flatnonzero(places == place)
-        if not len(mine):
-            continue
-        implied = None if shares is None else _implied_level(group, shares[mine])
-        found.append(
-            CovariateLevels(
-                group=group.name,
-                prior=None if group.without_prior else group.levels["lip"],
-                covariates=implied,
-                any_belief=group.levels["ldp"],
-            )
+    check_level(level)
+    n, _, k = design.shape
+    w = np.ones(n) if weights is None else np.asarray(weights, dtype=np.float64)
+    if n <= k:
+        raise NotEstimableError(f"{n} reports are too few for {k} coefficients.")
+    rows = _Possible(outcome, held, design, w, w**2)
+    if model == "linear":
+        beta = _separated(rows.slope(held), rows.score(outcome))
+        mean, mass = design @ beta, held
+    else:
+        beta = rows.logistic()
+        mean = _expit(design @ beta)
+        mass = held * mean * (1 - mean)
+    bread = _separated(rows.slope(mass), np.eye(k))
+    parts = np.einsum("i,ix,ixk->ik", w, outcome - held * mean, design)
+    covariance = bread @ (parts.T @ parts) @ bread.T * n / (n - k)
+    coefficients = coefficients_of(beta[:, None], covariance, names, [value], level, np.full(k, float(n - k)))
+    test = rows.put_together()
+    coefficients = tuple(
+        _judged(each, test.statistic(place, n, beta, model), each.standard_error, level, float(n - k))
+        for place, each in enumerate(coefficients)
+    )
+    return Regression(
+        model=model, coefficients=coefficients, covariance=covariance,
+        fitted=np.sum(held * mean, axis=1)[:, None], n_reports=n, n_clusters=None, level=level,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Possible:
+    """Reports with the columns that their senders may have: t, s, z_x, and Σ w and Σ w² of reports that are alike."""
+
+    t: Floats
+    s: Floats
+    z: Floats
+    w: Floats
+    squares: Floats
+
+    def put_together(self) -> _Possible:
+        """The same, with one row for reports that are alike."""
+        n, x, k = self.z.shape
+        distinct, place = np.unique(np.hstack([self.t, self.s, self.z.reshape(n, -1)]), axis=0, return_inverse=True)
+        w, squares = (np.bincount(place.ravel(), each).astype(np.float64) for each in (self.w, self.squares))
+        return _Possible(distinct[:, :x], distinct[:, x : 2 * x], distinct[:, 2 * x :].reshape(-1, x, k), w, squares)
+
+    def score(self, residuals: Floats) -> Floats:
+        return np.asarray(np.einsum("i,ix,ixk->k", self.w, residuals, self.z), dtype=np.float64)
+
+    def slope(self, mass: Floats) -> Floats:
+        found = np.einsum("i,ix,ixk,ixl->kl", self.w, mass, self.z, self.z, optimize=True)
+        return np.asarray(found, dtype=np.float64)
+
+    def logistic(self, fixed: Floats | float = 0.0, start: Floats | None = None) -> Floats:
+        """β of the logistic score, by Newton's steps that are halved until the score becomes smaller; `fixed` is added
+        to zβ.
+        """
+        beta = np.zeros(self.z.shape[2]) if start is None else start
+        scale = np.maximum(np.abs(self.z).max(axis=(0, 1)), 1e-300)
+        now = self.score(self.t - self.s * _expit(self.z @ beta + fixed))
+        for _ in range(_STEPS):
+            mean = _expit(self.z @ beta + fixed)
+            step = _separated(self.slope(self.s * mean * (1 - mean)), now)
+            for _ in range(_HALVINGS):
+                after = self.score(self.t - self.s * _expit(self.z @ (beta + step) + fixed))
+                if np.abs(after / scale).max() <= np.abs(now / scale).max() or np.abs(step * scale).max() < _PRECISE:
+                    break
+                step = step / 2
+            beta, now = beta + step, after
+            if np.abs(step * scale).max() < _PRECISE:
+                return beta
+        raise NotEstimableError(
+            "The coefficients run to infinity: for some values of the predictors the estimated share is zero or below, "
+            "or one or above. Put answers together, or use the model 'linear'."
         )
-    return found
+
+    def statistic(self, place: int, n: int, beta: Floats, model: str) -> Callable[[float], float]:
+        """The generalized score test of one coefficient: 0 where the other ones run to infinity, so rejects nothing."""
+        mine, others, start = self.z[:, :, place], replace(self, z=np.delete(self.z, place, axis=2)), beta[:0]
+
+        def found(value: float) -> float:
+            nonlocal start
+            fixed = value * mine
+            try:
+                if model == "linear":
+                    start = _separated(others.slope(self.s), others.score(self.t - self.s * fixed))
+                    mean, mass = others.z @ start + fixed, self.s
+                else:
+                    start = others.logistic(fixed, start if len(start) else np.delete(beta, place))
+                    mean = _expit(others.z @ start + fixed)
+                    mass = self.s * mean * (1 - mean)
+                alone = mine - others.z @ _separated(others.slope(mass), others.score(mass * mine))
+            except NotEstimableError:
+                return 0.0
+            parts = ((self.t - self.s * mean) * alone).sum(axis=1)
+            return float(self.w @ parts) / max(math.sqrt(self.squares @ parts**2 * n / (n - len(beta))), 1e-300)
+
+        return found
 
 
-def _distributions(plan: Plan, fit: Regression) -> Floats | None:
-    """The fitted probability of each value of the domain; None where the model does not say."""
-    if fit.model == "multinomial" and plan.task.per_value and fit.fitted.shape[1] == len(plan.values) - 1:
-        assert fit.reference is not None
-        return np.insert(fit.fitted, plan.values.index(fit.reference), 1 - fit.fitted.sum(axis=1), axis=1)
-    if fit.model == "logistic" and plan.task.wanted and len(plan.values) == 2:
-        wanted = plan.values.index(plan.task.wanted[0])
-        shares = np.empty((len(fit.fitted), 2))
-        shares[:, wanted], shares[:, 1 - wanted] = fit.fitted[:, 0], 1 - fit.fitted[:, 0]
-        return shares
-    return None
+def _separated(slope: Floats, right: Floats) -> Floats:
+    try:
+        return np.asarray(np.linalg.solve(slope, right), dtype=np.float64)
+    except np.linalg.LinAlgError:
+        raise NotEstimableError("Some columns are sums of others, so their coefficients cannot be separated.") from None
 
 
-def _implied_level(group: Group, shares: Floats) -> float | None:
-    """The level for the worst belief between the fitted ones; the prior is let into the box, which needs it."""
-    if not all(group.prior.weights):
-        return None
-    own = [Fraction(weight, group.prior.total) for weight in group.prior.weights]
-    least, most = (getattr(shares, end)(axis=0).tolist() for end in ("min", "max"))
-    down = [Fraction(max(0, math.floor(share * _GRAIN)), _GRAIN) for share in least]
-    up = [Fraction(min(_GRAIN, math.ceil(share * _GRAIN)), _GRAIN) for share in most]
-    low, high = (list(map(end, own, ends)) for end, ends in ((min, down), (max, up)))
-    return max(side.epsilon for side in group.mechanism.set_levels(Box(group.prior, low, high)))
+def _expit(eta: Floats) -> Floats:
+    from scipy.special import expit
+
+    return np.asarray(expit(eta), dtype=np.float64)

@@ -3,23 +3,34 @@
 r = gᵀJ⁻¹v_y has E[r | X = x] = g(x): 1 or 0 for “is it yes”, the number for a sum. Any software may average, weight,
 cross-tabulate and regress such rows; their spread includes the randomization. A single one tells no more than its
 report and may lie far below 0 or above 1.
+
+**A fit changes beliefs.** A plan promises LIP for the belief that its prior states; an attacker who knows a person's
+age and region has another belief before the report comes, so another level holds (`covariate_levels`). It is at most
+the channel's LDP level; between the least and the greatest belief of a fit, it is the level for the worst prior of that
+box. Both are decided on the plan's integers.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 from tacit.estimates._cells import read_task
-from tacit.exact import Floats
-from tacit.plan import Plan
-from tacit.prior import Value
+from tacit.estimates._regression import Regression
+from tacit.exact import Floats, Integers
+from tacit.plan import Group, Plan
+from tacit.prior import Box, Value
 
 #: Longer names are cut: Stata takes 32 letters.
 _LONGEST = 24
+#: Fitted beliefs are rounded outwards to a multiple of 1 over this.
+_GRAIN = 10**6
 
 
 def pseudo_values(plan: Plan, reports: Any, groups: Any = None, values: Sequence[Value] | None = None) -> Floats:
@@ -127,3 +138,73 @@ def _places(plan: Plan, groups: Any, size: int) -> Any:
     if not set(array.tolist()) <= set(known):
         raise ValueError("There is a group that the plan does not have.")
     return np.array([known[name] for name in array.tolist()], dtype=np.int64)
+
+
+# -- what a fit does to the promise -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class CovariateLevels:
+    """LIP levels of one group: `prior` under its own prior (None where it has none), `covariates` under every belief
+    between the least and the greatest that the public columns imply (None where the fit says too little of it),
+    `any_belief` under any at all, which is the LDP level.
+    """
+
+    group: str | None
+    prior: float | None
+    covariates: float | None
+    any_belief: float
+
+
+def covariate_levels(plan: Plan, fit: Regression, places: Integers) -> list[CovariateLevels]:
+    """The levels for each group that sent reports; `places` says which group each report of the fit is of.
+
+    Args:
+        plan: the plan.
+        fit: the regression.
+        places: the group of each report, as a position.
+
+    Returns:
+        For each group the LIP level under its prior, under the beliefs that the covariates imply, and under any belief.
+    """
+    shares = _distributions(plan, fit)
+    found = []
+    for place, group in enumerate(plan.groups):
+        mine = np.flatnonzero(places == place)
+        if not len(mine):
+            continue
+        implied = None if shares is None else _implied_level(group, shares[mine])
+        found.append(
+            CovariateLevels(
+                group=group.name,
+                prior=None if group.without_prior else group.levels["lip"],
+                covariates=implied,
+                any_belief=group.levels["ldp"],
+            )
+        )
+    return found
+
+
+def _distributions(plan: Plan, fit: Regression) -> Floats | None:
+    """The fitted probability of each value of the domain; None where the model does not say."""
+    if fit.model == "multinomial" and plan.task.per_value and fit.fitted.shape[1] == len(plan.values) - 1:
+        assert fit.reference is not None
+        return np.insert(fit.fitted, plan.values.index(fit.reference), 1 - fit.fitted.sum(axis=1), axis=1)
+    if fit.model == "logistic" and plan.task.wanted and len(plan.values) == 2:
+        wanted = plan.values.index(plan.task.wanted[0])
+        shares = np.empty((len(fit.fitted), 2))
+        shares[:, wanted], shares[:, 1 - wanted] = fit.fitted[:, 0], 1 - fit.fitted[:, 0]
+        return shares
+    return None
+
+
+def _implied_level(group: Group, shares: Floats) -> float | None:
+    """The level for the worst belief between the fitted ones; the prior is let into the box, which needs it."""
+    if not all(group.prior.weights):
+        return None
+    own = [Fraction(weight, group.prior.total) for weight in group.prior.weights]
+    least, most = (getattr(shares, end)(axis=0).tolist() for end in ("min", "max"))
+    down = [Fraction(max(0, math.floor(share * _GRAIN)), _GRAIN) for share in least]
+    up = [Fraction(min(_GRAIN, math.ceil(share * _GRAIN)), _GRAIN) for share in most]
+    low, high = (list(map(end, own, ends)) for end, ends in ((min, down), (max, up)))
+    return max(side.epsilon for side in group.mechanism.set_levels(Box(group.prior, low, high)))

@@ -10,8 +10,7 @@ import pytest
 from tacit import Histogram, Prior, Sum, Survey, make_plan
 from tacit.estimates import cells_of, estimate
 from tacit.estimates._cells import Collected
-from tacit.estimates.survey import differences, known_before, the_prior, the_rest
-from tacit.estimates.survey._differences import fieller
+from tacit.estimates._differences import differences, fieller, known_before, the_prior, the_rest
 from tacit.tally import Tally
 
 from support.answering import tally_of
