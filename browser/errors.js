@@ -18,7 +18,7 @@ export class LimitError extends Error {
   name = "LimitError";
 
   /**
-   * @param {"wave" | "plan" | "browser"} reason
+   * @param {"wave" | "plan" | "browser" | "persons"} reason
    * @param {string} message
    * @param {{level: string, limit: string} | null} [factors]
    */

@@ -1,9 +1,10 @@
 /** A group of a plan: its prior, its budget and its mechanism, and the check of its promise. */
 
 import { PlanError } from "./errors.js";
-import { smaller, toNumber } from "./exact.js";
+import { compare, smaller, toNumber } from "./exact.js";
 import { NOTIONS } from "./mechanism/levels.js";
 import { readMechanism } from "./mechanism/kinds.js";
+import { Layers } from "./mechanism/repeated.js";
 import { Prior } from "./prior.js";
 import { readSet } from "./prior_set.js";
 import { quoted } from "./promise.js";
@@ -20,12 +21,13 @@ import { expect, object, oneOf, onlyFields, rational, name as readName } from ".
  * @property {Notion} notion
  * @property {Fraction | null} ldpCap an LDP level that is promised as well
  * @property {import("./prior_set.js").PriorSet | null} priorSet the priors for all of which the promise holds
- * @property {import("./mechanism/kinds.js").Mechanism} mechanism
+ * @property {import("./mechanism/kinds.js").Mechanism} mechanism what a wave sends
+ * @property {Layers | null} layers where devices store a report of each answer
  */
 
 /** Larger budgets are refused: e^100 does not limit any realistic belief. */
 const MAX_EPSILON = 100n;
-const FIELDS = ["group", "epsilon", "notion", "ldp_cap", "prior", "prior_set", "weight", "offset", "mechanism"];
+const FIELDS = ["group", "epsilon", "notion", "ldp_cap", "prior", "prior_set", "weight", "offset", "mechanism", "layers"];
 
 /**
  * The group in a plan.
@@ -48,10 +50,12 @@ export function readGroup(data, where, size, spend) {
   const prior = new Prior(group.prior, `${where}.prior`, size);
   const priorSet = "prior_set" in group ? readSet(group.prior_set, prior, `${where}.prior_set`, spend) : null;
   const mechanism = readMechanism(group.mechanism, prior, `${where}.mechanism`, spend);
+  const layers = "layers" in group ? Layers.fromDict(group, mechanism, prior, `${where}.layers`, spend, readBudget) : null;
+  expect(!layers || (!ldpCap && compare(layers.lifelong, epsilon) >= 0), `${where}.layers`, "a lifelong level of at least ε, and no LDP cap beside it");
   expect(!priorSet || notion === "lip", `${where}.notion`, "lip where there is a set of priors");
   const others = priorSet && "candidates" in priorSet ? priorSet.candidates.length : 0;
   spend((mechanism.nPossibleReports ?? 1) * others * size);
-  return { name, prior, epsilon, notion, ldpCap, priorSet, mechanism };
+  return { name, prior, epsilon, notion, ldpCap, priorSet, mechanism, layers };
 }
 
 /** A budget in a plan. @param {unknown} data @param {string} where */
@@ -88,6 +92,13 @@ function promised({ epsilon, notion, ldpCap }) {
  * @param {Group} group
  */
 export function check(group) {
+  checkMechanism(group);
+  const { layers } = group;
+  if (layers) checkMechanism({ ...group, epsilon: layers.lifelong, mechanism: layers.stored });
+}
+
+/** The same for one mechanism. @param {Group} group */
+function checkMechanism(group) {
   const { prior, priorSet, mechanism } = group;
   for (const [notion, level] of promised(group)) {
     if (!mechanism.keeps(prior, notion, level))

@@ -107,6 +107,15 @@ export interface Plan {
   readonly limit: { readonly n: bigint; readonly d: bigint } | null;
   /** The levels of one report, the worst of all groups: LIP as ε, and LDP as a ratio of odds, null if unbounded. */
   readonly levels: Levels;
+  /**
+   * How the levels of a person's reports in several waves add up: exactly by the belief rule, as one stored report in two
+   * layers; null where the plan is not made for that.
+   */
+  readonly rule: "belief" | "layers" | null;
+  /** In two layers the levels of all waves of an answer that stays; null without. */
+  readonly lifelong: Levels | null;
+  /** In two layers in how many of all waves the stored report is sent, as a percentage; null without. */
+  readonly resend: string | null;
   /** How raw data become answers and groups; null where the plan does not say. */
   readonly recoding: Recoding | null;
   readonly question: string | null;
@@ -133,7 +142,7 @@ export interface Plan {
   /** Those of them whose holders may send a report that nobody else sends. */
   exposed(group: string | null): string[];
   /** What is sent for an answer, but for its key, drawn with fresh words. */
-  draw(answer: SingleAnswer, words?: RandomWords): Sent;
+  draw(answer: SingleAnswer, words?: RandomWords, storedWords?: RandomWords): Sent;
   /** A report drawn with fresh words. Two of them are worth less than one: use `respond`, which remembers. */
   randomize(group: string | null, value: string | number, words?: RandomWords): number;
   /** The values that an answer is randomized as: itself, or, between two of them, its neighbours. */
@@ -144,7 +153,22 @@ export interface Plan {
   chance(group: string | null, value: string, report: number): string | null;
   /** Whether this group can send this report; a plan of one question has no blocks. */
   canSend(group: unknown, report: unknown, block?: unknown, told?: unknown): boolean;
+  /** What reports can tell, for the ledger to add up; empty where that is much, or the plan follows another. */
+  readonly columns: readonly Column[];
+  /** What the stored report of an answer depends on, beside the memory of the browser. */
+  storedAbout(answer: SingleAnswer): { series: string; group: string; position: string };
+  /** Weights of the belief in each answer after a report; null where reports are not listed. */
+  beliefAfter(group: string | null, report: number): bigint[] | null;
+  /** Whether the prior of a group is what this belief becomes some waves later, by the belief rule. */
+  follows(group: string, belief: readonly bigint[], waves: number): boolean;
 }
+
+/** How likely a report is: by its likelihood, ascending, the largest and least probability of answers that give at least that. */
+export type Column = readonly {
+  readonly height: bigint;
+  readonly high: { readonly n: bigint; readonly d: bigint };
+  readonly low: { readonly n: bigint; readonly d: bigint };
+}[];
 
 /** An answer to a plan of one question. */
 export interface SingleAnswer {
@@ -285,6 +309,8 @@ export interface Answered {
   readonly series: string;
   readonly wave: number;
   readonly question: string | null;
+  /** As of `Plan`; in two layers the factors are those of all waves together. */
+  readonly rule: "belief" | "layers" | null;
   /** The factor by which this report can change a belief, rounded up. */
   readonly belief: string;
   /** The factor by which it can change odds, for any belief; "∞" if there is none. */
@@ -311,6 +337,8 @@ export interface Told {
   readonly another: boolean;
   /** With a plan: why no report of it may be drawn; null if one may be, or was. */
   readonly refusal: LimitError | null;
+  /** With a plan by the belief rule: the group that earlier reports put this browser in; null without any. */
+  readonly group: string | null;
 }
 
 /** The collector's RSA key: big-endian integers in base64url, as in a JSON Web Key. */
@@ -372,10 +400,10 @@ export class PlanError extends Error {}
 /** The browser cannot remember the report, so none is drawn. */
 export class StorageError extends Error {}
 
-/** The ledger does not allow a draw: a second one of the same wave, or one beyond the limit of the plan or the browser. */
+/** The ledger does not allow a draw: a second one of a wave, one beyond a limit, or by the belief rule one of two people. */
 export class LimitError extends Error {
-  constructor(reason: "wave" | "plan" | "browser", message: string, factors?: { level: string; limit: string } | null);
-  readonly reason: "wave" | "plan" | "browser";
+  constructor(reason: "wave" | "plan" | "browser" | "persons", message: string, factors?: { level: string; limit: string } | null);
+  readonly reason: "wave" | "plan" | "browser" | "persons";
   /** Of a limit: the factors by which beliefs could change with this report, and by the limit. */
   readonly factors: { readonly level: string; readonly limit: string } | null;
 }

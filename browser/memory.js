@@ -32,10 +32,17 @@ const SETTLE = 50;
  */
 export async function respond(plan, answer, { storage = browserStorage(), person = "", words } = {}) {
   const key = toHex(randomBytes(16));
-  await change(storage, person, (ledger, tag) => {
+  const owner = ownerOf(plan, person);
+  await change(storage, owner, async (ledger, tag) => {
     if (recall(ledger, plan, tag)) return ledger;
+    const placed = ledgers.placed(ledger, plan, answer);
     ledgers.checkDraw(ledger, plan, tag);
-    return ledgers.withReport(ledger, plan, tag, { key, ...plan.draw(answer, words), sent: [] });
+    if (!("values" in plan)) return ledgers.withReport(ledger, plan, tag, { key, ...plan.draw(placed, words), sent: [] });
+    // One stored report of each answer for the whole browser: invitations change from wave to wave.
+    const stored = plan.rule === "layers" ? await ledgers.storedWords(ledger, "", plan.storedAbout(placed)) : undefined;
+    const drawn = plan.draw(placed, words, stored);
+    const belief = plan.beliefAfter(drawn.group, drawn.report)?.map(String);
+    return ledgers.withReport(ledger, plan, tag, { key, ...drawn, ...(belief && { belief }), sent: [] });
   });
   // Another tab without locks may have written meanwhile: what is stored is what counts.
   const kept = await remembered(plan, { storage, person });
@@ -43,10 +50,13 @@ export async function respond(plan, answer, { storage = browserStorage(), person
   return { ...kept, fresh: kept.key === key };
 }
 
+/** Who a report of a plan is of: by the belief rule the browser is one person. @param {Plan} plan @param {string} person */
+const ownerOf = (plan, person) => ("rule" in plan && plan.rule === "belief" ? "" : person);
+
 /** The report that was drawn for this plan in this browser, or null. @param {Plan} plan @param {Memory} [options] */
 export async function remembered(plan, { storage = browserStorage(), person = "" } = {}) {
   const ledger = await read(attempt(() => storage.getItem(PLACE)));
-  const memento = recall(ledger, plan, await ledgers.tagOf(ledger, person));
+  const memento = recall(ledger, plan, await ledgers.tagOf(ledger, ownerOf(plan, person)));
   if (!memento) return null;
   const { key, group, block, report, public: told, sent } = memento;
   return { key, group, ...(block !== undefined && { block }), report, ...(told && { public: told }), sent };
@@ -66,18 +76,19 @@ export async function told({ storage = browserStorage(), person = "" } = {}, pla
   const factors = ({ lip, ldp } = ledgers.addedUp(drawn)) => ({ belief: ledgers.factorOf(lip), odds: ledgers.factorOf(ldp) });
   const answered = Object.entries(ledger.persons).flatMap(([tag, places]) =>
     places.map((place, at) => {
-      const { occasion, series, wave, question, lip, ldp } = ledger.occasions[place];
+      const { occasion, series, wave, question, lip, ldp, rule = null } = ledger.occasions[place];
       const { key, group, block, report, public: open, sent } = ledger.reports[tag][at];
       const body = { key, group, ...(block !== undefined && { block }), report, ...(open && { public: open }) };
-      return { plan: occasion, series, wave, question, ...factors({ lip, ldp }), body, sent };
+      return { plan: occasion, series, wave, question, rule, ...factors({ lip, ldp }), body, sent };
     }),
   );
   const now = plan && ledgers.occasionOf(plan);
   const others = plan && drawn.some(({ occasion }) => occasion === plan.hashes[0]);
   const after = now && factors(ledgers.addedUp([...drawn, now]));
   const limit = ledger.limit && ledgers.written(ledger.limit);
-  const refusal = plan ? refusalOf(ledger, plan, await ledgers.tagOf(ledger, person)) : null;
-  return { answered, ...factors(), limit, file: stored ?? null, after: after ?? null, another: Boolean(others), refusal };
+  const refusal = plan ? refusalOf(ledger, plan, await ledgers.tagOf(ledger, ownerOf(plan, person))) : null;
+  const group = plan && !refusal ? ledgers.followedGroup(ledger, plan) : null;
+  return { answered, ...factors(), limit, file: stored ?? null, after: after ?? null, another: Boolean(others), refusal, group };
 }
 
 /** Why no report may be drawn, or null. @param {Ledger} ledger @param {Plan} plan @param {string} tag */
@@ -85,6 +96,7 @@ function refusalOf(ledger, plan, tag) {
   if (recall(ledger, plan, tag)) return null;
   try {
     ledgers.checkDraw(ledger, plan, tag);
+    ledgers.followedGroup(ledger, plan);
   } catch (error) {
     if (error instanceof LimitError) return error;
     throw error;
@@ -125,7 +137,7 @@ function recall(ledger, plan, tag) {
 /** Everything stored about this plan; there must be something. @param {Plan} plan @param {Memory} memory */
 export async function kept(plan, { storage = browserStorage(), person = "" }) {
   const ledger = await read(attempt(() => storage.getItem(PLACE)));
-  const memento = recall(ledger, plan, await ledgers.tagOf(ledger, person));
+  const memento = recall(ledger, plan, await ledgers.tagOf(ledger, ownerOf(plan, person)));
   if (!memento) throw new StorageError("There is no report to send: draw one with respond first.");
   return memento;
 }
@@ -140,7 +152,7 @@ export async function kept(plan, { storage = browserStorage(), person = "" }) {
 export async function amend(plan, { storage = browserStorage(), person = "" }, alter) {
   /** @type {Memento | null} */
   let changed = null;
-  await change(storage, person, async (ledger, tag) => {
+  await change(storage, ownerOf(plan, person), async (ledger, tag) => {
     const memento = recall(ledger, plan, tag);
     if (!memento) throw new StorageError("There is no report to send: draw one with respond first.");
     changed = { ...memento, ...(await alter(memento)) };

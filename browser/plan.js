@@ -1,12 +1,14 @@
 /** The plan of one question: what is asked, and the integers that randomize an answer. Making one audits it. */
 
-import { larger } from "./exact.js";
+import { fraction, larger } from "./exact.js";
 import { check, describe, readGroup } from "./group.js";
+import { after, columnsOf, posterior } from "./mechanism/repeated.js";
+import { Channel } from "./mechanism/table/table.js";
 import { factor, oddsSentence, percent, quoted, sentence, setParts, setSentence } from "./promise.js";
 import { Randomizer, neighbours, rounded } from "./randomizer.js";
 import { demand, each, expect, integer, meter, name, number, object, oneOf, onlyFields, rational, text } from "./read.js";
 import { readRecoding } from "./recoding.js";
-import { SERIES_FIELDS, readLimit, readSeries } from "./series.js";
+import { SERIES_FIELDS, baseName, readFollows, readLimit, readSeries } from "./series.js";
 import { secureWords } from "./words.js";
 
 /** @typedef {import("./exact.js").Fraction} Fraction */
@@ -14,6 +16,8 @@ import { secureWords } from "./words.js";
 /** @typedef {import("./index.js").RandomWords} RandomWords */
 
 const TASKS = /** @type {const} */ (["histogram", "matrix", "quantiles", "sum", "survey", "weighted-sum"]);
+/** What reports can tell is listed up to this many likelihoods, of all groups together. */
+const MAX_HEIGHTS = 64;
 /** Where reports are too many to be listed, beliefs are shown for at most this many values. */
 const MAX_BELIEFS = 20;
 const NUMBER = /^-?[0-9]+(\.[0-9]+)?(e[+-]?[0-9]{1,3})?$/;
@@ -25,6 +29,7 @@ export class Plan {
   #randomizer;
   /** @type {readonly number[]} The values as numbers, where answers may lie between them. */
   #knots;
+  #moves;
 
   /**
    * @param {readonly string[]} hashes its own last
@@ -32,7 +37,7 @@ export class Plan {
    * @param {import("./read.js").Meter} spend
    */
   constructor(hashes, data, spend = meter()) {
-    onlyFields(data, "the plan", ["tacit_plan", "question", "task", "domain", "groups", "recoding", ...SERIES_FIELDS]);
+    onlyFields(data, "the plan", ["tacit_plan", "question", "task", "domain", "groups", "recoding", "follows", ...SERIES_FIELDS]);
     const domain = object(data.domain, "domain");
     onlyFields(domain, "domain", ["numeric", "values", "between"]);
     this.hash = hashes[hashes.length - 1];
@@ -57,6 +62,11 @@ export class Plan {
     checkNames([...this.#groups.keys()], groups.length);
     const possible = groups.every(({ prior }) => prior.weights.every((weight) => weight > 0n));
     expect(!this.between || possible, "domain.between", "with a positive prior for every value");
+    this.#moves = readFollows(data, this.values.length);
+    const layered = groups.filter(({ layers }) => layers).length;
+    expect(!layered || (layered === groups.length && !this.between), "groups", "all in two layers or none, and not between values");
+    /** How the levels of a person's reports in several waves add up; null where nothing is made for that. */
+    this.rule = this.#moves ? /** @type {const} */ ("belief") : layered ? /** @type {const} */ ("layers") : null;
     this.#randomizer = new Randomizer(groups);
     /** @type {readonly import("./index.js").Group[]} */
     this.groups = Object.freeze(groups.map(describe));
@@ -69,6 +79,11 @@ export class Plan {
     groups.forEach(check);
     /** @type {{readonly lip: Fraction, readonly ldp: Fraction | null}} The levels of one report, the worst of all groups. */
     this.levels = Object.freeze(worst(groups.map(({ epsilon, prior, mechanism }) => ({ lip: epsilon, ldp: mechanism.audit(prior).ldp }))));
+    const lifelong = groups.flatMap(({ layers, prior }) => (layers ? [{ lip: layers.lifelong, ldp: layers.stored.audit(prior).ldp }] : []));
+    /** The same of a stored report, and so of all waves of an answer that stays; null without two layers. */
+    this.lifelong = lifelong.length ? Object.freeze(worst(lifelong)) : null;
+    /** Of how many waves the stored report is sent in one, as a percentage; null without two layers. */
+    this.resend = groups[0].layers && percent(fraction(BigInt(groups[0].layers.resend), 4096n));
     /** @type {Fraction | null} */
     this.limit = readLimit(data.limit, this.levels.lip);
     Object.freeze(this);
@@ -149,23 +164,64 @@ export class Plan {
   }
 
   /**
-   * What is sent for an answer, but for its key; drawn with fresh words.
+   * What is sent for an answer, but for its key; drawn with fresh words. In two layers the stored report is drawn first,
+   * from words that are always the same for an answer.
    *
    * @param {{group: string | null, value: string | number}} answer
    * @param {RandomWords} [words]
+   * @param {RandomWords} [storedWords]
    */
-  draw({ group, value }, words) {
-    return { group, report: this.randomize(group, value, words) };
+  draw({ group, value }, words = secureWords, storedWords) {
+    const { layers, prior } = this.#group(group);
+    if (!layers || !storedWords) return { group, report: this.randomize(group, value, words) };
+    return { group, report: layers.send(layers.store(prior, this.#position(value), storedWords), words) };
+  }
+
+  /** What a stored report depends on, beside the memory. @param {{group: string | null, value: string | number}} answer */
+  storedAbout({ group, value }) {
+    return { series: this.series ?? this.hashes[0], group: group ?? "", position: String(this.#position(value)) };
+  }
+
+  /** The columns of all groups, if they are few; of two layers those of the stored report. @returns {import("./mechanism/repeated.js").Column[]} */
+  get columns() {
+    const drawn = [...this.#groups.values()].map(({ layers, mechanism, ...group }) => ({ ...group, table: layers ? layers.stored : mechanism }));
+    const size = (/** @type {typeof drawn[number]} */ { prior, table }) => (table instanceof Channel ? prior.support.length * table.nPossibleReports : Infinity);
+    if (this.#moves || drawn.reduce((total, each) => total + size(each), 0) > MAX_HEIGHTS) return [];
+    return drawn.flatMap(({ table, prior, priorSet }) => columnsOf(/** @type {Channel} */ (table), prior, priorSet));
+  }
+
+  /** The belief after a report, as weights of the answers; null where reports are not listed. @param {string | null} group @param {number} report */
+  beliefAfter(group, report) {
+    const { mechanism, prior, layers } = this.#group(group);
+    return mechanism instanceof Channel && !layers ? posterior(mechanism, prior, report) : null;
   }
 
   /**
-   * A report for the value at a position.
+   * Whether the prior of a group is what this belief becomes some waves later, by how this plan says that answers change.
+   *
+   * @param {string} group
+   * @param {readonly bigint[]} belief
+   * @param {number} waves
+   */
+  follows(group, belief, waves) {
+    const found = this.#groups.get(group);
+    const base = this.#groups.get(baseName(group) ?? "new");
+    if (!this.#moves || !found || !base || belief.length !== this.values.length) return false;
+    const moves = this.#moves(base.prior);
+    let now = belief;
+    for (let wave = 0; wave < waves; wave++) now = after(now, moves);
+    return now.every((weight, x) => weight === found.prior.weights[x]);
+  }
+
+  /**
+   * A report for the value at a position, without the memory that two layers need.
    *
    * @param {string | null} group
    * @param {number} position
    * @param {RandomWords} words
    */
   reportAt(group, position, words) {
+    if (this.rule === "layers") throw new RangeError("This plan sends stored reports: use respond, which has a memory.");
     return this.#randomizer.report([...this.#groups.keys()].indexOf(this.#group(group).name), position, words);
   }
 

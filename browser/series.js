@@ -1,9 +1,11 @@
 /** Surveys that are repeated, and questions whose words were corrected: what a plan says about its series. */
 
-import { compare } from "./exact.js";
+import { compare, fraction, minus, plus, times } from "./exact.js";
 import { readBudget } from "./group.js";
 import { canonicalJson, sha256 } from "./hash.js";
-import { each, expect, integer, object, onlyFields, text } from "./read.js";
+import { each, expect, integer, object, onlyFields, rational, text } from "./read.js";
+
+/** @typedef {import("./exact.js").Fraction} Fraction */
 
 const HASH = /^[0-9a-f]{64}$/;
 const MAX_WAVE = 2 ** 31 - 1;
@@ -12,6 +14,8 @@ const MAX_EARLIER = 100;
 
 /** The fields of a plan that are about its series; left out where they have their default. */
 export const SERIES_FIELDS = ["wave", "series", "earlier", "limit"];
+/** Groups of a plan by the belief rule: what their people sent, and those who sent nothing where groups have no names. */
+const [AFTER, NEW, CROSSED] = ["after ", "new", " / "];
 
 /**
  * The wave, counted from 1, and the hash of the first plan of the series, null in a first wave.
@@ -36,6 +40,61 @@ export function readLimit(limit, epsilon) {
   const most = readBudget(limit, "limit");
   expect(compare(most, epsilon) >= 0, "limit", "at least the plan's own ε");
   return most;
+}
+
+/**
+ * How answers change from the wave before to this one, of a plan by the belief rule: the probability of each next answer,
+ * a row for each last one, given the prior of people without any report. Null for other plans.
+ *
+ * @param {Record<string, unknown>} data
+ * @param {number} size
+ * @returns {((prior: import("./prior.js").Prior) => Fraction[][]) | null}
+ */
+export function readFollows(data, size) {
+  if (!("follows" in data)) return null;
+  const follows = object(data.follows, "follows");
+  onlyFields(follows, "follows", ["persistence", "plans", "transition"]);
+  expect(data.wave !== undefined, "wave", "a later one where the plan follows another");
+  const plans = each(follows.plans, "follows.plans", text);
+  expect(plans.every((plan) => HASH.test(plan)), "follows.plans", "the hashes of the plan before, 64 hexadecimal digits");
+  expect("persistence" in follows !== "transition" in follows, "follows", "a persistence or a transition matrix");
+  if ("persistence" in follows) {
+    const stay = rational(follows.persistence, "follows.persistence");
+    expect(stay.n >= 0n && stay.n <= stay.d, "follows.persistence", "between 0 and 1");
+    const [keep, move] = [(/** @type {boolean} */ same) => (same ? stay : fraction(0n)), minus(fraction(1n), stay)];
+    return (prior) => prior.weights.map((_, x) => prior.weights.map((_, y) => plus(keep(x === y), times(move, prior.probability(y)))));
+  }
+  const rows = each(follows.transition, "follows.transition", (row, at) => each(row, at, rational));
+  const square = rows.length === size && rows.every((row) => row.length === size);
+  const whole = rows.every((row) => row.every(({ n }) => n >= 0n) && !compare(row.reduce(plus), fraction(1n)));
+  expect(square && whole, "follows.transition", "a row of probabilities that sum to 1 for each answer");
+  return () => rows;
+}
+
+/**
+ * The group of the next wave for people of this group, by the belief rule: what they sent is part of its name.
+ *
+ * @param {string | null} group in this wave
+ * @param {number | null} report null if they did not take part
+ */
+export function followedName(group, report) {
+  const [before, sent] = [baseName(group), sentBy(group)];
+  if (report === null && !sent) return before ?? NEW;
+  const after = `${sent ? `${sent} ` : AFTER}${report ?? "-"}`;
+  return before === null ? after : before + CROSSED + after;
+}
+
+/** The group without what its people sent earlier; null where the first wave has no named groups. @param {string | null} group */
+export function baseName(group) {
+  if (group === null || group === NEW) return null;
+  const sent = sentBy(group);
+  return sent ? group.slice(0, -sent.length - CROSSED.length) || null : group;
+}
+
+/** The part of the name that says what was sent; empty if there is none. @param {string | null} group */
+function sentBy(group) {
+  const last = (group ?? "").split(CROSSED).pop() ?? "";
+  return last.startsWith(AFTER) ? last : "";
 }
 
 /**

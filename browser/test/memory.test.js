@@ -23,7 +23,7 @@ test("the first call draws, later calls remember, whatever is asked", async () =
   assert.deepEqual(await remembered(plan, { storage }), first);
   assert.deepEqual([...storage.data.keys()], ["tacit:ledger"]);
   const [[stored]] = Object.values(JSON.parse([...storage.data.values()][0]).reports);
-  assert.deepEqual(Object.keys(stored), ["key", "group", "report", "sent"]);
+  assert.deepEqual(Object.keys(stored), ["key", "group", "report", "belief", "sent"]);
 });
 
 test("a corrected question keeps the report, a new wave asks anew", async () => {

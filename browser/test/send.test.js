@@ -133,6 +133,7 @@ test("an invitation becomes a credential that the collector cannot link", async 
   assert.ok(!JSON.stringify(calls[0].body).includes(key));
   const [[stored]] = Object.values(JSON.parse([...storage.data.values()][0]).reports);
   assert.deepEqual(Object.keys(stored).sort(), [
+    "belief",
     "credential",
     "group",
     "key",

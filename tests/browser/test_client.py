@@ -60,6 +60,11 @@ def test_python_reads_the_ledger_of_a_browser_and_refuses_the_same_ones(tmp_path
             Ledger.open(path)
 
 
+def test_python_says_what_the_golden_panels_say():
+    """Two layers, the belief rule, and what reports of several waves add up to."""
+    assert json.loads(json.dumps(maker().panels())) == golden("panels")
+
+
 class Replay:
     """Words from a list of (bits, word), each asked for with its number of bits."""
 
@@ -129,7 +134,9 @@ def test_python_says_what_the_golden_recodings_say():
             assert recoding.group(cells) == name
 
 
-@pytest.mark.parametrize("case", golden("refused") + golden("refused_recodings"), ids=lambda case: case["why"])
+@pytest.mark.parametrize(
+    "case", golden("refused") + golden("refused_recodings") + golden("panels")["refused"], ids=lambda case: case["why"]
+)
 def test_python_refuses_what_the_browser_refuses(case):
     with pytest.raises((ValueError, ArithmeticError)):
         Plan.from_dict(case["plan"])

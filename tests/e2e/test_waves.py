@@ -47,13 +47,13 @@ def test_every_wave_is_asked_anew_until_the_limit_and_all_of_it_is_listed(
         page.goto(f"/s/{surveys[0]}")
         assert shown_report(page) == reports[0], "the first wave keeps its report"
         page.goto(f"/s/{surveys[2]}")
-        expect(page.get_by_test_id("limit")).to_contain_text("a factor of 123.04. Its owner set a limit of 20.09")
+        expect(page.get_by_test_id("limit")).to_contain_text("a factor of 92.05. Its owner set a limit of 20.09")
         expect(page.get_by_test_id("answer-0")).to_be_hidden()
         expect(page.get_by_test_id("told-sum")).to_contain_text("has drawn 2 reports")
         page.goto(f"/s/{other}")
         expect(page.get_by_test_id("so-far")).to_contain_text("the 3 reports of this browser")
         page.goto("/told")
-        expect(page.get_by_test_id("told-sum")).to_contain_text("by at most a factor of 18.29 in all")
+        expect(page.get_by_test_id("told-sum")).to_contain_text("by at most a factor of 14.28 in all")
         assert violations(page) == []
         with page.expect_download() as saved:
             page.get_by_test_id("told-export").click()

@@ -40,7 +40,7 @@ def test_a_second_draw_of_a_wave_is_refused_and_another_wave_adds_up(plan, tmp_p
     later = replace(plan, wave=2, series=plan.hash)
     perturb_file(later, some, tmp_path / "three.csv", **draw)
     sums = Ledger.open(ledger).sums()
-    assert [(row["waves"], row["people"], row["lip"]) for row in sums] == [(1, 37, 1.0), (2, 3, pytest.approx(2.90622))]
+    assert [(row["waves"], row["people"], row["lip"]) for row in sums] == [(1, 37, 1.0), (2, 3, pytest.approx(2.658735))]
     assert sums[1]["ldp"] == pytest.approx(2 * sums[0]["ldp"])
 
 
@@ -169,17 +169,42 @@ def test_levels_add_up_by_the_bound():
     assert added_up([alone("1", "3/2"), alone("1", "1"), alone("2", "9")]) == (Fraction("4.5"), Fraction("11.5"))
 
 
-def test_no_joint_level_exceeds_the_bound():
+def test_no_joint_level_exceeds_what_the_ledger_says():
     """Two or three channels about one answer, of which some are LDP: the exact joint level against the sum."""
     prior = Prior.of({"yes": 0.2, "no": 0.8})
     lip, ldp = (make_plan(prior, Survey("yes"), 1, notion=notion) for notion in ("lip", "ldp"))
     for several in ([lip, lip], [ldp, ldp], [lip, ldp, ldp], [lip, lip, ldp]):
-        bound, _ = added_up(map(Occasion.of, several))
+        occasions = [Occasion.of(plan) for plan in several]
+        level, bound = (added_up(each)[0] for each in (occasions, [replace(each, columns=()) for each in occasions]))
         found = joint_level([plan.groups[0].mechanism for plan in several]).lip
-        assert found.holds(bound)
-        assert several != [ldp, ldp] or bound == 2
+        assert found.holds(level)
+        assert level < bound
         # The sum of the levels, which a reader may expect, is too little.
         assert several != [lip, lip] or not found.holds(Fraction(2))
+
+
+def test_the_ledger_says_the_exact_joint_level_to_a_millionth():
+    coin = make_plan(Prior.uniform(["yes", "no"]), Survey("yes"), 1)
+    found = joint_level([coin.groups[0].mechanism] * 3).lip
+    level, _ = added_up([Occasion.of(coin)] * 3)
+    assert float(level) == pytest.approx(3.788, abs=1e-3)
+    assert found.holds(level)
+    assert not found.holds(level - Fraction(2, 10**6))
+
+
+def test_reports_whose_sequences_are_many_are_added_to_the_others():
+    prior = Prior.of({"yes": 0.2, "no": 0.8})
+    waves = [replace(Occasion.of(make_plan(prior, Survey("yes"), 1 - Fraction(k, 50))), name=str(k)) for k in range(11)]
+    assert all(each.columns for each in waves)
+    ten, eleven = (added_up(waves[:count])[0] for count in (10, 11))
+    # 2^9 sequences are looked at; the tenth and eleventh report cost min(2ε, δ).
+    prices = [min(2 * each.lip, each.ldp) for each in waves]
+    assert ten == added_up(waves[:9])[0] + prices[9]
+    assert eleven == ten + prices[10]
+    assert added_up([waves[0]] * 60)[0] < 60 * prices[0], "sequences of one channel are counted without their order"
+    many = Occasion.of(make_plan(Prior.of({f"v{x}": 1 for x in range(40)}), "histogram", 1))
+    assert not many.columns
+    assert added_up([many, waves[0]]) == added_up([many, replace(waves[0], columns=())])
 
 
 def test_the_ledger_on_the_command_line(plan, tmp_path, monkeypatch):

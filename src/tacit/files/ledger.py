@@ -12,9 +12,11 @@ and δ_t its LDP level, both alone,
 bounds the LIP level of all: 2Σε_t − max ε_t where no LDP level is small, Σδ_t where LDP was promised. In the lift
 Π Q_t(y_t|x_t) / E Π Q_t(y_t|X_t) a report is taken out of the expectation at a cost of e^δ_t, because
 Q_t(y_t|x) ≤ e^δ_t Q_t(y_t|x'), or of e^2ε_t, because Q_t(y_t|·) is within e^±ε_t of its mean; the last one costs e^ε_t.
-LDP levels add up to Σδ_t. The waves of a series by the belief rule count as one report with the sum of their levels, if
-answers change as the plans state; those of a plan in two layers as one report of the lifelong level, as long as the
-answer stays.
+Where the ledger has the `columns` of reports and their sequences are few, the level of those reports is computed from
+all sequences (`tacit.mechanism.repeated.largest_ratio`), and the other reports are added at min(2ε_t, δ_t) each; the
+smaller of both sums counts. LDP levels add up to Σδ_t. The waves of a series by the belief rule count as one report
+with the sum of their levels, if answers change as the plans state; those of a plan in two layers as one report of the
+lifelong level, as long as the answer stays.
 
 The key is also the memory of the devices for two layers: stored reports follow from it. It stays on the side of the
 respondents, and is never sent.
@@ -34,12 +36,14 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from tacit.disk import write_text
-from tacit.exact import Number, at_most_exp, budget, exact_ratio, float_above, log_above
+from tacit.exact import Number, at_most_exp, budget, exact_integers, exact_ratio, float_above, log_above
 from tacit.files.columns import InputError
+from tacit.mechanism.repeated import Column, columns_of, largest_ratio, n_sequences
 from tacit.plan import AnyPlan, Plan
 
 FORMAT = 1
@@ -47,8 +51,10 @@ FORMAT = 1
 _DIGITS = 24
 #: Longer questions are cut; ratios of odds from here on are not bounded. Both as in browsers.
 _QUESTION, _MOST_ODDS = 300, 2**1000
-#: LDP levels are rounded up to a millionth, so that every language writes the same.
+#: Levels that are computed are rounded up to a millionth, so that every language writes the same.
 _PARTS = 10**6
+#: Columns of reports are kept up to this many heights in all, and sequences of reports looked at up to this many.
+_MOST_HEIGHTS, _MOST_SEQUENCES = 64, 1000
 
 
 @dataclass(frozen=True)
@@ -56,6 +62,7 @@ class Occasion:
     """One wave of a survey: its first wording's hash names it. `lip` and `ldp` are the levels of one report, the worst
     of all groups; `ldp` is None where it is not bounded. `series` is the first wave's name, also in the first wave.
     The `rule` is "belief" where the plan follows the wave before, "layers" where it has two; levels are then lifelong.
+    `columns` are those of the reports of all groups, under all priors in question; none where they are many.
     """
 
     name: str
@@ -65,6 +72,7 @@ class Occasion:
     lip: Fraction
     ldp: Fraction | None
     rule: str | None = None
+    columns: tuple[Column, ...] = ()
 
     @classmethod
     def of(cls, plan: AnyPlan) -> Occasion:
@@ -78,14 +86,18 @@ class Occasion:
         lip = max([each.lifelong for each in layers] or [group.epsilon for group in plan.groups])
         follows = isinstance(plan, Plan) and plan.follows is not None
         rule = "layers" if layers else "belief" if follows else None
-        return cls(plan.hashes[0], plan.first_wave, plan.wave, question, lip, ldp, rule)
+        columns = _columns_of(plan) if isinstance(plan, Plan) and not follows else ()
+        return cls(plan.hashes[0], plan.first_wave, plan.wave, question, lip, ldp, rule, columns)
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Occasion:
         """From JSON. Raises `ValueError` and the like unless everything is as Tacit writes it."""
         lip, ldp = budget(exact_ratio(data["lip"])), None if data["ldp"] is None else exact_ratio(data["ldp"])
         rule = data.get("rule")
-        found = cls(data["occasion"], data["series"], data["wave"], data["question"], lip, ldp, rule)
+        columns = tuple(tuple(map(_step_of, column)) for column in data.get("columns", ()))
+        if not all(map(_is_column, columns)) or sum(map(len, columns)) > _MOST_HEIGHTS:
+            raise ValueError("not columns")
+        found = cls(data["occasion"], data["series"], data["wave"], data["question"], lip, ldp, rule, columns)
         hashes = all(re.fullmatch("[0-9a-f]{64}", each) for each in (found.name, found.series))
         counted = type(found.wave) is int and 1 <= found.wave < 2**31
         if rule not in (None, "belief", "layers"):
@@ -99,7 +111,36 @@ class Occasion:
         ldp = None if self.ldp is None else str(self.ldp)
         told = {"series": self.series, "wave": self.wave, "question": self.question}
         rule = {} if self.rule is None else {"rule": self.rule}
-        return {"occasion": self.name, **told, "lip": str(self.lip), "ldp": ldp, **rule}
+        written = [[list(dict.fromkeys(map(str, step[1:]))) for step in column] for column in self.columns]
+        heights = [[[str(height), *shares] for (height, *_), shares in zip(column, each, strict=True)]
+                   for column, each in zip(self.columns, written, strict=True)]  # fmt: skip
+        columns = {"columns": heights} if heights else {}
+        return {"occasion": self.name, **told, "lip": str(self.lip), "ldp": ldp, **rule, **columns}
+
+
+def _columns_of(plan: Plan) -> tuple[Column, ...]:
+    """The columns of all groups, if they are few; of two layers those of the stored report."""
+    drawn = [(group.mechanism if group.layers is None else group.layers.stored, group) for group in plan.groups]
+    tables = [(table, group.prior_set) for mechanism, group in drawn if (table := mechanism.table()) is not None]
+    size = sum(len(table.prior.support) * table.n_possible_reports for table, _ in tables)
+    if len(tables) < len(drawn) or size > _MOST_HEIGHTS:
+        return ()
+    return tuple(dict.fromkeys(column for table, around in tables for column in columns_of(table, around)))
+
+
+def _step_of(written: list[str]) -> tuple[int, Fraction, Fraction]:
+    """A height and its two probabilities, of which equal ones are written once."""
+    height, *shares = written
+    (likelihood,) = exact_integers([height])
+    high, low = map(exact_ratio, shares if len(shares) == 2 else shares * 2)
+    return likelihood, high, low
+
+
+def _is_column(column: Column) -> bool:
+    rising = all(a < b for (a, *_), (b, *_) in pairwise(column))
+    falling = all(a >= b and c >= d for (_, a, c), (_, b, d) in pairwise(column))
+    whole = bool(column) and column[0][1] == column[0][2] == 1
+    return whole and rising and falling and all(0 <= low <= high > 0 for _, high, low in column)
 
 
 def _level_above(ratio: Fraction) -> Fraction:
@@ -120,15 +161,28 @@ def added_up(occasions: Iterable[Occasion]) -> tuple[Fraction, Fraction | None]:
     ['2', '10']
     >>> [str(level) for level in added_up([first, Occasion("b", "a", 2, None, Fraction(1, 2), Fraction(5), "belief")])]
     ['3/2', '10']
+    >>> coin = (((1, Fraction(1), Fraction(1)), (3, Fraction(1, 2), Fraction(1, 2))),)
+    >>> twice = [replace(first, columns=coin, name=name) for name in ("a", "b")]
+    >>> str(added_up(twice)[0])  # ln 5, and not 3
+    '804719/500000'
     """
     told = _releases(occasions)
     if not told:
         return Fraction(0), Fraction(0)
+    few: list[int] = []
+    for place, each in enumerate(told):
+        if each.columns and n_sequences([*(told[one].columns for one in few), each.columns]) <= _MOST_SEQUENCES:
+            few.append(place)
     most = [2 * each.lip if each.ldp is None else min(2 * each.lip, each.ldp) for each in told]
     once = [each.lip if each.ldp is None else min(each.lip, each.ldp) for each in told]
     odds = [each.ldp for each in told]
     ldp = None if None in odds else sum((level for level in odds if level is not None), Fraction(0))
-    return sum(most, Fraction(0)) - max(many - one for many, one in zip(most, once, strict=True)), ldp
+    lip = sum(most, Fraction(0)) - max(many - one for many, one in zip(most, once, strict=True))
+    ratio = largest_ratio([told[place].columns for place in few])
+    if few and ratio is not None:
+        others = [price for place, price in enumerate(most) if place not in few]
+        lip = min(lip, _level_above(ratio) + sum(others, Fraction(0)))
+    return lip, ldp
 
 
 def _releases(occasions: Iterable[Occasion]) -> list[Occasion]:
@@ -142,7 +196,7 @@ def _releases(occasions: Iterable[Occasion]) -> list[Occasion]:
             before = found.get(each.series)
             if before is not None:
                 odds = None if before.ldp is None or each.ldp is None else before.ldp + each.ldp
-                each = replace(each, lip=before.lip + each.lip, ldp=odds)
+                each = replace(each, lip=before.lip + each.lip, ldp=odds, columns=())
             found[each.series] = each
     return [*alone, *found.values()]
 
@@ -235,8 +289,17 @@ class Ledger:
                 f"survey already, by {self.path}. A second draw would tell more: use the reports that are there. "
                 "Nothing was written."
             )
+        late = {each.name for each in self.occasions.values()
+                if each.rule == "belief" and each.series == now.series and each.wave > now.wave}  # fmt: skip
+        if late and (early := sum(not late.isdisjoint(self.persons.get(tag, ())) for tag in tags)):
+            raise InputError(
+                f"{early:,} {'person has' if early == 1 else 'people have'} a report of a later wave of this survey, "
+                f"by {self.path}, which the belief rule made as if wave {plan.wave} had been left out. Leave them out. "
+                "Nothing was written."
+            )
         for limit, whose, series in ((self.limit, f" in {self.path}", None), (plan.limit, " of the plan", now.series)):
-            over = 0 if limit is None else sum(self._with(tag, now, series) > limit for tag in tags)
+            kinds = Counter(tuple(self.persons.get(tag, ())) for tag in tags) if limit is not None else Counter()
+            over = sum(times for names, times in kinds.items() if self._with(names, now, series) > (limit or 0))
             if limit is not None and over:
                 raise InputError(
                     f"With this wave the reports of {over:,} {'person' if over == 1 else 'people'} would add up to "
@@ -246,9 +309,9 @@ class Ledger:
         for tag in tags:
             self.persons.setdefault(tag, []).append(now.name)
 
-    def _with(self, tag: str, now: Occasion, series: str | None) -> Fraction:
-        """What the reports of a person add up to with this one; with a series, those of the series only."""
-        earlier = (self.occasions[name] for name in self.persons.get(tag, ()))
+    def _with(self, names: Iterable[str], now: Occasion, series: str | None) -> Fraction:
+        """What reports on these occasions add up to with this one; with a series, those of the series only."""
+        earlier = (self.occasions[name] for name in names)
         return added_up([*(each for each in earlier if series in (None, each.series)), now])[0]
 
     def sums(self) -> list[dict[str, Any]]:

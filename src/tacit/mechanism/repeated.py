@@ -14,6 +14,16 @@ in the place of sums, all in integers. Where report sequences are too many, with
 bounds it: λ(y) ≥ λ₁(y₁) Π_{t>1} e^{−ε_t} λ_t(y_t) and Q_t ≤ e^{ε_t} λ_t(y_t), with any wave in the first place. LIP
 levels do not add: two reports at ε = 1 about a fair coin reach 2.336. LDP levels do.
 
+**Whatever the answers have to do with each other** (`largest_ratio`): the same answer, answers that change, answers to
+several surveys. With f_t = Q_t(y_t|·), each known by how probable its heights are (`columns_of`), the level is the
+largest |ln| of Π f_t(x_t) / E Π f_t(X_t) over all joint distributions of the X_t. The mean of a product is largest
+where all f_t rise together: it is an integral of the product of quantiles, exactly. It is at least
+
+    Π min f_t · (1 + Σ (E f_t / min f_t − 1))     and     Π max f_t · (1 − Σ (1 − E f_t / max f_t)),
+
+by Weierstrass's inequalities; the first is attained where answers above the minimum exclude each other, as rare answers
+can, the second where those below the maximum do. Under a set of priors each height has its own worst one.
+
 **Two layers** (`Layers`).  A channel Q of level ε with the marginal λ is the product of two: with any s ≤ 1 for which
 Q₁ is a channel,
 
@@ -27,11 +37,12 @@ number of waves: a lift of 1 + (v − 1)/s where that of Q is v. Any level above
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from itertools import pairwise, product
+from itertools import combinations_with_replacement, pairwise, product
 from typing import Any
 
 import numpy as np
@@ -45,6 +56,9 @@ from tacit.prior import Prior, PriorSet
 
 #: A transition matrix: the probability of each next answer, a row for each answer.
 Transition = tuple[tuple[Fraction, ...], ...]
+#: How likely a report is: for each likelihood that answers give it, ascending and up to a common factor, the largest
+#: and the least probability of an answer that gives it at least that.
+Column = tuple[tuple[int, Fraction, Fraction], ...]
 #: Up to this many sequences of reports, times paths in two layers, are looked at one by one.
 MOST_SEQUENCES, MOST_PATHS = 20_000, 300_000
 #: The chance of sending the stored report is a multiple of 2^−12.
@@ -183,6 +197,89 @@ def _searched(channels: Sequence[Channel], moves: Transition | None) -> Level:
     return Level(worst if look(0, list(first.weights), list(possible), list(possible)) else None)
 
 
+def columns_of(channel: Channel, prior_set: PriorSet | None = None) -> tuple[Column, ...]:
+    """What a report can tell, for `largest_ratio`: its columns, equal ones once, of the answers with positive prior.
+
+    Args:
+        channel: how a report is drawn.
+        prior_set: the priors in question; without it the channel's own.
+
+    Returns:
+        The columns.
+
+    >>> columns_of(Channel.from_weights(Prior.of({"yes": 1, "no": 3}), [[3, 1], [1, 3]]))[0]
+    ((1, Fraction(1, 1), Fraction(1, 1)), (3, Fraction(1, 4), Fraction(1, 4)))
+    """
+    prior, found = channel.prior, dict[Column, None]()
+    for column in channel.weights.T.tolist():
+        common = math.gcd(*(column[x] for x in prior.support))
+        steps = []
+        for height in sorted({column[x] for x in prior.support} if common else ()):
+            reach = [int(each >= height and weight > 0) for each, weight in zip(column, prior.weights, strict=True)]
+            share = Fraction(sum(w for w, inside in zip(prior.weights, reach, strict=True) if inside), prior.total)
+            low, high = (share, share) if prior_set is None else prior_set.extremes(reach)
+            steps.append((height // common, high, low))
+        if steps:
+            found[tuple(steps)] = None
+    return tuple(found)
+
+
+def n_sequences(releases: Sequence[tuple[Column, ...]]) -> int:
+    """How many sequences of columns `largest_ratio` looks at; the order of equal releases does not matter."""
+    return math.prod(math.comb(len(columns) + times - 1, times) for columns, times in Counter(releases).items())
+
+
+def largest_ratio(releases: Sequence[tuple[Column, ...]]) -> Fraction | None:
+    """By how much all reports together change a belief at most, whatever the answers have to do with each other.
+
+    It is exact where the worst sequence lowers a belief, or where answers that make its reports likely are rare enough
+    to exclude each other; else an upper bound.
+
+    Args:
+        releases: for each report the columns that it can come from (`columns_of`).
+
+    Returns:
+        The ratio, whose logarithm is the level; None where it is unbounded.
+
+    >>> from tacit.designs import optimal_binary
+    >>> once = columns_of(optimal_binary(Prior.uniform(["yes", "no"]), 1))
+    >>> [round(math.log(largest_ratio([once] * reports)), 3) for reports in (1, 2, 3)]
+    [1.0, 2.336, 3.788]
+    """
+    known = {column for columns in releases for column in columns}
+    unit = math.lcm(1, *(share.denominator for column in known for _, *shares in column for share in shares))
+    facts = {column: _column_facts(column, unit) for column in known}
+    if any(column[0][0] == 0 for column in known):
+        return None
+    worst = Fraction(1)
+    choices = [list(combinations_with_replacement(columns, times)) for columns, times in Counter(releases).items()]
+    for sequence in product(*choices):
+        chosen = Counter(column for part in sequence for column in part)
+        least = math.prod(column[0][0] ** times for column, times in chosen.items())
+        most = math.prod(column[-1][0] ** times for column, times in chosen.items())
+        parts, spare = [(*facts[column], times) for column, times in chosen.items()], (1 - chosen.total()) * unit
+        lowest = max(
+            least * spare + sum(times * (least // low) * mean for low, _, mean, _, times in parts),
+            most * spare + sum(times * (most // high) * mean for _, high, mean, _, times in parts),
+        )
+        highest, before = 0, 0
+        for edge in sorted({tail for *_, tails, _ in parts for _, tail in tails}):
+            # Of the part of people between `before` and `edge`, counted from those who make the reports most likely.
+            heights = ((next(h for h, tail in reversed(tails) if tail >= edge), times) for *_, tails, times in parts)
+            highest += (edge - before) * math.prod(height**times for height, times in heights)
+            before = edge
+        worst = max(worst, Fraction(highest, unit * least), Fraction(unit * most, lowest))
+    return worst
+
+
+def _column_facts(column: Column, unit: int) -> tuple[int, int, int, list[tuple[int, int]]]:
+    """The least and the largest height, the least mean and the tails, the latter two in parts of `unit`."""
+    tails = [(height, int(high * unit)) for height, high, _ in column]
+    below = (0, *(height for height, *_ in column))
+    mean = sum((height - before) * int(low * unit) for (height, _, low), before in zip(column, below, strict=False))
+    return column[0][0], column[-1][0], mean, tails
+
+
 def _integer_steps(moves: Transition | None, size: int) -> tuple[list[list[int]] | None, int]:
     """The transition matrix in integers over a common denominator."""
     if moves is None:
@@ -269,6 +366,17 @@ class Layers:
         resent = words.draw(len(stored), 16) >> np.uint16(16 - RESEND_BITS) < self.resend
         reports: Integers = np.where(resent, stored, self._others(len(stored), words))
         return reports
+
+    def send_one(self, stored: int, words: RandomWords) -> int:
+        """What a wave sends of one stored report: a word of 16 bits says whether it does, then another is drawn."""
+        resent = words.integer(16) >> 16 - RESEND_BITS < self.resend
+        if self.noise:
+            other = TableSampler([(np.array([self.noise], dtype=object), sum(self.noise))]).one(0, 0, words)
+        else:
+            rule: Any = self.stored
+            first, *rest = (words.integer(rule.word_bits) for _ in range(rule.words_per_report))
+            other = rule.draw(0, (first & (1 << rule.word_bits - rule.choice_bits) - 1, *rest))
+        return stored if resent else int(other)
 
     def _others(self, count: int, words: RandomWords) -> Integers:
         """Reports that do not depend on the answer."""

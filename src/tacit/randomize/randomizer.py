@@ -14,7 +14,7 @@ from tacit.mechanism import KINDS
 from tacit.mechanism.protocol import RandomWords, Sampler
 from tacit.plan import Plan, Question, Questionnaire
 from tacit.prior import Value
-from tacit.randomize.randomness import DerivedWords, SecureWords, SeededWords
+from tacit.randomize.randomness import SecureWords, SeededWords, StoredWords
 
 _NO_MEMORY = (
     "This plan has two layers: a stored report of each answer is sent in every wave. Say who each answer is of, and "
@@ -52,10 +52,22 @@ class Randomizer:
                 sampler = mechanism.sampler([group.mechanism for group in groups])
                 self._samplers.append((sampler, members))
 
-    def report(self, group: int, position: int, words: RandomWords | int | None = None) -> int:
-        """One respondent's report."""
-        if self.plan.groups[group].layers is not None:
-            raise ValueError(_NO_MEMORY)
+    def report(
+        self,
+        group: int,
+        position: int,
+        words: RandomWords | int | None = None,
+        *,
+        person: str | None = None,
+        memory: bytes | None = None,
+    ) -> int:
+        """One respondent's report, as a browser draws it."""
+        layers = self.plan.groups[group].layers
+        if layers is not None:
+            if person is None or memory is None:
+                raise ValueError(_NO_MEMORY)
+            (stored,) = self.stored([group], [position], [person], memory).tolist()
+            return layers.send_one(stored, words_of(words))
         which, member = self._places[group]
         return self._samplers[which][0].one(member, position, words_of(words))
 
@@ -95,21 +107,34 @@ class Randomizer:
             reports[mine] = sampler.many(member[owners[mine]], places[mine], source)
         return reports
 
-    def _in_layers(
-        self, owners: Integers, places: Integers, words: RandomWords, persons: Sequence[str], memory: bytes
-    ) -> Integers:
-        """What a wave sends of stored reports, which are drawn again from the memory instead of being kept."""
-        series = self.plan.first_wave.encode()
+    def stored(self, groups: Any, positions: Any, persons: Sequence[str], memory: bytes) -> Integers:
+        """The stored report of each person and answer, for a plan in two layers: drawn again from the memory, always
+        the same, instead of being kept.
+        """
+        if len(memory) < 16:
+            raise ValueError(_NO_MEMORY)
+        places, owners, series = np.asarray(positions), np.asarray(groups), self.plan.first_wave.encode()
         reports = np.empty(len(places), dtype=np.int64)
         for number, group in enumerate(self.plan.groups):
             mine = np.flatnonzero(owners == number)
             assert group.layers is not None, "layers are of all groups"
             about = series, (group.name or "").encode()
             drawn = [
-                DerivedWords(memory, *about, persons[row].encode(), str(place).encode())
+                StoredWords(memory, *about, persons[row].encode(), str(place).encode())
                 for row, place in zip(mine.tolist(), places[mine].tolist(), strict=True)
             ]
-            reports[mine] = group.layers.send(group.layers.store(places[mine], drawn), words)
+            reports[mine] = group.layers.store(places[mine], drawn)
+        return reports
+
+    def _in_layers(
+        self, owners: Integers, places: Integers, words: RandomWords, persons: Sequence[str], memory: bytes
+    ) -> Integers:
+        """What a wave sends of stored reports."""
+        reports = self.stored(owners, places, persons, memory)
+        for number, group in enumerate(self.plan.groups):
+            mine = np.flatnonzero(owners == number)
+            assert group.layers is not None, "layers are of all groups"
+            reports[mine] = group.layers.send(reports[mine], words)
         return reports
 
     def randomize(

@@ -8,6 +8,7 @@ simulation; nothing in the library chooses it unless it, or a seed, is passed in
 from __future__ import annotations
 
 import hashlib
+import hmac
 import mmap
 import os
 import threading
@@ -130,6 +131,37 @@ class DerivedWords:
 
     def integer(self, bits: int) -> int:
         return int.from_bytes(self._stream.update(bytes((bits + 7) // 8)), "little") >> (-bits % 8)
+
+
+class StoredWords:
+    """Words that stored reports of two layers follow from, the same in Python and browsers. With K the memory:
+
+        HMAC-SHA256(K; each part after its length in 8 bytes, then the number of the block in 8 bytes), block by block
+
+    Numbers are little-endian, and a word takes its bytes from the stream as a little-endian number, of which the
+    leading bits count. Parts are the series, the group, the person and the answer's position.
+
+    >>> words = StoredWords(bytes(16), b"series", b"", b"p1", b"0")
+    >>> words.integer(32) == StoredWords(bytes(16), b"series", b"", b"p1", b"0").integer(32) != words.integer(32)
+    True
+    """
+
+    per_thread = False
+
+    def __init__(self, key: bytes, *about: bytes) -> None:
+        self._key, self._blocks, self._left = key, 0, b""
+        self._about = b"".join(len(part).to_bytes(8, "little") + part for part in about)
+
+    def integer(self, bits: int) -> int:
+        size = (bits + 7) // 8
+        while len(self._left) < size:
+            self._left += hmac.digest(self._key, self._about + self._blocks.to_bytes(8, "little"), "sha256")
+            self._blocks += 1
+        taken, self._left = self._left[:size], self._left[size:]
+        return int.from_bytes(taken, "little") >> (-bits % 8)
+
+    def draw(self, count: int, bits: WordBits) -> Words:
+        return np.array([self.integer(bits) for _ in range(count)], dtype=_KINDS[bits])
 
 
 def secret_bytes(count: int) -> bytes:

@@ -39,9 +39,10 @@ from tacit import (
 )
 from tacit.designs import Promise, Search, optimal_binary
 from tacit.designs._many_values import design_many_values
+from tacit.designs.panels import following_plan, with_layers
 from tacit.designs.without_prior import projective_response, subset_selection
 from tacit.exact import at_most_exp, exp_enclosure
-from tacit.files.ledger import Ledger, added_up, hash_of
+from tacit.files.ledger import Ledger, Occasion, added_up, hash_of
 from tacit.mechanism import KINDS
 from tacit.mechanism.auditing import Audit, percent
 from tacit.mechanism.block_design import BlockDesign
@@ -56,7 +57,9 @@ from tacit.plan import (
     Questionnaire,
     RecodedColumn,
     Recoding,
+    base_name,
     contract_hash,
+    followed_name,
     joint_values,
 )
 from tacit.prior import Ball, Box, Hull, PriorSet
@@ -1341,7 +1344,7 @@ def write(name: str, data: Any) -> None:
 def ledger() -> dict[str, Any]:
     """The ledger of a browser that two people use, what it adds up to, and ledgers that every reader refuses."""
     first = replace(
-        make_plan(Prior.of({"yes": 1, "no": 4}), Survey("yes"), 1, question="Are you il?"), limit=Fraction(4)
+        make_plan(Prior.of({"yes": 1, "no": 4}), Survey("yes"), 1, question="Are you il?"), limit=Fraction(3)
     )
     second = replace(first, wave=2, series=first.hash).reworded("Are you ill?")
     odds = make_plan(Prior.uniform(["a", "b", "c"]), Histogram(), "1/2", notion="ldp")
@@ -1386,6 +1389,9 @@ def ledger() -> dict[str, Any]:
             place = place[step]
         place[last] = value
         refused.append({"why": why, "ledger": wrong | {"hash": hash_of(wrong)}})
+    wrong = copy.deepcopy(data)
+    wrong["occasions"][0]["columns"][0][0][1] = "1/2"
+    refused.append({"why": "a column that does not start at 1", "ledger": wrong | {"hash": hash_of(wrong)}})
     return {
         "plans": [_slim(plan.to_dict()) for plan in told],
         "tags": {person: kept.tag(person) for person in ("", invitation)},
@@ -1393,6 +1399,72 @@ def ledger() -> dict[str, Any]:
         "sums": [[str(lip), str(ldp)] for lip, ldp in sums],
         "refused": refused,
     }
+
+
+def panels() -> dict[str, Any]:
+    """Panels: two layers with what is stored and sent, the belief rule wave by wave, and what reports add up to."""
+    yes_no = make_plan(Prior.of({"yes": 1, "no": 4}), Survey("yes"), "1/2", question="Do you smoke?")
+    named = make_plan(
+        {"north": Prior.of({"a": 2, "b": 3, "c": 5}), "south": Prior.of({"a": 1, "b": 1, "c": 0})}, Histogram(), "1/2"
+    )
+    rule = make_plan(Prior.of({f"v{x}": 40 - x for x in range(40)}), Histogram(), 1)
+    design = make_plan(Prior.uniform([f"v{x}" for x in range(40)]), Histogram(), 1, notion="ldp")
+    layered = [with_layers(plan, level) for plan, level in ((yes_no, 1), (named, 2), (rule, 2), (design, 2))]
+    layered.append(replace(layered[0], wave=2, series=layered[0].hash, question="Do you smoke now?"))
+    second = following_plan(yes_no, "9/10")
+    named_second = following_plan(named, transition=((Fraction(8, 10), Fraction(1, 10), Fraction(1, 10)),) * 3)
+    waves = [[yes_no, second, following_plan(second, "9/10")], [named, named_second]]
+    believed = Prior.of({"yes": 1, "no": 4})
+    sets = make_plan([GroupPrior(name=None, prior=believed, prior_set=Ball(believed, "1/20"))], Survey("yes"), 1)
+    fresh = [make_plan(Prior.of({"yes": k + 2, "no": 9}), Survey("yes"), Fraction(k + 5, 10)) for k in range(10)]
+    series = [
+        [yes_no] + [replace(yes_no, wave=wave, series=yes_no.hash) for wave in range(2, 9)],
+        fresh, [fresh[0], sets, rule, named], waves[0], [layered[0], layered[-1], fresh[0]],
+    ]  # fmt: skip
+    added = [[Occasion.of(plan) for plan in each] for each in series]
+    wrong = [_slim(plan.to_dict()) for plan in (layered[0], layered[2], second)]
+    changes: list[tuple[str, int, tuple[Any, ...], Any]] = [
+        ("a product of other layers", 0, ("groups", 0, "layers", "resend"), 4000),
+        ("a stored report beyond the lifelong level", 0, ("groups", 0, "layers", "lifelong"), "3/4"),
+        ("a lifelong level below that of a wave", 0, ("groups", 0, "layers", "lifelong"), "1/4"),
+        ("a rule that is not scaled", 1, ("groups", 0, "layers", "resend"), 1),
+        ("a persistence above 1", 2, ("follows", "persistence"), "3/2"),
+        ("no plan before", 2, ("follows", "plans"), []),
+        ("a transition of another size", 2, ("follows",), {"plans": [yes_no.hash], "transition": [["1"]]}),
+        ("both ways to change", 2, ("follows", "transition"), [["1", "0"], ["0", "1"]]),
+    ]
+    return {
+        "layers": [_layered(plan) for plan in layered],
+        "belief": [[_slim(plan.to_dict()) for plan in each] for each in waves],
+        "names": [
+            [group, report, followed_name(group, report), base_name(group)]
+            for group in (None, "new", "north", "after 1", "after 1 -", "north / after 0 2", "after / b", "a / after -")
+            for report in (None, 0, 12)
+        ],
+        "added": [
+            {
+                "occasions": [each.to_dict() for each in told],
+                "sums": [[str(level) for level in added_up(told[:count])] for count in range(len(told) + 1)],
+            }
+            for told in added
+        ],
+        "plans": [[_slim(plan.to_dict()) for plan in each] for each in series[1:]],
+        "refused": [{"why": why, "plan": _changed(wrong[which], path, value)} for why, which, path, value in changes],
+    }  # fmt: skip
+
+
+def _layered(plan: Plan) -> dict[str, Any]:
+    """A plan in two layers: for people and answers the stored report, and words with what a wave sends."""
+    randomizer, key, found = Randomizer(plan), bytes(range(16)), []
+    ledger = Ledger("ledger.json", key, {}, {}, None)
+    for place, group in enumerate(plan.groups):
+        for x in range(min(len(plan.values), 6)):
+            for person in ("", "é"):
+                (stored,) = randomizer.stored([place], [x], [person], ledger.memory).tolist()
+                words = Recorded(seed=100 * place + 10 * x)
+                report = randomizer.report(place, x, words, person=person, memory=ledger.memory)
+                found.append([group.name, str(plan.values[x]), person, stored, words.drawn, report])
+    return {"plan": _slim(plan.to_dict()), "key": key.hex(), "reports": found}
 
 
 def golden_plan(plan: Plan) -> dict[str, Any]:
@@ -1414,6 +1486,7 @@ def files() -> dict[str, Callable[[], Any]]:
         set_levels,
         recoding,
         refused_recodings,
+        panels,
         questionnaires,
         reworded_questionnaires,
         refused_questionnaires,
