@@ -181,7 +181,7 @@ def test_no_command_replaces_a_file_unasked():
 
 def test_many_differences_hold_at_once_unless_asked_otherwise():
     """Of forty differences that are none, two look like some: the headline must not say that they are."""
-    Path("many.csv").write_text("value,count\n" + "".join(f"v{x},{40 - x}\n" for x in range(40)))
+    Path("many.csv").write_text("value,count\n" + "".join(f"v{x},{60 - x}\n" for x in range(60)))
     Path("a.csv").write_text("region,value\n" + "".join(f"{'ns'[x % 2]},v{x % 37}\n" for x in range(3000)))
     done("plan", "many.csv", "--task", "histogram", "--epsilon", 1, "-o", "many.json")
     done("perturb", "many.json", "a.csv", "-o", "r.csv", "--keep", "region")
@@ -191,7 +191,7 @@ def test_many_differences_hold_at_once_unless_asked_otherwise():
     alone = json.loads(done(*words, "--one-by-one", "--json"))
     assert not alone["simultaneous"]
     said = done(*words, "--one-by-one", "--level", 0.5)
-    assert "of 40 intervals leave out zero. About one of 2 does by chance alone" in said
+    assert "of 60 intervals leave out zero. About one of 2 does by chance alone" in said
     assert "more than chance" not in said
     done("plan", "priors.csv", "--task", "histogram", "--epsilon", 1, "-o", "few.json")
     Path("b.csv").write_text("region,value\n" + "n,yes\ns,no\n" * 50)

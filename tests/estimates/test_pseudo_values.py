@@ -34,12 +34,12 @@ def test_the_mean_of_a_pseudo_value_given_the_answer_is_the_answer(task):
 
 
 def test_pseudo_values_add_up_to_the_unbiased_estimate_of_a_circle():
-    weights = 1 / np.arange(1, 41)
+    weights = 1 / np.arange(1, 61)
     prior = Prior.of({f"value {x}": float(p) for x, p in enumerate(weights / weights.sum())})
     plan = make_plan(prior, Histogram(), epsilon=1)
     mechanism = plan.groups[0].mechanism
     assert mechanism.kind == "many-values"
-    answers = np.random.default_rng(1).choice(40, 3000, p=prior.probabilities)
+    answers = np.random.default_rng(1).choice(60, 3000, p=prior.probabilities)
     reports = Randomizer(plan).reports(np.zeros(3000, np.int32), answers.astype(np.int32), SeededWords(3))
     r = pseudo_values(plan, reports)
     read = mechanism.read("unbiased", plan.task, Counts.of(reports))
@@ -55,7 +55,7 @@ def test_pseudo_values_add_up_to_the_unbiased_estimate_of_a_circle():
     ("size", "method", "kind"),
     [
         (5, "auto", "table"),
-        (40, "auto", "many-values"),
+        (60, "auto", "many-values"),
         (40, "without-prior", "block-design"),
     ],
 )

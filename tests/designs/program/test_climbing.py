@@ -76,10 +76,10 @@ def test_what_would_make_a_plan_long_or_take_long_is_left_to_circles():
         for n in (2, 40)
     ]
     assert kinds == [{"table"}, {"many-values"}]
-    assert design(named_prior("zipf", 33), Histogram(), 1).mechanism.kind == "many-values"
+    assert design(named_prior("zipf", 51), Histogram(), 1).mechanism.kind == "many-values"
 
 
-@pytest.mark.parametrize(("size", "epsilon", "method"), [(50, 5, "repaired response"), (50, 3, "many values")])
+@pytest.mark.parametrize(("size", "epsilon", "method"), [(60, 5, "repaired response"), (60, 3, "many values")])
 def test_at_a_large_epsilon_reports_may_nearly_name_the_answer(size, epsilon, method):
     """The repaired response is the best of them where most values may be named; LDP varies nearly twice as much."""
     prior = named_prior("zipf", size)

@@ -326,7 +326,7 @@ def test_climbing_reaches_what_the_vertices_give_and_its_bound_holds(monkeypatch
         (lambda: solve_robust(Ball(HEALTH, 0), np.eye(5), 1.0, aim="best"), "'aim' must be 'unbiased' or 'mmse'"),
         (lambda: solve_robust(Ball(HEALTH, 0), np.eye(5), 0.0), "depend on the value"),
         (lambda: solve_robust(Ball(HEALTH, 0), np.eye(5), np.inf), "'epsilon' must be finite"),
-        (lambda: solve_robust(Ball(Prior.uniform(33), 0), np.eye(33), 1.0), "at most 32 values apart. Got 33"),
+        (lambda: solve_robust(Ball(Prior.uniform(51), 0), np.eye(51), 1.0), "at most 50 values apart. Got 51"),
         (lambda: solve_robust(Ball(Prior.uniform(13), 0), np.eye(13), 1.0, aim="mmse"), "at most 12 values"),
         (
             lambda: solve_robust(Hull(Prior.uniform(13), [Prior.uniform(13)]), np.eye(13), 1.0),

@@ -1348,7 +1348,9 @@ def ledger() -> dict[str, Any]:
     )
     second = replace(first, wave=2, series=first.hash).reworded("Are you ill?")
     odds = make_plan(Prior.uniform(["a", "b", "c"]), Histogram(), "1/2", notion="ldp")
-    wide = make_plan(Prior.of({f"v{x}": 40 - x for x in range(40)}), Histogram(), 2, question="Which, naïve 😀?" * 30)
+    by_rule = Search(method="many-values")
+    names = Prior.of({f"v{x}": 40 - x for x in range(40)})
+    wide = make_plan(names, Histogram(), 2, search=by_rule, question="Which, naïve 😀?" * 30)
     told = [first, second, odds, wide]
     invitation = "an invitation"
     kept = Ledger("ledger.json", bytes(range(16)), {}, {}, Fraction(17, 2))

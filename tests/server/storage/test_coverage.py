@@ -18,7 +18,7 @@ from tacit.server.storage.store import Store, Submission, survey_id
 from support.batches import ARROW, NDJSON, as_arrow, as_lines, send_batch
 from support.service import FIRST_DAY, Client, Days, key, serving
 
-PRIOR = Prior([f"street {k}" for k in range(40)], [10**6 // (k + 1) for k in range(40)])
+PRIOR = Prior([f"street {k}" for k in range(60)], [10**6 // (k + 1) for k in range(60)])
 
 
 @cache
@@ -102,7 +102,7 @@ def test_reports_and_batches_over_http_lead_to_the_same_sums_and_no_report_is_st
     with store._reading.connect() as connection:
         assert connection.exec_driver_sql("SELECT count(*) FROM counts").scalar() == 0
     facts = client.get(f"{survey}/results", admin=True).json()
-    assert (facts["estimator"], facts["n_reports"], facts["n_rows"]) == ("unbiased", 60, 40)
+    assert (facts["estimator"], facts["n_reports"], facts["n_rows"]) == ("unbiased", 60, 60)
     assert facts["estimators"] == ["assisted", "unbiased", "mmse"]
     refused = client.post(f"{survey}/reports", {"key": key(500), "group": "east", "report": 2**52})
     assert refused.status_code == 422

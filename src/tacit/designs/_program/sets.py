@@ -30,7 +30,7 @@ from tacit.prior.sets import Ball, Hull, PriorSet
 #: Vertices are listed for up to this many values that the task tells apart; their number grows as 3^d.
 MOST_VALUES = 12
 #: Up to this many values it is climbed to, without a proof: it takes some seconds, and time grows as d³.
-MOST_CLIMBED = 32
+MOST_CLIMBED = 50
 #: How many columns to look at again before all are, how many to climb from, and how many to add at a time.
 _SHORT, _CLIMBS, _COLUMNS = 2048, 48, 64
 #: One of these small programs takes no longer.
