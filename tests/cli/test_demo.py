@@ -36,7 +36,7 @@ def test_for_scripts_it_says_what_every_command_said(said):
     assert served["stored"] == {
         "counts": served["stored"]["counts"], "keys": served["stored"]["keys"],
         "redemptions": 0, "refusals": 0, "settings": 1, "surveys": 1,
-        "totals": groups, "arriving": 0, "coverage": 0, "sealed": 1, "published": 0, "revocations": 0, "tokens": 1,
+        "totals": groups, "arriving": 0, "coverage": 0, "sealed": 1, "published": 0, "tokens": 1,
         "alembic_version": 1,
     }  # fmt: skip
     # The last keys wait in the sealed row until there is a crowd of twenty.

@@ -13,7 +13,9 @@ import re
 import threading
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from datetime import date
 from functools import cached_property, partial
@@ -29,6 +31,7 @@ from tacit.server.invitations import (
     make_invitations,
     new_secrets,
     read_invitation,
+    sign_blinded,
     to_text,
 )
 from tacit.server.problems import BusyError, Refusal
@@ -44,7 +47,7 @@ _READY_PLANS = 64
 #: by which a clock that was not set may differ from a steady one in that time.
 _ERASING, _CONFIRMED, _SET = 3.0, 3600.0, 120.0
 #: Blinded messages that are signed in a turn.
-_TURN = 32
+_TURN = 16
 #: Bytes of public results that are kept ready.
 _PAGES_BYTES = 2**26
 T = TypeVar("T")
@@ -436,41 +439,42 @@ class Collector:
 
 
 class Signing:
-    """Signs blinded messages in threads, several in a turn: handing over one alone takes half as long as signing."""
+    """Signs blinded messages in threads, several in a turn, while they are written."""
 
     def __init__(self) -> None:
         self._waiting: deque[tuple[CredentialKey, bytes, asyncio.Future[bytes]]] = deque()
         #: One core is left to the event loop.
         self._idle = max(1, (os.cpu_count() or 1) - 1)
+        self._threads = ThreadPoolExecutor(self._idle, "tacit-signing")
 
     def begin(self, key: CredentialKey, blinded: bytes) -> asyncio.Future[bytes]:
         """The blind signature to be."""
         future: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         self._waiting.append((key, blinded, future))
-        if self._idle:
-            self._idle -= 1
-            working = asyncio.ensure_future(self._work())
-            working.add_done_callback(lambda _: self._stopped())
+        self._start()
         return future
+
+    def _start(self) -> None:
+        if self._waiting and self._idle:
+            self._idle -= 1
+            self._threads.submit(self._work, asyncio.get_running_loop())
 
     def _stopped(self) -> None:
         self._idle += 1
+        self._start()
 
-    async def _work(self) -> None:
-        while self._waiting:
-            turn = [self._waiting.popleft() for _ in range(min(_TURN, len(self._waiting)))]
-            signed = await asyncio.to_thread(_signed, [(key, blinded) for key, blinded, _ in turn])
-            resolve([future for _, _, future in turn], signed)
+    def _work(self, loop: asyncio.AbstractEventLoop) -> None:
+        while turn := list(_taken(self._waiting, _TURN)):
+            signed = sign_blinded([(key, blinded) for key, blinded, _ in turn])
+            loop.call_soon_threadsafe(resolve, [future for _, _, future in turn], signed)
+        loop.call_soon_threadsafe(self._stopped)
 
 
-def _signed(turn: Sequence[tuple[CredentialKey, bytes]]) -> list[bytes | Exception]:
-    signed: list[bytes | Exception] = []
-    for key, blinded in turn:
-        try:
-            signed.append(key.sign_blinded(blinded))
-        except ArithmeticError as failure:
-            signed.append(failure)
-    return signed
+def _taken(waiting: deque[T], most: int) -> Iterator[T]:
+    """Up to `most` of what waits, for several threads at once."""
+    with suppress(IndexError):
+        for _ in range(most):
+            yield waiting.popleft()
 
 
 def _next_wave(plan: AnyPlan) -> AnyPlan:

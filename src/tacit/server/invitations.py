@@ -16,14 +16,17 @@ import binascii
 import ctypes
 import hmac
 import weakref
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cache, cached_property
 from typing import Any
 
+import numpy as np
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
+from tacit.exact import Integers
 from tacit.randomize.randomness import secret_bytes
 
 #: Bits of a survey's signing key; its only use is to stuff one survey's ballot.
@@ -70,30 +73,82 @@ def _signature(secret: bytes, survey: str, number: bytes) -> bytes:
 
 
 @cache
-def _openssl() -> tuple[ctypes.CDLL, ctypes.CDLL]:
-    """OpenSSL 3, the one that Python itself uses, or the system's: for calls that keep Python's lock, and for signing,
-    which takes long and does not.
-    """
-    address, number, length = ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t
-    calls: list[tuple[Any, Any, list[Any]]]
+def _openssl() -> ctypes.PyDLL:
+    """OpenSSL 3, the one that Python itself uses, or the system's: `cryptography` has no raw RSA."""
+    address, number = ctypes.c_void_p, ctypes.c_int
+    calls: list[tuple[str, Any, list[Any]]] = [
+        ("d2i_AutoPrivateKey", address, [address, address, ctypes.c_long]),
+        ("EVP_PKEY_free", None, [address]),
+        ("EVP_PKEY_CTX_new", address, [address, address]),
+        ("EVP_PKEY_sign_init", number, [address]),
+        ("EVP_PKEY_CTX_set_rsa_padding", number, [address, number]),
+        ("EVP_PKEY_CTX_free", None, [address]),
+        ("EVP_PKEY_sign", number, [address] * 5),
+    ]
     for place in (getattr(_hashlib, "__file__", None) or "", "libcrypto.so.3"):
         with suppress(OSError, AttributeError):
-            short, long = ctypes.PyDLL(place), ctypes.CDLL(place)
-            calls = [
-                (short.d2i_AutoPrivateKey, address, [address, address, ctypes.c_long]),
-                (short.EVP_PKEY_free, None, [address]),
-                (short.EVP_PKEY_CTX_new, address, [address, address]),
-                (short.EVP_PKEY_sign_init, number, [address]),
-                (short.EVP_PKEY_CTX_set_rsa_padding, number, [address, number]),
-                (short.EVP_PKEY_CTX_free, None, [address]),
-                (long.EVP_PKEY_sign, number, [address, address, address, ctypes.c_char_p, length]),
-            ]
-            for function, gives, takes in calls:
+            library = ctypes.PyDLL(place)
+            for name, gives, takes in calls:
+                function = getattr(library, name)
                 function.restype, function.argtypes = gives, takes
-            return short, long
+            return library
     raise OSError(
         "Surveys by invitation need OpenSSL 3 as a shared library (libcrypto.so.3). Install it, e.g. libssl3."
     )
+
+
+@cache
+def _sign_all() -> Callable[[Integers], Integers]:
+    """Compiled: EVP_PKEY_sign for each row of its arguments, what it returns for each.
+
+    A thread that calls it from Python waits for Python's lock after each signature; beside a busy event loop that takes
+    as long as signing.
+    """
+    import numba
+
+    word, place = numba.int64, ctypes.cast(_openssl().EVP_PKEY_sign, ctypes.c_void_p).value
+    signature = numba.int32(word, word, word, word, word)
+
+    class Native(numba.types.WrapperAddressProtocol):
+        def __wrapper_address__(self) -> Any:
+            return place
+
+        def signature(self) -> Any:
+            return signature
+
+    rows = word[:, ::1]
+
+    @numba.njit(numba.void(numba.types.FunctionType(signature), rows, word[::1]), cache=True, nogil=True)
+    def call_each(function: Any, rows: Any, returned: Any) -> None:
+        for k in range(len(rows)):
+            returned[k] = function(rows[k, 0], rows[k, 1], rows[k, 2], rows[k, 3], rows[k, 4])
+
+    def sign_all(rows: Integers) -> Integers:
+        returned = np.zeros(len(rows), np.int64)
+        call_each(Native(), rows, returned)
+        return returned
+
+    return sign_all
+
+
+def sign_blinded(turn: Sequence[tuple[CredentialKey, bytes]]) -> list[bytes | Exception]:
+    """The blind signatures m^d mod n of messages that their keys `can_sign`, or why there is none. RFC 9474, BlindSign.
+
+    By OpenSSL, whose time does not depend on key or message, and which checks the result: a slip of the machine
+    in it would give the key away. Other threads work meanwhile.
+    """
+    size, count = _KEY_BITS // 8, len(turn)
+    contexts = [key.new_context() for key, _ in turn]
+    messages = np.frombuffer(b"".join(message for _, message in turn), np.uint8).reshape(count, size)
+    signed, lengths = np.zeros((count, size), np.uint8), np.full(count, size)
+    from_the_first = size * np.arange(count)
+    places = (signed.ctypes.data + from_the_first, lengths.ctypes.data + 8 * np.arange(count))
+    rows = np.column_stack((contexts, *places, messages.ctypes.data + from_the_first, lengths))
+    returned = _sign_all()(rows)
+    for context in contexts:
+        _openssl().EVP_PKEY_CTX_free(context)
+    failure = ArithmeticError("OpenSSL did not sign a blinded message.")
+    return [each.tobytes() if done == 1 else failure for each, done in zip(signed, returned, strict=True)]
 
 
 class CredentialKey:
@@ -102,10 +157,10 @@ class CredentialKey:
     def __init__(self, der: bytes) -> None:
         key = serialization.load_der_private_key(der, password=None)
         assert isinstance(key, rsa.RSAPrivateKey)
-        self._public, self._size = key.public_key(), key.key_size // 8
-        short, _ = _openssl()
-        self._secret = short.d2i_AutoPrivateKey(None, ctypes.byref(ctypes.c_char_p(der)), len(der))
-        weakref.finalize(self, short.EVP_PKEY_free, self._secret)
+        self._public = key.public_key()
+        self._secret = _openssl().d2i_AutoPrivateKey(None, ctypes.byref(ctypes.c_char_p(der)), len(der))
+        weakref.finalize(self, _openssl().EVP_PKEY_free, self._secret)
+        _sign_all()
 
     @classmethod
     def generate(cls) -> bytes:
@@ -123,27 +178,15 @@ class CredentialKey:
     def can_sign(self, blinded: bytes) -> bool:
         """Whether this may be a blinded message: a number below the modulus, of its length."""
         n = self._public.public_numbers().n
-        return len(blinded) == self._size and 1 < int.from_bytes(blinded, "big") < n - 1
+        return len(blinded) == _KEY_BITS // 8 and 1 < int.from_bytes(blinded, "big") < n - 1
 
-    def sign_blinded(self, blinded: bytes) -> bytes:
-        """The blind signature m^d mod n of what `can_sign`. RFC 9474, BlindSign.
-
-        By OpenSSL, whose time does not depend on key or message, and which checks the result: a slip of the machine
-        in it would give the key away. Other threads work meanwhile.
-        """
-        short, long = _openssl()
-        signed, length = ctypes.create_string_buffer(self._size), ctypes.c_size_t(self._size)
-        context = short.EVP_PKEY_CTX_new(self._secret, None)
-        try:
-            if (
-                short.EVP_PKEY_sign_init(context) != 1
-                or short.EVP_PKEY_CTX_set_rsa_padding(context, _NO_PADDING) != 1
-                or long.EVP_PKEY_sign(context, signed, ctypes.byref(length), blinded, len(blinded)) != 1
-            ):
-                raise ArithmeticError("OpenSSL did not sign a blinded message.")
-        finally:
-            short.EVP_PKEY_CTX_free(context)
-        return signed.raw
+    def new_context(self) -> int:
+        """OpenSSL's context for a raw signature, which its user frees."""
+        openssl = _openssl()
+        context = openssl.EVP_PKEY_CTX_new(self._secret, None)
+        openssl.EVP_PKEY_sign_init(context)
+        openssl.EVP_PKEY_CTX_set_rsa_padding(context, _NO_PADDING)
+        return int(context)
 
     def verifies(self, key: str, credential: str | None) -> bool:
         """Whether the credential is this survey's signature of a submission's key."""

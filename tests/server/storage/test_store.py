@@ -129,6 +129,12 @@ def test_an_invitation_is_exchanged_for_one_message(store: Store):
     assert store.redeem(PLAIN, b"i" * 16, second) == "spent"
     assert store.redeem(PLAIN, b"j" * 16, second) == "redeemed"
     assert store.redeem(GROUPED, b"i" * 16, second) == "redeemed", "each survey has its own"
+    # One that is used, and still sealed, stays used: the crowd that it is written with is not in its own way.
+    assert store.revoke(PLAIN, [b"i" * 16, b"k" * 16]) == 1
+    assert {store.redeem(PLAIN, bytes([nth]) * 16, first) for nth in range(20)} == {"redeemed"}
+    assert store.redeem(PLAIN, b"i" * 16, first) == "redeemed"
+    assert store.redeem(PLAIN, b"k" * 16, first) == "revoked"
+    assert store.used_invitations(PLAIN) == 22
     store.change(PLAIN, close=True)
     assert store.redeem(PLAIN, b"i" * 16, first) == "closed"
 

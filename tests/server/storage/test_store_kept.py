@@ -32,7 +32,6 @@ COLUMNS = {
     "published": {"survey", "day", "n_reports", "tally"},
     "keys": {"survey", "tag"},
     "redemptions": {"survey", "tag", "blinded"},
-    "revocations": {"survey", "tag"},
     "tokens": {"name", "hash", "role", "survey"},
     "settings": {"name", "value"},
     "alembic_version": {"version_num"},
@@ -79,7 +78,6 @@ def test_the_database_adds_no_columns_that_tell_the_order_of_keys(tmp_path: Path
     for table in (
         "keys",
         "redemptions",
-        "revocations",
         "published",
         "counts",
         "coverage",

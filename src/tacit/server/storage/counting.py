@@ -113,7 +113,6 @@ class Statements:
         self.sealed = sa.text(f"SELECT survey, version, content FROM sealed WHERE survey {among}")
         self.known_keys = self._look_up(schema.keys, "k.survey, k.tag")
         self.known_exchanged = self._look_up(schema.redemptions, "k.survey, k.tag, k.blinded")
-        self.known_revoked = self._look_up(schema.revocations, "k.survey, k.tag")
         self.keep = {table.name: self._insert(table) for table in (schema.keys, schema.redemptions)}
         self.increase = {table.name: self._increase(table) for table in (schema.counts, schema.totals, schema.refusals)}
         place = "%s, %s, %s" if self._postgresql else "?, ?, ?"
@@ -165,12 +164,14 @@ class _Held:
     secret: bytes
     reports: Counter[Place] = field(default_factory=Counter)
     keys: set[str] = field(default_factory=set)
-    exchanged: dict[str, str] = field(default_factory=dict)
     folds: Folds = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.exchanged = dict(self.before.exchanged)
 
     @property
     def changed(self) -> bool:
-        return bool(self.reports or self.keys or self.exchanged)
+        return bool(self.reports or self.keys) or len(self.exchanged) > len(self.before.exchanged)
 
 
 class Counting:
@@ -251,17 +252,16 @@ class Counting:
             if isinstance(job, Redemption)
         ]
         pairs = [(held.name, mine) for _, held, mine, _ in tagged]
-        revoked = self._known(connection, self.statements.known_revoked, pairs)
         known = self._known(connection, self.statements.known_exchanged, pairs)
         for nth, held, mine, blinded in tagged:
-            before = known.get((held.name, mine)) or held.exchanged.get(mine) or dict(held.before.exchanged).get(mine)
-            if (held.name, mine) in revoked:
-                outcomes[nth] = "revoked"
-            elif before is not None:
-                outcomes[nth] = "redeemed" if before == blinded else "spent"
-            else:
+            before = known.get((held.name, mine), held.exchanged.get(mine))
+            if before is None:
                 outcomes[nth] = "redeemed"
                 held.exchanged[mine] = blinded
+            elif not before:
+                outcomes[nth] = "revoked"
+            else:
+                outcomes[nth] = "redeemed" if before == blinded else "spent"
 
     @staticmethod
     def _known(connection: sa.Connection, statement: Any, pairs: Sequence[tuple[str, str]]) -> dict[Any, str]:
@@ -347,14 +347,14 @@ class Counting:
         else:
             yield None
 
-    def exchanged_among(self, connection: sa.Connection, name: str, tags: Sequence[str]) -> int:
-        """How many of these invitations were exchanged; the survey is held."""
+    def exchanged_among(self, connection: sa.Connection, name: str, tags: Sequence[str]) -> set[str]:
+        """Those of these invitations that were exchanged; the survey is held."""
         held, failed = self._hold(connection, [name])
         if name in failed:
             raise failed[name]
         known = self._known(connection, self.statements.known_exchanged, [(name, each) for each in tags])
         sealed = {mine for mine, _ in held[name].before.exchanged} if name in held else set()
-        return len({mine for _, mine in known} | (sealed & {*tags}))
+        return {mine for (_, mine), blinded in known.items() if blinded} | (sealed & {*tags})
 
     def _write_sums(self, connection: sa.Connection, adding: _Adding) -> None:
         for table, sums in (

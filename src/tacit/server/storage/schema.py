@@ -122,7 +122,8 @@ published = Table(
 #: Tags of the keys of what was counted, erased when the survey closes.
 keys = Table("keys", metadata, _survey(), Column("tag", String(TAG_DIGITS), primary_key=True), sqlite_with_rowid=False)
 
-#: Tags of exchanged invitations, each with one of the blinded message it was exchanged for; erased at closing.
+#: Tags of exchanged invitations, each with one of the blinded message it was exchanged for, and of revoked ones, with
+#: nothing; erased at closing.
 redemptions = Table(
     "redemptions",
     metadata,
@@ -130,11 +131,6 @@ redemptions = Table(
     Column("tag", String(TAG_DIGITS), primary_key=True),
     Column("blinded", String(TAG_DIGITS), nullable=False),
     sqlite_with_rowid=False,
-)
-
-#: Tags of invitations that were revoked; erased at closing.
-revocations = Table(
-    "revocations", metadata, _survey(), Column("tag", String(TAG_DIGITS), primary_key=True), sqlite_with_rowid=False
 )
 
 #: Who may do what: the hash of each token with its role, and the survey if the role is for one.

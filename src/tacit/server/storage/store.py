@@ -35,7 +35,7 @@ PUBLISH_EVERY = 20
 MOST_CELLS = 200
 #: Tables of tags, which are erased when a survey closes; how many rows a step erases; and up to how many rows of other
 #: surveys a table is written anew for that.
-_TAGGED = (schema.keys, schema.redemptions, schema.revocations)
+_TAGGED = (schema.keys, schema.redemptions)
 _STEP, _FEW_ROWS = 20_000, 100_000
 
 
@@ -409,7 +409,7 @@ class Store:
     def used_invitations(self, name: str) -> int:
         """How many invitations were exchanged."""
         table = schema.redemptions
-        query = sa.select(sa.func.count()).select_from(table).where(table.c.survey == name)
+        query = sa.select(sa.func.count()).where(table.c.survey == name, table.c.blinded != "")
         with self.counting.moment(name) as (connection, pending):
             return int(connection.scalar(query) or 0) + len(pending[name].exchanged)
 
@@ -421,10 +421,11 @@ class Store:
         secret = self.vault.secret(survey.life)
         tags = sorted({tag(secret, "invitation", each) for each in invitations})
         with self._writing.begin() as connection:
-            statement = self._insert(schema.revocations).on_conflict_do_nothing()
             used = self.counting.exchanged_among(connection, name, tags)
-            connection.execute(statement, [{"survey": name, "tag": each} for each in tags])
-        return used
+            lost = [{"survey": name, "tag": each, "blinded": ""} for each in tags if each not in used]
+            if lost:
+                connection.execute(self._insert(schema.redemptions).on_conflict_do_nothing(), lost)
+        return len(used)
 
     # -- settings ---------------------------------------------------------------------------------------------------
 

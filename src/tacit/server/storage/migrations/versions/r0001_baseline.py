@@ -38,7 +38,6 @@ def upgrade() -> None:
     _create("published", _day(), _number("n_reports"), sa.Column("tally", sa.LargeBinary, nullable=False))
     _create("keys", _tag())
     _create("redemptions", _tag(), sa.Column("blinded", sa.String(32), nullable=False))
-    _create("revocations", _tag())
     op.create_table(
         "tokens",
         sa.Column("name", sa.String(40), primary_key=True),
