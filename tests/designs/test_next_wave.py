@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -25,10 +26,13 @@ from tacit import (
 )
 from tacit.cli.everything import app
 from tacit.designs import GroupPrior, next_priors
-from tacit.designs.next_wave import _projected
+from tacit.designs.next_wave import _projected, _raked_priors
+from tacit.estimates import cells_of
 from tacit.exact import Floats
-from tacit.plan import load_plan
+from tacit.mechanism import Channel
+from tacit.plan import CHANCES, Block, Question, Questionnaire, load_plan
 from tacit.tally import Counts
+from tacit.task import Matrix
 
 from support.questions import yes_no_questionnaire
 
@@ -212,6 +216,55 @@ def test_several_questions_are_planned_block_by_block(tmp_path, monkeypatch):
     said = CliRunner().invoke(app, ["next", "plan.json", "tally.json", "-o", "plan2.json"])
     assert said.exit_code == 0, said.output
     assert load_plan("plan2.json").hash == second.hash
+
+
+def test_what_reports_do_not_determine_stays_as_the_prior_has_it(tmp_path, monkeypatch):
+    """Two reports tell a mean and not how often each number is given: the prior is raked to the mean."""
+    hours = Question(name="hours", answers=(0, 4, 16), kind="number", task="mean")
+    prior = Prior(hours.answers, [5, 3, 2])
+    made = make_plan(prior, Matrix([[0], [1 / 4], [1]], ["mean"]), 1)
+    channel = Channel.from_weights(prior, [[672, 352], [592, 432], [352, 672]])
+    plan = replace(made, groups=(replace(made.groups[0], mechanism=channel, certificate=None),))
+    first = Questionnaire((hours,), (Block((hours,), CHANCES, plan),))
+    truth = np.array([0.4, 0.3, 0.3])
+    tally = Tally(first.hash, {"block 1": counted(plan, {None: truth}, 40_000, people()).groups[None]})
+    with pytest.raises(NotEstimableError):
+        next_priors(plan, Tally(plan.hash, {None: tally.groups["block 1"]}))
+    second = next_plan(first, tally)
+    (group,) = second.blocks[0].plan.groups
+    shares = group.prior.probabilities
+    assert shares @ [0, 4, 16] == pytest.approx(truth @ [0, 4, 16], abs=0.15)  # 4.4 before
+    # Tilted by the number: so log q/p is linear in it.
+    ratio = np.log(shares / [0.5, 0.3, 0.2])
+    assert (ratio[1] - ratio[0]) * 4 == pytest.approx(ratio[2] - ratio[0], abs=1e-3)
+    assert group.prior_set.kind == "ball"
+    assert np.abs(shares - truth).sum() / 2 < group.prior_set.radius
+    assert "do not determine" in second.notes[0]
+    monkeypatch.chdir(tmp_path)
+    first.save("plan.json")
+    (tmp_path / "tally.json").write_text(json.dumps(tally.to_dict()), encoding="utf-8")
+    said = CliRunner().invoke(app, ["next", "plan.json", "tally.json", "-o", "plan2.json"])
+    assert said.exit_code == 0, said.output
+    assert "how answers are related" in " ".join(said.output.split())
+    assert load_plan("plan2.json").hash == second.hash
+
+
+def test_raking_keeps_relations_and_reaches_the_margins():
+    first = yes_no_questionnaire(3, 2.0, [9, 2, 3, 4, 2, 5, 1, 8])
+    (block,) = first.blocks
+    prior = block.plan.groups[0].prior.probabilities.reshape(2, 2, 2)
+    truth = prior * np.array([1.6, 1])[:, None, None] * np.array([1, 1.3])[None, :, None]
+    truth /= truth.sum()
+    kept = counted(block.plan, {None: truth.ravel()}, 10**6, people()).groups[None]
+    cells = cells_of(first, Tally(first.hash, {"block 1": kept}))
+    made = _raked_priors(block.plan, cells, "q1, q2, q3", least_drift=0, drift=0).priors[0]
+    q = made.prior.probabilities.reshape(2, 2, 2)
+    assert q == pytest.approx(truth, abs=0.01)
+    assert np.abs(prior - truth).sum() / 2 > 0.08  # The old prior is far off.
+    odds = [each[0, 0] * each[1, 1] / each[0, 1] / each[1, 0] for each in (prior[:, :, 0], q[:, :, 0])]
+    assert odds[0] == pytest.approx(odds[1], rel=1e-3)
+    # Without drift the ball holds what noise leaves open, and not the old prior.
+    assert np.abs(q - truth).sum() / 2 < made.prior_set.radius < np.abs(prior - truth).sum() / 2
 
 
 def test_next_on_the_command_line(plan, tmp_path, monkeypatch):

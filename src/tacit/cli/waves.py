@@ -195,5 +195,6 @@ def _next_sentence(wave: int, facts: dict[str, Any]) -> str:
     )
     return (
         f"Wave {facts['wave']}. {alarm}Drift seen: {facts['drift_seen']:.3f}; allowed for: {facts['drift']:.3f} (the "
-        "change of an answer that half of the people hold; of more than 12 answers, a total variation distance)."
+        "change of an answer that half of the people hold; of more than 12 answers or combinations, a total variation "
+        "distance)."
     )

@@ -20,12 +20,23 @@ the truth and the new prior: with s² the variances and z the normal quantile of
     Σ(θ − θ̂)² ≤ Σs² + z·√(2Σs⁴)     and     Σ(θ − m)² ≤ Σ(θ̂ − m)² − Σs² + z·√(2Σs⁴ + 4Σs²(θ̂ − m)²),
 
 and a total variation distance is at most ½√d times the root. The new prior is θ̂ or m, whichever has the smaller bound.
+
+**Reports on several questions** may determine shares of answers, and tables that were asked for, but not how often each
+combination is given. Then the new prior q is the old one, p, raked: with g what the reports determine, θ̂ its estimate
+and Σ the covariance of θ̂,
+
+    q ∝ p·exp(λ·g)   minimises   KL(q ‖ p) + ½ (E_q g − θ̂)ᵀ Σ⁻¹ (E_q g − θ̂),
+
+so E_q g = θ̂ but for noise, the old prior counting as one record, and how answers are related otherwise stays as it was.
+To first order a change δ of E_q g moves q by a total variation distance of at most ½√(δᵀ C⁻¹ δ), C the covariance of g
+under q. So noise moves q by at most ½√(tr A + z√(2 tr A²)), A = C⁻¹Σ, and the set is a ball of this radius plus the
+drift; or as wide as the set of this wave, if that is wider, because nothing new is known about the relations.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Literal, overload
@@ -36,7 +47,7 @@ from tacit.designs._methods import FEW_VALUES
 from tacit.designs.panels import following_plan
 from tacit.designs.planning import CONFIDENCE, make_plan, with_ldp
 from tacit.designs.prior_file import UNSEEN_SHARE, GroupPrior
-from tacit.estimates import Cell, NotEstimableError, PriorCheck, cells_of, estimate, read_for
+from tacit.estimates import Cell, NotEstimableError, PriorCheck, cells_of, estimate, moments, read_for
 from tacit.exact import Floats, Integers, Number, rational
 from tacit.mechanism.repeated import Transition
 from tacit.plan import AnyPlan, Group, Plan, Questionnaire
@@ -46,6 +57,7 @@ from tacit.task import Histogram, Matrix, Task
 
 #: The least expected drift, regardless of the data: an answer that half of the people hold may move by one point.
 LEAST_DRIFT = "0.01"
+_FIRST_WAVE = "In a first wave the drift seen is the error of the prior. State the drift if you know it better."
 #: Shares and ends of ranges are rounded to this many parts, the ends outwards.
 _PARTS = 10**5
 
@@ -137,14 +149,10 @@ def next_blocks(plan: Questionnaire, reports: Tally | Sequence[Cell], **options:
             raise ValueError(f"There are no reports of block {number} to plan its next wave from.")
         try:
             each = next_priors(block.plan, mine, **options)
-        except NotEstimableError as error:
+        except NotEstimableError:
             named = ", ".join(question.name for question in block.questions)
-            raise NotEstimableError(
-                f"The reports on {named} do not determine how often each combination of their answers is given, so "
-                "they make no prior for the next wave. Use `tacit plan` again, with the priors of this wave; a first "
-                "plan with --cross for every two of these questions often makes reports that do determine it."
-            ) from error
-        found.append(replace(each, notes=each.notes if plan.wave == 1 else ()))
+            each = _raked_priors(block.plan, mine, named, **options)
+        found.append(replace(each, notes=tuple(note for note in each.notes if plan.wave == 1 or note != _FIRST_WAVE)))
     return found
 
 
@@ -160,7 +168,14 @@ def planned_blocks(
     for block, each in zip(plan.blocks, found, strict=True):
         made = planned(block.plan, each, epsilon=epsilon, notion=notion)
         blocks.append(replace(block, plan=replace(made, wave=1, series=None)))
-    return replace(plan, blocks=tuple(blocks), wave=plan.wave + 1, series=plan.first_wave, earlier=())
+    # What was noted about the priors of this wave is no longer so; what is public still is.
+    public = tuple(question.name for question in plan.questions if question.public)
+    notes = [note for note in plan.notes if note.startswith(tuple(f"{name} is public" for name in public))]
+    notes += [note for each in found for note in each.notes if note != _FIRST_WAVE]
+    return replace(
+        plan, blocks=tuple(blocks), wave=plan.wave + 1, series=plan.first_wave, earlier=(),
+        notes=tuple(dict.fromkeys(notes)),
+    )  # fmt: skip
 
 
 def next_priors(
@@ -192,42 +207,143 @@ def next_priors(
     >>> found.drift, found.priors[0].prior_set.kind
     (0.02, 'box')
     """
-    sure, least = rational(confidence, "confidence"), rational(least_drift, "least_drift")
-    if not 0 < sure < 1:
-        raise ValueError(f"The 'confidence' must lie between 0 and 1. Got {confidence} instead.")
-    stated = None if drift is None else rational(drift, "drift")
-    for name, number in (("drift", stated or Fraction(0)), ("least_drift", least)):
-        if not 0 <= number <= 1:
-            raise ValueError(f"The {name!r} must lie between 0 and 1. Got {float(number):g} instead.")
+    sure, least, stated = _limits(confidence, least_drift, drift)
     cells = cells_of(plan, reports) if isinstance(reports, Tally) else reports
     if plan.takes_weights and any(cell.has_weights for cell in cells):
         raise ValueError("Reports with weights of their own make no prior for the next wave. Tally them without.")
     if not any(cell.n_reports for cell in cells):
         raise ValueError("There are no reports to plan the next wave from.")
     classes = _classes(plan.task, plan.groups[0].prior)
-    found = _estimates(plan, cells, classes, float(sure))
+    found = _estimates(plan, cells, classes, sure)
     many = int(classes.max()) + 1 > FEW_VALUES
     believed = [found[group.name] for group in plan.groups if not group.without_prior]
-    seen = _drift_seen(believed, many, float(sure))
-    allowed = max(float(least), seen) if stated is None else float(stated)
-    total = sum(each.n_reports for each in found.values())
+    seen = _drift_seen(believed, many, sure)
+    allowed = max(least, seen) if stated is None else stated
+    counts = {name: each.n_reports for name, each in found.items()}
     priors = []
     for group in plan.groups:
-        made, plausible = _next(group, found[group.name], classes, allowed, rational(floor, "floor"), many, float(sure))
-        share = Fraction(found[group.name].n_reports, total)
-        priors.append(
-            GroupPrior(
-                name=group.name,
-                prior=made,
-                share=share,
-                epsilon=group.epsilon,
-                weight=group.weight,
-                offset=group.offset,
-                prior_set=plausible,
-            )
-        )
+        made, plausible = _next(group, found[group.name], classes, allowed, rational(floor, "floor"), many, sure)
+        priors.append(_later(group, made, plausible, counts))
     alarm = any(check.contradicted for check in _checks(plan, cells))
-    return NextWave(priors=tuple(priors), seen=seen, drift=allowed, alarm=alarm, notes=_notes(plan, found))
+    return NextWave(priors=tuple(priors), seen=seen, drift=allowed, alarm=alarm, notes=_notes(plan, counts))
+
+
+def _limits(confidence: Number, least_drift: Number, drift: Number | None) -> tuple[float, float, float | None]:
+    """The confidence, the least drift and the stated drift, checked."""
+    sure = rational(confidence, "confidence")
+    if not 0 < sure < 1:
+        raise ValueError(f"The 'confidence' must lie between 0 and 1. Got {confidence} instead.")
+    drifts = [None if each is None else rational(each, name) for each, name in
+              ((least_drift, "least_drift"), (drift, "drift"))]  # fmt: skip
+    for name, number in zip(("least_drift", "drift"), drifts, strict=True):
+        if number is not None and not 0 <= number <= 1:
+            raise ValueError(f"The {name!r} must lie between 0 and 1. Got {float(number):g} instead.")
+    assert drifts[0] is not None
+    return float(sure), float(drifts[0]), None if drifts[1] is None else float(drifts[1])
+
+
+def _later(group: Group, prior: Prior, plausible: PriorSet, counts: Mapping[str | None, int]) -> GroupPrior:
+    """A group of the next wave, as large as its part of the reports."""
+    return GroupPrior(
+        name=group.name, prior=prior, share=Fraction(counts[group.name], sum(counts.values())), epsilon=group.epsilon,
+        weight=group.weight, offset=group.offset, prior_set=plausible,
+    )  # fmt: skip
+
+
+# -- what reports do not determine ------------------------------------------------------------------------------------
+
+
+def _raked_priors(
+    plan: Plan,
+    cells: Sequence[Cell],
+    named: str,
+    *,
+    drift: Number | None = None,
+    least_drift: Number = LEAST_DRIFT,
+    confidence: Number = CONFIDENCE,
+    floor: Number = UNSEEN_SHARE,
+) -> NextWave:
+    """As `next_priors`, for a block whose reports determine the columns of its task, and not how often each
+    combination is given. Drifts are total variation distances.
+    """
+    sure, least, stated = _limits(confidence, least_drift, drift)
+    counts = {group.name: sum(cell.n_reports for cell in cells if cell.group.name == group.name)
+              for group in plan.groups}  # fmt: skip
+    moved = {group.name: _raked(group, [cell for cell in cells if cell.group.name == group.name], plan, sure)
+             for group in plan.groups if counts[group.name]}  # fmt: skip
+    seen = min(1.0, math.sqrt(max(0.0, sum(each.excess for each in moved.values())) / len(moved)) / 2)
+    allowed = max(least, seen) if stated is None else stated
+    priors = []
+    for group in plan.groups:
+        shares = group.prior.probabilities
+        known = moved.get(group.name, _Raked(shares, 0.0, 0.0))
+        open_cells = shares > 0
+        share = min(float(rational(floor, "floor")), 1 / (100 * int(open_cells.sum())))
+        kept = _projected(known.prior, open_cells, share)
+        prior = Prior(group.prior.values, [max(1, round(each * _PARTS * 10)) if mine else 0 for each, mine in
+                                           zip(kept, open_cells, strict=True)])  # fmt: skip
+        radius = known.noise + share * int(open_cells.sum()) + allowed
+        before = Fraction(0) if group.prior_set is None else group.prior_set.radius
+        wide = max(before, Fraction(math.ceil(radius * 1000), 1000))
+        priors.append(_later(group, prior, Ball(prior, min(wide, Fraction(1))), counts))
+    note = (
+        f"The reports on {named} do not determine how often each combination of answers is given. The new prior has "
+        "the shares and tables that they determine; how answers are related otherwise is as in the prior of this "
+        "wave. The promise holds for priors within a total variation distance of "
+        f"{max(float(each.prior_set.radius) for each in priors if each.prior_set is not None):g}."
+    )
+    alarm = any(check.contradicted for check in _checks(plan, cells))
+    return NextWave(priors=tuple(priors), seen=seen, drift=allowed, alarm=alarm, notes=(*_notes(plan, counts), note))
+
+
+@dataclass(frozen=True)
+class _Raked:
+    """A raked prior, how far noise may have moved it, and the excess of its squared distance over noise."""
+
+    prior: Floats
+    noise: float
+    excess: float
+
+
+def _raked(group: Group, cells: Sequence[Cell], plan: Plan, sure: float) -> _Raked:
+    """The module's q, by Newton's method for λ: min log E_p e^(λ·z) − λ·m + ½ λᵀΣλ.
+
+    z are the columns of the task, less their means, as uncorrelated columns with the variance 1 under p.
+    """
+    prior = group.prior.probabilities
+    off = plan.task.g(group.prior) - prior @ plan.task.g(group.prior)
+    spread, axes = np.linalg.eigh(off.T @ (prior[:, None] * off))
+    kept = spread > 1e-9 * spread[-1]
+    white = axes[:, kept] / np.sqrt(spread[kept])
+    z = off @ white
+    mean, covariance, _ = moments(cells, plan)
+    target, noise = (mean - prior @ plan.task.g(group.prior)) @ white, white.T @ covariance @ white
+
+    def tilted(slope: Floats) -> tuple[float, Floats]:
+        powers = z @ slope
+        weights = prior * np.exp(powers - powers.max())
+        value = math.log(float(weights.sum())) + float(powers.max() - slope @ target + slope @ noise @ slope / 2)
+        return value, np.asarray(weights / weights.sum())
+
+    slope = np.zeros(z.shape[1])
+    value, shares = tilted(slope)
+    for _ in range(100):
+        rise = shares @ z - target + noise @ slope
+        centred = z - shares @ z
+        step = np.linalg.solve(centred.T @ (shares[:, None] * centred) + noise + 1e-12 * np.eye(len(slope)), rise)
+        size = 1.0
+        while size > 1e-9 and tilted(slope - size * step)[0] > value - size * float(rise @ step) / 4:
+            size /= 2
+        if float(rise @ step) < 1e-16 or size <= 1e-9:
+            break
+        slope = slope - size * step
+        value, shares = tilted(slope)
+    centred = z - shares @ z
+    inner = np.linalg.pinv(centred.T @ (shares[:, None] * centred)) @ noise
+    mostly = float(np.trace(inner)) + max(0.0, _z(2 * sure - 1) if sure > 0.5 else 0.0) * math.sqrt(
+        2 * float(np.trace(inner @ inner))
+    )
+    return _Raked(shares, math.sqrt(mostly) / 2, float(target @ target - np.trace(noise)))
 
 
 def planned(
@@ -426,11 +542,9 @@ def _checks(plan: Plan, cells: Sequence[Cell]) -> Sequence[PriorCheck]:
     return estimate(plan, cells).prior_check
 
 
-def _notes(plan: Plan, found: dict[str | None, _Found]) -> tuple[str, ...]:
-    notes = []
-    if plan.wave == 1:
-        notes.append("In a first wave the drift seen is the error of the prior. State the drift if you know it better.")
-    silent = [str(name) for name, each in found.items() if not each.n_reports]
+def _notes(plan: Plan, n_reports: Mapping[str | None, int]) -> tuple[str, ...]:
+    notes = [_FIRST_WAVE] if plan.wave == 1 else []
+    silent = [str(name) for name, count in n_reports.items() if not count]
     if silent:
         more = ", …" if len(silent) > 8 else ""
         notes.append(f"Groups without reports keep their prior: {', '.join(silent[:8])}{more}.")

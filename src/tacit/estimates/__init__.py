@@ -20,6 +20,7 @@ from tacit.estimates._questionnaire import (
     QuestionView,
     crosstab,
     estimate_questions,
+    moments,
     views_of,
 )
 from tacit.estimates._regression import Coefficient, Regression, regress, regress_on_private
@@ -80,6 +81,7 @@ __all__ = [
     "estimate_questions",
     "estimators",
     "expected_errors",
+    "moments",
     "pooled_compliance",
     "positions_of",
     "pseudo_names",

@@ -268,7 +268,7 @@ def crosstab(
             f"The reports do not determine the table of {first} and {second}: the plan was not made for it. A plan "
             f"with --cross {first},{second} is."
         ) from error
-    share, covariance, n = _moments(read_for(cells, view), view)
+    share, covariance, n = moments(read_for(cells, view), view)
     shape = len(one.answers), len(two.answers)
     independent = _covariance_if_independent(read_for(cells, view), view, share.reshape(shape))
     independent = covariance if independent is None else independent
@@ -279,8 +279,22 @@ def crosstab(
     )  # fmt: skip
 
 
-def _moments(cells: Sequence[Cell], plan: Plan) -> tuple[Floats, Floats, int]:
-    """Shares of all rows, their covariance, and the number of reports."""
+def moments(cells: Sequence[Cell], plan: Plan) -> tuple[Floats, Floats, int]:
+    """Shares (or means) of all rows, their covariance, and the number of reports.
+
+    Args:
+        cells: reports of one plan.
+        plan: the plan, or a reading of it, whose rows are meant.
+
+    Returns:
+        A mean for each row, the covariance matrix of the means, and how many reports they rest on.
+
+    >>> from tacit import Tally, make_plan
+    >>> plan = make_plan({"yes": 0.2, "no": 0.8}, "histogram", epsilon=1)
+    >>> mean, covariance, n = moments(cells_of(plan, Tally.of(plan, [0] * 300 + [1] * 700)), plan)
+    >>> covariance.shape, n
+    ((2, 2), 1000)
+    """
     total, weight = np.zeros(len(plan.row_values)), 0.0
     parts = []
     for cell in cells:
