@@ -1,63 +1,40 @@
 """Adding a mechanism touches its folder, a line in `KINDS`, a builder, and the browser's folder: nothing else.
 
 A toy (`support/toy.py`, `kary_rule.js`) is planted with exactly these, and goes the whole way: design, plan file,
-randomizer, files, Spark, estimates, service, browser.
+randomizer, files, estimates, service, browser; through Spark in `files/test_spark.py`.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tacit import Histogram, Plan, Prior, Randomizer, Tally, estimate, make_plan
-from tacit.designs import _design
-from tacit.designs._methods import Design, Request, designed
+from tacit import Histogram, Plan, Randomizer, Tally, estimate
 from tacit.estimates import pseudo_values
-from tacit.exact import exp_below
 from tacit.files import perturb_file, tally_file
-from tacit.mechanism import KINDS
 from tacit.plan import PlanError
 from tacit.randomize import SeededWords
 from tacit.server.storage.store import Store
 
-from support import service, spark_cluster, toy
-from support.places import CLIENT, ROOT, node
-from support.toy import KaryRule
+from support import service
+from support.places import CLIENT, node
+from support.toy import KaryRule, planted
 
-PRIOR = Prior.of({"a": 5, "b": 2, "c": 2, "d": 1})
 HELD = np.repeat(np.arange(4), [3600, 2400, 1600, 400])
 
 
-def kary(request: Request) -> Design:
-    """The builder: the largest share of truth with 1 + d·truth/(2^w − truth) ≤ e^ε."""
-    ratio, d = exp_below(min(request.promise.levels.values())), len(request.prior)
-    truth = int((ratio - 1) * (1 << 32) / (d + ratio - 1))
-    mechanism = KaryRule(prior=request.prior, truth=truth)
-    return designed(request, mechanism, request.cheap_bound, duals=None, method="k-ary rule", status="feasible")
+@pytest.fixture
+def plan(monkeypatch: pytest.MonkeyPatch) -> Plan:
+    return planted(monkeypatch)
 
 
-@pytest.fixture(autouse=True)
-def _planted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(KINDS, KaryRule.kind, KaryRule)
-    monkeypatch.setitem(_design._BUILDERS, "kary", kary)
-    row = ("four values", lambda request: len(request.prior) == 4, ("kary",))
-    monkeypatch.setattr(_design, "TABLE", (row, *_design.TABLE))
-
-
-def planned() -> Plan:
-    return make_plan(PRIOR, Histogram(), 1, notion="ldp")
-
-
-def test_a_plan_file_holds_it_and_is_audited(tmp_path: Path) -> None:
-    plan = planned()
+def test_a_plan_file_holds_it_and_is_audited(plan: Plan, tmp_path: Path) -> None:
     assert plan.groups[0].mechanism.kind == "kary-rule"
     plan.save(tmp_path / "plan.json")
     read = Plan.load(tmp_path / "plan.json")
@@ -69,10 +46,9 @@ def test_a_plan_file_holds_it_and_is_audited(tmp_path: Path) -> None:
         Plan(Histogram(), (replace(group, mechanism=more, certificate=None),))
 
 
-def test_files_are_perturbed_tallied_and_estimated(tmp_path: Path) -> None:
-    plan = planned()
+def test_files_are_perturbed_tallied_and_estimated(plan: Plan, tmp_path: Path) -> None:
     answers, reports = tmp_path / "answers.csv", tmp_path / "reports.csv"
-    answers.write_text("value\n" + "".join(f"{PRIOR.values[x]}\n" for x in HELD))
+    answers.write_text("value\n" + "".join(f"{plan.values[x]}\n" for x in HELD))
     perturb_file(plan, answers, reports, words=SeededWords(3))
     tally = tally_file(plan, reports)
     assert tally.n_reports == len(HELD)
@@ -90,50 +66,7 @@ def test_files_are_perturbed_tallied_and_estimated(tmp_path: Path) -> None:
     assert rows.sum(axis=1) == pytest.approx(np.ones(len(HELD)))
 
 
-def test_spark_draws_and_counts_it(tmp_path: Path) -> None:
-    """Workers import the package anew, so they get a copy of it with the mechanism's folder and its line in `KINDS`."""
-    if missing := spark_cluster.missing():
-        told = f"{missing} is missing, so a planted mechanism is UNTESTED on Spark: see tools/system-packages.sh java."
-        if os.environ.get("CI"):
-            pytest.fail(told)
-        pytest.skip(told)
-    copy = tmp_path / "source" / "tacit"
-    shutil.copytree(ROOT / "src" / "tacit", copy, ignore=shutil.ignore_patterns("__pycache__"))
-    (copy / "mechanism" / "kary_rule").mkdir()
-    shutil.copy(Path(toy.__file__), copy / "mechanism" / "kary_rule" / "__init__.py")
-    kinds = copy / "mechanism" / "__init__.py"
-    text, line = kinds.read_text(encoding="utf-8"), "    BlockDesign.kind: BlockDesign,\n"
-    assert line in text
-    planted = "from tacit.mechanism.kary_rule import KaryRule  # noqa: E402\n\n#: Every mechanism"
-    kinds.write_text(
-        text.replace("#: Every mechanism", planted, 1).replace(line, f"{line}    KaryRule.kind: KaryRule,\n")
-    )
-    plan = planned()
-    plan.save(tmp_path / "plan.json")
-    (tmp_path / "answers.csv").write_text("value\n" + "".join(f"{PRIOR.values[x]}\n" for x in HELD))
-    environment = os.environ | {"PYTHONPATH": str(copy.parent), "PYSPARK_PYTHON": sys.executable}
-    spark = ["--engine", "spark", "--master", "local[1]"]
-    for words in (
-        ["perturb", "plan.json", "answers.csv", "-o", "reports"],
-        ["tally", "plan.json", "reports", "-o", "t.json"],
-    ):
-        done = subprocess.run(
-            [sys.executable, "-m", "tacit", *words, *spark],
-            cwd=tmp_path,
-            env=environment,
-            capture_output=True,
-            text=True,
-        )
-        assert done.returncode == 0, done.stderr
-    tally = Tally.from_dict(json.loads((tmp_path / "t.json").read_text(encoding="utf-8")))
-    found = estimate(plan, tally)
-    assert tally.n_reports == len(HELD)
-    for row, held in zip(found.rows, np.bincount(HELD), strict=True):
-        assert abs(row.estimate - held) < 6 * row.standard_error + 1
-
-
-def test_the_service_opens_a_survey_counts_and_tells_results(tmp_path: Path) -> None:
-    plan = planned()
+def test_the_service_opens_a_survey_counts_and_tells_results(plan: Plan, tmp_path: Path) -> None:
     reports = Randomizer(plan).reports(np.zeros(60, np.int64), HELD[::133][:60], SeededWords(5))
     store = Store(tmp_path / "data", service.Days())
     try:
@@ -154,9 +87,9 @@ def test_the_service_opens_a_survey_counts_and_tells_results(tmp_path: Path) -> 
         store.close()
 
 
-def test_a_browser_draws_the_same_reports_from_the_same_words(tmp_path: Path) -> None:
+def test_a_browser_draws_the_same_reports_from_the_same_words(plan: Plan, tmp_path: Path) -> None:
     """A folder and a line in the browser's `KINDS`, in a copy of it; run by Node against Python, word for word."""
-    plan, copy = planned(), tmp_path / "browser"
+    copy = tmp_path / "browser"
     shutil.copytree(CLIENT, copy, ignore=shutil.ignore_patterns("node_modules", "test"))
     (copy / "mechanism" / "kary_rule").mkdir()
     shutil.copy(Path(__file__).with_name("kary_rule.js"), copy / "mechanism" / "kary_rule" / "kary_rule.js")

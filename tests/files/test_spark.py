@@ -9,6 +9,7 @@ import base64
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -29,7 +30,7 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
-from tacit import Histogram, Plan, Prior, Survey, make_plan, read_priors
+from tacit import Histogram, Plan, Prior, Survey, estimate, make_plan, read_priors
 from tacit.cli.everything import app
 from tacit.designs import Search
 from tacit.files import (
@@ -43,7 +44,7 @@ from tacit.files import (
 )
 from tacit.files.spark import _engine, _session
 
-from support import spark_cluster
+from support import spark_cluster, toy
 from support.places import ROOT
 from support.ports import free_port
 from support.questions import yes_no_questionnaire
@@ -106,9 +107,14 @@ def plan(tmp_path_factory: pytest.TempPathFactory) -> Plan:
     return make_plan(read_priors(priors), Survey("yes"), epsilon=1)
 
 
+def logged(logs: Path) -> bytes:
+    """Spark's event log."""
+    return b"".join(path.read_bytes() for path in logs.rglob("*") if path.is_file())
+
+
 def key_in(logs: Path) -> bool:
     """Whether Spark's event log has the key, as it is or encoded."""
-    written = b"".join(path.read_bytes() for path in logs.rglob("*") if path.is_file())
+    written = logged(logs)
     assert len(written) > 10_000
     encoded = [base64.b64encode(KEY[start:])[:-4] for start in range(3)]
     return any(form in written for form in (KEY, KEY.hex().encode(), KEY.hex().upper().encode(), *encoded))
@@ -343,6 +349,19 @@ app({estimate} + ["--json"])
     assert "--engine spark" in refused.stderr
 
 
+def test_a_planted_mechanism_is_drawn_and_counted(running: Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """`test_new_mechanism.py` takes it the rest of the way; the workers have it from `spark_daemon.py`."""
+    asked = toy.planted(monkeypatch)
+    value = "element_at(array('a', 'a', 'b', 'c'), int(id % 4 + 1)) AS value"
+    frame = running.session.range(0, 4000, 1, 2).selectExpr(value)
+    spark.perturb(asked, frame, tmp_path / "reports")
+    reports = running.session.read.parquet(str(tmp_path / "reports"))
+    counted = spark.tally(asked, reports)
+    assert counted == tally_file(asked, reports.toArrow())
+    for row, held in zip(estimate(asked, counted).rows, (2000, 1000, 1000, 0), strict=True):
+        assert abs(row.estimate - held) < 6 * row.standard_error + 1
+
+
 # -- killed executors: last, for those that take their place are slow at first ----------------------------------------
 
 
@@ -352,46 +371,43 @@ def people(session: Any) -> Any:
     return session.range(0, ROWS, 1, PARTS).selectExpr("id", answer, group)
 
 
-def noting(note: Path) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Rows as they come; but the first attempt at the last part writes down, after a block of it, on which executor it
-    is, and goes on so slowly that it can be killed.
-    """
+def noting(note: Path, pause: float) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Rows as they come; the first attempt at the last part notes, after a block of it, on which executor it is."""
 
     def passed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from pyspark import TaskContext
 
-        first = TaskContext.get().partitionId() == PARTS - 1 and not note.exists()
-        rows, pause = 0, 0.25
+        last, rows = TaskContext.get().partitionId() == PARTS - 1, 0
         for batch in batches:
             rows += batch.num_rows
             yield batch
-            if not first or rows <= _engine.BLOCK_ROWS:
-                continue
-            if not note.exists():
+            if last and rows > _engine.BLOCK_ROWS and not note.exists():
                 # This process has a daemon for its parent, which has the executor: they go together, as machines do.
                 executor = Path(f"/proc/{os.getppid()}/stat").read_text().rpartition(")")[2].split()[1]
                 draft = note.with_suffix(".draft")
                 draft.write_text(f"{executor} {os.getppid()} {os.getpid()}")
                 draft.rename(note)
-            # Not once and for long: Spark takes what was drawn only between two batches. A minute in all.
-            time.sleep(pause)
-            pause = min(2 * pause, 5.0)
+                time.sleep(pause)
 
     return passed
 
 
 @contextmanager
 def killing(note: Path, when: Callable[[], bool] = lambda: True) -> Iterator[None]:
-    """Kill, once, the executor that is written down, and its Python; fails if there was nobody to kill."""
+    """Kill, once, the executor that is noted, its Python and what it has on disk; fails if there was nobody to kill."""
     killed, done = [], threading.Event()
 
     def kill() -> None:
         while not (note.exists() and when()):
             if done.wait(0.005):
                 return
-        for process in note.read_text().split():
-            os.kill(int(process), signal.SIGKILL)
+        processes = list(map(int, note.read_text().split()))
+        known = dict(line.partition("=")[::2] for line in Path(f"/proc/{processes[0]}/environ").read_text().split("\0"))
+        for process in processes:
+            os.kill(process, signal.SIGKILL)
             killed.append(process)
+        for disk in Path(known["SPARK_EXECUTOR_DIRS"]).glob("blockmgr-*"):
+            shutil.rmtree(disk)
 
     thread = threading.Thread(target=kill)
     thread.start()
@@ -416,16 +432,15 @@ def test_a_killed_executor_neither_loses_nor_doubles_nor_redraws_a_report(
     monkeypatch.setattr(_engine, "secret_bytes", lambda count: KEY)
     note, disturbed, calm = (tmp_path / name for name in ("note", "disturbed", "calm"))
     answers = people(running.session)
-    attempts: set[str] = set()
 
-    def written() -> bool:
-        """Whether an attempt at the last part has drawn reports and writes them."""
-        found = disturbed.glob(f"_temporary/0/_temporary/attempt_*_m_{PARTS - 1:06}_*/*.parquet")
-        attempts.update(path.parent.name for path in found)
-        return bool(attempts)
+    def writing() -> bool:
+        """Whether that executor writes reports: those that it drew itself are lost with it, and are drawn again."""
+        opened = Path(f"/proc/{note.read_text().split()[0]}/fd").iterdir()
+        return any("/_temporary/attempt_" in os.path.realpath(file) for file in opened)
 
-    with killing(note, written):
-        done = spark.perturb(plan, answers.mapInArrow(noting(note), answers.schema), disturbed, keep=["id"])
+    with killing(note, writing):
+        done = spark.perturb(plan, answers.mapInArrow(noting(note, 0), answers.schema), disturbed, keep=["id"])
+    assert b'"Stage Attempt ID":1' in logged(running.logs)
     assert (done.rows, done.reports, done.skipped) == (ROWS, ROWS, {})
     assert (disturbed / "_SUCCESS").exists()
     assert not list(disturbed.glob("_temporary*"))
@@ -442,6 +457,6 @@ def test_a_killed_executor_neither_loses_nor_doubles_a_report_in_a_tally(running
     reports = running.session.range(0, ROWS, 1, PARTS).selectExpr("id % 4 - 1 AS report", group, "id % 7 AS region")
     note = tmp_path / "note"
     with killing(note):
-        counted = spark.tally(plan, reports.mapInArrow(noting(note), reports.schema))
+        counted = spark.tally(plan, reports.mapInArrow(noting(note, 60), reports.schema))
     assert counted == tally_file(plan, reports.toArrow())
     assert counted.n_reports + counted.refused == ROWS

@@ -15,6 +15,8 @@ def main() -> None:
     sys.path_importer_cache.clear()
     for name in _NEEDED:
         import_module(name)
+    toy = import_module("support.toy").KaryRule
+    import_module("tacit.mechanism").KINDS[toy.kind] = toy
     import_module("pyspark.daemon").manager()
 
 

@@ -6,17 +6,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.exact import Floats, Integers
-from tacit.mechanism import Audit, Belief, Channel, Counts, Kept, Notion, PlainEstimator, Reading, SetLevel
+from tacit import Histogram, Plan, make_plan
+from tacit.exact import Floats, Integers, exp_below
+from tacit.mechanism import KINDS, Audit, Belief, Channel, Counts, Kept, Notion, PlainEstimator, Reading, SetLevel
 from tacit.mechanism.protocol import are_below
 from tacit.mechanism.sampling import RuleSampler, StandIn
 from tacit.prior import Prior, PriorSet, Value
 from tacit.task import Task
+
+if TYPE_CHECKING:
+    import pytest
+
+    from tacit.designs._methods import Design, Request
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,3 +142,25 @@ class KaryRule:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], prior: Prior) -> KaryRule:
         return cls(prior=prior, truth=int(data["truth"]), word_bits=data["word_bits"])
+
+
+def kary(request: Request) -> Design:
+    """The builder: the largest share of truth with 1 + d·truth/(2^w − truth) ≤ e^ε."""
+    from tacit.designs._methods import designed
+
+    ratio, d = exp_below(min(request.promise.levels.values())), len(request.prior)
+    truth = int((ratio - 1) * (1 << 32) / (d + ratio - 1))
+    mechanism = KaryRule(prior=request.prior, truth=truth)
+    return designed(request, mechanism, request.cheap_bound, duals=None, method="k-ary rule", status="feasible")
+
+
+def planted(monkeypatch: pytest.MonkeyPatch) -> Plan:
+    """A plan with the mechanism, after a line in `KINDS` and one in the table of designs."""
+    # Here, for Spark's workers import this module and need no designs.
+    from tacit.designs import _design
+
+    monkeypatch.setitem(KINDS, KaryRule.kind, KaryRule)
+    monkeypatch.setitem(_design._BUILDERS, "kary", kary)
+    row = ("four values", lambda request: len(request.prior) == 4, ("kary",))
+    monkeypatch.setattr(_design, "TABLE", (row, *_design.TABLE))
+    return make_plan(Prior.of({"a": 5, "b": 2, "c": 2, "d": 1}), Histogram(), 1, notion="ldp")
