@@ -116,6 +116,8 @@ export interface Plan {
   readonly lifelong: Levels | null;
   /** In two layers in how many of all waves the stored report is sent, as a percentage; null without. */
   readonly resend: string | null;
+  /** The names of the groups of people without an earlier report: all, but for those that the belief rule makes. */
+  readonly firstGroups: readonly (string | null)[];
   /** How raw data become answers and groups; null where the plan does not say. */
   readonly recoding: Recoding | null;
   readonly question: string | null;
@@ -327,10 +329,14 @@ export interface Told {
   /** The factor by which all reports together can change a belief, rounded up, if one person drew them all. */
   readonly belief: string;
   readonly odds: string;
+  /** Whether `belief` comes from all sequences of reports, or from levels that add up exactly; else it is a bound. */
+  readonly computed: boolean;
   /** The limit that the person set, a LIP level as a rational; null without one. */
   readonly limit: string | null;
   /** The ledger as a file, in the format of `tacit.files.Ledger`; null if nothing was drawn. */
   readonly file: string | null;
+  /** With a plan: the factors of a report of it alone; in two layers those of all waves. */
+  readonly alone: { readonly belief: string; readonly odds: string } | null;
   /** With a plan: the factors with a report of it. */
   readonly after: { readonly belief: string; readonly odds: string } | null;
   /** With a plan: whether a report of it is in this browser, maybe of another person. */

@@ -201,7 +201,8 @@ export function addedUp(occasions) {
   /** @type {Map<string, {columns: readonly Column[], times: number}>} */
   let few = new Map();
   let others = fraction(0n);
-  for (const { lip, ldp, columns } of releases(occasions)) {
+  const alone = releases(occasions);
+  for (const { lip, ldp, columns } of alone) {
     const twice = plus(lip, lip);
     const price = ldp ? smaller(twice, ldp) : twice;
     total = plus(total, price);
@@ -213,7 +214,8 @@ export function addedUp(occasions) {
   }
   const bound = minus(total, most);
   const ratio = few.size ? largestRatio([...few.values()]) : null;
-  return { lip: ratio ? smaller(bound, plus(levelAbove(ratio), others)) : bound, ldp: odds };
+  const found = ratio ? plus(levelAbove(ratio), others) : bound;
+  return { lip: smaller(bound, found), ldp: odds, computed: alone.length < 2 || (ratio !== null && !others.n) };
 }
 
 /** The releases with another one, equal ones together. @param {Map<string, {columns: readonly Column[], times: number}>} few @param {readonly Column[]} columns */

@@ -73,7 +73,8 @@ export async function told({ storage = browserStorage(), person = "" } = {}, pla
   const stored = attempt(() => storage.getItem(PLACE));
   const ledger = await read(stored);
   const drawn = ledgers.drawn(ledger);
-  const factors = ({ lip, ldp } = ledgers.addedUp(drawn)) => ({ belief: ledgers.factorOf(lip), odds: ledgers.factorOf(ldp) });
+  const sum = ledgers.addedUp(drawn);
+  const factors = ({ lip, ldp } = /** @type {Pick<typeof sum, "lip" | "ldp">} */ (sum)) => ({ belief: ledgers.factorOf(lip), odds: ledgers.factorOf(ldp) });
   const answered = Object.entries(ledger.persons).flatMap(([tag, places]) =>
     places.map((place, at) => {
       const { occasion, series, wave, question, lip, ldp, rule = null } = ledger.occasions[place];
@@ -84,11 +85,11 @@ export async function told({ storage = browserStorage(), person = "" } = {}, pla
   );
   const now = plan && ledgers.occasionOf(plan);
   const others = plan && drawn.some(({ occasion }) => occasion === plan.hashes[0]);
-  const after = now && factors(ledgers.addedUp([...drawn, now]));
+  const [alone, after] = now ? [factors(ledgers.addedUp([now])), factors(ledgers.addedUp([...drawn, now]))] : [null, null];
   const limit = ledger.limit && ledgers.written(ledger.limit);
   const refusal = plan ? refusalOf(ledger, plan, await ledgers.tagOf(ledger, ownerOf(plan, person))) : null;
   const group = plan && !refusal ? ledgers.followedGroup(ledger, plan) : null;
-  return { answered, ...factors(), limit, file: stored ?? null, after: after ?? null, another: Boolean(others), refusal, group };
+  return { answered, ...factors(), computed: sum.computed, limit, file: stored ?? null, alone, after, another: Boolean(others), refusal, group };
 }
 
 /** Why no report may be drawn, or null. @param {Ledger} ledger @param {Plan} plan @param {string} tag */

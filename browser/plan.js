@@ -8,7 +8,7 @@ import { factor, oddsSentence, percent, quoted, sentence, setParts, setSentence 
 import { Randomizer, neighbours, rounded } from "./randomizer.js";
 import { demand, each, expect, integer, meter, name, number, object, oneOf, onlyFields, rational, text } from "./read.js";
 import { readRecoding } from "./recoding.js";
-import { SERIES_FIELDS, baseName, readFollows, readLimit, readSeries } from "./series.js";
+import { SERIES_FIELDS, baseName, followedName, readFollows, readLimit, readSeries } from "./series.js";
 import { secureWords } from "./words.js";
 
 /** @typedef {import("./exact.js").Fraction} Fraction */
@@ -70,6 +70,8 @@ export class Plan {
     this.#randomizer = new Randomizer(groups);
     /** @type {readonly import("./index.js").Group[]} */
     this.groups = Object.freeze(groups.map(describe));
+    /** The groups of people without an earlier report: all, but for those that the belief rule makes of reports. */
+    this.firstGroups = Object.freeze(groups.map(({ name }) => name).filter((name) => !this.#moves || followedName(baseName(name), null) === name));
     this.recoding = readRecoding(data);
     if (this.recoding) {
       expect(this.recoding.answers.length === 1, "recoding.answers", "one column");

@@ -10,14 +10,18 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, expect
 
+from tacit import Histogram
+from tacit.designs.panels import following_plan, with_layers
 from tacit.files import Ledger
 from tacit.plan import Plan
+from tacit.randomize import Randomizer
 
 from support.browsing import (
     QUIET,
     UNAUTHORIZED,
     Service,
     choose,
+    planned,
     profile,
     randomize,
     send,
@@ -149,3 +153,71 @@ def test_a_server_that_offers_the_same_wave_under_another_plan_gets_no_second_re
         page.goto(f"/s/{offered}")
         expect(page.get_by_test_id("limit")).to_contain_text("the same wave of the same survey")
         expect(page.get_by_test_id("randomize")).to_be_hidden()
+
+
+def test_the_belief_rule_in_one_browser_and_what_is_said_of_it(browser: Browser, service: Service):
+    first = yes_no_plan("Is it asked by the belief rule?")
+    second = following_plan(first, "0.9")
+    third = following_plan(second, "0.9")
+    surveys = [service.open(plan) for plan in (first, second, third)]
+    told = service.client.post(f"/api/surveys/{surveys[1]}/copies?next_wave=true")
+    assert (told.status_code, "tacit next" in told.json()["detail"]) == (409, True)
+    with profile(browser, service) as page:
+        one = randomize(page, surveys[0], 0)
+        send(page, "Your report was counted.")
+        page.goto(f"/s/{surveys[1]}")
+        after = f"after {one['report']}"
+        expect(page.get_by_test_id("panel")).to_contain_text(
+            f"Your group, {after}, says which reports this browser drew"
+        )
+        expect(page.get_by_test_id("so-far")).to_contain_text("the 2 reports of this browser")
+        expect(page.get_by_test_id("so-far")).to_contain_text("a factor of 7.39 in all")
+        two = randomize(page, surveys[1], 0)
+        assert two["group"] == after
+        expect(page.locator("#group-fact")).to_contain_text("these reports are of one person")
+        assert violations(page) == []
+        send(page, "Your report was counted.")
+        assert randomize(page, surveys[2], 1)["group"] == f"{after} {two['report']}"
+        page.goto("/told")
+        expect(page.get_by_test_id("told-sum")).to_contain_text("by at most a factor of 20.09 in all")
+        expect(page.get_by_test_id("told-sum")).to_contain_text("if answers to surveys that follow people change as")
+        expect(page.get_by_test_id("told-list")).to_contain_text("a factor of 2.72 more")
+        page.get_by_test_id("told-erase").click()
+        page.get_by_test_id("told-erase-now").click()
+        expect(page.get_by_test_id("told-sum")).to_contain_text("Nothing")
+        page.goto(f"/s/{surveys[2]}")
+        expect(page.get_by_test_id("panel")).to_contain_text("you answer as a new person")
+        assert randomize(page, surveys[2], 0)["group"] == "new"
+    assert service.counts(surveys[1]) == {(after, two["report"]): 1}
+
+
+def test_two_layers_send_one_stored_report_in_every_wave(browser: Browser, service: Service, tmp_path: Path):
+    # Every wave sends the stored report; two reports that are drawn anew are rarely alike.
+    shares = {f"v{x}": Fraction(1, 12) for x in range(12)}
+    first = with_layers(planned("Is it asked in two layers?", {None: shares}, Histogram(), 3), 3)
+    assert first.groups[0].layers is not None
+    assert first.groups[0].layers.resend == 4096
+    surveys = [service.open(plan) for plan in (first, again(first, 2))]
+    with profile(browser, service) as page:
+        reports = []
+        for survey in surveys:
+            page.goto(f"/s/{survey}")
+            expect(page.get_by_test_id("panel")).to_contain_text("by at most a factor of 20.09, as long as your answer")
+            choose(page, 7)
+            reports.append(shown_report(page)["report"])
+            send(page, "Your report was counted.")
+        expect(page.get_by_test_id("kept-layers")).to_contain_text("could find out your answer")
+        page.goto("/told")
+        expect(page.get_by_test_id("told-sum")).to_contain_text("by at most a factor of 20.09 in all")
+        expect(page.get_by_test_id("told-list")).to_contain_text("All waves of this survey together")
+        assert violations(page) == []
+        with page.expect_download() as saved:
+            page.get_by_test_id("told-export").click()
+        saved.value.save_as(tmp_path / "told.json")
+        page.get_by_test_id("told-erase").click()
+        expect(page.get_by_role("alert")).to_contain_text("the third power of the factor")
+    ledger = Ledger.open(tmp_path / "told.json")
+    (stored,) = Randomizer(first).stored([0], [7], [""], ledger.memory).tolist()
+    assert reports == [stored, stored]
+    assert ledger.sums()[0]["lip"] == 3
+    assert [service.counts(survey) for survey in surveys] == [{(None, stored): 1}] * 2

@@ -40,7 +40,10 @@ def test_a_second_draw_of_a_wave_is_refused_and_another_wave_adds_up(plan, tmp_p
     later = replace(plan, wave=2, series=plan.hash)
     perturb_file(later, some, tmp_path / "three.csv", **draw)
     sums = Ledger.open(ledger).sums()
-    assert [(row["waves"], row["people"], row["lip"]) for row in sums] == [(1, 37, 1.0), (2, 3, pytest.approx(2.658735))]
+    assert [(row["waves"], row["people"], row["lip"]) for row in sums] == [
+        (1, 37, 1.0),
+        (2, 3, pytest.approx(2.658735)),
+    ]
     assert sums[1]["ldp"] == pytest.approx(2 * sums[0]["ldp"])
 
 

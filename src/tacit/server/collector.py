@@ -22,7 +22,7 @@ from functools import cached_property, partial
 from typing import Any, TypeVar
 
 from tacit.estimates import Estimator, NotEstimableError, QuestionView, views_of
-from tacit.plan import AnyPlan, Questionnaire, read_plan
+from tacit.plan import AnyPlan, Plan, Questionnaire, read_plan
 from tacit.server.http import batches
 from tacit.server.http.messages import SURVEY_ID, Change, NewSurvey, Report
 from tacit.server.invitations import (
@@ -479,6 +479,8 @@ def _taken(waiting: deque[T], most: int) -> Iterator[T]:
 
 def _next_wave(plan: AnyPlan) -> AnyPlan:
     """The same plan one wave later."""
+    if isinstance(plan, Plan) and plan.follows is not None:
+        raise Refusal(409, "By the belief rule the next wave has other groups: make its plan with tacit next.")
     later: dict[str, Any] = {"wave": plan.wave + 1, "series": plan.first_wave, "earlier": ()}
     return replace(plan, **later)
 

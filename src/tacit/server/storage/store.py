@@ -446,8 +446,6 @@ class Store:
 def check_served(plan: AnyPlan) -> None:
     """Raise `ValueError` for what devices may randomize but the service does not collect."""
     if not isinstance(plan, Questionnaire):
-        if plan.follows is not None or plan.groups[0].layers is not None:
-            raise ValueError("Plans in two layers or by the belief rule are for files: browsers do not randomize them.")
         return
     for question in plan.questions:
         condition = question.asked_if

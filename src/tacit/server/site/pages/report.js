@@ -48,6 +48,8 @@ function describe({ survey, plan }, { sent, ...body }) {
   byId("json-heading").textContent = say(sent ? "all_sent" : "all_to_send");
   byId("json").textContent = JSON.stringify(body, null, 2);
   byId("group-fact").hidden = body.group === null;
+  write(byId("group-fact"), say(plan.rule === "belief" ? "fact_followed" : "fact_group"));
+  byId("kept-layers").hidden = plan.rule !== "layers";
   byId("code-fact").hidden = body.report < LONG;
   byId("credential-fact").hidden = !survey.invited;
   byId("block-fact").hidden = !plan.questions;

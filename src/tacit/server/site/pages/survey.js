@@ -110,20 +110,29 @@ async function begin(visit) {
   else {
     const soFar = await told(memory, plan);
     if (soFar.refusal) return refuse(soFar.refusal);
-    ask(visit);
-    tellSum(plan, soFar);
+    ask({ ...visit, soFar });
   }
 }
 
 /** Say why no report is drawn: a second one of this wave, or more than a limit allows. */
 function refuse({ reason, factors, message }) {
-  const heading = reason === "wave" ? "again" : "limit";
-  stop("limit", heading, { wave: "again_text", plan: "limit_plan", browser: "limit_browser" }[reason], message, factors ?? {});
+  const heading = { wave: "again", persons: "persons" }[reason] ?? "limit";
+  const text = { wave: "again_text", plan: "limit_plan", browser: "limit_browser", persons: "persons_text" }[reason];
+  stop("limit", heading, text, message, factors ?? {});
   byId("told").open = true;
 }
 
+/** What a panel means for this person: what earlier reports change, what is stored, and what is sent of both. */
+function panelText({ rule, resend }, group, { belief }) {
+  if (rule === "belief") return group === null ? say("panel_new") : say("panel_belief", { group });
+  return rule === "layers" ? say("panel_layers", { share: local(resend), belief: local(belief) }) : "";
+}
+
 /** What all reports of this browser would add up to with this one, and whether somebody answered here before. */
-function tellSum(plan, { answered, after, another }) {
+function tellSum(plan, { answered, alone, after, another, group }) {
+  const panel = panelText(plan, group, alone);
+  byId("panel").hidden = !panel;
+  write(byId("panel"), panel);
   byId("wave").hidden = plan.wave === 1;
   byId("wave").textContent = say("wave", { wave: plan.wave });
   byId("so-far").hidden = !answered.length;
@@ -155,8 +164,11 @@ async function fail(error) {
 /** Show the form; answering it leads to the report. */
 function ask(visit) {
   again = () => ask(visit);
-  const { survey, texts, plan } = visit;
-  const grouped = plan.groups[0].name !== null;
+  const { survey, texts, plan, soFar } = visit;
+  // By the belief rule earlier reports say the group, or there is one for all who have none.
+  const first = plan.firstGroups ?? plan.groups.map(({ name }) => name);
+  const fixed = soFar.group ?? (first.length === 1 ? first[0] : null);
+  const grouped = plan.groups[0].name !== null && fixed === null;
   write(byId("checked"), say("checked", { plan: plan.hash.slice(0, 12) }));
   byId("once").hidden = !survey.invited;
   byId("question").textContent = document.title;
@@ -166,19 +178,20 @@ function ask(visit) {
   byId("one-question").hidden = several;
   const open = plan.questions?.some((question) => question.public);
   if (several) byId("lead").textContent = [say("lead_record"), ...(open ? [say("lead_public")] : [])].join(" ");
-  let group = { value: () => null };
+  let group = { value: () => fixed };
   let answer = null;
   answer = (several ? askSeveral : askAnswer)(plan, () => {
     byId("ask-error").textContent = "";
     if (answer) noteOutside(plan, group.value(), answer.value());
   }, texts);
   if (grouped)
-    group = askGroup(texts.group_question || survey.group_question, plan, (name) => {
+    group = askGroup(texts.group_question || survey.group_question, plan, first, (name) => {
       showPromise(plan, name);
       noteOutside(plan, name, answer.value());
     });
   if (grouped) byId("promise").textContent = say("promise_group_first");
-  else showPromise(plan, null);
+  else showPromise(plan, fixed);
+  tellSum(plan, soFar);
   byId("ask").onsubmit = (event) => {
     event.preventDefault();
     // Enter on a question of several steps goes on to the next.
@@ -219,8 +232,7 @@ function askBins(plan, column, field) {
 }
 
 /** The public question about the group; one for each column where groups are crossed, a number where it is in bins. */
-function askGroup(question, plan, changed) {
-  const names = plan.groups.map((group) => group.name);
+function askGroup(question, plan, names, changed) {
   const columns = plan.recoding?.groups ?? [];
   const label = question || say("group_default");
   byId("group-question").textContent = label;

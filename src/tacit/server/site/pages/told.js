@@ -16,7 +16,7 @@ export async function showTold(container, saved = false) {
     const parts = answered.length
       ? [summary(found), make("ol", { className: "surveys", "data-testid": "told-list" }, ...answered.map(entry))]
       : [make("p", { "data-testid": "told-sum" }, say("told_none"))];
-    container.replaceChildren(...parts, limitChoice(found, again, saved), ...(file === null ? [] : [keeping(file, again)]));
+    container.replaceChildren(...parts, limitChoice(found, again, saved), ...(file === null ? [] : [keeping(file, again, answered)]));
   } catch (error) {
     if (!(error instanceof StorageError)) throw error;
     const stored = readAnyway();
@@ -35,19 +35,21 @@ function readAnyway() {
 }
 
 /** What all reports add up to. */
-function summary({ answered, belief, odds }) {
+function summary({ answered, belief, odds, computed }) {
   const count = answered.length === 1 ? say("told_one") : say("told_many", { count: answered.length });
   const sum = say(odds === "∞" ? "told_sum_unbounded" : "told_sum", { belief: local(belief), odds: local(odds) });
-  return make("p", { "data-testid": "told-sum" }, `${count} ${sum}`);
+  const how = answered.length > 1 ? [say(computed ? "told_computed" : "told_bounded")] : [];
+  const if_ = answered.some(({ rule }) => rule) ? [say("told_if")] : [];
+  return make("p", { "data-testid": "told-sum" }, [count, sum, ...how, ...if_].join(" "));
 }
 
 /** One report: what was asked, how much it tells, and all that was sent. */
-function entry({ question, wave, belief, body, sent }) {
+function entry({ question, wave, rule, belief, body, sent }) {
   const name = make("h2", { dir: "auto" }, question || say("untitled"));
   const facts = [
     ...(wave > 1 ? [say("told_wave", { wave })] : []),
     say(sent.length ? "told_sent" : "told_unsent"),
-    say("told_alone", { belief: local(belief) }),
+    say({ belief: "told_belief", layers: "told_layers" }[rule] ?? "told_alone", { belief: local(belief) }),
   ];
   const body_ = make("pre", { className: "report", tabIndex: 0 }, JSON.stringify(body, null, 2));
   const whole = make("details", {}, make("summary", {}, say(sent.length ? "all_sent" : "all_to_send")), body_);
@@ -83,11 +85,12 @@ function lowest(rational) {
 }
 
 /** A copy to keep, and erasing everything, asked twice. */
-function keeping(file, again) {
+function keeping(file, again, answered = []) {
+  const warnings = ["told_erase_warning", ...(answered.some(({ rule }) => rule === "layers") ? ["told_erase_layers"] : [])].map((key) => say(key));
   const copy = make("a", { className: "button", download: "tacit-ledger.json", "data-testid": "told-export" }, say("told_export"));
   copy.href = URL.createObjectURL(new Blob([`${file}\n`], { type: "application/json" }));
   const sure = make("button", { type: "button", className: "danger", hidden: true, "data-testid": "told-erase-now" }, say("told_erase_now"));
-  const warning = make("p", { className: "warning small", hidden: true, role: "alert" }, say("told_erase_warning"));
+  const warning = make("p", { className: "warning small", hidden: true, role: "alert" }, warnings.join(" "));
   const first = make("button", { type: "button", className: "danger", "data-testid": "told-erase" }, say("told_erase"));
   first.onclick = () => {
     first.hidden = true;

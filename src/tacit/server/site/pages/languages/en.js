@@ -149,5 +149,18 @@ export default {
   "limit_plan": "With this wave, your reports to this survey could change a belief by a factor of {level}. Its owner set a limit of {limit} for one person, so nothing is asked. Nothing was sent.",
   "limit_browser": "With this survey, the reports of this browser could change a belief by a factor of {level}. You set a limit of {limit}, so nothing is asked. Nothing was sent.",
   "lead_elsewhere": "It was sent when you answered this same survey at another address. You can send the same report here, too; no second one is drawn.",
-  "lead_reworded": "You answered before the words of this survey were corrected. Your report was sent and counts here, too: there is nothing more to do."
+  "lead_reworded": "You answered before the words of this survey were corrected. Your report was sent and counts here, too: there is nothing more to do.",
+  "panel_new": "This survey follows the same people. This browser has no earlier report, so you answer as a new person. If you answered an earlier wave in another browser, or before this one was erased, the reports together tell more than is counted here.",
+  "panel_belief": "This survey follows the same people. Your group, `{group}`, says which reports this browser drew for you in earlier waves, in their order, with a dash for a wave that was left out. It is sent with your report, so both are known to be of one person. The report is drawn for what your earlier reports already tell: what they tell adds up, and no more. If somebody else answered in this browser, do not answer here.",
+  "panel_layers": "This survey has two layers. For each answer, this browser has one stored report, which follows from a secret that is never sent. In {share} of the waves the stored report is sent, else one that does not depend on your answer. All waves together change a belief by at most a factor of {belief}, as long as your answer stays. That it changed can become known. Use this browser in every wave.",
+  "fact_followed": "`group` says which reports this browser drew for you in earlier waves, or that there are none. The collector can see that these reports are of one person.",
+  "kept_layers": "A secret is kept on this device, from which your stored report follows in the next wave. Who has this browser's data or a copy of them, and your reports, could find out your answer.",
+  "persons": "This browser was used by two people",
+  "persons_text": "Two people answered an earlier wave of this survey here. This wave is made for what each person sent before, and the browser cannot know which of the two you are, so nothing is asked. Nothing was sent.",
+  "told_layers": "All waves of this survey together change a belief by at most a factor of {belief}, as long as your answer stays.",
+  "told_belief": "It was drawn for what your earlier reports told and changes a belief by at most a factor of {belief} more.",
+  "told_if": "This holds as long as answers to surveys in two layers stay, and if answers to surveys that follow people change as the survey states.",
+  "told_computed": "It was computed from all that these reports can be, whatever your answers have to do with each other.",
+  "told_bounded": "It is an upper bound: these reports have too many combinations to look at each.",
+  "told_erase_layers": "In surveys with two layers another stored report is made of the same answer: both together can change a belief by up to the third power of the factor."
 };

@@ -149,5 +149,18 @@ export default {
   "limit_plan": "Con esta ronda, sus informes a esta encuesta podrían cambiar una creencia por un factor de {level}. La encuesta tiene un límite de {limit} por persona, así que no se pregunta nada. No se ha enviado nada.",
   "limit_browser": "Con esta encuesta, los informes de este navegador podrían cambiar una creencia por un factor de {level}. Usted puso un límite de {limit}, así que no se pregunta nada. No se ha enviado nada.",
   "lead_elsewhere": "Se envió cuando contestó esta misma encuesta en otra dirección. Puede enviar el mismo informe también aquí; no se genera otro.",
-  "lead_reworded": "Usted contestó antes de que se corrigiera el texto de esta encuesta. Su informe se envió y cuenta también aquí: no hay nada más que hacer."
+  "lead_reworded": "Usted contestó antes de que se corrigiera el texto de esta encuesta. Su informe se envió y cuenta también aquí: no hay nada más que hacer.",
+  "panel_new": "Esta encuesta sigue a las mismas personas. Este navegador no tiene ningún informe anterior, así que usted responde como persona nueva. Si respondió a una ronda anterior en otro navegador, o antes de que este se borrara, los informes juntos revelan más de lo que aquí se cuenta.",
+  "panel_belief": "Esta encuesta sigue a las mismas personas. Su grupo, `{group}`, dice qué informes generó este navegador para usted en rondas anteriores, en su orden, con un guion por cada ronda omitida. Se envía con su informe, de modo que se sabe que ambos son de una misma persona. El informe se genera según lo que sus informes anteriores ya revelan: lo que revelan se suma, y nada más. Si otra persona respondió en este navegador, no responda aquí.",
+  "panel_layers": "Esta encuesta tiene dos capas. Para cada respuesta, este navegador tiene un informe guardado, que se deriva de un secreto que nunca se envía. En el {share} de las rondas se envía el informe guardado; si no, uno que no depende de su respuesta. Todas las rondas juntas cambian una creencia como máximo por un factor de {belief}, mientras su respuesta no cambie. Que cambió puede llegar a saberse. Use este navegador en cada ronda.",
+  "fact_followed": "`group` dice qué informes generó este navegador para usted en rondas anteriores, o que no hay ninguno. Quien los recibe puede ver que son de una misma persona.",
+  "kept_layers": "En este dispositivo queda un secreto del que se deriva su informe guardado en la próxima ronda. Quien tenga los datos de este navegador o una copia, y sus informes, podría averiguar su respuesta.",
+  "persons": "Dos personas han usado este navegador",
+  "persons_text": "Dos personas respondieron aquí a una ronda anterior de esta encuesta. Esta ronda está hecha para lo que cada persona envió antes, y el navegador no puede saber cuál de las dos es usted, así que no se pregunta nada. No se envió nada.",
+  "told_layers": "Todas las rondas de esta encuesta juntas cambian una creencia como máximo por un factor de {belief}, mientras su respuesta no cambie.",
+  "told_belief": "Se generó según lo que revelaron sus informes anteriores y cambia una creencia como máximo por un factor de {belief} más.",
+  "told_if": "Esto vale mientras no cambien las respuestas a encuestas de dos capas, y si las respuestas a encuestas que siguen a personas cambian como la encuesta indica.",
+  "told_computed": "Se calculó a partir de todo lo que estos informes pueden ser, sea cual sea la relación entre sus respuestas.",
+  "told_bounded": "Es una cota superior: estos informes tienen demasiadas combinaciones para mirarlas todas.",
+  "told_erase_layers": "En las encuestas de dos capas se hace otro informe guardado de la misma respuesta: los dos juntos pueden cambiar una creencia hasta el cubo del factor."
 };

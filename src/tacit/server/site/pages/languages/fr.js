@@ -149,5 +149,18 @@ export default {
   "limit_plan": "Avec cette vague, vos rapports à cette enquête pourraient changer une croyance d'un facteur {level}. L'enquête a fixé une limite de {limit} par personne ; rien n'est donc demandé. Rien n'a été envoyé.",
   "limit_browser": "Avec cette enquête, les rapports de ce navigateur pourraient changer une croyance d'un facteur {level}. Vous avez fixé une limite de {limit} ; rien n'est donc demandé. Rien n'a été envoyé.",
   "lead_elsewhere": "Il a été envoyé quand vous avez répondu à cette même enquête à une autre adresse. Vous pouvez envoyer le même rapport ici aussi ; aucun second n'est tiré.",
-  "lead_reworded": "Vous avez répondu avant la correction du texte de cette enquête. Votre rapport a été envoyé et compte aussi ici : il n'y a rien d'autre à faire."
+  "lead_reworded": "Vous avez répondu avant la correction du texte de cette enquête. Votre rapport a été envoyé et compte aussi ici : il n'y a rien d'autre à faire.",
+  "panel_new": "Cette enquête suit les mêmes personnes. Ce navigateur n'a aucun rapport antérieur : vous répondez donc comme une nouvelle personne. Si vous avez répondu à une vague antérieure dans un autre navigateur, ou avant que celui-ci ne soit effacé, les rapports ensemble en disent plus que ce qui est compté ici.",
+  "panel_belief": "Cette enquête suit les mêmes personnes. Votre groupe, `{group}`, dit quels rapports ce navigateur a tirés pour vous lors des vagues antérieures, dans l'ordre, avec un tiret pour une vague omise. Il est envoyé avec votre rapport : on sait donc que les deux viennent d'une même personne. Le rapport est tiré en fonction de ce que vos rapports antérieurs disent déjà : ce qu'ils disent s'additionne, et rien de plus. Si quelqu'un d'autre a répondu dans ce navigateur, ne répondez pas ici.",
+  "panel_layers": "Cette enquête a deux couches. Pour chaque réponse, ce navigateur a un rapport conservé, qui découle d'un secret jamais envoyé. Dans {share} des vagues, le rapport conservé est envoyé, sinon un rapport qui ne dépend pas de votre réponse. Toutes les vagues ensemble changent une croyance d'un facteur {belief} au plus, tant que votre réponse reste la même. Qu'elle ait changé peut devenir connu. Utilisez ce navigateur à chaque vague.",
+  "fact_followed": "`group` dit quels rapports ce navigateur a tirés pour vous lors des vagues antérieures, ou qu'il n'y en a pas. Le destinataire peut voir que ces rapports viennent d'une même personne.",
+  "kept_layers": "Un secret reste sur cet appareil, dont découle votre rapport conservé à la prochaine vague. Qui a les données de ce navigateur ou une copie, et vos rapports, pourrait trouver votre réponse.",
+  "persons": "Deux personnes ont utilisé ce navigateur",
+  "persons_text": "Deux personnes ont répondu ici à une vague antérieure de cette enquête. Cette vague est faite pour ce que chaque personne a envoyé auparavant, et le navigateur ne peut pas savoir laquelle des deux vous êtes : rien n'est donc demandé. Rien n'a été envoyé.",
+  "told_layers": "Toutes les vagues de cette enquête ensemble changent une croyance d'un facteur {belief} au plus, tant que votre réponse reste la même.",
+  "told_belief": "Il a été tiré en fonction de ce que vos rapports antérieurs ont dit et change une croyance d'un facteur {belief} de plus, au maximum.",
+  "told_if": "Cela vaut tant que les réponses aux enquêtes à deux couches restent les mêmes, et si les réponses aux enquêtes qui suivent des personnes changent comme l'enquête l'indique.",
+  "told_computed": "Cela a été calculé à partir de tout ce que ces rapports peuvent être, quel que soit le lien entre vos réponses.",
+  "told_bounded": "C'est une borne supérieure : ces rapports ont trop de combinaisons pour les examiner toutes.",
+  "told_erase_layers": "Dans les enquêtes à deux couches, un autre rapport conservé est fait de la même réponse : les deux ensemble peuvent changer une croyance jusqu'au cube du facteur."
 };
