@@ -77,10 +77,10 @@ export async function told({ storage = browserStorage(), person = "" } = {}, pla
   const factors = ({ lip, ldp } = /** @type {Pick<typeof sum, "lip" | "ldp">} */ (sum)) => ({ belief: ledgers.factorOf(lip), odds: ledgers.factorOf(ldp) });
   const answered = Object.entries(ledger.persons).flatMap(([tag, places]) =>
     places.map((place, at) => {
-      const { occasion, series, wave, question, lip, ldp, rule = null } = ledger.occasions[place];
+      const { occasion, series, wave, question, rule = null } = ledger.occasions[place];
       const { key, group, block, report, public: open, sent } = ledger.reports[tag][at];
       const body = { key, group, ...(block !== undefined && { block }), report, ...(open && { public: open }) };
-      return { plan: occasion, series, wave, question, rule, ...factors({ lip, ldp }), body, sent };
+      return { plan: occasion, series, wave, question, rule, ...factors(ledgers.addedUp([ledger.occasions[place]])), body, sent };
     }),
   );
   const now = plan && ledgers.occasionOf(plan);

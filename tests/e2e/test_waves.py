@@ -58,6 +58,7 @@ def test_every_wave_is_asked_anew_until_the_limit_and_all_of_it_is_listed(
         expect(page.get_by_test_id("so-far")).to_contain_text("the 3 reports of this browser")
         page.goto("/told")
         expect(page.get_by_test_id("told-sum")).to_contain_text("by at most a factor of 14.28 in all")
+        expect(page.get_by_test_id("told-sum")).to_contain_text("computed from all that these reports can be")
         assert violations(page) == []
         with page.expect_download() as saved:
             page.get_by_test_id("told-export").click()

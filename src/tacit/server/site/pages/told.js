@@ -38,9 +38,8 @@ function readAnyway() {
 function summary({ answered, belief, odds, computed }) {
   const count = answered.length === 1 ? say("told_one") : say("told_many", { count: answered.length });
   const sum = say(odds === "∞" ? "told_sum_unbounded" : "told_sum", { belief: local(belief), odds: local(odds) });
-  const how = answered.length > 1 ? [say(computed ? "told_computed" : "told_bounded")] : [];
-  const if_ = answered.some(({ rule }) => rule) ? [say("told_if")] : [];
-  return make("p", { "data-testid": "told-sum" }, [count, sum, ...how, ...if_].join(" "));
+  const how = answered.some(({ rule }) => rule) ? "told_if" : computed ? "told_computed" : "told_bounded";
+  return make("p", { "data-testid": "told-sum" }, [count, sum, ...(answered.length > 1 ? [say(how)] : [])].join(" "));
 }
 
 /** One report: what was asked, how much it tells, and all that was sent. */

@@ -161,6 +161,6 @@ export default {
   "told_belief": "Sie wurde passend zu dem gezogen, was Ihre früheren Meldungen sagen, und ändert eine Annahme höchstens um den weiteren Faktor {belief}.",
   "told_if": "Das gilt, solange Antworten auf Umfragen mit zwei Schichten gleich bleiben, und wenn sich Antworten auf Umfragen, die Personen begleiten, so ändern, wie die Umfrage es angibt.",
   "told_computed": "Das wurde aus allem berechnet, was diese Meldungen sein können, wie auch immer Ihre Antworten zusammenhängen.",
-  "told_bounded": "Das ist eine obere Schranke: Diese Meldungen haben zu viele Kombinationen, um jede zu betrachten.",
+  "told_bounded": "Das ist eine obere Schranke: Nicht alle Kombinationen dieser Meldungen wurden betrachtet.",
   "told_erase_layers": "In Umfragen mit zwei Schichten entsteht zu derselben Antwort eine andere gespeicherte Meldung: Beide zusammen können eine Annahme bis zur dritten Potenz des Faktors ändern."
 };

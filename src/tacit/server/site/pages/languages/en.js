@@ -151,7 +151,7 @@ export default {
   "lead_elsewhere": "It was sent when you answered this same survey at another address. You can send the same report here, too; no second one is drawn.",
   "lead_reworded": "You answered before the words of this survey were corrected. Your report was sent and counts here, too: there is nothing more to do.",
   "panel_new": "This survey follows the same people. This browser has no earlier report, so you answer as a new person. If you answered an earlier wave in another browser, or before this one was erased, the reports together tell more than is counted here.",
-  "panel_belief": "This survey follows the same people. Your group, `{group}`, says which reports this browser drew for you in earlier waves, in their order, with a dash for a wave that was left out. It is sent with your report, so both are known to be of one person. The report is drawn for what your earlier reports already tell: what they tell adds up, and no more. If somebody else answered in this browser, do not answer here.",
+  "panel_belief": "This survey follows the same people. Your group, `{group}`, says which reports this browser drew for you in earlier waves, in their order, with a dash for a wave that was left out. It is sent with your report, so all these reports are known to be of one person. The report is drawn for what your earlier reports already tell: what they tell adds up, and no more. If somebody else answered in this browser, do not answer here.",
   "panel_layers": "This survey has two layers. For each answer, this browser has one stored report, which follows from a secret that is never sent. In {share} of the waves the stored report is sent, else one that does not depend on your answer. All waves together change a belief by at most a factor of {belief}, as long as your answer stays. That it changed can become known. Use this browser in every wave.",
   "fact_followed": "`group` says which reports this browser drew for you in earlier waves, or that there are none. The collector can see that these reports are of one person.",
   "kept_layers": "A secret is kept on this device, from which your stored report follows in the next wave. Who has this browser's data or a copy of them, and your reports, could find out your answer.",
@@ -161,6 +161,6 @@ export default {
   "told_belief": "It was drawn for what your earlier reports told and changes a belief by at most a factor of {belief} more.",
   "told_if": "This holds as long as answers to surveys in two layers stay, and if answers to surveys that follow people change as the survey states.",
   "told_computed": "It was computed from all that these reports can be, whatever your answers have to do with each other.",
-  "told_bounded": "It is an upper bound: these reports have too many combinations to look at each.",
+  "told_bounded": "It is an upper bound: not all combinations of these reports were looked at.",
   "told_erase_layers": "In surveys with two layers another stored report is made of the same answer: both together can change a belief by up to the third power of the factor."
 };

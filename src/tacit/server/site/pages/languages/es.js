@@ -161,6 +161,6 @@ export default {
   "told_belief": "Se generó según lo que revelaron sus informes anteriores y cambia una creencia como máximo por un factor de {belief} más.",
   "told_if": "Esto vale mientras no cambien las respuestas a encuestas de dos capas, y si las respuestas a encuestas que siguen a personas cambian como la encuesta indica.",
   "told_computed": "Se calculó a partir de todo lo que estos informes pueden ser, sea cual sea la relación entre sus respuestas.",
-  "told_bounded": "Es una cota superior: estos informes tienen demasiadas combinaciones para mirarlas todas.",
+  "told_bounded": "Es una cota superior: no se han mirado todas las combinaciones de estos informes.",
   "told_erase_layers": "En las encuestas de dos capas se hace otro informe guardado de la misma respuesta: los dos juntos pueden cambiar una creencia hasta el cubo del factor."
 };

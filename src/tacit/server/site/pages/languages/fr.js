@@ -161,6 +161,6 @@ export default {
   "told_belief": "Il a été tiré en fonction de ce que vos rapports antérieurs ont dit et change une croyance d'un facteur {belief} de plus, au maximum.",
   "told_if": "Cela vaut tant que les réponses aux enquêtes à deux couches restent les mêmes, et si les réponses aux enquêtes qui suivent des personnes changent comme l'enquête l'indique.",
   "told_computed": "Cela a été calculé à partir de tout ce que ces rapports peuvent être, quel que soit le lien entre vos réponses.",
-  "told_bounded": "C'est une borne supérieure : ces rapports ont trop de combinaisons pour les examiner toutes.",
+  "told_bounded": "C'est une borne supérieure : toutes les combinaisons de ces rapports n'ont pas été examinées.",
   "told_erase_layers": "Dans les enquêtes à deux couches, un autre rapport conservé est fait de la même réponse : les deux ensemble peuvent changer une croyance jusqu'au cube du facteur."
 };
