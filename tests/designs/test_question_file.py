@@ -1,13 +1,17 @@
 """The question file: what it states reaches the plan, and what it cannot state is refused in words."""
 
+import json
 from dataclasses import replace
 
+import numpy as np
 import pytest
+from typer.testing import CliRunner
 
-from tacit import Prior
+from tacit import Plan, Prior
+from tacit.cli.everything import app
 from tacit.designs import beliefs_about, make_questionnaire, other_beliefs, read_joint, read_questions, stated_questions
 from tacit.files import perturb_table
-from tacit.plan import PlanError, Question
+from tacit.plan import PlanError, Question, load_plan
 
 JOINT = """smokes,days,visits,count
 no,0,0,40
@@ -71,11 +75,71 @@ def test_somebody_who_knows_how_answers_are_related_learns_more_than_the_plan_pr
     (files / "belief.csv").write_text("a,b,count\nyes,yes,49\nno,no,49\nyes,no,1\nno,yes,1\n")
     plan = make_questionnaire(read_joint(files / "margins.csv"), 1, crosses=[("a", "b")]).plan
     (block,) = plan.blocks
-    (held,) = beliefs_about(files / "belief.csv", plan)
+    (held,) = beliefs_about(files / "belief.csv", plan)[""]
     (other,) = other_beliefs(block.plan, held)
     assert 1.01 < other.level <= block.plan.groups[0].levels["ldp"]
-    (same,) = beliefs_about(files / "margins.csv", plan)
+    (same,) = beliefs_about(files / "margins.csv", plan)[""]
     assert other_beliefs(block.plan, same)[0].level == pytest.approx(1, abs=1e-3)
+
+
+def test_margins_must_add_up(tmp_path):
+    def read(*shares: str):
+        rows = "\n".join(f"a,{name},{share}" for name, share in zip(("yes", "no"), shares, strict=True))
+        (tmp_path / "m.csv").write_text(f"question,value,probability\n{rows}\nb,yes,.5\nb,no,.5\n")
+        return read_joint(tmp_path / "m.csv")
+
+    assert read("20", "80").block(["a"])[0].prior.probabilities == pytest.approx([0.2, 0.8])
+    with pytest.raises(ValueError, match=r"'a' must sum to 1.*sum to 1\.6"):
+        read(".8", ".8")
+
+
+def test_a_question_must_depend_on_an_earlier_one(files):
+    joint = read_joint(files / "joint.csv", ["smokes", "days"])
+    for earlier, words in (("z", "earlier question"), ("smokes", "earlier question")):
+        one = Question(name="smokes", answers=("yes", "no", "not asked"), asked_if=(earlier, ("yes",)))
+        with pytest.raises(PlanError, match=words):
+            make_questionnaire(joint, 1, questions=[one])
+
+
+def test_a_public_answer_travels_beside_the_report_so_its_reader_uses_it(tmp_path, monkeypatch):
+    """The level is that given the public answer, in the belief's audit and on the sheet."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "q.toml").write_text(
+        "[[question]]\nname='region'\nanswers=['north','south']\npublic=true\n"
+        "[[question]]\nname='ski'\nanswers=['yes','no']\nasked_if=['region',['north']]\n"
+        "[[question]]\nname='drugs'\nanswers=['yes','no']\n"
+    )
+    people = {"north,yes,yes": 5, "north,yes,no": 15, "north,no,yes": 10, "north,no,no": 70}
+    people |= {"south,not asked,yes": 50, "south,not asked,no": 850}
+    (tmp_path / "p.csv").write_text("region,ski,drugs,count\n" + "\n".join(f"{k},{n}" for k, n in people.items()))
+
+    def run(*words: str) -> str:
+        made = CliRunner().invoke(app, list(words))
+        assert made.exit_code == 0, made.output
+        return made.stdout
+
+    run("plan", "p.csv", "--questions", "q.toml", "--epsilon", "1", "-o", "plan.json")
+    found = json.loads(run("audit", "plan.json", "--belief", "p.csv", "--json"))
+    levels = {}
+    for each in (belief for block in found["blocks"] for belief in block["belief"]):
+        levels[each["public"]] = max(levels.get(each["public"], 0), each["level"])
+    assert set(levels) == {"region = north", "region = south"}
+    # By the definition: the largest ratio of a report's probability for an answer to that for a region.
+    plan = load_plan("plan.json")
+    assert len(plan.blocks) == 1
+    channel = plan.blocks[0].plan.groups[0].mechanism.table().matrix
+    cells = {"yes / yes": 5, "yes / no": 15, "no / yes": 10, "no / no": 70}
+    weights = np.array([cells.get(str(value), 0) for value in plan.blocks[0].plan.values]) / 100
+    assert weights.sum() == 1
+    ratios = channel[weights > 0] / (weights @ channel)
+    assert levels["region = north"] == pytest.approx(max(np.log(ratios.max()), -np.log(ratios.min())), abs=1e-9)
+    assert levels["region = north"] > 1.01, "the promise at ε = 1 is not that of this reader"
+    assert found["notes"][-1].startswith("region is public")
+    run("sheet", "plan.json", "-o", "sheet.html")
+    text = (tmp_path / "sheet.html").read_text()
+    assert text.count("region is public and tells about private answers") == 2  # Below the promise, and to paste.
+    with pytest.raises(ValueError, match="load_plan"):
+        Plan.load("plan.json")
 
 
 @pytest.mark.parametrize(
@@ -100,6 +164,7 @@ def test_files_that_cannot_be_read_are_refused(tmp_path, text, words):
         ({"name": "days", "range": [10, 0]}, "lower to a higher"),
         ({"name": "smokes", "text": {"en": 3}}, "for each language"),
         ({"name": "smokes", "labels": {"de": 5}}, "another kind"),
+        ({"name": "smokes", "labels": {"de": ["ja", "ja"]}}, "same label"),
     ],
 )
 def test_questions_that_cannot_be_asked_are_refused(files, stated, words):
@@ -151,7 +216,7 @@ def test_routing_that_the_priors_do_not_know_is_refused(tmp_path):
     joint, questions = routed(tmp_path)
     public = [Question(name="smokes", answers=("yes", "no"), public=True), questions[1]]
     with pytest.raises(ValueError, match="how many are not asked"):
-        joint.asking(public)
+        make_questionnaire(joint, 1, questions=public)
     (tmp_path / "margins.csv").write_text("question,value,count\nsmokes,yes,3\nsmokes,no,7\ncough,yes,2\ncough,no,8\n")
     with pytest.raises(ValueError, match="Margins do not say"):
         read_joint(tmp_path / "margins.csv").asking(questions)

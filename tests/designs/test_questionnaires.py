@@ -248,7 +248,9 @@ def test_messages_say_which_table_to_plan_for_and_what_stops_a_range(tmp_path, m
     said("perturb", "plan.json", "answers.csv", "-o", "reports.csv")
     assert "smokes (rows) by asthma (columns)" in said("crosstab", "plan.json", "reports.csv", "smokes", "asthma")
     assert "--cross smokes,sleep" in said("crosstab", "plan.json", "reports.csv", "smokes", "sleep")
-    assert "Use `tacit plan` again" in said("next", "plan.json", "reports.csv", "-o", "second.json")
+    assert "how answers are related otherwise is as in the prior" in said(
+        "next", "plan.json", "reports.csv", "-o", "second.json"
+    )
     asked = (
         '[[question]]\nname = "smokes"\n[[question]]\nname = "asthma"\n[[question]]\nname = "sleep"\nrange = [0, 24]\n'
     )

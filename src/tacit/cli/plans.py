@@ -183,7 +183,8 @@ def _plan_questions(given: dict[str, Any]) -> None:
     from tacit.cli.questions import plan_questions
 
     others = {"task", "value", "ldp_cap", "target_rmse", "between", "candidates", "floor", "detect", "arms"}
-    others |= {"respondents", "population_size", "design_effect", "smooth", "no_prior", "guide", "lifelong"}
+    others |= {"respondents", "population_size", "design_effect", "smooth", "no_prior", "guide", "lifelong", "waves"}
+    others |= {"persistence", "transition", "power"}
     flags = (given["notion"] == "ldp", given["aim"] == "mmse", given["method"] != "auto")
     if _stated(given) & others or any(flags):
         raise ValueError(

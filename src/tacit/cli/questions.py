@@ -117,6 +117,8 @@ def _weights(texts: list[str]) -> dict[str, str]:
         name, equals, weight = text.rpartition("=")
         if not equals:
             raise ValueError(f"The importance of a question is written as in diabetes=3. Got {text!r}.")
+        if name.strip() in found:
+            raise ValueError(f"The importance of {name.strip()!r} is given twice.")
         found[name.strip()] = weight.strip()
     return found
 
@@ -188,11 +190,12 @@ def audit_questions(data: dict[str, Any], belief: Path | None, as_json: bool) ->
             verify_plan(block.plan)
     except ValueError as error:
         raise does_not_hold(error, as_json) from error
-    beliefs = [] if belief is None else beliefs_about(belief, plan)
-    others = [
-        [each.to_dict() for each in other_beliefs(block.plan, held)]
-        for block, held in zip(plan.blocks, beliefs, strict=False)
-    ]
+    others: list[list[dict[str, Any]]] = []
+    for said, beliefs in ({} if belief is None else beliefs_about(belief, plan)).items():
+        for number, (block, held) in enumerate(zip(plan.blocks, beliefs, strict=True)):
+            others += [[]] * (number + 1 - len(others))
+            mine = [each.to_dict() | ({"public": said} if said else {}) for each in other_beliefs(block.plan, held)]
+            others[number] = [*others[number], *mine]
     if as_json:
         blocks = [
             {
@@ -206,14 +209,16 @@ def audit_questions(data: dict[str, Any], belief: Path | None, as_json: bool) ->
         ]
         for summary, other in zip(blocks, others, strict=False):
             summary["belief"] = other
-        print_json({"holds": True, "plan": plan.hash, "blocks": blocks})
+        print_json({"holds": True, "plan": plan.hash, "blocks": blocks, "notes": list(plan.notes)})
         return
     print_record_promise(out, plan)
+    for note in plan.notes:
+        out.print(f"[yellow]note:[/yellow] {escape(note.removesuffix('.'))}.", soft_wrap=True)
     if others:
         out.print("\nSomebody with the other beliefs, block by block:")
     for number, other in enumerate(others, start=1):
         for each in other:
-            whose = "" if each["group"] is None else f", {each['group']}"
+            whose = "".join(f", {part}" for part in (each["group"], each.get("public")) if part is not None)
             how = "exactly" if each["exact"] else "at most"
             out.print(f"  block {number}{escape(whose)}: LIP level {how} {each['level']:.4f}.")
     out.print(f"\n[green]The plan holds[/green], decided in exact integers. Plan {plan.hash}.", soft_wrap=True)

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from tacit.designs.prior_file import UNSEEN_RECORDS, GroupPrior, recoding_in, strength_of
+from tacit.designs.prior_file import UNSEEN_RECORDS, GroupPrior, recoding_in, strength_of, whole_of
 from tacit.disk import TextTable
 from tacit.exact import Floats, Integers, rational
 from tacit.plan import NOT_ASKED, RESERVED, Question, Questionnaire, Recoding, joint_values
@@ -89,10 +89,20 @@ class JointPrior:
             groups.append(replace(group, positions=positions, counts=counts, margins=margins))
         found = JointPrior(asked, tuple(groups), self.impossible)
         for question in asked:
-            found = found._routed(question, self)
+            found = found._routed(question)
         return found
 
-    def _routed(self, question: Question, past: JointPrior) -> JointPrior:
+    def check_counted(self, question: Question) -> None:
+        """Raise unless some people are known not to be asked a question that depends on a public answer."""
+        place = self.place(question.name)
+        unasked = question.answers.index(NOT_ASKED)
+        if all(group.margins[place][unasked] <= 0 for group in self.groups):
+            raise ValueError(
+                f"The priors do not say how many are not asked {question.name!r}: write {NOT_ASKED!r} in its cells and "
+                "count these people."
+            )
+
+    def _routed(self, question: Question) -> JointPrior:
         """The same where people whom a question is not asked have the answer "not asked", and only they."""
         if question.asked_if is None:
             return self
@@ -100,10 +110,6 @@ class JointPrior:
         private, place = [each.name for each in self.questions], self.place(question.name)
         unasked = question.answers.index(NOT_ASKED)
         if earlier not in private:
-            if any(group.margins[place][unasked] <= 0 for group in self.groups):
-                raise ValueError(
-                    f"The priors do not say how many are not asked {question.name!r}: count {NOT_ASKED!r} as an answer."
-                )
             return self
         if any(group.independent for group in self.groups):
             raise ValueError(f"Margins do not say who is asked {question.name!r}: give counts of combinations.")
@@ -257,15 +263,19 @@ def _spread(positions: Integers, counts: Floats, column: int, weights: Floats) -
     return np.concatenate([rows for rows, _ in parts]), np.concatenate([each for _, each in parts])
 
 
-def beliefs_about(path: str | Path, plan: Questionnaire) -> list[dict[str | None, Prior]]:
+def beliefs_about(path: str | Path, plan: Questionnaire) -> dict[str, list[dict[str | None, Prior]]]:
     """An observer's own joint beliefs, for each block of a plan and each group in the file, as they stand in the file.
+
+    Public answers travel beside the report. Where the file has their columns, an observer believes what it says about
+    people with the same public answers.
 
     Args:
         path: a file like that of the priors; margins are taken as independent.
         plan: the plan that the beliefs are compared with.
 
     Returns:
-        For each block a prior over its joint cells, by group.
+        For each combination of public answers in the file, as in "region = north" ("" where it has none), and for each
+        block a prior over its joint cells, by group.
 
     >>> from tempfile import NamedTemporaryFile
     >>> with NamedTemporaryFile("w", suffix=".csv") as file:
@@ -273,19 +283,33 @@ def beliefs_about(path: str | Path, plan: Questionnaire) -> list[dict[str | None
     ...     file.flush()
     ...     from tacit.designs import make_questionnaire
     ...     plan = make_questionnaire(read_joint(file.name), 1, crosses=[("a", "b")]).plan
-    ...     beliefs_about(file.name, plan)[0][None].weights
+    ...     beliefs_about(file.name, plan)[""][0][None].weights
     (3, 0, 0, 1)
     """
-    found = []
-    for block in plan.blocks:
-        names = [question.name for question in block.questions]
-        joint = read_joint(path, names).asking(block.questions)
-        beliefs = {}
-        for each in joint.block(names):
-            if each.name not in {group.name for group in block.plan.groups}:
-                raise ValueError(f"{path} has the group {each.name!r}, which the plan does not have.")
-            beliefs[each.name] = each.observed or each.prior
-        found.append(beliefs)
+    there = joint_columns(path)
+    public = [name for name in plan.public_questions if name in there]
+    joint = read_joint(path, [*(question.name for question in plan.private), *public])
+    known = {group.name for group in plan.blocks[0].plan.groups}
+    for each in joint.groups:
+        if each.name not in known:
+            raise ValueError(f"{path} has the group {each.name!r}, which the plan does not have.")
+    if any(group.independent for group in joint.groups):
+        public = []  # Independent answers tell nothing about each other.
+    knowing = {"": joint}
+    for name in public:
+        knowing = {
+            ", ".join(filter(None, [said, f"{name} = {answer}"])): held.given(name, place)
+            for said, held in knowing.items()
+            for place, answer in enumerate(joint.questions[joint.place(name)].answers)
+        }
+    found: dict[str, list[dict[str | None, Prior]]] = {}
+    for said, held in knowing.items():
+        if held.groups:
+            asking = held.asking(plan.questions)
+            found[said] = [
+                {each.name: each.observed or each.prior for each in asking.block([q.name for q in block.questions])}
+                for block in plan.blocks
+            ]
     return found
 
 
@@ -441,13 +465,19 @@ def _from_margins(
         margins, records = [], []
         for _, texts in made:
             margins.append(np.zeros(len(texts)))
-        for row in rows:
-            if row.get("group") == group and row["question"] in names:
+        listed = [row for row in rows if row.get("group") == group]
+        for row in listed:
+            if row["question"] in names:
                 k = names.index(row["question"])
                 margins[k][made[k][1].index(row["value"])] += float(_number(path, row, column))
         for k, margin in enumerate(margins):
+            mine = [row for row in listed if row["question"] == names[k]]
             if not margin.sum() > 0:
                 raise ValueError(f"{path}: {_of(group)} has no {column} for the question {names[k]!r}.")
+            if column == "probability":
+                total = sum((_number(path, row, column) for row in mine), Fraction(0))
+                where = "" if group is None else f" in group {group!r}"
+                whole_of(total, [row[column] for row in mine], f"{path}: the probabilities of {names[k]!r}{where}")
             records.append(int(margin.sum()))
         known = min(records) if column == "count" else None
         empty = np.empty((0, len(names)), dtype=np.int64)

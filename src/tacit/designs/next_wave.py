@@ -169,9 +169,7 @@ def planned_blocks(
         made = planned(block.plan, each, epsilon=epsilon, notion=notion)
         blocks.append(replace(block, plan=replace(made, wave=1, series=None)))
     # What was noted about the priors of this wave is no longer so; what is public still is.
-    public = tuple(question.name for question in plan.questions if question.public)
-    notes = [note for note in plan.notes if note.startswith(tuple(f"{name} is public" for name in public))]
-    notes += [note for each in found for note in each.notes if note != _FIRST_WAVE]
+    notes = plan.public_notes + [note for each in found for note in each.notes if note != _FIRST_WAVE]
     return replace(
         plan, blocks=tuple(blocks), wave=plan.wave + 1, series=plan.first_wave, earlier=(),
         notes=tuple(dict.fromkeys(notes)),

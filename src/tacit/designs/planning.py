@@ -70,9 +70,9 @@ class Uncertainty:
             return Hull(each.prior, each.candidates)
         records = self.records if self.records is not None else each.records
         if records is None or records < 1:
+            whose = "" if each.name is None else f" of group {each.name!r}"
             raise ValueError(
-                f"It is not known how many records the prior of group {each.name!r} rests on: give counts, or "
-                "--prior-records."
+                f"It is not known how many records the prior{whose} rests on: give counts, or --prior-records."
             )
         if between:
             return _knots_box(each.prior, each.observed or each.prior, records, self.confidence)

@@ -285,17 +285,33 @@ def _distribution(
     table: _Table, name: str | None, rows: Sequence[dict[str, Any]], weights: dict[Value, Fraction]
 ) -> tuple[dict[Value, Fraction], list[str]]:
     """Probabilities that sum to one, up to the rounding that their own digits show; or percentages."""
-    slack = sum((_rounding(row[table.column]) for row in rows), Fraction(1, 10**9))
     total = sum(weights.values(), Fraction(0))
-    if abs(total - 1) <= min(slack, LARGEST_ROUNDING):
+    whole = whole_of(total, [row[table.column] for row in rows], f"{table.path}: the probabilities of {_of(name)}")
+    if whole == 1:
         scaled = [] if total == 1 else [f"{_of(name)} sums to {float(total):.6g}, as rounded, and is scaled to 1"]
         return weights, scaled
-    if abs(total - 100) <= min(slack, 100 * LARGEST_ROUNDING):
-        return {value: weight / 100 for value, weight in weights.items()}, [f"{_of(name)} is read as percentages"]
-    raise ValueError(
-        f"{table.path}: the probabilities of {_of(name)} must sum to 1 (or, as percentages, to 100). "
-        f"They sum to {float(total):.6g}."
-    )
+    return {value: weight / 100 for value, weight in weights.items()}, [f"{_of(name)} is read as percentages"]
+
+
+def whole_of(total: Fraction, texts: Sequence[str], whose: str) -> int:
+    """What probabilities add up to, up to the rounding that their digits show: 1, or 100 for percentages.
+
+    Args:
+        total: their sum.
+        texts: as they are written.
+        whose: what they are, for the error.
+
+    Returns:
+        1 or 100.
+
+    >>> whole_of(Fraction(99, 100), ["0.33"] * 3, "The probabilities"), whole_of(Fraction(100), ["20", "80"], "They")
+    (1, 100)
+    """
+    slack = sum(map(_rounding, texts), Fraction(1, 10**9))
+    for whole in (1, 100):
+        if abs(total - whole) <= min(slack, whole * LARGEST_ROUNDING):
+            return whole
+    raise ValueError(f"{whose} must sum to 1 (or, as percentages, to 100). They sum to {float(total):.6g}.")
 
 
 def _check_agreement(

@@ -44,7 +44,7 @@ from tacit.designs.planning import Uncertainty, make_plan, uninterrupted_design
 from tacit.exact import Floats, Number, budget, rational
 from tacit.mechanism import Channel, unbiased_variance
 from tacit.plan import Block, Group, Plan, Question, Questionnaire, Recoding
-from tacit.plan._questionnaire import CHANCES
+from tacit.plan._questionnaire import CHANCES, check_routes
 from tacit.prior import Prior
 from tacit.task import Histogram, Matrix
 
@@ -173,7 +173,12 @@ def make_questionnaire(
         raise ValueError("At ε = 0 reports say nothing. Any ε > 0 is feasible.")
     past = priors
     if questions is not None:
+        check_routes(questions)
         priors = priors.asking(questions)
+        public = {question.name for question in questions if question.public}
+        for question in questions:
+            if question.asked_if is not None and not question.public and question.asked_if[0] in public:
+                priors.check_counted(question)
     asked = _Asked.of(priors, questions, importance or {}, crosses, level)
     blocks = _partition(asked, most_cells, progress)
     plans: list[Plan] = []

@@ -365,6 +365,8 @@ class Plan:
             if kind is not None:
                 raise PlanError(f"This is {kind}. A plan is what `tacit plan` writes; commands take it first.")
             raise PlanError(f"Not a plan of format {FORMAT}. Got {data.get('tacit_plan')!r} instead.")
+        if "blocks" in data:
+            raise PlanError("This is a plan of several questions: read it with tacit.plan.load_plan.")
         try:
             if contract_hash(data) != data["hash"]:
                 raise PlanError("This plan was altered: its content does not match its hash.")

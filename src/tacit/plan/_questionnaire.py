@@ -102,6 +102,8 @@ class Question:
             raise PlanError(f"{whose} needs a label for each of its {len(self.answers)} answers in every language.")
         numeric = all(isinstance(answer, int | float) and math.isfinite(answer) for answer in self.answers)
         ascending = numeric and all(a < b for a, b in zip(self.answers, self.answers[1:], strict=False))  # type: ignore[operator]
+        if any(len(set(each)) < len(each) for each in self.labels.values()):
+            raise PlanError(f"{whose} has two answers with the same label, which nobody could tell apart.")
         if self.kind == "number" and not ascending:
             raise PlanError(f"{whose} asks for a number: its values must be finite numbers in ascending order.")
         if self.task in ("mean", "quantiles") and not numeric:
@@ -145,6 +147,21 @@ class Question:
             public=data.get("public", False),
             asked_if=None if condition is None else (condition[0], tuple(condition[1])),
         )
+
+
+def check_routes(questions: Sequence[Question]) -> None:
+    """Raise `PlanError` unless every question that is not asked of everybody depends on an earlier one."""
+    known: dict[str, set[str]] = {}
+    for question in questions:
+        if question.asked_if is not None:
+            earlier, answers = question.asked_if
+            if earlier not in known:
+                raise PlanError(
+                    f"Whether {question.name!r} is asked must depend on an earlier question. Got {earlier!r}."
+                )
+            if not answers or not set(answers) <= known[earlier]:
+                raise PlanError(f"{question.name!r} is asked after answers to {earlier!r} that nobody can give.")
+        known[question.name] = set(map(str, question.answers))
 
 
 @dataclass(frozen=True)
@@ -337,14 +354,7 @@ class Questionnaire:
         promises = [[(g.name, g.epsilon, g.notion, g.ldp_cap) for g in block.plan.groups] for block in self.blocks]
         if any(promise != promises[0] for promise in promises):
             raise PlanError("All blocks of a plan must have the same groups with the same promises.")
-        for place, question in enumerate(self.questions):
-            if question.asked_if is not None and question.asked_if[0] not in names[:place]:
-                raise PlanError(f"Whether {question.name!r} is asked must depend on an earlier question.")
-            if question.asked_if is not None:
-                earlier, answers = question.asked_if
-                known = set(map(str, self.questions[names.index(earlier)].answers))
-                if not answers or not set(answers) <= known:
-                    raise PlanError(f"{question.name!r} is asked after answers to {earlier!r} that nobody can give.")
+        check_routes(self.questions)
         check_series(self)
         if any(b.plan.wave > 1 or b.plan.earlier or b.plan.limit or b.plan.recoding for b in self.blocks):
             raise PlanError(
@@ -366,6 +376,13 @@ class Questionnaire:
     def public_questions(self) -> tuple[str, ...]:
         """The names of the questions whose answers travel as they are."""
         return tuple(question.name for question in self.questions if question.public)
+
+    @property
+    def public_notes(self) -> list[str]:
+        """What the planner found out about readers who use public answers: for them the promise may be weaker."""
+        return [
+            note for note in self.notes if note.startswith(tuple(f"{name} is public" for name in self.public_questions))
+        ]
 
     @property
     def group_names(self) -> list[str]:

@@ -61,7 +61,7 @@ def print_planned(console: Console, plan: Questionnaire, summary: Mapping[str, A
     )
     print_record_promise(console, plan)
     for note in summary["notes"]:
-        console.print(f"[yellow]note:[/yellow] {escape(note)}.", soft_wrap=True)
+        console.print(f"[yellow]note:[/yellow] {escape(note.removesuffix('.'))}.", soft_wrap=True)
     console.print(f"\nWrote [bold]{escape(path)}[/bold], plan {plan.hash[:12]}.", soft_wrap=True)
 
 

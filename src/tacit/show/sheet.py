@@ -53,11 +53,13 @@ def paragraph(plan: AnyPlan) -> str:
     notion = plan.groups[0].notion.upper()
     budgets = sorted({float(group.epsilon) for group in plan.groups})
     stated = " to ".join(f"{each:g}" for each in dict.fromkeys([budgets[0], budgets[-1]]))
+    public = _public_words(plan) if notion == "LIP" else []
     name = "localized information privacy" if notion == "LIP" else "local differential privacy"
     return (
         "Each respondent's device randomizes the private answers before anything is sent; no private answer reaches "
         f"the collector.{_sent_plainly(plan)} "
-        f"The randomization satisfies {name} with ε = {stated}: {_sentence(plan)} Results are totals with confidence "
+        f"The randomization satisfies {name} with ε = {stated}: {_sentence(plan)} "
+        f"{''.join(f'{said} ' for said in public)}Results are totals with confidence "
         "intervals that include the randomization. The randomizer is published as a plan with the hash "
         f"{plan.hash[:16]}…, and its promise is verified in exact arithmetic by every device before it answers."
     )
@@ -143,6 +145,7 @@ def _limits(plan: AnyPlan) -> str:
         "about a person has another belief; for them the table above holds."
         if lip
         else "The promise holds for every belief.",
+        *(_public_words(plan) if lip else []),
         _set_words(plan.groups[0]) if lip else "",
         f"Answers that the plan declares impossible are outside of the promise: {'; '.join(named)}." if named else "",
         "Nothing is promised about what a total tells about a person who belongs to a group of one, or about what a "
@@ -150,6 +153,12 @@ def _limits(plan: AnyPlan) -> str:
         "bounded amount, which every estimate states.",
     ]
     return "".join(f"<p>{escape(each)}</p>" for each in said if each)
+
+
+def _public_words(plan: AnyPlan) -> list[str]:
+    """Public answers travel beside the report, so every reader of a report has them."""
+    notes = plan.public_notes if isinstance(plan, Questionnaire) else []
+    return [f"Every reader of a report sees the public answers beside it. {note}." for note in notes]
 
 
 def _set_words(group: Group) -> str:
