@@ -68,9 +68,6 @@ screenshots: $(READY)  ## the pages with a week of simulated answers, into docs/
 	tools/system-packages.sh chromium
 	$(BIN)/python docs/screenshots.py
 
-# With `make bench-peers` done, .venv-peers has multi-freq-ldpy: PYTHONPATH=. .venv-peers/bin/python -m studies.published_work.
-published: $(READY)  ## Tacit on work that others published: one table, into out/published.md
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m studies.published_work
 
 figures: $(READY)  ## the paper's evaluation, published beside corrected, into out/figures
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m studies
@@ -92,6 +89,9 @@ $(PEERS)/ready: pyproject.toml constraints.txt benchmarks/peers-requirements.txt
 	$(PYTHON) -m venv $(PEERS)
 	$(PEERS)/bin/pip install --quiet --disable-pip-version-check -c constraints.txt -r benchmarks/peers-requirements.txt -e ".[plot]"
 	touch $@
+
+published: $(PEERS)/ready  ## Tacit on work that others published, multi-freq-ldpy in the same run: one table, into out/published.md
+	OPENBLAS_NUM_THREADS=1 PYTHONPATH=. $(PEERS)/bin/python -m studies.published_work
 
 bench-peers: $(PEERS)/ready  ## Tacit beside pure-ldp, multi-freq-ldpy, OpenDP, diffprivlib and qif, into out/peers; ARGS=--quick for minutes
 	OPENBLAS_NUM_THREADS=1 PYTHONPATH=.:benchmarks $(PEERS)/bin/python -m peers $(ARGS)

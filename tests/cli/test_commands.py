@@ -174,7 +174,7 @@ def test_estimate_json(reports):
 def test_a_sum_is_one_estimate_without_a_value():
     Path("groups.csv").write_text(GROUPS)
     tacit("plan", "groups.csv", "--task", "weighted-sum", "--epsilon", 2, "-o", "p.json")
-    answers = "band,x,a,b\n" + "young,1,2,1\nold,0,3,0\n" * 50
+    answers = "band,x,a,b\n" + "young,1,2,1\nold,0,3,0\nyoung,0,2,1\nold,1,3,0\n" * 25
     Path("answers.csv").write_text(answers)
     words = ["--column", "x", "--group-column", "band", "--keep", "a", "--keep", "b"]
     tacit("perturb", "p.json", "answers.csv", "-o", "r.csv", *words)

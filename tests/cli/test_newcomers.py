@@ -72,7 +72,7 @@ def test_cells_may_be_separated_as_spreadsheets_do(separator: str):
 
     write("semi.csv", "group,value,count", "a,yes,20", "a,no,80", "b,yes,30", "b,no,70")
     done("plan", "semi.csv", "--task", "survey", "--value", "yes", "--epsilon", 1, "-o", "semi.json")
-    write("answers.csv", "region,group,value", *["north,a,yes", "south,b,no"] * 50)
+    write("answers.csv", "region,group,value", *["north,a,yes", "south,b,no", "north,b,no", "south,a,yes"] * 25)
     done("perturb", "semi.json", "answers.csv", "-o", "reports.csv", "--keep", "region")
     write("separated.csv", *Path("reports.csv").read_text().splitlines())
     write("sizes.csv", "region,size", "north,100", "south,300")
@@ -151,7 +151,7 @@ def test_a_tally_is_named_as_one_before_anything_is_counted():
 
 
 def test_a_column_of_weights_that_are_none_is_named():
-    Path("a.csv").write_text("sex,value\n" + "m,yes\nf,no\n" * 50)
+    Path("a.csv").write_text("sex,value\n" + "m,yes\nf,no\nm,no\nf,yes\n" * 25)
     done("perturb", "plan.json", "a.csv", "-o", "r.csv", "--keep", "sex")
     said = refused("estimate", "plan.json", "r.csv", "--weight-column", "sex")
     assert "no reports in r.csv. All 100 rows were refused" in said
@@ -160,7 +160,7 @@ def test_a_column_of_weights_that_are_none_is_named():
 
 def test_no_command_replaces_a_file_unasked():
     """One rule for pages, tables, pictures and pseudo-values, as for priors and reports."""
-    Path("a.csv").write_text("region,value\n" + "north,yes\nsouth,no\n" * 50)
+    Path("a.csv").write_text("region,value\n" + "north,yes\nsouth,no\nnorth,no\nsouth,yes\n" * 25)
     done("perturb", "plan.json", "a.csv", "-o", "r.csv", "--keep", "region")
     for words in (
         "export plan.json r.csv -o", "estimate plan.json r.csv --html", "estimate plan.json r.csv --csv",
@@ -194,7 +194,7 @@ def test_many_differences_hold_at_once_unless_asked_otherwise():
     assert "of 60 intervals leave out zero. About one of 2 does by chance alone" in said
     assert "more than chance" not in said
     done("plan", "priors.csv", "--task", "histogram", "--epsilon", 1, "-o", "few.json")
-    Path("b.csv").write_text("region,value\n" + "n,yes\ns,no\n" * 50)
+    Path("b.csv").write_text("region,value\n" + "n,yes\ns,no\nn,no\ns,yes\n" * 25)
     done("perturb", "few.json", "b.csv", "-o", "few.csv", "--keep", "region")
     assert not json.loads(done("difference", "few.json", "few.csv", "--by", "region", "--json"))["simultaneous"]
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from tacit.files.giveaway import FEWEST, LOOKED_AT, answers_given_away
+from tacit.files import giveaway
+from tacit.files.giveaway import FEWEST, LOOKED_AT, _chance_of_labels, answers_given_away
 
 N = 4000
 RNG = np.random.default_rng(5)
@@ -67,11 +70,58 @@ def test_what_shows_nothing_is_not_named(keep: list[str]):
     assert told(keep) == ()
 
 
-def test_one_answer_only_few_rows_and_labels_that_are_rare_show_nothing():
+def test_one_answer_only_and_labels_that_are_rare_show_nothing():
     assert told(["ward"], np.zeros(N, dtype=int)) == ()
-    assert answers_given_away(pa.table(COLUMNS).slice(0, 900), HELD[:900], ["ward"]) == ()
     rare = pa.table({"place": np.arange(N) // (FEWEST - 1)})
     assert answers_given_away(rare, np.arange(N) // (FEWEST - 1) % 2, ["place"]) == ()
+
+
+FEW = np.array([1] * 5 + [0] * 45)
+
+
+@pytest.mark.parametrize(
+    "column", [FEW, np.where(FEW, "ill", "well"), np.where(FEW == 0, np.arange(50) // 8, 9), np.arange(50)]
+)
+def test_fifty_rows_are_enough(column: np.ndarray):
+    """By label or by order; the same column in random order is harmless, and five rows show nothing."""
+    assert answers_given_away(pa.table({"column": column}), FEW, ["column"]) == (("column",),)
+    shuffled = np.random.default_rng(1).permutation(column)
+    assert answers_given_away(pa.table({"column": shuffled}), FEW, ["column"]) == ()
+    assert answers_given_away(pa.table({"column": column[2:8]}), FEW[2:8], ["column"]) == ()
+
+
+def test_harmless_columns_of_few_rows_raise_no_alarm(monkeypatch: pytest.MonkeyPatch):
+    """The named wrong rule, the limit of a tenth without the chance, calls one table in twenty a giveaway."""
+
+    def alarms() -> int:
+        found = 0
+        for seed in range(100):
+            chance = np.random.default_rng(seed)
+            n = int(chance.integers(4, 20))
+            table = {"sex": chance.integers(0, 2, n), "region": chance.integers(0, n // 2, n), "id": chance.random(n)}
+            held = (chance.random(n) < 0.1).astype(int)
+            found += answers_given_away(pa.table(table), held, ["sex", "region", "id"]) != ()
+        return found
+
+    assert alarms() == 0
+    home = pa.table({"household": np.arange(60) // 3})
+    assert answers_given_away(home, RNG.integers(0, 2, 20).repeat(3), ["household"]) == ()
+    monkeypatch.setattr(giveaway, "_CHANCE", 1.0)
+    assert alarms() > 5
+
+
+@pytest.mark.parametrize("answers", [[0, 0, 0, 0, 0, 1, 1], [0, 0, 0, 1, 1, 2, 2]])
+def test_the_chance_of_labels_is_a_bound(answers: list[int]):
+    """Over all orders of the answers; a hundredth of it is none."""
+    labels, found = np.array([0, 0, 0, 1, 1, 2, 2]), []
+    for order in set(itertools.permutations(answers)):
+        right = sum(max(np.bincount(np.array(order)[labels == label])) for label in range(3))
+        found.append(len(answers) - int(right))
+    for wrong in range(4):
+        exact = np.mean([each <= wrong for each in found])
+        bound = _chance_of_labels(labels, np.array(answers), wrong)
+        assert exact <= bound
+        assert wrong > 0 or exact > bound / 100
 
 
 def test_cells_may_be_missing_or_of_any_kind():

@@ -1,5 +1,7 @@
 """Several questions through files: answers in, one block and one report a person, tallies that merge, estimates."""
 
+from dataclasses import replace
+
 import duckdb
 import numpy as np
 import pyarrow as pa
@@ -12,6 +14,7 @@ from tacit.files import BadRowsError, export_file, perturb_file, perturb_table, 
 from tacit.files.columns import InputError
 from tacit.files.duckdb import add_perturb
 from tacit.files.duckdb import tally as tally_relation
+from tacit.files.giveaway import GivesAwayError
 from tacit.plan import CHANCES, Question, Questionnaire
 from tacit.randomize import RecordRandomizer, SeededWords
 from tacit.tally import Tally
@@ -209,6 +212,35 @@ def test_last_years_shares_of_one_question(plan):
     spread = block.with_margin("asthma", Prior.of({"yes": 1, "no": 3}))
     view = block.margin("asthma")
     assert (spread.probabilities @ view.task.g(spread)).tolist() == [0.25, 0.75]
+
+
+REGION = Question(name="region", answers=("north", "south"), public=True)
+
+
+def test_public_answers_travel_with_the_reports(plan, tmp_path):
+    """Without `keep`, as the plan spells them; a cell that is no public answer of the plan is a bad row."""
+    asked = replace(plan, questions=(REGION, *plan.questions))
+    answers = {**people(400), "region": ["north ", *["south"] * 4] * 80, "town": [*"ABCDE"] * 80}
+    reports = perturb_table(asked, answers, keep=["region", "town"])
+    assert reports.column_names == ["group", "region", "town", "block", "report"]
+    assert tally_by(asked, reports, ["region"])["north",].n_reports == 80
+    assert set(zip(reports["region"].to_pylist(), reports["town"].to_pylist(), strict=True)) == {
+        ("north", "A"), *(("south", town) for town in "BCDE")
+    }  # fmt: skip
+    with pytest.raises(InputError, match="one column 'region'"):
+        perturb_table(asked, people(10))
+    answers["region"][3:5] = ["east", None]
+    with pytest.raises(BadRowsError, match=r"missing value: 1 .* unknown value: 1 .*'region': The plan's values are"):
+        perturb_table(asked, answers)
+    # A public answer that is the private one: the plan, not `keep`, is to be changed.
+    same = {**people(100), "smokes": ["no", "yes"] * 50, "region": ["north", "south"] * 50}
+    with pytest.raises(GivesAwayError, match=r"'region' beside the reports .* public questions"):
+        perturb_table(asked, same)
+    connection = duckdb.connect()
+    add_perturb(connection, asked)
+    drawn = connection.sql("SELECT unnest(tacit_perturb('yes', 'no', 3, 'south', 'old'))").to_arrow_table()
+    assert drawn.column_names == ["region", "block", "report"]
+    assert drawn["region"].to_pylist() == ["south"]
 
 
 def test_duckdb_draws_a_block_and_a_report():

@@ -17,7 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -43,6 +43,7 @@ from tacit.files import (
     tally_file,
 )
 from tacit.files.spark import _engine, _session
+from tacit.plan import Question
 
 from support import spark_cluster, toy
 from support.places import ROOT
@@ -155,10 +156,13 @@ def test_tallies_are_those_of_the_embedded_engine_however_reports_are_split(
 
 def test_records_of_several_questions(running: Running, tmp_path: Path):
     asked = yes_no_questionnaire(2, epsilon=1)
-    pa.csv.write_csv(pa.table({"q1": ["yes", "no"] * 300, "q2": ["no", "no", "yes"] * 200}), tmp_path / "answers.csv")
+    asked = replace(asked, questions=(*asked.questions, Question(name="age", answers=(18, 65), public=True)))
+    answers = {"q1": ["yes", "no"] * 300, "q2": ["no", "no", "yes"] * 200, "age": [18, 18, 65, 65] * 150}
+    pa.csv.write_csv(pa.table(answers), tmp_path / "answers.csv")
     done = spark.SparkFiles(running.session).perturb_file(asked, tmp_path / "answers.csv", tmp_path / "reports")
     assert done.reports == 600
     table = running.session.read.parquet(str(tmp_path / "reports"))
+    assert sorted(row["age"] for row in table.collect()) == sorted(answers["age"])
     assert {"block", "report"} <= set(table.columns)
     assert spark.tally(asked, table) == tally_file(asked, table.toArrow())
     assert spark.tally(asked, table).n_reports == 600

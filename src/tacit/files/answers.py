@@ -100,13 +100,15 @@ def perturb_file(
     source_format: str | None = None,
     target_format: str | None = None,
 ) -> PerturbSummary:
-    """Write one report for each row: the columns group (where the plan names groups), `keep`, block, report.
+    """Write one report for each row: the columns group (where the plan names groups), public answers, `keep`, block,
+    report.
 
     A plan with a recoding takes raw data: cells become answers and groups as those of the priors did. Rows without an
     answer or a group are then left out and counted, as the priors left them out.
 
     A plan of several questions takes a column for each private question, by its name, and writes which block of
-    questions a report is about; a plan of one question takes the `column` and has no blocks. Answers are never written.
+    questions a report is about; a plan of one question takes the `column` and has no blocks. Answers to questions that
+    the plan calls public are written as they are, private answers never.
 
     Rows come in random order, each order with the same chance, unless `keep_order`. Nothing is written before all
     answers are read. Rows without an answer or a group of the plan stop the run, or are skipped and counted. Kept
@@ -158,7 +160,7 @@ def perturb_file(
         # Before the reports are there, so that everyone with a report is in the ledger.
         last = None if noted is None else noted.save
         with holding(target, schema, target_format, None if keep_order else drawn, last) as held:
-            watch, persons = Watch(keep, keep_order), Persons(columns.person)
+            watch, persons = Watch(columns.sent, keep_order), Persons(columns.person)
             done = perturb_rows(
                 Perturber(plan, columns, memory), opened, held, watch, force, on_unknown, drawn, progress, persons
             )
@@ -228,7 +230,7 @@ def perturb_table(
         progress: is called with the number of rows done.
 
     Returns:
-        The reports, and the kept columns.
+        The reports, with public answers and the kept columns.
 
     Raises:
         InputError: the table cannot be read, or a kept column gives the answers away.
@@ -243,15 +245,16 @@ def perturb_table(
     with reading(table, columns.read) as opened:
         schema = columns.schema(opened.schema, plan)
         with HeldRows(schema, None if keep_order else drawn) as held:
-            watch, persons = Watch(keep, keep_order), Persons(columns.person)
+            watch, persons = Watch(columns.sent, keep_order), Persons(columns.person)
             perturb_rows(Perturber(plan, columns), opened, held, watch, force, on_unknown, drawn, progress, persons)
             return pa.concat_tables([schema.empty_table(), *held.tables()])
 
 
 @dataclass(frozen=True)
 class AnswerColumns:
-    """The columns of a perturb run: answers, the groups where the plan names any, what is kept; and the block that is
-    written where the plan has several questions. `raw_groups` are the columns that the groups are recoded from.
+    """The columns of a perturb run: answers, the groups where the plan names any, what is kept; and, where the plan has
+    several questions, public answers and the block that is written. `raw_groups` are the columns that the groups are
+    recoded from.
     """
 
     values: tuple[str, ...]
@@ -260,6 +263,7 @@ class AnswerColumns:
     block: str | None = None
     person: str | None = None
     raw_groups: tuple[str, ...] = ()
+    public: tuple[str, ...] = ()
 
     @classmethod
     def of(
@@ -269,15 +273,16 @@ class AnswerColumns:
             raise InputError(f"The 'keep' parameter must be a list of columns. Got the string '{keep}' instead.")
         answers, groups = ((), ()) if plan.recoding is None else (plan.recoding.answers, plan.recoding.groups)
         values: tuple[str, ...] = (value or (answers[0].column if answers else "value"),)
-        block = None
+        block, public = None, tuple[str, ...]()
         if isinstance(plan, Questionnaire):
-            values, block = tuple(question.name for question in plan.private), BLOCK
+            values, block, public = tuple(question.name for question in plan.private), BLOCK, plan.public_questions
         raw = tuple(each.column for each in groups) if group is None else ()
-        columns = cls(values, group_column_of(plan, group), tuple(keep), block, person, raw)
+        more = tuple(name for name in keep if name not in public)
+        columns = cls(values, group_column_of(plan, group), more, block, person, raw, public)
         for name in values:
             if name in keep:
                 raise InputError(f"The answer column '{name}' cannot be kept: reports would protect nothing.")
-        written = [*columns.keep, REPORT, *([columns.group] if columns.group else []), *([block] if block else [])]
+        written = [*columns.sent, REPORT, *([columns.group] if columns.group else []), *([block] if block else [])]
         if len(set(written)) < len(written) or not set(columns.read_groups).isdisjoint(values):
             raise InputError(f"The columns of the result must differ from each other. Got {', '.join(written)}.")
         return columns
@@ -288,23 +293,35 @@ class AnswerColumns:
         return self.raw_groups or (() if self.group is None else (self.group,))
 
     @property
+    def sent(self) -> tuple[str, ...]:
+        """What is written beside group and report as it is: public answers, and what is kept."""
+        return (*self.public, *self.keep)
+
+    @property
     def matched(self) -> tuple[str, ...]:
-        return (*self.values, *self.read_groups)
+        return (*self.values, *self.public, *self.read_groups)
 
     @property
     def read(self) -> dict[str, str]:
         """What is read, each with the parameter that chooses it."""
         chosen = dict.fromkeys(self.values, "" if self.block else "column")
         chosen |= dict.fromkeys(self.read_groups, "group_column")
-        chosen |= dict.fromkeys(self.keep, "")
+        chosen |= dict.fromkeys(self.sent, "")
         return chosen if self.person is None else chosen | {self.person: "person"}
 
     def schema(self, answers: pa.Schema, plan: AnyPlan) -> pa.Schema:
         """Of the result. Kept columns lose dictionaries: they may change on the way, which some formats cannot hold."""
         group = [] if self.group is None else [(self.group, pa.dictionary(pa.int32(), pa.string()))]
         block = [] if self.block is None else [(self.block, pa.int32())]
+        public = [(name, public_answers(plan, name).type) for name in self.public]
         plain = [(name, plain_type(answers.field(name).type)) for name in self.keep]
-        return stamped(pa.schema([*group, *plain, *block, (REPORT, pa.int64())]), plan.hash)
+        return stamped(pa.schema([*group, *public, *plain, *block, (REPORT, pa.int64())]), plan.hash)
+
+
+def public_answers(plan: AnyPlan, name: str) -> pa.Array:
+    """The answers to a public question, as they are written."""
+    assert isinstance(plan, Questionnaire)
+    return pa.array(plan.question(name).answers)
 
 
 class BadRows:
@@ -450,12 +467,18 @@ class Perturber:
             Range(values, column) if number else Matcher(values, column)
             for (values, number), column in zip(self._asked, columns.values, strict=True)
         ]
+        self._public = {name: Matcher(public_answers(plan, name).to_pylist(), name) for name in columns.public}
         told, groups = ((), ()) if plan.recoding is None else (plan.recoding.answers, plan.recoding.groups)
         by_name = {each.column if columns.block else columns.values[0]: each for each in told}
         self._recode = [
             Recoder(by_name[column], values) if column in by_name else None
             for column, values in zip(columns.values, self.answers, strict=True)
         ]
+        self._recode_public = {
+            name: Recoder(by_name[name], public_answers(plan, name).to_pylist())
+            for name in columns.public
+            if name in by_name
+        }
         raw = groups if columns.raw_groups else ()
         self._groups = None if columns.group is None else _GroupColumns(plan.group_names, columns.group, raw)
         self._names = pa.array(plan.group_names, pa.string())
@@ -476,11 +499,12 @@ class Perturber:
     @property
     def hints(self) -> dict[str, str]:
         """What there is to say about bad rows, from the plan's side."""
-        several = len(self._asked) > 1
+        several = len(self._asked) + len(self._public) > 1
         known = [
             (f"'{column}': " if several else "") + known_values(values, number)
             for column, (values, number) in zip(self._columns.values, self._asked, strict=True)
         ]
+        known += [f"'{name}': " + known_values(public_answers(self._plan, name).to_pylist()) for name in self._public]
         hints = {"unknown value": " ".join(known)}
         if self._groups is not None:
             hints["unknown group"] = known_groups(self._plan.group_names, self._groups.near) + self._groups.how
@@ -498,24 +522,32 @@ class Perturber:
         ]
         held = each[0] if self._columns.block is None else np.array(each, dtype=np.float64).T
         groups = np.zeros_like(found[0]) if self._groups is None else self._groups(table)
-        good = np.logical_and.reduce([values >= 0 for values in (*found, groups)])
+        open_ = {
+            name: match(self._recode_public[name](table[name]) if name in self._recode_public else table[name])
+            for name, match in self._public.items()
+        }
+        for name, places in open_.items():
+            answers = public_answers(self._plan, name)
+            written = answers.take(pa.array(places, mask=places < 0))
+            table = table.set_column(table.column_names.index(name), name, written)
+        good = np.logical_and.reduce([values >= 0 for values in (*found, *open_.values(), groups)])
         possible = self._possible(groups, held, good)
         if (good & possible).all():
             return Matched(table, groups, held, good, {})
-        reasons = self._reasons(found, groups) | {REASONS[-1]: ~possible}
+        reasons = self._reasons(found, list(open_.values()), groups) | {REASONS[-1]: ~possible}
         good &= possible
         return Matched(table.filter(pa.array(good)), groups[good], held[good], good, reasons)
 
-    def _reasons(self, found: Sequence[Any], groups: Any) -> dict[str, NDArray[np.bool_]]:
-        """Why rows cannot be randomized; `found` has the positions of the answers to each question. Where the plan's
-        recoding says what is no answer, such rows are left out.
+    def _reasons(self, found: Sequence[Any], public: Sequence[Any], groups: Any) -> dict[str, NDArray[np.bool_]]:
+        """Why rows cannot be randomized; `found` has the positions of the answers to each private question, `public` of
+        those to each public one. Where the plan's recoding says what is no answer, such rows are left out.
         """
         by_recoding = self._groups is not None and self._groups.recoded
         declared = [each for each, recode in zip(found, self._recode, strict=True) if recode is not None]
-        others = [each for each, recode in zip(found, self._recode, strict=True) if recode is None]
+        others = [each for each, recode in zip(found, self._recode, strict=True) if recode is None] + list(public)
         parts = [
             (LEFT_OUT[0], declared, MISSING), (LEFT_OUT[1], [groups] if by_recoding else [], MISSING),
-            (REASONS[0], others, MISSING), (REASONS[1], found, UNKNOWN),
+            (REASONS[0], others, MISSING), (REASONS[1], [*found, *public], UNKNOWN),
             (REASONS[2], [] if by_recoding else [groups], MISSING), (REASONS[3], [groups], UNKNOWN),
         ]  # fmt: skip
         return {
@@ -547,7 +579,7 @@ class Perturber:
     def draw(self, matched: Matched, words: RandomWords | None = None) -> pa.Table:
         """A report for each row that can be randomized; with its group and what is kept, never with its answer."""
         schema = self._columns.schema(matched.rows.schema, self._plan)
-        arrays: list[Any] = [matched.rows[name].cast(schema.field(name).type) for name in self._columns.keep]
+        arrays: list[Any] = [matched.rows[name].cast(schema.field(name).type) for name in self._columns.sent]
         if self._columns.group is not None:
             arrays.insert(0, pa.DictionaryArray.from_arrays(pa.array(matched.groups), self._names))
         if isinstance(self._draw, RecordRandomizer):

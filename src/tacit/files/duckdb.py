@@ -13,7 +13,15 @@ import numpy as np
 import pyarrow as pa
 from duckdb.sqltypes import BIGINT, DOUBLE, INTEGER, VARCHAR
 
-from tacit.files.answers import AnswerColumns, OnUnknown, Perturber, bad_rows, check_on_unknown, stopping
+from tacit.files.answers import (
+    AnswerColumns,
+    OnUnknown,
+    Perturber,
+    bad_rows,
+    check_on_unknown,
+    public_answers,
+    stopping,
+)
 from tacit.files.columns import STAMP, InputError, check_columns, check_stamp
 from tacit.files.counting import ROW_COUNT, Piles, ReportColumns, whole_of
 from tacit.files.reading import BATCH_ROWS, REPORT, careful, quoted
@@ -24,13 +32,14 @@ from tacit.tally import Tally
 def add_perturb(connection: Any, plan: AnyPlan, name: str = "tacit_perturb", on_unknown: OnUnknown = "stop") -> None:
     """Add a function to a connection: tacit_perturb(answer), or tacit_perturb(answer, group) where the plan has groups.
 
-    A plan of several questions takes an answer to each, in the order of the plan, then the group, and returns a struct
-    of `block` and `report`: SELECT unnest(tacit_perturb(a, b, c)). Answers are texts or, where the plan's values are
-    numbers, numbers. A plan with a recoding takes raw cells as texts (age::VARCHAR), then those of each column of its
-    groups; the report of a row without an answer or a group is NULL. A row that the plan cannot randomize stops the
-    query, or its report is NULL. The function is volatile: DuckDB draws for each row, and again wherever the query
-    mentions it again. Write its reports to a table, once, and go on from there. Rows stay in the order of the query: if
-    answers may be sorted, end it with ORDER BY random().
+    A plan of several questions takes an answer to each private question, in the order of the plan, then to each public
+    one, then the group, and returns a struct of public answers, `block` and `report`: SELECT unnest(tacit_perturb(a, b,
+    c)). Answers are texts or, where the plan's values are numbers, numbers; public ones are texts. A plan with a
+    recoding takes raw cells as texts (age::VARCHAR), then those of each column of its groups; the report of a row
+    without an answer or a group is NULL. A row that the plan cannot randomize stops the query, or its report is NULL.
+    The function is volatile: DuckDB draws for each row, and again wherever the query mentions it again. Write its
+    reports to a table, once, and go on from there. Rows stay in the order of the query: if answers may be sorted, end
+    it with ORDER BY random().
 
     A report is a number, which does not say whose plan it is of. Name the plan in a column `tacit_plan` beside it, and
     `tally` refuses another.
@@ -67,9 +76,12 @@ def add_perturb(connection: Any, plan: AnyPlan, name: str = "tacit_perturb", on_
         found = [filled[column].combine_chunks() for column in written]
         return found[0] if columns.block is None else pa.StructArray.from_arrays(found, written)
 
-    written = [REPORT] if columns.block is None else [columns.block, REPORT]
-    kinds = [VARCHAR if raw else DOUBLE for raw in perturber.texts] + [VARCHAR] * len(columns.read_groups)
-    result = BIGINT if columns.block is None else duckdb.struct_type({columns.block: INTEGER, REPORT: BIGINT})
+    named = {pa.string(): VARCHAR, pa.int64(): BIGINT, pa.float64(): DOUBLE}
+    public = {name: named[public_answers(plan, name).type] for name in columns.public}
+    written = [REPORT] if columns.block is None else [*public, columns.block, REPORT]
+    kinds = [VARCHAR if raw else DOUBLE for raw in perturber.texts]
+    kinds += [VARCHAR] * (len(public) + len(columns.read_groups))
+    result = BIGINT if columns.block is None else duckdb.struct_type({**public, columns.block: INTEGER, REPORT: BIGINT})
     # DuckDB counts the parameters.
     parameters = [Parameter(f"cell_{place}", Parameter.POSITIONAL_ONLY) for place in range(len(kinds))]
     reports.__signature__ = Signature(parameters)  # type: ignore[attr-defined]

@@ -6,8 +6,9 @@ were given out when the answers were sorted. The order of the rows themselves is
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from functools import reduce
 from typing import Any
@@ -20,10 +21,12 @@ from numpy.typing import NDArray
 from tacit.files.columns import InputError, decoded
 from tacit.randomize import secure_words
 
-#: Rows per check, and the number of rows that a label must have to count as a label.
+#: Rows per check. Labels count that stand in a hundredth of the rows, or in `FEWEST`; in two at least.
 LOOKED_AT, FEWEST = 100_000, 10
-#: Fewer rows with such labels show nothing.
-_FEWEST_ROWS = 1_000
+#: Labels of fewer rows in the mean are households or the like: that members answer alike gives no answer away.
+_FEWEST_IN_MEAN = 5
+#: What a column without any relation to the answers shows with at most this chance counts as shown.
+_CHANCE = 1e-4
 #: A column gives answers away if it leaves at most this share of the wrong guesses that are made without it; the order
 #: of the rows if it leaves at most this share of the changes between neighbours.
 _LEFT, _LEFT_BY_ROWS = 0.1, 0.5
@@ -63,7 +66,8 @@ def giveaway_sentence(columns: Sequence[str]) -> str:
     named, them = " and ".join(f"'{name}'" for name in columns), "it" if len(columns) == 1 else "them together"
     return (
         f"{named} beside the reports gives answers away: with {them}, by labels or by order, nearly every answer is "
-        "guessed right, so that randomizing protects nearly nobody. Leave it out of the kept columns."
+        "guessed right, so that randomizing protects nearly nobody. Leave it out of the kept columns, or of the plan's "
+        "public questions."
     )
 
 
@@ -118,10 +122,10 @@ def answers_given_away(
     """The kept columns, each alone or else all together, that tell at least nine tenths of what there is to tell; and
     `ROW_ORDER` where the rows are `ordered` and their order tells at least half.
 
-    By labels: of the first 100,000 rows, those count whose label stands in at least ten, if they are 1,000 or more.
-    Without labels the best guess is the most frequent answer, with labels the most frequent answer of each. The column
-    is named if the second guess is wrong at most a tenth as often as the first. Chance rarely makes a label of ten rows
-    so pure.
+    By labels: of the first 100,000 rows, those count whose label stands in at least a hundredth of the rows, but two at
+    least and ten at most; in the mean the labels must have five. Without labels the best guess is the most frequent
+    answer, with labels the most frequent answer of each. The column is named if the second guess is wrong at most a
+    tenth as often as the first, and chance alone is so right at most once in 10,000 times, see `_chance_of_labels`.
 
     By order: the other rows, sorted by the column, ties at random. The column is named if the answer changes from one
     row of a group to the next at most a tenth as often as in random order, see `fewer_changes`.
@@ -151,10 +155,12 @@ def answers_given_away(
 
 def fewer_changes(groups: NDArray[Any], answers: NDArray[np.int64], left: float) -> bool:
     """Whether answers change from one row of a group to the next at most `left` times as often as in random order, and
-    by five standard deviations less often.
+    by five standard deviations less often. Of few rows: whether the changes beyond the least number, which any order
+    has, are so rare, and fewer by chance at most once in 10,000 times.
 
     With n rows of a group, n_k of them with answer k, a random order has n − Σ n_k²/n changes in the mean, with the
-    variance (S₂(S₂ + n(n+1)) − 2n·S₃ − n³) / (n²(n − 1)), S_j = Σ n_k^j (Mood 1940). Groups add up.
+    variance (S₂(S₂ + n(n+1)) − 2n·S₃ − n³) / (n²(n − 1)), S_j = Σ n_k^j (Mood 1940). Groups add up. The least number
+    is Σ (K − 1), with K different answers in a group.
 
     >>> together, answers = np.zeros(100, dtype=int), np.arange(100) // 50
     >>> fewer_changes(together, answers, 0.1), fewer_changes(together, np.arange(100) % 2, 0.1)
@@ -165,7 +171,17 @@ def fewer_changes(groups: NDArray[Any], answers: NDArray[np.int64], left: float)
     same = owners[1:] == owners[:-1]
     changes = int(np.count_nonzero(same & (sorted_answers[1:] != sorted_answers[:-1])))
     mean, variance = chance_changes(groups, answers)
-    return mean > 0 and changes <= left * mean and changes <= mean - _DEVIATIONS * variance**0.5
+    if mean > 0 and changes <= left * mean and changes <= mean - _DEVIATIONS * variance**0.5:
+        return True
+    pairs, counts = np.unique(np.stack([owners, sorted_answers]), axis=1, return_counts=True)
+    sizes, several = (np.unique(each, return_counts=True)[1] for each in (owners, pairs[0]))
+    beyond, free = changes - int((several - 1).sum()), int((sizes - several).sum())
+    if mean == 0 or beyond > left * (mean - (changes - beyond)):
+        return False
+    # At most this many orders: the answers of the stretches, times how long each is (Vandermonde).
+    orders = float(np.log(several).sum()) + changes * math.log(max(several.max() - 1, 1))
+    orders += _log_sum(_log_choose(free, more) for more in range(beyond + 1))
+    return orders - _log_arrangements(sizes, counts) <= math.log(_CHANCE)
 
 
 def chance_changes(groups: NDArray[Any], answers: NDArray[np.int64]) -> tuple[float, float]:
@@ -229,21 +245,61 @@ def _crossed(one: NDArray[np.int64], other: NDArray[np.int64]) -> NDArray[np.int
     return np.unique(one * (other.max(initial=0) + 1) + other, return_inverse=True)[1]
 
 
+def _log_choose(n: int, k: int) -> float:
+    return math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1) if 0 <= k <= n else -math.inf
+
+
+def _log_sum(logs: Iterable[float]) -> float:
+    """The logarithm of a sum of terms that are given as logarithms."""
+    return float(np.logaddexp.reduce([-math.inf, *logs]))
+
+
+def _log_arrangements(sizes: NDArray[np.int64], counts: NDArray[np.int64]) -> float:
+    """The logarithm of the number of orders of answers within groups of these sizes: Π n! / Π n_k!."""
+    return sum(math.lgamma(n + 1) for n in sizes.tolist()) - sum(math.lgamma(n + 1) for n in counts.tolist())
+
+
 def _often(labels: NDArray[np.int64]) -> NDArray[np.bool_]:
-    return np.bincount(labels)[labels] >= FEWEST if len(labels) else np.zeros(0, dtype=bool)
+    """The rows whose label counts as one."""
+    if not len(labels):
+        return np.zeros(0, dtype=bool)
+    rows = np.bincount(labels)
+    large = rows >= min(max(2, math.ceil(len(labels) / 100)), FEWEST)
+    counted: NDArray[np.bool_] = large & (rows[large].sum() >= _FEWEST_IN_MEAN * large.sum())
+    return counted[labels]
 
 
 def _tells(labels: NDArray[np.int64], answers: NDArray[np.int64]) -> bool:
     often = _often(labels)
     labels, answers = labels[often], answers[often]
-    if len(labels) < _FEWEST_ROWS:
+    if not len(labels):
         return False
     several = int(answers.max()) + 1
     pairs, counts = np.unique(labels * several + answers, return_counts=True)
     right = np.zeros(int(labels.max()) + 1, dtype=np.int64)
     np.maximum.at(right, pairs // several, counts)
     without, with_it = len(labels) - int(np.bincount(answers).max()), len(labels) - int(right.sum())
-    return without > 0 and with_it <= _LEFT * without
+    return without > 0 and with_it <= _LEFT * without and _chance_of_labels(labels, answers, with_it) <= _CHANCE
+
+
+def _chance_of_labels(labels: NDArray[np.int64], answers: NDArray[np.int64], wrong: int) -> float:
+    """At most this chance leaves so few wrong guesses where answers stand beside labels in random order.
+
+    A union bound over the guesses by label, and over the rows where these are `wrong` at most. With n rows, m of which
+    have another answer than the most frequent one, labels that are guessed to be of another answer have at most m + w
+    rows together: at most s of the L labels, the smallest ones. Of n!/Π n_k! orders of K answers at most
+    Σ_{j≤s} C(L, j)(K − 1)^j · Σ_{i≤w} C(n, i)(K − 1)^i have so few.
+
+    >>> labels = np.arange(50) % 2
+    >>> _chance_of_labels(labels, labels, 0) < 1e-9, _chance_of_labels(labels[:8], labels[:8], 0) < 1e-4
+    (True, False)
+    """
+    sizes, counts = (np.unique(each, return_counts=True)[1] for each in (labels, answers))
+    n, others = len(answers), math.log(max(len(counts) - 1, 1))
+    most = int((np.cumsum(np.sort(sizes)) <= n - int(counts.max()) + wrong).sum())
+    guesses = _log_sum(_log_choose(len(sizes), j) + j * others for j in range(most + 1))
+    deviating = _log_sum(_log_choose(n, i) + i * others for i in range(wrong + 1))
+    return math.exp(min(0.0, guesses + deviating - _log_arrangements(np.array([n]), counts)))
 
 
 def _tells_by_order(labels: NDArray[np.int64], answers: NDArray[np.int64], groups: NDArray[Any]) -> bool:

@@ -39,6 +39,7 @@ from tacit.files.answers import (
     PerturbSummary,
     bad_rows,
     check_on_unknown,
+    public_answers,
     refuse_giveaway,
     stopping,
 )
@@ -108,10 +109,10 @@ def perturb(
     with plain_errors():
         check_columns(columns.read, answers.columns, "The data frame")
         read = answers.select(*map(sql_column, dict.fromkeys(columns.read)))
-        if columns.keep and not force:
+        if columns.sent and not force:
             _check_kept(plan, columns, read)
         task = _Perturb(plan, columns, on_unknown, secret_bytes(32))
-        return _write_once(read.mapInArrow(task, _report_schema(columns, read)), target)
+        return _write_once(read.mapInArrow(task, _report_schema(plan, columns, read)), target)
 
 
 def _check_kept(plan: AnyPlan, columns: AnswerColumns, read: Any) -> None:
@@ -119,7 +120,7 @@ def _check_kept(plan: AnyPlan, columns: AnswerColumns, read: Any) -> None:
     matched = Perturber(plan, columns).match(read.mapInArrow(_thinned, read.schema).toArrow())
     step = 1 + len(matched.held) // LOOKED_AT
     rows = matched.rows.take(pa.array(np.arange(0, len(matched.held), step)))
-    refuse_giveaway(answers_given_away(rows, matched.held[::step], columns.keep, matched.groups[::step]), False)
+    refuse_giveaway(answers_given_away(rows, matched.held[::step], columns.sent, matched.groups[::step]), False)
 
 
 def _thinned(batches: Batches) -> Batches:
@@ -305,13 +306,15 @@ class _Folder:
         return True
 
 
-def _report_schema(columns: AnswerColumns, answers: Any) -> Any:
+def _report_schema(plan: AnyPlan, columns: AnswerColumns, answers: Any) -> Any:
     """Of what a task returns, in Spark's words."""
+    from pyspark.sql.pandas.types import from_arrow_type
     from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
     group = [] if columns.group is None else [StructField(columns.group, StringType())]
-    kept = [StructField(name, answers.schema[name].dataType) for name in columns.keep]
-    stamped(pa.schema([(name, pa.null()) for name in columns.keep]), "")  # Raises where a column has that name.
+    public = [StructField(name, from_arrow_type(public_answers(plan, name).type)) for name in columns.public]
+    kept = [*public, *(StructField(name, answers.schema[name].dataType) for name in columns.keep)]
+    stamped(pa.schema([(name, pa.null()) for name in columns.sent]), "")  # Raises where a column has that name.
     block = [] if columns.block is None else [StructField(columns.block, IntegerType())]
     report = [*block, StructField(REPORT, LongType()), StructField(STAMP, StringType())]
     counts = [StructField(_REASON, StringType()), StructField(_ROWS, LongType()), StructField(_KEY, LongType())]
