@@ -114,6 +114,8 @@ export interface Plan {
   readonly rule: "belief" | "layers" | null;
   /** In two layers the levels of all waves of an answer that stays; null without. */
   readonly lifelong: Levels | null;
+  /** SHA-256 of how reports are stored in two layers: plans of which it is the same share them; null without. */
+  readonly stored: string | null;
   /** In two layers in how many of all waves the stored report is sent, as a percentage; null without. */
   readonly resend: string | null;
   /** The names of the groups of people without an earlier report: all, but for those that the belief rule makes. */
@@ -158,7 +160,7 @@ export interface Plan {
   /** What reports can tell, for the ledger to add up; empty where that is much, or the plan follows another. */
   readonly columns: readonly Column[];
   /** What the stored report of an answer depends on, beside the memory of the browser. */
-  storedAbout(answer: SingleAnswer): { series: string; group: string; position: string };
+  storedAbout(answer: SingleAnswer): { series: string; stored: string; group: string; position: string };
   /** Weights of the belief in each answer after a report; null where reports are not listed. */
   beliefAfter(group: string | null, report: number): bigint[] | null;
   /** Whether the prior of a group is what this belief becomes some waves later, by the belief rule. */

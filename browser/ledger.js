@@ -31,7 +31,9 @@ import { randomBytes } from "./words.js";
  * @property {Fraction | null} ldp rounded up; null is unbounded
  * @property {"belief" | "layers"} [rule] how waves add up, where the plan is made for that
  * @property {readonly Column[]} [columns] what a report can tell, where that is little
+ * @property {string} [stored] in two layers, which plans share stored reports
  */
+/** @typedef {Pick<Occasion, "occasion" | "series" | "lip" | "ldp" | "rule" | "columns" | "stored"> & {group?: string | null}} Release */
 /**
  * @typedef {object} Memento what is stored of a report: as it is sent, and an invitation's credential in the making
  * @property {string} key
@@ -97,17 +99,19 @@ export async function readLedger(stored) {
 /** @param {unknown} data @param {string} where @returns {Occasion} */
 function readOccasion(data, where) {
   const told = object(data, where);
-  onlyFields(told, where, ["occasion", "series", "wave", "question", "lip", "ldp", "rule", "columns"]);
+  onlyFields(told, where, ["occasion", "series", "wave", "question", "lip", "ldp", "rule", "columns", "stored"]);
   const [occasion, series] = [text(told.occasion, where), text(told.series, where)];
   const ldp = told.ldp === null ? null : rational(told.ldp, where);
   if (!HASH.test(occasion) || !HASH.test(series) || (ldp && ldp.n < 0n)) throw new StorageError(DAMAGED);
   const question = told.question === null ? null : text(told.question, where);
   const found = { occasion, series, wave: integer(told.wave, where, 1, 2 ** 31 - 1), question, lip: readBudget(told.lip, where), ldp };
   const rule = told.rule === undefined ? {} : { rule: oneOf(told.rule, where, /** @type {const} */ (["belief", "layers"])) };
-  if (told.columns === undefined) return { ...found, ...rule };
+  const stored = told.stored === undefined ? {} : { stored: text(told.stored, where) };
+  expect(stored.stored === undefined ? rule.rule !== "layers" : rule.rule === "layers" && HASH.test(stored.stored), where, "how reports are stored in two layers");
+  if (told.columns === undefined) return { ...found, ...rule, ...stored };
   const columns = each(told.columns, where, readColumn);
   expect(columns.flat().length <= MAX_HEIGHTS, where, "few columns");
-  return { ...found, ...rule, columns };
+  return { ...found, ...rule, columns, ...stored };
 }
 
 /** A column, whose steps are a height and its probabilities, equal ones once. @param {unknown} data @param {string} where @returns {Column} */
@@ -181,7 +185,7 @@ export function occasionOf(plan) {
   const found = { occasion: hashes[0], series: plan.series ?? hashes[0], wave, question, lip, ldp: bounded };
   if (!("rule" in plan)) return found;
   const columns = [...new Map(plan.columns.map((column) => [JSON.stringify(columnText(column)), column])).values()];
-  return { ...found, ...(plan.rule && { rule: plan.rule }), ...(columns.length && { columns }) };
+  return { ...found, ...(plan.rule && { rule: plan.rule }), ...(columns.length && { columns }), ...(plan.stored && { stored: plan.stored }) };
 }
 
 /** The least number of millionths that is not below ln(ratio), decided exactly. @param {Fraction} ratio */
@@ -193,7 +197,7 @@ function levelAbove(ratio) {
   return level(parts);
 }
 
-/** What one report on each occasion adds up to. @param {readonly Pick<Occasion, "occasion" | "series" | "lip" | "ldp" | "rule" | "columns">[]} occasions */
+/** What one report on each occasion adds up to. @param {readonly Release[]} occasions */
 export function addedUp(occasions) {
   let [total, most] = [fraction(0n), fraction(0n)];
   /** @type {Fraction | null} */
@@ -224,13 +228,13 @@ function counted(few, columns) {
   return new Map(few).set(name, { columns, times: (few.get(name)?.times ?? 0) + 1 });
 }
 
-/** The occasions, with those of a series by the belief rule added up, and those of two layers counted once. @param {readonly Pick<Occasion, "occasion" | "series" | "lip" | "ldp" | "rule" | "columns">[]} occasions */
+/** The occasions, with those of a series by the belief rule added up, and those of two layers that share stored reports counted once. @param {readonly Release[]} occasions */
 function releases(occasions) {
   const followed = new Set(occasions.filter(({ rule }) => rule === "belief").map(({ series }) => series));
-  const isAlone = (/** @type {Pick<Occasion, "occasion" | "rule">} */ { rule, occasion }) => !rule && !followed.has(occasion);
+  const isAlone = (/** @type {Release} */ { rule, occasion }) => !rule && !followed.has(occasion);
   /** @type {Map<string, Pick<Occasion, "lip" | "ldp" | "columns">>} */
   const found = new Map();
-  for (const each of occasions.filter(({ rule }) => rule === "layers")) found.set(each.series, each);
+  for (const each of occasions.filter(({ rule }) => rule === "layers")) found.set(`${each.series} ${each.stored} ${each.group ?? ""}`, each);
   for (const each of occasions) {
     if (each.rule === "layers" || isAlone(each)) continue;
     const before = found.get(each.series);
@@ -255,13 +259,13 @@ export async function tagOf({ key }, person) {
  *
  * @param {Ledger} ledger
  * @param {string} person
- * @param {{series: string, group: string, position: string}} about
+ * @param {{series: string, stored: string, group: string, position: string}} about
  * @returns {Promise<import("./index.js").RandomWords>}
  */
-export async function storedWords({ key }, person, { series, group, position }) {
+export async function storedWords({ key }, person, { series, stored, group, position }) {
   const sign = await signer(Uint8Array.from(key.match(/../g) ?? [], (pair) => parseInt(pair, 16)));
   const draw = await signer(await sign(utf8("stored reports")));
-  const parts = [series, group, person, position].map(utf8).flatMap((part) => [littleEndian(part.length), part]);
+  const parts = [series, stored, group, person, position].map(utf8).flatMap((part) => [littleEndian(part.length), part]);
   const blocks = Array.from({ length: STORED_BLOCKS }, (_, block) => joined([...parts, littleEndian(block)]));
   const bytes = joined(await Promise.all(blocks.map(draw)));
   let taken = 0;
@@ -291,7 +295,15 @@ const littleEndian = (number) => Uint8Array.from({ length: 8 }, (_, place) => Nu
 const joined = (parts) => Uint8Array.from(parts.flatMap((part) => [...part]));
 
 /** Every report's occasion, as if one person had drawn them all. @param {Ledger} ledger */
-export const drawn = ({ occasions, persons }) => Object.values(persons).flatMap((places) => places.map((place) => occasions[place]));
+export const drawn = ({ occasions, persons, reports }) =>
+  Object.entries(persons).flatMap(([tag, places]) => places.map((place, at) => ({ ...occasions[place], group: reports[tag][at].group })));
+
+/** The occasion to answer a plan; without a group of two layers as the one before. @param {Ledger} ledger @param {Plan} plan @param {string | null} [group] */
+export function nextRelease(ledger, plan, group) {
+  const now = occasionOf(plan);
+  const before = drawn(ledger).filter(({ series, stored }) => series === now.series && stored === now.stored).at(-1);
+  return { ...now, group: group ?? before?.group ?? null };
+}
 
 /** What a person has drawn for a plan, or null. @param {Ledger} ledger @param {Plan} plan @param {string} tag */
 export function mementoOf({ occasions, persons, reports }, plan, tag) {
@@ -314,6 +326,8 @@ export function followedGroup({ occasions, persons, reports }, plan) {
   if (!last) return null;
   if (new Set(earlier.map(({ wave }) => wave)).size < earlier.length)
     throw new LimitError("persons", "Two people have answered an earlier wave in this browser, and the belief rule is for one.");
+  if (!earlier.every(({ wave, rule }) => wave === 1 || rule === "belief"))
+    throw new PlanError("An earlier wave was not drawn by the belief rule, so this one cannot follow it.");
   let name = followedName(last.memento.group, last.memento.report);
   for (let wave = last.wave + 1; wave < plan.wave; wave++) name = followedName(name, null);
   if (!plan.follows(name, (last.memento.belief ?? []).map(BigInt), plan.wave - last.wave))
@@ -346,16 +360,17 @@ export function placed(ledger, plan, answer) {
  * @param {Ledger} ledger
  * @param {Plan} plan
  * @param {string} tag
+ * @param {string | null} [group]
  */
-export function checkDraw(ledger, plan, tag) {
-  const now = occasionOf(plan);
+export function checkDraw(ledger, plan, tag, group) {
+  const now = nextRelease(ledger, plan, group);
   const mine = (ledger.persons[tag] ?? []).map((place) => ledger.occasions[place]);
   const same = mine.some(({ series, wave }) => series === now.series && wave === now.wave);
   if (same) throw new LimitError("wave", `A report of wave ${now.wave} of this survey was drawn here already, for a plan that differs from this one. A second draw would tell more.`);
   const later = ledger.occasions.some(({ series, wave, rule }) => series === now.series && wave > now.wave && rule === "belief");
   if (later) throw new LimitError("wave", `A later wave of this survey was answered here, as if wave ${now.wave} had been left out.`);
-  const inSeries = ledger.occasions.filter(({ occasion, series }) => series === now.series && occasion !== now.occasion);
-  /** @type {["plan" | "browser", Fraction | null, readonly Occasion[]][]} */
+  const inSeries = drawn(ledger).filter(({ occasion, series }, at, all) => series === now.series && occasion !== now.occasion && all.findIndex((each) => each.occasion === occasion) === at);
+  /** @type {["plan" | "browser", Fraction | null, readonly Release[]][]} */
   const limits = [["plan", plan.limit, inSeries], ["browser", ledger.limit, drawn(ledger)]];
   for (const [whose, limit, earlier] of limits) {
     const { lip } = addedUp([...earlier, now]);

@@ -36,7 +36,7 @@ export async function respond(plan, answer, { storage = browserStorage(), person
   await change(storage, owner, async (ledger, tag) => {
     if (recall(ledger, plan, tag)) return ledger;
     const placed = ledgers.placed(ledger, plan, answer);
-    ledgers.checkDraw(ledger, plan, tag);
+    ledgers.checkDraw(ledger, plan, tag, placed.group);
     if (!("values" in plan)) return ledgers.withReport(ledger, plan, tag, { key, ...plan.draw(placed, words), sent: [] });
     // One stored report of each answer for the whole browser: invitations change from wave to wave.
     const stored = plan.rule === "layers" ? await ledgers.storedWords(ledger, "", plan.storedAbout(placed)) : undefined;
@@ -83,7 +83,7 @@ export async function told({ storage = browserStorage(), person = "" } = {}, pla
       return { plan: occasion, series, wave, question, rule, ...factors(ledgers.addedUp([ledger.occasions[place]])), body, sent };
     }),
   );
-  const now = plan && ledgers.occasionOf(plan);
+  const now = plan && ledgers.nextRelease(ledger, plan);
   const others = plan && drawn.some(({ occasion }) => occasion === plan.hashes[0]);
   const [alone, after] = now ? [factors(ledgers.addedUp([now])), factors(ledgers.addedUp([...drawn, now]))] : [null, null];
   const limit = ledger.limit && ledgers.written(ledger.limit);

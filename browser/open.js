@@ -28,7 +28,13 @@ async function openSingle(data, spend) {
   const hash = await sha256(contract);
   demand(hash === stated, ALTERED);
   const told = JSON.parse(contract);
-  return new Plan(await hashesOf(hash, told, earlierQuestion), told, spend);
+  return new Plan(await hashesOf(hash, told, earlierQuestion), told, spend, await storedHash(told));
+}
+
+/** SHA-256 of how reports are stored in two layers; null without. @param {any} contract not read yet */
+async function storedHash({ groups }) {
+  if (!Array.isArray(groups) || !groups.every((group) => group?.layers?.stored)) return null;
+  return sha256(canonicalJson(groups.map(({ group, prior, layers }) => [group, prior, layers.stored])));
 }
 
 /**

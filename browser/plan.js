@@ -35,8 +35,10 @@ export class Plan {
    * @param {readonly string[]} hashes its own last
    * @param {Record<string, unknown>} data
    * @param {import("./read.js").Meter} spend
+   * @param {string | null} stored SHA-256 of how reports are stored in two layers
    */
-  constructor(hashes, data, spend = meter()) {
+  constructor(hashes, data, spend = meter(), stored = null) {
+    this.stored = stored;
     onlyFields(data, "the plan", ["tacit_plan", "question", "task", "domain", "groups", "recoding", "follows", ...SERIES_FIELDS]);
     const domain = object(data.domain, "domain");
     onlyFields(domain, "domain", ["numeric", "values", "between"]);
@@ -181,7 +183,7 @@ export class Plan {
 
   /** What a stored report depends on, beside the memory. @param {{group: string | null, value: string | number}} answer */
   storedAbout({ group, value }) {
-    return { series: this.series ?? this.hashes[0], group: group ?? "", position: String(this.#position(value)) };
+    return { series: this.series ?? this.hashes[0], stored: this.stored ?? "", group: group ?? "", position: String(this.#position(value)) };
   }
 
   /** The columns of all groups, if they are few; of two layers those of the stored report. @returns {import("./mechanism/repeated.js").Column[]} */

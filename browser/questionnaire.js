@@ -109,6 +109,7 @@ export class Questionnaire {
     const alike = size === plan.values.length && jointValues(questions).every((cell, x) => cell === plan.values[x]);
     const numeric = questions.length === 1 && questions[0].numeric;
     expect(alike && plan.numeric === numeric, `${where}.plan`, "over the combinations of its answers, in order");
+    expect(plan.rule === null, `${where}.plan`, "without two layers, and follow no other plan");
     return { questions, chance, plan };
   }
 

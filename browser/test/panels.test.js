@@ -108,6 +108,11 @@ test("a plan whose prior is not what the reports leave to believe draws nothing"
     await assert.rejects(told({ storage }, wrong), PlanError);
   }
   assert.equal((await respond(second, { group: null, value: "no" }, { storage })).group, mine);
+  // What follows a wave that was drawn afresh does not know what was sent before it.
+  const fresh = memory();
+  await respond(first, { group: null, value: "no" }, { storage: fresh });
+  await respond(await openPlan(rehashed({ ...known.belief[0][0], wave: 2, series: first.hash })), { group: null, value: "no" }, { storage: fresh });
+  await assert.rejects(respond(third, { group: null, value: "no" }, { storage: fresh }), /not drawn by the belief rule/);
 });
 
 test("two people in one browser, and a wave that is answered late, are refused", async () => {
@@ -132,7 +137,7 @@ test("two waves of two layers send one stored report and count once; erased, ano
   assert.equal(drawn[0].report, drawn[1].report);
   assert.deepEqual((await told({ storage })).belief, "2.72");
   const ledger = await readLedger(storage.getItem("tacit:ledger"));
-  assert.ok(!storage.getItem("tacit:ledger").includes("stored"));
+  assert.ok(!storage.getItem("tacit:ledger").includes('"yes"'));
   const words = async () => storedWords(ledger, "", plan.storedAbout(answer));
   const { layers, prior } = plan.audited(null);
   assert.equal(drawn[0].report, layers.store(prior, 0, await words()));
@@ -140,4 +145,21 @@ test("two waves of two layers send one stored report and count once; erased, ano
   const others = new Set();
   for (let k = 0; k < 40; k++) others.add(layers.store(prior, 0, await storedWords(newLedger(), "", plan.storedAbout(answer))));
   assert.equal(others.size, 2);
+});
+
+test("other layers, or another group, store reports of their own, and count", async () => {
+  const storage = memory();
+  const [, plan] = await opened(known.layers.map(({ plan }) => plan));
+  const again = await openPlan(rehashed({ ...known.layers[1].plan, wave: 2, series: plan.hash }));
+  await respond(plan, { group: "north", value: "a" }, { storage });
+  const once = await told({ storage });
+  assert.equal((await told({ storage }, again)).after.belief, once.belief);
+  await respond(again, { group: "south", value: "a" }, { storage });
+  assert.ok(Number((await told({ storage })).belief) > 2 * Number(once.belief));
+  // A collector whose later wave stores reports in another way gets an independent one.
+  const other = await openPlan(rehashed({ ...known.layers[0].plan, wave: 3, series: plan.hash }));
+  assert.notEqual(other.stored, plan.stored);
+  assert.equal(again.stored, plan.stored);
+  const before = Number((await told({ storage })).belief);
+  assert.ok(Number((await told({ storage }, other)).after.belief) > 2 * before);
 });

@@ -412,6 +412,7 @@ def test_the_belief_rule_says_where_it_does_not_serve(monkeypatch):
         (make_plan(Prior.uniform(60), "histogram", 1), "Two layers serve any number"),
         (with_layers(binary, 2), "no belief rule"),
         (make_plan({"new": COIN, "old": COIN}, "histogram", 1), "Rename"),
+        (replace(binary, wave=2, series=binary.hash), "begins in the first wave"),
     ):
         with pytest.raises(ValueError, match=why):
             following_plan(plan, "0.9")

@@ -14,9 +14,11 @@ from typer.testing import CliRunner
 
 from tacit import Plan, Prior, Survey, make_plan
 from tacit.cli.everything import app
+from tacit.designs import following_plan, with_layers
 from tacit.files import InputError, Ledger, perturb_file
 from tacit.files.ledger import Occasion, added_up, hash_of
 from tacit.mechanism.repeated import joint_level
+from tacit.randomize import Randomizer
 
 
 @pytest.fixture(scope="module")
@@ -208,6 +210,27 @@ def test_reports_whose_sequences_are_many_are_added_to_the_others():
     many = Occasion.of(make_plan(Prior.of({f"v{x}": 1 for x in range(40)}), "histogram", 1))
     assert not many.columns
     assert added_up([many, waves[0]]) == added_up([many, replace(waves[0], columns=())])
+
+
+def test_only_waves_that_store_reports_alike_count_as_one():
+    coin = make_plan(Prior.uniform(["yes", "no"]), Survey("yes"), "1/2")
+    first, other = with_layers(coin, 1), with_layers(coin, "3/4")
+    waves = [first, *(replace(each, wave=wave, series=first.hash) for wave, each in ((2, first), (3, other)))]
+    told = [Occasion.of(each) for each in waves]
+    assert added_up(told[:2])[0] == added_up(told[:1])[0] <= 1
+    # Another stored report, from words of its own.
+    assert added_up(told)[0] > Fraction(7, 4)
+    stored = [Randomizer(each).stored([0] * 64, [0] * 64, list(map(str, range(64))), bytes(16)) for each in waves]
+    assert (stored[0] == stored[1]).all()
+    assert 10 < (stored[0] != stored[2]).sum() < 40
+
+
+def test_a_wave_that_the_belief_rule_left_out_is_not_drawn_late(plan, tmp_path):
+    ledger = Ledger.open(tmp_path / "ledger.json")
+    ledger.add(following_plan(plan, "0.9"), ["p1"])
+    with pytest.raises(InputError, match="1 person has a report of a later wave"):
+        ledger.add(plan, ["p1"])
+    ledger.add(plan, ["p2"])
 
 
 def test_the_ledger_on_the_command_line(plan, tmp_path, monkeypatch):

@@ -19,7 +19,7 @@ from tacit.cli.everything import app
 from tacit.designs import following_plan, next_plan, with_layers
 from tacit.estimates import trend
 from tacit.files import InputError, followed, linked, perturb_file, perturb_table
-from tacit.plan import Plan
+from tacit.plan import Block, Plan, PlanError, Question, Questionnaire
 
 from support.places import ROOT
 
@@ -247,14 +247,11 @@ def test_blanks_and_accents_make_no_other_person(tmp_path):
         perturb_file(plan, {"id": ["  "], "value": ["no"]}, tmp_path / "2.csv", **draw)
 
 
-def test_the_service_and_the_browser_refuse_what_they_have_no_memory_for():
-    from tacit.server.storage.store import check_served
-
-    first = make_plan(PRIOR, Survey("yes"), 1)
-    for plan in (with_layers(first, 2), following_plan(first, "0.9")):
-        with pytest.raises(ValueError, match="are for files"):
-            check_served(plan)
-    check_served(first)
+def test_a_questionnaire_has_no_memory_for_two_layers():
+    smokes = Question(name="smokes", answers=("yes", "no"), kind="yes-no")
+    plan = with_layers(make_plan(Prior.of({"yes": 1, "no": 4}), "histogram", 1), 2)
+    with pytest.raises(PlanError, match="must not be in two layers"):
+        Questionnaire((smokes,), (Block((smokes,), 65536, plan),))
 
 
 def test_the_commands_of_the_how_to(folder):

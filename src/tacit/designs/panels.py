@@ -269,6 +269,11 @@ def _base_of(plan: Plan, name: str | None) -> str | None:
 
 def _check_followed(plan: Plan) -> None:
     """Raise where the belief rule does not serve."""
+    if plan.wave > 1 and plan.follows is None:
+        raise ValueError(
+            f"The belief rule begins in the first wave. This plan is wave {plan.wave}, of people who may have answered "
+            "before: what they sent then is in no prior. Plan a new series, or use tacit next without it."
+        )
     if any(group.notion == "ldp" or group.ldp_cap is not None for group in plan.groups):
         raise ValueError("This plan promises an LDP level, and LDP levels add up by themselves: use fresh channels.")
     if any(group.prior_set is not None for group in plan.groups):

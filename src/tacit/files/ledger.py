@@ -16,7 +16,7 @@ Where the ledger has the `columns` of reports and their sequences are few, the l
 all sequences (`tacit.mechanism.repeated.largest_ratio`), and the other reports are added at min(2ε_t, δ_t) each; the
 smaller of both sums counts. LDP levels add up to Σδ_t. The waves of a series by the belief rule count as one report
 with the sum of their levels, if answers change as the plans state; those of a plan in two layers as one report of the
-lifelong level, as long as the answer stays.
+lifelong level, as long as the answer and the group stay and the plans store reports alike.
 
 The key is also the memory of the devices for two layers: stored reports follow from it. It stays on the side of the
 respondents, and is never sent.
@@ -32,7 +32,7 @@ import os
 import re
 import secrets
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -62,6 +62,7 @@ class Occasion:
     """One wave of a survey: its first wording's hash names it. `lip` and `ldp` are the levels of one report, the worst
     of all groups; `ldp` is None where it is not bounded. `series` is the first wave's name, also in the first wave.
     The `rule` is "belief" where the plan follows the wave before, "layers" where it has two; levels are then lifelong.
+    `stored` says which plans share stored reports: their levels do not add up.
     `columns` are those of the reports of all groups, under all priors in question; none where they are many.
     """
 
@@ -73,6 +74,7 @@ class Occasion:
     ldp: Fraction | None
     rule: str | None = None
     columns: tuple[Column, ...] = ()
+    stored: str | None = None
 
     @classmethod
     def of(cls, plan: AnyPlan) -> Occasion:
@@ -87,7 +89,8 @@ class Occasion:
         follows = isinstance(plan, Plan) and plan.follows is not None
         rule = "layers" if layers else "belief" if follows else None
         columns = _columns_of(plan) if isinstance(plan, Plan) and not follows else ()
-        return cls(plan.hashes[0], plan.first_wave, plan.wave, question, lip, ldp, rule, columns)
+        stored = plan.stored if isinstance(plan, Plan) else None
+        return cls(plan.hashes[0], plan.first_wave, plan.wave, question, lip, ldp, rule, columns, stored)
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Occasion:
@@ -97,10 +100,12 @@ class Occasion:
         columns = tuple(tuple(map(_step_of, column)) for column in data.get("columns", ()))
         if not all(map(_is_column, columns)) or sum(map(len, columns)) > _MOST_HEIGHTS:
             raise ValueError("not columns")
-        found = cls(data["occasion"], data["series"], data["wave"], data["question"], lip, ldp, rule, columns)
-        hashes = all(re.fullmatch("[0-9a-f]{64}", each) for each in (found.name, found.series))
+        named, stored = (data["occasion"], data["series"], data["wave"], data["question"]), data.get("stored")
+        found = cls(*named, lip, ldp, rule, columns, stored)
+        written = found.name, found.series, *([] if stored is None else [stored])
+        hashes = all(re.fullmatch("[0-9a-f]{64}", each) for each in written)
         counted = type(found.wave) is int and 1 <= found.wave < 2**31
-        if rule not in (None, "belief", "layers"):
+        if rule not in (None, "belief", "layers") or (rule == "layers") == (stored is None):
             raise ValueError("not a rule")
         if not (hashes and counted and isinstance(found.question, str | None) and (ldp is None or ldp >= 0)):
             raise ValueError("not an occasion")
@@ -115,7 +120,8 @@ class Occasion:
         heights = [[[str(height), *shares] for (height, *_), shares in zip(column, each, strict=True)]
                    for column, each in zip(self.columns, written, strict=True)]  # fmt: skip
         columns = {"columns": heights} if heights else {}
-        return {"occasion": self.name, **told, "lip": str(self.lip), "ldp": ldp, **rule, **columns}
+        stored = {} if self.stored is None else {"stored": self.stored}
+        return {"occasion": self.name, **told, "lip": str(self.lip), "ldp": ldp, **rule, **columns, **stored}
 
 
 def _columns_of(plan: Plan) -> tuple[Column, ...]:
@@ -190,7 +196,7 @@ def _releases(occasions: Iterable[Occasion]) -> list[Occasion]:
     told = list(occasions)
     followed = {each.series for each in told if each.rule == "belief"}
     alone = [each for each in told if each.rule is None and each.name not in followed]
-    found: dict[str, Occasion] = {each.series: each for each in told if each.rule == "layers"}
+    found: dict[str, Occasion] = {f"{each.series} {each.stored}": each for each in told if each.rule == "layers"}
     for each in told:
         if each.rule == "belief" or (each.rule is None and each.name in followed):
             before = found.get(each.series)
@@ -199,6 +205,11 @@ def _releases(occasions: Iterable[Occasion]) -> list[Occasion]:
                 each = replace(each, lip=before.lip + each.lip, ldp=odds, columns=())
             found[each.series] = each
     return [*alone, *found.values()]
+
+
+def _in_group(told: Occasion, group: str | None) -> Occasion:
+    """The occasion, of which stored reports are shared with the same group only."""
+    return told if told.stored is None or group is None else replace(told, stored=f"{told.stored} {group}")
 
 
 class Ledger:
@@ -316,15 +327,19 @@ class Ledger:
 
     def sums(self) -> list[dict[str, Any]]:
         """What reports add up to: for each number of waves answered how many people, and the worst of their levels."""
-        kinds = Counter(tuple(names) for names in self.persons.values())
+        kinds = Counter(tuple(zip(names, self._groups(tag, names), strict=True)) for tag, names in self.persons.items())
         rows: dict[int, dict[str, Any]] = {}
-        for names, people in kinds.items():
-            lip, ldp = added_up(self.occasions[name] for name in names)
-            row = rows.setdefault(len(names), {"waves": len(names), "people": 0, "lip": 0.0, "ldp": 0.0})
+        for told, people in kinds.items():
+            lip, ldp = added_up(_in_group(self.occasions[name], group) for name, group in told)
+            row = rows.setdefault(len(told), {"waves": len(told), "people": 0, "lip": 0.0, "ldp": 0.0})
             row["people"] += people
             row["lip"] = max(row["lip"], float_above(lip))
             row["ldp"] = None if ldp is None or row["ldp"] is None else max(row["ldp"], float_above(ldp))
         return [rows[count] for count in sorted(rows)]
+
+    def _groups(self, tag: str, names: Sequence[str]) -> list[str | None]:
+        """The group of each report of a person, where a browser noted them."""
+        return [None] * len(names) if self.reports is None else [each.get("group") for each in self.reports[tag]]
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""

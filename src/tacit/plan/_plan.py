@@ -323,6 +323,15 @@ class Plan:
         ]
         return (*before, self.hash)
 
+    @cached_property
+    def stored(self) -> str | None:
+        """SHA-256 of how reports are stored in two layers: plans of which it is the same share stored reports."""
+        told = [each.to_dict() for each in self.groups]
+        if any("layers" not in each for each in told):
+            return None
+        parts = [[each["group"], each["prior"], each["layers"]["stored"]] for each in told]
+        return _hash_of(parts)
+
     @property
     def first_wave(self) -> str:
         """The hash of the first plan of the series, which names it; of a first wave its own, in its first wording."""
@@ -521,7 +530,11 @@ def contract_hash(data: Mapping[str, Any]) -> str:
     """
     groups = [{key: part for key, part in group.items() if key not in _DERIVED} for group in data["groups"]]
     contract = {key: part for key, part in data.items() if key != "hash"} | {"groups": groups}
-    text = json.dumps(contract, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+    return _hash_of(contract)
+
+
+def _hash_of(content: Any) -> str:
+    text = json.dumps(content, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode("utf-8")).hexdigest()
 
 

@@ -356,6 +356,8 @@ class Questionnaire:
             raise PlanError("All blocks of a plan must have the same groups with the same promises.")
         check_routes(self.questions)
         check_series(self)
+        if any(b.plan.stored for b in self.blocks):
+            raise PlanError("The plan of a block must not be in two layers: they are for plans of one question.")
         if any(b.plan.wave > 1 or b.plan.earlier or b.plan.limit or b.plan.recoding for b in self.blocks):
             raise PlanError(
                 "The plan of a block must not have a wave, earlier words, a limit or a recoding: the whole plan has."

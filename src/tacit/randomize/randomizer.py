@@ -113,12 +113,13 @@ class Randomizer:
         """
         if len(memory) < 16:
             raise ValueError(_NO_MEMORY)
-        places, owners, series = np.asarray(positions), np.asarray(groups), self.plan.first_wave.encode()
+        places, owners = np.asarray(positions), np.asarray(groups)
+        series, stored = self.plan.first_wave.encode(), (self.plan.stored or "").encode()
         reports = np.empty(len(places), dtype=np.int64)
         for number, group in enumerate(self.plan.groups):
             mine = np.flatnonzero(owners == number)
             assert group.layers is not None, "layers are of all groups"
-            about = series, (group.name or "").encode()
+            about = series, stored, (group.name or "").encode()
             drawn = [
                 StoredWords(memory, *about, persons[row].encode(), str(place).encode())
                 for row, place in zip(mine.tolist(), places[mine].tolist(), strict=True)

@@ -139,7 +139,8 @@ class StoredWords:
         HMAC-SHA256(K; each part after its length in 8 bytes, then the number of the block in 8 bytes), block by block
 
     Numbers are little-endian, and a word takes its bytes from the stream as a little-endian number, of which the
-    leading bits count. Parts are the series, the group, the person and the answer's position.
+    leading bits count. Parts are the series, the hash of how reports are stored, the group, the person and the answer's
+    position.
 
     >>> words = StoredWords(bytes(16), b"series", b"", b"p1", b"0")
     >>> words.integer(32) == StoredWords(bytes(16), b"series", b"", b"p1", b"0").integer(32) != words.integer(32)
