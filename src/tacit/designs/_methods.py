@@ -231,8 +231,7 @@ def _unbiased(request: Request) -> Design:
     free, channel = rounded(request, search)
     share = p / merged[group]
     bound, duals = 0.0, free.duals[group] * share
-    # Where vertices are listed the finished channel proves enough; else the search's F is needed.
-    factor = free.factor[group] * share[:, None] if request.is_joint and free.factor is not None else None
+    factor = None if free.factor is None else free.factor[group] * share[:, None]
     if len(p) > 1:
         finished, marginal = channel.inside_lifts, channel.marginal
         bound, duals = proving_duals(
