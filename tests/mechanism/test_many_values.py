@@ -469,3 +469,21 @@ def test_a_value_just_below_the_share_is_a_giant():
     """299 equal values of a hair less than h: cut by arcs of the length of one they had 1.26 times their bound."""
     prior = Prior(range(300), [9 * 299, *[1] * 299])
     assert design_many_values(prior, 8).variances().sum() < 1.02 * unbiased_variance_bound(prior, 8)
+
+
+def test_the_variance_holds_where_nobody_holds_a_value_and_arcs_are_short():
+    """At a large ε others cover a value rarely and in part, which the mean of its coverage alone does not show."""
+    d, value = 300, 200
+    prior = Prior(range(d), [720720 // (x + 1) for x in range(d)])
+    made = design_many_values(prior, 7)
+    words = np.random.default_rng(1).integers(0, 2**64, (8_000, made.words_per_report), dtype=np.uint64)
+    reports = made.draw_many(np.full(len(words), d - 1), words)
+    true = float(made.pseudo_values(Histogram(), reports, [value]).var())
+    covered = made.coverage(reports).mean(axis=0)
+    nobody = np.zeros(d)
+    stated = float(made._variance_at(covered, nobody)[0][value])
+    assert 0.9 < stated / true < 1.25
+    # Wrong: were every cover a whole one, and were none of it by others.
+    (slope, _), t = made._slope_and_rest, covered[value]
+    assert slope[value] ** 2 * (t - t**2) > 1.25 * true
+    assert made._variance_at(covered, np.where(nobody == 0, covered * slope, 0))[0][value] < 0.9 * true

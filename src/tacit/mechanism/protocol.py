@@ -101,7 +101,7 @@ class Reading:
     changed: float
     added: float
     determined: NDArray[np.bool_] | None = None
-    slope: float = 0.0
+    slope: float | Floats = 0.0
     by_answer: tuple[Floats, Floats] | None = None
 
 

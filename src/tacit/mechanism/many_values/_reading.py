@@ -10,15 +10,16 @@ giant its slope on c_x is b = (1 − P̃_x)/(qD), D = A_xx. For another value le
 under an arc if there is one: with D' = Var(c_x | arc), a the chance of an arc and P'_x/T the share of x on the circle
 the slope of z_x on w_x is b' = (1 − P'_x/T)/(qaD'), because L' times "there is an arc" is Σ n_y c_y over the circle.
 What is left of z_x is uncorrelated with it and small, of variance R = (J⁻¹)_xx − P̃_x² less b²D or b'²aD'. Under any
-truth θ the means t of c_x and a_θ of "there is an arc" are seen in the reports. With G and G' the third central
-moments of c_x,
+truth θ the means t of c_x and a_θ of "there is an arc" are seen in the reports. So is t₀ = t − θ_x/b, the coverage of x
+by the reports of others. Reports of those who hold x and of others have different shares of parts of x:
 
-    a giant:      Var c_x = D + (t − m)G/D − (t − m)²,
-    another one:  Var w_x = a_θD' + (t − s a_θ)G'/D' − (t − s a_θ)²,
+    E c_x² = ρ t₀ + κ θ_x,    κ = (G/D + 2m)/b,    ρ such that it is D + m² under P̃,
 
-exactly if c_x takes two values, and nearly so otherwise: how often x is covered determines how much that varies. So
-Var z_x is R + b² Var c_x, or (a_θ/a)R + b'² Var w_x; and given its sender's answer one report adds Var z_x − θ_x(1 −
-θ_x), as E[z_x | X] is 1 for x and 0 for others. All of it is linear in the truth but for squares of means.
+with G the third central moment of c_x (and G', D', s, and a(D' + s²) under P̃, for a value on the circle). Both are 1
+where c takes two values. (The variance at t alone is too small where x is covered once by chance and often in part.)
+So Var z_x is R + b²(E c_x² − t²) for a giant and (a_θ/a)R + b'²(E c_x² − 2st + s²a_θ − (t − sa_θ)²) for another value;
+given its sender's answer one report adds Var z_x − θ_x(1 − θ_x), as E[z_x | X] is 1 for x and 0 for others. The squares
+of θ_x cancel: one more person who holds x adds b²κ − 1 − 2bt₀, in which t₀ − sa_θ + s stands for t₀ on the circle.
 """
 
 from __future__ import annotations
@@ -212,18 +213,41 @@ class ManyValuesReading(ManyValuesRule):
         spread: Floats = (self._spread[self.others] - m * (part - m)) / self._with_arc
         return spread
 
-    def _moments_at(self, covered: Floats) -> tuple[Floats, Floats]:
-        """Mean and variance of z_x under a truth whose mean coverage is `covered`, as far as that determines them."""
-        (slope, rest), more = self._slope_and_rest, covered - float(self.share)
-        mean: Floats = self._shares + slope * more
-        variance: Floats = rest + slope**2 * self._variance_of_coverage(more)
+    @cached_property
+    def _squares(self) -> tuple[Floats, Floats]:
+        """ρ and κ of every value."""
+        slope, m, chance = self._slope_and_rest[0], float(self.share), np.ones(len(self.weights))
+        mean, spread, skew = np.full(len(self.weights), m), self._spread.copy(), self._skew.copy()
         if self.giants:
-            others, part, spread = self.others, self.arc / self.circle.circle, self._spread_on_arcs
-            arcs = float(np.clip(self.cell_array[others] @ covered[others] / self.arc, 0.0, 1.0))
-            away = covered[others] - part * arcs
-            within = np.maximum(arcs * spread + away * self.circle.skew / spread - away**2, 0.0)
-            variance[others] = arcs / self._with_arc * rest[others] + slope[others] ** 2 * within
-        return mean, variance
+            mean[self.others], chance[self.others] = self._parts[self.others], self._with_arc
+            spread[self.others], skew[self.others] = self._spread_on_arcs, self.circle.skew
+        own = (skew / spread + 2 * mean) / slope
+        unheld = mean * chance - self._shares / slope
+        by_others = ((spread + mean**2) * chance - own * self._shares) / np.maximum(unheld, 1e-300)
+        return np.clip(by_others, 0.0, 1.0), own
+
+    @cached_property
+    def _parts(self) -> Floats:
+        """s for the values on a circle beside giants, 0 for all others."""
+        parts = np.zeros(len(self.weights))
+        if self.giants:
+            parts[self.others] = self.arc / self.circle.circle
+        return parts
+
+    def _variance_at(self, covered: Floats, truth: Floats) -> tuple[Floats, Floats]:
+        """What one report adds to the variance of the sum of x, given its sender's answer, where the coverage is
+        `covered` at the share `truth`, or at 0 below it; and what one more person who holds x adds.
+        """
+        (slope, rest), (by_others, own), parts, arcs = self._slope_and_rest, self._squares, self._parts, 1.0
+        if self.giants:
+            arcs = float(np.clip(self.cell_array[self.others] @ covered[self.others] / self.arc, 0.0, 1.0))
+            rest = np.where(parts > 0, arcs / self._with_arc, 1.0) * rest
+        unheld, held = np.maximum(covered - truth / slope, 0.0), np.clip(truth, 0.0, 1.0)
+        mean = unheld + held / slope
+        square = by_others * unheld + own * held - 2 * parts * mean + parts**2 * arcs
+        variance = rest + slope**2 * np.maximum(square - (mean - parts * arcs) ** 2, 0.0)
+        growth = slope**2 * own - 1 - 2 * slope * (unheld - parts * arcs + parts)
+        return variance - held * (1 - held), growth
 
     # -- errors --------------------------------------------------------------------------------------------------
 
@@ -254,7 +278,8 @@ class ManyValuesReading(ManyValuesRule):
         if self.follows_prior:
             variances: Floats = self.information.inverse_diagonal() - self._prior**2
             return variances
-        return self._moments_at(self._under_prior[0])[1]
+        slope, rest = self._slope_and_rest
+        return rest + slope**2 * self._under_prior[1]
 
     def unbiased_variance(self, task: Task) -> float:
         """Σ_x of `variances`."""
@@ -274,7 +299,7 @@ class ManyValuesReading(ManyValuesRule):
         _check_task(task)
         if estimator == "mle":
             raise NotEstimableError("Sums of coverage have no likelihood. Use the estimator 'unbiased' or 'mmse'.")
-        prior, inside = self.prior, list(self.prior.support)
+        prior, inside, growth = self.prior, list(self.prior.support), np.zeros(len(self.prior))
         if estimator == "mmse":
             p, (mean, variance, covariance) = prior.probabilities[inside], self._under_prior
             slope = covariance / np.maximum(variance, 1e-300)
@@ -283,24 +308,18 @@ class ManyValuesReading(ManyValuesRule):
             added = float(np.abs([p - slope * mean, p + slope * (1 - mean)]).max())
         else:
             sums = self.unbiased_sums(folded, weight)
-            spread = self._spread_of_one(folded, sums, weight)
+            spread, growth[inside] = self._spread_and_growth(folded, sums, weight)
             changed, added = self._influence
         outside = 0.0 if estimator == "mmse" else np.nan  # No report tells anything of a value outside the support.
         estimate, spreads = np.full((2, len(prior)), outside)
         estimate[inside], spreads[inside] = sums, kept.weight_squares * np.maximum(spread, 0.0)
-        return Reading(estimate, spreads, changed, added)
+        return Reading(estimate, spreads, changed, added, slope=growth)
 
-    def _spread_of_one(self, folded: Integers, sums: Floats, weight: float) -> Floats:
-        """The variance that one report adds to each unbiased sum, given its sender's answer: see the module."""
-        if len(self.weights) == 1:
-            return np.zeros(1)
-        covered = folded * self.scales / COVERAGE_UNIT / weight if weight else np.full(len(folded), float(self.share))
-        mean, variance = self._moments_at(covered)
-        # Of a giant the mean that goes with the variance: what the terms have in common cancels exactly.
-        truth = np.clip(sums / weight if weight else self._shares, 0.0, 1.0)
-        truth[list(self.named)] = mean[list(self.named)]
-        spread: Floats = variance - truth * (1 - truth)
-        return spread
+    def _spread_and_growth(self, folded: Integers, sums: Floats, weight: float) -> tuple[Floats, Floats]:
+        """`_variance_at` for these reports."""
+        if len(self.weights) == 1 or not weight:
+            return np.zeros(len(self.weights)), np.zeros(len(self.weights))
+        return self._variance_at(folded * self.scales / COVERAGE_UNIT / weight, sums / weight)
 
     def pseudo_values(self, task: Task, reports: Integers, values: Sequence[int] | None = None) -> Floats:
         """J⁻¹v of each report: P̃ + q J⁻¹(c − m). For some values J is solved once for each, not for each report."""
