@@ -54,7 +54,7 @@ _DOUBT = 0.2
 _CHUNK = 2**20
 #: Search for the upper end: places between the one-sided z and z plus the furthest distance, in standard errors; then
 #: this many halvings.
-_PLACES, _FURTHEST, _HALVINGS = 24, 12.0, 40
+_PLACES, _FURTHEST, _HALVINGS = 24, 12.0, 20
 #: Batch sizes of that search: components, and places of all components. With few components a call costs more than the
 #: numbers in it, so several halvings are made at once.
 _COMPONENTS, _AT_A_TIME, _FEW, _AT_ONCE = 256, 256, 16, 4
@@ -233,4 +233,8 @@ def _upper_end(weights: Floats, means: Floats, variances: Floats, alpha: float) 
     parts = np.linspace(0.0, 1.0, 2**halvings + 1)[:, None]
     for _ in range(_HALVINGS // halvings):
         low, high = between((1 - parts) * low + parts * high)
-    return high
+    # A secant over 2⁻²⁰ of the first distance is right to a millionth of a standard error, and most to 10⁻¹².
+    left, right = excess(np.array([low, high]))
+    share = np.divide(left, left - right, out=np.ones(size), where=(left > 0) & (right < 0))
+    found: Floats = low + share * (high - low)
+    return found

@@ -46,8 +46,8 @@ _STEPS, _HALVINGS, _PRECISE = 100, 40, 1e-9
 #: Half an interval of log-odds that is wider than this is found by the score test, as far as this many first steps from
 #: the estimate.
 _WIDE, _FURTHEST = 0.4, 75.0
-#: Precision of a fit with the correction, and of the ends that it leads to.
-_NEAR = 1e-7
+#: Precision of a fit with the correction, and of a score at the ends that it leads to.
+_NEAR, _SAME = 1e-7, 1e-5
 #: Where the likelihood is flatter than this, a coefficient is on its way to infinity.
 _FLATTEST = 1e12
 
@@ -303,7 +303,8 @@ def _corrected(
     def parts(beta: Floats) -> tuple[Floats, Floats, Floats]:
         p = np.clip(_shares((columns @ beta + fixed)[:, None])[:, 0], 1e-12, 1 - 1e-12)
         spread, (first, second) = rows.w * p * (1 - p), rows.residuals(p)
-        leverage = spread * (columns * _solved(columns.T @ (spread[:, None] * columns), columns.T).T).sum(axis=1)
+        inverse = _solved(columns.T @ (spread[:, None] * columns), np.eye(len(beta)))
+        leverage = spread * ((columns @ inverse) * columns).sum(axis=1)
         more = float(second.sum() / spread.sum()) * leverage
         # How the correction falls with the share is part of the slope: else steps go twice as far as they should.
         slope = columns.T @ ((spread + more / 2)[:, None] * columns)
@@ -377,15 +378,22 @@ def _judged(
 
     def end(step: float) -> float:
         """The last value on one side of the estimate that is not rejected; infinite where none is rejected."""
-        inside, furthest = found.estimate, _FURTHEST * abs(step)
-        while abs(statistic(inside + step)) <= reach:
-            inside, step = inside + step, 1.5 * step
+        inside, below, furthest = found.estimate, -reach, _FURTHEST * abs(step)
+        while (above := abs(statistic(inside + step)) - reach) <= 0:
+            inside, below, step = inside + step, above, 1.5 * step
             if abs(inside - found.estimate) > furthest:
                 return math.copysign(math.inf, step)
-        outside = inside + step
-        for _ in range(_HALVINGS // 3):
-            middle = (inside + outside) / 2
-            inside, outside = (middle, outside) if abs(statistic(middle)) <= reach else (inside, middle)
+        outside, last = inside + step, 0
+        for _ in range(_HALVINGS):
+            # The secant, with half the value of an end that stays ("Illinois").
+            middle = inside + (outside - inside) * below / (below - above)
+            value = abs(statistic(middle)) - reach
+            if abs(value) < _SAME:
+                return middle
+            if value <= 0:
+                inside, below, above, last = middle, value, above / (1 + (last < 0)), -1
+            else:
+                outside, above, below, last = middle, value, below / (1 + (last > 0)), 1
         return inside
 
     chance = 2 * float(stdtr(degrees, -abs(statistic(0.0))))
