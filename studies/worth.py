@@ -40,8 +40,8 @@ SIZES, SMALL_SIZES = (2, 5, 12, 100, 1_000, 10_000), (2, 5, 100, 1_000)
 BUDGETS = (0.5, 1.0, 2.0)
 RADII = ("0", "0.01", "0.03", "0.05", "0.1", "0.15", "0.2", "0.25", "0.3", "0.4", "0.5")
 SMALL_RADII = ("0", "0.03", "0.1", "0.2", "0.3", "0.5")
-#: A mean's designs take longest.
-SMALL_SUM_RADII = ("0", "0.1", "0.5")
+#: A mean's designs take longest, and those for many values.
+FEW_RADII = ("0", "0.1", "0.5")
 #: The columns of the table.
 TABLE_RADII = (0.0, 0.03, 0.1, 0.2, 0.3, 0.5)
 #: The wrong way is drawn for these many values only.
@@ -57,21 +57,23 @@ _GAP = 1e-5
 def worth(options: Options) -> Figure:
     """Respondents relative to LDP against τ, for histograms of many sizes at three budgets, and for a mean."""
     sizes, radii = (SMALL_SIZES, SMALL_RADII) if options.small else (SIZES, RADII)
-    sum_radii = SMALL_SUM_RADII if options.small else RADII
+    few = FEW_RADII if options.small else RADII
     points: list[Point] = []
     yardsticks: dict[tuple[float, int], float] = {}
     for epsilon in BUDGETS:
         for d in sizes:
             prior = zipf(d)
             yardsticks[epsilon, d] = ldp = best_ldp_variance(prior, Histogram(), epsilon)
-            points += _curve(panel_of(epsilon), curve_of(d), prior, Histogram(), epsilon, radii, ldp)
+            at = radii if d < 1_000 else few
+            points += _curve(panel_of(epsilon), curve_of(d), prior, Histogram(), epsilon, at, ldp)
         for d in SCALAR_SIZES:
-            points += _scalar_curve(panel_of(epsilon), d, epsilon, radii, yardsticks[epsilon, d])
+            at = radii if d < 1_000 else few
+            points += _scalar_curve(panel_of(epsilon), d, epsilon, at, yardsticks[epsilon, d])
         points += [Point(panel_of(epsilon), LDP, "corrected", float(radius), 1.0) for radius in radii]
     for name, prior in sum_priors().items():
         ldp = best_ldp_variance(prior, Sum(), SUM_EPSILON)
-        points += _curve(SUM_PANEL, sum_curve(name), prior, Sum(), SUM_EPSILON, sum_radii, ldp)
-    points += [Point(SUM_PANEL, LDP, "corrected", float(radius), 1.0) for radius in sum_radii]
+        points += _curve(SUM_PANEL, sum_curve(name), prior, Sum(), SUM_EPSILON, few, ldp)
+    points += [Point(SUM_PANEL, LDP, "corrected", float(radius), 1.0) for radius in few]
     return Figure(
         "worth",
         "What a prior is worth: respondents needed, relative to LDP",

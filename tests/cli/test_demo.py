@@ -15,7 +15,7 @@ from tacit.cli import demo
 def said(tmp_path_factory, tacit_on_path):
     """What the demo with a small crowd said, in a folder of its own that stays the demo's.
 
-    Its commands start at once here; `test_readme.py` runs the demo as it is.
+    Its commands start at once here; `test_readme.py` looks at what it prints.
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "executable", str(tacit_on_path / "python"))

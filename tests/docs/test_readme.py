@@ -77,10 +77,11 @@ def test_the_command_tells_its_version():
     assert re.fullmatch(r"tacit \d+\.\d+\.\d+\n", python("-m", "tacit", "--version"))
 
 
-def test_the_demo_tells_its_story_and_leaves_a_report(tmp_path):
+def test_the_demo_tells_its_story_and_leaves_a_report(tmp_path, tacit_on_path):
     """With a few of its people at their browsers; `test_demo.py` looks at what became of each."""
-    few = "from tacit.cli import demo, everything; demo.BROWSERS, demo.AGAIN = 60, 6; everything.app(['demo'])"
-    story = python("-c", few, where=tmp_path)
+    few = "demo.BROWSERS, demo.AGAIN = 60, 6; sys.executable = sys.argv[1]; everything.app(['demo'])"
+    started = f"import sys; from tacit.cli import demo, everything; {few}"
+    story = python("-c", started, str(tacit_on_path / "python"), where=tmp_path)
     assert "by ours only" in story
     truth = int(re.search(r"simulation only: ([\d,]+)", story)[1].replace(",", ""))
     low, high = (float(end.replace(",", "")) for end in re.search(r"([\d,.]+) … ([\d,.]+)", story).groups())

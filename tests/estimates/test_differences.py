@@ -34,7 +34,7 @@ def test_differences_between_groups_are_covered_overlap_included():
     pair by pair it is right as well.
     """
     truth, people = np.array([0.1, 0.15, 0.25]), np.array([300, 500, 400])
-    rng, rounds, held, wide = np.random.default_rng(1), 300, np.zeros(3), 0
+    rng, rounds, held, wide = np.random.default_rng(1), 150, np.zeros(3), 0
     everybody = float(truth @ people / people.sum())
     rest = float(truth[1:] @ people[1:] / people[1:].sum())
     for _ in range(rounds):
@@ -56,7 +56,7 @@ def test_changes_between_rounds_with_two_plans_are_covered_and_two_rounds_as_one
     """Who merges both rounds and subtracts last year's share finds half of the change."""
     before, now = np.array([0.06, 0.12, 0.2]), np.array([0.12, 0.2, 0.3])
     people = np.array([800, 800, 800])
-    rng, rounds, held, merged = np.random.default_rng(2), 250, 0, 0
+    rng, rounds, held, merged = np.random.default_rng(2), 120, 0, 0
     change = float((now - before).mean())
     for _ in range(rounds):
         first, second = collected(before, people, rng), collected(now, people, rng, NEXT)
@@ -94,23 +94,23 @@ def test_assisted_sides_would_hide_a_change_that_unbiased_sides_show():
 def test_few_reports_are_covered_and_said():
     truth, people = np.array([0.2, 0.4, 0.3]), np.array([15, 20, 400])
     rng, held = np.random.default_rng(4), 0
-    for _ in range(300):
+    for _ in range(150):
         first, second, _ = collected(truth, people, rng).parts("group")
         (row,) = differences([(first, second)]).rows
         held += row.low <= -0.2 <= row.high
         assert row.few
-    assert held > 0.91 * 300
+    assert held > 0.91 * 150
 
 
 def test_simultaneous_intervals_hold_for_all_at_once():
     truth, people = np.array([0.1, 0.1, 0.1]), np.array([500, 500, 500])
     rng, alone, together = np.random.default_rng(5), 0, 0
-    for _ in range(250):
+    for _ in range(120):
         parts = collected(truth, people, rng).parts("group")
         pairs = [(parts[0], parts[1]), (parts[0], parts[2]), (parts[1], parts[2])]
         alone += any(row.significant for row in differences(pairs).rows)
         together += any(row.significant for row in differences(pairs, simultaneous=True).rows)
-    assert together < 0.1 * 250
+    assert together < 0.1 * 120
     assert alone > 1.4 * together
 
 
@@ -119,7 +119,7 @@ def test_earlier_numbers_bring_their_sampling_error():
     truth, people, records = np.array([0.1, 0.15, 0.2]), np.array([4000, 4000, 4000]), 400
     rng, held, exact = np.random.default_rng(6), 0, 0
     plan = make_plan(PRIORS, Survey("yes"), epsilon=3)
-    for _ in range(250):
+    for _ in range(120):
         part = collected(truth, people, rng, plan).part()
         seen = rng.binomial(records, truth) / records
         distributions = {name: Prior.of({"yes": p, "no": 1 - p}) for name, p in zip("abc", seen, strict=True)}
@@ -130,8 +130,8 @@ def test_earlier_numbers_bring_their_sampling_error():
                 held += row.low <= 0 <= row.high
             else:
                 exact += row.low <= 0 <= row.high
-    assert held > 0.90 * 250
-    assert exact < 0.8 * 250
+    assert held > 0.90 * 120
+    assert exact < 0.8 * 120
 
 
 def test_the_prior_is_compared_in_the_mix_of_those_who_answered():

@@ -38,7 +38,7 @@ CHECKS = [
     response_schema_conformance,
     negative_data_rejection,
 ]
-EXAMPLES, FEW = 8, 4
+EXAMPLES, FEW = 5, 3
 ADMINISTRATOR = {"Authorization": f"Bearer {TOKEN}"}
 
 
