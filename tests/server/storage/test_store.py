@@ -8,7 +8,7 @@ import pytest
 import sqlalchemy as sa
 
 from tacit.server.storage import schema
-from tacit.server.storage.store import Store, Submission, survey_id
+from tacit.server.storage.store import Redemption, Store, Submission, survey_id
 from tacit.server.storage.vault import CROWD
 from tacit.tally import Counts, Tally, merge_all
 
@@ -137,6 +137,25 @@ def test_an_invitation_is_exchanged_for_one_message(store: Store):
     assert store.used_invitations(PLAIN) == 22
     store.change(PLAIN, close=True)
     assert store.redeem(PLAIN, b"i" * 16, first) == "closed"
+
+
+def test_all_that_arrives_at_a_moment_is_one_transaction(store: Store):
+    """Also of several surveys, in as many statements as of one: each has a round trip, and a commit a sync to disk."""
+    done: list[str] = []
+    sa.event.listen(store._writing, "commit", lambda _: done.append("commit"))
+    sa.event.listen(store._writing, "before_cursor_execute", lambda *_: done.append("statement"))
+
+    def took(*surveys: str) -> tuple[int, int]:
+        done.clear()
+        start = rows_of(store, schema.keys)
+        reports = [one(start + n, survey=survey) for survey in surveys for n in range(CROWD)]
+        exchanges = [Redemption(survey, bytes([n]) * 16, b"b" * 32) for survey in surveys for n in range(CROWD)]
+        assert {*store.write([*reports, *exchanges])} <= {"counted", "redeemed"}
+        return done.count("commit"), done.count("statement")
+
+    alone = took(PLAIN)
+    assert alone[0] == 1
+    assert took(PLAIN, GROUPED) == alone
 
 
 def test_a_survey_is_made_once(store: Store, days: Days):

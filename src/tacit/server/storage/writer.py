@@ -71,17 +71,20 @@ class Writer:
     async def _hand_in(self, job: Job | Callable[[], Any]) -> Any:
         if self._jobs.qsize() > _LONGEST_QUEUE:
             raise BusyError("Too many wait for the database.")
-        future = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        future = loop.create_future()
         self._jobs.put((job, future))
+        # `asyncio.timeout` would take several times as long.
+        patience = loop.call_later(PATIENCE, self._give_up, future)
         try:
-            async with asyncio.timeout(PATIENCE):
-                return await future
-        except TimeoutError as error:
-            self._give_up()
-            raise BusyError(f"The database took longer than {PATIENCE:g} seconds.") from error
+            return await future
+        finally:
+            patience.cancel()
 
-    def _give_up(self) -> None:
-        """End a connection that has not answered for long, so that the next job gets a fresh one."""
+    def _give_up(self, future: asyncio.Future[Any]) -> None:
+        """Let a request go, and end a connection that has not answered for long: the next job gets a fresh one."""
+        if not future.done():
+            future.set_exception(BusyError(f"The database took longer than {PATIENCE:g} seconds."))
         if perf_counter() - self._busy_since >= PATIENCE and self._thread.ident is not None:
             self._store.database.give_up(self._thread.ident)
 
@@ -167,7 +170,7 @@ class Writer:
 def resolve(futures: Sequence[asyncio.Future[Any]], results: Sequence[Any]) -> None:
     """Hand each future its result, or its failure."""
     for future, result in zip(futures, results, strict=True):
-        if future.cancelled():
+        if future.done():
             continue  # the request has ended
         if isinstance(result, Exception):
             future.set_exception(result)
