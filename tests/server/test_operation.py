@@ -249,23 +249,27 @@ def test_a_deleted_survey_does_not_live_on_in_another_process(where: str, days: 
     second.close()
 
 
+@pytest.mark.parametrize("during", ["a report", "tidying"])
 def test_a_connection_that_died_silently_is_replaced(
-    postgres: pg.Postgres, days: Days, monkeypatch: pytest.MonkeyPatch
+    postgres: pg.Postgres, days: Days, monkeypatch: pytest.MonkeyPatch, during: str
 ):
     """A relay stops passing anything on and keeps its connections: only a fresh one leads to the database."""
     for module in (writer, collector):
-        monkeypatch.setattr(module, "PATIENCE", 1.0)
+        monkeypatch.setattr(module, "PATIENCE", 0.5)
+    monkeypatch.setattr(writer, "_QUIET", 60.0 if during == "a report" else 0.1)
     with Relay(postgres.port) as relay:
         store = Store(postgres.new_database().replace(f":{postgres.port}/", f":{relay.port}/"), days)
         with serving(store) as client:
             survey = client.open(plain_plan())
             assert client.report(survey, 1, 1) == "counted"
             relay.go_silent()
+            if during == "tidying":
+                time.sleep(0.3)
             assert client.post(f"{survey}/reports", {"key": key(2), "report": 1}).status_code == 503
             assert client.get(survey).status_code in (200, 503)
             statuses = []
-            # Each waits for a second at most: some seconds in all, never the minutes of a connection that is kept.
-            for _ in range(40):
+            # Each waits for half a second at most: seconds in all, never the minutes of a connection that is kept.
+            for _ in range(80):
                 statuses.append(client.post(f"{survey}/reports", {"key": key(2), "report": 1}).status_code)
                 if statuses[-1] == 200:
                     break

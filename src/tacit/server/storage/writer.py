@@ -11,8 +11,8 @@ from __future__ import annotations
 import asyncio
 import math
 import threading
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from queue import Empty, SimpleQueue
 from time import perf_counter
 from typing import Any, TypeVar
@@ -88,6 +88,15 @@ class Writer:
         if perf_counter() - self._busy_since >= PATIENCE and self._thread.ident is not None:
             self._store.database.give_up(self._thread.ident)
 
+    @contextmanager
+    def _busy(self) -> Iterator[None]:
+        """While the block lasts, the database is asked: whoever waits for it too long may end its connection."""
+        self._busy_since = perf_counter()
+        try:
+            yield
+        finally:
+            self._busy_since = math.inf
+
     def _work(self) -> None:
         last = False
         while not last:
@@ -139,14 +148,15 @@ class Writer:
     def _count_piece(self) -> None:
         if self._store.counting.arriving:
             try:
-                self._store.counting.count_piece()
+                with self._busy():
+                    self._store.counting.count_piece()
             except Exception:
                 # Nothing is lost, and it is tried again with the next large batch or in the next round.
                 self._store.counting.arriving = False
 
     def _tidy(self) -> None:
         # A failure here is met again by the next request, which reports it.
-        with suppress(Exception):
+        with suppress(Exception), self._busy():
             self._store.tidy()
         self._tidied = perf_counter()
 
@@ -158,13 +168,14 @@ class Writer:
 
     def _finish(self, futures: Sequence[asyncio.Future[Any]], work: Callable[[], Sequence[Any]]) -> None:
         """Do the work and hand each future its result, all of one loop at once; an error goes to all of them."""
-        self._busy_since = perf_counter()
         try:
-            results = work()
+            with self._busy():
+                results = work()
         except Exception as failure:
             results = [failure] * len(futures)
-        self._busy_since = math.inf
-        futures[0].get_loop().call_soon_threadsafe(resolve, futures, results)
+        # A loop that has ended has nobody who waits.
+        with suppress(RuntimeError):
+            futures[0].get_loop().call_soon_threadsafe(resolve, futures, results)
 
 
 def resolve(futures: Sequence[asyncio.Future[Any]], results: Sequence[Any]) -> None:
