@@ -140,12 +140,7 @@ class Request:
     @property
     def cheap_bound(self) -> float:
         """A bound of what the aim is about, for `g`, that needs no search."""
-        from tacit.designs._program.bounds import cheap_bound, cheap_variance_bound
-        from tacit.designs._program.gain import Gain
-
-        if self.aim == "mmse":
-            return cheap_bound(self.p, Gain.of(self.p, self.g), self.promise.lifts)
-        return cheap_variance_bound(self.p, self.g, self.promise.lifts)
+        return unsearched_bound(self.p, self.g, self.promise, self.aim)
 
     @property
     def is_plain(self) -> bool:
@@ -160,6 +155,21 @@ class Request:
             return math.isinf(found.certificate.unbiased_variance)
         table = found.mechanism.table()
         return table is not None and bool((table.weights == table.weights[0]).all())
+
+
+def unsearched_bound(p: Floats, g: Floats, promise: Promise, aim: Aim) -> float:
+    """A bound of the gain or of the unbiased variance that needs no search."""
+    from tacit.designs._program.bounds import cheap_bound, cheap_variance_bound
+    from tacit.designs._program.gain import Gain
+
+    if aim == "mmse":
+        return cheap_bound(p, Gain.of(p, g), promise.lifts)
+    bound = cheap_variance_bound(p, g, promise.lifts)
+    if not isinstance(promise.prior_set, Ball):
+        return bound
+    from tacit.designs._program.sets import spread_bound_in
+
+    return max(bound, spread_bound_in(promise.prior_set, g, float(promise.main[1])))
 
 
 def possible(prior: Prior) -> Floats:

@@ -11,9 +11,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.linalg import LinAlgError
 
-from tacit.designs._methods import Design, possible
-from tacit.designs._program.bounds import cheap_bound, cheap_variance_bound, dual_bound
-from tacit.designs._program.gain import Gain, normalised
+from tacit.designs._methods import Design, possible, unsearched_bound
+from tacit.designs._program.bounds import dual_bound
+from tacit.designs._program.gain import normalised
 from tacit.designs._promise import Promise
 from tacit.designs.planning import ldp_comparison
 from tacit.designs.without_prior import without_prior_bound
@@ -170,7 +170,7 @@ def _table_bound(found: Design) -> float:
     def bound(of_g: float) -> float:
         return unit**2 * of_g if unbiased else variance - unit**2 * of_g
 
-    cheap = bound(cheap_variance_bound(p, g, lifts) if unbiased else cheap_bound(p, Gain.of(p, g), lifts))
+    cheap = bound(unsearched_bound(p, g, found.promise, found.certificate.aim))
     if duals is None and (unbiased or found.promise.prior_set is not None):
         try:
             return max(cheap, bound(_searched_bound(found, g, unit)))

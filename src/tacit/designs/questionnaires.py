@@ -207,7 +207,10 @@ def make_questionnaire(
     error = sum(spread**2 * CHANCES / chance for spread, chance in zip(spreads, chances, strict=True))
     if progress is not None:
         progress(steps, steps)
-    return PlannedQuestions(made, costs, error, min(_lower_bound(asked, alone), error))
+    bound = _lower_bound(asked, alone)
+    if len(plans) == 1:  # The block is the whole record.
+        bound = max(bound, asked.weighted_variance(plans[0], priors, proved=True))
+    return PlannedQuestions(made, costs, error, min(bound, error))
 
 
 def _recoding(priors: JointPrior, questions: Sequence[Question]) -> Recoding | None:
@@ -329,12 +332,13 @@ class _Asked:
                 columns.append((cell[:, None] == np.arange(sizes[a] * sizes[b])) * weight)
         return Matrix(np.concatenate(columns, axis=1).tolist(), titles)
 
-    def weighted_variance(self, plan: Plan, priors: JointPrior) -> float:
-        """W of a block: over all groups as large as they are."""
+    def weighted_variance(self, plan: Plan, priors: JointPrior, *, proved: bool = False) -> float:
+        """W of a block: over all groups as large as they are; or what is proved that none goes below."""
         found = 0.0
         for group, stated in zip(plan.groups, priors.groups, strict=True):
             assert group.certificate is not None
-            found += float(stated.share) * group.certificate.unbiased_variance
+            certificate = group.certificate
+            found += float(stated.share) * (certificate.lower_bound if proved else certificate.unbiased_variance)
         return found
 
 

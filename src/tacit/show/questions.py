@@ -54,11 +54,13 @@ def print_planned(console: Console, plan: Questionnaire, summary: Mapping[str, A
         soft_wrap=True,
     )
     gaps = [block["gap"] for block in summary["blocks"]]
-    console.print(
-        f"[dim]No channel for a block can do better by more than {max(gaps):.1%}; no channel for the whole record can "
-        f"need less than {summary['lower_bound'] / summary['weighted_error']:.0%} of the respondents.[/dim]\n",
-        soft_wrap=True,
+    whole = f"needs less than {summary['lower_bound'] / summary['weighted_error']:.0%} of the respondents"
+    said = (
+        f"No channel for a block can do better by more than {max(gaps):.1%}; no channel for the whole record {whole}."
     )
+    if len(gaps) == 1:
+        said = f"No channel for these questions can do better by more than {gaps[0]:.1%}."
+    console.print(f"[dim]{said}[/dim]\n", soft_wrap=True)
     print_record_promise(console, plan)
     for note in summary["notes"]:
         console.print(f"[yellow]note:[/yellow] {escape(note.removesuffix('.'))}.", soft_wrap=True)

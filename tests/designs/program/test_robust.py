@@ -10,9 +10,10 @@ import pytest
 from scipy.optimize import linprog, minimize
 from scipy.spatial import HalfspaceIntersection
 
+from tacit.designs._program.bounds import cheap_variance_bound
 from tacit.designs._program.lifts import LiftSet
 from tacit.designs._program.robust_lifts import RobustLifts
-from tacit.designs._program.sets import solve_robust
+from tacit.designs._program.sets import solve_robust, spread_bound_in
 from tacit.designs._program.solver import solve
 from tacit.designs._program.unbiased import solve_unbiased
 from tacit.exact import BigIntegers
@@ -359,3 +360,16 @@ def test_progress_sees_value_and_bound_and_an_interrupt_keeps_the_best():
     design = solve_robust(Ball(HEALTH, 0.1), np.eye(5), 1.0, progress=stop)
     assert design.status == "interrupted"
     assert holds(Ball(HEALTH, 0.1), design, 1)
+
+
+def test_ranges_of_lifts_in_a_ball_bound_the_variance_of_a_table_more_closely_than_those_of_one_prior():
+    """Never beyond the optimum, and nearer to it at nine cells."""
+    prior, every = Prior(range(9), [9, 5, 7, 6, 11, 8, 7, 5, 10]), np.arange(9)
+    g = np.column_stack([np.eye(9), np.eye(3)[every // 3], np.eye(3)[every % 3]])
+    ball = Ball(prior, "3/100")
+    best = solve_robust(ball, g, 1.0, aim="unbiased")
+    assert best.gap < 1e-3
+    bound = spread_bound_in(ball, g, 1.0)
+    alone = cheap_variance_bound(prior.probabilities, g, LiftSet.lip(1.0))
+    assert 1.05 * alone < bound <= best.value
+    assert bound > 0.85 * best.value

@@ -18,7 +18,7 @@ from typing import Any, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.designs._program.bounds import _by_chords, covered
+from tacit.designs._program.bounds import TINY, _by_chords, covered, spread_bound
 from tacit.designs._program.deadline import Deadline
 from tacit.designs._program.gain import equal_rows
 from tacit.designs._program.lifts import Array, largest
@@ -37,6 +37,8 @@ _SHORT, _CLIMBS, _COLUMNS = 2048, 48, 64
 _SECONDS_PER_SOLVE = 10.0
 #: The images of lifts in a ball are covered in this many dimensions, to this share, with this much work: some seconds.
 _MOST_DIMENSIONS, _TIGHT, _POINTS = 8, 4e-3, 3e6
+#: The ranges of lifts in a ball are found for up to this many values.
+_MOST_SPREAD = 128
 #: Nested lifts are sought from this many places more.
 _AT_RANDOM = 256
 
@@ -108,6 +110,21 @@ def proven_robust(ball: Ball, g: Array, epsilon: float, duals: Array) -> float:
     best = RobustLifts(merged, epsilon).best_nested
     most = covered(best, prior, factor, mu, Deadline(), _TIGHT, _POINTS) + float(mu.sum() + total @ total)
     return float(2 * (factor * rows).sum() - most - ((prior @ rows) ** 2).sum())
+
+
+def spread_bound_in(ball: Ball, g: Array, epsilon: float) -> float:
+    """`spread_bound` for lifts that are allowed for every prior of a ball, which range less far than those of one
+    prior; 0 for tasks of one column, for many values, and where one is very rare.
+    """
+    merged, group = _merged(ball, g)
+    prior = merged.prior.probabilities
+    if g.shape[1] == 1 or epsilon == 0 or not 2 < len(prior) <= _MOST_SPREAD or prior.min() < TINY:
+        return 0.0
+    rows = np.zeros((len(prior), g.shape[1]))
+    rows[group] = g
+    lifts, unit = RobustLifts(merged, epsilon), np.eye(len(prior))
+    high, low = np.diag(lifts.best_nested(unit)), np.diag(lifts.best_nested(-unit))
+    return spread_bound(prior, rows, ((high - 1) * (1 - low)) * (1 + 1e-12))
 
 
 def _is_narrow(merged: PriorSet, g: Array) -> bool:

@@ -25,8 +25,8 @@ from tacit.designs._program.solver import solve
 _LISTED = 12
 #: Where vertices are listed, steps are so quick that the search goes on to this gap.
 _LISTED_GAP = 2e-6
-#: Time limit for the proof of a finished channel.
-_PROOF_SECONDS = 10.0
+#: Time limit for the proof of a finished channel, and by the search's own F, which may have to branch.
+_PROOF_SECONDS, _BRANCHED_SECONDS = 10.0, 60.0
 _first = itemgetter(0)
 
 
@@ -173,7 +173,8 @@ def proving_duals(
     def searched() -> None:
         if factor is not None:
             both = np.concatenate([duals, factor.ravel()])
-            proofs.append((proven_variance(prior, g, lift_set, lifts, weights, both, until), both))
+            late = (Deadline() if deadline is None else deadline).part(1, most=_BRANCHED_SECONDS)
+            proofs.append((proven_variance(prior, g, lift_set, lifts, weights, both, late), both))
 
     if len(prior) > _LISTED:
         searched()
