@@ -18,6 +18,7 @@ from tacit.mechanism.table import _reading as table_reading
 from tacit.mechanism.table._reading import maximum_likelihood
 from tacit.plan import Group, Plan
 from tacit.randomize import Randomizer, SeededWords
+from tacit.show.sentences import forged, significant
 from tacit.tally import Counts, Tally
 
 PRIOR = Prior.of({1: 0.15, 2: 0.25, 4: 0.6})
@@ -253,6 +254,7 @@ def test_influence_bounds_what_one_forged_report_does(estimator):
     assert result.influence_added / slack < max(added) <= result.influence_added * slack
     # The named wrong answer: what a changed report does, for one that is added.
     assert max(added) > 3 * result.influence
+    assert f"1% forged reports would move it by {significant(result.influence * 52 / 100)}." in forged(result)
 
 
 def test_no_reports_no_crash():

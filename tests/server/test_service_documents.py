@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
+import tacit
 from tacit.server.http import app
 
 from support.places import ROOT
@@ -111,7 +112,13 @@ def test_metrics_are_about_the_service_and_never_about_a_survey(client: Client):
     assert lines["tacit_reports_total"] == "8.0"
     assert lines['tacit_http_responses_total{status="2xx"}'] == "6.0"
     assert lines['tacit_http_responses_total{status="4xx"}'] == "2.0"
-    assert float(lines["tacit_commit_submissions_count"]) == 5
+    assert float(lines["tacit_commit_submissions_count"]) == float(lines["tacit_commit_seconds_count"]) == 5
+    assert (float(lines["tacit_http_seconds_count"]), float(lines["tacit_queue"])) == (8, 0)
+    assert lines["tacit_unavailable_total"] == "0.0"
+    assert lines[f'tacit_build_info{{version="{tacit.__version__}"}}'] == "1.0"
+        "0.0",
+        "1.0",
+    )
     assert survey.rpartition("/")[2] not in answer.text
     assert "How often" not in answer.text
     assert "192.0.2.7" not in answer.text

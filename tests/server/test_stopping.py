@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -57,7 +58,11 @@ def test_it_is_set_up_by_the_environment_tells_systemd_and_drains(tmp_path: Path
         systemd.bind(str(tmp_path / "notify"))
         systemd.settimeout(30)
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        with subprocess.Popen(words, cwd=tmp_path, env=os.environ | variables, text=True, **pipes) as service:  # type: ignore[call-overload]
+        with (
+            subprocess.Popen(words, cwd=tmp_path, env=os.environ | variables, text=True, **pipes) as service,  # type: ignore[call-overload]
+            contextlib.ExitStack() as closing,
+        ):
+            closing.callback(service.kill)
             told = ""
             for line in service.stdout:
                 told += line
