@@ -79,12 +79,13 @@ def asked(plan: Questionnaire, records: Any, seed: int, estimator: Estimator | N
     return np.array([found[name].per_respondent(found[name].rows[1]).estimate for name in QUESTIONS])
 
 
-def covered(plan: Questionnaire, others: Any, people: int, runs: int) -> tuple[float, float, int]:
-    """The share of 95% intervals that contain the truth: of shares, and of the cells of the tables."""
-    truth, rng = others.mean(axis=0), np.random.default_rng(2)
-    shares, cells = [], []
+def covered(plan: Questionnaire, others: Any, people: int, runs: int) -> tuple[Any, Any]:
+    """For each survey the share of 95% intervals that contain the truth: of shares, and of the cells of the tables."""
+    truth, rng = others.mean(axis=0), np.random.default_rng(7)
+    every = []
     for run in range(runs):
-        tally = tallied(plan, others[rng.integers(len(others), size=people)], run)
+        shares, cells = [], []
+        tally = tallied(plan, others[rng.integers(len(others), size=people)], 7000 + run)
         for k, (name, found) in enumerate(estimate_questions(plan, tally).items()):
             row = found.per_respondent(found.rows[1])
             assert name == QUESTIONS[k]
@@ -95,7 +96,8 @@ def covered(plan: Questionnaire, others: Any, people: int, runs: int) -> tuple[f
             for place, (_, _, cell) in enumerate(table.rows):
                 row, (a, b) = table.estimate.per_respondent(cell), divmod(place, 2)
                 cells.append(row.low <= ((one == a) & (two == b)).mean() <= row.high)
-    return float(np.mean(shares)), float(np.mean(cells)), len(cells)
+        every.append((np.mean(shares), np.mean(cells)))
+    return tuple(np.transpose(every))
 
 
 def main() -> None:
@@ -120,10 +122,9 @@ def main() -> None:
         alone = JointPrior(joint.questions, groups)
         for epsilon, (name, prior) in product((1.0, 2.0), {"joint prior": joint, "independent": alone}.items()):
             plan = make_questionnaire(prior, epsilon, crosses=CROSSES).plan
-            share, cell, count = covered(plan, others, options.people, options.coverage)
-            print(
-                f"ε = {epsilon:g}  {name:12} shares {share:.1%} of {10 * options.coverage}, cells {cell:.1%} of {count}"
-            )
+            found = covered(plan, others, options.people, options.coverage)
+            said = [f"{each.mean():.1%} ± {each.std() / np.sqrt(len(each)):.1%}" for each in found]
+            print(f"ε = {epsilon:g}  {name:12} shares {said[0]}, cells {said[1]} (± one standard error)")
         return
     rows = []
     for epsilon in (1.0, 2.0):
