@@ -89,7 +89,7 @@ def test_a_target_is_looked_for_below_the_cap() -> None:
 
 
 @pytest.mark.parametrize("epsilon", [1, 4])
-@pytest.mark.parametrize("d", [8, 20, 100])
+@pytest.mark.parametrize("d", [8, 100])
 def test_a_small_ball_of_priors_is_near_the_prior_alone(d: int, epsilon: int) -> None:
     """Radius 0 is plain LIP, and the variance is continuous there; LDP's, twice as large, is not near it."""
     prior = Prior(range(d), [Fraction(10**6, k + 1) for k in range(d)])

@@ -358,7 +358,7 @@ def test_influence_is_what_one_report_moves_at_most():
 
 
 def simulate(
-    plan: PersonalPlan, priors: np.ndarray, truth: np.ndarray, each: int, rounds: int = 2000
+    plan: PersonalPlan, priors: np.ndarray, truth: np.ndarray, each: int, rounds: int = 1000
 ) -> dict[str, Any]:
     """Coverage of the 95% intervals and how often the checks fire: ours, and Pearson's with the average λ."""
     rng, d = np.random.default_rng(7), len(plan.values)
@@ -395,19 +395,20 @@ def test_intervals_cover_95_per_cent_under_the_right_priors_and_the_check_is_cal
     plan, priors = CASES[case]
     found = simulate(plan, priors, priors / plan.resolution, each=30)
     for name in ("mmse", "unbiased"):
-        assert (found[name] >= 0.935).all()
+        # Three standard errors.
+        assert (found[name] >= 0.929).all()
         # Half a step is added to the intervals of counts that do not use the priors.
-        assert (found[name] <= (0.965 if name == "mmse" else 0.985)).all()
+        assert (found[name] <= (0.971 if name == "mmse" else 0.985)).all()
     # At level 1%; Pearson's statistic is too small because people differ.
     assert 0.003 < found["ours"] < 0.02
     assert found["alarms"] < 0.01
     assert found["pearson"] < found["ours"]
 
 
-@pytest.mark.parametrize("people", [30, 50])
-def test_intervals_hold_for_few_people_and_a_large_budget(people):
+def test_intervals_hold_for_few_people_and_a_large_budget():
     """ε = 4: by the standard error alone some 86% of the intervals held the truth."""
     plan, rng = PersonalPlan.of(Survey("yes"), ["no", "yes"], 4, 1000), np.random.default_rng(2)
+    people = 30
     held, normal, inside = [], [], []
     for _ in range(400):
         priors = rng.integers(1, 200, people)
