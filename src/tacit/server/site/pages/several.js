@@ -122,7 +122,7 @@ export async function fillCrosstab(results, ask, enough) {
   const columns = [...new Set(table.rows.map((row) => row.second))];
   const heads = columns.map((answer) => make("th", { scope: "col", dir: "auto" }, label(second, answer)));
   byId("crosstab-caption").textContent =
-    `Rows: ${first.text} Columns: ${second.text} Shares of all people, each with its interval.`;
+    `Rows: “${first.text}”; columns: “${second.text}”. Shares of all people, each with its interval.`;
   byId("crosstab-head").replaceChildren(make("td"), ...heads);
   const rows = [...new Set(table.rows.map((row) => row.first))].map((answer) => {
     const mine = table.rows.filter((row) => row.first === answer);
