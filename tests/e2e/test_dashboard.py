@@ -172,10 +172,22 @@ def test_reports_that_contradict_the_prior_raise_an_alarm(browser: Browser, serv
     upload(service, survey, 1, reports_of(plan, {GUILTY: 3000}))
     with profile(browser, service, viewport=DESKTOP) as page:
         page.goto(f"/d/{survey}")
-        sentence = service.get(survey, "results")["prior_check"][0]["sentence"]
+        sentence = "The reports contradict the prior (p < 1e-16). This estimate does not use it."
         expect(page.get_by_test_id("alarm")).to_have_text(sentence)
         expect(page.get_by_test_id("prior-check")).to_contain_text(sentence)
         expect(page.get_by_test_id("prior-check")).to_have_class(re.compile("warning"))
+        service.client.put(f"/api/surveys/{survey}/texts", json={"language": "de"}).raise_for_status()
+        page.reload()
+        said = "Die Meldungen widersprechen dem Vorwissen (p < 1e-16). Diese Schätzung nutzt es nicht."
+        expect(page.get_by_test_id("alarm")).to_have_text(said)
+        expect(page.get_by_test_id("reports")).to_have_text("3.000")
+        expect(page.locator("html")).to_have_attribute("lang", "de")
+        # On paper: dark text on white, without controls.
+        page.emulate_media(media="print", color_scheme="dark")
+        expect(page.get_by_test_id("download-csv")).to_be_hidden()
+        expect(page.locator("body")).to_have_css("background-color", "rgb(255, 255, 255)")
+        expect(page.locator("body")).to_have_css("color", "rgb(0, 0, 0)")
+        page.emulate_media(media="screen", color_scheme="light")
 
 
 def test_reports_that_agree_with_the_prior_raise_none(browser: Browser, service: Service):

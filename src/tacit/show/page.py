@@ -104,6 +104,7 @@ details { margin-top: 1.6rem; } footer { margin-top: 2rem; border-top: 1px solid
     border: 0; white-space: normal; }
   td[data-label]::before { content: attr(data-label); color: var(--soft); margin-right: auto; text-align: left; }
   td.name { font-weight: 600; } td.name[data-label]::before { font-weight: 400; } td small { min-width: 7rem; } }
+@page { margin: 1.5cm; }
 @media print { :root { color-scheme: light; --text: #000; --line: #bbb; --soft: #444; --good: #0b5d41; --warn: #8c2f1c;
   --paper: #fff; --wash: #fff; --alarm: #fff; } body { font-size: 10.5pt; max-width: none; margin: 0; padding: 0; }
   .headline, .warn { border: 1px solid var(--line); } h2, h3 { break-after: avoid; }

@@ -68,14 +68,9 @@ def record_promise(plan: Questionnaire, group: str | None) -> str:
 
 def record_sentence(mine: Sequence[Group]) -> str:
     """The promise of several blocks or groups about a whole record: that of the worst of them."""
-
-    def worst(ratios: list[Fraction | None]) -> str:
-        return factor(None if None in ratios else max(filter(None, ratios)))
-
-    odds = worst([each.audit.ldp.ratio for each in mine])
-    if all(each.without_prior for each in mine):
+    bound, odds = record_factors(mine)
+    if bound is None:
         return f"for any report and any belief, odds change by at most a factor of {odds}."
-    bound = worst([each.audit.lip.ratio for each in mine])
     return (
         "for any report, the belief in any answer, or in any combination of answers, changes by at most a factor "
         f"of {bound}; for any other belief, odds change by at most a factor of {odds}."
@@ -107,6 +102,16 @@ def again_sentence(plan: AnyPlan) -> str:
             f"{plan.follows.plans[-1]}."
         )
     return ""
+
+
+def record_factors(mine: Sequence[Group]) -> tuple[str | None, str]:
+    """The largest factors of several blocks or groups: for beliefs (None without a prior), and for odds."""
+
+    def worst(ratios: list[Fraction | None]) -> str:
+        return factor(None if None in ratios else max(filter(None, ratios)))
+
+    bound = None if all(each.without_prior for each in mine) else worst([each.audit.lip.ratio for each in mine])
+    return bound, worst([each.audit.ldp.ratio for each in mine])
 
 
 def promise_cells(plan: Plan, group: Group) -> tuple[str, ...]:
@@ -245,17 +250,30 @@ def how_estimated(result: Estimate) -> str:
 
 def prior_part(result: Estimate) -> str | None:
     """How much of an assisted estimate is the prior, as a sentence; None for others."""
+    found = prior_shares(result)
+    if found is None:
+        return None
+    share = f"{found['mean']:.0%} of the estimate is the prior, the rest the reports"
+    if len(result.rows) > 1:
+        share = f"On average {share} (at most {found['most']:.0%} of a row)"
+    if found["records"] is None:
+        return f"{share}."
+    than, fewer = found["records"]["than"], found["records"]["fewer"]
+    people = f"fewer than {than} people" if fewer else f"about {than:,} people"
+    return f"{share}. The reports show that a group's prior stands for {people}."
+
+
+def prior_shares(result: Estimate) -> dict[str, Any] | None:
+    """The same in numbers: the share of the prior in the mean and at most, and the number of records it stands for."""
     shares = [row.prior_share for row in result.rows if math.isfinite(row.estimate)]
     if result.estimator != "assisted" or not shares:
         return None
-    share = f"{_mean_share(result):.0%} of the estimate is the prior, the rest the reports"
-    if len(result.rows) > 1:
-        share = f"On average {share} (at most {max(shares):.0%} of a row)"
-    if result.records_worth is None:
-        return f"{share}."
-    worth = float(f"{result.records_worth:.1g}")
-    people = f"fewer than {_NO_RECORDS} people" if worth < _NO_RECORDS else f"about {worth:,.0f} people"
-    return f"{share}. The reports show that a group's prior stands for {people}."
+    records = None
+    if result.records_worth is not None:
+        worth = float(f"{result.records_worth:.1g}")
+        fewer = worth < _NO_RECORDS
+        records = {"than": _NO_RECORDS if fewer else round(worth), "fewer": fewer}
+    return {"mean": _mean_share(result), "most": max(shares), "records": records}
 
 
 def _mean_share(result: Estimate) -> float:

@@ -277,6 +277,13 @@ class GroupFacts(_Message):
     notion: str
     levels: dict[str, float | None] = Field(description="Exact privacy levels, rounded up; null if unbounded.")
     promise: str
+    odds: str = Field(description="The largest factor for odds, for any belief before.")
+    belief: list[str] | None = Field(
+        description="An answer, the belief in it before a report, and after it at most and at least; or null."
+    )
+    near: bool = Field(description="Whether the answer stands for numbers near it.")
+    bound: str | None = Field(description="Of several questions: the largest factor for the belief in answers.")
+    prior_set: bool = Field(description="Whether the promise is for several priors.")
 
 
 class PriorAlarm(_Message):
@@ -284,6 +291,8 @@ class PriorAlarm(_Message):
 
     group: str | None
     pooled: bool = Field(description="Whether all groups are looked at together.")
+    questions: list[str] = Field(description="Of several questions: those of the block whose prior is checked.")
+    degrees: int = Field(description="Of the test; 0 where there are too few reports.")
     p_value: float
     contradicted: bool
     sentence: str
@@ -335,6 +344,21 @@ class Median(_Message):
     high: str
 
 
+class Records(_Message):
+    """How many people a group's prior stands for: about this number, or fewer."""
+
+    than: int
+    fewer: bool
+
+
+class PriorShares(_Message):
+    """How much of an assisted estimate is the prior."""
+
+    mean: float
+    most: float = Field(description="The largest part of a row.")
+    records: Records | None
+
+
 class ResultFacts(_Message):
     """Estimates with everything needed to read them."""
 
@@ -359,7 +383,10 @@ class ResultFacts(_Message):
     prior_check: list[PriorAlarm]
     history: list[HistoryDay]
     n_days: int = Field(description="On how many days reports came.")
+    scope: str | None = Field(description="Whom the intervals are about: participants or population.")
+    simultaneous: bool = Field(description="Whether all intervals hold at once.")
     about: str = Field(description="Whom the intervals are about, in words.")
+    prior_shares: PriorShares | None
     prior_part: str | None = Field(description="How much of an assisted estimate is the prior, in words.")
     influence: float = Field(description="How far one report changed to another can move an estimate.")
     influence_added: float = Field(description="The same for one more report.")

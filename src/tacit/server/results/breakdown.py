@@ -77,6 +77,8 @@ class Breakdown(BaseModel):
     name: str = Field(description="The answer that is compared, or what is counted.")
     names: list[str] = Field(description="The answers that can be asked for with `value`, the first thousand.")
     level: float
+    scope: str | None = Field(description="Whom the intervals are about: participants or population.")
+    simultaneous: bool = Field(description="Whether all intervals hold at once.")
     about: str = Field(description="Whom the intervals are about, and whether all hold at once, in words.")
     estimator: str
     counts_people: bool
@@ -275,6 +277,8 @@ def _compared(view: QuestionView, parts: Parts, value: str | None, estimator: st
         name=chosen,
         names=names[:_MOST_VALUES],
         level=LEVEL,
+        scope=parts[0][1].scope if parts else None,
+        simultaneous=parts[0][1].simultaneous if parts else False,
         about=whom(parts[0][1].scope, parts[0][1].simultaneous) if parts else "",
         estimator=parts[0][1].estimator if parts else estimator,
         counts_people=view.counts_people,

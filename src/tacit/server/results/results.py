@@ -21,7 +21,20 @@ from tacit.plan import AnyPlan, Group, Plan, Questionnaire
 from tacit.server.results.publishing import publication, published
 from tacit.server.storage.store import Store, Survey
 from tacit.show.questions import block_alarm, crosstab_sentences, title_of
-from tacit.show.sentences import LEAST_REPORTS, alarm, json_ready, prior_part, promise, record_promise, row_name, whom
+from tacit.show.sentences import (
+    LEAST_REPORTS,
+    alarm,
+    factor,
+    json_ready,
+    prior_part,
+    prior_shares,
+    promise,
+    promise_cells,
+    record_factors,
+    record_promise,
+    row_name,
+    whom,
+)
 from tacit.tally import Tally
 
 LEVEL = 0.95
@@ -228,7 +241,10 @@ def _single(
             for check in result.prior_check
         ],
         "history": history,
+        "scope": result.scope,
+        "simultaneous": result.simultaneous,
         "about": whom(result.scope, result.simultaneous),
+        "prior_shares": prior_shares(result),
         "prior_part": prior_part(result),
         "influence": result.influence if math.isfinite(result.influence) else 0.0,
         "influence_added": result.influence_added if math.isfinite(result.influence_added) else 0.0,
@@ -266,12 +282,17 @@ def _group_facts(plan: Plan, group: Group, n_reports: int) -> dict[str, Any]:
         "notion": group.notion,
         "levels": json_ready(dict(group.levels)),
         "promise": promise(plan, group),
+        "belief": None if group.without_prior else list(promise_cells(plan, group)[1:5]),
+        "near": plan.between,
+        "bound": None,
+        "odds": factor(group.audit.ldp.ratio),
+        "prior_set": group.prior_set is not None,
     }
 
 
-def _check_facts(check: PriorCheck, sentence: str) -> dict[str, Any]:
-    names = ("group", "pooled", "p_value", "contradicted")
-    return {name: getattr(check, name) for name in names} | {"sentence": sentence}
+def _check_facts(check: PriorCheck, sentence: str, questions: Sequence[str] = ()) -> dict[str, Any]:
+    names = ("group", "pooled", "degrees", "p_value", "contradicted")
+    return {name: getattr(check, name) for name in names} | {"questions": list(questions), "sentence": sentence}
 
 
 # -- several questions ------------------------------------------------------------------------------------------------
@@ -292,8 +313,9 @@ def _several(
         if found_checks := list(results[0].prior_check) if results else []:
             # All of its questions have the same checks; the one that contradicts most is told.
             check = min(found_checks, key=lambda each: (not each.contradicted, each.p_value))
-            said = block_alarm(question.name for question in block.questions) if check.contradicted else str(check)
-            checks.append(_check_facts(check, said))
+            asked = [question.name for question in block.questions]
+            said = block_alarm(asked) if check.contradicted else str(check)
+            checks.append(_check_facts(check, said, asked))
     reach = [(result.influence, result.influence_added) for _, result in found if result is not None]
     changed, added = (max((each[k] for each in reach if math.isfinite(each[k])), default=0.0) for k in (0, 1))
     return {
@@ -312,7 +334,10 @@ def _several(
         ],
         "prior_check": checks,
         "history": [],
+        "scope": next((result.scope for _, result in found if result is not None), None),
+        "simultaneous": any(result.simultaneous for _, result in found if result is not None),
         "about": next((whom(result.scope, result.simultaneous) for _, result in found if result is not None), ""),
+        "prior_shares": None,
         "prior_part": None,
         "influence": changed,
         "influence_added": added,
@@ -366,6 +391,10 @@ def _record_facts(plan: Questionnaire, group: Group, place: int, n_reports: int)
         "notion": group.notion,
         "levels": json_ready({name: max(each[name] for each in levels) for name in levels[0]}),
         "promise": record_promise(plan, group.name),
+        "belief": None,
+        "near": False,
+        **dict(zip(("bound", "odds"), record_factors([b.plan.groups[place] for b in plan.blocks]), strict=True)),
+        "prior_set": group.prior_set is not None,
     }
 
 

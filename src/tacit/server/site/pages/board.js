@@ -2,10 +2,9 @@
 
 import { drawCharts } from "./charts.js";
 import { drawQuestions, fillPublic, fillQuestions } from "./several.js";
-import { numberName } from "./language.js";
+import { list, local, numberName, say } from "./language.js";
 import {
   byId,
-  capital,
   dayName,
   digits,
   estimateText,
@@ -13,6 +12,7 @@ import {
   halfWidth,
   intervalText,
   make,
+  percent,
   possible,
   questionOf,
   saysNothing,
@@ -29,19 +29,10 @@ export const FEW = 30;
 
 /** What each estimator is called, and what it means. */
 const ESTIMATORS = {
-  assisted: [
-    "Assisted",
-    "Uses the prior as far as the reports agree with it (assisted). The interval holds for all answers.",
-  ],
-  unbiased: [
-    "Prior-free",
-    "Does not use the prior (unbiased): right on average for all answers. Usually wider, sometimes below zero.",
-  ],
-  mle: [
-    "Likelihood",
-    "Does not use the prior (mle): the shares under which these reports are most likely, never below zero.",
-  ],
-  mmse: ["If the prior is right", "Trusts the prior (mmse): estimates and intervals hold only if it is exactly right."],
+  assisted: ["board_assisted", "board_assisted_meaning"],
+  unbiased: ["board_unbiased", "board_unbiased_meaning"],
+  mle: ["board_mle", "board_mle_meaning"],
+  mmse: ["board_mmse", "board_mmse_meaning"],
 };
 
 /** Fill the whole board; of one `part` of the reports, only the estimates. `asked` names the estimator that is wanted. */
@@ -79,18 +70,18 @@ export function fillCharts(results) {
 
 /** The question and the state of the survey. */
 function fillHead(results) {
-  document.title = `${whole(results.n_reports)} reports: ${questionOf(results)}`;
+  document.title = say("board_title", { count: whole(results.n_reports), question: questionOf(results) });
   byId("question").textContent = questionOf(results);
-  byId("state").textContent = results.open ? "open" : "closed";
+  byId("state").textContent = say(results.open ? "board_open" : "board_closed");
   byId("state").classList.toggle("open", results.open);
-  byId("since").textContent = `since ${dayName(results.opened)}`;
+  byId("since").textContent = say("board_since", { day: dayName(results.opened) });
 }
 
 /** The large numbers: reports, and the one estimate or the largest. */
 function fillNumbers(results) {
   byId("reports").textContent = whole(results.n_reports);
   byId("refused").textContent = results.refused
-    ? `${whole(results.refused)} more were refused: this plan cannot have sent them`
+    ? say("board_refused", { count: whole(results.refused) })
     : "";
   const known = results.rows.filter((row) => row.estimate !== null);
   // The totals of a matrix overlap: none of them leads.
@@ -103,9 +94,9 @@ function fillNumbers(results) {
 
 /** The median of a plan for quantiles. */
 function fillMedian({ median: { value, low, high }, level }) {
-  byId("headline-name").textContent = "median";
+  byId("headline-name").textContent = say("board_median");
   byId("headline-number").textContent = numberName(value);
-  byId("headline-interval").textContent = `${level * 100}% interval ${numberName(low)} … ${numberName(high)}`;
+  byId("headline-interval").textContent = `${say("board_level", { level: percent(level) })} ${numberName(low)} … ${numberName(high)}`;
 }
 
 /** The estimate that the page leads with: the only one, or the largest. */
@@ -114,31 +105,29 @@ function fillHeadline(results, row) {
   const few = tooFew(row, results);
   const below = results.counts_people && row.estimate < 0;
   const above = results.counts_people && row.estimate > results.n_reports;
-  const beyond = below ? `, around ${middle}: chance goes below zero` : above ? `, around ${middle}: chance goes beyond` : "";
-  const counted = results.n_rows === 1 ? `estimated “${row.name}”` : few ? "most frequent" : `most frequent: ${row.name}`;
-  byId("headline-name").textContent = results.counts_people ? counted : "mean per person";
-  byId("headline-number").textContent = few ? "too early" : below ? "0%" : above ? "100%" : middle;
+  const beyond = below ? say("board_below", { middle }) : above ? say("board_beyond", { middle }) : "";
+  const { name } = row;
+  const frequent = few ? say("board_frequent") : say("board_most_frequent", { name });
+  const counted = results.n_rows === 1 ? say("board_estimated", { name }) : frequent;
+  byId("headline-name").textContent = results.counts_people ? counted : say("board_mean_person");
+  byId("headline-number").textContent = few ? say("board_early") : below ? percent(0) : above ? percent(1) : middle;
   byId("headline-interval").textContent = few
-    ? "too few reports to say anything yet"
+    ? say("board_too_few_yet")
     : row.low === null
-      ? "the reports do not tell this answer from others"
-      : `${results.level * 100}% interval ${intervalText(row, results)}${beyond}`;
+      ? say("board_not_determined")
+      : `${say("board_level", { level: percent(results.level) })} ${intervalText(row, results)}${beyond}`;
 }
 
 /** What to do while there are no reports. */
 function fillEmpty(survey) {
   byId("share").hidden = survey.invited || !survey.open;
   const how = survey.invited
-    ? "Each person needs an invitation link of their own; the team's page makes them."
-    : "Share this link with the people you want to ask.";
+    ? say("board_share_invited")
+    : say("board_share");
   byId("empty-text").textContent = survey.open
-    ? `${how} Estimates appear here as reports come in.`
-    : "This survey was closed before any report came.";
+    ? `${how} ${say("board_appear")}`
+    : say("board_closed_empty");
 }
-
-/** What is said where another estimator is shown than the one that was asked for. */
-const INSTEAD =
-  "The assisted estimate uses the prior as far as reports of two groups agree with it. Until they are there, this is shown: ";
 
 /** The switch of estimators, and estimates as a table. */
 function fillEstimates(results, asked) {
@@ -150,18 +139,20 @@ function fillEstimates(results, asked) {
       checked: name === results.estimator,
       "data-testid": `estimator-${name}`,
     });
-    return make("label", {}, input, ESTIMATORS[name][0]);
+    return make("label", {}, input, say(ESTIMATORS[name][0]));
   });
   const shown = byId("estimators").querySelector(".segments");
   if (shown.children.length !== switches.length) shown.replaceChildren(...switches);
   for (const input of shown.querySelectorAll("input")) input.checked = input.value === results.estimator;
   byId("estimators").hidden = switches.length < 2;
   const other = (asked || results.estimators[0]) !== results.estimator;
-  byId("estimator-meaning").textContent = (other ? INSTEAD : "") + ESTIMATORS[results.estimator][1];
-  const level = `${results.level * 100}% interval`;
+  const meaning = say(ESTIMATORS[results.estimator][1]);
+  byId("estimator-meaning").textContent = other ? `${say("board_instead")} ${meaning}` : meaning;
+  const level = say("board_level", { level: percent(results.level) });
   byId("interval-key").textContent = level;
   const people = results.counts_people;
-  const heads = people ? ["answer", "share", level, "people", "prior"] : ["", "mean", level, "total", "prior mean"];
+  const counted = [say("board_answer"), say("board_share_head"), level, say("board_people"), say("board_prior")];
+  const heads = people ? counted : ["", say("board_mean"), level, say("board_total"), say("board_prior_mean")];
   byId("estimate-head").replaceChildren(
     ...heads.map((head) => (head ? make("th", { scope: "col" }, head) : make("td"))),
   );
@@ -169,13 +160,28 @@ function fillEstimates(results, asked) {
   byId("estimate-views").classList.toggle("two", results.rows.length > 1);
   const cut = results.n_rows - results.rows.length;
   byId("cut").textContent =
-    cut > 0 ? `The largest ${results.rows.length} of ${whole(results.n_rows)}; all are in the downloads.` : "";
+    cut > 0 ? say("board_cut", { shown: results.rows.length, count: whole(results.n_rows) }) : "";
   const [changed, added] = [results.influence, results.influence_added].map(significant);
-  byId("prior-part").textContent = [results.prior_part, results.about].filter(Boolean).join(" ");
+  byId("prior-part").textContent = [...priorPart(results), aboutWhom(results)].join(" ");
   const many = significant((results.influence * results.n_reports) / 100);
-  byId("influence").textContent =
-    `One forged report can move an estimate by at most ${changed}, one that is added by ${added}. ` +
-    `1% forged reports would move it by ${many}.`;
+  byId("influence").textContent = say("board_influence", { changed, added, many });
+}
+
+/** How much of an assisted estimate is the prior. */
+function priorPart({ prior_shares: shares, n_rows: rows }) {
+  if (!shares) return [];
+  const { mean, most, records } = shares;
+  const part = say(rows > 1 ? "board_part_many" : "board_part_one", { mean: percent(mean), most: percent(most) });
+  if (records === null) return [part];
+  return [part, say(records.fewer ? "board_worth_few" : "board_worth", { count: whole(records.than) })];
+}
+
+/** Whom intervals are about, and whether all hold at once. */
+export function aboutWhom({ scope, simultaneous }) {
+  if (!scope) return "";
+  const about = scope === "population" ? "board_about_population" : "board_about_participants";
+  const together = scope === "population" ? "board_about_population_together" : "board_about_participants_together";
+  return say(simultaneous ? together : about);
 }
 
 /** One estimate in the table. */
@@ -191,13 +197,15 @@ function estimateRow(row, results) {
 function fillHistory(results) {
   const nothing = (reach) => halfWidth(reach, results) === null;
   const half = (reach) => (nothing(reach) ? "–" : `± ${significant(halfWidth(reach, results))}`);
-  const several = results.n_rows > 1 ? ", root mean square over the answers" : "";
-  const what = results.counts_people ? `percentage points${several}` : "per person";
+  const points = say(results.n_rows > 1 ? "board_points_many" : "board_points");
+  const what = results.counts_people ? points : say("board_per_person");
   const [first, last] = [results.history[0], results.history.at(-1)];
   byId("history-sentence").textContent =
     first === last || nothing(first.reach)
-      ? `${first === last ? "One day so far" : `On ${dayName(last.day)}`}: ${half(last.reach)} ${what}.`
-      : `From ${half(first.reach)} on ${dayName(first.day)} to ${half(last.reach)} on ${dayName(last.day)}, in ${what}.`;
+      ? say(first === last ? "board_history_one" : "board_history_last", { day: dayName(last.day), half: half(last.reach), what })
+      : say("board_history_sentence", {
+          first: half(first.reach), start: dayName(first.day), last: half(last.reach), end: dayName(last.day), what,
+        });
   const rows = results.history
     .toReversed()
     .map((day) => tableRow(dayName(day.day), [whole(day.n_reports), half(day.reach)]));
@@ -210,42 +218,78 @@ function fillChecks(results) {
   const alarms = checks.filter((check) => check.contradicted);
   const said =
     alarms.length > 1
-      ? `${alarms[0].sentence} More below.`
-      : (alarms[0]?.sentence ?? "");
+      ? `${checked(alarms[0], results)} ${say("board_more_below")}`
+      : alarms.length
+        ? checked(alarms[0], results)
+        : "";
   // Rewriting a live region makes screen readers repeat it.
   if (byId("alarm").textContent !== said) byId("alarm").textContent = said;
   byId("prior-check").className = alarms.length ? "warning" : "";
   byId("prior-check").replaceChildren(
     alarms.length > 1
-      ? make("ul", {}, ...alarms.map((check) => make("li", {}, check.sentence)))
-      : make("p", {}, said || agreement(checks, results.n_reports)),
+      ? make("ul", {}, ...alarms.map((check) => make("li", {}, checked(check, results))))
+      : make("p", {}, said || agreement(checks, results)),
   );
 }
 
 /** What is said where no prior is contradicted. */
-function agreement(checks, reports) {
-  if (!checks.length && reports) return "There is no prior to compare the reports with.";
-  if (!checks.length) return "There are no reports to compare with it yet.";
-  return reports < FEW ? "There are too few reports to tell yet." : checks[0].sentence;
+function agreement(checks, results) {
+  const reports = results.n_reports;
+  if (!checks.length && reports) return say("board_check_none");
+  if (!checks.length) return say("board_check_empty");
+  return reports < FEW ? say("board_check_few") : checked(checks[0], results);
+}
+
+/** What the check of one prior found, and what a contradiction means for the estimate. */
+function checked({ group: name, pooled, questions, degrees, p_value: p, contradicted }, results) {
+  const texts = results.questions.filter((each) => questions.includes(each.name)).map((each) => each.text);
+  const about = texts.length ? say("board_whose_questions", { names: list(texts) }) : say("board_whose");
+  const whose = pooled ? say("board_whose_all") : name === null || texts.length ? about : say("board_whose_group", { name });
+  if (!degrees) return say("board_check_whose_few", { whose });
+  if (!contradicted) return say("board_agrees", { whose, p: pValue(p) });
+  const mean = results.prior_shares?.mean ?? 0;
+  const used = mean < 0.005 ? "board_alarm_unused" : "board_alarm_part";
+  const remark = say(results.estimator === "mmse" ? "board_alarm_mmse" : used, { mean: percent(mean) });
+  const sets = results.groups.some((group) => group.prior_set) ? [say("board_alarm_sets")] : [];
+  return [say("board_contradicts", { whose, p: pValue(p) }), remark, ...sets].join(" ");
+}
+
+/** A p-value with two significant digits. */
+export function pValue(p) {
+  if (p > 0.5) return `p > ${local("0.5")}`;
+  if (p < 1e-16) return "p < 1e-16";
+  return `p = ${p < 1e-4 ? p.toExponential(0) : local(String(Number(p.toPrecision(2))))}`;
 }
 
 /** The exact levels and the promise of each group. */
 function fillPrivacy(results) {
-  const level = (number) => (number === null ? "∞" : (Math.ceil(number * 10_000) / 10_000).toFixed(4));
+  const level = (number) => (number === null ? "∞" : local((Math.ceil(number * 10_000) / 10_000).toFixed(4)));
   const shown = results.groups.slice(0, MAX_GROUPS);
   const rows = shown.map(({ group, n_reports: reports, epsilon, notion, levels }) => {
     const reached = ["lip_upper", "lip_lower", "ldp", "mip"].map((name) => level(levels[name]));
-    return tableRow(groupLabel(group), [whole(reports), `${notion.toUpperCase()} ${epsilon}`, ...reached]);
+    return tableRow(groupLabel(group), [whole(reports), `${notion.toUpperCase()} ${local(String(epsilon))}`, ...reached]);
   });
   const more = results.groups.length - shown.length;
-  if (more) rows.push(tableRow(`… and ${whole(more)} more groups`, []));
+  if (more) rows.push(tableRow(say("board_more_groups", { count: whole(more) }), []));
   byId("privacy-rows").replaceChildren(...rows);
   const several = shown.length > 1;
-  byId("promise").textContent = several ? "" : capital(shown[0].promise);
+  byId("promise").textContent = several ? "" : promised(shown[0]);
   byId("promises").hidden = !several;
-  const words = shown.flatMap(({ group, promise }) => [
-    make("dt", { dir: "auto" }, groupLabel(group)),
-    make("dd", {}, capital(promise)),
+  const words = shown.flatMap((facts) => [
+    make("dt", { dir: "auto" }, groupLabel(facts.group)),
+    make("dd", {}, promised(facts)),
   ]);
   byId("promise-list").replaceChildren(...words);
+}
+
+/** A group's promise as a sentence. */
+function promised({ belief, near, bound, odds: factor }) {
+  const odds = local(factor);
+  if (bound !== null) return say("promise_record", { bound: local(bound), odds });
+  if (belief === null) return say("promise_odds", { odds });
+  const [answer, ...shares] = belief;
+  const [prior, high, low] = shares.map(local);
+  const number = Number.isFinite(Number(answer));
+  const quoted = number ? numberName(answer) : say("quoted", { name: answer });
+  return say("promise", { name: near ? say("near", { name: quoted }) : quoted, prior, high, low, odds });
 }

@@ -1,8 +1,9 @@
 /** Groups side by side, and the trend: what only the team sees of the results. */
 
-import { FEW } from "./board.js";
+import { aboutWhom, FEW } from "./board.js";
 import { drawIntervals, drawTrend } from "./charts.js";
 import { byId, dayName, estimateText, intervalText, make, spread, tableRow, whole } from "./common.js";
+import { say } from "./language.js";
 import { fillCrosstab } from "./several.js";
 
 /** What is on the page, to be drawn again in other colours. */
@@ -40,7 +41,7 @@ export function askedQuestion({ questions }) {
 
 /** What people are compared by: their group, or a public answer. */
 function fillBy({ public: open }, grouped) {
-  const names = [...(grouped ? [["", "group"]] : []), ...open.map(({ name, text }) => [name, text])];
+  const names = [...(grouped ? [["", say("board_group")]] : []), ...open.map(({ name, text }) => [name, text])];
   byId("by-what").hidden = names.length < 2;
   if (byId("by").options.length !== names.length)
     byId("by").replaceChildren(...names.map(([value, text]) => make("option", { value }, text)));
@@ -51,7 +52,7 @@ export const askedBy = () => (byId("by").value ? { by: byId("by").value } : {});
 
 /** Draw the charts again, for example in other colours. */
 export function fillBreakdownCharts() {
-  if (drawn.groups) drawIntervals(byId("group-chart"), shown(drawn.groups), "Groups with intervals");
+  if (drawn.groups) drawIntervals(byId("group-chart"), shown(drawn.groups), say("board_groups"));
   if (drawn.trend) drawTrend(byId("trend-chart"), shown(drawn.trend));
   if (drawn.waves) drawTrend(byId("waves-chart"), shown(drawn.waves));
 }
@@ -63,11 +64,11 @@ export async function oneGroup(results, ask, limit) {
   if (byId("one-group").hidden) return null;
   const names = results.groups.map(({ group }) => group);
   if (select.options.length !== names.length + 1)
-    fillSelect(select, ["everybody", ...names], (place) => (place ? names[place - 1] : ""));
+    fillSelect(select, [say("board_everybody"), ...names], (place) => (place ? names[place - 1] : ""));
   if (select.selectedIndex <= 0) return null;
   const { rows, n_reports, n_rows } = await ask("/group", { name: select.value, limit });
   const found = n_reports ? { rows, n_reports, n_rows } : { rows: [], n_reports: 1, n_rows: 0 };
-  return { ...found, prior_part: null };
+  return { ...found, prior_shares: null };
 }
 
 /** Options for a select; `value` gives what is asked for at a place. */
@@ -80,13 +81,13 @@ const shown = ({ parts, ...facts }) => ({ ...facts, rows: parts.map((part) => ({
 
 /** A group's name, or a stretch of time. */
 function partName({ group, wave, since, until }) {
-  if (wave !== null) return `wave ${wave}`;
+  if (wave !== null) return say("board_wave", { wave });
   if (since === null) return group;
   return since === until ? dayName(since) : `${dayName(since, { year: false })} – ${dayName(until)}`;
 }
 
 /** The number that is compared, in words. */
-const what = ({ name, counts_people: people }) => (people ? `The share of “${name}”` : "The mean per person");
+const what = ({ name, counts_people: people }) => say(people ? "board_what_share" : "board_what_mean", { name });
 
 /** The groups, and the choice of what is compared. */
 function fillGroups(groups) {
@@ -95,15 +96,15 @@ function fillGroups(groups) {
   if (known.join() !== groups.names.join()) fillSelect(byId("value"), groups.names);
   byId("value").value = groups.name;
   byId("groups-sentence").textContent =
-    `${what(groups)} in each group. ${groups.about} Intervals of two groups that do not overlap tell them apart.`;
-  fillParts("group", groups, "group");
+    say("board_groups_sentence", { what: what(groups), about: aboutWhom(groups) });
+  fillParts("group", groups, say("board_group"));
 }
 
 /** The stretches of time. */
 function fillTrend(trend) {
   byId("trend-sentence").textContent =
-    `${what(trend)}, each time from the reports of that time alone. ${trend.about}`;
-  fillParts("trend", trend, "when");
+    say("board_trend_sentence", { what: what(trend), about: aboutWhom(trend) });
+  fillParts("trend", trend, say("board_when"));
 }
 
 /** The waves of the series, and the changes between them, where there are several. */
@@ -113,28 +114,31 @@ async function fillWaves(enough, ask, query) {
   byId("waves").hidden = !drawn.waves;
   if (!drawn.waves) return;
   byId("waves-sentence").textContent =
-    `${what(waves)}, in each wave from its own reports. ${waves.about} Waves are taken as independent: where the same ` +
-    "people answered several, changes are surer than said here.";
-  fillParts("waves", waves, "wave");
-  const unit = waves.counts_people ? "change, points" : "change";
-  byId("changes-head").replaceChildren(...["from – to", unit, "interval", "verdict"].map((head) => make("th", { scope: "col" }, head)));
+    say("board_waves_sentence", { what: what(waves), about: aboutWhom(waves) });
+  fillParts("waves", waves, say("board_wave_head"));
+  const unit = say(waves.counts_people ? "board_change_points" : "board_change");
+  byId("changes-head").replaceChildren(...[say("board_from_to"), unit, say("board_interval"), say("board_verdict")].map((head) => make("th", { scope: "col" }, head)));
   byId("changes-rows").replaceChildren(...waves.changes.map((change) => changeRow(change, waves.counts_people)));
 }
 
 /** One change: by how much, its interval, and whether that leaves out zero, so that there surely was one. */
 function changeRow({ wave, since, change, low, high, significant }, people) {
   const signed = (number) =>
-    (people ? 100 * number : number).toLocaleString("en", {
+    (people ? 100 * number : number).toLocaleString(document.documentElement.lang, {
       ...(people ? { minimumFractionDigits: 1, maximumFractionDigits: 1 } : { maximumSignificantDigits: 3 }),
       signDisplay: "exceptZero",
     });
-  const told = change === null ? ["", ""] : [signed(change), low === null || high === null ? "" : `${signed(low)} to ${signed(high)}`];
-  return tableRow(`wave ${since} – ${wave}`, [...told, significant ? (change > 0 ? "higher" : "lower") : "not clear"], [{}, { "data-testid": `change-${since}-${wave}` }]);
+  const told = change === null ? ["", ""] : [signed(change), low === null || high === null ? "" : say("board_to", { low: signed(low), high: signed(high) })];
+  const verdict = say(significant ? (change > 0 ? "board_higher" : "board_lower") : "board_not_clear");
+  return tableRow(say("board_wave", { wave: `${since} – ${wave}` }), [...told, verdict], [{}, { "data-testid": `change-${since}-${wave}` }]);
 }
 
 /** Parts as a table. */
 function fillParts(id, breakdown, first) {
-  const heads = [first, "reports", breakdown.counts_people ? "share" : "mean", "interval", "prior"];
+  const heads = [
+    first, say("board_reports"), say(breakdown.counts_people ? "board_share_head" : "board_mean"), say("board_interval"),
+    say("board_prior"),
+  ];
   byId(`${id}-head`).replaceChildren(...heads.map((head) => make("th", { scope: "col" }, head)));
   const rows = shown(breakdown).rows.map((part) => {
     const { estimate, prior, n_reports: reports } = part;

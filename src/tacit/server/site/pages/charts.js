@@ -1,6 +1,7 @@
 /** The charts: an interval per answer or group, the trend, and how the interval shrank. Chart.js is loaded by the page. */
 
-import { dayName, estimateText, halfWidth, intervalText, make, perReport, saysNothing, shrank, spread, whole } from "./common.js";
+import { dayName, estimateText, halfWidth, intervalText, make, percent, perReport, questionOf, saysNothing, shrank, spread, whole } from "./common.js";
+import { say } from "./language.js";
 
 const { Chart } = globalThis;
 Chart.defaults.font.family = getComputedStyle(document.body).fontFamily;
@@ -54,6 +55,7 @@ const marks = {
 
 /** What all charts share: no motion, the page's colours, tooltips with these callbacks. */
 const base = (colours, callbacks = {}, plugins = {}) => ({
+  locale: document.documentElement.lang,
   animation: false,
   maintainAspectRatio: false,
   color: colours.text,
@@ -110,7 +112,7 @@ function intervalConfig(results, width) {
 function tooltip(row, results) {
   const own = { ...results, n_reports: row.n_reports ?? results.n_reports };
   const expected = spread(row.prior, row.margin ?? row.standard_error, own);
-  return [`${estimateText(row, own)} (${intervalText(row, own)})`, `expected from the prior: ${expected}`];
+  return [`${estimateText(row, own)} (${intervalText(row, own)})`, say("board_from_prior", { share: expected })];
 }
 
 /** Axes and tooltips of the intervals; `rows` are in the units of the chart. */
@@ -199,7 +201,7 @@ function historyConfig(results, width) {
   };
   const title = ([{ dataIndex }]) => {
     const { day, n_reports: reports } = results.history[dataIndex];
-    return `${dayName(day)}, ${whole(reports)} reports`;
+    return say("board_day_reports", { day: dayName(day), count: whole(reports) });
   };
   const dayTick = (x) => dayName(new Date(x * DAY).toISOString().slice(0, 10), { year: false });
   return {
@@ -241,21 +243,20 @@ const intervalHeight = (results) => results.rows.length * ROW_HEIGHT + FRAME_HEI
 /** Draw intervals on a canvas of the page. */
 export function drawIntervals(canvas, results, what) {
   const config = intervalConfig(results, canvas.parentElement.clientWidth);
-  draw(canvas, config, intervalHeight(results), `${what}; the table has the same numbers.`);
+  draw(canvas, config, intervalHeight(results), say("board_same_numbers", { what }));
 }
 
 /** Draw a trend on a canvas of the page. */
 export function drawTrend(canvas, results) {
   const config = trendConfig(results, canvas.parentElement.clientWidth);
-  draw(canvas, config, HISTORY_HEIGHT, "Estimates over time with intervals; the table has the same numbers.");
+  draw(canvas, config, HISTORY_HEIGHT, say("board_same_numbers", { what: say("board_trend") }));
 }
 
 /** Draw both charts of all reports. */
 export function drawCharts(results, intervals, history) {
-  const what = results.rows.length === 1 ? results.rows[0].name : `${results.rows.length} answers`;
-  drawIntervals(intervals, results, `Estimate with interval for ${what}`);
+  drawIntervals(intervals, results, say("board_chart", { name: questionOf(results) }));
   if (!shrank(results)) return;
-  const label = "Half-width of the interval by day; the table has the same numbers.";
+  const label = say("board_same_numbers", { what: say("board_history") });
   draw(history, historyConfig(results, history.parentElement.clientWidth), HISTORY_HEIGHT, label);
 }
 
@@ -293,15 +294,15 @@ export function chartsPicture(results, title, panels = []) {
 const panelPart = (panel) => ({
   config: intervalConfig(panel, PNG.width),
   height: intervalHeight(panel),
-  caption: `${panel.title} (${whole(panel.n_reports)} reports)`,
+  caption: say("board_panel", { title: panel.title, count: whole(panel.n_reports) }),
 });
 
 /** The charts of the picture, each with its height and caption. */
 function pictureParts(results) {
   const { n_reports: reports, estimator, level } = results;
-  const caption = `${whole(reports)} reports: estimate (${estimator}), ${level * 100}% interval, prior expectation`;
+  const caption = say("board_caption", { count: whole(reports), estimator, level: percent(level) });
   const estimates = { config: intervalConfig(results, PNG.width), height: intervalHeight(results), caption };
   if (!shrank(results)) return [estimates];
   const config = historyConfig(results, PNG.width);
-  return [estimates, { config, height: HISTORY_HEIGHT, caption: "Half the interval by day" }];
+  return [estimates, { config, height: HISTORY_HEIGHT, caption: say("board_history") }];
 }

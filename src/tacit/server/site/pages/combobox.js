@@ -1,7 +1,7 @@
 /** A text field with a filtered list: the combobox pattern of the ARIA Authoring Practices. */
 
-import { make } from "./common.js";
-import { say, whole } from "./language.js";
+import { make, whole } from "./common.js";
+import { say } from "./language.js";
 
 const MAX_MATCHES = 50;
 

@@ -1,3 +1,5 @@
+import { say } from "./language.js";
+
 /** What all pages share: talking to the service, building elements, formatting numbers. */
 
 /** A refusal of the service, in words; `status` is 0 if it could not be reached. */
@@ -108,16 +110,22 @@ export async function copy(text, button) {
 }
 
 /** A question, or what stands for one that has no text. */
-export const questionOf = (survey) => survey.question || "A survey without a written question";
+export const questionOf = (survey) => survey.question || say("untitled");
 
 /** How a group is called; a plan without groups is about everybody. */
-export const groupLabel = (name) => name ?? "everybody";
+export const groupLabel = (name) => name ?? say("board_everybody");
 
 /** A sentence with a capital letter. */
 export const capital = (text) => text.charAt(0).toUpperCase() + text.slice(1);
 
+/** The language of the page. */
+const language = () => document.documentElement.lang;
+
 /** A whole number, thousands in groups. */
-export const whole = (number) => number.toLocaleString("en");
+export const whole = (number) => number.toLocaleString(language());
+
+/** A number in percent, as the language writes it. */
+export const percent = (number, options = {}) => number.toLocaleString(language(), { style: "percent", ...options });
 
 /** A number with two significant digits of its error; a dash if there is no number. */
 export function digits(number, error) {
@@ -126,7 +134,7 @@ export function digits(number, error) {
   const places = Math.max(0, exact);
   const unit = exact < 0 ? 10 ** -exact : 1;
   const rounded = unit > 1 ? Math.round(number / unit) * unit : number;
-  const text = rounded.toLocaleString("en", { minimumFractionDigits: places, maximumFractionDigits: places });
+  const text = rounded.toLocaleString(language(), { minimumFractionDigits: places, maximumFractionDigits: places });
   return (/[1-9]/.test(text) ? text : text.replace("-", "")).replace("-", "−");
 }
 
@@ -136,8 +144,11 @@ export const significant = (number) => digits(number, Math.abs(number) / 10);
 /** How results read per report: a share in percent where people are counted, else a mean. */
 export const perReport = (results) =>
   results.counts_people
-    ? { scale: 100, suffix: "%", unit: "share of those who answered (%)", halfUnit: "± percentage points" }
-    : { scale: 1, suffix: "", unit: "mean per person who answered", halfUnit: "± per person" };
+    ? { scale: 100, suffix: percentSign(), unit: say("board_unit_share"), halfUnit: say("board_half_share") }
+    : { scale: 1, suffix: "", unit: say("board_unit_mean"), halfUnit: say("board_half_mean") };
+
+/** The sign of percent with the space before it, as the language writes it. */
+export const percentSign = () => percent(0).slice(1);
 
 /** A total as a share or mean of `results.n_reports`, with the digits that its standard error deserves. */
 export function spread(total, error, results) {
@@ -166,7 +177,7 @@ export const possible = ({ estimate }, { counts_people: people, n_reports: repor
 
 /** A row's estimate per report, unless it would only be noise. */
 export const estimateText = (row, results) =>
-  saysNothing(row, results) ? "too few reports" : spread(possible(row, results), row.margin ?? row.standard_error, results);
+  saysNothing(row, results) ? say("board_too_few") : spread(possible(row, results), row.margin ?? row.standard_error, results);
 
 /** Half an interval per report in the units of the page; null if it is nearly as wide as what is possible. */
 export const halfWidth = (reach, results) =>
@@ -178,7 +189,7 @@ export const shrank = (results) => results.history.length > 0 && halfWidth(resul
 /** A day as people write it, unbroken: 15 Nov 2026, or 15 Nov. */
 export const dayName = (day, { year = true } = {}) =>
   new Date(`${day}T00:00:00Z`)
-    .toLocaleDateString("en-GB", {
+    .toLocaleDateString(language() === "en" ? "en-GB" : language(), {
       day: "numeric",
       month: "short",
       year: year ? "numeric" : undefined,

@@ -17,6 +17,7 @@ import {
   surveyUrl,
   token,
 } from "./common.js";
+import { say, speak, speakSomething } from "./language.js";
 import { panels } from "./several.js";
 
 const EVERY = 3000;
@@ -60,7 +61,7 @@ async function fetchResults() {
   try {
     survey ??= await requestJson(surveyUrl(id));
     worded ??= await inFirstLanguage();
-    if (!survey.public_results && !token.get()) throw new ApiError(401, "These results need the team's token.");
+    if (!survey.public_results && !token.get()) throw new ApiError(401, say("board_token_needed"));
     const response = await request(resultsUrl("", { limit: LIMIT }), { team: true });
     const text = await response.text();
     byId("trouble").textContent = "";
@@ -70,9 +71,10 @@ async function fetchResults() {
   }
 }
 
-/** What writes questions and answers in the survey's first language, as far as the plan has them in it. */
+/** Use the survey's first language; returns what writes questions and answers in it, as far as the plan has them. */
 async function inFirstLanguage() {
   const { language } = await requestJson(`${surveyUrl(id)}/texts`);
+  await speak(language);
   const { questions = [] } = language === "en" ? {} : await requestJson(`${surveyUrl(id)}/plan`);
   const said = new Map(questions.map((question) => [question.name, question]));
   return (found) => {
@@ -117,11 +119,11 @@ async function details() {
 /** Say what went wrong; true if trying again makes sense. */
 function failed(error) {
   if (error.status === 401) {
-    signIn(token.get() ? "This token does not open these results." : "");
+    signIn(token.get() ? say("board_token_wrong") : "");
     return false;
   }
   if (results) {
-    byId("trouble").textContent = `Not up to date: ${error.message} Trying again …`;
+    byId("trouble").textContent = say("board_trouble", { detail: error.message });
     return true;
   }
   byId("stop-text").textContent = error.message;
@@ -177,9 +179,12 @@ for (const button of document.querySelectorAll("[data-format]"))
 byId("copy").addEventListener("click", (event) => copy(page, event.target));
 byId("survey-link").href = byId("share-link").value = page;
 document.addEventListener("visibilitychange", () => (document.hidden ? clearTimeout(timer) : refresh()));
-matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
-  if (!results?.n_reports) return;
-  fillCharts(results);
-  fillBreakdownCharts();
-});
+for (const media of ["(prefers-color-scheme: dark)", "print"])
+  matchMedia(media).addEventListener("change", () => {
+    if (!results?.n_reports) return;
+    fillCharts(results);
+    fillBreakdownCharts();
+  });
+// Until the survey is read, and where it cannot be.
+await speakSomething();
 refresh();

@@ -1,4 +1,4 @@
-/** The words of the respondent's page, in the survey's language; English until another one is loaded. */
+/** The words of the survey page and the dashboard, in the survey's language; English until another one is loaded. */
 
 import english from "./languages/en.js";
 import { make } from "./common.js";
@@ -17,6 +17,9 @@ export async function speak(language) {
   code = language;
   document.documentElement.lang = code;
   for (const element of document.querySelectorAll("[data-say]")) write(element, say(element.dataset.say));
+  for (const element of document.querySelectorAll("[data-label]")) element.ariaLabel = say(element.dataset.label);
+  for (const element of document.querySelectorAll("[data-label-table]"))
+    element.ariaLabel = say("board_table", { what: say(element.dataset.labelTable) });
 }
 
 /** Use the language that the visitor's browser prefers, where the survey's own is not known. */
@@ -52,9 +55,6 @@ export const answerName = (plan, value) => (plan.numeric ? numberName(value) : v
 /** The same inside a sentence, where names stand in quotes. */
 export const quotedAnswer = (plan, value) =>
   plan.numeric ? answerName(plan, value) : say("quoted", { name: value });
-
-/** A whole number, thousands in groups. */
-export const whole = (number) => number.toLocaleString(code);
 
 /** A text that a plan holds in several languages: in this one, else in English, else in the first there is. */
 export const inLanguage = (texts) => texts[code] ?? texts.en ?? Object.values(texts)[0];

@@ -1,7 +1,9 @@
 /** The dashboard of several questions: a chart and a table for each, and the table of two. */
 
 import { drawIntervals } from "./charts.js";
-import { byId, digits, estimateText, intervalText, make, spread, tableRow, whole } from "./common.js";
+import { byId, digits, estimateText, intervalText, make, percent, percentSign, spread, tableRow, whole } from "./common.js";
+import { local, say } from "./language.js";
+import { pValue } from "./board.js";
 
 let drawn = [];
 
@@ -41,7 +43,7 @@ export function fillPublic(results) {
   byId("public").hidden = !results.public.length || !results.n_reports;
   const rows = results.public.flatMap(({ text, rows: counts }) => [
     make("tr", {}, make("th", { scope: "rowgroup", colSpan: 3, dir: "auto", className: "over" }, text)),
-    ...counts.map(({ name, count }) => tableRow(name, [whole(count), `${digits((100 * count) / results.n_reports, 1)}%`])),
+    ...counts.map(({ name, count }) => tableRow(name, [whole(count), digits((100 * count) / results.n_reports, 1) + percentSign()])),
   ]);
   byId("public-rows").replaceChildren(...rows);
 }
@@ -51,14 +53,16 @@ export function drawQuestions() {
   if (byId("panels").hidden) return;
   drawn.forEach((panel, place) => {
     const canvas = byId("panels").children[place].querySelector("canvas");
-    if (panel.rows.length) drawIntervals(canvas, panel, `Estimates with intervals: ${panel.title}`);
+    if (panel.rows.length) drawIntervals(canvas, panel, say("board_chart", { name: panel.title }));
   });
 }
 
 /** A card without numbers. */
 function panelCard(_, place) {
   const key = (kind, text) => make("span", { className: `key ${kind}` }, text);
-  const legend = [key("dot", "estimate"), key("bar", "interval"), key("tick", "expected from the prior alone")];
+  const legend = [
+    key("dot", say("board_estimate")), key("bar", say("board_interval")), key("tick", say("board_expected")),
+  ];
   const figure = make(
     "figure",
     {},
@@ -81,9 +85,12 @@ function panelCard(_, place) {
 function fillPanel(card, panel) {
   card.querySelector("h2").textContent = panel.title;
   card.querySelector("h2").lang = panel.lang ?? "en";
-  card.querySelector(".scroll").setAttribute("aria-label", `${panel.title} as a table`);
+  card.querySelector(".scroll").setAttribute("aria-label", say("board_table", { what: panel.title }));
   card.querySelector(".split").hidden = !panel.rows.length;
-  const heads = ["", panel.counts_people ? "share" : "mean", `${panel.level * 100}% interval`, "prior"];
+  const heads = [
+    "", say(panel.counts_people ? "board_share_head" : "board_mean"), say("board_level", { level: percent(panel.level) }),
+    say("board_prior"),
+  ];
   card
     .querySelector("thead tr")
     .replaceChildren(...heads.map((head) => (head ? make("th", { scope: "col" }, head) : make("td"))));
@@ -96,8 +103,8 @@ function fillPanel(card, panel) {
   card.querySelector("tbody").replaceChildren(...rows);
   const counts = [...new Set(panel.rows.map((row) => row.n_reports ?? panel.n_reports))].sort((a, b) => a - b);
   card.querySelector("p").textContent = panel.rows.length
-    ? `${[...new Set([counts[0], counts.at(-1)])].map(whole).join(" to ")} reports are about this question.`
-    : "No report is about this question yet.";
+    ? say("board_panel_reports", { count: [...new Set([counts[0], counts.at(-1)])].map(whole).join(" – ") })
+    : say("board_panel_none");
 }
 
 // -- two questions ----------------------------------------------------------------------------------------------------
@@ -122,7 +129,7 @@ export async function fillCrosstab(results, ask, enough) {
   const columns = [...new Set(table.rows.map((row) => row.second))];
   const heads = columns.map((answer) => make("th", { scope: "col", dir: "auto" }, label(second, answer)));
   byId("crosstab-caption").textContent =
-    `Rows: “${first.text}”; columns: “${second.text}”. Shares of all people, each with its interval.`;
+    say("board_two_caption", { first: first.text, second: second.text });
   byId("crosstab-head").replaceChildren(make("td"), ...heads);
   const rows = [...new Set(table.rows.map((row) => row.first))].map((answer) => {
     const mine = table.rows.filter((row) => row.first === answer);
@@ -130,11 +137,23 @@ export async function fillCrosstab(results, ask, enough) {
     return tableRow(label(first, answer), cells);
   });
   byId("crosstab-rows").replaceChildren(...rows);
-  byId("crosstab-sentence").textContent = table.sentences.join(" ");
+  byId("crosstab-sentence").textContent = related(table).join(" ");
+}
+
+/** Whether the answers are related, and how much. */
+function related({ independence: { degrees, p_value: p }, association, level }) {
+  const said = p === null ? [] : [say(p < 0.05 ? "board_related" : "board_unrelated", { p: pValue(p), degrees })];
+  if (!association) return said;
+  const kind = say(association.kind === "correlation" ? "board_correlation" : "board_odds_ratio");
+  const [estimate, low, high] = [association.estimate, association.low, association.high].map((number) =>
+    number === null ? "–" : local(String(Number(number.toPrecision(3)))),
+  );
+  if (association.estimate === null) return [...said, say("board_association_few", { kind })];
+  return [...said, say("board_association", { kind, estimate, low, high, level: percent(level) })];
 }
 
 /** A share in percent, and its interval. */
 const reach = ({ low, high }) => (low === null ? 0 : (100 * (high - low)) / 2);
-const share = (row) => (row.estimate === null ? "–" : `${digits(100 * row.estimate, reach(row))}%`);
+const share = (row) => (row.estimate === null ? "–" : digits(100 * row.estimate, reach(row)) + percentSign());
 const ends = (row) =>
-  row.low === null ? "" : `${[row.low, row.high].map((end) => digits(100 * end, reach(row))).join(" … ")}%`;
+  row.low === null ? "" : [row.low, row.high].map((end) => digits(100 * end, reach(row))).join(" … ") + percentSign();
