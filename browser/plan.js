@@ -186,11 +186,12 @@ export class Plan {
     return { series: this.series ?? this.hashes[0], stored: this.stored ?? "", group: group ?? "", position: String(this.#position(value)) };
   }
 
-  /** The columns of all groups, if they are few; of two layers those of the stored report. @returns {import("./mechanism/repeated.js").Column[]} */
+  /** The columns of all groups, if they are few and LIP is promised; of two layers those of the stored report. @returns {import("./mechanism/repeated.js").Column[]} */
   get columns() {
     const drawn = [...this.#groups.values()].map(({ layers, mechanism, ...group }) => ({ ...group, table: layers ? layers.stored : mechanism }));
     const size = (/** @type {typeof drawn[number]} */ { prior, table }) => (table instanceof Channel ? prior.support.length * table.nPossibleReports : Infinity);
-    if (this.#moves || drawn.reduce((total, each) => total + size(each), 0) > MAX_HEIGHTS) return [];
+    // A promise of LDP is for every prior, and under the worst one LDP levels add up.
+    if (this.#moves || drawn.some(({ notion }) => notion === "ldp") || drawn.reduce((total, each) => total + size(each), 0) > MAX_HEIGHTS) return [];
     return drawn.flatMap(({ table, prior, priorSet }) => columnsOf(/** @type {Channel} */ (table), prior, priorSet));
   }
 

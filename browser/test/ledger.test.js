@@ -63,7 +63,7 @@ test("a person's own limit is about everything in the browser, and can be taken 
   await setLimit("5/4", { storage });
   const refusal = await respond(first, { group: null, value: "no" }, { storage, person: "somebody" }).catch((error) => error);
   assert.equal(refusal.reason, "browser");
-  assert.deepEqual(refusal.factors, { level: "3.99", limit: "3.50" });
+  assert.deepEqual(refusal.factors, { level: "4.49", limit: "3.50" });
   await assert.rejects(setLimit("1.5", { storage }), PlanError);
   await setLimit(null, { storage });
   assert.ok((await respond(first, { group: null, value: "no" }, { storage })).fresh);

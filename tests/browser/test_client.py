@@ -17,11 +17,13 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
 from tacit import Prior
+from tacit.designs import following_plan
 from tacit.exact import at_most_exp
 from tacit.files import InputError, Ledger
+from tacit.files.ledger import Occasion, added_up
 from tacit.mechanism import KINDS, ManyValues
 from tacit.mechanism.auditing import percent
-from tacit.plan import Plan, PlanError, Questionnaire, Recoding, contract_hash
+from tacit.plan import Plan, PlanError, Questionnaire, Recoding, base_name, contract_hash, followed_name
 from tacit.prior import read_set
 from tacit.randomize import Randomizer, RecordRandomizer
 
@@ -62,7 +64,22 @@ def test_python_reads_the_ledger_of_a_browser_and_refuses_the_same_ones(tmp_path
 
 def test_python_says_what_the_golden_panels_say():
     """Two layers, the belief rule, and what reports of several waves add up to."""
-    assert json.loads(json.dumps(maker().panels())) == golden("panels")
+    known = golden("panels")
+    for each in known["layers"]:
+        assert json.loads(json.dumps(maker().layered(Plan.from_dict(each["plan"])))) == each
+    (first, second, third), (named, named_second) = (
+        [Plan.from_dict(plan) for plan in each] for each in known["belief"]
+    )
+    assert [following_plan(first, "9/10"), following_plan(second, "9/10")] == [second, third]
+    matrix = named_second.follows.transition
+    assert [g.prior for g in following_plan(named, transition=matrix).groups] == [g.prior for g in named_second.groups]
+    for group, report, name, base in known["names"]:
+        assert (followed_name(group, report), base_name(group)) == (name, base)
+    for each in known["added"]:
+        told = [Occasion.from_dict(occasion) for occasion in each["occasions"]]
+        assert [[str(level) for level in added_up(told[:count])] for count in range(len(told) + 1)] == each["sums"]
+    for plans, each in zip(known["plans"], known["added"][1:], strict=True):
+        assert [Occasion.of(Plan.from_dict(plan)).to_dict() for plan in plans] == each["occasions"]
 
 
 class Replay:

@@ -125,11 +125,13 @@ class Occasion:
 
 
 def _columns_of(plan: Plan) -> tuple[Column, ...]:
-    """The columns of all groups, if they are few; of two layers those of the stored report."""
+    """The columns of all groups, if they are few; of two layers those of the stored report. A promise of LDP is for
+    every prior, and under the worst one LDP levels add up: it has none.
+    """
     drawn = [(group.mechanism if group.layers is None else group.layers.stored, group) for group in plan.groups]
     tables = [(table, group.prior_set) for mechanism, group in drawn if (table := mechanism.table()) is not None]
     size = sum(len(table.prior.support) * table.n_possible_reports for table, _ in tables)
-    if len(tables) < len(drawn) or size > _MOST_HEIGHTS:
+    if len(tables) < len(drawn) or size > _MOST_HEIGHTS or any(group.notion == "ldp" for group in plan.groups):
         return ()
     return tuple(dict.fromkeys(column for table, around in tables for column in columns_of(table, around)))
 

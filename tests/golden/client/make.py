@@ -1409,10 +1409,10 @@ def panels() -> dict[str, Any]:
     named = make_plan(
         {"north": Prior.of({"a": 2, "b": 3, "c": 5}), "south": Prior.of({"a": 1, "b": 1, "c": 0})}, Histogram(), "1/2"
     )
-    rule = make_plan(Prior.of({f"v{x}": 40 - x for x in range(40)}), Histogram(), 1)
+    rule = Plan(Histogram(), (replace(_rule(None, Prior.of({f"v{x}": 40 - x for x in range(40)}), 1), name=None),))
     design = make_plan(Prior.uniform([f"v{x}" for x in range(40)]), Histogram(), 1, notion="ldp")
-    layered = [with_layers(plan, level) for plan, level in ((yes_no, 1), (named, 2), (rule, 2), (design, 2))]
-    layered.append(replace(layered[0], wave=2, series=layered[0].hash, question="Do you smoke now?"))
+    stored = [with_layers(plan, level) for plan, level in ((yes_no, 1), (named, 2), (rule, 2), (design, 2))]
+    stored.append(replace(stored[0], wave=2, series=stored[0].hash, question="Do you smoke now?"))
     second = following_plan(yes_no, "9/10")
     named_second = following_plan(named, transition=((Fraction(8, 10), Fraction(1, 10), Fraction(1, 10)),) * 3)
     waves = [[yes_no, second, following_plan(second, "9/10")], [named, named_second]]
@@ -1421,10 +1421,10 @@ def panels() -> dict[str, Any]:
     fresh = [make_plan(Prior.of({"yes": k + 2, "no": 9}), Survey("yes"), Fraction(k + 5, 10)) for k in range(10)]
     series = [
         [yes_no] + [replace(yes_no, wave=wave, series=yes_no.hash) for wave in range(2, 9)],
-        fresh, [fresh[0], sets, rule, named], waves[0], [layered[0], layered[-1], fresh[0]],
+        fresh, [fresh[0], sets, rule, named], waves[0], [stored[0], stored[-1], fresh[0]],
     ]  # fmt: skip
     added = [[Occasion.of(plan) for plan in each] for each in series]
-    wrong = [_slim(plan.to_dict()) for plan in (layered[0], layered[2], second)]
+    wrong = [_slim(plan.to_dict()) for plan in (stored[0], stored[2], second)]
     changes: list[tuple[str, int, tuple[Any, ...], Any]] = [
         ("a product of other layers", 0, ("groups", 0, "layers", "resend"), 4000),
         ("a stored report beyond the lifelong level", 0, ("groups", 0, "layers", "lifelong"), "3/4"),
@@ -1436,7 +1436,7 @@ def panels() -> dict[str, Any]:
         ("both ways to change", 2, ("follows", "transition"), [["1", "0"], ["0", "1"]]),
     ]
     return {
-        "layers": [_layered(plan) for plan in layered],
+        "layers": [layered(plan) for plan in stored],
         "belief": [[_slim(plan.to_dict()) for plan in each] for each in waves],
         "names": [
             [group, report, followed_name(group, report), base_name(group)]
@@ -1455,7 +1455,7 @@ def panels() -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _layered(plan: Plan) -> dict[str, Any]:
+def layered(plan: Plan) -> dict[str, Any]:
     """A plan in two layers: for people and answers the stored report, and words with what a wave sends."""
     randomizer, key, found = Randomizer(plan), bytes(range(16)), []
     ledger = Ledger("ledger.json", key, {}, {}, None)
