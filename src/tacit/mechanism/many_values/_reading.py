@@ -173,11 +173,6 @@ class ManyValuesReading(ManyValuesRule):
         skew[list(self.named)] = chance * (with_arc * cubes[0] + (1 - with_arc) * cubes[1]) - (1 - chance) * m**3
         return skew
 
-    def _variance_of_coverage(self, more: Floats) -> Floats:
-        """Var c_x where its mean is m + `more`: D + more·G/D − more²."""
-        variance: Floats = np.maximum(self._spread + more * self._skew / self._spread - more**2, 0.0)
-        return variance
-
     @cached_property
     def _under_prior(self) -> tuple[Floats, Floats, Floats]:
         """Mean and variance of the coverage of x, and its covariance with holding x, if the prior is true.
@@ -190,7 +185,8 @@ class ManyValuesReading(ManyValuesRule):
         if self.follows_prior:
             return mean, spread, self._prior * q * spread
         drift = (self.information.multiply(self._prior) - 1) / q
-        return mean + drift, self._variance_of_coverage(drift), self._prior * (q * spread - drift)
+        variance = np.maximum(spread + drift * self._skew / spread - drift**2, 0.0)
+        return mean + drift, variance, self._prior * (q * spread - drift)
 
     @cached_property
     def _slope_and_rest(self) -> tuple[Floats, Floats]:
