@@ -1,6 +1,6 @@
 """What the service does behind its routes: surveys, submissions, invitations and results, for the event loop.
 
-A refusal says its HTTP status here; requests, who may ask and how often are the business of `app` and `guard`.
+A refusal says its HTTP status here; requests, who may ask and how often are the business of `app` and `intake`.
 """
 
 from __future__ import annotations

@@ -318,11 +318,6 @@ class RateLimit:
         self._rate, self._most, self._clock = per_minute / 60, float(per_minute), clock
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
-    def left(self, address: str) -> float:
-        """How many this address may send now."""
-        left, since = self._buckets.get(network(address), (self._most, 0.0))
-        return math.inf if not self._rate else min(self._most, left + (self._clock() - since) * self._rate)
-
     def wait(self, address: str) -> int:
         """Seconds until this address may send again; 0 if it may now, which is then counted. A rate of 0 allows all."""
         if not self._rate:
