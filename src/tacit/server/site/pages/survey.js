@@ -110,7 +110,9 @@ async function begin(visit) {
   else {
     const soFar = await told(memory, plan);
     if (soFar.refusal) return refuse(soFar.refusal);
-    ask({ ...visit, soFar });
+    // The same object, in which a switch of the language changes the texts.
+    visit.soFar = soFar;
+    ask(visit);
   }
 }
 
