@@ -83,7 +83,7 @@ def simulate(runs: int, people: int = PEOPLE, seed: int = 1, progress: Callable[
             known = next_priors(plan, tally)
             found.alarms[wave] += known.alarm
             if wave + 1 < WAVES:
-                plan = planned(plan, known)
+                plan = planned(plan, [known])
         _count(found, waves, people)
         found.runs += 1
         if progress is not None:

@@ -54,7 +54,7 @@ def test_what_the_file_states_reaches_the_plan(files):
     assert questions[1].answers == (0, 3.5, 30)  # The ends, and the mean of the past answers.
     plan = make_questionnaire(joint, 2, questions=questions, title=title).plan
     assert plan.title == "Health"
-    assert plan.question("smokes").labels["de"][0] == "ja"
+    assert plan.question_of("smokes").labels["de"][0] == "ja"
     assert [question.name for question in plan.private] == ["smokes", "days", "visits"]
     assert plan.block_of("visits").margin("visits").row_values == ["at most 0", "at most 1", "at most 2"]
 

@@ -11,8 +11,7 @@ from typer.testing import CliRunner
 from tacit import Prior, audit
 from tacit.designs import JointPrior, Uncertainty, make_questionnaire, optimal_binary, read_joint, verify_plan
 from tacit.designs.questionnaires import MOST_CELLS, _chances
-from tacit.plan import PlanError, load_plan
-from tacit.plan._questionnaire import CHANCES
+from tacit.plan import CHANCES, PlanError, load_plan
 
 
 def written(path, rows, header):

@@ -77,7 +77,7 @@ def test_a_link_to_a_file_that_is_not_there_stops_the_build():
 #: Their examples are longer than a docstring; a page shows them, and the tests run that page.
 SHOWN_ON_PAGES = {
     "covariate_levels", "crosstab", "estimate_questions", "expected_errors", "pooled_compliance", "read_for",
-    "regress_on_private", "arms_drawn", "read_as", "estimate", "make_questionnaire", "read_joint", "ends_within",
+    "regress_on_private", "arms_drawn", "estimate", "make_questionnaire", "read_joint", "ends_within",
 }  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from tacit.files.columns import InputError
 from tacit.files.duckdb import add_perturb
 from tacit.files.duckdb import tally as tally_relation
 from tacit.files.giveaway import GivesAwayError
-from tacit.plan import CHANCES, Question, Questionnaire
+from tacit.plan import CHANCES, PlanError, Question, Questionnaire
 from tacit.randomize import RecordRandomizer, SeededWords
 from tacit.tally import Tally
 
@@ -181,7 +181,7 @@ def test_a_question_is_regressed_on_public_columns_from_the_reports_on_its_block
     slope = done.fit.coefficients[1]
     assert slope.low < 0.25 < slope.high
     assert slope.low > -0.1
-    with pytest.raises(InputError, match="--question"):
+    with pytest.raises(PlanError, match="--question"):
         regress_file(plan, reports, "C(region)")
 
 

@@ -2,9 +2,11 @@
 
 import copy
 import json
+import re
 from dataclasses import replace
 from fractions import Fraction
 from itertools import chain, combinations
+from pathlib import Path
 
 import jsonschema
 import numpy as np
@@ -12,10 +14,11 @@ import pytest
 from referencing import Registry, Resource
 from referencing.jsonschema import DRAFT202012
 
-from tacit import Prior, make_plan
+import tacit
+from tacit import Plan, Prior, make_plan
 from tacit.exact import exp_enclosure
-from tacit.plan import Block, PlanError, Question, Questionnaire, joint_values, load_plan
-from tacit.task import Histogram
+from tacit.plan import CHANCES, Block, PlanError, Question, Questionnaire, joint_values, load_plan
+from tacit.task import Histogram, Survey
 
 from support.places import ROOT
 from support.questions import block_of, yes_no_questionnaire
@@ -143,3 +146,27 @@ def test_the_promise_holds_for_every_set_of_combinations_of_the_record():
 def test_values_of_a_block_name_the_answers():
     questions = (Question(name="a", answers=("x", "y")), Question(name="n", answers=(0, 5, 10), kind="number"))
     assert joint_values(questions)[:4] == ("x / 0", "x / 5", "x / 10", "y / 0")
+
+
+def test_no_other_room_asks_whether_a_plan_has_one_question_or_several():
+    """A rule of the house: both have one surface, `AnyPlan`."""
+    asks = re.compile(r"isinstance\([^)]*\b(Plan|Questionnaire)\b|type\([\w.]*plan\)")
+    assert asks.search("if isinstance(plan, Plan):")
+    assert asks.search("isinstance(ready.plan, Questionnaire)")
+    files = [path for path in Path(tacit.__file__).parent.rglob("*.py") if path.parent.name != "plan"]
+    assert len(files) > 50
+    assert not [path for path in files if asks.search(path.read_text())]
+
+
+def test_a_plan_of_one_question_is_one_block_of_one_question():
+    alone = Plan.of([[0.75, 0.25], [0.25, 0.75]], {"yes": 0.1, "no": 0.9}, Survey("yes"), question="Ill?")
+    (question,), (block,) = alone.private, alone.blocks
+    assert (question.name, question.words, question.answers) == ("value", "Ill?", ("yes", "no"))
+    assert (block.chance, block.plan, alone.block_column) == (CHANCES, alone, None)
+    assert alone.asking() is alone.asking("value") is block.margin("value") is alone
+    several = yes_no_questionnaire(2, epsilon=1)
+    assert several.block_column == "block"
+    with pytest.raises(PlanError, match="several questions"):
+        several.asking()
+    with pytest.raises(PlanError, match="for plans of one question"):
+        several.single("Drawing arms")

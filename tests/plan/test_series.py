@@ -96,7 +96,7 @@ def test_questionnaires_are_reworded_alike():
     assert better.hashes == (first.hash, better.hash)
     again = Questionnaire.from_dict(json.loads(json.dumps(better.to_dict())))
     assert (again.hash, again.hashes) == (better.hash, better.hashes)
-    assert again.question(name).text["en"] == "In better words?"
+    assert again.question_of(name).text["en"] == "In better words?"
     assert again.block_of(again.private[0].name).plan == first.block_of(first.private[0].name).plan
     second = replace(first, wave=2, series=first.hash)
     assert Questionnaire.from_dict(second.to_dict()).hash == second.hash != first.hash
@@ -126,7 +126,7 @@ def test_edit_and_merge_on_the_command_line(plan, tmp_path, monkeypatch):
     audited = run(app, ["audit", "plan2.json"]).output
     assert plan.hash in audited.replace("\n", "")
     assert "Are you il?" in audited
-    assert run(app, ["edit", "plan.json", "--title", "x", "-o", "plan3.json"]).exit_code == 2
+    assert run(app, ["edit", "plan.json", "--text", "value=x", "-o", "plan3.json"]).exit_code == 2
 
 
 def test_stamped_reports_of_all_wordings_are_counted(plan, tmp_path):

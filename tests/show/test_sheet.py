@@ -58,5 +58,5 @@ def test_factors_and_levels_of_several_questions_are_rounded_up():
     plan = yes_no_questionnaire(2, epsilon=1.5)
     first, second = record_promise(plan)
     assert "at most a factor of 4.49;" in first
-    assert first.endswith(sentences.record_promise(plan, None))
+    assert first.endswith(sentences.promise(plan, None))
     assert float(second.rpartition("LDP level is ")[2].rstrip(".")) >= plan.groups[0].levels["ldp"]

@@ -82,7 +82,7 @@ def perturb_command(
     from contextlib import nullcontext
 
     from tacit.files import Ledger, arms_drawn, followed
-    from tacit.plan import Plan, load_plan
+    from tacit.plan import load_plan
 
     if engine == "spark" and (draw_arms or overwrite or keep_order or person or ledger or history):
         what = "writes a new folder, in random order, draws no arms and does not compare persons"
@@ -99,22 +99,20 @@ def perturb_command(
     if engine == "embedded":
         order |= {"keep_order": keep_order, "person": person, "ledger": noted}
     source: Any = nullcontext(answers)
-    follows = isinstance(loaded, Plan) and loaded.follows is not None
-    if follows != bool(history) or (history and person is None):
+    if (loaded.follows is not None) != bool(history) or (history and person is None):
         raise ValueError(
             "A plan by the belief rule, and no other, needs --person and --history: a person's group follows from the "
             "reports that the person sent in the waves before."
         )
-    if draw_arms and not isinstance(loaded, Plan):
-        raise ValueError("A plan of several questions has no arms: leave --draw-arms out.")
-    if isinstance(loaded, Plan) and (history or draw_arms):
-        column = column or ("value" if loaded.recoding is None else loaded.recoding.answers[0].column)
+    if history or draw_arms:
+        alone = loaded.single("Drawing arms")
+        column = column or loaded.questions[0].name
         read = list(dict.fromkeys([column, *([person] if person else []), *kept]))
         if draw_arms:
-            source = arms_drawn(loaded, answers, read, group_column=group_column, format=input_format)
+            source = arms_drawn(alone, answers, read, group_column=group_column, format=input_format)
         else:
             source = followed(
-                loaded, answers, history or (), read, person=str(person), group_column=group_column, ledger=noted,
+                alone, answers, history or (), read, person=str(person), group_column=group_column, ledger=noted,
                 format=input_format,
             )  # fmt: skip
         group_column = group_column or "group"

@@ -47,7 +47,7 @@ from tacit.cli.app import (
     tell_refused,
 )
 from tacit.cli.everything import typed
-from tacit.cli.questions import asked_questions, over_cells
+from tacit.cli.questions import asked_questions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -100,27 +100,28 @@ def estimate_command(
     differences half as large.
     """
     from tacit.estimates import estimate, quantile_differences, quantiles
-    from tacit.plan import Questionnaire, load_plan
+    from tacit.plan import load_plan
     from tacit.show import results
 
-    loaded = load_plan(plan)
+    contract = load_plan(plan)
     for target in (html, csv):
         if target is not None:
             check_target(target, plan, reports, *(population or ()))
             keep_file(target, overwrite)
-    weighted = weight_column is not None and not loaded.takes_weights
+    weighted = weight_column is not None and not contract.takes_weights
     with files_on(engine, master) as files:
         whole, cells, sizes = read_reports(
-            loaded, reports, by, population, report_column=report_column, group_column=group_column,
+            contract, reports, by, population, report_column=report_column, group_column=group_column,
             group_parts=group_parts, weight_column=weight_column, offset_column=offset_column, format=input_format,
             count=files.tally_by, needed=bool(population) or population_size is not None or weighted,
         )  # fmt: skip
-    if isinstance(loaded, Questionnaire):
+    if contract.block_column is not None:
         options = {"estimator": estimator, "level": level, "scope": scope, "by": by, "population": sizes}
         options |= {"population_size": population_size, "simultaneous": simultaneous, "project": project}
         given = {name: each for name, each in options.items() if each}
-        asked_questions(loaded, cells, whole, given, quantile, html, csv, as_json, brand_of(organisation, logo))
+        asked_questions(contract, cells, whole, given, quantile, html, csv, as_json, brand_of(organisation, logo))
         return
+    loaded = contract.asking()
     result = estimate(
         loaded, cells, estimator, level, scope=scope, by=by, population=sizes, population_size=population_size,
         simultaneous=simultaneous, project=project,
@@ -232,14 +233,14 @@ def difference_command(
     """Compare shares or means: groups, rounds, or with the prior. Also with last year's numbers."""
     given = dict(locals())
     from tacit.estimates import difference, estimate, read_for
-    from tacit.files import linked, read_as
+    from tacit.files import linked
     from tacit.plan import load_plan
     from tacit.show.results import print_differences
 
     _check_difference(given)
     rounds, plans = before or [], before_plan or []
     contract = load_plan(plan)
-    loaded = read_as(contract, question)
+    loaded = contract.asking(question)
     read_from = partial(
         read_reports, by=by, report_column=report_column, group_column=group_column, group_parts=group_parts,
         weight_column=weight_column, format=input_format, needed=True,
@@ -252,7 +253,7 @@ def difference_command(
     for place, source in enumerate(rounds):
         past_contract = load_plan(plans[min(place, len(plans) - 1)]) if plans else contract
         older, past, past_sizes = read_from(past_contract, source, population=before_population or population)
-        refused, past_plan = refused + older.refused, read_as(past_contract, question)
+        refused, past_plan = refused + older.refused, past_contract.asking(question)
         earlier.append((past_plan, read_for(past, past_plan), past_sizes))
         contracts.append(past_contract)
     called = _round_names(names, [*rounds, reports], [*contracts, contract], before_shares is not None)
@@ -333,13 +334,13 @@ def _check_difference(given: dict[str, Any]) -> None:
 def _shares_before(path: Path, contract: AnyPlan, plan: Plan, question: str | None) -> dict[str | None, Any]:
     """Earlier numbers from a file like the priors: for each group its shares and records."""
     from tacit.designs.prior_file import read_priors
-    from tacit.plan import Questionnaire
 
     # A mean may be compared with numbers of any kind, a share with the same answers only.
-    values = contract.question(question or "").answers if isinstance(contract, Questionnaire) else plan.values
+    asked = contract.question_of(question)
+    values, block = asked.answers, contract.block_of(asked.name)
     known = read_priors(path, domain=values if plan.task.counts_people else None)
     return {
-        group.name: (over_cells(contract, question, group.observed or group.prior), group.records) for group in known
+        group.name: (block.with_margin(asked.name, group.observed or group.prior), group.records) for group in known
     }
 
 
@@ -404,15 +405,10 @@ def export_command(
     Shares, means, weights and linear models of them are right as they are. A single one says no more than its report.
     """
     from tacit.files import export_file
-    from tacit.plan import Plan, load_plan
+    from tacit.plan import load_plan
 
     loaded = load_plan(plan)
-    if isinstance(loaded, Plan):
-        chosen = _named(loaded, value) if value else None
-    elif value:
-        raise ValueError("--value chooses answers of one question. Of several questions all are written.")
-    else:
-        chosen = None
+    chosen = _named(loaded.asking(), value) if value else None
     check_target(output, plan, reports)
     keep_file(output, overwrite)
     with progress_bar("writing") as watch:
@@ -463,7 +459,7 @@ def regress_command(
     """Regress the answer on public columns, with robust errors. It needs reports, not a tally."""
     from dataclasses import asdict
 
-    from tacit.files import read_as, regress_file
+    from tacit.files import regress_file
     from tacit.files.tallies import is_tally
     from tacit.plan import load_plan
     from tacit.show.results import print_regression
@@ -475,7 +471,7 @@ def regress_command(
         check_target(csv, plan, reports)
         keep_file(csv, overwrite)
     contract = load_plan(plan)
-    loaded = read_as(contract, question, first=True)
+    loaded = contract.asking(question, first=True)
     named = None if reference is None else _named(loaded, [reference])[0]
     done = regress_file(
         contract, reports, formula, question=question, model=model, reference=named, level=level,

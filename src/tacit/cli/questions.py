@@ -31,8 +31,7 @@ from tacit.cli.app import (
     with_limit,
     write_plan,
 )
-from tacit.plan import AnyPlan, Plan, Question, Questionnaire
-from tacit.prior import Prior
+from tacit.plan import AnyPlan, Question
 
 if TYPE_CHECKING:
     from tacit.designs import JointPrior
@@ -131,7 +130,7 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 def asked_questions(
-    plan: Questionnaire,
+    plan: AnyPlan,
     cells: list[Cell],
     whole: Tally,
     options: dict[str, Any],
@@ -180,14 +179,15 @@ def asked_questions(
 def audit_questions(data: dict[str, Any], belief: Path | None, as_json: bool) -> None:
     """Verify every block of a plan of several questions, and say what that means for the whole record."""
     from tacit.designs import beliefs_about, other_beliefs, verify_plan
+    from tacit.plan import read_plan
     from tacit.show import plans as shown
     from tacit.show.questions import print_record_promise
     from tacit.show.sentences import outside_values
 
     try:
-        plan = Questionnaire.from_dict(data)
-        for block in plan.blocks:
-            verify_plan(block.plan)
+        plan = read_plan(data)
+        for each in plan.block_plans:
+            verify_plan(each)
     except ValueError as error:
         raise does_not_hold(error, as_json) from error
     others: list[list[dict[str, Any]]] = []
@@ -224,13 +224,6 @@ def audit_questions(data: dict[str, Any], belief: Path | None, as_json: bool) ->
     out.print(f"\n[green]The plan holds[/green], decided in exact integers. Plan {plan.hash}.", soft_wrap=True)
 
 
-def over_cells(plan: AnyPlan, question: str | None, shares: Prior) -> Prior:
-    """Earlier shares of the answers to a question, as its plan needs them: over the joint cells of the block."""
-    if isinstance(plan, Plan) or question is None:
-        return shares
-    return plan.block_of(question).with_margin(question, shares)
-
-
 @command("crosstab", epilog="Example: tacit crosstab plan.json tally.json smokes asthma")
 def crosstab_command(
     plan: PlanFile,
@@ -257,8 +250,6 @@ def crosstab_command(
     from tacit.show.spreadsheet import write_csv
 
     loaded = load_plan(plan)
-    if not isinstance(loaded, Questionnaire):
-        raise ValueError(f"{plan} is a plan of one question. A table needs a plan of several: tacit plan --questions.")
     if csv is not None:
         check_target(csv, plan, reports)
         keep_file(csv, overwrite)

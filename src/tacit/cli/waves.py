@@ -38,6 +38,7 @@ _PERSISTENCE = (
     "For the same people again: the probability of keeping the answer, which is else drawn anew. Needs no REPORTS."
 )
 _TRANSITION = "Instead of --persistence: CSV with the columns from, to and probability, how answers change."
+_WORDS = "The corrected question; of a plan of several questions its title."
 _TEXT = "Of a plan of several questions: the new text of one, as NAME=TEXT; repeatable."
 _LANGUAGE = "The language of --text, such as en."
 
@@ -46,8 +47,7 @@ _LANGUAGE = "The language of --text, such as en."
 def edit_command(
     plan: PlanFile,
     output: Output,
-    question: Annotated[str | None, option(metavar="TEXT", help="The corrected question.")] = None,
-    title: Annotated[str | None, option(metavar="TEXT", help="Of a plan of several questions: its title.")] = None,
+    title: Annotated[str | None, option("--question", "--title", metavar="TEXT", help=_WORDS)] = None,
     text: Annotated[list[str] | None, option(metavar="NAME=TEXT", help=_TEXT)] = None,
     language: Annotated[str, option(metavar="CODE", help=_LANGUAGE)] = "en",
     overwrite: Overwrite = False,
@@ -57,19 +57,11 @@ def edit_command(
 
     The new plan carries the earlier words, so that every reader can compute the earlier hash again: only words changed.
     """
-    from tacit.plan import AnyPlan, Plan, load_plan
+    from tacit.plan import load_plan
 
     check_target(output, plan)
     loaded = load_plan(plan)
-    made: AnyPlan
-    if isinstance(loaded, Plan):
-        if question is None or title is not None or text:
-            raise ValueError("Give the corrected question of this plan with --question.")
-        made = loaded.reworded(question)
-    else:
-        if question is not None:
-            raise ValueError("This plan has several questions: correct one with --text NAME=TEXT, or the --title.")
-        made = loaded.reworded(title, _texts(text or (), language))
+    made = loaded.reworded(title, _texts(text or (), language))
     keep_plan(output, made.hash, overwrite)
     write_plan(made, output)
     console = err if output == "-" else out
@@ -120,7 +112,7 @@ def next_command(
     """
     from tacit.designs import guidance, next_wave, read_transition
     from tacit.files import read_tally
-    from tacit.plan import AnyPlan, Plan, load_plan
+    from tacit.plan import load_plan
     from tacit.show import plans as shown
 
     check_target(output, plan, *([] if reports is None else [reports]))
@@ -128,9 +120,7 @@ def next_command(
     with progress_bar("designing"):
         changes = None
         if transition is not None:
-            if not isinstance(loaded, Plan):
-                raise ValueError("People are followed by plans of one question.")
-            changes = read_transition(transition, loaded.values)
+            changes = read_transition(transition, loaded.single("Following people").values)
         again = next_wave.same_people(loaded, persistence, epsilon, changes)
     if again is not None:
         _tell_again(again, output, overwrite, as_json)
@@ -139,14 +129,9 @@ def next_command(
         raise ValueError("The next wave is planned from the reports of this one: give its tally or its reports.")
     tally = read_tally(loaded, reports, report_column=report_column, group_column=group_column, format=input_format)
     options: dict[str, Any] = {"drift": drift, "least_drift": least_drift, "confidence": confidence, "floor": floor}
-    made: AnyPlan
     with progress_bar("designing"):
-        if isinstance(loaded, Plan):
-            found = [next_wave.next_priors(loaded, tally, **options)]
-            made = next_wave.planned(loaded, found[0], epsilon=epsilon, notion=notion)
-        else:
-            found = next_wave.next_blocks(loaded, tally, **options)
-            made = next_wave.planned_blocks(loaded, found, epsilon=epsilon, notion=notion)
+        found = next_wave.next_blocks(loaded, tally, **options)
+        made = next_wave.planned(loaded, found, epsilon=epsilon, notion=notion)
     keep_plan(output, made.hash, overwrite)
     write_plan(made, output)
     console = err if output == "-" else out
@@ -157,9 +142,9 @@ def next_command(
     if as_json:
         print_json({"plan": made.hash, "file": output} | facts, console)
         return
-    if isinstance(made, Plan):
-        shares = [each.share for each in found[0].priors]
-        shown.print_plan(console, made, facts | guidance.costs(made, shares, tally.n_reports).to_dict(), output)
+    if made.block_column is None:
+        shares, alone = [each.share for each in found[0].priors], made.asking()
+        shown.print_plan(console, alone, facts | guidance.costs(alone, shares, tally.n_reports).to_dict(), output)
     else:
         console.print(f"Wrote {escape(output)}, plan {made.hash[:12]}; tacit audit explains it.", soft_wrap=True)
     console.print(_next_sentence(loaded.wave, facts), soft_wrap=True)

@@ -25,7 +25,7 @@ import numpy as np
 from tacit.designs.prior_file import UNSEEN_RECORDS, GroupPrior, recoding_in, strength_of, whole_of
 from tacit.disk import TextTable
 from tacit.exact import Floats, Integers, rational
-from tacit.plan import NOT_ASKED, RESERVED, Question, Questionnaire, Recoding, joint_values
+from tacit.plan import NOT_ASKED, RESERVED, AnyPlan, Question, Recoding, joint_values
 from tacit.prior import Prior, Value, clean_name, has_unseen, numbers_if_all
 from tacit.prior.names import nearest
 
@@ -263,7 +263,7 @@ def _spread(positions: Integers, counts: Floats, column: int, weights: Floats) -
     return np.concatenate([rows for rows, _ in parts]), np.concatenate([each for _, each in parts])
 
 
-def beliefs_about(path: str | Path, plan: Questionnaire) -> dict[str, list[dict[str | None, Prior]]]:
+def beliefs_about(path: str | Path, plan: AnyPlan) -> dict[str, list[dict[str | None, Prior]]]:
     """An observer's own joint beliefs, for each block of a plan and each group in the file, as they stand in the file.
 
     Public answers travel beside the report. Where the file has their columns, an observer believes what it says about

@@ -39,7 +39,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, Literal, overload
+from typing import Any, Literal, TypeVar, cast
 
 import numpy as np
 
@@ -50,11 +50,13 @@ from tacit.designs.prior_file import UNSEEN_SHARE, GroupPrior
 from tacit.estimates import Cell, NotEstimableError, PriorCheck, cells_of, estimate, moments, read_for
 from tacit.exact import Floats, Integers, Number, rational
 from tacit.mechanism.repeated import Transition
-from tacit.plan import AnyPlan, Group, Plan, Questionnaire
+from tacit.plan import AnyPlan, Group, Plan
 from tacit.prior import Ball, Box, Prior, PriorSet
 from tacit.tally import Tally
 from tacit.task import Histogram, Matrix, Task
 
+#: A plan in, one of its kind out.
+P = TypeVar("P", bound=AnyPlan)
 #: The least expected drift, regardless of the data: an answer that half of the people hold may move by one point.
 LEAST_DRIFT = "0.01"
 _FIRST_WAVE = "In a first wave the drift seen is the error of the prior. State the drift if you know it better."
@@ -77,11 +79,7 @@ class NextWave:
     notes: tuple[str, ...] = ()
 
 
-@overload
-def next_plan(plan: Plan, reports: Tally | Sequence[Cell] | None = None, **options: Any) -> Plan: ...
-@overload
-def next_plan(plan: Questionnaire, reports: Tally | Sequence[Cell], **options: Any) -> Questionnaire: ...
-def next_plan(plan: AnyPlan, reports: Tally | Sequence[Cell] | None = None, **options: Any) -> AnyPlan:
+def next_plan(plan: P, reports: Tally | Sequence[Cell] | None = None, **options: Any) -> P:
     """The plan of the next wave: its prior is this wave's estimate, and its promise holds for every plausible prior.
 
     For the same people again: a plan in two layers stays as it is, and `persistence` or a `transition` matrix
@@ -109,12 +107,10 @@ def next_plan(plan: AnyPlan, reports: Tally | Sequence[Cell] | None = None, **op
     epsilon, notion = options.pop("epsilon", None), options.pop("notion", None)
     again = same_people(plan, options.pop("persistence", None), epsilon, options.pop("transition", None))
     if again is not None:
-        return again
+        return cast(P, again)
     if reports is None:
         raise ValueError("The next wave is planned from the reports of this one: give its tally or its reports.")
-    if isinstance(plan, Plan):
-        return planned(plan, next_priors(plan, reports, **options), epsilon=epsilon, notion=notion)
-    return planned_blocks(plan, next_blocks(plan, reports, **options), epsilon=epsilon, notion=notion)
+    return planned(plan, next_blocks(plan, reports, **options), epsilon=epsilon, notion=notion)
 
 
 def same_people(
@@ -124,23 +120,24 @@ def same_people(
     layers = any(group.layers is not None for group in plan.groups)
     changing = persistence is not None or transition is not None
     if not (changing or layers):
-        if isinstance(plan, Plan) and plan.follows is not None:
+        if plan.follows is not None:
             raise ValueError(
                 "This plan follows people by the belief rule: state the persistence, or a transition matrix, for its "
                 "next wave."
             )
         return None
-    if not isinstance(plan, Plan):
-        raise ValueError("People are followed by plans of one question.")
+    alone = plan.single("Following people")
     if not layers:
-        return following_plan(plan, persistence, epsilon, transition=transition)
+        return following_plan(alone, persistence, epsilon, transition=transition)
     if changing or epsilon is not None:
         raise ValueError("Two layers stay as they are in every wave: the stored reports are of this prior and this ε.")
-    return replace(plan, wave=plan.wave + 1, series=plan.first_wave, earlier=())
+    return alone.next([alone])
 
 
-def next_blocks(plan: Questionnaire, reports: Tally | Sequence[Cell], **options: Any) -> list[NextWave]:
-    """For each block of a plan of several questions what `next_priors` finds, over its joint cells."""
+def next_blocks(plan: AnyPlan, reports: Tally | Sequence[Cell], **options: Any) -> list[NextWave]:
+    """For each block of a plan what `next_priors` finds, over its joint cells."""
+    if plan.block_column is None:
+        return [next_priors(each, reports, **options) for each in plan.block_plans]
     cells = cells_of(plan, reports) if isinstance(reports, Tally) else reports
     found = []
     for number, block in enumerate(plan.blocks, start=1):
@@ -156,24 +153,17 @@ def next_blocks(plan: Questionnaire, reports: Tally | Sequence[Cell], **options:
     return found
 
 
-def planned_blocks(
-    plan: Questionnaire,
+def planned(
+    plan: P,
     found: Sequence[NextWave],
     *,
     epsilon: Number | None = None,
     notion: Literal["lip", "ldp"] | None = None,
-) -> Questionnaire:
-    """The plan of several questions of the next wave, for the priors of each block."""
-    blocks = []
-    for block, each in zip(plan.blocks, found, strict=True):
-        made = planned(block.plan, each, epsilon=epsilon, notion=notion)
-        blocks.append(replace(block, plan=replace(made, wave=1, series=None)))
-    # What was noted about the priors of this wave is no longer so; what is public still is.
-    notes = plan.public_notes + [note for each in found for note in each.notes if note != _FIRST_WAVE]
-    return replace(
-        plan, blocks=tuple(blocks), wave=plan.wave + 1, series=plan.first_wave, earlier=(),
-        notes=tuple(dict.fromkeys(notes)),
-    )  # fmt: skip
+) -> P:
+    """The plan of the next wave, for the priors of each block."""
+    blocks = zip(plan.block_plans, found, strict=True)
+    plans = [_planned(block, each, epsilon=epsilon, notion=notion) for block, each in blocks]
+    return plan.next(plans, [note for each in found for note in each.notes if note != _FIRST_WAVE])
 
 
 def next_priors(
@@ -344,18 +334,17 @@ def _raked(group: Group, cells: Sequence[Cell], plan: Plan, sure: float) -> _Rak
     return _Raked(shares, math.sqrt(mostly) / 2, float(target @ target - np.trace(noise)))
 
 
-def planned(
+def _planned(
     plan: Plan, found: NextWave, *, epsilon: Number | None = None, notion: Literal["lip", "ldp"] | None = None
 ) -> Plan:
-    """The plan of the next wave for these priors."""
-    later: dict[str, Any] = {"wave": plan.wave + 1, "series": plan.first_wave, "earlier": (), "limit": plan.limit}
+    """The plan for these priors, outside of any series."""
     old = {group.notion for group in plan.groups}
     if len(old) > 1:
         raise ValueError("The groups of this plan promise different notions. Plan the next wave with `tacit plan`.")
     kept = notion or old.pop()
     if kept == "ldp" and all(group.without_prior for group in plan.groups) and epsilon is None:
         # LDP without a prior: the estimate changes nothing.
-        return replace(plan, **later)
+        return replace(plan, wave=1, series=None, earlier=(), limit=None)
     if any(group.ldp_cap is not None for group in plan.groups):
         raise ValueError(
             "This plan promises an LDP cap, and a set of priors cannot be promised beside it. Plan the next wave with "
@@ -377,7 +366,7 @@ def planned(
         aim=aims.pop() if len(aims) == 1 else "unbiased",
         question=plan.question,
     )
-    return with_ldp(replace(made, between=plan.between, recoding=plan.recoding, **later))
+    return with_ldp(replace(made, between=plan.between, recoding=plan.recoding))
 
 
 # -- estimates of a wave ----------------------------------------------------------------------------------------------

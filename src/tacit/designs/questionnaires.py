@@ -43,8 +43,8 @@ from tacit.designs.joint_priors import JointPrior
 from tacit.designs.planning import Uncertainty, make_plan, uninterrupted_design
 from tacit.exact import Floats, Number, budget, rational
 from tacit.mechanism import Channel, unbiased_variance
-from tacit.plan import Block, Group, Plan, Question, Questionnaire, Recoding
-from tacit.plan._questionnaire import CHANCES, check_routes
+from tacit.plan import CHANCES, Block, Group, Plan, Question, Questionnaire, Recoding
+from tacit.plan._questionnaire import check_routes
 from tacit.prior import Prior
 from tacit.task import Histogram, Matrix
 

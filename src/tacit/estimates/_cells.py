@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from tacit.estimates._rows import Scope
 from tacit.exact import Floats
 from tacit.mechanism import Kept, PlainEstimator, Reading
-from tacit.plan import AnyPlan, Group, Plan, Questionnaire, margins, split_name
+from tacit.plan import AnyPlan, Group, Plan, margins
 from tacit.prior import Value, numbers_if_all
 from tacit.tally import Counts, Tally
 from tacit.task import Task
@@ -227,20 +227,19 @@ def cells_of(
     >>> cell.n_reports, cell.labels
     (3, {'group': 'north / old', 'region': 'north', 'age': 'old'})
     """
-    blocks = [block.plan for block in plan.blocks] if isinstance(plan, Questionnaire) else [plan]
-    parts = margins(blocks[0], group_parts) if group_parts else {}
+    parts = margins(plan.block_plans[0], group_parts) if group_parts else {}
     several = {(): tallies} if isinstance(tallies, Tally) else tallies
     found = []
     for key, tally in several.items():
         tally.check(plan)
         columns = dict(zip(by, key, strict=True))
-        for counted in plan.groups:
+        for counted, (place, name) in zip(plan.groups, plan.places, strict=True):
             kept = tally.groups.get(counted.name)
             if kept is None or not kept.total:
                 continue
-            name, place = split_name(counted.name) if isinstance(plan, Questionnaire) else (counted.name, 0)
             named = {} if name is None else {group_column: name, **parts.get(name, {})}
-            found.append(Cell(blocks[place], blocks[place].group(name), kept, named, columns))
+            block = plan.block_plans[place]
+            found.append(Cell(block, block.group(name), kept, named, columns))
     return found
 
 

@@ -24,7 +24,7 @@ from tacit.estimates._cells import Cell, cells_of, read_for
 from tacit.estimates._estimate import estimate
 from tacit.estimates._rows import MANY_ROWS, Estimate, check_level
 from tacit.exact import Floats
-from tacit.plan import AnyPlan, Questionnaire
+from tacit.plan import AnyPlan
 from tacit.prior import Value
 from tacit.tally import Tally
 from tacit.task import Quantiles
@@ -199,15 +199,11 @@ def _distributions(
     check_level(level)
     if not asked or not all(0 < q < 1 for q in asked):
         raise ValueError("A quantile is asked for with a share between 0 and 1: 0.5 is the median.")
-    if isinstance(plan, Questionnaire):
-        if question is None:
-            raise ValueError("This plan has several questions: say which one the quantiles are of.")
-        numbers, view = plan.question(question).answers, plan.block_of(question).cumulative(question)
-    else:
-        numbers, view = plan.values, plan.reading(Quantiles())
+    asked_of = plan.question_of(question)
+    view = plan.block_of(asked_of.name).cumulative(asked_of.name)
     cells = cells_of(plan, reports) if isinstance(reports, Tally) else list(reports)
     found = estimate(view, read_for(cells, view), "unbiased", level, by=by, simultaneous=False, **options)
-    return sorted(numbers, key=float), [(None, found), *found.parts.items()]
+    return sorted(asked_of.answers, key=float), [(None, found), *found.parts.items()]
 
 
 def _quantile(found: Estimate, numbers: Sequence[Value], q: float, part: str | None) -> Quantile:

@@ -19,12 +19,12 @@ from tacit.estimates._estimate import estimate, estimators
 from tacit.estimates._rows import Estimate, Estimator, Row, row_dict, student
 from tacit.exact import Floats
 from tacit.mechanism import NotEstimableError
-from tacit.plan import AnyPlan, Plan, Question, Questionnaire, split_name
+from tacit.plan import AnyPlan, Plan, Question
 from tacit.tally import Tally
 
 
 def estimate_questions(
-    plan: Questionnaire,
+    plan: AnyPlan,
     reports: Tally | Sequence[Cell],
     *,
     questions: Sequence[str] | None = None,
@@ -53,8 +53,8 @@ def estimate_questions(
         )
     cells = cells_of(plan, reports) if isinstance(reports, Tally) else list(reports)
     found = {}
-    for question in plan.private if questions is None else map(plan.question, questions):
-        view = plan.block_of(question.name).margin(question.name)
+    for question in plan.private if questions is None else map(plan.question_of, questions):
+        view = plan.asking(question.name)
         if cells and not read_for(cells, view):
             if questions is not None:
                 raise ValueError(f"There are no reports on the block of the question {question.name!r} yet.")
@@ -95,28 +95,28 @@ def _scaled(result: Estimate, size: float) -> Estimate:
 
 @dataclass(frozen=True)
 class QuestionView:
-    """One question of a plan, read on its own: the only one of a `Plan` (`question` is None), or one of several.
+    """One question of a plan, read on its own.
 
     Totals are those of the people whose reports are about the question: `n_reports` of them.
     """
 
-    plan: Plan
-    question: Question | None = None
-    block: int = 0
+    whole: AnyPlan
+    question: Question
 
-    @property
-    def name(self) -> str | None:
-        """The name of the question; None where it is the only one."""
-        return None if self.question is None else self.question.name
+    @cached_property
+    def plan(self) -> Plan:
+        """The plan of the question's block, read for the question."""
+        return self.whole.asking(self.question.name)
+
+    @cached_property
+    def block(self) -> int:
+        """The place of the question's block."""
+        return [each.hash for each in self.whole.block_plans].index(self.plan.hash)
 
     @property
     def counts_people(self) -> bool:
         """Whether every row counts people."""
-        return self.plan.task.counts_people and not self._is_mean
-
-    @property
-    def _is_mean(self) -> bool:
-        return self.question is not None and self.question.task == "mean"
+        return self.plan.task.counts_people and self.question.task != "mean"
 
     @cached_property
     def estimators(self) -> list[Estimator]:
@@ -125,24 +125,18 @@ class QuestionView:
 
     def tally(self, whole: Tally) -> Tally:
         """Those reports of a whole tally that are about this question, by group."""
-        if self.question is None:
-            return whole
-        places = {name: split_name(name) for name in whole.groups}
-        mine = {group: whole.groups[name] for name, (group, block) in places.items() if block == self.block}
+        places = zip(self.whole.groups, self.whole.places, strict=True)
+        mine = {
+            name: whole.groups[group.name]
+            for group, (block, name) in places
+            if block == self.block and group.name in whole.groups
+        }
         return Tally(self.plan.hash, mine, whole.refused)
 
     def estimate(self, whole: Tally, estimator: Estimator | None, level: float, **options: Any) -> Estimate | None:
         """The estimate from a whole tally, with the options of `estimate`; None while no report is about it."""
         mine = self.tally(whole)
-        if self.question is not None and not mine.n_reports:
-            return None
-        return estimate(self.plan, mine, estimator, level, **options)
-
-    def row_name(self, row: Row) -> str | None:
-        """How a row of several questions is called: its answer, or the mean; None leaves it to the plan's task."""
-        if self.question is None:
-            return None
-        return "mean" if self._is_mean else str(row.value)
+        return estimate(self.plan, mine, estimator, level, **options) if mine.n_reports else None
 
 
 def views_of(plan: AnyPlan) -> tuple[QuestionView, ...]:
@@ -158,12 +152,7 @@ def views_of(plan: AnyPlan) -> tuple[QuestionView, ...]:
     >>> len(views_of(make_plan({"yes": 0.2, "no": 0.8}, "histogram", epsilon=1)))
     1
     """
-    if isinstance(plan, Plan):
-        return (QuestionView(plan),)
-    blocks = {question.name: place for place, block in enumerate(plan.blocks) for question in block.questions}
-    return tuple(
-        QuestionView(plan.blocks[blocks[each.name]].margin(each.name), each, blocks[each.name]) for each in plan.private
-    )
+    return tuple(QuestionView(plan, question) for question in plan.private)
 
 
 # -- two questions ----------------------------------------------------------------------------------------------------
@@ -220,7 +209,7 @@ class Crosstab:
 
 
 def crosstab(
-    plan: Questionnaire,
+    plan: AnyPlan,
     reports: Tally | Sequence[Cell],
     first: str,
     second: str,
@@ -255,7 +244,7 @@ def crosstab(
     block = plan.block_of(first, second)
     view = block.cross(first, second)
     cells = cells_of(plan, reports) if isinstance(reports, Tally) else list(reports)
-    one, two = plan.question(first), plan.question(second)
+    one, two = plan.question_of(first), plan.question_of(second)
     try:
         result = _of_everybody(
             view,

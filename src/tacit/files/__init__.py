@@ -6,7 +6,6 @@ from tacit.files._analysis import (
     export_file,
     linked,
     pseudo_table,
-    read_as,
     regress_file,
 )
 from tacit.files._labelled import label_file
@@ -32,7 +31,6 @@ __all__ = [
     "perturb_file",
     "perturb_table",
     "pseudo_table",
-    "read_as",
     "read_cells",
     "read_population",
     "read_tally",

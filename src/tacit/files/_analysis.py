@@ -44,9 +44,9 @@ from tacit.files.columns import (
     texts_of,
 )
 from tacit.files.counting import GroupPlaces
-from tacit.files.reading import BLOCK, REPORT, Progress, Source, format_of, group_column_of, reading
+from tacit.files.reading import REPORT, Progress, Source, format_of, group_column_of, reading
 from tacit.files.writing import writing
-from tacit.plan import AnyPlan, Plan, Questionnaire
+from tacit.plan import AnyPlan, Plan
 from tacit.prior import Value
 from tacit.task import Matrix
 
@@ -208,12 +208,10 @@ def _in_memory(rows: _Rows, table: Any, format: str | None) -> tuple[pa.Table, F
         return schema.empty_table(), np.zeros((0, len(rows.about))), np.zeros(0, np.int32), refused
     kept = pa.concat_tables([part[1].select(rows.keep) for part in parts])
     numbers, places = np.concatenate([part[2] for part in parts]), np.concatenate([part[3] for part in parts])
-    if isinstance(rows.plan, Questionnaire):
-        n_groups = max(1, len(rows.plan.group_names))
-        mine = places // n_groups == rows.views[0].block
-        kept = kept.filter(pa.array(mine)) if rows.keep else kept  # Arrow takes a table without columns to be empty.
-        return kept, numbers[mine], (places[mine] % n_groups).astype(np.int32), refused
-    return kept, numbers, places, refused
+    n_groups = max(1, len(rows.plan.group_names))
+    mine = places // n_groups == rows.views[0].block
+    kept = kept.filter(pa.array(mine)) if rows.keep else kept  # Arrow takes a table without columns to be empty.
+    return kept, numbers[mine], (places[mine] % n_groups).astype(np.int32), refused
 
 
 @dataclass(frozen=True)
@@ -249,15 +247,7 @@ class _Rows:
         question: str | None = None,
         pairs: Sequence[Sequence[str]] = (),
     ) -> _Rows:
-        if isinstance(plan, Questionnaire):
-            views = _views(plan, question, pairs)
-        elif pairs:
-            raise InputError("Pairs are of a plan of several questions, and this one has a single question.")
-        else:
-            names = pseudo_names(plan)
-            if values is not None:  # Some values are called as beside all others.
-                names = [names[place] for place in positions_of(plan, values)]
-            views = [_View(plan, names, plan.row_values if values is None else list(values), values)]
+        views = _views(plan, question, pairs, values)
         rows = cls(plan, views, report, group_column_of(plan, group), list(dict.fromkeys(keep)))
         written = [*rows.keep, *rows.names]
         if len(set(written)) < len(written):
@@ -277,7 +267,7 @@ class _Rows:
     def read(self) -> dict[str, str]:
         """What is read, each with the parameter that chooses it."""
         chosen = {self.report: "report_column"} | ({} if self.group is None else {self.group: "group_column"})
-        chosen |= {BLOCK: ""} if isinstance(self.plan, Questionnaire) else {}
+        chosen |= {} if self.plan.block_column is None else {self.plan.block_column: ""}
         return chosen | {name: "" for name in self.keep if name not in chosen}
 
     def schema(self, source: Source) -> pa.Schema:
@@ -326,19 +316,27 @@ class _Rows:
         return pa.table([*arrays, *columns], schema=schema)
 
 
-def _views(plan: Questionnaire, question: str | None, pairs: Sequence[Sequence[str]]) -> list[_View]:
-    """Of every question, or of one, of two answers the first, and of pairs; columns name the questions."""
+def _views(
+    plan: AnyPlan, question: str | None, pairs: Sequence[Sequence[str]], values: Sequence[Value] | None
+) -> list[_View]:
+    """Of every question, or of one, of two answers the first, and of pairs; columns name the questions of several."""
     if any(len(names) != 2 for names in pairs):
         raise InputError("A pair is two names of questions, as in --pair smokes,asthma.")
     asked = [(each.name,) for each in plan.private] if question is None else [(question,)]
+    if values is not None and len(asked) > 1:
+        raise InputError("Some values are chosen of one question. Of several questions all are written.")
     views = []
     for names in (*asked, *pairs):
         block = plan.block_of(*names)
         view = block.cross(*names) if len(names) == 2 else block.margin(names[0], first=question is not None)
-        labels = [name.removeprefix("pseudo").strip("_") for name in pseudo_names(view)]
-        columns = ["_".join(part for part in ("pseudo", *names, label) if part) for label in labels]
-        about = [f"{' × '.join(names)}: {value}" for value in view.row_values]
-        views.append(_View(view, columns, about, block=plan.blocks.index(block)))
+        columns, about = pseudo_names(view), list(view.row_values)
+        if values is not None:  # Some values are called as beside all others.
+            columns, about = [columns[place] for place in positions_of(view, values)], list(values)
+        if plan.block_column is not None:
+            labels = [name.removeprefix("pseudo").strip("_") for name in columns]
+            columns = ["_".join(part for part in ("pseudo", *names, label) if part) for label in labels]
+            about = [f"{' × '.join(names)}: {value}" for value in about]
+        views.append(_View(view, columns, about, values, block=plan.blocks.index(block)))
     return views
 
 
@@ -400,18 +398,16 @@ def regress_file(
     >>> [each.name for each in regress_file(plan, rows, "hours", model="linear").fit.coefficients]
     ['Intercept', 'hours']
     """
-    read = read_as(plan, question, first=True)
+    read = plan.asking(question, first=True)
     chosen: Model = model or read.task.model
     parsed = _parsed(formula)
     columns = sorted(_variables(parsed))
-    private = [each.name for each in plan.private if each.name in columns] if isinstance(plan, Questionnaire) else []
+    private = [] if plan.block_column is None else [each.name for each in plan.private if each.name in columns]
     if private:
-        assert isinstance(plan, Questionnaire)
-        assert question is not None
         if cluster_column is not None or reference is not None:
             raise InputError("With private predictors there are no clusters and no reference. Leave them out.")
         return _on_private(
-            plan, source, parsed, columns, question, private, chosen, level, format,
+            plan, source, parsed, columns, plan.question_of(question).name, private, chosen, level, format,
             weight_column=weight_column, report_column=report_column, group_column=group_column,
         )  # fmt: skip
     others = [name for name in (weight_column, cluster_column) if name is not None]
@@ -451,7 +447,7 @@ def regress_file(
 
 
 def _on_private(
-    plan: Questionnaire,
+    plan: AnyPlan,
     source: Any,
     parsed: Any,
     columns: Sequence[str],
@@ -496,18 +492,18 @@ def _on_private(
     fit = regress_on_private(
         numbers[whole, :size], numbers[whole, size:], z.reshape(size, n, -1).transpose(1, 0, 2)[whole],
         list(map(str, design.columns)), model="logistic" if model == "logistic" else "linear",
-        value=None if plan.question(question).task == "mean" else plan.question(question).answers[0],
+        value=None if plan.question_of(question).task == "mean" else plan.question_of(question).answers[0],
         weights=None if weights is None else weights[whole], level=level,
     )  # fmt: skip
     levels = covariate_levels(view.plan, fit, places[whole].astype(np.int64))
     return RegressionSummary(fit, levels, refused, n - int(whole.sum()))
 
 
-def _joint_view(plan: Questionnaire, question: str, private: Sequence[str]) -> tuple[_View, list[tuple[Value, ...]]]:
+def _joint_view(plan: AnyPlan, question: str, private: Sequence[str]) -> tuple[_View, list[tuple[Value, ...]]]:
     """The outcome in each combination of private answers, then each combination; and the combinations."""
     block = plan.block_of(question, *private)
-    asked, (held, *others) = plan.question(question), block.answers_of(question, *private)
-    predictors = [plan.question(name) for name in private]
+    asked, (held, *others) = plan.question_of(question), block.answers_of(question, *private)
+    predictors = [plan.question_of(name) for name in private]
     sizes = [len(each.answers) for each in predictors]
     code = np.ravel_multi_index(others, sizes)
     indicators = (code[:, None] == np.arange(math.prod(sizes))).astype(np.float64)
@@ -520,27 +516,6 @@ def _joint_view(plan: Questionnaire, question: str, private: Sequence[str]) -> t
     names = [f"column {place}" for place in range(rows.shape[1])]
     view = block.plan.reading(Matrix(rows.tolist(), names))
     return _View(view, names, names, block=plan.blocks.index(block)), combinations
-
-
-def read_as(plan: AnyPlan, question: str | None, *, first: bool = False) -> Plan:
-    """The plan itself, or the block of a question, read for that question (`Block.margin`).
-
-    Args:
-        plan: the plan.
-        question: the question that is read.
-        first: the questions that are read before it.
-
-    Returns:
-        The plan of one question, whose reports are read from those of the questionnaire.
-    """
-    if isinstance(plan, Questionnaire):
-        if question is None:
-            known = ", ".join(each.name for each in plan.private)
-            raise InputError(f"This plan has several questions: say which one, as in --question NAME. It has {known}.")
-        return plan.block_of(question).margin(question, first=first)
-    if question is not None:
-        raise InputError("This plan has one question only. Leave the question out.")
-    return plan
 
 
 def _parsed(formula: str) -> Any:

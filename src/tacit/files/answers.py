@@ -38,7 +38,6 @@ from tacit.files.columns import (
 from tacit.files.giveaway import GivesAway, GivesAwayError, Watch
 from tacit.files.ledger import Ledger
 from tacit.files.reading import (
-    BLOCK,
     REPORT,
     STANDARD,
     Progress,
@@ -49,9 +48,9 @@ from tacit.files.reading import (
 )
 from tacit.files.writing import HeldRows, holding
 from tacit.mechanism.protocol import RandomWords
-from tacit.plan import CROSSED, NEW, AnyPlan, Plan, Questionnaire, RecodedColumn, arms_of, followed_name
+from tacit.plan import CROSSED, NEW, AnyPlan, Plan, RecodedColumn, arms_of, followed_name
 from tacit.prior import Value
-from tacit.randomize import Randomizer, RecordRandomizer, words_of
+from tacit.randomize import RecordRandomizer, words_of
 
 OnUnknown = Literal["stop", "skip"]
 _SHOWN_ROWS, _SHOWN_NAMES = 5, 12
@@ -271,11 +270,10 @@ class AnswerColumns:
     ) -> AnswerColumns:
         if isinstance(keep, str):
             raise InputError(f"The 'keep' parameter must be a list of columns. Got the string '{keep}' instead.")
-        answers, groups = ((), ()) if plan.recoding is None else (plan.recoding.answers, plan.recoding.groups)
-        values: tuple[str, ...] = (value or (answers[0].column if answers else "value"),)
-        block, public = None, tuple[str, ...]()
-        if isinstance(plan, Questionnaire):
-            values, block, public = tuple(question.name for question in plan.private), BLOCK, plan.public_questions
+        groups = () if plan.recoding is None else plan.recoding.groups
+        values, block, public = tuple(each.name for each in plan.private), plan.block_column, plan.public_questions
+        if value is not None and block is None:
+            values = (value,)
         raw = tuple(each.column for each in groups) if group is None else ()
         more = tuple(name for name in keep if name not in public)
         columns = cls(values, group_column_of(plan, group), more, block, person, raw, public)
@@ -320,8 +318,7 @@ class AnswerColumns:
 
 def public_answers(plan: AnyPlan, name: str) -> pa.Array:
     """The answers to a public question, as they are written."""
-    assert isinstance(plan, Questionnaire)
-    return pa.array(plan.question(name).answers)
+    return pa.array(plan.question_of(name).answers)
 
 
 class BadRows:
@@ -457,12 +454,8 @@ class Perturber:
 
     def __init__(self, plan: AnyPlan, columns: AnswerColumns, memory: bytes | None = None) -> None:
         self._plan, self._columns, self._memory = plan, columns, memory
-        self._draw: Randomizer | RecordRandomizer
-        if isinstance(plan, Questionnaire):
-            self._draw = RecordRandomizer(plan)
-            self._asked = [(question.answers, question.kind == "number") for question in plan.private]
-        else:
-            self._draw, self._asked = Randomizer(plan), [(plan.values, plan.between)]
+        self._draw = RecordRandomizer(plan)
+        self._asked = [(question.answers, question.kind == "number") for question in plan.private]
         self._matchers: list[Range | Matcher] = [
             Range(values, column) if number else Matcher(values, column)
             for (values, number), column in zip(self._asked, columns.values, strict=True)
@@ -559,8 +552,6 @@ class Perturber:
     def _possible(self, groups: Any, held: NDArray[Any], good: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Whether no combination of answers is one that the plan declares impossible, by a prior of 0 in a block."""
         possible = np.ones(len(good), dtype=bool)
-        if not isinstance(self._plan, Questionnaire):
-            return possible
         place = {question.name: number for number, question in enumerate(self._plan.private)}
         rows = np.flatnonzero(good)
         for block in self._plan.blocks:
@@ -582,17 +573,12 @@ class Perturber:
         arrays: list[Any] = [matched.rows[name].cast(schema.field(name).type) for name in self._columns.sent]
         if self._columns.group is not None:
             arrays.insert(0, pa.DictionaryArray.from_arrays(pa.array(matched.groups), self._names))
-        if isinstance(self._draw, RecordRandomizer):
-            blocks, reports = self._draw.reports(matched.groups, matched.held, words)
+        persons = None
+        if self._memory is not None and self._columns.person is not None:
+            persons = people_of(matched.rows[self._columns.person], self._columns.person)
+        blocks, reports = self._draw.reports(matched.groups, matched.held, words, persons=persons, memory=self._memory)
+        if self._columns.block is not None:
             arrays.append(pa.array((blocks + 1).astype(np.int32)))
-        else:
-            held = matched.held
-            if isinstance(self._matchers[0], Range):
-                held = self._draw.rounded(held, words)
-            persons = None
-            if self._memory is not None and self._columns.person is not None:
-                persons = people_of(matched.rows[self._columns.person], self._columns.person)
-            reports = self._draw.reports(matched.groups, held, words, persons=persons, memory=self._memory)
         return pa.table([*arrays, pa.array(reports)], schema=schema)
 
 

@@ -28,7 +28,6 @@ from tacit.disk import WORKBOOKS
 from tacit.files.columns import STAMP, InputError, Matcher, as_numpy, check_stamp, numbers_of, reports_of, texts_of
 from tacit.files.reading import (
     BATCH_ROWS,
-    BLOCK,
     REPORT,
     STANDARD,
     Progress,
@@ -42,7 +41,7 @@ from tacit.files.reading import (
     quoted,
     reading,
 )
-from tacit.plan import AnyPlan, Questionnaire
+from tacit.plan import AnyPlan
 from tacit.tally import LARGEST_WEIGHT, Counts, Kept, Sources, Tally, merge_all
 
 #: The column that says how many rows a row stands for. Not a name that a file would use.
@@ -73,8 +72,7 @@ class ReportColumns:
         """The columns as a caller names them, checked against the plan."""
         if isinstance(by, str):
             raise InputError(f"The 'by' parameter must be a list of columns. Got the string '{by}' instead.")
-        block = BLOCK if isinstance(plan, Questionnaire) else None
-        return cls(report, group_column_of(plan, group), tuple(by), weight, offset, block)
+        return cls(report, group_column_of(plan, group), tuple(by), weight, offset, plan.block_column)
 
     @property
     def weighted(self) -> bool:
@@ -100,15 +98,15 @@ class GroupPlaces:
     def __init__(self, plan: AnyPlan, group: str | None) -> None:
         self._group = None if group is None else Matcher(plan.group_names, group)
         self._group_column, self._n_groups = group, max(1, len(plan.group_names))
-        several = isinstance(plan, Questionnaire)
-        self._block = Matcher(range(1, len(plan.groups) // self._n_groups + 1), BLOCK) if several else None
+        self._block_column = column = plan.block_column
+        self._block = None if column is None else Matcher(range(1, len(plan.block_plans) + 1), column)
 
     def __call__(self, table: pa.Table) -> NDArray[np.int32]:
         groups = np.zeros(len(table), np.int32) if self._group is None else self._group(table[self._group_column])
         if self._block is None:
             return groups
-        blocks = self._block(table[BLOCK])
-        # `Questionnaire.groups` has all groups of the first block, then those of the second.
+        blocks = self._block(table[self._block_column])
+        # `plan.groups` has all groups of the first block, then those of the second.
         return np.where((groups >= 0) & (blocks >= 0), blocks * self._n_groups + groups, -1).astype(np.int32)
 
 

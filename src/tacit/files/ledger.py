@@ -44,7 +44,7 @@ from tacit.disk import write_text
 from tacit.exact import Number, at_most_exp, budget, exact_integers, exact_ratio, float_above, log_above
 from tacit.files.columns import InputError
 from tacit.mechanism.repeated import Column, columns_of, largest_ratio, n_sequences
-from tacit.plan import AnyPlan, Plan
+from tacit.plan import AnyPlan
 
 FORMAT = 1
 #: Hexadecimal digits of a person's tag.
@@ -86,11 +86,9 @@ class Occasion:
         ldp = None if None in odds or most >= _MOST_ODDS else _level_above(most)
         question = None if plan.title is None else plan.title[:_QUESTION]
         lip = max([each.lifelong for each in layers] or [group.epsilon for group in plan.groups])
-        follows = isinstance(plan, Plan) and plan.follows is not None
-        rule = "layers" if layers else "belief" if follows else None
-        columns = _columns_of(plan) if isinstance(plan, Plan) and not follows else ()
-        stored = plan.stored if isinstance(plan, Plan) else None
-        return cls(plan.hashes[0], plan.first_wave, plan.wave, question, lip, ldp, rule, columns, stored)
+        rule = "layers" if layers else None if plan.follows is None else "belief"
+        columns = _columns_of(plan) if plan.block_column is None and rule != "belief" else ()
+        return cls(plan.hashes[0], plan.first_wave, plan.wave, question, lip, ldp, rule, columns, plan.stored)
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Occasion:
@@ -124,7 +122,7 @@ class Occasion:
         return {"occasion": self.name, **told, "lip": str(self.lip), "ldp": ldp, **rule, **columns, **stored}
 
 
-def _columns_of(plan: Plan) -> tuple[Column, ...]:
+def _columns_of(plan: AnyPlan) -> tuple[Column, ...]:
     """The columns of all groups, if they are few; of two layers those of the stored report. A promise of LDP is for
     every prior, and under the worst one LDP levels add up: it has none.
     """

@@ -54,7 +54,6 @@ Progress = Callable[[int, int | None], None]
 #: The column of reports, and the path that means standard input or output.
 REPORT, STANDARD = "report", "-"
 #: The column that says which block of questions a report is about, from 1.
-BLOCK = "block"
 #: Rows per block, independent of the blocks of the file.
 BATCH_ROWS = 2**19
 _BLOCK_BYTES, _LARGEST_BATCH, _FIRST_ROWS = 2**22, 2**26, 200

@@ -1,27 +1,15 @@
 """The plan: the one contract between client, collector and analyst."""
 
+from tacit.plan._any_plan import NOT_ASKED, AnyPlan, Question, malformed, value_from_text
 from tacit.plan._certificate import Aim, Certificate
 from tacit.plan._crossed import NEW, arm_name, arms_of, base_name, crossed_name, followed_name, margins
 from tacit.plan._group import Group, PlanError
-from tacit.plan._plan import ErrorField, Follows, Plan, contract_hash, malformed, read_json, value_from_text
-from tacit.plan._questionnaire import (
-    CHANCES,
-    NOT_ASKED,
-    RESERVED,
-    AnyPlan,
-    Block,
-    Question,
-    Questionnaire,
-    Wording,
-    block_name,
-    joint_values,
-    load_plan,
-    read_plan,
-    split_name,
-)
+from tacit.plan._plan import CHANCES, Block, ErrorField, Follows, Plan, contract_hash, joint_values, read_json
+from tacit.plan._questionnaire import BLOCK, RESERVED, Questionnaire, Wording, block_name, load_plan, read_plan
 from tacit.plan._recoding import CROSSED, RecodedColumn, Recoding, number_in
 
 __all__ = [
+    "BLOCK",
     "CHANCES",
     "CROSSED",
     "NEW",
@@ -55,6 +43,5 @@ __all__ = [
     "number_in",
     "read_json",
     "read_plan",
-    "split_name",
     "value_from_text",
 ]

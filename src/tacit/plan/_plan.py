@@ -16,27 +16,27 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal, Self
 
-from tacit.disk import kind_of_json, write_text
-from tacit.exact import MAX_EPSILON, Number, budget, exact_ratio
+import numpy as np
+
+from tacit.disk import kind_of_json
+from tacit.exact import Integers, Number, budget, exact_ratio
 from tacit.mechanism import Mechanism, mse, round_channel, unbiased_variance
 from tacit.mechanism.repeated import Transition, check_transition
 from tacit.mechanism.table import Channel
+from tacit.plan._any_plan import AnyPlan, Question, QuestionKind, refusing, series_of, value_from_text
 from tacit.plan._certificate import Certificate
 from tacit.plan._group import Group, PlanError, smallest_level
-from tacit.plan._recoding import Recoding
+from tacit.plan._recoding import CROSSED
 from tacit.prior import Prior, Value, has_unseen
-from tacit.task import Task, prior_variance
-
-if TYPE_CHECKING:
-    from tacit.plan._questionnaire import AnyPlan
+from tacit.task import Matrix, Quantiles, Task, prior_variance
 
 FORMAT = 1
 #: The errors per respondent that a certificate states.
 ErrorField = Literal["aimed", "aimed_for_participants", "ldp_aimed", "prior_variance"]
-#: Every wording is hashed with all before it, so their number is bounded.
-_MOST_EARLIER = 100
+#: The chances of all blocks add up to this: a device draws one with a word of 16 bits.
+CHANCES = 2**16
 #: Files that are no plans.
 _TABLES = (".csv", ".tsv", ".txt", ".parquet", ".xlsx", ".jsonl", ".arrow", ".feather")
 #: Derived fields: they are verified against the contract, not part of it, so the hash leaves them out.
@@ -85,33 +85,24 @@ class Follows:
 
 
 @dataclass(frozen=True)
-class Plan:
-    """A task and the groups it is asked of, all over the same values.
+class Plan(AnyPlan):
+    """A plan of one question: a task and the groups it is asked of, all over the same values.
 
     Where answers may lie `between` the values, which then are numbers in ascending order, an answer is first rounded at
     random to one of its two neighbours (`Randomizer.rounded`), so that its expectation stays what it is: a question for
     a number needs no categories, and its sum is estimated as if the values were all there is.
 
-    A survey that is repeated is a series of plans: `wave` counts them from 1, and `series` is the hash of the first.
-    `earlier` are the earlier wordings of the question in this wave, oldest first (`reworded`). `limit` is the largest
-    LIP level that the reports of one person in the series may add up to: devices refuse to draw beyond it.
     `follows` says that the groups are people with the same earlier reports, and the priors what these leave to believe.
-    With a `recoding` raw data are read as last year's were: it says how cells become answers and groups.
     """
 
     task: Task
     groups: tuple[Group, ...]
     question: str | None = None
     between: bool = False
-    wave: int = 1
-    series: str | None = None
-    earlier: tuple[str | None, ...] = ()
-    limit: Fraction | None = None
     follows: Follows | None = None
-    recoding: Recoding | None = None
 
     def __post_init__(self) -> None:
-        check_series(self)
+        self._check_series()
         if self.follows is not None and self.wave == 1:
             raise PlanError("A first wave follows no other.")
         if self.follows is not None and self.follows.transition and len(self.follows.transition) != len(self.values):
@@ -230,19 +221,46 @@ class Plan:
         return self.question
 
     @property
-    def public_questions(self) -> tuple[str, ...]:
-        """Questions whose answers travel as they are; a plan of one question has none."""
+    def notes(self) -> tuple[str, ...]:
+        """None: a plan of one question holds none."""
         return ()
 
     @cached_property
-    def public_cells(self) -> dict[tuple[str, ...], int]:
-        """The combinations of answers to public questions, numbered: without any there is one, of none."""
-        return {(): 0}
+    def questions(self) -> tuple[Question, ...]:
+        """The one question, named as its column in files of answers."""
+        column = "value" if self.recoding is None else self.recoding.answers[0].column
+        kind: QuestionKind = "number" if self.between else "one-of"
+        text = {} if self.question is None else {"": self.question}
+        return (Question(name=column, answers=self.values, kind=kind, text=text),)
 
     @cached_property
-    def counted_as(self) -> dict[tuple[str | None, int | None], int]:
-        """Where in `groups` a report is counted, by its group and its block; there are no blocks here."""
-        return {(group.name, None): place for place, group in enumerate(self.groups)}
+    def blocks(self) -> tuple[Block, ...]:
+        """The one block."""
+        return (Block(self.questions, CHANCES, self),)
+
+    @property
+    def block_plans(self) -> tuple[Plan, ...]:
+        """The plan itself."""
+        return (self,)
+
+    @property
+    def block_column(self) -> str | None:
+        """None: all reports are about the one block."""
+        return None
+
+    @cached_property
+    def places(self) -> tuple[tuple[int, str | None], ...]:
+        """For each group the place of the one block, and its name."""
+        return tuple((0, group.name) for group in self.groups)
+
+    def next(self, plans: Sequence[Plan], notes: Sequence[str] = ()) -> Self:
+        """The plan of the next wave, with the groups of the plan that is given. It holds no notes."""
+        (later,) = plans
+        return replace(self, groups=later.groups, wave=self.wave + 1, series=self.first_wave, earlier=())
+
+    def single(self, what: str) -> Plan:
+        """The plan itself."""
+        return self
 
     @cached_property
     def row_values(self) -> list[Value | None]:
@@ -256,7 +274,7 @@ class Plan:
         object.__setattr__(other, "hashes", self.hashes)
         return other
 
-    def reworded(self, question: str | None) -> Plan:
+    def reworded(self, title: str | None = None, texts: Mapping[str, Mapping[str, str]] | None = None) -> Plan:
         """The same plan with a corrected question. It carries the earlier wording, so its reports are pooled with the
         earlier ones (`hashes`), and a device that has answered does not draw again.
 
@@ -265,14 +283,11 @@ class Plan:
         >>> better.earlier, better.hashes == (plan.hash, better.hash)
         (('Are you il?',), True)
         """
-        if question == self.question:
+        if texts:
+            raise PlanError("A plan of one question has no other words than its question.")
+        if title == self.question:
             raise PlanError("This is the wording that the plan has already.")
-        return replace(self, question=question, earlier=(*self.earlier, self.question))
-
-    @property
-    def group_names(self) -> list[str]:
-        """The names of the groups; none where there is one group without a name."""
-        return [group.name for group in self.groups if group.name is not None]
+        return replace(self, question=title, earlier=(*self.earlier, self.question))
 
     @property
     def takes_weights(self) -> bool:
@@ -316,9 +331,9 @@ class Plan:
         Each is computed again by putting the earlier words back. A plan that differs in anything else has another
         hash, so this proves that only words changed. The first one names the wave: it stays when words are corrected.
         """
-        now = self._fields()
+        now = {name: field for name, field in self._fields().items() if name != "earlier"}
         before = [
-            contract_hash({**_without_earlier(now), "question": words, **_earlier(self.earlier[:place])})
+            contract_hash(now | {"question": words} | ({"earlier": list(self.earlier[:place])} if place else {}))
             for place, words in enumerate(self.earlier)
         ]
         return (*before, self.hash)
@@ -331,11 +346,6 @@ class Plan:
             return None
         parts = [[each["group"], each["prior"], each["layers"]["stored"]] for each in told]
         return _hash_of(parts)
-
-    @property
-    def first_wave(self) -> str:
-        """The hash of the first plan of the series, which names it; of a first wave its own, in its first wording."""
-        return self.hashes[0] if self.series is None else self.series
 
     def __eq__(self, other: object) -> bool:
         """Whether both are the same contract, read for the same task. Certificates are derived: they do not count."""
@@ -355,10 +365,8 @@ class Plan:
                 "values": [str(value) for value in self.values],
                 **({"between": True} if self.between else {}),
             },
-            **series_fields(self.wave, self.series, self.limit),
-            **_earlier(self.earlier),
+            **self._series_fields(self.earlier),
             **({} if self.follows is None else {"follows": self.follows.to_dict()}),
-            **recoding_field(self.recoding),
             "groups": [group.to_dict() for group in self.groups],
         }
 
@@ -376,7 +384,7 @@ class Plan:
             raise PlanError(f"Not a plan of format {FORMAT}. Got {data.get('tacit_plan')!r} instead.")
         if "blocks" in data:
             raise PlanError("This is a plan of several questions: read it with tacit.plan.load_plan.")
-        try:
+        with refusing():
             if contract_hash(data) != data["hash"]:
                 raise PlanError("This plan was altered: its content does not match its hash.")
             domain = data["domain"]
@@ -385,27 +393,15 @@ class Plan:
             between = domain.get("between", False)
             if not isinstance(between, bool):
                 raise PlanError("The field 'between' of a domain must be true or false.")
-            told = tuple(data.get("earlier", ())), read_limit(data)
-            series = data.get("wave", 1), data.get("series"), *told
+            task = Task.from_dict(data["task"], values)
             follows = Follows.from_dict(data["follows"]) if "follows" in data else None
-            more = follows, read_recoding(data)
-            plan = cls(Task.from_dict(data["task"], values), groups, data.get("question"), between, *series, *more)
+            plan = cls(task, groups, data.get("question"), between, follows, **series_of(data))
             for group, stored in zip(plan.groups, data["groups"], strict=True):
                 group.check_derived(plan.task, stored.get("levels", {}))
             words = (plan.question, *plan.earlier)
             if not all(isinstance(each, str | None) for each in words) or plan.hash != data["hash"]:
                 raise PlanError("The question must be a text or null, and everything else written as Tacit writes it.")
-        except PlanError:
-            raise
-        except ValueError as error:
-            raise PlanError(f"This plan is refused: {error}") from error
-        except (KeyError, TypeError, AttributeError, IndexError, ArithmeticError) as error:
-            raise malformed(error) from error
         return plan
-
-    def save(self, path: str | Path) -> None:
-        """Write the plan as JSON, atomically."""
-        write_text(path, json.dumps(self.to_dict(), ensure_ascii=False, indent=1) + "\n")
 
     @classmethod
     def load(cls, path: str | Path) -> Plan:
@@ -413,67 +409,120 @@ class Plan:
         return cls.from_dict(read_json(path))
 
 
-def check_series(plan: AnyPlan) -> None:
-    """Raise `PlanError` unless the wave counts from 1, every later wave names the first plan of its series, and the
-    limit allows for one report.
-    """
-    wave, series, limit = plan.wave, plan.series, plan.limit
-    if len(plan.earlier) > _MOST_EARLIER:
-        raise PlanError(f"A plan has at most {_MOST_EARLIER} earlier wordings. Got {len(plan.earlier)}.")
-    if type(wave) is not int or not 1 <= wave < 2**31:
-        raise PlanError(f"The wave of a plan must be a whole number, at least 1. Got {wave!r} instead.")
-    if (series is None) != (wave == 1):
-        raise PlanError("A plan names the first plan of its series from its second wave on, and only then.")
-    if series is not None and (not isinstance(series, str) or not re.fullmatch("[0-9a-f]{64}", series)):
-        raise PlanError("The series of a plan must be the hash of its first plan, 64 hexadecimal digits.")
-    if limit is not None and not max(group.epsilon for group in plan.groups) <= limit <= MAX_EPSILON:
-        raise PlanError(f"The limit of a plan must be from its own ε to {MAX_EPSILON}. Got {float(limit):g} instead.")
+@dataclass(frozen=True)
+class Block:
+    """Questions that are reported on together: a plan over their joint cells, and the chance to be drawn, of 65536."""
+
+    questions: tuple[Question, ...]
+    chance: int
+    plan: Plan
+
+    def __post_init__(self) -> None:
+        names = ", ".join(question.name for question in self.questions)
+        if self.plan.values != joint_values(self.questions):
+            raise PlanError(f"The values of the block of {names} must be the combinations of its answers, in order.")
+        if type(self.chance) is not int or not 0 < self.chance <= CHANCES:
+            raise PlanError(f"The chance of the block of {names} must be a whole number from 1 to {CHANCES}.")
+
+    @property
+    def _is_whole(self) -> bool:
+        """Whether this is the block of a plan of one question."""
+        return self.questions is self.plan.questions
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The number of answers of each question."""
+        return tuple(len(question.answers) for question in self.questions)
+
+    @property
+    def share(self) -> float:
+        """The probability that a device draws this block."""
+        return self.chance / CHANCES
+
+    def place(self, name: str) -> int:
+        """The place of a question in the block."""
+        return [question.name for question in self.questions].index(name)
+
+    def cells(self, positions: Sequence[Integers]) -> Integers:
+        """The joint cells of positions, an array for each question of the block."""
+        found: Integers = np.ravel_multi_index([np.asarray(each, dtype=np.int64) for each in positions], self.sizes)
+        return found
+
+    def answers_of(self, *names: str) -> list[Integers]:
+        """For each named question the position of its answer in every joint cell."""
+        every = np.unravel_index(np.arange(math.prod(self.sizes)), self.sizes)
+        return [every[self.place(name)].astype(np.int64) for name in names]
+
+    def margin(self, name: str, *, first: bool = False) -> Plan:
+        """The block's plan, read for one question: its shares, the count of the surveyed answer, or its sum. With
+        `first` a question of two answers is read for the first one only. A plan of one question has a task of its own.
+        """
+        if self._is_whole:
+            return self.plan
+        question, (held,) = self.questions[self.place(name)], self.answers_of(name)
+        if question.task == "quantiles":
+            return self.cumulative(name)
+        if question.task == "mean":
+            return self.plan.reading(Matrix(np.array(question.answers, dtype=np.float64)[held][:, None].tolist()))
+        shown = 1 if question.task == "survey" or (first and len(question.answers) == 2) else len(question.answers)
+        indicators = (held[:, None] == np.arange(shown)).astype(int)
+        return self.plan.reading(Matrix(indicators.tolist(), tuple(map(str, question.answers[:shown]))))
+
+    def cumulative(self, name: str) -> Plan:
+        """The block's plan, read for how many answers to a question are at most each number but the largest."""
+        if self._is_whole:
+            return self.plan.reading(Quantiles())
+        question, (held,) = self.questions[self.place(name)], self.answers_of(name)
+        answers = np.array(question.answers, dtype=np.float64)
+        numbers = sorted(question.answers, key=float)[:-1]
+        at_most = answers[held][:, None] <= np.array(numbers, dtype=np.float64)
+        return self.plan.reading(Matrix(at_most.astype(int).tolist(), [f"at most {number}" for number in numbers]))
+
+    def with_margin(self, name: str, answers: Prior) -> Prior:
+        """A distribution over the joint cells in which one question has the distribution `answers`; all mass of an
+        answer is in one cell. It is right for what concerns this question, and for nothing else.
+        """
+        if self._is_whole:
+            return answers
+        question, (held,) = self.questions[self.place(name)], self.answers_of(name)
+        weights = dict(zip(answers.values, answers.weights, strict=True))
+        if not set(weights) <= set(question.answers):
+            raise PlanError(f"The numbers must be about answers to {name!r}, and no others.")
+        first = {place: cell for cell, place in reversed(list(enumerate(held.tolist())))}
+        mass = [0] * len(held)
+        for place, answer in enumerate(question.answers):
+            mass[first[place]] = weights.get(answer, 0)
+        return Prior(self.plan.values, mass)
+
+    def cross(self, first: str, second: str) -> Plan:
+        """The block's plan, read for the cells of the table of two questions, the second one changing fastest."""
+        one, two = self.answers_of(first, second)
+        width = len(self.questions[self.place(second)].answers)
+        wanted = len(self.questions[self.place(first)].answers) * width
+        indicators = ((one * width + two)[:, None] == np.arange(wanted)).astype(int)
+        names = joint_values((self.questions[self.place(first)], self.questions[self.place(second)]))
+        return self.plan.reading(Matrix(indicators.tolist(), tuple(map(str, names))))
 
 
-def series_fields(wave: int, series: str | None, limit: Fraction | None) -> dict[str, Any]:
-    """For JSON; left out in a first wave, and without a limit."""
-    told: dict[str, Any] = {} if series is None else {"wave": wave, "series": series}
-    return told if limit is None else told | {"limit": str(limit)}
-
-
-def read_limit(data: Mapping[str, Any]) -> Fraction | None:
-    """The limit of a plan's JSON; None without one."""
-    return exact_ratio(data["limit"]) if "limit" in data else None
-
-
-def recoding_field(recoding: Recoding | None) -> dict[str, Any]:
-    """For JSON; left out where there is none."""
-    return {} if recoding is None else {"recoding": recoding.to_dict()}
-
-
-def read_recoding(data: Mapping[str, Any]) -> Recoding | None:
-    """The inverse of `recoding_field`, of the JSON of a plan."""
-    return Recoding.from_dict(data["recoding"]) if "recoding" in data else None
-
-
-def _earlier(words: Sequence[str | None]) -> dict[str, Any]:
-    return {"earlier": list(words)} if words else {}
-
-
-def _without_earlier(fields: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: field for name, field in fields.items() if name != "earlier"}
-
-
-def malformed(error: Exception) -> PlanError:
-    """What is wrong with a plan that cannot be read, in words of plans rather than Python's.
+def joint_values(questions: Sequence[Question]) -> tuple[Value, ...]:
+    """The names of the joint cells: the answers of one question as they are, else "yes / no".
 
     Args:
-        error: what Python raised.
+        questions: the questions of a block.
 
     Returns:
-        The error to raise.
+        A value for each combination of answers.
 
-    >>> print(malformed(KeyError("epsilon")))
-    This plan is malformed: the field 'epsilon' is missing.
+    >>> joint_values([Question(name="a", answers=("x", "y")), Question(name="b", answers=(0, 1))])
+    ('x / 0', 'x / 1', 'y / 0', 'y / 1')
     """
-    missing = isinstance(error, KeyError)
-    what = f"the field {error} is missing" if missing else "a field holds what it cannot hold; see docs/plan.md"
-    return PlanError(f"This plan is malformed: {what}.")
+    if len(questions) == 1:
+        return tuple(questions[0].answers)
+    sizes = [len(question.answers) for question in questions]
+    return tuple(
+        CROSSED.join(str(question.answers[place]) for question, place in zip(questions, places, strict=True))
+        for places in np.ndindex(*sizes)
+    )
 
 
 def read_json(path: str | Path) -> dict[str, Any]:
@@ -536,23 +585,3 @@ def contract_hash(data: Mapping[str, Any]) -> str:
 def _hash_of(content: Any) -> str:
     text = json.dumps(content, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode("utf-8")).hexdigest()
-
-
-def value_from_text(text: str) -> Value:
-    """A numeric value as it was written.
-
-    Args:
-        text: the number as a plan writes it.
-
-    Returns:
-        The number.
-
-    >>> value_from_text("3"), value_from_text("0.5")
-    (3, 0.5)
-    """
-    if len(text) > 1000:
-        raise PlanError("A number of a plan has at most 1000 digits.")
-    try:
-        return int(text)
-    except ValueError:
-        return float(text)

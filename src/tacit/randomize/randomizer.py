@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from tacit.exact import Integers
 from tacit.mechanism import KINDS
 from tacit.mechanism.protocol import RandomWords, Sampler
-from tacit.plan import Plan, Question, Questionnaire
+from tacit.plan import AnyPlan, Plan, Question
 from tacit.prior import Value
 from tacit.randomize.randomness import SecureWords, SeededWords, StoredWords
 
@@ -177,10 +177,10 @@ class Randomizer:
 
 
 class RecordRandomizer:
-    """A plan of several questions, ready to randomize records: a block and a report for each.
+    """A plan, ready to randomize records of answers: a block and a report for each. One question has one block.
 
-    >>> from tacit.plan import Block, Question, Questionnaire
     >>> from tacit import Histogram, Prior, make_plan
+    >>> from tacit.plan import Block, Question, Questionnaire
     >>> smokes = Question(name="smokes", answers=("yes", "no"), kind="yes-no")
     >>> block = Block((smokes,), 65536, make_plan(Prior.of({"yes": 0.2, "no": 0.8}), Histogram(), epsilon=1))
     >>> blocks, reports = RecordRandomizer(Questionnaire((smokes,), (block,))).randomize({"smokes": ["yes", "no"]})
@@ -188,9 +188,11 @@ class RecordRandomizer:
     [0, 0]
     """
 
-    def __init__(self, plan: Questionnaire) -> None:
+    def __init__(self, plan: AnyPlan) -> None:
         self.plan = plan
-        self._blocks = [Randomizer(block.plan) for block in plan.blocks]
+        self._blocks = [Randomizer(each) for each in plan.block_plans]
+        #: Where the chance of each block ends: a word of 16 bits draws the first block whose end is above it.
+        self._ends = None if plan.block_column is None else np.cumsum([block.chance for block in plan.blocks])
         #: Where the questions of each block are among the private questions of the plan.
         order = {question.name: place for place, question in enumerate(plan.private)}
         self._columns = [[order[question.name] for question in block.questions] for block in plan.blocks]
@@ -198,25 +200,39 @@ class RecordRandomizer:
     def report(self, group: int, held: Sequence[float], words: RandomWords | int | None = None) -> tuple[int, int]:
         """The block (from 0) and the report of one record, drawn as a device does: see `reports`."""
         source = words_of(words)
-        number = int(np.searchsorted(self.plan.chance_ends, source.integer(16), side="right"))
+        number = 0 if self._ends is None else int(np.searchsorted(self._ends, source.integer(16), side="right"))
         block, columns = self.plan.blocks[number], self._columns[number]
         positions = [
-            _positions(question, np.array([held[column]], dtype=np.float64), source)
+            _positions(question, np.array([held[column]]), source)
             for question, column in zip(block.questions, columns, strict=True)
         ]
         return number, self._blocks[number].report(group, int(block.cells(positions)[0]), source)
 
-    def reports(self, groups: Any, held: Any, words: RandomWords | int | None = None) -> tuple[Integers, Integers]:
-        """The block (from 0) and the report of each record.
+    def reports(
+        self,
+        groups: Any,
+        held: Any,
+        words: RandomWords | int | None = None,
+        *,
+        persons: Sequence[str] | None = None,
+        memory: bytes | None = None,
+    ) -> tuple[Integers, Integers]:
+        """The block (from 0) and the report of each record; `persons` and `memory` are those of `Randomizer.reports`.
 
         `held` has a row for each record and a column for each private question: the position of the answer, or the
-        number itself. One record takes a word of 16 bits for the block, then a word of 64 bits for each number in the
-        block, then the words of the block's mechanism; all records together take them in the same order.
+        number itself. Where reports name blocks, a record takes a word of 16 bits for the block; then a word of 64 bits
+        for each number in the block, then the words of the block's mechanism; all records together take them in the
+        same order.
         """
-        source, records = words_of(words), np.asarray(held, dtype=np.float64)
+        source, records = words_of(words), np.asarray(held)
         owners = np.broadcast_to(np.asarray(groups), len(records))
-        drawn = source.draw(len(records), 16).astype(np.int64)
-        blocks: Integers = np.searchsorted(self.plan.chance_ends, drawn, side="right")
+        if self._ends is None:
+            (question,) = self.plan.private
+            positions = [_positions(question, records.reshape(len(records)), source)]
+            drawn = self._blocks[0].reports(owners, positions[0], source, persons=persons, memory=memory)
+            return np.zeros(len(records), np.int64), drawn
+        words_of_blocks = source.draw(len(records), 16).astype(np.int64)
+        blocks: Integers = np.searchsorted(self._ends, words_of_blocks, side="right")
         reports = np.empty(len(records), dtype=np.int64)
         for number, (block, columns) in enumerate(zip(self.plan.blocks, self._columns, strict=True)):
             mine = np.flatnonzero(blocks == number)
@@ -249,11 +265,11 @@ class RecordRandomizer:
         return self.reports(members, np.array(columns, dtype=np.float64).T, words)
 
 
-def _positions(question: Question, answers: NDArray[np.float64], words: RandomWords) -> Integers:
+def _positions(question: Question, answers: NDArray[Any], words: RandomWords) -> Integers:
     """Positions of answers that are given as positions, or as numbers to be rounded."""
     if question.kind == "number":
         return rounded(np.array(question.answers, dtype=np.float64), answers, words)
-    return answers.astype(np.int64)
+    return answers.astype(np.int64, copy=False)
 
 
 def rounded(knots: NDArray[np.float64], numbers: Any, words: RandomWords) -> Integers:

@@ -22,7 +22,7 @@ from functools import cached_property, partial
 from typing import Any, TypeVar
 
 from tacit.estimates import Estimator, NotEstimableError, QuestionView, views_of
-from tacit.plan import AnyPlan, Plan, Questionnaire, read_plan
+from tacit.plan import AnyPlan, read_plan
 from tacit.server.http import batches
 from tacit.server.http.messages import SURVEY_ID, Change, NewSurvey, Report
 from tacit.server.invitations import (
@@ -107,12 +107,11 @@ class ReadySurvey:
         return views_of(self.plan)
 
     def view(self, question: str | None) -> QuestionView:
-        """The question of that name; where there is one only, it has none."""
+        """The question of that name; without a name the only one."""
         for view in self.views:
-            if view.name == question:
+            if view.question.name == question or (question is None and len(self.views) == 1):
                 return view
-        names = ", ".join(view.name for view in self.views if view.name is not None)
-        raise Refusal(422, f"Name one of the questions: {names}." if names else "The plan asks one question only.")
+        raise Refusal(422, f"Name one of the questions: {', '.join(view.question.name for view in self.views)}.")
 
     @cached_property
     def estimators(self) -> list[Estimator]:
@@ -363,8 +362,6 @@ class Collector:
     async def crosstab(self, name: str, first: str, second: str) -> dict[str, Any]:
         """The table of two questions, from the reports as they are now."""
         ready = await self.ready(name)
-        if not isinstance(ready.plan, Questionnaire):
-            raise Refusal(422, "The plan asks one question only.")
         async with self._estimating:
             tally = await asyncio.to_thread(self.store.tally, name, ready.plan)
             try:
@@ -479,7 +476,7 @@ def _taken(waiting: deque[T], most: int) -> Iterator[T]:
 
 def _next_wave(plan: AnyPlan) -> AnyPlan:
     """The same plan one wave later."""
-    if isinstance(plan, Plan) and plan.follows is not None:
+    if plan.follows is not None:
         raise Refusal(409, "By the belief rule the next wave has other groups: make its plan with tacit next.")
     later: dict[str, Any] = {"wave": plan.wave + 1, "series": plan.first_wave, "earlier": ()}
     return replace(plan, **later)

@@ -495,7 +495,7 @@ def _promises(plan: Plan) -> str:
     note = f"<p>Outside the guarantee, with prior zero: {escape(', '.join(outside[:20]))}.</p>" if outside else ""
     title = "<h2>What respondents were promised</h2>"
     if len(groups) == 1:
-        sentence = promise(plan, groups[0])
+        sentence = promise(plan, groups[0].name)
         return f"{title}<p>{escape(sentence[0].upper() + sentence[1:])}</p>{note}"
     headers = ("group", "answer", "believed before", "at most", "at least", "odds, any belief")
     lead = f"<p>How far a report can move the belief in {promised_answer(plan)}:</p>"

@@ -219,7 +219,7 @@ def _errors_of(aim: str | None) -> tuple[str, ...]:
 def print_promises(console: Console, plan: Plan) -> None:
     """The promise of each group from the plan's own numbers: a sentence for one, a table for several."""
     if len(plan.groups) == 1:
-        console.print(f"The promise: {escape(promise(plan, plan.groups[0]))}", soft_wrap=True)
+        console.print(f"The promise: {escape(promise(plan, plan.groups[0].name))}", soft_wrap=True)
         told = set_sentence(plan.groups[0])
         if told is not None:
             console.print(told, soft_wrap=True)

@@ -14,14 +14,14 @@ from rich.markup import escape
 from tacit.disk import write_text
 from tacit.estimates import Association, Crosstab, Estimate, Row
 from tacit.estimates import row_dict as numbers_of
-from tacit.plan import Question, Questionnaire
+from tacit.plan import AnyPlan, Question
 from tacit.show.page import Brand, Mark, document, figure, footer, html_table
 from tacit.show.plans import table
 from tacit.show.sentences import digits, how_estimated, record_sentence, short_promise, whom
 from tacit.tally import Tally
 
 
-def print_record_promise(console: Console, plan: Questionnaire) -> None:
+def print_record_promise(console: Console, plan: AnyPlan) -> None:
     """What a person is promised about all answers together, and the levels that each block reaches."""
     shown = table("block", "questions", "chance", "LIP", "LDP", left=2)
     for number, block in enumerate(plan.blocks, start=1):
@@ -33,7 +33,7 @@ def print_record_promise(console: Console, plan: Questionnaire) -> None:
         console.print(escape(sentence), soft_wrap=True)
 
 
-def print_planned(console: Console, plan: Questionnaire, summary: Mapping[str, Any], path: str) -> None:
+def print_planned(console: Console, plan: AnyPlan, summary: Mapping[str, Any], path: str) -> None:
     """A new plan for people: what each question costs, beside other ways to ask, and the promise."""
     shown = table("question", "block", "error", "alone", "ε split", "LDP", left=1)
     for facts in summary["questions"]:
@@ -67,7 +67,7 @@ def print_planned(console: Console, plan: Questionnaire, summary: Mapping[str, A
     console.print(f"\nWrote [bold]{escape(path)}[/bold], plan {plan.hash[:12]}.", soft_wrap=True)
 
 
-def record_promise(plan: Questionnaire) -> list[str]:
+def record_promise(plan: AnyPlan) -> list[str]:
     """The promise in words: one for the whole record, and what it becomes for a reader with other beliefs."""
     groups = plan.blocks[0].plan.groups
     budgets = sorted({(group.notion.upper(), float(group.epsilon)) for group in groups})
@@ -116,12 +116,7 @@ def _label(question: Question, row: Row) -> str:
     return "mean" if question.task == "mean" else str(row.value)
 
 
-def title_of(question: Question) -> str:
-    """The wording of a question, in English or else in its first language; its name where there is none."""
-    return question.text.get("en") or next(iter(question.text.values()), question.name)
-
-
-def print_questions(console: Console, plan: Questionnaire, found: Mapping[str, Estimate]) -> None:
+def print_questions(console: Console, plan: AnyPlan, found: Mapping[str, Estimate]) -> None:
     """A table of all questions: shares or means with intervals, and how many reports each rests on."""
     if plan.title:
         console.print(f"[bold]{escape(plan.title)}[/bold]", soft_wrap=True)
@@ -131,13 +126,11 @@ def print_questions(console: Console, plan: Questionnaire, found: Mapping[str, E
     for part in (None, *first.parts):
         shown = table("question", "answer", "estimate", ends, "reports", left=2)
         for name, whole in found.items():
-            question, result = plan.question(name), whole if part is None else whole.parts[part]
+            question, result = plan.question_of(name), whole if part is None else whole.parts[part]
             for place, row in enumerate(result.rows):
                 cells = _shown(question, result.per_respondent(row))
                 reports = "" if place else f"{result.n_reports:,}"
-                shown.add_row(
-                    "" if place else escape(title_of(question)), escape(_label(question, row)), *cells, reports
-                )
+                shown.add_row("" if place else escape(question.words), escape(_label(question, row)), *cells, reports)
         if part is not None:
             console.print(f"\n[bold]{escape(str(first.by))} = {escape(part or '(empty)')}[/bold]")
         console.print(shown)
@@ -146,7 +139,7 @@ def print_questions(console: Console, plan: Questionnaire, found: Mapping[str, E
         console.print(f"[yellow]{escape(sentence)}[/yellow]", soft_wrap=True)
 
 
-def _blocks(plan: Questionnaire) -> str:
+def _blocks(plan: AnyPlan) -> str:
     """Which reports a question rests on, after a space; empty where it is all of them."""
     if len(plan.blocks) == 1:
         return ""
@@ -163,7 +156,7 @@ def block_alarm(names: Iterable[str]) -> str:
     )
 
 
-def _alarms(plan: Questionnaire, found: Mapping[str, Estimate]) -> list[str]:
+def _alarms(plan: AnyPlan, found: Mapping[str, Estimate]) -> list[str]:
     """A sentence for each block whose reports contradict its joint prior: one question of it has the check of all."""
     said = []
     for block in plan.blocks:
@@ -175,7 +168,7 @@ def _alarms(plan: Questionnaire, found: Mapping[str, Estimate]) -> list[str]:
 
 def print_crosstab(console: Console, found: Crosstab) -> None:
     """The table of two questions, the test of independence, and how the answers are related."""
-    first, second = title_of(found.first), title_of(found.second)
+    first, second = found.first.words, found.second.words
     console.print(
         f"[bold]{escape(first)}[/bold] (rows) by [bold]{escape(second)}[/bold] (columns), "
         f"{found.estimate.n_reports:,} reports"
@@ -213,7 +206,7 @@ def _association(told: Association, level: float) -> str:
 
 
 def write_questions(
-    path: str | Path, plan: Questionnaire, found: Mapping[str, Estimate], tally: Tally, brand: Brand | None = None
+    path: str | Path, plan: AnyPlan, found: Mapping[str, Estimate], tally: Tally, brand: Brand | None = None
 ) -> None:
     """Write a page with a chart and a table for each question, atomically."""
     title = plan.title or "Estimates"
@@ -225,14 +218,14 @@ def write_questions(
         *(f'<p class="warn">{html(sentence)}</p>' for sentence in _alarms(plan, found)),
     ]
     for name, result in found.items():
-        question = plan.question(name)
+        question = plan.question_of(name)
         scale = 1.0 if question.task == "mean" else 0.01
         rows = [(row, result.per_respondent(row)) for row in result.rows]
         scaled = [(_label(question, row), share.divided(scale)) for row, share in rows]
         marks = [Mark(label, each.estimate, each.low, each.high, each.prior) for label, each in scaled]
         unit = "mean" if question.task == "mean" else "share"
         cells = [(_label(question, row), *_shown(question, share)) for row, share in rows]
-        sections.append(f"<h2>{html(title_of(question))}</h2>")
+        sections.append(f"<h2>{html(question.words)}</h2>")
         sections.append(
             figure(marks, True, unit="" if question.task == "mean" else "%")
             + html_table(("answer", unit, f"{result.level * 100:g}% interval"), cells)

@@ -26,7 +26,7 @@ from tacit.estimates import (
 from tacit.mechanism import Belief
 from tacit.mechanism.auditing import percent
 from tacit.mechanism.repeated import RESEND_BITS
-from tacit.plan import AnyPlan, Group, Plan, Questionnaire
+from tacit.plan import AnyPlan, Group, Plan
 from tacit.prior import Ball, Box, Hull, PriorSet, Value
 
 #: Instead of an interval, where the reports do not tell a value from others.
@@ -44,12 +44,16 @@ def group_label(name: str | None) -> str:
     return "everybody" if name is None else name
 
 
-def promise(plan: Plan, group: Group) -> str:
-    """What a respondent of this group is promised, as a sentence."""
+def promise(plan: AnyPlan, name: str | None) -> str:
+    """What a respondent of the group of that name is promised, in a sentence: about one answer, or about all."""
+    if len(plan.private) > 1:
+        return record_sentence([each.group(name) for each in plan.block_plans])
+    (asked,) = plan.block_plans
+    group = asked.group(name)
     if group.without_prior:
         return f"for any report and any belief, odds change by at most a factor of {_odds(group)}."
-    moved = str(_belief(plan, group))
-    if plan.between:
+    moved = str(_belief(asked, group))
+    if asked.between:
         moved = moved.replace("believed to be ", "believed to be near ", 1)
     return f"for any report, {moved}; for any other belief, odds change by at most a factor of {_odds(group)}."
 
@@ -59,11 +63,6 @@ def short_promise(plan: AnyPlan) -> str:
     ratios = [group.audit.ldp.ratio for group in plan.groups]
     odds = factor(None if None in ratios else max(filter(None, ratios)))
     return f"No report changes the odds of a person's answer by more than a factor of {odds}, for any belief."
-
-
-def record_promise(plan: Questionnaire, group: str | None) -> str:
-    """What a respondent of this group is promised about a whole record of answers, as a sentence."""
-    return record_sentence([each for block in plan.blocks for each in block.plan.groups if each.name == group])
 
 
 def record_sentence(mine: Sequence[Group]) -> str:
@@ -89,7 +88,7 @@ def again_sentence(plan: AnyPlan) -> str:
             f"keep {notion} ε = {level:g}. An answer that changes has a stored report of its own: that and when it "
             "changed can become known, and the LDP levels of the answers that a person ever held add up."
         )
-    if isinstance(plan, Plan) and plan.follows is not None:
+    if plan.follows is not None:
         stay = plan.follows.persistence
         change = (
             "change from the last wave to this one by the transition matrix that the plan states"

@@ -13,9 +13,9 @@ from pathlib import Path
 from tacit.disk import write_text
 from tacit.exact import exp_enclosure
 from tacit.mechanism.auditing import percent
-from tacit.plan import AnyPlan, Group, Plan, Questionnaire, split_name
+from tacit.plan import AnyPlan, Group
 from tacit.show.page import Brand, document, footer, html_table
-from tacit.show.sentences import again_sentence, factor, group_label, outside_values, promise, record_promise
+from tacit.show.sentences import again_sentence, factor, group_label, outside_values, promise
 
 #: Beliefs of a reader who knows something else, as examples.
 _BELIEFS = (Fraction(1, 100), Fraction(1, 10), Fraction(1, 2))
@@ -31,7 +31,7 @@ def write_sheet(
 
 def sheet(plan: AnyPlan, *, contact: str | None = None, waves: int = 1, brand: Brand | None = None) -> str:
     """The sheet as HTML: collected, promised, not promised, asked again, stored, and a paragraph for a protocol."""
-    title = (plan.title if isinstance(plan, Questionnaire) else plan.question) or "A survey with randomized answers"
+    title = plan.title or "A survey with randomized answers"
     sections = [
         f"<h1>{escape(title)}</h1>",
         '<p class="soft">For the ethics board and the privacy officer. Every number follows from the integers in the '
@@ -67,17 +67,14 @@ def paragraph(plan: AnyPlan) -> str:
 
 def _sentence(plan: AnyPlan) -> str:
     """The promise of the group that it protects least."""
-    worst = max(plan.groups, key=lambda group: group.levels["ldp"])
-    if isinstance(plan, Plan):
-        return promise(plan, worst)
-    return record_promise(plan, split_name(worst.name)[0])
+    levels = [group.levels["ldp"] for group in plan.groups]
+    return promise(plan, plan.places[levels.index(max(levels))][1])
 
 
 def _collected(plan: AnyPlan) -> str:
-    if isinstance(plan, Questionnaire):
+    if len(plan.questions) > 1:
         asked = "".join(
-            f"<li>{escape(question.text.get('en') or question.name)}"
-            f"{' <b>(public: sent as it is)</b>' if question.public else ''}</li>"
+            f"<li>{escape(question.words)}{' <b>(public: sent as it is)</b>' if question.public else ''}</li>"
             for question in plan.questions
         )
         return (
@@ -85,7 +82,8 @@ def _collected(plan: AnyPlan) -> str:
             f"device draws at random:</p><ul>{asked}</ul><p>A report is the number of a block and an integer. The "
             "block does not depend on the answers.</p>"
         )
-    values = ", ".join(map(str, plan.values[:12])) + (", …" if len(plan.values) > 12 else "")
+    answers = plan.questions[0].answers
+    values = ", ".join(map(str, answers[:12])) + (", …" if len(answers) > 12 else "")
     named = "" if not plan.group_names else f" The group ({escape(', '.join(plan.group_names))}) is sent as it is."
     return f"<p>One report for each person: an integer. Possible answers: {escape(values)}.{named}</p>"
 
@@ -107,16 +105,17 @@ def _promised(plan: AnyPlan) -> str:
 
 def _example(plan: AnyPlan) -> str:
     """Of two answers, how many of 100 people send a report that suggests the first: those who hold it, and others."""
-    if isinstance(plan, Questionnaire) or len(plan.values) != 2:
+    if len(plan.private) > 1 or len(plan.block_plans[0].values) != 2:
         return ""
-    group = max(plan.groups, key=lambda each: each.levels["ldp"])
-    asked = plan.values.index(plan.task.wanted[0]) if plan.task.wanted else 0
+    (alone,) = plan.block_plans
+    group = max(alone.groups, key=lambda each: each.levels["ldp"])
+    asked = alone.values.index(alone.task.wanted[0]) if alone.task.wanted else 0
     held, other = Fraction(0), Fraction(0)
     for report in range(group.mechanism.n_possible_reports or 0):
         mine, theirs = (group.mechanism.likelihood(value, report) for value in (asked, 1 - asked))
         if mine > theirs:
             held, other = held + mine, other + theirs
-    first, second = plan.values[asked], plan.values[1 - asked]
+    first, second = alone.values[asked], alone.values[1 - asked]
     who = "" if group.name is None else f" ({group.name}, where reports reveal most)"
     return (
         f"An example{who}: of 100 people who answer “{first}”, about {round(100 * held)} send a report that suggests "
@@ -157,8 +156,7 @@ def _limits(plan: AnyPlan) -> str:
 
 def _public_words(plan: AnyPlan) -> list[str]:
     """Public answers travel beside the report, so every reader of a report has them."""
-    notes = plan.public_notes if isinstance(plan, Questionnaire) else []
-    return [f"Every reader of a report sees the public answers beside it. {note}." for note in notes]
+    return [f"Every reader of a report sees the public answers beside it. {note}." for note in plan.public_notes]
 
 
 def _set_words(group: Group) -> str:
@@ -199,10 +197,8 @@ def _together(plan: AnyPlan, reports: int) -> str:
 
 def _sent_plainly(plan: AnyPlan) -> str:
     """What is not randomized, as a sentence; empty where everything is."""
-    public = (
-        [question.name for question in plan.questions if question.public] if isinstance(plan, Questionnaire) else []
-    )
-    parts = [*(["the group"] if plan.group_names else []), *([f"the answers to {', '.join(public)}"] if public else [])]
+    public = ", ".join(plan.public_questions)
+    parts = [*(["the group"] if plan.group_names else []), *([f"the answers to {public}"] if public else [])]
     return f" Sent as they are: {' and '.join(parts)}." if parts else ""
 
 

@@ -65,7 +65,7 @@ from tacit.plan import (
 from tacit.prior import Ball, Box, Hull, PriorSet
 from tacit.randomize import Randomizer, RecordRandomizer
 from tacit.randomize.randomness import SeededWords
-from tacit.show.sentences import outside_values, promise, record_promise, set_sentence
+from tacit.show.sentences import outside_values, promise, set_sentence
 from tacit.task import WeightedSum
 
 HERE = Path(__file__).parent
@@ -368,7 +368,7 @@ def _mixed() -> Plan:
 def expected(plan: Plan) -> dict[str, Any]:
     """Everything that an implementation must say about a plan."""
     return {
-        "promises": [[group.name, promise(plan, group)] for group in plan.groups],
+        "promises": [[group.name, promise(plan, group.name)] for group in plan.groups],
         "beliefs": [[group.name, beliefs(group)] for group in plan.groups],
         "outside": [[group.name, [str(value) for value in outside_values(group)]] for group in plan.groups],
         "exposed": [[group.name, exposed(group)] for group in plan.groups],
@@ -554,7 +554,7 @@ def expected_of_record(plan: Questionnaire) -> dict[str, Any]:
     groups = plan.group_names or [None]
     sets = [{each: None for b in plan.blocks if (each := set_sentence(b.plan.groups[k]))} for k in range(len(groups))]
     return {
-        "promises": [[group, record_promise(plan, group)] for group in groups],
+        "promises": [[group, promise(plan, group)] for group in groups],
         "sets": [[group, " ".join(said) or None] for group, said in zip(groups, sets, strict=True)],
         "beliefs": [[group, record_beliefs(plan, place)] for place, group in enumerate(groups)],
         "meanings": [part for place in range(len(groups)) for part in record_meanings(plan, place)],
@@ -619,7 +619,7 @@ def record_meanings(plan: Questionnaire, place: int) -> list[list[Any]]:
 def record_vectors(plan: Questionnaire) -> list[list[Any]]:
     """Group, answers by question, words, block and report: on both sides of the end of each block, and at random."""
     randomizer, rng, found = RecordRandomizer(plan), np.random.default_rng(29), []
-    ends = plan.chance_ends.tolist()
+    ends = np.cumsum([block.chance for block in plan.blocks]).tolist()
     for k, word in enumerate([0, CHANCES - 1, *(end - part for end in ends[:-1] for part in (0, 1)), *[None] * 30]):
         answers, held = _record(plan, rng)
         source = Recorded([] if word is None else [word], seed=k)

@@ -144,7 +144,7 @@ def check_results(client: Client, survey: str, plan: Plan, estimator: str, n: in
         (check.group, check.p_value, check.contradicted) for check in expected.prior_check
     ]
     assert [(group["group"], group["promise"]) for group in found["groups"]] == [
-        (group.name, promise(plan, group)) for group in plan.groups
+        (group.name, promise(plan, group.name)) for group in plan.groups
     ]
 
 

@@ -160,7 +160,7 @@ def _stream(plan: AnyPlan, body: bytes) -> Iterator[Piece]:
             groups = Matcher(names, "group")(table["group"]) if names else np.zeros(len(reports), np.int64)
             placed = np.asarray(groups, np.int64)
             if blocks:
-                # `Questionnaire.groups` has all groups of the first block, then those of the second.
+                # `plan.groups` has all groups of the first block, then those of the second.
                 drawn = np.asarray(Matcher(blocks, "block")(table["block"]), np.int64)
                 placed = np.where((placed < 0) | (drawn < 0), -1, drawn * max(1, len(names)) + placed)
             cell = np.zeros(len(reports), np.int64)

@@ -210,7 +210,7 @@ def by_wave(
         # The newest wording knows the earlier ones.
         plan = max((plan for _, plan in surveys if plan.hashes[0] == asked), key=lambda each: len(each.hashes))
         alike = [store.tally(name, told).under(plan) for name, told in surveys if told.hash in plan.hashes]
-        view = next((each for each in views_of(plan) if each.name == question), None)
+        view = next((each for each in views_of(plan) if question in (None, each.question.name)), None)
         mine = None if view is None else view.tally(merge_all(alike))
         if view is not None and mine is not None and mine.n_reports:
             views.append(view)
@@ -396,7 +396,7 @@ async def show_group(
         if name not in {group.name for group in view.plan.groups}:
             raise Refusal(422, "The plan does not have this group.")
         tally = service.store.tally(survey, plan)
-        if view.name is not None and not _size(view.tally(tally), name):
+        if not _size(view.tally(tally), name):
             return None
         return view.estimate(tally, chosen, LEVEL, group=name)
 

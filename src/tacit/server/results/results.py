@@ -17,21 +17,19 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from tacit.estimates import Estimate, Estimator, PriorCheck, QuestionView, Row, crosstab, estimate, quantiles
-from tacit.plan import AnyPlan, Group, Plan, Questionnaire
+from tacit.plan import AnyPlan, Plan
 from tacit.server.results.publishing import publication, published
 from tacit.server.storage.store import Store, Survey
-from tacit.show.questions import block_alarm, crosstab_sentences, title_of
+from tacit.show.questions import block_alarm, crosstab_sentences
 from tacit.show.sentences import (
     LEAST_REPORTS,
     alarm,
-    factor,
     json_ready,
     prior_part,
     prior_shares,
     promise,
     promise_cells,
     record_factors,
-    record_promise,
     row_name,
     whom,
 )
@@ -86,16 +84,15 @@ class Results:
         stands = self._live(survey, plan) if everything else self._published(survey, plan)
         per_group = stands[-1].per_group if stands else [0] * len(plan.groups)
         find = partial(self._estimate, survey.life, everything, estimator)
-        if isinstance(plan, Questionnaire):
-            found = [(view, find(view, stands[-1]) if stands else None) for view in views]
-            told = _several(plan, found, per_group, estimator, limit)
-            told["public"] = _public_facts(plan, self._store.totals(survey.id).values()) if everything else []
-        else:
-            result = find(views[0], stands[-1]) if stands else None
-            history = self._days(survey.life, everything, plan, estimator, stands, views[0], result)
-            told = _single(plan, result, history, per_group, estimator, limit)
-            if plan.task.kind == "quantiles" and sum(per_group) >= LEAST_REPORTS:
-                told["median"] = self._median(survey.life, everything, plan, stands[-1])
+        found = [(view, find(view, stands[-1]) if stands else None) for view in views]
+        told = _facts(plan, found, per_group, estimator, limit)
+        if plan.block_column is None:
+            ((view, result),) = found
+            told["history"] = self._days(survey.life, everything, estimator, stands, view, result)
+            if view.plan.task.kind == "quantiles" and sum(per_group) >= LEAST_REPORTS:
+                told["median"] = self._median(survey.life, everything, view.plan, stands[-1])
+        elif everything:
+            told["public"] = _public_facts(plan, self._store.totals(survey.id).values())
         return {
             "survey": survey.id,
             "question": plan.title,
@@ -113,7 +110,7 @@ class Results:
         self, life: str, everything: bool, estimator: Estimator, view: QuestionView, stand: Stand
     ) -> Estimate | None:
         """What all reports say about a question; computed once for each stand."""
-        place = life, everything, view.name, estimator
+        place = life, everything, view.question.name, estimator
         return self._newest.get(place, stand.version, lambda: view.estimate(stand.tally(), estimator, LEVEL))
 
     def _median(self, life: str, everything: bool, plan: Plan, stand: Stand) -> dict[str, str]:
@@ -129,7 +126,6 @@ class Results:
         self,
         life: str,
         everything: bool,
-        plan: Plan,
         estimator: Estimator,
         stands: Sequence[Stand],
         view: QuestionView,
@@ -138,7 +134,7 @@ class Results:
         """Half the interval per respondent at the end of each day, each computed once and only these numbers kept;
         where there are many values, at the end of some days.
         """
-        most = max(_FEWEST_DAYS, _HISTORY_ROWS // len(plan.values))
+        most = max(_FEWEST_DAYS, _HISTORY_ROWS // len(view.plan.values))
         shown = [*stands[:-1][:: max(1, -(-len(stands) // most))], *stands[-1:]]
 
         def day_of(stand: Stand) -> dict[str, Any] | None:
@@ -215,45 +211,71 @@ def _given(tally: Tally) -> Tally:
     return tally
 
 
-# -- one question -----------------------------------------------------------------------------------------------------
+# -- facts ------------------------------------------------------------------------------------------------------------
 
 
-def _single(
-    plan: Plan,
-    found: Estimate | None,
-    history: list[dict[str, Any]],
+def _facts(
+    plan: AnyPlan,
+    found: Sequence[tuple[QuestionView, Estimate | None]],
     per_group: Sequence[int],
     estimator: Estimator,
     limit: int | None,
 ) -> dict[str, Any]:
-    result = estimate(plan, Tally(plan.hash, {}), estimator, LEVEL) if found is None else found
+    """Every question on its own, and what concerns all; a plan of one question has its rows at the top instead."""
+    view, first = next(((view, result) for view, result in found if result is not None), (found[0][0], None))
+    result = estimate(view.plan, Tally(view.plan.hash, {}), estimator, LEVEL) if first is None else first
+    alone = plan.block_column is None
+    there = [each for _, each in found if each is not None] or [result]
+    reach = [(each.influence, each.influence_added) for each in there]
+    changed, added = (max((each[k] for each in reach if math.isfinite(each[k])), default=0.0) for k in (0, 1))
+    n_groups = len(per_group) // len(plan.block_plans)
     return {
-        "task": plan.task.kind,
+        "task": view.plan.task.kind if alone else "questionnaire",
         "estimator": result.estimator,
-        "counts_people": plan.task.counts_people,
-        "rows": rows(QuestionView(plan), result, limit),
-        "n_rows": len(result.rows),
-        "questions": [],
-        "public": [],
-        "groups": [_group_facts(plan, group, n) for group, n in zip(plan.groups, per_group, strict=True)],
-        "prior_check": [
-            _check_facts(check, alarm(plan, result, check) if check.contradicted else str(check))
-            for check in result.prior_check
+        "counts_people": view.counts_people if alone else True,
+        "rows": rows(view, result, limit) if alone else [],
+        "n_rows": len(result.rows) if alone else 0,
+        "questions": []
+        if alone
+        else [
+            _question_facts(each, part, sum(per_group[each.block * n_groups :][:n_groups]), limit)
+            for each, part in found
         ],
-        "history": history,
+        "public": [],
+        "groups": [_group_facts(plan, k, sum(per_group[k::n_groups])) for k in range(n_groups)],
+        "prior_check": _checks(plan, found),
+        "history": [],
         "scope": result.scope,
         "simultaneous": result.simultaneous,
         "about": whom(result.scope, result.simultaneous),
-        "prior_shares": prior_shares(result),
-        "prior_part": prior_part(result),
-        "influence": result.influence if math.isfinite(result.influence) else 0.0,
-        "influence_added": result.influence_added if math.isfinite(result.influence_added) else 0.0,
+        "prior_shares": prior_shares(result) if alone else None,
+        "prior_part": prior_part(result) if alone else None,
+        "influence": changed,
+        "influence_added": added,
     }
+
+
+def _checks(plan: AnyPlan, found: Sequence[tuple[QuestionView, Estimate | None]]) -> list[dict[str, Any]]:
+    """What the reports say about the prior: of every group, or of several questions once for each block."""
+    made: list[dict[str, Any]] = []
+    for place in range(len(plan.block_plans)):
+        mine = [(view, result) for view, result in found if view.block == place and result is not None]
+        view, result = mine[0] if mine else (None, None)
+        checks = [] if result is None else list(result.prior_check)
+        if view is not None and result is not None and plan.block_column is None:
+            said = [alarm(view.plan, result, each) if each.contradicted else str(each) for each in checks]
+            made += map(_check_facts, checks, said)
+        elif checks:
+            # All of its questions have the same checks; the one that contradicts most is told.
+            check = min(checks, key=lambda each: (not each.contradicted, each.p_value))
+            names = [each.name for each in plan.blocks[place].questions]
+            made.append(_check_facts(check, block_alarm(names) if check.contradicted else str(check), names))
+    return made
 
 
 def name_of(view: QuestionView, row: Row) -> str:
     """How a row is called."""
-    return view.row_name(row) or row_name(view.plan, row.value)
+    return "mean" if view.question.task == "mean" else row_name(view.plan, row.value)
 
 
 def rows(view: QuestionView, result: Estimate, limit: int | None = None) -> list[dict[str, Any]]:
@@ -274,19 +296,24 @@ def _history_day(stand: Stand, result: Estimate) -> dict[str, Any]:
     return {"day": stand.day, "n_reports": result.n_reports, "reach": reach}
 
 
-def _group_facts(plan: Plan, group: Group, n_reports: int) -> dict[str, Any]:
+def _group_facts(plan: AnyPlan, place: int, n_reports: int) -> dict[str, Any]:
+    """A group's promise: of several blocks that of the worst."""
+    groups = [block.groups[place] for block in plan.block_plans]
+    first, asked, several = groups[0], plan.block_plans[0], len(plan.private) > 1
+    levels = {name: max(each.levels[name] for each in groups) for name in first.levels}
+    bound, odds = record_factors(groups)
     return {
-        "group": group.name,
+        "group": first.name,
         "n_reports": n_reports,
-        "epsilon": float(group.epsilon),
-        "notion": group.notion,
-        "levels": json_ready(dict(group.levels)),
-        "promise": promise(plan, group),
-        "belief": None if group.without_prior else list(promise_cells(plan, group)[1:5]),
-        "near": plan.between,
-        "bound": None,
-        "odds": factor(group.audit.ldp.ratio),
-        "prior_set": group.prior_set is not None,
+        "epsilon": float(first.epsilon),
+        "notion": first.notion,
+        "levels": json_ready(levels),
+        "promise": promise(plan, first.name),
+        "belief": None if several or first.without_prior else list(promise_cells(asked, first)[1:5]),
+        "near": asked.between and not several,
+        "bound": bound if several else None,
+        "odds": odds,
+        "prior_set": first.prior_set is not None,
     }
 
 
@@ -295,56 +322,7 @@ def _check_facts(check: PriorCheck, sentence: str, questions: Sequence[str] = ()
     return {name: getattr(check, name) for name in names} | {"questions": list(questions), "sentence": sentence}
 
 
-# -- several questions ------------------------------------------------------------------------------------------------
-
-
-def _several(
-    plan: Questionnaire,
-    found: Sequence[tuple[QuestionView, Estimate | None]],
-    per_group: Sequence[int],
-    estimator: Estimator,
-    limit: int | None,
-) -> dict[str, Any]:
-    """Every question on its own; what concerns a prior is said once for each block."""
-    n_groups = len(per_group) // len(plan.blocks)
-    checks = []
-    for place, block in enumerate(plan.blocks):
-        results = [result for view, result in found if view.block == place and result is not None]
-        if found_checks := list(results[0].prior_check) if results else []:
-            # All of its questions have the same checks; the one that contradicts most is told.
-            check = min(found_checks, key=lambda each: (not each.contradicted, each.p_value))
-            asked = [question.name for question in block.questions]
-            said = block_alarm(asked) if check.contradicted else str(check)
-            checks.append(_check_facts(check, said, asked))
-    reach = [(result.influence, result.influence_added) for _, result in found if result is not None]
-    changed, added = (max((each[k] for each in reach if math.isfinite(each[k])), default=0.0) for k in (0, 1))
-    return {
-        "task": "questionnaire",
-        "estimator": next((result.estimator for _, result in found if result is not None), estimator),
-        "counts_people": True,
-        "rows": [],
-        "n_rows": 0,
-        "questions": [
-            _question_facts(view, result, sum(per_group[view.block * n_groups :][:n_groups]), limit)
-            for view, result in found
-        ],
-        "groups": [
-            _record_facts(plan, group, k, sum(per_group[k::n_groups]))
-            for k, group in enumerate(plan.blocks[0].plan.groups)
-        ],
-        "prior_check": checks,
-        "history": [],
-        "scope": next((result.scope for _, result in found if result is not None), None),
-        "simultaneous": any(result.simultaneous for _, result in found if result is not None),
-        "about": next((whom(result.scope, result.simultaneous) for _, result in found if result is not None), ""),
-        "prior_shares": None,
-        "prior_part": None,
-        "influence": changed,
-        "influence_added": added,
-    }
-
-
-def _public_facts(plan: Questionnaire, days: Iterable[Mapping[int, int]]) -> list[dict[str, Any]]:
+def _public_facts(plan: AnyPlan, days: Iterable[Mapping[int, int]]) -> list[dict[str, Any]]:
     """How many people gave each public answer: exact, and for the team only."""
     cells, counts = list(plan.public_cells), Counter[int]()
     for day in days:
@@ -353,7 +331,7 @@ def _public_facts(plan: Questionnaire, days: Iterable[Mapping[int, int]]) -> lis
     return [
         {
             "name": question.name,
-            "text": title_of(question),
+            "text": question.words,
             "rows": [
                 {"name": str(label), "count": sum(n for cell, n in counts.items() if cells[cell][k] == str(answer))}
                 for answer, label in zip(question.answers, question.labels.get("en", question.answers), strict=True)
@@ -365,11 +343,10 @@ def _public_facts(plan: Questionnaire, days: Iterable[Mapping[int, int]]) -> lis
 
 def _question_facts(view: QuestionView, result: Estimate | None, n_reports: int, limit: int | None) -> dict[str, Any]:
     question = view.question
-    assert question is not None
     labels = question.labels.get("en", ())
     return {
         "name": question.name,
-        "text": title_of(question),
+        "text": question.words,
         "labels": dict(zip(map(str, question.answers), labels, strict=False)),
         "part_of": question.part_of,
         "task": question.task,
@@ -381,24 +358,7 @@ def _question_facts(view: QuestionView, result: Estimate | None, n_reports: int,
     }
 
 
-def _record_facts(plan: Questionnaire, group: Group, place: int, n_reports: int) -> dict[str, Any]:
-    """A group's promise about the whole record: the worst of the blocks."""
-    levels = [block.plan.groups[place].levels for block in plan.blocks]
-    return {
-        "group": group.name,
-        "n_reports": n_reports,
-        "epsilon": float(group.epsilon),
-        "notion": group.notion,
-        "levels": json_ready({name: max(each[name] for each in levels) for name in levels[0]}),
-        "promise": record_promise(plan, group.name),
-        "belief": None,
-        "near": False,
-        **dict(zip(("bound", "odds"), record_factors([b.plan.groups[place] for b in plan.blocks]), strict=True)),
-        "prior_set": group.prior_set is not None,
-    }
-
-
-def crosstab_facts(plan: Questionnaire, tally: Tally, first: str, second: str) -> dict[str, Any]:
+def crosstab_facts(plan: AnyPlan, tally: Tally, first: str, second: str) -> dict[str, Any]:
     """The table of two questions, for JSON. Raises `ValueError` where no report tells about both."""
     found = crosstab(plan, tally, first, second, level=LEVEL)
     told = found.to_dict()

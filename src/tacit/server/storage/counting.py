@@ -449,7 +449,7 @@ class Counting:
     def tallies_by_cell(
         self, name: str, plan: AnyPlan, since: date | None = None, until: date | None = None
     ) -> dict[int, Tally]:
-        """A tally for each combination of public answers (`Questionnaire.public_cells`) that was given."""
+        """A tally for each combination of public answers (`AnyPlan.public_cells`) that was given."""
         with self.moment(name) as (connection, pending):
             groups: dict[int, Kept] = {
                 **_counts(connection, name, since, until),

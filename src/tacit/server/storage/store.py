@@ -17,7 +17,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from tacit.plan import AnyPlan, Questionnaire
+from tacit.plan import AnyPlan
 from tacit.randomize.randomness import secret_bytes
 from tacit.server.storage import schema
 from tacit.server.storage.counting import Counting, Job, Outcome, Redemption, Submission, refused
@@ -445,13 +445,11 @@ class Store:
 
 def check_served(plan: AnyPlan) -> None:
     """Raise `ValueError` for what devices may randomize but the service does not collect."""
-    if not isinstance(plan, Questionnaire):
-        return
     for question in plan.questions:
         condition = question.asked_if
         if question.public and question.kind == "number":
             raise ValueError(f"The public question {question.name!r} asks for a number: list its answers instead.")
-        if question.public and condition is not None and not plan.question(condition[0]).public:
+        if question.public and condition is not None and not plan.question_of(condition[0]).public:
             raise ValueError(
                 f"The public question {question.name!r} is asked after a private answer, which it would tell."
             )

@@ -1,0 +1,390 @@
+"""What every plan has, whether it asks one question or several: one surface for all who read plans.
+
+A plan asks `questions`. The private ones are reported in `blocks`, each a `Plan` over the joint answers of its
+questions; a plan of one question is one block of one question. Reports are counted by `groups`: every group of every
+block.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
+from itertools import pairwise, product
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Self, get_args
+
+from tacit.disk import write_text
+from tacit.exact import MAX_EPSILON, exact_ratio
+from tacit.plan._group import Group, PlanError
+from tacit.plan._recoding import Recoding
+from tacit.prior import Value
+
+if TYPE_CHECKING:
+    from tacit.plan._plan import Block, Follows, Plan
+
+#: The answer of a person who was not asked, because an earlier answer made the question pointless.
+NOT_ASKED = "not asked"
+#: Every wording is hashed with all before it, so their number is bounded.
+_MOST_EARLIER = 100
+
+QuestionKind = Literal["one-of", "yes-no", "number"]
+#: What is estimated: the share of every answer, of the surveyed answer, the mean of a number, or its distribution.
+QuestionTask = Literal["shares", "survey", "mean", "quantiles"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """One question of a plan.
+
+    Args:
+        name: the name of its column in files.
+        answers: in their order. For a number the values that answers are rounded to, in ascending order.
+        kind: `yes-no` has two answers; a `number` lies between the first and the last of its `answers`.
+        task: what is estimated; a `survey` counts the first answer.
+        text: the wording in each language, by its code ("en"); empty where only the name is shown.
+        labels: for each language the wording of the answers, in their order; an answer itself where there is none.
+        part_of: the name of the question "select all that apply" that this yes/no question is one choice of.
+        public: the answer is not private: it travels as it is, beside the report.
+        asked_if: the name of an earlier question and the answers to it with which this one is asked. Everybody else
+            has the answer "not asked", so that a report does not tell who was asked.
+    """
+
+    name: str
+    answers: tuple[Value, ...]
+    kind: QuestionKind = "one-of"
+    task: QuestionTask = "shares"
+    text: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    part_of: str | None = None
+    public: bool = False
+    asked_if: tuple[str, tuple[str, ...]] | None = None
+
+    def __post_init__(self) -> None:
+        whose = f"The question {self.name!r}"
+        if not self.name.strip():
+            raise PlanError(f"{whose} must have a name.")
+        if self.kind not in get_args(QuestionKind) or self.task not in get_args(QuestionTask):
+            raise PlanError(f"{whose} has an unknown kind or task: {self.kind!r}, {self.task!r}.")
+        if len(set(self.answers)) < max(len(self.answers), 2):
+            raise PlanError(f"{whose} needs at least two different answers.")
+        if self.kind == "yes-no" and len(self.answers) != 2:
+            raise PlanError(f"{whose} is a yes/no question with {len(self.answers)} answers instead of two.")
+        if any(len(each) != len(self.answers) for each in self.labels.values()):
+            raise PlanError(f"{whose} needs a label for each of its {len(self.answers)} answers in every language.")
+        numeric = all(isinstance(answer, int | float) and math.isfinite(answer) for answer in self.answers)
+        if any(len(set(each)) < len(each) for each in self.labels.values()):
+            raise PlanError(f"{whose} has two answers with the same label, which nobody could tell apart.")
+        if self.kind == "number" and not (numeric and all(a < b for a, b in pairwise(self.answers))):  # type: ignore[operator]
+            raise PlanError(f"{whose} asks for a number: its values must be finite numbers in ascending order.")
+        if self.task in ("mean", "quantiles") and not numeric:
+            raise PlanError(f"{whose} has answers that are not numbers, so it has no {self.task}.")
+        if self.task == "quantiles" and self.kind == "number":
+            raise PlanError(f"{whose} rounds numbers at random, which keeps means only: list the numbers instead.")
+        if self.asked_if is not None and NOT_ASKED not in self.answers:
+            raise PlanError(
+                f"{whose} is not asked of everybody, so {NOT_ASKED!r} must be one of its answers: else the report "
+                "would tell who was asked."
+            )
+
+    @property
+    def words(self) -> str:
+        """The wording, in English or else in the first language; the name where there is none."""
+        return self.text.get("en") or next(iter(self.text.values()), self.name)
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON; what has its default is left out."""
+        optional: dict[str, Any] = {
+            "text": dict(self.text), "labels": {code: list(each) for code, each in self.labels.items()},
+            "part_of": self.part_of, "public": self.public,
+            "asked_if": None if self.asked_if is None else [self.asked_if[0], list(self.asked_if[1])],
+        }  # fmt: skip
+        return {
+            "name": self.name,
+            "kind": self.kind,
+            "task": self.task,
+            "numeric": not isinstance(self.answers[0], str),
+            "answers": [str(answer) for answer in self.answers],
+            **{name: part for name, part in optional.items() if part},
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Question:
+        """The inverse of `to_dict`."""
+        condition = data.get("asked_if")
+        return cls(
+            name=data["name"],
+            answers=tuple(value_from_text(text) if data["numeric"] else text for text in data["answers"]),
+            kind=data["kind"],
+            task=data["task"],
+            text=dict(data.get("text", {})),
+            labels={code: tuple(each) for code, each in data.get("labels", {}).items()},
+            part_of=data.get("part_of"),
+            public=data.get("public", False),
+            asked_if=None if condition is None else (condition[0], tuple(condition[1])),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnyPlan:
+    """A plan of one question (`Plan`) or of several (`Questionnaire`).
+
+    A survey that is repeated is a series of plans: `wave` counts them from 1, and `series` is the hash of the first.
+    `earlier` are the earlier wordings in this wave, oldest first (`reworded`). `limit` is the largest LIP level that
+    the reports of one person in the series may add up to: devices refuse to draw beyond it. With a `recoding` raw data
+    are read as last year's were: it says how cells become answers and groups.
+    """
+
+    wave: int = 1
+    series: str | None = None
+    earlier: tuple[Any, ...] = ()
+    limit: Fraction | None = None
+    recoding: Recoding | None = None
+
+    if TYPE_CHECKING:
+
+        @property
+        def title(self) -> str | None:
+            """What the plan is about, in words."""
+
+        @property
+        def notes(self) -> tuple[str, ...]:
+            """What the planner noted."""
+
+        @property
+        def questions(self) -> tuple[Question, ...]:
+            """What is asked, in order."""
+
+        @property
+        def blocks(self) -> tuple[Block, ...]:
+            """The private questions, as they are reported together."""
+
+        @property
+        def block_plans(self) -> tuple[Plan, ...]:
+            """The plan of each block."""
+
+        @property
+        def block_column(self) -> str | None:
+            """The column of reports that says which block each is about; None where a report needs none."""
+
+        @property
+        def groups(self) -> tuple[Group, ...]:
+            """Every group of every block: what reports are counted by."""
+
+        @property
+        def places(self) -> tuple[tuple[int, str | None], ...]:
+            """For each of `groups` the place of its block, and its name there."""
+
+        @property
+        def follows(self) -> Follows | None:
+            """What a plan by the belief rule rests on."""
+
+        @property
+        def stored(self) -> str | None:
+            """How reports are stored in two layers, as a hash."""
+
+        @property
+        def takes_weights(self) -> bool:
+            """Whether weights of any sign are part of what is asked (`Task.takes_weights`)."""
+
+        @property
+        def hash(self) -> str:
+            """SHA-256 of the contract in canonical JSON: it names the plan."""
+
+        @property
+        def hashes(self) -> tuple[str, ...]:
+            """The hashes of this plan in all its wordings, oldest first, its own last."""
+
+        def to_dict(self) -> dict[str, Any]:
+            """For JSON."""
+
+        def reworded(self, title: str | None = None, texts: Mapping[str, Mapping[str, str]] | None = None) -> AnyPlan:
+            """The same plan in other words."""
+
+        def next(self, plans: Sequence[Plan], notes: Sequence[str] = ()) -> Self:
+            """The plan of the next wave, in which the blocks have these plans; `notes` are about their priors."""
+
+        def single(self, what: str) -> Plan:
+            """The plan itself, for `what` only a plan of one question can do; raises `PlanError` for another."""
+
+    @property
+    def private(self) -> tuple[Question, ...]:
+        """The questions whose answers are randomized."""
+        return tuple(question for question in self.questions if not question.public)
+
+    @property
+    def public_questions(self) -> tuple[str, ...]:
+        """The names of the questions whose answers travel as they are."""
+        return tuple(question.name for question in self.questions if question.public)
+
+    @property
+    def public_notes(self) -> list[str]:
+        """What the planner found out about readers who use public answers: for them the promise may be weaker."""
+        about = tuple(f"{name} is public" for name in self.public_questions)
+        return [note for note in self.notes if note.startswith(about)]
+
+    @cached_property
+    def public_cells(self) -> dict[tuple[str, ...], int]:
+        """The combinations of answers to public questions, in order, numbered: the last one changes fastest. Without
+        any there is one, of none.
+        """
+        answers = [map(str, question.answers) for question in self.questions if question.public]
+        return {cell: place for place, cell in enumerate(product(*answers))}
+
+    @cached_property
+    def group_names(self) -> list[str]:
+        """The names of the groups; none where all respondents share one prior."""
+        return [name for block, name in self.places if not block and name is not None]
+
+    @cached_property
+    def counted_as(self) -> dict[tuple[str | None, int | None], int]:
+        """Where in `groups` a report is counted, by its group and its block, from 1; None where it needs no block."""
+        return {
+            (name, None if self.block_column is None else block + 1): k for k, (block, name) in enumerate(self.places)
+        }
+
+    @property
+    def first_wave(self) -> str:
+        """The hash of the first plan of the series, which names it; of a first wave its own, in its first wording."""
+        return self.hashes[0] if self.series is None else self.series
+
+    def question_of(self, name: str | None = None) -> Question:
+        """The question of that name; without a name the only private one."""
+        if name is None:
+            if len(self.private) > 1:
+                known = ", ".join(each.name for each in self.private)
+                raise PlanError(
+                    f"This plan has several questions: say which one, as in --question NAME. It has {known}."
+                )
+            return self.private[0]
+        for question in self.questions:
+            if question.name == name:
+                return question
+        raise PlanError(
+            f"This plan has no question {name!r}. It has {', '.join(each.name for each in self.questions)}."
+        )
+
+    def block_of(self, *names: str) -> Block:
+        """The block that all these questions are in."""
+        for name in names:
+            if self.question_of(name).public:
+                raise PlanError(f"The question {name!r} is public: its answers are a column beside the reports.")
+        for block in self.blocks:
+            if set(names) <= {question.name for question in block.questions}:
+                return block
+        raise PlanError(
+            f"No block holds {' and '.join(names)} together, so no report tells about both. Plan with "
+            f"--cross {','.join(names)}."
+        )
+
+    def asking(self, name: str | None = None, *, first: bool = False) -> Plan:
+        """The plan of a question's block, read for that question (`Block.margin`); without a name for the only one."""
+        name = self.question_of(name).name
+        return self.block_of(name).margin(name, first=first)
+
+    def save(self, path: str | Path) -> None:
+        """Write the plan as JSON, atomically."""
+        write_text(path, json.dumps(self.to_dict(), ensure_ascii=False, indent=1) + "\n")
+
+    def _check_series(self) -> None:
+        """Raise `PlanError` unless the wave counts from 1, every later wave names the first plan of its series, and the
+        limit allows for one report.
+        """
+        wave, series, limit = self.wave, self.series, self.limit
+        if len(self.earlier) > _MOST_EARLIER:
+            raise PlanError(f"A plan has at most {_MOST_EARLIER} earlier wordings. Got {len(self.earlier)}.")
+        if type(wave) is not int or not 1 <= wave < 2**31:
+            raise PlanError(f"The wave of a plan must be a whole number, at least 1. Got {wave!r} instead.")
+        if (series is None) != (wave == 1):
+            raise PlanError("A plan names the first plan of its series from its second wave on, and only then.")
+        if series is not None and (not isinstance(series, str) or not re.fullmatch("[0-9a-f]{64}", series)):
+            raise PlanError("The series of a plan must be the hash of its first plan, 64 hexadecimal digits.")
+        if limit is not None and not max(group.epsilon for group in self.groups) <= limit <= MAX_EPSILON:
+            raise PlanError(
+                f"The limit of a plan must be from its own ε to {MAX_EPSILON}. Got {float(limit):g} instead."
+            )
+
+    def _series_fields(self, earlier: Sequence[Any]) -> dict[str, Any]:
+        """For JSON, with the `earlier` wordings; what has its default is left out."""
+        return {
+            **({} if self.series is None else {"wave": self.wave, "series": self.series}),
+            **({} if self.limit is None else {"limit": str(self.limit)}),
+            **({"earlier": list(earlier)} if earlier else {}),
+            **({} if self.recoding is None else {"recoding": self.recoding.to_dict()}),
+        }
+
+
+def series_of(data: Mapping[str, Any]) -> dict[str, Any]:
+    """The inverse of `AnyPlan._series_fields`, of the JSON of a plan: the fields by name, wordings as they are there.
+
+    Args:
+        data: the JSON object of a plan.
+
+    Returns:
+        The keyword arguments of `AnyPlan`.
+
+    >>> series_of({})["wave"]
+    1
+    """
+    return {
+        "wave": data.get("wave", 1),
+        "series": data.get("series"),
+        "earlier": tuple(data.get("earlier", ())),
+        "limit": exact_ratio(data["limit"]) if "limit" in data else None,
+        "recoding": Recoding.from_dict(data["recoding"]) if "recoding" in data else None,
+    }
+
+
+@contextmanager
+def refusing() -> Iterator[None]:
+    """What goes wrong while a plan's JSON is read becomes a `PlanError`."""
+    try:
+        yield
+    except PlanError:
+        raise
+    except ValueError as error:
+        raise PlanError(f"This plan is refused: {error}") from error
+    except (KeyError, TypeError, AttributeError, IndexError, ArithmeticError) as error:
+        raise malformed(error) from error
+
+
+def malformed(error: Exception) -> PlanError:
+    """What is wrong with a plan that cannot be read, in words of plans rather than Python's.
+
+    Args:
+        error: what Python raised.
+
+    Returns:
+        The error to raise.
+
+    >>> print(malformed(KeyError("epsilon")))
+    This plan is malformed: the field 'epsilon' is missing.
+    """
+    missing = isinstance(error, KeyError)
+    what = f"the field {error} is missing" if missing else "a field holds what it cannot hold; see docs/plan.md"
+    return PlanError(f"This plan is malformed: {what}.")
+
+
+def value_from_text(text: str) -> Value:
+    """A numeric value as it was written.
+
+    Args:
+        text: the number as a plan writes it.
+
+    Returns:
+        The number.
+
+    >>> value_from_text("3"), value_from_text("0.5")
+    (3, 0.5)
+    """
+    if len(text) > 1000:
+        raise PlanError("A number of a plan has at most 1000 digits.")
+    try:
+        return int(text)
+    except ValueError:
+        return float(text)
