@@ -186,8 +186,8 @@ def audit_questions(data: dict[str, Any], belief: Path | None, as_json: bool) ->
 
     try:
         plan = read_plan(data)
-        for each in plan.block_plans:
-            verify_plan(each)
+        for checked in plan.block_plans:
+            verify_plan(checked)
     except ValueError as error:
         raise does_not_hold(error, as_json) from error
     others: list[list[dict[str, Any]]] = []
