@@ -17,7 +17,7 @@ from tacit.mechanism.repeated import Layers, columns_of, largest_ratio
 from tacit.prior import Ball
 
 
-def extreme(heights: list[list[int]], priors: list[Prior], sign: int) -> float:
+def extreme(heights: list[list[float]], priors: list[Prior], sign: int) -> float:
     """The least (sign 1) or largest (−1) mean of a product over all joint distributions with these marginals."""
     cells = list(product(*(range(len(prior)) for prior in priors)))
     cost = [sign * math.prod(row[x] for row, x in zip(heights, cell, strict=True)) for cell in cells]
@@ -32,7 +32,8 @@ def by_programs(channels: list[Channel]) -> tuple[float, float]:
     """How far reports raise and lower beliefs at most, over all dependences, by a linear program for each sequence."""
     raised = lowered = 0.0
     for reports in product(*(range(channel.n_possible_reports) for channel in channels)):
-        columns = [[int(row[y]) for row in channel.weights] for channel, y in zip(channels, reports, strict=True)]
+        sent = zip(channels, reports, strict=True)
+        columns = [(channel.matrix[:, y] / channel.matrix[:, y].max()).tolist() for channel, y in sent]
         priors = [channel.prior for channel in channels]
         raised = max(raised, math.prod(map(max, columns)) / extreme(columns, priors, 1))
         lowered = max(lowered, extreme(columns, priors, -1) / math.prod(map(min, columns)))
