@@ -623,6 +623,9 @@ def test_altered_layers_are_refused():
         replace(plan, groups=(replace(group, layers=replace(layers, resend=layers.resend + 1)),))
     with pytest.raises(PlanError, match="lifelong LIP level 1"):
         replace(plan, groups=(replace(group, layers=replace(layers, lifelong=Fraction(1))),))
+    assert replace(plan, limit=Fraction(3, 2)).limit == Fraction(3, 2)
+    with pytest.raises(PlanError, match=r"must be from 1\.5, the level of its first report"):
+        replace(plan, limit=Fraction(1))
     more = replace(layers, resend=4096)
     with pytest.raises(PlanError, match=r"states LIP ε = 0\.5 but reaches"):
         replace(plan, groups=(replace(group, layers=more, mechanism=more.product),))

@@ -180,6 +180,17 @@ def test_a_history_with_two_reports_of_a_person_or_strange_ones_is_refused():
         groups({"id": ["a"], "group": ["south"], "report": [7]})
     with pytest.raises(InputError, match="group"):
         groups({"id": ["a"], "report": [1]})
+    third, first = following_plan(plan, "0.9"), {"id": ["a", "b"], "group": ["south"] * 2, "report": [1, 0]}
+
+    def later(group: str) -> list[str]:
+        history = (first, {"id": ["a"], "group": [group], "report": [0]})
+        with followed(third, answers | {"id": ["b"]}, history, ["id", "value"], person="id") as reader:
+            return reader.read_all()["group"].to_pylist()
+
+    assert later("south / after 1") == ["south / after 0 -"]
+    for wrong in ("south / after 0", "south", "north / after 1"):
+        with pytest.raises(InputError, match="1 person in another group than their reports"):
+            later(wrong)
 
 
 def test_changes_of_the_same_people_have_their_covariance():

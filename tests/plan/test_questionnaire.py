@@ -85,7 +85,7 @@ def test_blocks_hold_every_private_question_once():
     (told,) = (Block(block.questions, block.chance, replace(block.plan, limit=Fraction(9))),)
     with pytest.raises(PlanError, match="must not have a wave"):
         Questionnaire(plan.questions, (told,))
-    with pytest.raises(PlanError, match="limit of a plan must be from its own ε"):
+    with pytest.raises(PlanError, match="limit of a plan must be from 1, the level of its first report"):
         replace(plan, limit=Fraction(1, 2))
     with pytest.raises(PlanError, match="combinations"):
         Block(block.questions[:1], 1, other)

@@ -132,6 +132,8 @@ def _tell_sums(console: Any, ledger: Any) -> None:
     """What the reports of people in the ledger add up to, rounded up."""
     from math import ceil
 
+    from tacit.show.sentences import CHANGED
+
     if ledger is not None and ledger.is_new:
         console.print(
             f"{escape(str(ledger.path))} is new: it knows no earlier reports. Use it in every wave.", soft_wrap=True
@@ -142,6 +144,11 @@ def _tell_sums(console: Any, ledger: Any) -> None:
         console.print(
             f"{row['people']:,} people have answered {row['waves']} {'wave' if row['waves'] == 1 else 'waves'}: LIP at "
             f"most {lip}, LDP {odds}.",
+            soft_wrap=True,
+        )
+    if ledger is not None and any(each.rule == "layers" for each in ledger.occasions.values()):
+        console.print(
+            f"Reports of two layers count once. This is right for an answer that stays and is known to stay. {CHANGED}",
             soft_wrap=True,
         )
 

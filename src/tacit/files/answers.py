@@ -846,7 +846,7 @@ def _histories(plan: Plan, history: Sequence[Any], person: str, column: str) -> 
     assert plan.follows is not None
     found: dict[str, str] = {}
     for place, source in enumerate(history):
-        last, seen = place == len(history) - 1, set[str]()
+        last, seen = place == len(history) - 1, dict[str, str]()
         first = plan.wave - len(history) + place == 1 and NEW in plan.group_names
         with reading(source, [person, REPORT, *([] if first else [column])], optional=(STAMP,)) as opened:
             if last:
@@ -856,13 +856,18 @@ def _histories(plan: Plan, history: Sequence[Any], person: str, column: str) -> 
                     check_stamp(table, plan.follows.plans, opened.name)
                 people = people_of(table[person], person)
                 groups = [None] * len(people) if first else texts_of(table[column], column).to_pylist()
-                if len(set(people)) < len(people) or not seen.isdisjoint(people):
+                if len(set(people)) < len(people) or not seen.keys().isdisjoint(people):
                     raise InputError(f"{opened.name} has two reports of one person. Nothing was written.")
-                seen.update(people)
+                other = sum(found.get(each, group) != group for each, group in zip(people, groups, strict=True))
+                if other:
+                    raise InputError(
+                        f"{opened.name} has {other:,} {'person' if other == 1 else 'people'} in another group than "
+                        "their reports of the waves before lead to. Give the files as perturb wrote them, the first "
+                        "wave first and each wave once. Nothing was written."
+                    )
                 for each, group, report in zip(people, groups, table[REPORT].to_pylist(), strict=True):
-                    found[each] = followed_name(group, int(report))
-        for each in found.keys() - seen:
-            found[each] = followed_name(found[each], None)
+                    seen[each] = followed_name(group, int(report))
+        found = {each: followed_name(group, None) for each, group in found.items()} | seen
     if unknown := sum(name not in set(plan.group_names) for name in set(found.values())):
         raise InputError(
             f"The history has {unknown:,} sequences of reports that this plan has no group for. Give the reports of "

@@ -304,9 +304,12 @@ class AnyPlan:
             raise PlanError("A plan names the first plan of its series from its second wave on, and only then.")
         if series is not None and (not isinstance(series, str) or not re.fullmatch("[0-9a-f]{64}", series)):
             raise PlanError("The series of a plan must be the hash of its first plan, 64 hexadecimal digits.")
-        if limit is not None and not max(group.epsilon for group in self.groups) <= limit <= MAX_EPSILON:
+        # Two layers count with the lifelong level from the first report on.
+        least = max(group.epsilon if group.layers is None else group.layers.lifelong for group in self.groups)
+        if limit is not None and not least <= limit <= MAX_EPSILON:
             raise PlanError(
-                f"The limit of a plan must be from its own ε to {MAX_EPSILON}. Got {float(limit):g} instead."
+                f"The limit of a plan must be from {float(least):g}, the level of its first report, to {MAX_EPSILON}. "
+                f"Got {float(limit):g} instead."
             )
 
     def _series_fields(self, earlier: Sequence[Any]) -> dict[str, Any]:

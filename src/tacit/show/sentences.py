@@ -76,6 +76,13 @@ def record_sentence(mine: Sequence[Group]) -> str:
     )
 
 
+#: What two layers do not protect.
+CHANGED = (
+    "An answer that changes has a stored report of its own: that and when it changed can become known, and the LDP "
+    "levels of the answers that a person ever held add up."
+)
+
+
 def again_sentence(plan: AnyPlan) -> str:
     """What the same people in several waves are promised, by two layers or by the belief rule; else nothing."""
     layers = plan.groups[0].layers
@@ -85,8 +92,7 @@ def again_sentence(plan: AnyPlan) -> str:
         return (
             f"Two layers: each device stores one report of its answer, and sends it in {share} of the waves, else one "
             "that does not depend on the answer. However many waves there are, all reports about an answer that stays "
-            f"keep {notion} ε = {level:g}. An answer that changes has a stored report of its own: that and when it "
-            "changed can become known, and the LDP levels of the answers that a person ever held add up."
+            f"keep {notion} ε = {level:g} for a reader who knows that it stays. {CHANGED}"
         )
     if plan.follows is not None:
         stay = plan.follows.persistence
