@@ -122,8 +122,8 @@ def main() -> None:
         alone = JointPrior(joint.questions, groups)
         for epsilon, (name, prior) in product((1.0, 2.0), {"joint prior": joint, "independent": alone}.items()):
             plan = make_questionnaire(prior, epsilon, crosses=CROSSES).plan
-            found = covered(plan, others, options.people, options.coverage)
-            said = [f"{each.mean():.1%} ± {each.std() / np.sqrt(len(each)):.1%}" for each in found]
+            shares_and_cells = covered(plan, others, options.people, options.coverage)
+            said = [f"{each.mean():.1%} ± {each.std() / np.sqrt(len(each)):.1%}" for each in shares_and_cells]
             print(f"ε = {epsilon:g}  {name:12} shares {said[0]}, cells {said[1]} (± one standard error)")
         return
     rows = []
