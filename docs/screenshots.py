@@ -34,7 +34,7 @@ from tacit.designs.planning import with_ldp
 from tacit.plan import Plan
 from tacit.randomize import Randomizer
 from tacit.randomize.randomness import SeededWords
-from tacit.server.results.publishing import published
+from tacit.server.results.results import published
 from tacit.server.storage.store import Store, Submission, survey_id
 
 Positions = NDArray[Any]

@@ -23,8 +23,7 @@ from tacit.mechanism import Coverage
 from tacit.mechanism.kept import COVERAGE_UNIT
 from tacit.mechanism.many_values import MARGIN_UNIT, ManyValues
 from tacit.mechanism.many_values._circle import lay_out
-from tacit.mechanism.many_values._shuffled import keys_of
-from tacit.mechanism.many_values._shuffled_information import circle_information
+from tacit.mechanism.many_values._shuffled import circle_information, keys_of
 from tacit.mechanism.singer import first_full_recurrence, terms_of
 from tacit.prior import Prior
 from tacit.task import Histogram

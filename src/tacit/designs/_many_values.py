@@ -32,8 +32,8 @@ from typing import Any, Literal
 import numpy as np
 
 from tacit.exact import Floats, Integers, Number, budget, exp_below, rational
-from tacit.mechanism.coverage import mean_square_coverage, mean_square_under_arcs
 from tacit.mechanism.many_values import MARGIN_UNIT, MOST_LOOKS, MOST_PLACES, MOST_SLOTS, MOST_WORK, ManyValues
+from tacit.mechanism.many_values._circle import mean_square_coverage, mean_square_under_arcs
 from tacit.mechanism.rounding import PrivacyError
 from tacit.mechanism.singer import first_full_recurrence, is_prime, next_prime
 from tacit.prior import Ball, Prior, PriorSet

@@ -1,8 +1,20 @@
 """The plan: the one contract between client, collector and analyst."""
 
-from tacit.plan._any_plan import NOT_ASKED, AnyPlan, Question, malformed, value_from_text
+from tacit.plan._any_plan import (
+    NEW,
+    NOT_ASKED,
+    AnyPlan,
+    Question,
+    arm_name,
+    arms_of,
+    base_name,
+    crossed_name,
+    followed_name,
+    malformed,
+    margins,
+    value_from_text,
+)
 from tacit.plan._certificate import Aim, Certificate
-from tacit.plan._crossed import NEW, arm_name, arms_of, base_name, crossed_name, followed_name, margins
 from tacit.plan._group import Group, PlanError
 from tacit.plan._plan import CHANCES, Block, ErrorField, Follows, Plan, contract_hash, joint_values, read_json
 from tacit.plan._questionnaire import BLOCK, RESERVED, Questionnaire, Wording, block_name, load_plan, read_plan

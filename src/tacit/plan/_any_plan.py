@@ -3,6 +3,8 @@
 A plan asks `questions`. The private ones are reported in `blocks`, each a `Plan` over the joint answers of its
 questions; a plan of one question is one block of one question. Reports are counted by `groups`: every group of every
 block.
+
+At the end: names of groups that are crossed, such as regions with ages, or a group with its arms drawn by chance.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -22,11 +24,12 @@ from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 from tacit.disk import write_text
 from tacit.exact import MAX_EPSILON, exact_ratio
 from tacit.plan._group import Group, PlanError
-from tacit.plan._recoding import Recoding
+from tacit.plan._recoding import CROSSED, Recoding
 from tacit.prior import Value
 
 if TYPE_CHECKING:
     from tacit.plan._plan import Block, Follows, Plan
+
 
 #: The answer of a person who was not asked, because an earlier answer made the question pointless.
 NOT_ASKED = "not asked"
@@ -391,3 +394,142 @@ def value_from_text(text: str) -> Value:
         return int(text)
     except ValueError:
         return float(text)
+
+
+#: The group of people without earlier reports, and the beginning of the names of others: "after 1 0".
+NEW, AFTER = "new", "after "
+
+
+def crossed_name(parts: Iterable[str]) -> str:
+    """The name of the group in which these parts meet.
+
+    Args:
+        parts: the names of the parts.
+
+    Returns:
+        The name of the crossed group.
+
+    >>> crossed_name(["north", "18-24"])
+    'north / 18-24'
+    """
+    return CROSSED.join(parts)
+
+
+def margins(plan: Plan, names: Sequence[str]) -> dict[str, dict[str, str]]:
+    """For each group what its parts are, by the `names` of the margins that were crossed, in their order.
+
+    Raises `ValueError` where a group has more or fewer parts than there are names.
+
+    Args:
+        plan: the plan.
+        names: what was crossed to make the groups, in order.
+
+    Returns:
+        For each group, by name, its category in each margin.
+
+    >>> from tacit import make_plan
+    >>> prior = {"yes": 0.2, "no": 0.8}
+    >>> plan = make_plan({"north / old": prior, "south / old": prior}, "histogram", epsilon=1)
+    >>> margins(plan, ["region", "age"])["north / old"]
+    {'region': 'north', 'age': 'old'}
+    """
+    found = {}
+    for group in plan.groups:
+        parts = (group.name or "").split(CROSSED)
+        if group.name is None or len(parts) != len(names) or len(set(names)) < len(names):
+            got = "no named groups" if group.name is None else f"the group {group.name!r}"
+            raise ValueError(
+                f"Crossed groups must have one part, between '{CROSSED}', for each of {', '.join(names)}. Got {got}."
+            )
+        found[group.name] = dict(zip(names, parts, strict=True))
+    return found
+
+
+def arm_name(group: str | None, number: int) -> str:
+    """The name of an arm, counted from 1, of a group. Arms differ in their randomizer only.
+
+    Args:
+        group: the name of the group; None if the plan has no named groups.
+        number: of the arm, from 1.
+
+    Returns:
+        The name of the arm.
+
+    >>> arm_name(None, 1), arm_name("north", 2)
+    ('arm 1', 'north / arm 2')
+    """
+    arm = f"arm {number}"
+    return arm if group is None else crossed_name([group, arm])
+
+
+def followed_name(group: str | None, report: int | None) -> str:
+    """The group of the next wave for people of this group, by the belief rule: what they sent is part of its name.
+
+    Args:
+        group: the name of their group in this wave; None if the plan has no named groups.
+        report: what they sent; None if they did not take part.
+
+    Returns:
+        The name of their group in the next wave; "new" for people without any report where groups have no names.
+
+    >>> followed_name(None, None), followed_name(None, 1), followed_name("after 1", None), followed_name("after 1 -", 0)
+    ('new', 'after 1', 'after 1 -', 'after 1 - 0')
+    >>> followed_name("north", 1), followed_name("north / after 1", 0)
+    ('north / after 1', 'north / after 1 0')
+    """
+    head, _, last = (group or "").rpartition(CROSSED)
+    if not last.startswith(AFTER):
+        head, last = "" if group in (None, NEW) else str(group), ""
+    if report is None and not last:
+        return head or NEW
+    sent = "-" if report is None else str(report)
+    after = f"{last} {sent}" if last else AFTER + sent
+    return crossed_name([head, after]) if head else after
+
+
+def base_name(group: str | None) -> str | None:
+    """The group without what its people sent earlier.
+
+    Args:
+        group: the name of a group in a wave by the belief rule, or in a first wave.
+
+    Returns:
+        The name of the group in the first wave; None where that has no named groups.
+
+    >>> base_name("north / after 1 0"), base_name("after 1"), base_name("new"), base_name("north")
+    ('north', None, None, 'north')
+    """
+    head, _, last = (group or "").rpartition(CROSSED)
+    if last.startswith(AFTER):
+        return head or None
+    return None if group == NEW else group
+
+
+def arms_of(plan: Plan) -> dict[str | None, list[Group]]:
+    """The arms of each group: those whose names are alike up to the last " / "; all groups if no name has one.
+
+    Raises `ValueError` where a group has one arm only.
+
+    Args:
+        plan: the plan.
+
+    Returns:
+        The arms of each group, by the group's name.
+
+    >>> from tacit import GroupPrior, Prior, Survey, make_plan
+    >>> from tacit.designs.planning import in_arms
+    >>> priors = in_arms([GroupPrior(name="old", prior=Prior.of({"yes": 0.2, "no": 0.8}))], [0.5, 1.5])
+    >>> {name: len(arms) for name, arms in arms_of(make_plan(priors, Survey("yes"), None)).items()}
+    {'old': 2}
+    """
+    found: dict[str | None, list[Group]] = {}
+    for group in plan.groups:
+        found.setdefault((group.name or "").rpartition(CROSSED)[0] or None, []).append(group)
+    for name, arms in found.items():
+        if len(arms) < 2:
+            whose = "This plan" if name is None else f"Group {name!r}"
+            raise ValueError(
+                f"{whose} has one arm only: whether people followed the rule shows where chance gave some of them "
+                "another randomizer. Plan with --arms, or adopt a design of two groups."
+            )
+    return found

@@ -22,8 +22,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
-from tacit.plan._any_plan import AnyPlan, Question, refusing, series_of
-from tacit.plan._crossed import crossed_name
+from tacit.plan._any_plan import AnyPlan, Question, crossed_name, refusing, series_of
 from tacit.plan._group import Group, PlanError
 from tacit.plan._plan import CHANCES, FORMAT, Block, Plan, read_json
 from tacit.prior import has_unseen

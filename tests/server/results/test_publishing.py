@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from tacit.estimates import QuestionView
-from tacit.server.results.publishing import central_epsilon, published
-from tacit.server.results.results import Results
+from tacit.server.results.results import Results, central_epsilon, published
 from tacit.server.storage.store import Store, Submission, survey_id
 
 from support.service import Client, Days, grouped_plan, key, plain_plan, serving

@@ -12,7 +12,7 @@ import pytest
 import sqlalchemy as sa
 
 from tacit.server.collector import Ending
-from tacit.server.results.publishing import published
+from tacit.server.results.results import published
 from tacit.server.storage import store as store_module
 from tacit.server.storage.backup import copy_store
 from tacit.server.storage.store import Store, Submission, survey_id

@@ -45,9 +45,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.exact import Floats, Integers
-from tacit.mechanism.coverage import mean_square_under_arcs
 from tacit.mechanism.kept import COVERAGE_UNIT
-from tacit.mechanism.many_values._circle import Circle, CircleWeights, Stretch
+from tacit.mechanism.many_values._circle import Circle, CircleWeights, Stretch, mean_square_under_arcs
 from tacit.mechanism.protocol import NotEstimableError
 
 #: Each of the heavy values looks for room in the bins: at most this many looks.

@@ -1,4 +1,8 @@
-"""The compiled loops of `many-values` beside those of its circle. Importing this module imports numba."""
+"""The compiled loops of shuffled circles, and of what `many-values` does beside its circle.
+
+A report of a shuffled circle is drawn and added up in O(d). Importing this module imports numba, so it is imported
+where it is used. Symbols as in `_shuffled` and `_rule`.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,198 @@ from typing import Any
 
 import numba
 import numpy as np
+
+from tacit.mechanism.sampling import in_threads, n_threads
+
+#: Pieces are looked through in runs of this many for those near an end of the arc.
+_RUN = 64
+
+_U32 = np.uint32
+
+
+@numba.njit(inline="always", cache=True)
+def part_of(word: Any, size: Any, fine: Any, coarse: Any, below: Any) -> Any:
+    """⌊word·size/2^W⌋ in two halves of the word, so that no product leaves 64 bits."""
+    return ((word >> fine) * size + (((word & below) * size) >> fine)) >> coarse
+
+
+@numba.njit(inline="always", cache=True)
+def units_of(covered: Any, size: Any, units: Any) -> Any:
+    """covered/size of the units of a piece or a line, rounded to the nearest."""
+    return (2 * np.int64(covered) * units + np.int64(size)) // (2 * np.int64(size))
+
+
+@numba.njit(inline="always", cache=True)
+def _mix(number: Any) -> Any:
+    h = _U32(number)
+    h = _U32(_U32(h ^ (h >> _U32(16))) * _U32(0x7FEB352D))
+    h = _U32(_U32(h ^ (h >> _U32(15))) * _U32(0x846CA68B))
+    return _U32(h ^ (h >> _U32(16)))
+
+
+@numba.njit(inline="always", cache=True)
+def _key(value: Any, multiplier: Any, offset: Any) -> Any:
+    h = _U32(_U32(multiplier * _U32(value)) + offset)
+    return _U32(_U32(h ^ (h >> _U32(15))) * _U32(0x846CA68B))
+
+
+@numba.njit(inline="always", cache=True)
+def _seed_numbers(seed: Any) -> Any:
+    return _U32(_mix(_U32(seed) ^ _U32(0x9E3779B9)) | _U32(1)), _mix(_U32(_U32(seed) + _U32(0x51ED270B)))
+
+
+@numba.njit(nogil=True, cache=True)
+def draw(
+    values: Any, words: Any, sizes: Any, counts: Any, first_pieces: Any, offsets: Any, cells: Any, base: Any, step: Any,
+    circle: Any, cell_bits: int, seed_bits: int, choice_bits: int, reports: Any,
+) -> None:  # fmt: skip
+    """`Circle.draw` for arrays. Everything is computed, then chosen: no branch on an answer or a word.
+
+    Of every value: `sizes` = n, `counts` = k, `first_pieces`; of every piece: `offsets`, `cells`.
+    """
+    half, low = np.uint64(seed_bits // 2), np.uint64((1 << (seed_bits // 2)) - 1)
+    fine = np.uint64(choice_bits // 2)
+    coarse, below = np.uint64(choice_bits - choice_bits // 2), np.uint64((1 << (choice_bits // 2)) - 1)
+    for i in range(len(values)):
+        x = values[i]
+        alpha, beta = words[i, 0] >> half, words[i, 1] >> half
+        seed = ((words[i, 0] & low) << half) | (words[i, 1] & low)
+        multiplier, offset = _seed_numbers(seed)
+        cell = part_of(beta, sizes[x], fine, coarse, below)
+        piece = first_pieces[x] + np.int64(((cell + np.uint64(1)) * counts[x] - np.uint64(1)) // sizes[x])
+        mine = _key(piece, multiplier, offset)
+        start = _U32(0)
+        for y in range(len(cells)):
+            start = _U32(start + (cells[y] if _key(y, multiplier, offset) < mine else _U32(0)))
+        ignored = alpha < base
+        back = (np.uint64(0) if ignored else alpha - base) // step
+        place = np.uint64(start) + cell - offsets[piece] + (circle - back)
+        place = place - (circle if place >= circle else np.uint64(0))
+        position = part_of(beta, circle, fine, coarse, below) if ignored else place
+        reports[i] = np.int64((seed << np.uint64(cell_bits)) | position)
+
+
+@numba.njit(nogil=True, cache=True)
+def fold(
+    reports: Any, weights: Any, first: int, last: int, cells: Any, units: Any, arc: int, circle: int, cell_bits: int,
+    whole: Any, parts: Any,
+) -> None:  # fmt: skip
+    """Add up what reports `first` to `last` cover of every piece: `whole` counts the times, `parts` the cut ones.
+
+    `parts` are in `units`; `weights` has one entry for each report, or one for all.
+
+    With a the piece in which the arc begins and b the one in which it ends, exactly the pieces between their keys are
+    covered whole, going around: those with key − key_a − 1 < key_b − key_a − 1 (mod 2^32).
+    """
+    size, last_cell = len(cells), (1 << cell_bits) - 1
+    bits = 3  # About 8√size slots: as long to walk along them as to sort the pieces of two.
+    while bits < 12 and size >> (2 * bits - 6):
+        bits += 1
+    keys, masses, near = np.empty(size, np.uint32), np.empty(1 << bits, np.uint32), np.empty(size + 1, np.int64)
+    every, nothing = len(weights) == 1, weights[0] * 0
+    for i in range(first, last):
+        weight = weights[0 if every else i]
+        begin = reports[i] & last_cell
+        end = begin + arc
+        end -= circle if end >= circle else 0
+        multiplier, offset = _seed_numbers(reports[i] >> cell_bits)
+        for y in range(size):
+            keys[y] = _key(y, multiplier, offset)
+        masses[:] = 0
+        for y in range(size):
+            masses[keys[y] >> _U32(32 - bits)] += cells[y]
+        slot_a, before_a = _slot(begin, masses)
+        slot_b, before_b = _slot(end, masses)
+        found = _gather(keys, slot_a, slot_b, bits, near)
+        a, before_a = _walk(begin, before_a, slot_a, keys, cells, bits, near[:found])
+        b, before_b = _walk(end, before_b, slot_b, keys, cells, bits, near[:found])
+        low, width = _U32(keys[a] + _U32(1)), _U32(_U32(keys[b] - keys[a]) - _U32(1))
+        if a != b:
+            parts[a] += weight * units_of(before_a + cells[a] - begin, cells[a], units[a])
+            parts[b] += weight * units_of(end - before_b, cells[b], units[b])
+        elif begin < end:  # The arc lies inside one piece.
+            parts[a] += weight * units_of(arc, cells[a], units[a])
+            width = _U32(0)
+        else:  # It leaves out a part of one piece only.
+            parts[a] += weight * units_of(cells[a] - (begin - end), cells[a], units[a])
+        for y in range(size):
+            whole[y] += weight if _U32(keys[y] - low) < width else nothing
+
+
+@numba.njit(nogil=True, cache=True)
+def _slot(cell: Any, masses: Any) -> Any:
+    """The slot of leading key bits in which a cell lies, and the cells before that slot."""
+    slot, before = 0, 0
+    while before + masses[slot] <= cell:
+        before += masses[slot]
+        slot += 1
+    return slot, before
+
+
+@numba.njit(nogil=True, cache=True)
+def _gather(keys: Any, slot_a: int, slot_b: int, bits: int, near: Any) -> Any:
+    """Put the pieces of two slots into `near`, in the order of their keys, and return how many they are.
+
+    Of many pieces most runs have none, and finding that out is a loop without branches; `near` has room for one more.
+    """
+    found: Any = 0
+    low_a, low_b, width = _U32(slot_a << (32 - bits)), _U32(slot_b << (32 - bits)), _U32(1 << (32 - bits))
+    for start in range(0, len(keys), _RUN):
+        run = keys[start : start + _RUN]
+        some = _U32(0)
+        for j in range(len(run)):
+            some = _U32(some + (_U32(1) if _U32(run[j] - low_a) < width else _U32(0)))
+            some = _U32(some + (_U32(1) if _U32(run[j] - low_b) < width else _U32(0)))
+        if some:
+            for j in range(len(run)):
+                near[found] = start + j
+                found += (_U32(run[j] - low_a) < width) | (_U32(run[j] - low_b) < width)
+    for last in range(1, found):
+        y, place = near[last], last
+        while place and keys[near[place - 1]] > keys[y]:
+            near[place] = near[place - 1]
+            place -= 1
+        near[place] = y
+    return found
+
+
+@numba.njit(nogil=True, cache=True)
+def _walk(cell: Any, before: Any, slot: int, keys: Any, cells: Any, bits: int, near: Any) -> Any:
+    """The piece on which a cell lies, of those in `slot`, and the cells before that piece."""
+    at = -1
+    for place in range(len(near)):
+        y = near[place]
+        if keys[y] >> _U32(32 - bits) == slot:
+            at = y
+            if before + cells[y] > cell:
+                break
+            before += cells[y]
+    return at, before
+
+
+def fold_reports(reports: Any, weights: Any, cells: Any, units: Any, arc: int, circle: int, cell_bits: int) -> Any:
+    """Σ weight·coverage for every piece, in its `units`; without `weights` each report counts once."""
+    threads = n_threads(len(reports), len(cells))
+    if weights is None:
+        weights, whole = np.ones(1, np.uint32), np.zeros((threads, len(cells)), np.uint32)
+        parts = np.zeros(whole.shape, np.int64)
+    else:
+        whole, parts = np.zeros((2, threads, len(cells)), weights.dtype)
+
+    def work(k: int, part: slice) -> None:
+        fold(reports, weights, part.start, part.stop, cells, units, arc, circle, cell_bits, whole[k], parts[k])
+
+    in_threads(len(reports), work, len(cells))
+    return whole.sum(axis=0).astype(parts.dtype) * units + parts.sum(axis=0)
+
+
+def cover_reports(reports: Any, cells: Any, units: Any, arc: int, circle: int, cell_bits: int) -> Any:
+    """What each report covers of every piece, in its `units`: a row for each report."""
+    once = np.ones(1, np.int64)
+    whole, parts = np.zeros((2, len(reports), len(cells)), np.int64)
+    for k in range(len(reports)):
+        fold(reports, once, k, k + 1, cells, units, arc, circle, cell_bits, whole[k], parts[k])
+    return whole * units + parts
 
 
 @numba.njit(nogil=True, cache=True)

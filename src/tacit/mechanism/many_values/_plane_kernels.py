@@ -14,7 +14,7 @@ import numba
 import numpy as np
 
 from tacit.exact import Integers
-from tacit.mechanism._kernels import part_of, units_of
+from tacit.mechanism.many_values._kernels import part_of, units_of
 from tacit.mechanism.sampling import in_threads, n_threads
 
 #: What adding up a report costs, in steps of a loop, and how many are sorted by their orders at once: 8 MiB.
