@@ -31,11 +31,9 @@ if TYPE_CHECKING:
         PrivacyError,
         audit,
         belief,
-        mean_absolute_error,
         mse,
         round_channel,
         satisfies,
-        total_mse,
         unbiased_variance,
     )
     from tacit.microdata import PriorTable, priors_from
@@ -82,7 +80,6 @@ __all__ = [
     "difference",
     "estimate",
     "make_plan",
-    "mean_absolute_error",
     "mse",
     "next_plan",
     "prior_variance",
@@ -90,7 +87,6 @@ __all__ = [
     "read_priors",
     "round_channel",
     "satisfies",
-    "total_mse",
     "trend",
     "unbiased_variance",
     "verify",
@@ -102,8 +98,8 @@ _HOME = {
     for room, names in {
         "designs": "Design GroupPrior Promise Search Verification design make_plan next_plan read_priors verify",
         "estimates": "Differences Estimate NotEstimableError Trend difference estimate trend",
-        "mechanism": "Audit Belief Channel Mechanism PrivacyError audit belief mean_absolute_error mse round_channel "
-        "satisfies total_mse unbiased_variance",
+        "mechanism": "Audit Belief Channel Mechanism PrivacyError audit belief mse round_channel "
+        "satisfies unbiased_variance",
         "microdata": "PriorTable priors_from",
         "plan": "Group Plan PlanError",
         "prior": "Prior",

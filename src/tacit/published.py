@@ -7,8 +7,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -74,8 +74,6 @@ def _rows(prior: Prior, bound: Fraction) -> list[list[int]]:
     return rows
 
 
-#: A mechanism of one's own: from a prior and a budget to a channel or any other `Mechanism`.
-Builder = Callable[[Prior, Fraction], Mechanism]
 Measure = Callable[[Mechanism, Task], float]
 
 
@@ -85,8 +83,6 @@ class Comparison:
 
     They are standard errors of estimates that do not use the prior (aim "unbiased"), or root mean squared errors of
     those that do, if it is right (aim "mmse"). `no_data` is the spread of the answers under the prior.
-
-    `own` has, for each mechanism that was brought along, its error and the LIP level that it really reaches.
     """
 
     epsilon: float
@@ -96,7 +92,6 @@ class Comparison:
     ldp: float | None
     published: float | None
     published_level: float | None
-    own: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
     @property
     def published_breaks(self) -> bool:
@@ -115,9 +110,8 @@ def compare(
     progress: Callable[[int, int | None], None] | None = None,
     *,
     aim: Aim = "unbiased",
-    own: Mapping[str, Builder] | None = None,
 ) -> list[Comparison]:
-    """One row for each budget, ascending; with mechanisms of one's `own`, by name.
+    """One row for each budget, ascending.
 
     Args:
         priors: the groups, as a prior file has them.
@@ -125,42 +119,28 @@ def compare(
         epsilons: the levels.
         progress: is called with steps done and steps in all.
         aim: "unbiased" or "mmse", as of `design`.
-        own: mechanisms of your own, by name: from a prior and ε to a channel.
 
     Returns:
         One row for each level.
 
-    >>> from tacit import Channel, Survey
-    >>> coin = lambda prior, epsilon: Channel.from_matrix(prior, [[0.75, 0.25], [0.25, 0.75]])
+    >>> from tacit import Survey
     >>> groups = [GroupPrior(name=None, prior=Prior.of({"yes": 0.1, "no": 0.9}))]
-    >>> [row] = compare(groups, Survey("yes"), [1], own={"coin": coin})
-    >>> error, level = row.own["coin"]
-    >>> round(error, 3), round(level, 3), row.lip < error
-    (0.917, 1.03, True)
+    >>> [row] = compare(groups, Survey("yes"), [1])
+    >>> row.lip < row.ldp, row.published_breaks
+    (True, True)
     """
     budgets = sorted({budget(epsilon) for epsilon in epsilons})
     if not budgets:
         raise ValueError("A comparison needs at least one budget. Got none.")
     rows = []
     for epsilon in budgets:
-        rows.append(_compare(priors, task, epsilon, aim, own or {}))
+        rows.append(_compare(priors, task, epsilon, aim))
         if progress is not None:
             progress(len(rows), len(budgets))
     return rows
 
 
-def _own(
-    priors: Sequence[GroupPrior], task: Task, epsilon: Fraction, measure: Measure, build: Builder
-) -> tuple[float, float]:
-    """The error of somebody's own mechanism and the level that it reaches in the worst group."""
-    made = [(each, build(each.prior, epsilon).under(each.prior)) for each in priors]
-    error = math.fsum(float(each.share) * measure(mechanism, task) for each, mechanism in made)
-    return math.sqrt(error), max(audit(mechanism).lip.epsilon for _, mechanism in made)
-
-
-def _compare(
-    priors: Sequence[GroupPrior], task: Task, epsilon: Fraction, aim: Aim, own: Mapping[str, Builder]
-) -> Comparison:
+def _compare(priors: Sequence[GroupPrior], task: Task, epsilon: Fraction, aim: Aim) -> Comparison:
     measure: Measure = mse if aim == "mmse" else unbiased_variance
     sums = dict.fromkeys(("no_data", "lip", "lip_bound", "ldp", "published"), 0.0)
     level = 0.0
@@ -188,5 +168,4 @@ def _compare(
         ldp=roots["ldp"],
         published=roots["published"],
         published_level=level if known else None,
-        own={name: _own(priors, task, epsilon, measure, build) for name, build in own.items()},
     )

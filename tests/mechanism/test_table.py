@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tacit import Channel, Prior, PrivacyError, audit, mean_absolute_error, round_channel, satisfies
+from tacit import Channel, Prior, PrivacyError, audit, round_channel, satisfies
 
+from support.oracle import mean_absolute_error
 from support.strategies import channels, priors
 
 PRIOR = Prior.of({"yes": 0.1, "no": 0.9})

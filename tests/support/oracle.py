@@ -109,3 +109,13 @@ def best_central_mse(n: int, p: float, epsilon: float) -> float:
     result = linprog(-np.array(gains), A_eq=np.array(columns).T, b_eq=mass, method="highs")
     assert result.status == 0, result.message
     return float(n * p * (1 - p) + result.fun)
+
+
+def mean_absolute_error(channel) -> float:
+    """E|X − label(Y)| of numbers, Pr(X ≠ label(Y)) of names."""
+    prior, labels, total = channel.prior, channel.labels, 0.0
+    for x, value in enumerate(prior.values):
+        for y, label in enumerate(labels):
+            distance = abs(float(value) - float(label)) if prior.is_numeric else float(value != label)
+            total += prior.probabilities[x] * channel.matrix[x, y] * distance
+    return float(total)

@@ -11,12 +11,11 @@ from tacit.mechanism.protocol import (
     Reading,
     gain,
     mse,
-    total_mse,
     unbiased_variance,
 )
 from tacit.mechanism.repeated import Layers, Repeated, joint_level, layered, layered_level, persistent
 from tacit.mechanism.rounding import PrivacyError, round_channel
-from tacit.mechanism.table import Channel, mean_absolute_error
+from tacit.mechanism.table import Channel
 
 #: Every mechanism that a plan can hold. A new one is a folder and a line here.
 KINDS: dict[str, type[Mechanism]] = {
@@ -51,11 +50,9 @@ __all__ = [
     "joint_level",
     "layered",
     "layered_level",
-    "mean_absolute_error",
     "mse",
     "persistent",
     "round_channel",
     "satisfies",
-    "total_mse",
     "unbiased_variance",
 ]

@@ -229,22 +229,6 @@ def set_lift_levels(rows: Iterable[Iterable[int]], prior_set: PriorSet) -> tuple
     )
 
 
-def bounded_set_levels(prior_set: PriorSet, highest: Fraction, lowest: Fraction) -> tuple[SetLevel, SetLevel]:
-    """The levels for a set from bounds lowest ≤ v_y(x) ≤ highest of the lifts under its nominal prior.
-
-    For P within total variation τ of it, the mean lift Σ P v is within τ(highest − lowest) of 1, and the lift under P
-    is v divided by that.
-
-    >>> from tacit.prior import Ball
-    >>> upper, lower = bounded_set_levels(Ball(Prior.uniform(9), "1/10"), Fraction(2), Fraction(1, 2))
-    >>> str(upper.ratio), str(lower.ratio)
-    ('40/17', '23/10')
-    """
-    moved = prior_set.radius * (highest - lowest)
-    upper = highest / (1 - moved) if moved < 1 else None
-    return SetLevel(upper), SetLevel((1 + moved) / lowest if lowest else None)
-
-
 def _size(level: tuple[int, Fraction | None]) -> tuple[bool, Fraction]:
     """Orders levels, an unbounded one above all."""
     return level[1] is None, level[1] or Fraction(0)

@@ -6,7 +6,7 @@ mechanism is bound to one prior and does not change; a report is an integer that
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self
@@ -283,35 +283,3 @@ def unbiased_variance(mechanism: Mechanism | HasMechanism, task: Task) -> float:
     """
     # Where nothing varies, the difference of two floats may fall a hair below zero.
     return max(0.0, mechanism_of(mechanism).unbiased_variance(task))
-
-
-def total_mse(
-    respondents: Iterable[Mechanism | HasMechanism], task: Task, weights: Sequence[float] | None = None
-) -> float:
-    """The MSE of the MMSE estimate of the total over independent respondents, each with a mechanism.
-
-    Respondents may differ in prior and in budget; equal ones are computed once. With `weights` a it is the error of
-    Σ_i a_i g(X_i), which is Σ_i a_i² times the error of each.
-
-    Args:
-        respondents: a mechanism, or a `Design`, for each respondent.
-        task: what is estimated.
-        weights: a for each respondent; 1 without it.
-
-    Returns:
-        The mean squared error of the estimated total, if the priors are right.
-
-    >>> from tacit import Channel, Prior, Survey
-    >>> prior = Prior.of({"yes": 0.5, "no": 0.5})
-    >>> total_mse([Channel.from_weights(prior, [[3, 1], [1, 3]])] * 4, Survey("yes"))
-    0.75
-    """
-    seen: dict[int, float] = {}
-    total = 0.0
-    # A list, so that the identities used as keys stay alive.
-    everybody = list(respondents)
-    for mechanism, weight in zip(everybody, weights or [1.0] * len(everybody), strict=True):
-        if id(mechanism) not in seen:
-            seen[id(mechanism)] = mse(mechanism, task)
-        total += weight**2 * seen[id(mechanism)]
-    return total

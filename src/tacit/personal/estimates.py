@@ -269,28 +269,6 @@ def _with_ends(plan: PersonalPlan, sums: _Sums, n: int, sampled: float, level: f
     return Found(sums.total, error, low, high, np.zeros(len(middle)))
 
 
-def expected_mse(plan: PersonalPlan, priors: Any) -> Floats:
-    """Each person's part of the expected squared error of the mmse estimate, Σ_k λ_k Σ_c Var(g_c|k); parts add up.
-
-    Args:
-        plan: the plan.
-        priors: a row of integers over the resolution for each record; one number for two values.
-
-    Returns:
-        The error of each respondent's contribution.
-
-    >>> from tacit import Survey
-    >>> plan = PersonalPlan.of(Survey("yes"), ["no", "yes"], 1, 1000)
-    >>> expected_mse(plan, [100, 500]).round(6).tolist()
-    [0.079176, 0.150253]
-    """
-    rows = prior_rows(plan, priors)
-    error = np.zeros(len(rows))
-    for part in _parts(plan, len(rows)):
-        error[part] = np.einsum("ik,ikc->i", _chances(plan, rows[part])[2], _weights(plan, rows[part], "mmse")[1])
-    return error
-
-
 def check_priors(plan: PersonalPlan, priors: Integers, times: Floats) -> PriorCheck:
     """Do the reports contradict the priors? `times` counts, for each prior, how often each report came.
 

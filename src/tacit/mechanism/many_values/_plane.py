@@ -365,10 +365,6 @@ class PlaneInformation:
         product: Floats = right.sum(axis=-1, keepdims=True) + self.amplitude**2 * seen
         return product
 
-    def coverage_covariance(self, values: NDArray[np.intp]) -> Floats:
-        """A for some values."""
-        return np.array([self._covariance(self._unit(value))[values] for value in values])
-
     def _unit(self, value: int) -> Floats:
         unit = np.zeros(len(self.shares))
         unit[value] = 1.0

@@ -427,30 +427,6 @@ def label_reports(prior: Prior, weights: BigIntegers) -> tuple[Value, ...]:
     return tuple(prior.values[order[k]] for k in np.argmax(half_reached.astype(bool), axis=0))
 
 
-def mean_absolute_error(channel: Channel) -> float:
-    """E|X − label(Y)| for numeric values, Pr(X ≠ label(Y)) for names.
-
-    Args:
-        channel: a channel over numbers.
-
-    Returns:
-        The mean absolute error of the best guess of one answer.
-
-    >>> prior = Prior.of({"yes": 0.5, "no": 0.5})
-    >>> mean_absolute_error(Channel.from_weights(prior, [[3, 1], [1, 3]]))
-    0.25
-    """
-    prior = channel.prior
-    joint = prior.probabilities[:, None] * channel.matrix
-    if prior.is_numeric:
-        labels = np.array(channel.labels, dtype=np.float64)
-        distance = np.abs(prior.numbers[:, None] - labels[None, :])
-    else:
-        positions = np.array([prior.position(label) for label in channel.labels])
-        distance = (np.arange(len(prior))[:, None] != positions[None, :]).astype(np.float64)
-    return float((joint * distance).sum())
-
-
 def _checked(prior: Prior, rows: Any) -> BigIntegers:
     """A fresh object array of Python ints; errors name the row or the cell."""
     cells = [[_integer(cell, x, y) for y, cell in enumerate(row)] for x, row in enumerate(rows)]

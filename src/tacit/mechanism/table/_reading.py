@@ -5,7 +5,6 @@ Every estimator is a weight t(y) per report and component of g; the estimate of 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -188,7 +187,7 @@ def _solved_weights(channel: Channel, g: Floats) -> Floats | None:
 def _mle_weights(channel: Channel, g: Floats, counts: Floats) -> tuple[Floats, Floats]:
     """E[g|y] under the most likely distribution p, and the variance of one person's part of the estimate."""
     inside = list(channel.prior.support)
-    p = maximum_likelihood(channel, counts).distribution
+    p = maximum_likelihood(channel, counts)
     information = Information.of_matrix(information_at(channel, p)[np.ix_(inside, inside)])
     off = g[inside] - p[inside] @ g[inside]
     if not information.determines(off):
@@ -213,7 +212,7 @@ def _likely_moves(channel: Channel, g: Floats, counts: Floats, weights: Floats) 
     """
 
     def total(step: Floats) -> Floats:
-        p = maximum_likelihood(channel, counts + step).distribution
+        p = maximum_likelihood(channel, counts + step)
         moved: Floats = (weights + step) @ _means_under(channel, p, g)
         return moved
 
@@ -233,16 +232,7 @@ LIKELIHOOD_TOLERANCE = 1e-8
 MAX_STEPS = 20_000
 
 
-@dataclass(frozen=True)
-class Likelihood:
-    """The maximum: the distribution, its log-likelihood, and how many EM steps it took."""
-
-    distribution: Floats
-    log_likelihood: float
-    steps: int
-
-
-def maximum_likelihood(channel: Channel, counts: Floats) -> Likelihood:
+def maximum_likelihood(channel: Channel, counts: Floats) -> Floats:
     """EM (the iterative Bayesian update) with SQUAREM acceleration, on the support of the prior.
 
         p_x ← p_x Σ_y f_y Q(y|x) / (pQ)_y,   f_y the report frequencies.
@@ -252,7 +242,7 @@ def maximum_likelihood(channel: Channel, counts: Floats) -> Likelihood:
     >>> from tacit import Channel, Prior
     >>> prior = Prior.of({"yes": 0.5, "no": 0.5})
     >>> channel = Channel.from_weights(prior, [[3, 1], [1, 3]])
-    >>> maximum_likelihood(channel, np.array([400.0, 600.0])).distribution.round(6).tolist()
+    >>> maximum_likelihood(channel, np.array([400.0, 600.0])).round(6).tolist()
     [0.3, 0.7]
     """
     prior = channel.prior
@@ -265,7 +255,7 @@ def maximum_likelihood(channel: Channel, counts: Floats) -> Likelihood:
     current = prior.probabilities[inside]
     if total == 0:
         result[inside] = current
-        return Likelihood(result, 0.0, 0)
+        return result
 
     def climb(p: Floats) -> Floats:
         new: Floats = p * (q @ (seen_counts / (p @ q))) / total
@@ -288,7 +278,7 @@ def maximum_likelihood(channel: Channel, counts: Floats) -> Likelihood:
         if risen < LIKELIHOOD_TOLERANCE:
             break
     result[inside] = current / current.sum()
-    return Likelihood(result, best, steps)
+    return result
 
 
 def information_at(channel: Channel, distribution: Floats) -> Floats:
