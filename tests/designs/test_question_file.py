@@ -82,6 +82,15 @@ def test_somebody_who_knows_how_answers_are_related_learns_more_than_the_plan_pr
     assert other_beliefs(block.plan, same)[0].level == pytest.approx(1, abs=1e-3)
 
 
+def test_a_single_question_takes_the_priors_of_a_plan_without_a_question_file(files):
+    (files / "one.csv").write_text("group,value,count\nold,yes,20\nold,no,80\nyoung,yes,3\nyoung,no,97\n")
+    old, young = read_joint(files / "one.csv", ["ill"]).block(["ill"])
+    shares = [float(group.prior.probability("yes")) for group in (old, young)]
+    assert (*shares, old.records) == (0.2, 0.03, 100)
+    with pytest.raises(ValueError, match="no column for the question 'ill'"):
+        read_joint(files / "one.csv", ["ill", "poor"])
+
+
 def test_margins_must_add_up(tmp_path):
     def read(*shares: str):
         rows = "\n".join(f"a,{name},{share}" for name, share in zip(("yes", "no"), shares, strict=True))

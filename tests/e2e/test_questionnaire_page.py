@@ -114,8 +114,12 @@ def test_one_question_in_three_languages_with_a_public_one(browser: Browser, ser
         name="smokes", answers=("yes", "no"), kind="yes-no", text={"en": "Do you smoke?", "de": "Rauchen Sie?"},
         labels={"de": ("Ja", "Nein")},
     )  # fmt: skip
-    region = Question(name="region", answers=("north", "south"), public=True, text={"en": "Where?", "de": "Wo?"})
+    region = Question(
+        name="region", answers=("Nord", "Süd"), public=True, text={"en": "Where?", "de": "Wo?"},
+        labels={"en": ("North", "South")},
+    )  # fmt: skip
     plan = Questionnaire((region, smokes), (block_of((smokes,), [3, 7], 1),), "Health 2027")
+    assert (region.words, smokes.words) == ("Wo?", "Do you smoke?"), "in the language of the answers"
     survey = service.open(plan)
     french = {"consent": "D'accord.", "introduction": "Bonjour."}
     texts = {
@@ -136,6 +140,7 @@ def test_one_question_in_three_languages_with_a_public_one(browser: Browser, ser
         page.get_by_test_id("language-de").press("Enter")
         expect(page.locator("html")).to_have_attribute("lang", "de")
         expect(page.get_by_label("Nein")).to_be_checked()
+        expect(page.get_by_label("Nord")).to_be_checked()
         expect(page.get_by_test_id("introduction")).to_have_text("Hello.")
         page.get_by_test_id("language-fr").click()
         expect(page.get_by_test_id("introduction")).to_have_text("Bonjour.")
@@ -143,7 +148,7 @@ def test_one_question_in_three_languages_with_a_public_one(browser: Browser, ser
         assert fits(page)
         assert violations(page) == []
         page.get_by_test_id("randomize").click()
-        assert shown_report(page)["public"] == {"region": "north"}
+        assert shown_report(page)["public"] == {"region": "Nord"}
         expect(page.get_by_test_id("guess-why")).to_contain_text("C'est voulu")
         page.get_by_test_id("language-en").click()
         expect(page.get_by_test_id("guess-why")).to_contain_text("This is intended")

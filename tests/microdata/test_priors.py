@@ -229,6 +229,16 @@ def test_bins_have_names_and_means():
     assert plan.between
 
 
+def test_a_map_renames_bins_and_one_that_names_nothing_is_pointed_out():
+    people = {"ill": ["y", "n", "n"], "age": [12, 40, 70]}
+    named = {"age": {"40 and more": "40 und älter", "50 and more": "50 und älter"}}
+    made = priors_from(people, "ill", group="age", bins={"age": "0,40,inf"}, map=named, least=0)
+    assert list(made.groups) == ["0–39", "40 und älter"]
+    assert made.recoding is not None
+    assert made.recoding.group(["99"]) == "40 und älter"
+    assert any("'50 and more' of --map is nowhere in 'age'" in note for note in made.notes)
+
+
 def test_so_many_bins_hold_about_as_many_people_each():
     numbers = {float(x): 1.0 for x in range(100)}
     assert Bins.read("4", numbers).edges == (0, 25, 50, 75, 99)

@@ -27,7 +27,7 @@ _COLUMN = "Column with the answers; several are counted together, for tacit plan
 _GROUP = "Column with groups; several are crossed."
 _WEIGHT = "Column with survey weights: people then count as their effective number."
 _VALUES = "The possible answers in order, separated by commas; else all that are found."
-_MAP = "Another name for an answer, as in Y=yes, or for a group, as in sex:1=female; repeatable."
+_MAP = "Another name for an answer or a bin, as in Y=yes, or for a group, as in sex:1=female; repeatable."
 _BINS = "Bins of numbers: edges, as in 0,18,65,inf, or how many; COLUMN=EDGES for a group; repeatable."
 _MEANS = "Name bins of answers by their means, for a sum."
 _MISSING = "A text that means no answer, beside empty cells, as in 77, or age:999 for another column; repeatable."

@@ -333,7 +333,7 @@ def read_joint(
     """Read a file of joint counts, or of margins (with a column `question`).
 
     Args:
-        path: the file.
+        path: the file; for one question also a file of its priors (`value`, and `count` or `probability`).
         questions: their names, in order; else all columns but `group`, `count` and `probability`.
         impossible: combinations that cannot occur, as in "sex=male,pregnant=yes".
 
@@ -348,6 +348,8 @@ def read_joint(
     ['a', 'b']
     """
     rows, columns, recoding = _rows(path)
+    if "question" not in columns and "value" in columns and questions is not None and len(questions) == 1:
+        rows, columns = [{**row, "question": questions[0]} for row in rows], [*columns, "question"]
     if "question" in columns and "value" in columns:
         made = _from_margins(path, rows, columns, questions)
     else:

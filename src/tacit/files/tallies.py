@@ -233,6 +233,8 @@ def _recoded_parts(plan: AnyPlan, named: str) -> tuple[str, ...]:
 
 def _no_column(plan: AnyPlan, source: Any, column: str) -> str:
     said = f"{source} is a tally, which has no column '{column}'. "
+    if column in plan.public_questions:
+        return said + "Public answers are counted from the reports: use them instead."
     if any(CROSSED in name for name in plan.group_names):
         return said + f"Its groups are crossed: say what their parts are, as in --group-parts {column},other."
     return said + "Use the reports instead."

@@ -109,7 +109,7 @@ def priors_from(
         weight: a column with survey weights; people then count as their effective number.
         values: the possible answers, in order, where others are mistakes; else those that are found, numbers by size,
             others in the order of the map and of the data.
-        map: other names for answers, `{"Y": "yes"}`, or for groups, `{"sex": {"1": "female"}}`.
+        map: other names for answers, `{"Y": "yes"}`, or for groups, `{"sex": {"1": "female"}}`; bins have names, too.
         bins: edges such as `"0,18,65,inf"`, or a number of bins, for answers; `{"age": "18,65,inf"}` for any column.
         means: bins are named by the mean of their answers, for sums with `between`.
         missing: texts that mean that there is no answer, beside empty cells; `{"age": ["999"]}` for any column.
@@ -445,26 +445,16 @@ class People:
                 if cell.n_unweighted:
                     self._leave_out("no weight", cell.n_unweighted)
                 self._add(tuple(name or "" for name in key), cell.n - cell.n_unweighted, cell.weight, cell.squares)
-        if len(self.columns) > self.n_answers + 1 and any(
-            CROSSED in part for key in self.kept for part in key[self.n_answers :]
-        ):
-            raise InputError(f"A name of groups that are crossed must not hold '{CROSSED}'. --map gives it another.")
         if not self.kept:
             raise InputError("No row has an answer, a group and a weight, so there is nothing to count.")
-        self._note_recoded()
 
     def _note_recoded(self) -> None:
         """What was left out and renamed, and codes that are nowhere."""
         answers = self.columns[: self.n_answers]
-        texts = [{clean_name(cell.texts[place] or "") for cell in self.cells} for place in range(self.n_answers)]
-        seen = {name for column, cells in zip(answers, texts, strict=True) for name in (*cells, *column.map.values())}
-        seen |= {text.rstrip("0").removesuffix(".") for text in seen if "." in text}
-        for option in ("map", "missing", "leave_out"):
-            named = dict.fromkeys(name for column in answers for name in getattr(column, option))
-            unseen = [name for name in named if name not in seen]
-            if unseen:
-                where = "in the column" if len(answers) == 1 else "in the columns"
-                self.notes.append(f"{_names(unseen)} of --{option.replace('_', '-')} is nowhere {where}")
+        where = "in the column" if len(answers) == 1 else "in the columns"
+        self._note_unseen(range(self.n_answers), where)
+        for place, column in enumerate(self.columns[self.n_answers :], self.n_answers):
+            self._note_unseen([place], f"in '{column.column}'")
         if answers[0].missing_as is None and self.left_out.get("no answer"):
             self.notes.append(
                 f"{self.left_out['no answer']:,} of {self.n_rows:,} rows have no answer and are left out; "
@@ -482,6 +472,18 @@ class People:
         if renamed:
             self.notes.append(f"{renamed:,} rows are counted under another answer, as --map says")
 
+    def _note_unseen(self, places: Sequence[int], where: str) -> None:
+        """Codes of some columns that are in none of their cells: probably typing errors."""
+        columns = [self.columns[place] for place in places]
+        seen = {clean_name(cell.texts[place] or "") for cell in self.cells for place in places}
+        seen |= {name for column in columns for name in column.map.values()}
+        seen |= {text.rstrip("0").removesuffix(".") for text in seen if "." in text}
+        for option in ("map", "missing", "leave_out"):
+            named = dict.fromkeys(name for column in columns for name in getattr(column, option))
+            unseen = [name for name in named if name not in seen]
+            if unseen:
+                self.notes.append(f"{_names(unseen)} of --{option.replace('_', '-')} is nowhere {where}")
+
     def put_all_in_bins(self, edges: Mapping[str, str], means: bool) -> None:
         """Numbers of some columns to bins; `means` names those of answers by their means."""
         names = [column.column for column in self.columns]
@@ -489,6 +491,11 @@ class People:
         for place, name in enumerate(names):
             if name in edges:
                 self._put_in_bins(place, str(edges[name]), means and place == 0)
+        if len(names) > self.n_answers + 1 and any(
+            CROSSED in part for key in self.kept for part in key[self.n_answers :]
+        ):
+            raise InputError(f"A name of groups that are crossed must not hold '{CROSSED}'. --map gives it another.")
+        self._note_recoded()
 
     def _put_in_bins(self, place: int, edges: str, means: bool) -> None:
         """Numbers of one column to bins; what is no number, or in no bin, is an error."""
@@ -513,6 +520,10 @@ class People:
             )
         if means:
             column = replace(column, labels=self._means(column, place))
+        # A map renames bins, too: "65 and more" is English.
+        labels = tuple(column.map.get(label, label) for label in column.labels)
+        rest = {old: new for old, new in column.map.items() if old not in column.labels}
+        column = replace(column, labels=labels, map=rest)
         self.columns[place] = column
         self._rename(place, {text: column.labels[column.place(number_in(text)) or 0] for text in often})
         if "," not in edges:

@@ -97,8 +97,11 @@ class Question:
 
     @property
     def words(self) -> str:
-        """The wording, in English or else in the first language; the name where there is none."""
-        return self.text.get("en") or next(iter(self.text.values()), self.name)
+        """The wording in the language of the answers, which have no labels there; else in English or the first
+        language; the name where there is none.
+        """
+        codes = sorted(self.text, key=lambda code: (code in self.labels, code != "en"))
+        return self.text[codes[0]] if codes else self.name
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON; what has its default is left out."""

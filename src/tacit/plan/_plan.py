@@ -267,9 +267,11 @@ class Plan(AnyPlan):
         """The label of each row of the estimate (`Task.row_values`)."""
         return self.task.row_values(self.values)
 
-    def reading(self, task: Task) -> Plan:
-        """The same contract, its reports read for another task. The hash stays: it is about what devices do."""
-        other = replace(self, task=task, between=False, recoding=None)
+    def reading(self, task: Task, question: str | None = None) -> Plan:
+        """The same contract, its reports read for another task, or one question of a block. The hash stays: it is about
+        what devices do.
+        """
+        other = replace(self, task=task, between=False, recoding=None, question=question or self.question)
         object.__setattr__(other, "hash", self.hash)
         object.__setattr__(other, "hashes", self.hashes)
         return other
@@ -463,10 +465,11 @@ class Block:
         if question.task == "quantiles":
             return self.cumulative(name)
         if question.task == "mean":
-            return self.plan.reading(Matrix(np.array(question.answers, dtype=np.float64)[held][:, None].tolist()))
+            numbers = np.array(question.answers, dtype=np.float64)[held][:, None]
+            return self.plan.reading(Matrix(numbers.tolist()), question.words)
         shown = 1 if question.task == "survey" or (first and len(question.answers) == 2) else len(question.answers)
         indicators = (held[:, None] == np.arange(shown)).astype(int)
-        return self.plan.reading(Matrix(indicators.tolist(), tuple(map(str, question.answers[:shown]))))
+        return self.plan.reading(Matrix(indicators.tolist(), tuple(map(str, question.answers[:shown]))), question.words)
 
     def cumulative(self, name: str) -> Plan:
         """The block's plan, read for how many answers to a question are at most each number but the largest."""

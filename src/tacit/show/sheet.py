@@ -77,6 +77,11 @@ def _collected(plan: AnyPlan) -> str:
             f"<li>{escape(question.words)}{' <b>(public: sent as it is)</b>' if question.public else ''}</li>"
             for question in plan.questions
         )
+        if len(plan.blocks) == 1:
+            return (
+                "<p>One report for each person, an integer about all answers together, but for those that are public:"
+                f"</p><ul>{asked}</ul>"
+            )
         return (
             f"<p>One report for each person, about one of {len(plan.blocks)} blocks of these questions, which the "
             f"device draws at random:</p><ul>{asked}</ul><p>A report is the number of a block and an integer. The "

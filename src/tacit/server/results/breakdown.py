@@ -287,6 +287,9 @@ def _compared(view: QuestionView, parts: Parts, value: str | None, estimator: st
 
 
 def _largest(parts: Parts, names: list[str]) -> str:
+    """The most frequent answer; of two the first, which a survey asks about."""
+    if len(names) == 2:
+        return names[0]
     sums = [
         math.fsum(each for _, result in parts if math.isfinite(each := result.rows[k].estimate))
         for k in range(len(names))

@@ -340,7 +340,7 @@ def _public_facts(plan: AnyPlan, days: Iterable[Mapping[int, int]]) -> list[dict
     return [
         {
             "name": question.name,
-            "text": question.words,
+            "text": question.text.get("en", question.words),
             "rows": [
                 {"name": str(label), "count": sum(n for cell, n in counts.items() if cells[cell][k] == str(answer))}
                 for answer, label in zip(question.answers, question.labels.get("en", question.answers), strict=True)
@@ -355,7 +355,7 @@ def _question_facts(view: QuestionView, result: Estimate | None, n_reports: int,
     labels = question.labels.get("en", ())
     return {
         "name": question.name,
-        "text": question.words,
+        "text": question.text.get("en", question.words),
         "labels": dict(zip(map(str, question.answers), labels, strict=False)),
         "part_of": question.part_of,
         "task": question.task,

@@ -242,7 +242,7 @@ function agreement(checks, results) {
 
 /** What the check of one prior found, and what a contradiction means for the estimate. */
 function checked({ group: name, pooled, questions, degrees, p_value: p, contradicted }, results) {
-  const texts = results.questions.filter((each) => questions.includes(each.name)).map((each) => each.text);
+  const texts = results.questions.filter((each) => questions.includes(each.name)).map((each) => say("quoted", { name: each.text }));
   const about = texts.length ? say("board_whose_questions", { names: list(texts) }) : say("board_whose");
   const whose = pooled ? say("board_whose_all") : name === null || texts.length ? about : say("board_whose_group", { name });
   if (!degrees) return say("board_check_whose_few", { whose });

@@ -82,10 +82,11 @@ async function inFirstLanguage() {
       const { text = {}, labels = {}, answers = [] } = said.get(question.name) ?? {};
       question.lang = text[language] && language;
       question.text = text[language] ?? question.text;
-      const names = labels[language] && Object.fromEntries(answers.map((answer, k) => [answer, labels[language][k]]));
-      if (names && question.labels) question.labels = names;
+      // Answers of a question that is worded in this language but not labelled are in this language.
+      const named = labels[language] ?? (text[language] && labels.en && answers.map(String));
+      if (named && question.labels) question.labels = Object.fromEntries(answers.map((answer, k) => [answer, named[k]]));
       // Public answers come in the order of the plan, by their English labels.
-      else if (names) question.rows.forEach((row, k) => (row.name = labels[language][k]));
+      else if (named) question.rows.forEach((row, k) => (row.name = named[k]));
     }
     return found;
   };

@@ -11,8 +11,11 @@ const NOT_ASKED = "not asked";
 /** The wording of a question, in the language of the page or else in the first there is; its name without any. */
 const wording = (question) => inLanguage(question.text) ?? question.name;
 
-/** The labels of the answers in the language of the page, or in English; without them, answers read as they are. */
-const labelsOf = ({ labels }) => labels[document.documentElement.lang] ?? labels.en;
+/** The labels of the answers in the language of the question's wording; without them, answers read as they are. */
+const labelsOf = ({ text, labels }) => {
+  const language = document.documentElement.lang;
+  return labels[language] ?? labels[[language, "en", ...Object.keys(text)].find((code) => text[code]) ?? "en"];
+};
 
 /** How an answer to a question reads. */
 const label = (question, value) =>
