@@ -223,7 +223,7 @@ class AnyPlan:
         """The questions whose answers are randomized."""
         return tuple(question for question in self.questions if not question.public)
 
-    @property
+    @cached_property
     def public_questions(self) -> tuple[str, ...]:
         """The names of the questions whose answers travel as they are."""
         return tuple(question.name for question in self.questions if question.public)

@@ -87,7 +87,7 @@ class ReadySurvey:
         """The number of the combination of public answers; 0 where no question is public."""
         names, given = self.plan.public_questions, message.public or {}
         cell = self.plan.public_cells.get(tuple(given.get(name, "") for name in names))
-        if cell is None or set(given) != set(names):
+        if cell is None or given.keys() != set(names):
             asked = f"one of the answers to each of: {', '.join(names)}" if names else "no public answers"
             raise Refusal(422, f"The plan takes {asked}.")
         return cell

@@ -36,6 +36,7 @@ from tacit.server.http.routes import (
     CLOSED,
     COMMON,
     TEXT,
+    Direct,
     Service,
     csv_text,
     grant_of,
@@ -95,8 +96,8 @@ def make_app(
         # OpenTelemetry would write down requests, with times and addresses.
         telemetry={"tracing": False, "metrics": False, "logs": False},
         routes=[
-            Route("/api/surveys/{survey}/reports", send_report, methods=["POST"]),
-            Route("/api/surveys/{survey}/credentials", exchange_invitation, methods=["POST"]),
+            Route("/api/surveys/{survey}/reports", Direct(send_report), methods=["POST"]),
+            Route("/api/surveys/{survey}/credentials", Direct(exchange_invitation), methods=["POST"]),
             *site.routes(),
         ],
     )
@@ -171,8 +172,8 @@ def _described(body: type[m.Report | m.Exchange]) -> dict[str, Any]:
 @_respondents.post("/{survey}/reports", responses=CLOSED, response_model=m.Counted, openapi_extra=_described(m.Report))
 async def send_report(request: Request) -> Response:
     """Count one report. The answer comes when it is on disk; the same key again counts nothing."""
-    await within_rate(request)
-    message = m.Report.read(await request.body())
+    within_rate(request)
+    message = m.Report.read(request.scope["tacit.body"])
     outcome = await request.app.state.collector.report(request.path_params["survey"], message)
     if outcome == "counted":
         request.app.state.metrics.counted(1)
@@ -184,8 +185,8 @@ async def send_report(request: Request) -> Response:
 )
 async def exchange_invitation(request: Request) -> Response:
     """Exchange an invitation for a blind signature of a key."""
-    await within_rate(request)
-    wanted = m.Exchange.read(await request.body())
+    within_rate(request)
+    wanted = m.Exchange.read(request.scope["tacit.body"])
     service: Collector = request.app.state.collector
     signed = await service.exchange(request.path_params["survey"], wanted.invitation, wanted.blinded)
     return JSONResponse({"blind_signature": signed})

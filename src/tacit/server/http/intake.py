@@ -88,7 +88,7 @@ class Intake:
                 self._answered(message["status"], perf_counter() - began)
                 _tell_audit(scope, path, message["status"])
                 said = message.get("headers", ())
-                own = any(name == b"cache-control" for name, _ in said)
+                own = b"cache-control" in dict(said)
                 message["headers"] = [*said, *_HEADERS, *shared, *(() if own else (caching,))]
             elif only_head:
                 message = {**message, "body": b""}
@@ -104,7 +104,7 @@ class Intake:
             if shared and scope["method"] == "OPTIONS":
                 await Response(status_code=204)(scope, receive, sending)
                 return
-            body = await self._body(scope, receive, headers, bool(shared))
+            body = scope["tacit.body"] = await self._body(scope, receive, headers, bool(shared))
             await self._app(scope, _replay(body, receive), sending)
         except _GoneError:
             pass
@@ -139,7 +139,6 @@ class Intake:
                 port,
             )
         grant = scope["tacit.grant"] = await self._grant(scope, headers.get(b"authorization"))
-        scope["tacit.administrator"] = grant is not None and grant.everything
         if scope["method"] not in ("GET", "OPTIONS"):
             # Wherever it is sent to: the service may be found below a path of its own.
             if not shared and from_another_site(headers):
@@ -189,15 +188,19 @@ class _RefusedError(Exception):
         self.status, self.headers = status, {"Connection": "close"} | (headers or {})
 
 
+class _TooLargeError(_RefusedError):
+    def __init__(self, most: int) -> None:
+        super().__init__(413, f"The body of this request may have {most:,} bytes at most.")
+
+
 class _GoneError(Exception):
     """The client left before its request was complete."""
 
 
 async def _body(headers: dict[bytes, bytes], receive: Receive, most: int, seconds: float) -> bytes:
     stated = headers.get(b"content-length", b"0")
-    too_large = f"The body of this request may have {most:,} bytes at most."
     if not stated.isdigit() or int(stated[:20]) > most:
-        raise _RefusedError(413, too_large)
+        raise _TooLargeError(most)
     if stated == b"0" and b"transfer-encoding" not in headers:
         return b""
     parts, size = [], 0
@@ -211,7 +214,7 @@ async def _body(headers: dict[bytes, bytes], receive: Receive, most: int, second
                 parts.append(message.get("body", b""))
                 size += len(parts[-1])
                 if size > most:
-                    raise _RefusedError(413, too_large)
+                    raise _TooLargeError(most)
                 more = message.get("more_body", False)
     except TimeoutError as error:
         raise _RefusedError(408, f"The body of this request took longer than {seconds:g} seconds.") from error

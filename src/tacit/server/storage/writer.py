@@ -11,9 +11,9 @@ from __future__ import annotations
 import asyncio
 import math
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from queue import Empty, SimpleQueue
 from time import perf_counter
 from typing import Any, TypeVar
 
@@ -41,7 +41,10 @@ class Writer:
 
     def __init__(self, store: Store, committed: Callable[[int, float], Any] = lambda size, seconds: None) -> None:
         self._store, self._committed = store, committed
-        self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
+        self._jobs: deque[_Job] = deque()
+        #: The thread is woken when this many jobs wait, not by each of them: a switch of threads costs more than a job.
+        self._wanted, self._enough = 1, threading.Event()
+        self._stopping = False
         self._last_size = 0
         self._busy_since = math.inf
         self._tidied = perf_counter()
@@ -52,13 +55,14 @@ class Writer:
 
     def stop(self) -> None:
         """Finish what was handed in, unless the database does not answer, then stop."""
-        self._jobs.put(None)
+        self._stopping = True
+        self._enough.set()
         self._thread.join(_LAST)
 
     @property
     def waiting(self) -> int:
         """How many jobs wait for their turn."""
-        return self._jobs.qsize()
+        return len(self._jobs)
 
     async def submit(self, job: Job) -> Outcome:
         """Count a submission or exchange an invitation; returns when it is on disk."""
@@ -69,11 +73,13 @@ class Writer:
         return await self._hand_in(work)  # type: ignore[no-any-return]
 
     async def _hand_in(self, job: Job | Callable[[], Any]) -> Any:
-        if self._jobs.qsize() > _LONGEST_QUEUE:
+        if len(self._jobs) > _LONGEST_QUEUE:
             raise BusyError("Too many wait for the database.")
         loop = asyncio.get_running_loop()
         future = loop.create_future()
-        self._jobs.put((job, future))
+        self._jobs.append((job, future))
+        if len(self._jobs) >= self._wanted:
+            self._enough.set()
         # `asyncio.timeout` would take several times as long.
         patience = loop.call_later(PATIENCE, self._give_up, future)
         try:
@@ -98,9 +104,7 @@ class Writer:
             self._busy_since = math.inf
 
     def _work(self) -> None:
-        last = False
-        while not last:
-            jobs, last = self._next()
+        while jobs := self._next():
             group = [(job, future) for job, future in jobs if isinstance(job, Submission | Redemption)]
             if group:
                 self._finish([future for _, future in group], lambda g=group: self._write(g))  # type: ignore[misc]
@@ -111,39 +115,28 @@ class Writer:
             if not self._store.tidied and perf_counter() - self._tidied > _UNTIDY:
                 self._tidy()
 
-    def _next(self) -> tuple[list[_Job], bool]:
-        """Everything that is waiting, at least one job; and whether it was the last."""
-        jobs: list[_Job] = []
-        until = math.inf if self._last_size < _BUSY else perf_counter() + _LINGER
-        job = self._first()
-        while job is not None:
-            jobs.append(job)
-            if len(jobs) >= _LARGEST_GROUP:
-                break
-            try:
-                job = self._jobs.get_nowait() if len(jobs) >= CROWD else self._another(until)
-            except Empty:
-                break
-        self._last_size = len(jobs)
-        return jobs, job is None
+    def _next(self) -> list[_Job]:
+        """Everything that is waiting, at least one job; none if the service stops.
 
-    def _another(self, until: float) -> _Job | None:
-        """One that is waiting, or, while many come, one that comes soon: a crowd is counted at less cost than few."""
-        if until is math.inf:
-            return self._jobs.get_nowait()
-        return self._jobs.get(timeout=max(0.0, until - perf_counter()))
-
-    def _first(self) -> _Job | None:
-        """The next job. While none waits, large batches are counted piece by piece; when none comes for a while, the
-        database's log is tidied.
+        While none waits, large batches are counted piece by piece; when none comes for a while, the database's log is
+        tidied. While many come, a few wait for more: a crowd is counted at less cost than few.
         """
-        while self._store.counting.arriving and self._jobs.empty():
+        until = perf_counter() + _LINGER
+        while self._store.counting.arriving and not (self._jobs or self._stopping):
             self._count_piece()
-        try:
-            return self._jobs.get(timeout=_QUIET)
-        except Empty:
+        if not self._waiting_for(1, _QUIET):
             self._tidy()
-            return self._jobs.get()
+            self._waiting_for(1, None)
+        if self._last_size >= _BUSY:
+            self._waiting_for(CROWD, max(0.0, until - perf_counter()))
+        self._last_size = min(len(self._jobs), _LARGEST_GROUP)
+        return [self._jobs.popleft() for _ in range(self._last_size)]
+
+    def _waiting_for(self, wanted: int, seconds: float | None) -> bool:
+        """Wait until this many jobs wait or the service stops, for at most these seconds."""
+        self._wanted = wanted
+        self._enough.clear()
+        return len(self._jobs) >= wanted or self._stopping or self._enough.wait(seconds)
 
     def _count_piece(self) -> None:
         if self._store.counting.arriving:
