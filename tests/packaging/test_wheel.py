@@ -185,7 +185,7 @@ def test_the_extra_cli_leads_from_a_file_of_priors_to_an_estimate(wheel: Path, t
 def test_the_extra_analysis_fits_regressions(wheel: Path, tmp_path: Path):
     code = f"""{PLAN}
 from tacit.files import perturb_table, regress_file
-reports = perturb_table(plan, {{"value": ["yes", "no"] * 200, "x": [1.0, 2.0, 3.0, 4.0] * 100}}, keep=["x"])
+reports = perturb_table(plan, {{"value": ["yes", "no", "no"] * 120, "x": [1.0, 2.0, 3.0, 4.0] * 90}}, keep=["x"])
 print([each.name for each in regress_file(plan, reports, "x", model="linear").fit.coefficients])
 """
     ran = Environment(tmp_path / "it", wheel, "analysis").run("python", "-c", code, cwd=tmp_path)
