@@ -25,8 +25,7 @@ from typer.testing import CliRunner
 from tacit.cli.everything import app
 from tacit.server.invitations import CredentialKey, make_invitations, new_secrets
 from tacit.server.site.verify_page import verify_page
-from tacit.server.storage.backup import copy_store
-from tacit.server.storage.store import Store, survey_id
+from tacit.server.storage.store import Store, copy_store, survey_id
 from tacit.tally import Tally
 
 from support import postgres as pg

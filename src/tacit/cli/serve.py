@@ -212,7 +212,7 @@ def backup_command(
 
     It holds the secrets of open surveys, too: keep it as private as the original, and no longer than needed.
     """
-    from tacit.server.storage.backup import check_new
+    from tacit.server.storage.store import check_new
 
     check_new(folder)
     _must_be_there(data)
@@ -243,7 +243,7 @@ def restore_command(
 
 
 def _copy(source: Any, target: Any, where: str, as_json: bool) -> None:
-    from tacit.server.storage.backup import copy_store
+    from tacit.server.storage.store import copy_store
 
     with progress_bar("copying") as progress:
         surveys = copy_store(source, target, progress)

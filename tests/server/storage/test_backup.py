@@ -11,8 +11,7 @@ import pytest
 
 from tacit.__main__ import main
 from tacit.server.run import today
-from tacit.server.storage.backup import copy_store
-from tacit.server.storage.store import Store, Submission, survey_id
+from tacit.server.storage.store import Store, Submission, copy_store, survey_id
 from tacit.server.storage.tokens import Grant, grant_of, make_token
 from tacit.server.storage.vault import CROWD
 

@@ -14,8 +14,7 @@ import sqlalchemy as sa
 from tacit.server.collector import Ending
 from tacit.server.results.results import published
 from tacit.server.storage import store as store_module
-from tacit.server.storage.backup import copy_store
-from tacit.server.storage.store import Store, Submission, survey_id
+from tacit.server.storage.store import Store, Submission, copy_store, survey_id
 from tacit.server.storage.vault import VaultError
 
 from support.postgres import binaries

@@ -16,12 +16,11 @@ from time import perf_counter
 import numpy as np
 
 from tacit.designs._program.bounds import ENUMERATION_LIMIT, cheap_bound, gain_dual_bound
-from tacit.designs._program.columns import Order, arc_design, improving, packed_sets, starting_orders
+from tacit.designs._program.columns import Order, PlainLifts, arc_design, improving, packed_sets, starting_orders
 from tacit.designs._program.deadline import Deadline, TimeLimitError
 from tacit.designs._program.gain import Gain, Merged, bundles, equal_rows
 from tacit.designs._program.lifts import Array, LiftSet
 from tacit.designs._program.master import Master, SolverError, polished
-from tacit.designs._program.plain import PlainLifts
 from tacit.designs._program.search import Found, Progress, Search
 
 _DIRECT_LIMIT = 160

@@ -14,10 +14,10 @@ from operator import itemgetter
 import numpy as np
 
 from tacit.designs._program.bounds import TINY, WIDE_LIMIT, cheap_variance_bound, gain_dual_bound, is_wide
+from tacit.designs._program.columns import PlainLifts
 from tacit.designs._program.deadline import Deadline
 from tacit.designs._program.gain import Gain, equal_rows
 from tacit.designs._program.lifts import Array, LiftSet
-from tacit.designs._program.plain import PlainLifts
 from tacit.designs._program.search import Found, Progress, Search, unbiased_variance_of
 from tacit.designs._program.solver import solve
 
