@@ -33,8 +33,8 @@ export type Task =
 /** How the cells of one column of raw data are read: a number is put into the bin between two edges. */
 export interface RecodedColumn {
   readonly column: string;
-  /** The question about it; null where there is none. */
-  readonly text: string | null;
+  /** The question about it, or what it is in each language; null where there is none. */
+  readonly text: string | Readonly<Record<string, string>> | null;
   /** Edges of bins in ascending order, with a label for each bin; empty where there are none. */
   readonly edges: readonly number[];
   readonly labels: readonly string[];

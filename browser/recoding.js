@@ -42,8 +42,8 @@ export class RecodedColumn {
     expect(clean(this.column), `${where}.column`, "a name");
     const optional = (/** @type {string} */ field) => (field in told ? cleanName(told[field], `${where}.${field}`) : null);
     const names = (/** @type {string} */ field) => (field in told ? each(told[field], `${where}.${field}`, cleanName) : []);
-    /** @type {string | null} */
-    this.text = "text" in told ? name(told.text, `${where}.text`) : null;
+    /** @type {string | Readonly<Record<string, string>> | null} */
+    this.text = "text" in told ? readText(told.text, `${where}.text`) : null;
     const pairs = Object.entries("map" in told ? object(told.map, `${where}.map`) : {});
     /** @type {Map<string, string>} */
     this.#map = new Map(pairs.map(([old, to]) => [cleanName(old, `${where}.map`), cleanName(to, `${where}.map`)]));
@@ -157,6 +157,13 @@ function cleanName(data, where) {
   const told = name(data, where);
   expect(told && told === clean(told), where, "a name without blanks around it, in Unicode normal form C");
   return told;
+}
+
+/** A question, or what it is in each language. @param {unknown} data @param {string} where */
+function readText(data, where) {
+  if (typeof data === "string") return name(data, where);
+  const pairs = Object.entries(object(data, where)).map(([code, part]) => [name(code, where), name(part, `${where}.${code}`)]);
+  return Object.freeze(Object.fromEntries(pairs));
 }
 
 /** An edge as Python writes it: whole numbers without a point. @param {unknown} data @param {string} where */

@@ -75,6 +75,9 @@ for (const { why, plan, says } of [...golden("refused"), ...golden("refused_reco
 }
 
 test("raw cells become the names that Python makes of them", () => {
+  const text = { en: "How old are you?", de: "Wie alt sind Sie?" };
+  assert.deepEqual(new Recoding({ answers: [], groups: [{ column: "age", text }] }).groups[0].text, text);
+  assert.throws(() => new Recoding({ answers: [], groups: [{ column: "age", text: { en: 7 } }] }), /text\.en/);
   for (const { recoding, known, cells = [], groups = [] } of golden("recoding")) {
     const read = new Recoding(recoding);
     for (const [cell, name] of cells) assert.equal(read.answers[0].read(cell, known), name, `${recoding.answers[0].column}: ${cell}`);

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from dataclasses import replace
 
 import duckdb
 import numpy as np
@@ -20,7 +21,7 @@ from tacit.files import BadRowsError, InputError, perturb_file, perturb_table, t
 from tacit.files import duckdb as in_duckdb
 from tacit.files.columns import Recoder
 from tacit.microdata import counts_from, joint_from
-from tacit.plan import RecodedColumn, Recoding, load_plan
+from tacit.plan import PlanError, RecodedColumn, Recoding, load_plan
 
 from support import places
 from support.raw import EXPECTED, RAW, SEXES, raw_table, read_as, recoded_plan
@@ -148,8 +149,13 @@ def test_spreadsheets_and_people_may_change_the_file():
         csv.writer(again, delimiter=separator).writerows(rows)
         saved = again.getvalue() if separator == "," else _as_semicolons(text)
         assert read_priors(io.StringIO(saved))[0].recoding == told
-    mine = text.replace('# column = "age"', '# column = "age"\n# text = "How old are you?"')
-    assert read_priors(io.StringIO(mine))[0].recoding.groups[1].text == "How old are you?"
+    for asked in ("How old are you?", {"en": "How old are you?", "de": "Wie alt sind Sie?"}):
+        stated = replace(told, groups=(told.groups[0], replace(told.groups[1], text=asked)))
+        assert (
+            read_priors(io.StringIO(text.replace(recoding_lines(told), recoding_lines(stated))))[0].recoding == stated
+        )
+    with pytest.raises(PlanError, match="must hold texts"):
+        replace(told.groups[1], text={"en": 7})
     assert (
         read_priors(io.StringIO("# a note\n" + text.partition("group,")[1] + text.partition("group,")[2]))[0].recoding
         is None

@@ -38,7 +38,8 @@ class RecodedColumn:
 
     Args:
         column: its name in files.
-        text: the question about it, for a page; the name of the column where there is none.
+        text: the question about it, for a page, or what it is in each language; the name of the column where there is
+            none.
         map: other names for cells.
         missing: codes that mean that there is no answer, beside empty cells.
         missing_as: the answer that such cells count as; else their rows are left out.
@@ -53,7 +54,7 @@ class RecodedColumn:
     """
 
     column: str
-    text: str | None = None
+    text: str | Mapping[str, str] | None = None
     map: Mapping[str, str] = field(default_factory=dict)
     missing: tuple[str, ...] = ()
     missing_as: str | None = None
@@ -66,7 +67,8 @@ class RecodedColumn:
         whose = f"The recoding of the column {self.column!r}"
         named = [name for name in (self.missing_as, self.other) if name is not None]
         names = [*self.map, *self.map.values(), *self.missing, *self.leave_out, *self.labels, *named]
-        words = [self.column, "" if self.text is None else self.text]
+        by_language = self.text if isinstance(self.text, Mapping) else {"": self.text or ""}
+        words = [self.column, *by_language, *by_language.values()]
         if not all(isinstance(word, str) for word in (*names, *words)) or any(map(has_unseen, (*names, *words))):
             raise PlanError(f"{whose} must hold texts without control characters or marks of direction.")
         if not self.column.strip() or not all(name and name == clean_name(name) for name in names):

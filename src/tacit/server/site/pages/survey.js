@@ -4,7 +4,7 @@ import { LimitError, openPlan, PlanError, remembered, respond, StorageError, tol
 import { showTexts, textsIn } from "./about.js";
 import { choices } from "./choices.js";
 import { ApiError, byId, make, request, requestJson, showOnly, surveyId, surveyUrl, tableRow } from "./common.js";
-import { answerName, LANGUAGES, list, local, numberName, quotedAnswer, say, speak, speakSomething, write } from "./language.js";
+import { answerName, inLanguage, LANGUAGES, list, local, numberName, quotedAnswer, say, speak, speakSomething, write } from "./language.js";
 import { isWhole, memoryOf, takeInvitation } from "./invitation.js";
 import { binnedField, numberField } from "./number.js";
 import { askRecord, beliefRows, betweenNote, outsideRecord, recordPromise } from "./record.js";
@@ -233,6 +233,9 @@ function askBins(plan, column, field) {
   return { ...asked, value };
 }
 
+/** The question about a recoded column, in the language of the page if it has several; its name where there is none. */
+const askedOf = ({ column, text }) => (typeof text === "object" ? text && inLanguage(text) : text) ?? column;
+
 /** The public question about the group; one for each column where groups are crossed, a number where it is in bins. */
 function askGroup(question, plan, names, changed) {
   const columns = plan.recoding?.groups ?? [];
@@ -246,14 +249,14 @@ function askGroup(question, plan, names, changed) {
   const rooms = columns.map(() => make("div", {}));
   const value = () => names.find((name) => name === fields.map((field) => field.value()).join(CROSSED)) ?? null;
   const fields = columns.map((column, place) => {
-    const told = columns.length > 1 || column.text ? (column.text ?? column.column) : label;
+    const told = columns.length > 1 || column.text ? askedOf(column) : label;
     const options = { id: columns.length > 1 ? `group-${place}` : "group", label: told, changed: () => changed(value()) };
     if (column.edges.length) return binnedField(rooms[place], column, options);
     return choices(rooms[place], [...new Set(parts.map((each) => each[place]))], options);
   });
-  const legend = (column) => make("legend", { dir: "auto" }, column.text ?? column.column);
+  const legend = (column) => make("legend", { dir: "auto" }, askedOf(column));
   const several = columns.map((column, place) => make("fieldset", {}, legend(column), rooms[place]));
-  if (columns.length === 1 && columns[0].text) byId("group-question").textContent = columns[0].text;
+  if (columns.length === 1 && columns[0].text) byId("group-question").textContent = askedOf(columns[0]);
   byId("group-choices").replaceChildren(...(columns.length > 1 ? [make("div", { className: "stack" }, ...several)] : rooms));
   const lacking = () => fields.find((field) => field.value() === null);
   return {
