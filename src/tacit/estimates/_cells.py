@@ -16,7 +16,7 @@ changes by the difference of their u, so parts may overlap.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -337,12 +337,11 @@ class Collected:
         sizes = dict(zip(names, numbers_if_all(names), strict=True))
         return sorted(names, key=lambda name: sizes[name])
 
-    def part(self, name: str = "everybody", where: Callable[[Cell], bool] | None = None) -> Part:
-        """The cells for which `where` holds; all cells without it."""
-        chosen = np.array([where is None or where(cell) for cell in self.cells], dtype=bool)
-        if not any(cell.n_reports for cell, mine in zip(self.cells, chosen, strict=True) if mine):
+    def part(self, name: str = "everybody") -> Part:
+        """All cells."""
+        if not any(cell.n_reports for cell in self.cells):
             raise ValueError(f"There are no reports of {name}.")
-        return Part(self, name, chosen)
+        return Part(self, name, np.ones(len(self.cells), dtype=bool))
 
     def parts(self, margin: str) -> list[Part]:
         """A part for each category of a margin."""
