@@ -63,7 +63,7 @@ export const nSequences = (releases) =>
   }, 1n);
 
 /**
- * By how much all reports together change a belief at most, whatever the answers have to do with each other; null where
+ * By how much all reports together change a belief at most, however the answers are related; null where
  * it is unbounded. `repeated.py` has the proof.
  *
  * @param {readonly {columns: readonly Column[], times: number}[]} releases those with equal columns counted together

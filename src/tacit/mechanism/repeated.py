@@ -230,7 +230,7 @@ def n_sequences(releases: Sequence[tuple[Column, ...]]) -> int:
 
 
 def largest_ratio(releases: Sequence[tuple[Column, ...]]) -> Fraction | None:
-    """By how much all reports together change a belief at most, whatever the answers have to do with each other.
+    """By how much all reports together change a belief at most, however the answers are related.
 
     It is exact where the worst sequence lowers a belief, or where answers that make its reports likely are rare enough
     to exclude each other; else an upper bound.
