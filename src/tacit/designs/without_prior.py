@@ -244,7 +244,7 @@ def large_histogram(request: Request) -> Design:
     """
     try:
         alike = without_prior(request)
-    except ArithmeticError:  # So many values that no block design has room for them.
+    except ArithmeticError:  # No block design has room for this many values.
         return _following(request)
     if _near(alike, alike.certificate.lower_bound, TOLERANCE):
         return alike

@@ -66,7 +66,7 @@ def giveaway_sentence(columns: Sequence[str]) -> str:
     named, them = " and ".join(f"'{name}'" for name in columns), "it" if len(columns) == 1 else "them together"
     return (
         f"{named} beside the reports gives answers away: with {them}, by labels or by order, nearly every answer is "
-        "guessed right, so that randomizing protects nearly nobody. Leave it out of the kept columns, or of the plan's "
+        "guessed right, so that randomizing protects hardly any. Leave it out of the kept columns, or of the plan's "
         "public questions."
     )
 

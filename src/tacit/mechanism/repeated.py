@@ -14,7 +14,7 @@ in the place of sums, all in integers. Where report sequences are too many, with
 bounds it: λ(y) ≥ λ₁(y₁) Π_{t>1} e^{−ε_t} λ_t(y_t) and Q_t ≤ e^{ε_t} λ_t(y_t), with any wave in the first place. LIP
 levels do not add: two reports at ε = 1 about a fair coin reach 2.336. LDP levels do.
 
-**Whatever the answers have to do with each other** (`largest_ratio`): the same answer, answers that change, answers to
+**However the answers are related** (`largest_ratio`): the same answer, answers that change, answers to
 several surveys. With f_t = Q_t(y_t|·), each known by how probable its heights are (`columns_of`), the level is the
 largest |ln| of Π f_t(x_t) / E Π f_t(X_t) over all joint distributions of the X_t. The mean of a product is largest
 where all f_t rise together: it is an integral of the product of quantiles, exactly. It is at least

@@ -78,8 +78,8 @@ def record_sentence(mine: Sequence[Group]) -> str:
 
 #: What two layers do not protect.
 CHANGED = (
-    "An answer that changes has a stored report of its own: that and when it changed can become known, and the LDP "
-    "levels of the answers that a person ever held add up."
+    "An answer that changes has a stored report of its own, and so has a person who moves to another group: that and "
+    "when it changed can become known, and the LDP levels of all stored reports of a person add up."
 )
 
 
