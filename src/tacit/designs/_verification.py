@@ -59,16 +59,11 @@ class Verification:
 
 
 def verify(found: Design) -> Verification:
-    """Audit the integers again, recompute the error from them, and the bound from the certificate's duals.
+    """Audit the integers of a design `found` again, recompute the error from them, and the bound from the certificate's
+    duals.
 
     Any duals prove a bound, so a wrong certificate cannot pass by luck: the bound they prove is what counts. Times,
     iterations and the method's name are not checked.
-
-    Args:
-        found: the design.
-
-    Returns:
-        What was computed again; `holds` says whether all of it is as stated.
 
     >>> from tacit import Histogram, Prior, design
     >>> verify(design(Prior.of({"a": 0.5, "b": 0.3, "c": 0.2}), Histogram(), 1)).holds
@@ -111,17 +106,11 @@ def verify_group(group: Group, task: Task) -> Verification | None:
 
 
 def verify_plan(plan: Plan, progress: Callable[[int, int], None] | None = None) -> None:
-    """Raise `PlanError` if a certificate states an error, a bound or an error of LDP that is not found again.
+    """Raise `PlanError` if a certificate of a `plan` states an error, a bound or an error of LDP that is not found
+    again.
 
     Groups that differ in their name, weight and offset only are verified once. `progress` is called with groups done
     and groups in all.
-
-    Args:
-        plan: the plan.
-        progress: is called with groups done and groups in all.
-
-    Raises:
-        PlanError: a certificate claims more than is true.
 
     >>> from tacit import make_plan
     >>> verify_plan(make_plan({"yes": 0.1, "no": 0.9}, "histogram", epsilon=1))

@@ -12,7 +12,7 @@ from tacit.prior import Prior, PriorSet
 
 
 def optimal_binary(prior: Prior, epsilon: Number) -> Channel:
-    """The channel of least MSE for a prior with at most two possible values.
+    """The channel of least MSE for a `prior` with at most two possible values, ε = `epsilon`.
 
     With p the prior of the rarer value and E = e^ε: if p ≥ 1/(E+1) it is the published Theorem 2, which touches both
     lower bounds. Otherwise the rare value's upper bound binds first:
@@ -20,13 +20,6 @@ def optimal_binary(prior: Prior, epsilon: Number) -> Channel:
         Q(rare|rare) = E/(E+1),   Q(rare|common) = (1 − pE) / ((E+1)(1−p)).
 
     Two outputs suffice and the choice is optimal for every convex utility.
-
-    Args:
-        prior: the values and their probabilities.
-        epsilon: the level ε; a float is read as the decimal that it prints as.
-
-    Returns:
-        The channel, audited.
 
     >>> from tacit.mechanism.auditing import audit
     >>> from tacit import Survey, mse
@@ -56,14 +49,8 @@ def optimal_binary(prior: Prior, epsilon: Number) -> Channel:
 def binary_mse(probability: Floats | float, epsilon: Floats | float) -> Floats:
     """The least MSE of any ε-LIP channel for a yes/no value: P₀P₁ − (u−P₁)(P₁−l), vectorised.
 
-    Where u = min(E·P₁, 1−P₀/E) and l = max(P₁/E, 1−E·P₀) are the highest and lowest beliefs that the budget allows.
-
-    Args:
-        probability: P₁, the probability of one of the two values.
-        epsilon: the level ε.
-
-    Returns:
-        The error per respondent.
+    Where u = min(E·P₁, 1−P₀/E) and l = max(P₁/E, 1−E·P₀) are the highest and lowest beliefs that the budget ε =
+    `epsilon` allows, P₁ = `probability` that of one of the two values.
 
     >>> float(binary_mse(0.5, 1).round(6))
     0.150106
@@ -79,19 +66,13 @@ def binary_mse(probability: Floats | float, epsilon: Floats | float) -> Floats:
 
 
 def cyclic(prior: Prior, epsilon: Number) -> Channel:
-    """The optimal histogram channel for a uniform prior on d values: report y is an arc of the domain from y on.
+    """The optimal histogram channel for a uniform `prior` on d values, ε = `epsilon`: report y is an arc of the domain
+    from y on.
 
     Each report lifts k = ⌊d/(E+1)⌋ values to E, one to d − kE − (d−k−1)/E and the others to 1/E, and its d cyclic
-    shifts are equally likely. A convex utility is maximal at such a vertex and by symmetry all shifts are as good,
-    so the bound and the channel meet. Some of these matrices are singular (d = 8 as ε nears ln 3) and allow no
-    prior-free estimate.
-
-    Args:
-        prior: the values and their probabilities.
-        epsilon: the level ε; a float is read as the decimal that it prints as.
-
-    Returns:
-        The channel, audited.
+    shifts are equally likely. A convex utility is maximal at such a vertex and by symmetry all shifts are as good, so
+    the bound and the channel meet. Some of these matrices are singular (d = 8 as ε nears ln 3) and allow no prior-free
+    estimate.
 
     >>> from tacit.mechanism.auditing import audit
     >>> prior = Prior.uniform(5)
@@ -122,18 +103,11 @@ def repaired_response(prior: Prior, epsilon: Number, prior_set: PriorSet | None 
 
         q = s·I + 1·cᵀ,  m_k = max(u_k, 1 − E·l_k),  s = (E−1)/(E−1+Σm),  c_k = s·m_k/(E−1),
 
-    where E = e^ε, and l_k ≤ u_k are the least and the largest probability of value k over the set; both are the prior
-    P_k without a set. Under a prior p report k has λ_k = s·p_k + c_k, so its lower lift c_k/λ_k reaches 1/E where
-    m_k = u_k and its upper lift (s+c_k)/λ_k reaches E where m_k = 1 − E·l_k: ε-LIP for every prior of the set, optimal
-    for one prior of two values, far from optimal for many. With l = 0 and u = 1 it is randomized response.
-
-    Args:
-        prior: the values and their probabilities.
-        epsilon: the level ε; a float is read as the decimal that it prints as.
-        prior_set: also keep the promise for every prior of this set.
-
-    Returns:
-        The channel, audited.
+    where E = e^ε, ε = `epsilon`, and l_k ≤ u_k are the least and the largest probability of value k over the
+    `prior_set`; both are the `prior` P_k without a set. Under a prior p report k has λ_k = s·p_k + c_k, so its lower
+    lift c_k/λ_k reaches 1/E where m_k = u_k and its upper lift (s+c_k)/λ_k reaches E where m_k = 1 − E·l_k: ε-LIP for
+    every prior of the set, optimal for one prior of two values, far from optimal for many. With l = 0 and u = 1 it is
+    randomized response.
 
     >>> from tacit.mechanism.auditing import satisfies
     >>> prior = Prior.of({"a": 0.01, "b": 0.29, "c": 0.7})

@@ -112,19 +112,11 @@ def respondents_to_detect(
 ) -> Detection:
     """n = D (z_{1−α/2} + z_power)²·(V₁ + V₂)/Δ² in each of two waves, or of two groups, of different people.
 
-    V is the variance per respondent of the unbiased estimate at the prior, sampling included: of a share for surveys
-    and histograms (of the value that needs most), of the mean for sums. Of a population of M people V/n becomes
-    V/n − S/M, S the variance of the answers. `shares` are the groups' parts of a wave.
-
-    Args:
-        plan: the plan.
-        shares: the parts of the groups in all respondents.
-        difference: of two shares, or of two means.
-        power: the probability of seeing the difference.
-        sampling: the size M of the population, and the design effect D.
-
-    Returns:
-        How many respondents are needed for two waves, and for two groups.
+    Δ is a `difference` of two shares or means, to be seen with the probability `power`. V is the variance per
+    respondent of the unbiased estimate at the prior of the `plan`, sampling included: of a share for surveys and
+    histograms (of the value that needs most), of the mean for sums. Of a population of M people V/n becomes V/n − S/M,
+    S the variance of the answers; `sampling` states M and the design effect D. `shares` are the groups' parts of a
+    wave.
 
     >>> from tacit import Survey
     >>> plan = make_plan(Prior.of({"yes": 0.2, "no": 0.8}), Survey("yes"), epsilon=1)
@@ -215,9 +207,6 @@ def guide(
         progress: is called with levels done and levels in all.
         **options: as of `make_plan`.
 
-    Returns:
-        A `Choice` for each level.
-
     >>> from tacit import Survey
     >>> prior = GroupPrior(name=None, prior=Prior.of({"yes": 0.2, "no": 0.8}))
     >>> [float(choice.epsilon) for choice in guide([prior], Survey("yes"), 1000, ldp_cap=1.2)]
@@ -293,20 +282,10 @@ def costs(
     exact: Plan | None = None,
     sampling: Sampling = PLAIN,
 ) -> Costs:
-    """What a plan costs: expected errors for this many respondents, whose parts in the groups are `shares`.
+    """What a `plan` costs: expected errors for this many `respondents`, whose parts in the groups are `shares`.
 
     `exact` is the plan for exactly these priors, where this one is for sets of them. The error of LDP is there if the
-    plan's certificates have it (`with_ldp`).
-
-    Args:
-        plan: the plan.
-        shares: the parts of the groups in all respondents.
-        respondents: how many people will answer.
-        exact: the plan without a set of priors, to say what the set costs.
-        sampling: the size of the population, and the design effect.
-
-    Returns:
-        Expected errors, and how many respondents other promises need.
+    plan's certificates have it (`with_ldp`). `sampling` states the size of the population, and the design effect.
 
     >>> from tacit import Survey
     >>> plan = make_plan(Prior.of({"yes": 0.2, "no": 0.8}), Survey("yes"), epsilon=1)
@@ -363,16 +342,10 @@ class OtherBelief:
 
 
 def other_beliefs(plan: Plan, beliefs: Mapping[str | None, Prior]) -> list[OtherBelief]:
-    """What an observer with beliefs other than the plan's priors can learn, group by group.
+    """What an observer whose `beliefs` (the key None for all other groups) are not the priors of a `plan` can learn,
+    group by group.
 
     Exact where the mechanism can be audited under another prior, else bounded by the hull of both priors.
-
-    Args:
-        plan: the plan.
-        beliefs: a belief for each group by name; the key None is for all others.
-
-    Returns:
-        For each group what a person with that belief can learn.
 
     >>> from tacit import Survey
     >>> plan = make_plan(Prior.of({"yes": 0.2, "no": 0.8}), Survey("yes"), epsilon=1)

@@ -264,18 +264,12 @@ def _spread(positions: Integers, counts: Floats, column: int, weights: Floats) -
 
 
 def beliefs_about(path: str | Path, plan: AnyPlan) -> dict[str, list[dict[str | None, Prior]]]:
-    """An observer's own joint beliefs, for each block of a plan and each group in the file, as they stand in the file.
+    """An observer's own joint beliefs about a `plan`, from a file at `path` like that of the priors; margins are taken
+    as independent.
 
-    Public answers travel beside the report. Where the file has their columns, an observer believes what it says about
-    people with the same public answers.
-
-    Args:
-        path: a file like that of the priors; margins are taken as independent.
-        plan: the plan that the beliefs are compared with.
-
-    Returns:
-        For each combination of public answers in the file, as in "region = north" ("" where it has none), and for each
-        block a prior over its joint cells, by group.
+    For each combination of public answers in the file, as in "region = north" ("" where it has none), and for each
+    block of the plan there is a prior over its joint cells, by group. Public answers travel beside the report: where
+    the file has their columns, an observer believes what it says about people with the same public answers.
 
     >>> from tempfile import NamedTemporaryFile
     >>> with NamedTemporaryFile("w", suffix=".csv") as file:
@@ -337,9 +331,6 @@ def read_joint(
         questions: their names, in order; else all columns but `group`, `count` and `probability`.
         impossible: combinations that cannot occur, as in "sex=male,pregnant=yes".
 
-    Returns:
-        The questions with their answers, and what is known about them in each group.
-
     >>> from tempfile import NamedTemporaryFile
     >>> with NamedTemporaryFile("w", suffix=".csv") as file:
     ...     _ = file.write("a,b,count\\nyes,yes,30\\nno,yes,10\\nno,no,60\\n")
@@ -359,13 +350,8 @@ def read_joint(
 
 
 def joint_columns(path: str | Path) -> list[str]:
-    """The columns of a file of joint counts that may be questions.
-
-    Args:
-        path: the file.
-
-    Returns:
-        Their names, in order; of a file of margins the names of the questions.
+    """The columns of a file of joint counts at `path` that may be questions, in order; of a file of margins the names
+    of the questions.
 
     >>> from tempfile import NamedTemporaryFile
     >>> with NamedTemporaryFile("w", suffix=".csv") as file:

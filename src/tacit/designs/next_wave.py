@@ -91,9 +91,6 @@ def next_plan(plan: P, reports: Tally | Sequence[Cell] | None = None, **options:
         options: `epsilon` and `notion` where they change, else as in the plan; `persistence` or `transition`; and
             those of `next_priors`.
 
-    Returns:
-        The plan, of the same series and one wave later.
-
     Raises:
         NotEstimableError: the reports do not determine the distribution of the answers.
         ValueError: there are no reports, or the plan promises an LDP cap, which cannot hold beside a set of priors.
@@ -185,9 +182,6 @@ def next_priors(
         least_drift: the drift allowed for where less was seen.
         confidence: of the estimate's intervals, which hold for all answers of a group at once.
         floor: the least probability of a possible answer.
-
-    Returns:
-        The priors, their sets, the drift and the alarm: what `next_plan` plans for.
 
     >>> from tacit import Survey
     >>> plan = make_plan(Prior.of({"yes": 0.2, "no": 0.8}), Survey("yes"), epsilon=1)

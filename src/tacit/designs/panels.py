@@ -150,16 +150,13 @@ def following_plan(
     reports leave to believe about their present answer, exactly, and its channel is designed for that: levels of all
     waves add up (`BeliefRule`). The device and the collector find a person's group from the person's earlier reports
     (`tacit.plan.followed_name`). People who left a wave out have groups of their own; people without any report are in
-    the groups of the first wave.
+    the groups of the first wave. The same arguments give the same hash, so any reader can check it.
 
     Args:
         plan: the plan of this wave.
         persistence: from 0 to 1.
         epsilon: the level of the next wave; by default that of this one.
         transition: instead of the persistence, for each answer the probability of each next one (`read_transition`).
-
-    Returns:
-        The plan of the next wave. The same arguments give the same hash, so any reader can check it.
 
     Raises:
         ValueError: there are too many histories, or reports are too many to be listed: two layers serve then
@@ -220,9 +217,6 @@ def read_transition(path: str | Path | TextIO, values: Sequence[Value]) -> Trans
     Args:
         path: the file, or one that is open. Changes that it does not name have the probability 0.
         values: the answers, in the order of the plan.
-
-    Returns:
-        The transition matrix, in rationals.
 
     Raises:
         ValueError: a column is missing, an answer is not one of `values`, a change stands twice, or the probabilities
@@ -296,14 +290,12 @@ def with_layers(plan: Plan, lifelong: Number) -> Plan:
     """The same plan in two layers: a wave sends what it would send, and an answer that stays keeps the lifelong level.
 
     The chance of sending the stored report again is the least for which the stored report keeps the lifelong level
-    (`tacit.mechanism.repeated`), so that the errors of different waves depend on each other as little as possible.
+    (`tacit.mechanism.repeated`), so that the errors of different waves depend on each other as little as possible. The
+    channel of a wave loses a few millionths of its precision to rounding.
 
     Args:
         plan: what a wave sends; the ε of its groups is the level of a wave.
         lifelong: the level of all reports of an answer that stays, for any number of waves; at least ε.
-
-    Returns:
-        The plan. The channel of a wave loses a few millionths of its precision to rounding.
 
     Raises:
         ValueError: the lifelong level is below ε, the plan has layers already, or it promises an LDP cap.
@@ -451,9 +443,6 @@ def compare_panel(
             without it.
         transition: the probability of each next answer, a row for each, instead of the persistence.
         aim: as of `design`.
-
-    Returns:
-        The comparison, with the way of least error as the recommendation.
 
     >>> found = compare_panel(Prior.uniform(["yes", "no"]), "histogram", "0.5", 6, persistence="0.9")
     >>> round(found.fresh_at_epsilon.level, 2), found.level, found.recommended

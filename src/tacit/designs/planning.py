@@ -157,9 +157,6 @@ def make_plan(
         uncertainty: how wrong the priors may be; the promise then holds for all priors that this leaves plausible.
         progress: is called with groups done and groups in all.
 
-    Returns:
-        The plan, with a certificate for each group.
-
     Raises:
         PrivacyError: no method gave a mechanism that passes the exact audit.
         ValueError: a group has no budget, or the priors do not fit the task.

@@ -76,9 +76,6 @@ def read_priors(
         candidates: another such file with a column `candidate`: priors that might hold as well.
         domain: the values that the file may name, where they are known already; else they are those it names.
 
-    Returns:
-        One entry for each group, in the order of the file.
-
     Raises:
         ValueError: a column is missing, or a number is none; the message names the line.
 
@@ -114,14 +111,8 @@ def read_priors(
 
 
 def read_beliefs(path: str | Path | TextIO, plan: Plan) -> dict[str | None, Prior]:
-    """An observer's own priors for groups of a plan, over its values, from a file like that of the priors.
-
-    Args:
-        path: a file like the priors.
-        plan: the plan.
-
-    Returns:
-        A belief for each group by name.
+    """An observer's own priors for groups of a `plan`, by name, over its values, from a file at `path` like that of the
+    priors.
 
     >>> from io import StringIO
     >>> from tacit import Survey, make_plan
@@ -294,15 +285,8 @@ def _distribution(
 
 
 def whole_of(total: Fraction, texts: Sequence[str], whose: str) -> int:
-    """What probabilities add up to, up to the rounding that their digits show: 1, or 100 for percentages.
-
-    Args:
-        total: their sum.
-        texts: as they are written.
-        whose: what they are, for the error.
-
-    Returns:
-        1 or 100.
+    """What probabilities, whose sum is `total`, add up to, up to the rounding that their digits in `texts` show: 1, or
+    100 for percentages.
 
     >>> whole_of(Fraction(99, 100), ["0.33"] * 3, "The probabilities"), whole_of(Fraction(100), ["20", "80"], "They")
     (1, 100)
@@ -359,15 +343,8 @@ def _floored(group: _Group, floor: Fraction | None, impossible: Collection[Value
 
 
 def strength_of(counts: Floats, mean: Floats) -> float:
-    """k, in records, under which counts around the shares `mean` are most likely (Dirichlet-multinomial); of several
-    groups a row each.
-
-    Args:
-        counts: of the answers.
-        mean: the shares that they are drawn towards, in the same shape.
-
-    Returns:
-        The strength, to three digits.
+    """k, in records, under which `counts` around the shares `mean` are most likely (Dirichlet-multinomial), to three
+    digits; of several groups a row each.
 
     >>> import numpy as np
     >>> strength_of(np.array([[90.0, 10.0], [10.0, 90.0]]), np.full((2, 2), 0.5))
@@ -461,13 +438,7 @@ _ABOUT = "# How raw data become these answers and groups, in TOML. `tacit plan` 
 
 
 def recoding_lines(recoding: Recoding) -> str:
-    """A recoding as lines of comment at the top of a prior file.
-
-    Args:
-        recoding: the recoding.
-
-    Returns:
-        Lines that begin with `#`.
+    """A recoding as lines of comment, which begin with `#`, at the top of a prior file.
 
     >>> from tacit.plan import RecodedColumn
     >>> age = RecodedColumn(column="age", edges=(0, 18, 65), labels=("young", "old"))
@@ -488,13 +459,6 @@ def recoding_lines(recoding: Recoding) -> str:
 
 def recoding_in(comments: Sequence[str], path: str | Path) -> Recoding | None:
     """The inverse of `recoding_lines`, of the comments of a file; None where they hold none.
-
-    Args:
-        comments: lines that begin with `#`.
-        path: the file, for messages.
-
-    Returns:
-        The recoding.
 
     >>> recoding_in(["# [[answers]]", '# column = "smokes"'], "priors.csv").answers[0].column
     'smokes'
@@ -527,15 +491,9 @@ def _names(values: Collection[Value]) -> str:
 
 
 def read_values(path: str | Path) -> list[GroupPrior]:
-    """Read one value a line, or the column `value` of a CSV; one group, and all values are equally likely.
+    """Read one value a line, or the column `value` of the CSV at `path`; one group, and all values are equally likely.
 
     The prior is there because plans have one; under LDP nothing depends on it.
-
-    Args:
-        path: a file with one value in a line, or a column `value`.
-
-    Returns:
-        One entry for all people, with equal probabilities.
 
     >>> import tempfile
     >>> from pathlib import Path

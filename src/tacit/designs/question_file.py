@@ -72,13 +72,8 @@ _FIELDS: dict[str, tuple[Callable[[Any], bool], str]] = {
 
 
 def read_questions(path: str | Path) -> tuple[str | None, list[dict[str, Any]]]:
-    """The title, and the fields of each question as the file states them.
-
-    Args:
-        path: the file, in TOML.
-
-    Returns:
-        The title, None where there is none, and a dictionary for each question.
+    """The title in a TOML file at `path`, None where there is none, and the fields of each question as the file states
+    them.
 
     >>> from tempfile import NamedTemporaryFile
     >>> with NamedTemporaryFile("w", suffix=".toml") as file:
@@ -112,14 +107,10 @@ def read_questions(path: str | Path) -> tuple[str | None, list[dict[str, Any]]]:
 
 
 def stated_questions(stated: Sequence[Mapping[str, Any]], priors: JointPrior) -> list[Question]:
-    """The questions as stated, with the answers of the priors where none are; numbers with the values they round to.
+    """The questions as `stated` (`read_questions`), with the answers of the `priors` where none are; numbers with the
+    values they round to.
 
-    Args:
-        stated: what `read_questions` found.
-        priors: what is known about the answers.
-
-    Returns:
-        The questions. Where a number has no `knots`, they are the ends of its range and the mean of the past answers.
+    Where a number has no `knots`, they are the ends of its range and the mean of the past answers.
 
     >>> from tacit.designs.joint_priors import JointGroup
     >>> days = Question(name="days", answers=(0, 10), kind="yes-no")

@@ -74,14 +74,8 @@ class Rule:
 
 
 def warner(values: Sequence[Value], truth: Number) -> Rule:
-    """Warner (1965): with probability `truth` the question is asked as it is, else its opposite.
-
-    Args:
-        values: the values that people can hold; the first is "yes".
-        truth: the probability of the direct question.
-
-    Returns:
-        The rule.
+    """Warner (1965): with probability `truth` the question is asked as it is, else its opposite; the first of the
+    `values` is "yes".
 
     >>> warner(["yes", "no"], 0.75).rows[0]
     (Fraction(3, 4), Fraction(1, 4))
@@ -92,14 +86,8 @@ def warner(values: Sequence[Value], truth: Number) -> Rule:
 
 
 def forced_response(values: Sequence[Value], forced: Mapping[Value, Number]) -> Rule:
-    """Boruch (1971): some are told what to say, value x with probability forced[x], all others tell the truth.
-
-    Args:
-        values: the values that people can hold; the first is "yes".
-        forced: for each value the probability of being told to say it.
-
-    Returns:
-        The rule.
+    """Boruch (1971): some are told which of the `values` to say, value x with probability `forced`[x], all others tell
+    the truth.
 
     >>> forced_response(["yes", "no"], {"yes": "1/6", "no": "1/6"}).rows[0]
     (Fraction(5, 6), Fraction(1, 6))
@@ -116,16 +104,8 @@ def forced_response(values: Sequence[Value], forced: Mapping[Value, Number]) -> 
 
 
 def unrelated_question(values: Sequence[Value], asked: Number, prevalence: Number) -> Rule:
-    """Horvitz, Greenberg and others (1967, 1969): with probability `asked` the sensitive question, else another one,
-    to which a known share, the `prevalence`, says the first of the two values.
-
-    Args:
-        values: the values that people can hold; the first is "yes".
-        asked: the probability of the sensitive question.
-        prevalence: the share that says yes to the other question.
-
-    Returns:
-        The rule.
+    """Horvitz, Greenberg and others (1967, 1969): with probability `asked` the sensitive question, else another one, to
+    which a known share, the `prevalence`, says the first of the two `values`.
 
     >>> unrelated_question(["yes", "no"], "1/2", "1/12").rows[1]
     (Fraction(1, 24), Fraction(23, 24))
@@ -137,14 +117,7 @@ def unrelated_question(values: Sequence[Value], asked: Number, prevalence: Numbe
 
 def crosswise(values: Sequence[Value], prevalence: Number) -> Rule:
     """Yu, Tian and Tang (2008): people say whether their answers to the sensitive question and to another one, to which
-    a known share says yes, are the same or different. The first value is "yes".
-
-    Args:
-        values: the values that people can hold; the first is "yes".
-        prevalence: the share that says yes to the other question.
-
-    Returns:
-        The rule.
+    a known share, the `prevalence`, says yes, are the same or different. The first of the `values` is "yes".
 
     >>> crosswise(["yes", "no"], 0.25).reports
     ('same', 'different')
@@ -155,16 +128,8 @@ def crosswise(values: Sequence[Value], prevalence: Number) -> Rule:
 
 
 def kuk(values: Sequence[Value], red: Sequence[Number], cards: int = 1) -> Rule:
-    """Kuk (1990): people draw cards with replacement from the pack that belongs to their value, of which the share
-    red[x] is red, and say how many were red; of one card, its colour.
-
-    Args:
-        values: the values that people can hold; the first is "yes".
-        red: the share of red cards for each value.
-        cards: how many cards are drawn.
-
-    Returns:
-        The rule.
+    """Kuk (1990): people draw `cards` with replacement from the pack that belongs to their value among the `values`, of
+    which the share `red`[x] is red, and say how many were red; of one card, its colour.
 
     >>> kuk(["yes", "no"], [0.8, 0.2], cards=2).rows[0]
     (Fraction(1, 25), Fraction(8, 25), Fraction(16, 25))
@@ -181,15 +146,8 @@ def kuk(values: Sequence[Value], red: Sequence[Number], cards: int = 1) -> Rule:
 
 
 def k_ary(values: Sequence[Value], truth: Number | None = None, epsilon: Number | None = None) -> Rule:
-    """k-ary randomized response: the truth with probability `truth`, or e^ε/(e^ε+d−1), else any other value.
-
-    Args:
-        values: the values that people can hold.
-        truth: the probability of the true value.
-        epsilon: or the LDP level.
-
-    Returns:
-        The rule.
+    """k-ary randomized response: the truth with probability `truth`, or e^ε/(e^ε+d−1) for ε = `epsilon`, else any other
+    of the d `values`.
 
     >>> k_ary(["a", "b", "c"], truth=0.5).rows[0]
     (Fraction(1, 2), Fraction(1, 4), Fraction(1, 4))
@@ -207,17 +165,10 @@ def k_ary(values: Sequence[Value], truth: Number | None = None, epsilon: Number 
 
 
 def unary(values: Sequence[Value], own: Number, other: Number) -> Rule:
-    """A bit for each value, each randomized independently: set with `own` for the held value, with `other` for others.
+    """A bit for each of the `values`, randomized independently: set with `own` for the held value, with `other` for
+    others.
 
-    Reports are written as bits in the order of the values, 010 for the second of three.
-
-    Args:
-        values: the values that people can hold.
-        own: the probability of a 1 at the value that is held.
-        other: the probability of a 1 at each other value.
-
-    Returns:
-        The rule, with one report for each pattern of bits.
+    There is a report for each pattern of bits, written in the order of the values, 010 for the second of three.
 
     >>> unary(["a", "b"], own=0.75, other=0.25).reports
     ('00', '01', '10', '11')
@@ -240,16 +191,8 @@ def unary(values: Sequence[Value], own: Number, other: Number) -> Rule:
 
 
 def symmetric_unary(values: Sequence[Value], flip: Number | None = None, epsilon: Number | None = None) -> Rule:
-    """RAPPOR's permanent step (Erlingsson and others, 2014): each bit is kept with probability 1 − f/2, f being `flip`;
-    with ε instead of f, kept with probability e^(ε/2)/(e^(ε/2)+1).
-
-    Args:
-        values: the values that people can hold.
-        flip: RAPPOR's f.
-        epsilon: or the LDP level.
-
-    Returns:
-        The rule.
+    """RAPPOR's permanent step (Erlingsson and others, 2014): the bit of each of the `values` is kept with probability 1
+    − f/2, f being `flip`; with ε = `epsilon` instead of f, kept with probability e^(ε/2)/(e^(ε/2)+1).
 
     >>> symmetric_unary(["a", "b"], flip=0.5).rows[0]
     (Fraction(3, 16), Fraction(1, 16), Fraction(9, 16), Fraction(3, 16))
@@ -265,14 +208,8 @@ def symmetric_unary(values: Sequence[Value], flip: Number | None = None, epsilon
 
 
 def optimised_unary(values: Sequence[Value], epsilon: Number) -> Rule:
-    """Optimised unary encoding (Wang and others, 2017): the held value's bit is fair, others are set with 1/(e^ε+1).
-
-    Args:
-        values: the values that people can hold.
-        epsilon: the LDP level.
-
-    Returns:
-        The rule.
+    """Optimised unary encoding (Wang and others, 2017): the bit of the held one of the `values` is fair, others are set
+    with 1/(e^ε+1), ε = `epsilon`.
 
     >>> float(optimised_unary(["a", "b"], 1).rows[0][1]).__round__(4)
     0.1345
@@ -281,15 +218,10 @@ def optimised_unary(values: Sequence[Value], epsilon: Number) -> Rule:
 
 
 def read_matrix(path: str | Path) -> dict[str | None, Rule]:
-    """Any design from a CSV: a column `value`, one column for each report, and optionally `group`, a rule for each.
+    """Any design from a CSV at `path`: a column `value`, one column for each report, and optionally `group`, a rule for
+    each (else by the key None).
 
     Probabilities may be decimals or fractions. Rows that were printed with few digits are made to sum to 1.
-
-    Args:
-        path: a CSV file with a column `value`, a column for each report, and optionally `group`.
-
-    Returns:
-        A rule for each group by name; the key None for all people.
 
     >>> import tempfile
     >>> from pathlib import Path
@@ -364,9 +296,6 @@ def adopt(
         task: what is estimated; it gives g.
         priors: what is believed; without it no estimate uses a prior.
         question: kept in the plan.
-
-    Returns:
-        The plan, at the level that the rule really has.
 
     Raises:
         ValueError: a report excludes a value, so that nothing could be promised, or the reports do not tell the values

@@ -218,9 +218,6 @@ def cells_of(
         group_column: the margin under which a cell is labelled with its group.
         group_parts: where groups are crossed, as in "north / old", the margins that their parts belong to.
 
-    Returns:
-        The cells, one for each group and combination of public columns.
-
     >>> from tacit import Prior, Survey, make_plan
     >>> plan = make_plan({"north / old": Prior.uniform(["yes", "no"])}, Survey("yes"), epsilon=1)
     >>> (cell,) = cells_of(plan, Tally.of(plan, [0, 1, 1], ["north / old"] * 3), group_parts=("region", "age"))
@@ -244,15 +241,7 @@ def cells_of(
 
 
 def read_for(cells: Sequence[Cell], plan: Plan) -> list[Cell]:
-    """The cells with reports of this plan, read for its task; `Plan.reading` gives the same plan another task.
-
-    Args:
-        cells: reports in cells.
-        plan: the plan for which they are read.
-
-    Returns:
-        The cells, read for that plan.
-    """
+    """The `cells` with reports of this `plan`, read for its task; `Plan.reading` gives the same plan another task."""
     return [
         replace(cell, plan=plan, group=plan.group(cell.group.name)) for cell in cells if cell.plan.hash == plan.hash
     ]

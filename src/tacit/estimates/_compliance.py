@@ -114,18 +114,9 @@ class PooledCompliance:
 
 
 def compliance(plan: Plan, tally: Tally, says: int | None = None, level: float = 0.95) -> list[Compliance]:
-    """For each group of a plan with arms, the share that did not follow the rule.
+    """For each group of a `plan` with arms, the share that did not follow the rule, with intervals of this `level`.
 
-    `says` is the report that these people send for every answer; None if they send any report at random.
-
-    Args:
-        plan: a plan with arms.
-        tally: its reports.
-        says: the report that people send who do not follow the rule; any at random without it.
-        level: the level of the intervals.
-
-    Returns:
-        For each group the share that did not follow the rule, with intervals.
+    `says` is the report in the `tally` that these people send for every answer; None if they send any report at random.
 
     >>> from tacit import Survey, Tally
     >>> from tacit.designs import adopt
@@ -145,14 +136,8 @@ def compliance(plan: Plan, tally: Tally, says: int | None = None, level: float =
 def pooled_compliance(found: Sequence[Compliance]) -> PooledCompliance:
     """All groups together: γ = Σ_g (n_g/N) γ_g, with the variance Σ_g (n_g/N)² Var γ_g, as groups are independent.
 
-    Each γ_g is its unbounded estimate, so γ is normal for many groups and for large ones; its interval is cut to what
-    shares can be.
-
-    Args:
-        found: the result of `compliance` for each group.
-
-    Returns:
-        The share of all people that did not follow the rule.
+    `found` is the result of `compliance`. Each γ_g is its unbounded estimate, so γ is normal for many groups and for
+    large ones; its interval is cut to what shares can be.
     """
     from scipy.special import ndtr, ndtri
 
@@ -172,15 +157,8 @@ def expected_errors(plan: Plan, shares: Sequence[Fraction], respondents: int) ->
     """For each group with arms the standard error of the share that does not follow, at most over the report that these
     people send; None where the arms cannot tell.
 
-    It is for `respondents` people in all, of whom the plan's groups are the `shares`, and for priors that are right.
-
-    Args:
-        plan: a plan with arms.
-        shares: the parts of the groups in all respondents.
-        respondents: how many people will answer.
-
-    Returns:
-        For each group the standard error; None where it cannot be estimated.
+    It is for `respondents` people in all, of whom the groups of the `plan` are the `shares`, and for priors that are
+    right.
     """
     people = {arm.name: float(share) * respondents for arm, share in zip(plan.groups, shares, strict=True)}
     found: dict[str | None, float | None] = {}

@@ -144,9 +144,6 @@ def difference(
         simultaneous: whether intervals hold for all rows at once (Bonferroni); by default with more than 20 rows.
         names: of the earlier round and of this one.
 
-    Returns:
-        The differences, with intervals and p-values.
-
     Raises:
         NotEstimableError: the reports do not determine what is asked.
         ValueError: the options do not fit each other or the plan.
@@ -489,9 +486,6 @@ def trend(
         simultaneous: whether the intervals of all changes hold at once (Bonferroni); by default with more than 20 rows.
         linked: where people answer several waves, the reports of each wave by person (`tacit.files.linked`); changes
             are then as sure as these people make them. For the scope `population`, without `populations`.
-
-    Returns:
-        The trend. Without `linked`, waves are taken as independent: different people, or few of the same.
 
     Raises:
         NotEstimableError: the reports do not determine what is asked.

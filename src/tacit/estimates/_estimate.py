@@ -189,13 +189,8 @@ def _named(plan: Plan, group: _Names) -> set[str] | None:
 
 
 def estimators(plan: Plan) -> list[Estimator]:
-    """The estimators that a plan's reports allow, the preferred one first; tried on every report of a table once.
-
-    Args:
-        plan: the plan.
-
-    Returns:
-        Their names, the default first.
+    """The estimators that the reports of a `plan` allow, the preferred one first; tried on every report of a table
+    once.
 
     >>> from tacit import make_plan
     >>> estimators(make_plan({"yes": 0.2, "no": 0.8}, "histogram", epsilon=1))

@@ -34,20 +34,11 @@ _GRAIN = 10**6
 
 
 def pseudo_values(plan: Plan, reports: Any, groups: Any = None, values: Sequence[Value] | None = None) -> Floats:
-    """The pseudo-values: a row for each report, a column for each row of the plan's estimate.
+    """The pseudo-values: a row for each of the `reports`, a column for each row of the estimate of the `plan`.
 
     `groups` are the names of the reports' groups, or their positions in the plan; needed where the plan names groups.
     `values` chooses some columns of a histogram, which is much faster where it has thousands. Every report must be one
     that its group can send. NaN where a value is outside the support of a group.
-
-    Args:
-        plan: the plan.
-        reports: an array of reports.
-        groups: the group of each report, by name.
-        values: of a histogram, only these values.
-
-    Returns:
-        A row of numbers for each report, whose mean, given the answer, is g of the answer.
 
     >>> from tacit import Prior, Survey, make_plan
     >>> plan = make_plan(Prior.of({"yes": 0.5, "no": 0.5}), Survey("yes"), epsilon=1)
@@ -71,14 +62,7 @@ def pseudo_values(plan: Plan, reports: Any, groups: Any = None, values: Sequence
 
 
 def positions_of(plan: Plan, values: Sequence[Value]) -> list[int]:
-    """The positions of values of a histogram in its plan.
-
-    Args:
-        plan: the plan.
-        values: values of the domain.
-
-    Returns:
-        Their positions, from 0.
+    """The positions, from 0, of some `values` of a histogram in its `plan`.
 
     >>> from tacit import make_plan
     >>> positions_of(make_plan({"yes": 0.2, "no": 0.8}, "histogram", epsilon=1), ["no"])
@@ -95,13 +79,8 @@ def positions_of(plan: Plan, values: Sequence[Value]) -> list[int]:
 
 
 def pseudo_names(plan: Plan) -> list[str]:
-    """Names of the columns that R, Stata and formulas take: `pseudo`, or `pseudo_yes` and so on for a histogram.
-
-    Args:
-        plan: the plan.
-
-    Returns:
-        The names of the columns of pseudo-values.
+    """Names of a `plan`'s columns of pseudo-values that R, Stata and formulas take: `pseudo`, or `pseudo_yes` and so on
+    for a histogram.
 
     >>> from tacit import Histogram, Prior, make_plan
     >>> pseudo_names(make_plan(Prior.of({"a b": 0.3, "a-b": 0.7}), Histogram(), epsilon=1))
@@ -157,15 +136,8 @@ class CovariateLevels:
 
 
 def covariate_levels(plan: Plan, fit: Regression, places: Integers) -> list[CovariateLevels]:
-    """The levels for each group that sent reports; `places` says which group each report of the fit is of.
-
-    Args:
-        plan: the plan.
-        fit: the regression.
-        places: the group of each report, as a position.
-
-    Returns:
-        For each group the LIP level under its prior, under the beliefs that the covariates imply, and under any belief.
+    """For each group of a `plan` that sent reports the LIP level under its prior, under the beliefs that the covariates
+    of a `fit` imply, and under any; `places` says which group each report of the fit is of.
     """
     shares = _distributions(plan, fit)
     found = []

@@ -71,9 +71,6 @@ def quantiles(
         by: a margin of whose categories quantiles are given as well.
         options: `scope` and `population` of `estimate`. The prior is not used.
 
-    Returns:
-        The quantiles, with intervals.
-
     >>> from tacit import Prior, make_plan
     >>> plan = make_plan(Prior.uniform(5), Quantiles(), epsilon=3)
     >>> (median,) = quantiles(plan, Tally.of(plan, [0] * 500))
@@ -133,9 +130,6 @@ def quantile_differences(
         level: of the intervals. Of more than 20 rows they hold for all at once (Bonferroni).
         names: of the earlier round and of this one.
         options: `scope` and `population` of `estimate`. The prior is not used.
-
-    Returns:
-        The differences, with intervals.
 
     >>> from tacit import Prior, make_plan
     >>> plan = make_plan({"old": Prior.uniform(3), "young": Prior.uniform(3)}, Quantiles(), epsilon=3)

@@ -42,9 +42,6 @@ def estimate_questions(
             participants; with a single block they may be about the participants.
 
     Totals are those of all respondents: `n_reports` says how many reports the estimate rests on.
-
-    Returns:
-        An estimate for each question, by its name; none of a question on whose block there are no reports yet.
     """
     if len(plan.blocks) > 1 and options.get("scope") == "participants":
         raise ValueError(
@@ -140,13 +137,7 @@ class QuestionView:
 
 
 def views_of(plan: AnyPlan) -> tuple[QuestionView, ...]:
-    """Every question of a plan whose answers are reported, in order.
-
-    Args:
-        plan: the plan.
-
-    Returns:
-        One view for each question.
+    """One view for each question of a `plan` whose answers are reported, in order.
 
     >>> from tacit import make_plan
     >>> len(views_of(make_plan({"yes": 0.2, "no": 0.8}, "histogram", epsilon=1)))
@@ -233,9 +224,6 @@ def crosstab(
         level: the level of the intervals.
         simultaneous: intervals that hold for all cells at once.
 
-    Returns:
-        The table with intervals, odds ratio and a test of independence.
-
     Raises:
         NotEstimableError: the reports do not determine the table, which the plan did not name as wanted.
     """
@@ -269,14 +257,7 @@ def crosstab(
 
 
 def moments(cells: Sequence[Cell], plan: Plan) -> tuple[Floats, Floats, int]:
-    """Shares (or means) of all rows, their covariance, and the number of reports.
-
-    Args:
-        cells: reports of one plan.
-        plan: the plan, or a reading of it, whose rows are meant.
-
-    Returns:
-        A mean for each row, the covariance matrix of the means, and how many reports they rest on.
+    """Shares (or means) of all rows of a `plan`, their covariance matrix, and the number of reports in the `cells`.
 
     >>> from tacit import Tally, make_plan
     >>> plan = make_plan({"yes": 0.2, "no": 0.8}, "histogram", epsilon=1)

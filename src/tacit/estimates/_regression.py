@@ -140,9 +140,6 @@ def regress(
         clusters: reports with the same label may depend on each other.
         level: of the intervals.
 
-    Returns:
-        The fit, with robust standard errors.
-
     >>> import numpy as np
     >>> outcomes = np.array([[0.0], [1.0], [2.0], [3.0]])
     >>> fit = regress(outcomes, np.column_stack([np.ones(4), [0, 1, 2, 3]]), ["constant", "slope"], model="linear")
@@ -518,9 +515,6 @@ def regress_on_private(
         value: what the outcome is about.
         weights: what each report counts for.
         level: of the intervals.
-
-    Returns:
-        The fit, with robust standard errors.
     """
     check_level(level)
     n, _, k = design.shape

@@ -209,9 +209,6 @@ class Estimate:
             library: "pandas" or "polars" for a data frame of that library, which must be installed; "dict" for a dict
                 with a list for each column.
 
-        Returns:
-            The table. With `by` its first column has that name, and is None for all people.
-
         Raises:
             ImportError: the library is not installed.
 
@@ -309,14 +306,7 @@ def _number(estimate: float) -> float:
 
 
 def row_dict(row: Row, each: Row) -> dict[str, Any]:
-    """A row for JSON: the total, and the same for `each` respondent.
-
-    Args:
-        row: the total.
-        each: the same per respondent.
-
-    Returns:
-        The numbers by name, None where there is none.
+    """The numbers of a `row` for JSON, and the same for `each` respondent; None where there is none.
 
     >>> row = Row(value="yes", estimate=30.0, standard_error=5.0, low=20.0, high=40.0)
     >>> row_dict(row, row.divided(100))["share"]
@@ -337,14 +327,8 @@ def check_level(level: float) -> None:
 
 
 def student(level: float, degrees: float = math.inf) -> float:
-    """Half the width of an interval in standard errors, by Student's t; for infinitely many degrees the normal's.
-
-    Args:
-        level: of the interval, between 0 and 1.
-        degrees: degrees of freedom.
-
-    Returns:
-        The quantile.
+    """Half the width of an interval of this `level` in standard errors, by Student's t; for infinitely many `degrees`
+    the normal's.
 
     >>> round(student(0.95), 2), round(student(0.95, 10), 2)
     (1.96, 2.23)
@@ -397,20 +381,11 @@ class PriorCheck:
 def check_prior(
     group: str | None, statistic: float, degrees: int, n_reports: float, scores: Floats | Sequence[float] = ()
 ) -> PriorCheck:
-    """The check of one group.
+    """The check of one `group` (None for all together): do the reports contradict the prior, with a p-value valid at
+    any time?
 
     `statistic` is a chi-square of `degrees` from `n_reports` if the prior is true; `scores` are squared standardized
     scores of single values, where the mechanism has some.
-
-    Args:
-        group: the group that it is about; None for all groups together.
-        statistic: a chi-square statistic.
-        degrees: its degrees of freedom.
-        n_reports: the number of reports.
-        scores: further statistics of one degree each.
-
-    Returns:
-        Whether the reports contradict the prior, with a p-value that is valid at any time.
 
     >>> check_prior(None, 1.6, 1, 1000).contradicted, check_prior(None, 40.0, 1, 1000).contradicted
     (False, True)

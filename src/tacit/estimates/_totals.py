@@ -432,9 +432,6 @@ def counts_at_ends(
         z: half the width of an interval in standard errors.
         step: h, half the largest step of an estimate by one report.
 
-    Returns:
-        The variances at the lower and at the upper ends.
-
     Unary encoding at a large ε, where no report shows the value: with h = 0, 4 people may hold it.
 
     >>> none, slope = np.zeros(1), np.ones(1)
@@ -473,9 +470,6 @@ def ends_within(
         people: numbers of people with the g and the variance of every answer that they may hold, arrays of shape
             (answers, components); without any the variance is the same at both ends.
         sampled: 1 where the answers are a sample of a population's, 0 for the participants alone.
-
-    Returns:
-        The lower and the upper ends.
 
     >>> low, high = ends_within(*np.array([[50.0], [25.0], [0.5]]), 2.0, [], sampled=1.0)
     >>> float(low[0]), float(high[0])

@@ -241,15 +241,10 @@ def mechanism_of(found: Mechanism | HasMechanism) -> Mechanism:
 
 
 def audit(mechanism: Mechanism | HasMechanism) -> Audit:
-    """Every privacy level of `mechanism` under its prior, exactly, with the witnesses that reach them.
+    """Every privacy level of `mechanism` (a mechanism, a `Design` or a group of a plan) under its prior, exactly, with
+    the witnesses that reach them.
 
-    Under another prior: `audit(mechanism.under(prior))`.
-
-    Args:
-        mechanism: a mechanism, a `Design` or a group of a plan.
-
-    Returns:
-        The levels. Print them to see the worst case in words.
+    Print them to see the worst case in words. Under another prior: `audit(mechanism.under(prior))`.
 
     >>> from tacit import Channel, Prior
     >>> prior = Prior.of({"yes": 0.1, "no": 0.9})
@@ -268,9 +263,6 @@ def satisfies(mechanism: Mechanism | HasMechanism, notion: Notion, epsilon: Numb
         notion: "lip", "ldp", "pml", "min_lift" or "mip".
         epsilon: the level ε; a float is read as the decimal that it prints as.
 
-    Returns:
-        Whether no level of this notion is above ε.
-
     >>> from tacit import Channel, Prior
     >>> prior = Prior.of({"yes": 0.5, "no": 0.5})
     >>> channel = Channel.from_weights(prior, [[3, 1], [1, 3]])
@@ -282,14 +274,9 @@ def satisfies(mechanism: Mechanism | HasMechanism, notion: Notion, epsilon: Numb
 
 
 def belief(mechanism: Mechanism | HasMechanism, value: Value) -> Belief:
-    """The range in which a report can put the belief that someone holds `value`.
+    """The range in which a report can put the belief that someone holds `value`: before, and at least and most after.
 
-    Args:
-        mechanism: a mechanism, a `Design` or a group of a plan.
-        value: a value of the prior.
-
-    Returns:
-        The belief before the report, and the lowest and highest after it, as exact fractions.
+    `mechanism` is a mechanism, a `Design` or a group of a plan.
 
     >>> from tacit import Channel, Prior
     >>> prior = Prior.of({"yes": 0.1, "no": 0.9})

@@ -226,14 +226,9 @@ class Mechanism(Protocol):
 
 
 def gain(mechanism: Mechanism | HasMechanism, task: Task) -> float:
-    """Σ_y λ_y |E[g|y] − E g|²: the part of the prior variance that one report removes.
+    """Σ_y λ_y |E[g|y] − E g|²: the part of the prior variance that one report removes, per respondent.
 
-    Args:
-        mechanism: a mechanism, a `Design` or a group of a plan.
-        task: what is estimated; it gives g.
-
-    Returns:
-        The gain per respondent, between 0 and `prior_variance`.
+    `mechanism` is a mechanism, a `Design` or a group of a plan; the `task` gives g.
 
     >>> from tacit import Channel, Prior, Survey
     >>> prior = Prior.of({"yes": 0.5, "no": 0.5})
@@ -244,14 +239,9 @@ def gain(mechanism: Mechanism | HasMechanism, task: Task) -> float:
 
 
 def mse(mechanism: Mechanism | HasMechanism, task: Task) -> float:
-    """The mean squared error that one respondent contributes to the MMSE estimate.
+    """The mean squared error that one respondent contributes to the MMSE estimate of the `task`, if the prior is right.
 
-    Args:
-        mechanism: a mechanism, a `Design` or a group of a plan.
-        task: what is estimated.
-
-    Returns:
-        The error per respondent if the prior is right; errors of independent respondents add.
+    Errors of independent respondents add. `mechanism` is a mechanism, a `Design` or a group of a plan.
 
     >>> from tacit import Channel, Prior, Survey
     >>> prior = Prior.of({"yes": 0.5, "no": 0.5})
@@ -263,18 +253,12 @@ def mse(mechanism: Mechanism | HasMechanism, task: Task) -> float:
 
 
 def unbiased_variance(mechanism: Mechanism | HasMechanism, task: Task) -> float:
-    """The variance per respondent, at the prior, of the best estimate that does not use the prior.
+    """The variance per respondent, at the prior, of the best estimate of the `task` that does not use the prior.
 
-    Solving Qᵀp = report frequencies with weights 1/λ gives the covariance J⁻¹ − ppᵀ per respondent, where
-    J = Σ_y λ_y v_y v_yᵀ, so for g the variance is tr(gᵀ J⁻¹ g) − |E g|². It is infinite if g is not determined by
-    the reports (J singular in its direction). Values outside the support have no part in it.
-
-    Args:
-        mechanism: a mechanism, a `Design` or a group of a plan.
-        task: what is estimated.
-
-    Returns:
-        The variance of one respondent's contribution to the total; ∞ where the reports do not determine it.
+    Solving Qᵀp = report frequencies with weights 1/λ gives the covariance J⁻¹ − ppᵀ per respondent, where J = Σ_y λ_y
+    v_y v_yᵀ, so for g the variance is tr(gᵀ J⁻¹ g) − |E g|². It is infinite if g is not determined by the reports (J
+    singular in its direction). Values outside the support have no part in it. `mechanism` is a mechanism, a `Design` or
+    a group of a plan.
 
     >>> from tacit import Channel, Prior, Survey
     >>> prior = Prior.of({"yes": 0.5, "no": 0.5})

@@ -75,14 +75,8 @@ class Repeated:
 
 
 def persistent(prior: Prior, persistence: Number) -> Transition:
-    """Each person keeps the answer with this probability, and else draws one from the prior, which does not change.
-
-    Args:
-        prior: the distribution of the answers in every wave.
-        persistence: the probability of keeping the answer, from 0 to 1.
-
-    Returns:
-        The transition matrix, in rationals.
+    """The transition matrix of people who keep the answer with the probability `persistence`, from 0 to 1, and else
+    draw one from the `prior`, which does not change.
 
     >>> [[str(chance) for chance in row] for row in persistent(Prior.of({"yes": 1, "no": 3}), "0.8")]
     [['17/20', '3/20'], ['1/20', '19/20']]
@@ -120,14 +114,10 @@ def after(prior: Prior, transition: Transition | None) -> Prior:
 
 
 def joint_level(channels: Sequence[Channel], transition: Transition | None = None) -> Repeated:
-    """The level of one report through each channel, in this order, about one person.
+    """The level of one report through each of the `channels`, in this order, about one person; a bound where sequences
+    of reports are too many.
 
-    Args:
-        channels: the channel of each wave; the first one's prior is that of the first answer.
-        transition: how answers change from wave to wave; None where they stay.
-
-    Returns:
-        The exact level, or a bound where sequences of reports are too many.
+    The first channel's prior is that of the first answer; answers change by `transition`, and stay where it is None.
 
     >>> from tacit.designs import optimal_binary
     >>> coin = optimal_binary(Prior.uniform(["yes", "no"]), 1)
@@ -198,14 +188,8 @@ def _searched(channels: Sequence[Channel], moves: Transition | None) -> Level:
 
 
 def columns_of(channel: Channel, prior_set: PriorSet | None = None) -> tuple[Column, ...]:
-    """What a report can tell, for `largest_ratio`: its columns, equal ones once, of the answers with positive prior.
-
-    Args:
-        channel: how a report is drawn.
-        prior_set: the priors in question; without it the channel's own.
-
-    Returns:
-        The columns.
+    """What a report can tell, for `largest_ratio`: the columns of a `channel`, equal ones once, of the answers with
+    positive prior; under the priors of `prior_set`, or else the channel's own.
 
     >>> columns_of(Channel.from_weights(Prior.of({"yes": 1, "no": 3}), [[3, 1], [1, 3]]))[0]
     ((1, Fraction(1, 1), Fraction(1, 1)), (3, Fraction(1, 4), Fraction(1, 4)))
@@ -230,16 +214,12 @@ def n_sequences(releases: Sequence[tuple[Column, ...]]) -> int:
 
 
 def largest_ratio(releases: Sequence[tuple[Column, ...]]) -> Fraction | None:
-    """By how much all reports together change a belief at most, however the answers are related.
+    """By how much all reports together change a belief at most, however the answers are related; None where it is
+    unbounded.
 
-    It is exact where the worst sequence lowers a belief, or where answers that make its reports likely are rare enough
-    to exclude each other; else an upper bound.
-
-    Args:
-        releases: for each report the columns that it can come from (`columns_of`).
-
-    Returns:
-        The ratio, whose logarithm is the level; None where it is unbounded.
+    `releases` has for each report the columns that it can come from (`columns_of`). The ratio is exact where the worst
+    sequence lowers a belief, or where answers that make its reports likely are rare enough to exclude each other; else
+    an upper bound.
 
     >>> from tacit.designs import optimal_binary
     >>> once = columns_of(optimal_binary(Prior.uniform(["yes", "no"]), 1))
@@ -409,14 +389,8 @@ class Layers:
 
 
 def layered(first: Channel, second: Channel) -> Channel:
-    """What one wave of two layers sends: a fresh report through `second` of the stored report through `first`.
-
-    Args:
-        first: the permanent channel, drawn once for each answer a person ever holds, and stored.
-        second: the channel of a wave; its values are the reports of the first.
-
-    Returns:
-        The channel from the answer to the report of one wave.
+    """What one wave of two layers sends: a fresh report through `second` of the report that `first` drew once and
+    stored.
 
     >>> from tacit.designs import optimal_binary
     >>> stored, fresh = optimal_binary(Prior.uniform(["yes", "no"]), 2), optimal_binary(Prior.uniform(2), 1)
@@ -440,9 +414,6 @@ def layered_level(first: Channel, second: Channel, waves: int, transition: Trans
         second: the channel of a wave, from its reports.
         waves: how many reports are sent.
         transition: how answers change from wave to wave; None where they stay.
-
-    Returns:
-        The level; of answers that stay, that of any number of waves.
 
     >>> from tacit.designs import optimal_binary
     >>> stored, fresh = optimal_binary(Prior.uniform(["yes", "no"]), 2), optimal_binary(Prior.uniform(2), 1)

@@ -40,29 +40,14 @@ def round_channel(
     prior_set: PriorSet | None = None,
     bits: int = WORD_BITS[0],
 ) -> Channel:
-    """The channel in integers over 2^w, w ≥ bits, that is close to `matrix` and keeps `notion` at ε exactly.
+    """The channel in integers over 2^w, w ≥ `bits`, that is close to `matrix` and keeps `notion` at `epsilon` exactly.
 
     `also` holds further promises to keep, such as {"ldp": 1.5}; with a `prior_set`, LIP is kept for all of it.
 
-    `matrix` holds floats, fractions or integers, one row for each value of the prior; rows are normalised. It may
-    also have rows for the prior's support only: the report of a respondent who holds another value is then drawn
-    from the marginal and says nothing about them. Raises `PrivacyError` if the matrix itself is not private, naming
-    the level it reaches.
-
-    Args:
-        prior: the values and their probabilities.
-        matrix: floats, fractions or integers, a row for each value; rows are divided by their sums.
-        epsilon: the level ε; a float is read as the decimal that it prints as.
-        notion: what is promised.
-        also: further promises, such as {"ldp": 1.5}.
-        prior_set: keep LIP for every prior of this set.
-        bits: the least length w of the words.
-
-    Returns:
-        The channel in integers over 2^w, audited.
-
-    Raises:
-        PrivacyError: the matrix itself does not keep the promise; the message names the level that it reaches.
+    `matrix` holds floats, fractions or integers, one row for each value of the `prior`; rows are normalised. It may
+    also have rows for the prior's support only: the report of a respondent who holds another value is then drawn from
+    the marginal and says nothing about them. Raises `PrivacyError` if the matrix itself is not private, naming the
+    level it reaches.
 
     >>> prior = Prior.of({"yes": 0.5, "no": 0.5})
     >>> lie = 0.5 / math.e

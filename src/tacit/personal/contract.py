@@ -345,19 +345,10 @@ def _apply(plan: PersonalPlan, columns: Integers, held: Any, words: Integers, re
 
 
 def perturb(plan: PersonalPlan, priors: Any, answers: Any, words: RandomWords | int | None = None) -> Integers:
-    """A report for each respondent, with fresh secure words.
+    """A report for each respondent of a `plan`, with fresh secure words, or those of `words` (a seed for simulations).
 
     `priors` are rows of integers over the plan's resolution (for two values, the second value's integers), `answers`
     positions in `plan.values`.
-
-    Args:
-        plan: the plan.
-        priors: a row of integers over the resolution for each record; one number for two values.
-        answers: the position of each answer in the plan's values.
-        words: a source of random words, or a seed for simulations; secure words without it.
-
-    Returns:
-        A report for each respondent.
 
     >>> from tacit import Survey
     >>> plan = PersonalPlan.of(Survey("yes"), ["no", "yes"], 1, 1000)
@@ -371,16 +362,7 @@ def perturb(plan: PersonalPlan, priors: Any, answers: Any, words: RandomWords | 
 def report(
     plan: PersonalPlan, prior: Sequence[int] | int, position: int, words: RandomWords | int | None = None
 ) -> int:
-    """One respondent's report.
-
-    Args:
-        plan: the plan.
-        prior: integers over the resolution; one number for two values.
-        position: of the answer in the plan's values.
-        words: a source of random words, or a seed for simulations; secure words without it.
-
-    Returns:
-        The report.
+    """One respondent's report; `prior`, `position` of the answer, `plan` and `words` are as in `perturb`.
 
     >>> from tacit import Survey
     >>> plan = PersonalPlan.of(Survey("yes"), ["no", "yes"], epsilon=1)

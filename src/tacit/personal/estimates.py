@@ -153,9 +153,6 @@ def estimate(
         level: the level of the intervals.
         scope: `population` or `participants`, as for groups; `mmse` and weighted sums are about the participants.
         project: move estimates to possible counts.
-
-    Returns:
-        The result, as of `tacit.estimate`.
     """
     if estimator not in ("mmse", "unbiased"):
         raise ValueError(f"The 'estimator' of a personal plan must be mmse or unbiased. Got {estimator!r} instead.")

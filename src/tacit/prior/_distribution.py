@@ -61,9 +61,6 @@ class Prior:
             weights: a mapping, or anything with `items()`, such as `series.value_counts()` of pandas; an array or list
                 of weights for the values 0, 1, …; or a prior, which is returned.
 
-        Returns:
-            The prior, in exact integers.
-
         Raises:
             ValueError: no weight is positive, one is negative, or names repeat.
             TypeError: a value is neither text nor a number.
@@ -228,13 +225,7 @@ _NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 
 
 def numbers_if_all(texts: Sequence[str]) -> list[Value]:
-    """Integers if all texts are written as such, else floats if all are numbers, else the texts.
-
-    Args:
-        texts: cells of a file.
-
-    Returns:
-        Numbers if all texts are numbers, else the texts.
+    """Integers if all `texts` are written as such, else floats if all are numbers, else the texts.
 
     >>> numbers_if_all(["1", "20"]), numbers_if_all(["1", "2.50"]), numbers_if_all(["01234", "1"])
     ([1, 20], [1.0, 2.5], ['01234', '1'])

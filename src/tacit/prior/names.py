@@ -9,13 +9,7 @@ from difflib import get_close_matches
 
 
 def clean_name(text: str) -> str:
-    """A name without surrounding blanks, in Unicode normal form C, so that equal names are equal texts.
-
-    Args:
-        text: a name as it was read.
-
-    Returns:
-        The name in its one form.
+    """The name in `text` without surrounding blanks, in Unicode normal form C, so that equal names are equal texts.
 
     >>> clean_name(" cafe\u0301 ") == "café"
     True
@@ -28,13 +22,7 @@ _UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\
 
 
 def has_unseen(name: str) -> bool:
-    """Whether a name holds invisible characters: control characters, or marks that change the direction of text.
-
-    Args:
-        name: a name of a value or a group.
-
-    Returns:
-        Whether it holds control characters or marks of direction.
+    """Whether a `name` holds invisible characters: control characters, or marks that change the direction of text.
 
     >>> has_unseen("no"), has_unseen("no\u202e")
     (False, True)

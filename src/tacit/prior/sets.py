@@ -432,14 +432,7 @@ KINDS: dict[str, type[Ball] | type[Box] | type[Hull]] = {kind.kind: kind for kin
 
 
 def read_set(data: Mapping[str, Any], prior: Prior) -> PriorSet:
-    """The set around `prior` that a contract describes; strict, so that what is promised is what was read.
-
-    Args:
-        data: the JSON of a set.
-        prior: the prior that it lies around.
-
-    Returns:
-        The set.
+    """The set around `prior` that the JSON in `data` describes; strict, so that what is promised is what was read.
 
     >>> read_set({"kind": "ball", "radius": "3/100"}, Prior.uniform(2)).radius
     Fraction(3, 100)
@@ -466,9 +459,6 @@ def from_records(prior: Prior, n_records: int, confidence: Number = 0.95, observ
         n_records: the number of past records.
         confidence: how sure the set holds the truth.
         observed: the shares that were observed, where the prior is not those.
-
-    Returns:
-        A ball for many values, a box for few, whichever is smaller.
 
     >>> from_records(Prior.of({"yes": 300, "no": 700}), 1000).kind, from_records(Prior.uniform(8), 1000).kind
     ('box', 'ball')
