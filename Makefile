@@ -34,7 +34,6 @@ check: $(READY)  ## after every edit, in less than a minute: style and the quick
 WORKERS ?= 3
 test: $(READY) $(CLIENT)/node_modules  ## everything that must hold
 	tools/system-packages.sh chromium firefox-esr postgresql nginx caddy java Rscript
-	$(BIN)/python tests/support/spark_classes.py
 	$(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 MINUTES ?= 10

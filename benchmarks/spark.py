@@ -2,9 +2,9 @@
 
     python benchmarks/spark.py [--rows N] [--workers 1 2]
 
-A cluster is started on this machine for each number of workers, and each worker, with its executor and the Python
-processes of that, is held to a core of its own. CPU time is theirs, read from /proc: unlike wall time it hardly depends
-on who else uses the machine.
+A cluster is started on this machine for each number of workers, and each executor, with its Python processes, is held
+to a core of its own. CPU time is theirs, read from /proc: unlike wall time it hardly depends on who else uses the
+machine.
 Baselines in the same run: Spark copying the same file without Python; Arrow batches to Python and back, untouched; the
 embedded engine.
 """
@@ -64,39 +64,44 @@ def hold(process: int, core: int) -> None:
 class Measured:
     """Jobs on a cluster: wall and CPU seconds of each."""
 
-    def __init__(self, cluster: spark_cluster.Cluster, folder: Path) -> None:
-        self._cluster, self._folder, self._count = cluster, folder, 0
+    def __init__(self, executors: list[int], folder: Path) -> None:
+        self._executors, self._folder, self._count = executors, folder, 0
         self.times: dict[str, tuple[float, float]] = {}
 
     def run(self, name: str, job: Callable[[str], Any]) -> Any:
         """Twice to warm up, so that every executor has its Python, and once."""
         for _ in range(3):
             self._count += 1
-            wall, cpu = perf_counter(), cpu_seconds(self._cluster.workers)
+            wall, cpu = perf_counter(), cpu_seconds(self._executors)
             result = job(str(self._folder / f"out-{self._count}"))
-            self.times[name] = perf_counter() - wall, cpu_seconds(self._cluster.workers) - cpu
+            self.times[name] = perf_counter() - wall, cpu_seconds(self._executors) - cpu
         return result
 
 
 def on_cluster(workers: int, rows: int, folder: Path) -> dict[str, tuple[float, float]]:
     plan = make_plan()
-    with tempfile.TemporaryDirectory() as made, spark_cluster.running(workers, memory="1400m") as cluster:
-        for core, worker in enumerate(cluster.workers):
-            hold(worker, core)
-        # Without the tests' settings for a quick start, which compile less well.
-        quick = {f"spark.{who}.extraJavaOptions": "-XX:+UseSerialGC" for who in ("driver", "executor")}
-        # A task for each file.
-        one = max(path.stat().st_size for path in folder.iterdir()) * 3 // 2
-        sizes = {"spark.sql.files.maxPartitionBytes": f"{one}b", "spark.sql.files.openCostInBytes": "1b"}
-        session = cluster.session(**quick, **sizes, **{"spark.executor.memory": "1g"})
+    # Without the tests' settings for a quick start, which compile less well.
+    quick = {f"spark.{who}.extraJavaOptions": "-XX:+UseSerialGC" for who in ("driver", "executor")}
+    # A task for each file.
+    one = max(path.stat().st_size for path in folder.iterdir()) * 3 // 2
+    sizes = {"spark.sql.files.maxPartitionBytes": f"{one}b", "spark.sql.files.openCostInBytes": "1b"}
+    with (
+        tempfile.TemporaryDirectory() as made,
+        spark_cluster.running(workers, memory=1024, **quick, **sizes) as session,
+    ):
         frame = session.read.parquet(str(folder))
-        jobs = Measured(cluster, Path(made))
+        frame.count()
+        executors = spark_cluster.executors(session)
+        if len(executors) != workers:
+            raise SystemExit(f"{workers} executors should run. There are {len(executors)}.")
+        for core, executor in enumerate(executors):
+            hold(executor, core)
+        jobs = Measured(executors, Path(made))
         jobs.run("Spark copies the file", lambda out: frame.write.parquet(out))
         jobs.run("through Python, untouched", lambda out: frame.mapInArrow(untouched, frame.schema).write.parquet(out))
         done = jobs.run("perturb", lambda out: spark.perturb(plan, frame, out))
         reports = session.read.parquet(*map(str, sorted(Path(made).glob("out-*"))[-1:]))
         counted = jobs.run("tally", lambda out: spark.tally(plan, reports))
-        session.stop()
     if done.reports != rows or counted.n_reports != rows:
         raise SystemExit("reports were lost")
     return jobs.times
