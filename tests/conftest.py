@@ -33,7 +33,7 @@ SLOW = (
 
 #: The files that take longest come first, so that all workers end together (`--no-loadscope-reorder` keeps this order).
 FIRST = (
-    "files/test_spark.py", "e2e/test_eighty", "server/storage/test_crash.py", "server/http/test_hostile_openapi.py",
+    "files/test_spark.py", "e2e/test_crowd", "server/storage/test_crash.py", "server/http/test_hostile_openapi.py",
     "studies", "packaging", "browser", "cli", "docs", "e2e", "estimates", "mechanism", "designs", "server",
 )  # fmt: skip
 

@@ -9,12 +9,11 @@ import json
 import multiprocessing
 import os
 import runpy
-import signal
 import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
@@ -101,7 +100,6 @@ def _serve(address: str) -> None:
     plan = make_plan(Prior.of({"yes": 0.2, "no": 0.8}), Survey("yes"), epsilon=1)
     estimate(plan, Tally.of(plan, Randomizer(plan).randomize(["yes", "no"])))
 
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(address)
         listener.listen(64)
@@ -112,11 +110,14 @@ def _serve(address: str) -> None:
                 listener.close()
                 _answer(line)
             line.close()
+            # Those that have ended since.
+            with suppress(ChildProcessError):
+                while os.waitpid(-1, os.WNOHANG)[0]:
+                    pass
 
 
 def _answer(line: socket.socket) -> None:
     """Be the command, in the caller's place."""
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     size, streams, _, _ = socket.recv_fds(line, 4, 3)
     with line.makefile("rb") as given:
         words, folder, environment = json.loads(given.read(int.from_bytes(size, "big")))
