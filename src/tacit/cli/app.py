@@ -257,7 +257,7 @@ def keep_reports(path: str, overwrite: bool) -> None:
 
 def warn_of_second_draw(plan: AnyPlan, output: str, reports: int) -> None:
     """Say so if files beside the output have as many reports of the plan, and what two reports of an answer tell."""
-    from tacit.files.answers import reports_beside
+    from tacit.files.perturbing import reports_beside
 
     names = reports_beside(plan.hashes, output, reports)
     ratios = [group.audit.ldp.ratio for group in plan.groups]

@@ -8,34 +8,16 @@ from tacit.files._analysis import (
     pseudo_table,
     regress_file,
 )
-from tacit.files._labelled import label_file
-from tacit.files.answers import BadRowsError, PerturbSummary, arms_drawn, followed, perturb_file, perturb_table
+from tacit.files.answers import BadRowsError
 from tacit.files.columns import InputError
 from tacit.files.counting import tally_by, tally_file
 from tacit.files.ledger import Ledger
+from tacit.files.perturbing import PerturbSummary, arms_drawn, followed, label_file, perturb_file, perturb_table
 from tacit.files.tallies import load_tally, read_cells, read_population, read_tally, save_tally
 
 __all__ = [
-    "BadRowsError",
-    "ExportSummary",
-    "InputError",
-    "Ledger",
-    "PerturbSummary",
-    "RegressionSummary",
-    "arms_drawn",
-    "export_file",
-    "followed",
-    "label_file",
-    "linked",
-    "load_tally",
-    "perturb_file",
-    "perturb_table",
-    "pseudo_table",
-    "read_cells",
-    "read_population",
-    "read_tally",
-    "regress_file",
-    "save_tally",
-    "tally_by",
+    "BadRowsError", "ExportSummary", "InputError", "Ledger", "PerturbSummary", "RegressionSummary", "arms_drawn",
+    "export_file", "followed", "label_file", "linked", "load_tally", "perturb_file", "perturb_table",
+    "pseudo_table", "read_cells", "read_population", "read_tally", "regress_file", "save_tally", "tally_by",
     "tally_file",
-]
+]  # fmt: skip

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from tacit.plan import RecodedColumn
+from tacit.plan import CROSSED, RecodedColumn
 from tacit.prior import Value
 from tacit.prior.names import clean_name, near_names, nearest
 
@@ -290,6 +290,51 @@ def raw_texts(cells: pa.ChunkedArray, column: str) -> pa.ChunkedArray:
         return cells.cast(pa.string())
     except pa.ArrowException:
         raise InputError(f"The column '{column}' must hold texts or numbers. Got {kind} instead.") from None
+
+
+class GroupColumns:
+    """Rows of a table to the positions of their groups: by a column with their names, or by `raw` columns whose recoded
+    names are joined.
+
+    >>> groups = GroupColumns(["old", "young"], "group")
+    >>> groups(pa.table({"group": ["young", "yung", None]})).tolist(), groups.near
+    ([1, -1, -2], {'young'})
+    """
+
+    def __init__(self, names: Sequence[str], column: str, raw: Sequence[RecodedColumn] = ()) -> None:
+        self.known, self.read = names, [each.column for each in raw] or [column]
+        self._raw, self._recode = raw, [Recoder(each) for each in raw]
+        self._match, self._names = Matcher(names, column, suggest=True), pa.array(names, pa.string())
+
+    @property
+    def recoded(self) -> bool:
+        return bool(self._recode)
+
+    @property
+    def near(self) -> set[str]:
+        """The names that unknown cells nearly are."""
+        return self._match.near
+
+    @property
+    def how(self) -> str:
+        """Where recoded groups are read, for a message."""
+        ends = [f", a number from {raw.edges[0]:g} to {raw.edges[-1]:g}" if raw.edges else "" for raw in self._raw]
+        told = " and ".join(f"'{raw.column}'{end}" for raw, end in zip(self._raw, ends, strict=True))
+        return f" They are recoded from {told}." if told else ""
+
+    def __call__(self, table: pa.Table) -> Positions:
+        return self._match(self.names(table))
+
+    def names(self, table: pa.Table) -> pa.ChunkedArray:
+        """The name of each row's group, null where there is none."""
+        if not self._recode:
+            return table[self.read[0]]
+        names = [recode(table[column]).combine_chunks() for recode, column in zip(self._recode, self.read, strict=True)]
+        return pa.chunked_array([pc.binary_join_element_wise(*names, CROSSED)])
+
+    def named(self, positions: Positions) -> pa.Array:
+        """The names of groups at these positions."""
+        return pa.DictionaryArray.from_arrays(pa.array(positions, pa.int32()), self._names)
 
 
 class Range:

@@ -13,15 +13,7 @@ import numpy as np
 import pyarrow as pa
 from duckdb.sqltypes import BIGINT, DOUBLE, INTEGER, VARCHAR
 
-from tacit.files.answers import (
-    AnswerColumns,
-    OnUnknown,
-    Perturber,
-    bad_rows,
-    check_on_unknown,
-    public_answers,
-    stopping,
-)
+from tacit.files.answers import AnswerColumns, BadRows, OnUnknown, Perturber, check_on_unknown
 from tacit.files.columns import STAMP, InputError, check_columns, check_stamp
 from tacit.files.counting import ROW_COUNT, Piles, ReportColumns, whole_of
 from tacit.files.reading import BATCH_ROWS, REPORT, careful, quoted
@@ -64,12 +56,13 @@ def add_perturb(connection: Any, plan: AnyPlan, name: str = "tacit_perturb", on_
     perturber, lock = Perturber(plan, columns), threading.Lock()
 
     def reports(*cells: Any) -> pa.Array:
-        table = pa.table(dict(zip(columns.matched, cells, strict=True)))
+        bad = BadRows()
         with lock:
-            matched = perturber.match(table)
-            drawn = perturber.draw(matched)
-        if on_unknown == "stop" and stopping(matched.bad_counts()):
-            raise bad_rows("A part of the query", matched.bad_counts(), perturber.hints)
+            matched = perturber.match(pa.table(dict(zip(columns.matched, cells, strict=True))))
+            drawn = perturber.reports(matched)
+        bad.note(matched)
+        if on_unknown == "stop" and bad.stop:
+            raise bad.error("A part of the query", perturber)
         places = np.full(len(matched.good), -1)
         places[matched.good] = np.arange(len(drawn))
         filled = drawn.take(pa.array(places, mask=places < 0))
@@ -77,7 +70,7 @@ def add_perturb(connection: Any, plan: AnyPlan, name: str = "tacit_perturb", on_
         return found[0] if columns.block is None else pa.StructArray.from_arrays(found, written)
 
     named = {pa.string(): VARCHAR, pa.int64(): BIGINT, pa.float64(): DOUBLE}
-    public = {name: named[public_answers(plan, name).type] for name in columns.public}
+    public = {name: named[answers.type] for name, answers in perturber.public_answers.items()}
     written = [REPORT] if columns.block is None else [*public, columns.block, REPORT]
     kinds = [VARCHAR if raw else DOUBLE for raw in perturber.texts]
     kinds += [VARCHAR] * (len(public) + len(columns.read_groups))

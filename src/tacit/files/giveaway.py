@@ -52,6 +52,12 @@ class GivesAwayError(InputError):
         super().__init__(" ".join(giveaway_sentence(columns) for columns in gives_away) + more)
 
 
+def refuse_giveaway(gives_away: GivesAway, force: bool) -> None:
+    """Raise if something gives answers away, unless `force` is set."""
+    if gives_away and not force:
+        raise GivesAwayError(gives_away)
+
+
 def giveaway_sentence(columns: Sequence[str]) -> str:
     """What is wrong with keeping these, and what to do.
 

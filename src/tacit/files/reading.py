@@ -17,6 +17,7 @@ from __future__ import annotations
 import codecs
 import csv
 import io
+import json
 import os
 import sys
 from array import array
@@ -42,7 +43,7 @@ from tacit.disk import (
     separator_of,
     sheet_rows,
 )
-from tacit.files.columns import InputError, check_columns, is_header, is_text
+from tacit.files.columns import InputError, check_columns, check_stamp, is_header, is_text
 from tacit.plan import AnyPlan
 from tacit.prior import clean_name
 
@@ -104,6 +105,13 @@ class Source:
         if count:
             yield pa.Table.from_batches(waiting)
 
+    def reports(self, plans: Sequence[str]) -> Iterator[pa.Table]:
+        """`tables` of reports; raises where they are of another plan than those with these hashes."""
+        check_stamp(self.schema, plans, self.name)
+        for table in self.tables():
+            check_stamp(table, plans, self.name)
+            yield table
+
     def row_number(self, nth: int) -> int:
         """The 1-based data row that the nth row of `tables` was in the file."""
         for malformed in self.malformed:
@@ -139,15 +147,19 @@ def format_of(path: str | Path, asked: str | None = None) -> Format:
 
 @dataclass(frozen=True)
 class Wanted:
-    """The columns to read: those that must be there, each with the parameter that names it, and those that may."""
+    """The columns to read: those that must be there, each with the parameter that names it, and those that may; or with
+    `all_columns` whichever there are, once each.
+    """
 
     needed: Mapping[str, str]
     optional: tuple[str, ...] = ()
+    all_columns: bool = False
 
     def found(self, got: Sequence[str], name: str, show: bool = True) -> list[str]:
         """Those of them that a file has, in order; raises where one that it needs is missing."""
-        check_columns(self.needed, got, name, show)
-        return [*self.needed, *(column for column in self.optional if got.count(column) == 1)]
+        needed = {**dict.fromkeys(got, ""), **self.needed} if self.all_columns else self.needed
+        check_columns(needed, got, name, show)
+        return [*needed, *(column for column in self.optional if got.count(column) == 1)]
 
 
 @contextmanager
@@ -159,8 +171,10 @@ def reading(
     optional: Sequence[str] = (),
     sheet: str | None = None,
     separator: str | None = None,
+    all_columns: bool = False,
 ) -> Iterator[Source]:
-    """Open a path, "-" or a table as a `Source` of the given columns, and of the `optional` ones that it has.
+    """Open a path, "-" or a table as a `Source` of the given columns, and of the `optional` ones that it has, or with
+    `all_columns` of all.
 
     Columns may come with the name of the parameter that chooses each, for messages. Those named in `encoded` may come
     dictionary-encoded, which is faster where the format stores them so. `sheet` is that of a workbook, the first
@@ -170,7 +184,7 @@ def reading(
     if sheet is not None and not workbook:
         raise InputError("A sheet is for xlsx files. Leave it out.")
     needed = columns if isinstance(columns, Mapping) else dict.fromkeys(columns, "")
-    wanted = Wanted(needed, tuple(column for column in optional if column not in needed))
+    wanted = Wanted(needed, tuple(column for column in optional if column not in needed), all_columns)
     if not isinstance(source, str | Path):
         if format is not None:
             raise InputError("A 'format' is for files. Got a table; leave it out.")
@@ -304,7 +318,7 @@ def _csv_source(file: BinaryIO, name: str, wanted: Wanted, separator: str | None
     )
     # What is optional is the same in all rows.
     repeated = pa.dictionary(pa.int32(), pa.string())
-    schema = pa.schema([(column, pa.string() if column in wanted.needed else repeated) for column in columns])
+    schema = pa.schema([(column, repeated if column in wanted.optional else pa.string()) for column in columns])
     source = Source(name, schema, iter(()))
 
     def note(row: Any) -> str:
@@ -418,6 +432,10 @@ def _jsonl_source(path: str, name: str, wanted: Wanted, stack: ExitStack) -> Sou
     import duckdb
 
     columns = [*wanted.needed, *wanted.optional]
+    if wanted.all_columns:
+        with open(path, encoding="utf-8-sig") as file, no_raw_values(name, "jsonl", (ValueError,)):
+            first = json.loads(file.readline() or "{}")
+        columns = list(dict.fromkeys([*(first if isinstance(first, dict) else ()), *columns]))
     types = ", ".join(f"{quoted(column, single=True)}: 'VARCHAR'" for column in columns)
     options = "format = 'newline_delimited', records = true, ignore_errors = true, compression = 'none'"
     query = f"SELECT {', '.join(map(quoted, columns))} FROM read_json(?, columns = {{{types}}}, {options})"

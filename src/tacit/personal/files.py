@@ -8,7 +8,8 @@ read with, so they travel with it (or the collector joins them from the table th
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,27 +19,14 @@ from numpy.typing import NDArray
 
 from tacit.disk import write_text
 from tacit.exact import Floats, Integers
-from tacit.files.answers import Matched, OnUnknown, PerturbSummary, known_values, perturb_rows
-from tacit.files.columns import (
-    MISSING,
-    STAMP,
-    UNKNOWN,
-    InputError,
-    Matcher,
-    check_stamp,
-    numbers_of,
-    plain_type,
-    reports_of,
-    stamped,
-)
+from tacit.files.answers import Matched, ReportMaker, kept_fields, known_values
+from tacit.files.columns import MISSING, STAMP, UNKNOWN, InputError, Matcher, numbers_of, reports_of, stamped
 from tacit.files.counting import sources_of
-from tacit.files.giveaway import Watch
-from tacit.files.reading import REPORT, Progress, check_file, format_of, reading
-from tacit.files.writing import holding
+from tacit.files.perturbing import PerturbSummary, write_reports
+from tacit.files.reading import REPORT, Progress, check_file, reading
 from tacit.mechanism.protocol import RandomWords
 from tacit.personal.contract import PersonalPlan, perturb
 from tacit.personal.estimates import PersonalTally
-from tacit.randomize import secure_words
 from tacit.tally import LARGEST_WEIGHT
 
 #: Probabilities are read to 12 decimals; from there on everything is integers.
@@ -110,65 +98,53 @@ def perturb_file(
     column: str = "value",
     prior_column: str = "prior",
     keep: Sequence[str] = (),
-    keep_order: bool = False,
-    force: bool = False,
-    on_unknown: OnUnknown = "stop",
-    words: RandomWords | None = None,
-    progress: Progress | None = None,
-    source_format: str | None = None,
-    target_format: str | None = None,
+    **options: Any,
 ) -> PerturbSummary:
     """Write one report for each answer, with `keep` and the quantised prior beside it; never the answer column.
 
-    Rows come in random order unless `keep_order`. Nothing is written before all answers are read. Rows without an
-    answer of the plan or without a distribution stop the run, or are skipped and counted. Kept columns, or a kept
-    order, that give answers away stop the run, unless `force`.
+    `options` are those of `tacit.files.perturb_file` but `person` and `ledger`. Rows without an answer of the plan or
+    without a distribution stop the run, or are skipped and counted.
     """
-    if isinstance(keep, str):
-        raise InputError(f"The 'keep' parameter must be a list of columns. Got the string '{keep}' instead.")
-    priors = prior_columns(plan, prior_column)
-    written = [*keep, *priors, REPORT]
-    if column in written or len(set(written)) < len(written):
-        raise InputError(f"The answer cannot be kept, and the result's columns must differ. Got {', '.join(written)}.")
-    format_of(target, target_format)
-    named = {column: "column"} | dict.fromkeys(priors, "prior_column") | dict.fromkeys(keep, "")
-    with reading(source, named, source_format) as opened:
-        plain = [(name, plain_type(opened.schema.field(name).type)) for name in keep]
-        schema = stamped(pa.schema([*plain, *((name, pa.int64()) for name in [*priors, REPORT])]), plan.hash)
-        perturber, watch = _Perturber(plan, column, priors, schema), Watch(keep, keep_order)
-        with holding(target, schema, target_format, None if keep_order else words or secure_words()) as held:
-            return perturb_rows(perturber, opened, held, watch, force, on_unknown, words, progress)
+    return write_reports(_Perturber(plan, column, prior_column, keep), source, target, **options)
 
 
-class _Perturber:
+class _Perturber(ReportMaker):
     """A plan, ready for tables of answers with the prior of each."""
 
-    def __init__(self, plan: PersonalPlan, column: str, priors: Sequence[str], schema: pa.Schema) -> None:
-        self._plan, self._column, self._priors, self._schema = plan, column, priors, schema
-        self._match = Matcher(plan.values, column)
+    def __init__(self, plan: PersonalPlan, column: str, prior_column: str, keep: Sequence[str]) -> None:
+        if isinstance(keep, str):
+            raise InputError(f"The 'keep' parameter must be a list of columns. Got the string '{keep}' instead.")
+        self._plan, self._column, self._priors = plan, column, prior_columns(plan, prior_column)
+        written = [*keep, *self._priors, REPORT]
+        if column in written or len(set(written)) < len(written):
+            got = ", ".join(written)
+            raise InputError(f"The answer cannot be kept, and the result's columns must differ. Got {got}.")
+        self.read = {column: "column"} | dict.fromkeys(self._priors, "prior_column") | dict.fromkeys(keep, "")
+        self.sent, self._match = keep, Matcher(plan.values, column)
 
     @property
-    def hints(self) -> dict[str, str]:
+    def hints(self) -> Mapping[str, str]:
         return {"unknown value": known_values(self._plan.values)}
 
+    def schema(self, rows: pa.Schema) -> pa.Schema:
+        made = [(name, pa.int64()) for name in [*self._priors, REPORT]]
+        return stamped(pa.schema([*kept_fields(rows, self.sent), *made]), self._plan.hash)
+
     def _beliefs(self, table: pa.Table) -> Floats:
-        return _two_columns(self._plan, _numbers(table, self._priors))
+        columns = [numbers_of(table[name], name) for name in self._priors]
+        return _two_columns(self._plan, columns[0] if len(columns) == 1 else np.stack(columns, axis=1))
 
     def match(self, table: pa.Table) -> Matched:
         values, believed = self._match(table[self._column]), _is_distribution(self._beliefs(table))
-        good = believed & (values >= 0)
         reasons = {"missing value": values == MISSING, "unknown value": values == UNKNOWN}
         reasons["no probabilities that sum to one"] = ~believed
-        everybody = np.zeros(int(good.sum()), dtype=np.int64)
-        return Matched(table.filter(pa.array(good)), everybody, values[good], good, reasons)
+        return Matched.of(table, np.zeros_like(values), values, reasons)
 
-    def draw(self, matched: Matched, words: RandomWords | None = None) -> pa.Table:
+    def draw(self, matched: Matched, words: RandomWords | None = None) -> Mapping[str, pa.Array]:
         units = quantise(self._plan, self._beliefs(matched.rows))
         shown = units.T[1:] if len(self._priors) == 1 else units.T
-        keep = self._schema.names[: -len(self._priors) - 1]
-        cells = [matched.rows[name].cast(self._schema.field(name).type) for name in keep]
-        drawn = pa.array(perturb(self._plan, units, matched.held, words))
-        return pa.table([*cells, *map(pa.array, shown), drawn], schema=self._schema)
+        drawn = perturb(self._plan, units, matched.held, words)
+        return dict(zip([*self._priors, REPORT], map(pa.array, [*shown, drawn]), strict=True))
 
 
 def tally_file(
@@ -195,9 +171,7 @@ def tally_file(
     named |= {offset_column: "offset_column"} if offset_column is not None else {}
     tally, done = PersonalTally.of(plan, np.zeros((0, len(plan.values)), np.int64), []), 0
     with reading(source, named, format, optional=(STAMP,)) as opened:
-        check_stamp(opened.schema, [plan.hash], opened.name)
-        for table in opened.tables():
-            check_stamp(table, [plan.hash], opened.name)
+        for table in opened.reports([plan.hash]):
             units = np.stack([reports_of(table[name], name) for name in priors], axis=1)
             # A cell that is no number of units is no prior: out of range, also after the complement.
             cells = np.where((units < 0) | (units > plan.resolution), -1, units)
@@ -212,9 +186,8 @@ def tally_file(
             done += len(reports)
             if progress is not None:
                 progress(done, opened.total)
-        refused = len(opened.malformed)
     sources = sources_of(source, tally.counts.collision_bits)
-    return PersonalTally(tally.plan, tally.priors, tally.counts, tally.refused + refused, sources)
+    return replace(tally, refused=tally.refused + len(opened.malformed), sources=sources)
 
 
 def save_tally(tally: PersonalTally, path: str | Path) -> None:
@@ -231,11 +204,6 @@ def load_tally(plan: PersonalPlan, path: str | Path) -> PersonalTally:
         known = type(error) is ValueError
         said = error if known else "It is damaged or another file."
         raise InputError(f"{path} is not a tally of this plan. {said}") from error
-
-
-def _numbers(table: pa.Table, names: Sequence[str]) -> Floats:
-    columns = [numbers_of(table[name], name) for name in names]
-    return columns[0] if len(columns) == 1 else np.stack(columns, axis=1)
 
 
 def _two_columns(plan: PersonalPlan, probabilities: Floats) -> Floats:

@@ -18,7 +18,6 @@ import json
 import re
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -33,19 +32,16 @@ from tacit.files.answers import (
     LEFT_OUT,
     REASONS,
     AnswerColumns,
+    BadRows,
     BadRowsError,
     OnUnknown,
     Perturber,
-    PerturbSummary,
-    bad_rows,
     check_on_unknown,
-    public_answers,
-    refuse_giveaway,
-    stopping,
 )
 from tacit.files.columns import STAMP, InputError, check_columns, check_stamp, plain_type, stamped, with_stamp_column
 from tacit.files.counting import ROW_COUNT, Piles, ReportColumns, whole_of
-from tacit.files.giveaway import LOOKED_AT, answers_given_away
+from tacit.files.giveaway import LOOKED_AT, answers_given_away, refuse_giveaway
+from tacit.files.perturbing import PerturbSummary
 from tacit.files.reading import REPORT, Source
 from tacit.plan import AnyPlan
 from tacit.randomize.randomness import DerivedWords, secret_bytes
@@ -147,22 +143,22 @@ class _Perturb:
     key: bytes = field(repr=False)
 
     def __call__(self, batches: Batches) -> Batches:
-        perturber, counts = _perturber(self.plan, self.columns), Counter[str]()
+        perturber, bad = _perturber(self.plan, self.columns), BadRows()
         schema = pa.schema([])
         for block, table in enumerate(_blocks(batches)):
-            schema = _plain(self.columns.schema(table.schema, self.plan))
+            schema = _plain(perturber.schema(table.schema))
             matched = perturber.match(table)
-            counts.update(matched.bad_counts())
-            if len(matched.rows) and (self.on_unknown == "skip" or not stopping(counts)):
+            bad.note(matched)
+            if len(matched.rows) and (self.on_unknown == "skip" or not bad.stop):
                 words = self._words(block, table)
-                drawn = perturber.draw(matched, words)
+                drawn = perturber.reports(matched, words)
                 drawn = with_stamp_column(drawn, drawn.schema).cast(schema)
                 keys = words.draw(len(drawn), 64).view(np.int64)
                 yield from _beside(drawn, [None] * len(drawn), [None] * len(drawn), keys).to_batches()
-        if self.on_unknown == "stop" and stopping(counts):
-            raise bad_rows("A part of the answers", counts, perturber.hints)
-        nothing = pa.table([pa.nulls(len(counts), kind) for kind in schema.types], schema=schema)
-        yield from _beside(nothing, list(counts), list(counts.values()), [None] * len(counts)).to_batches()
+        if self.on_unknown == "stop" and bad.stop:
+            raise bad.error("A part of the answers", perturber)
+        nothing = pa.table([pa.nulls(len(bad.counts), kind) for kind in schema.types], schema=schema)
+        yield from _beside(nothing, [*bad.counts], [*bad.counts.values()], [None] * len(bad.counts)).to_batches()
 
     def _words(self, block: int, table: pa.Table) -> DerivedWords:
         """Derived from the place of these rows, and from all of them."""
@@ -312,7 +308,8 @@ def _report_schema(plan: AnyPlan, columns: AnswerColumns, answers: Any) -> Any:
     from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
     group = [] if columns.group is None else [StructField(columns.group, StringType())]
-    public = [StructField(name, from_arrow_type(public_answers(plan, name).type)) for name in columns.public]
+    answers_to = Perturber(plan, columns).public_answers
+    public = [StructField(name, from_arrow_type(told.type)) for name, told in answers_to.items()]
     kept = [*public, *(StructField(name, answers.schema[name].dataType) for name in columns.keep)]
     stamped(pa.schema([(name, pa.null()) for name in columns.sent]), "")  # Raises where a column has that name.
     block = [] if columns.block is None else [StructField(columns.block, IntegerType())]

@@ -21,9 +21,10 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from tacit.disk import separator_of
-from tacit.files.answers import AnswerColumns, OnUnknown, PerturbSummary
+from tacit.files.answers import AnswerColumns, OnUnknown
 from tacit.files.columns import STAMP, InputError, check_columns
 from tacit.files.counting import ReportColumns, sources_of_parts, with_source
+from tacit.files.perturbing import PerturbSummary
 from tacit.files.reading import DONE, STANDARD, UNDONE, Progress, format_of, still_written
 from tacit.files.spark._engine import (
     NOT_UTF8,
