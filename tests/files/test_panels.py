@@ -7,6 +7,7 @@ import math
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,8 @@ from tacit import Prior, Survey, Tally, make_plan
 from tacit.cli.everything import app
 from tacit.designs import following_plan, next_plan, with_layers
 from tacit.estimates import trend
-from tacit.files import InputError, followed, linked, perturb_file, perturb_table
+from tacit.files import InputError, Ledger, followed, linked, perturb_file, perturb_table
+from tacit.files.ledger import Occasion, added_up, hash_of
 from tacit.plan import Block, Plan, PlanError, Question, Questionnaire
 
 from support.places import ROOT
@@ -162,6 +164,41 @@ def test_the_same_answer_sends_what_is_stored_in_any_order_and_folder(tmp_path):
         sent(next_plan(third), answers, "e", moved)
     with pytest.raises(ValueError, match="two layers"):
         perturb_table(plan, answers, person="id")
+
+
+def test_another_group_has_another_stored_report_which_adds_up_and_is_limited(tmp_path):
+    """As in a browser, whose ledger has the groups of its reports."""
+    first = with_layers(make_plan({"north": PRIOR, "south": PRIOR}, Survey("yes"), "1/2"), 1)
+    second, path = next_plan(first), tmp_path / "who.json"
+    draw = {"person": "id", "keep": ["id"], "force": True}
+    people = {"id": ["stays", "moves", "skipped"], "value": ["no", "no", None], "group": ["north"] * 3}
+    perturb_file(first, people, tmp_path / "1.csv", ledger=path, on_unknown="skip", **draw)
+    assert len(Ledger.open(path).persons) == 2, "who has no report may have one later"
+    later = people | {"value": ["no", "no", "yes"], "group": ["north", "south", "north"]}
+    limited = Ledger.open(path, "1.5")
+    with pytest.raises(InputError, match=r"1 person would add up to more than the limit of 1\.5"):
+        perturb_file(second, later, tmp_path / "2.csv", ledger=limited, **draw)
+    perturb_file(second, later, tmp_path / "2.csv", ledger=path, **draw)
+    found = Ledger.open(path)
+    one, two = found.sums()
+    assert (one["people"], two["people"]) == (1, 2)
+    assert one["lip"] <= 1 < two["lip"]
+    levels = {name: added_up([_of(found, tag, k) for k in range(2)])[0] for name, tag in
+              (("stays", found.tag("stays")), ("moves", found.tag("moves")))}  # fmt: skip
+    assert levels["stays"] <= 1
+    assert float(levels["moves"]) == pytest.approx(two["lip"])
+    # A ledger whose groups do not fit its people is refused.
+    data = found.to_dict()
+    data["groups"][found.tag("moves")] = ["north"]
+    path.write_text(json.dumps(data | {"hash": hash_of(data)}), encoding="utf-8")
+    with pytest.raises(InputError, match="not a ledger"):
+        Ledger.open(path)
+
+
+def _of(ledger: Ledger, tag: str, place: int) -> Occasion:
+    """An occasion of a person, as a stored report of its group alone."""
+    occasion = ledger.occasions[ledger.persons[tag][place]]
+    return replace(occasion, stored=f"{occasion.stored} {ledger.groups[tag][place]}")
 
 
 def test_a_history_with_two_reports_of_a_person_or_strange_ones_is_refused():

@@ -148,7 +148,7 @@ def _tell_sums(console: Any, ledger: Any) -> None:
         )
     if ledger is not None and any(each.rule == "layers" for each in ledger.occasions.values()):
         console.print(
-            f"Reports of two layers count once. This is right for an answer and a group that stay, and are known to "
+            f"Reports of two layers count once in each group. This is right for an answer that stays, and is known to "
             f"stay. {CHANGED}",
             soft_wrap=True,
         )

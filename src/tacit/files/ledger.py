@@ -16,7 +16,8 @@ Where the ledger has the `columns` of reports and their sequences are few, the l
 all sequences (`tacit.mechanism.repeated.largest_ratio`), and the other reports are added at min(2ε_t, δ_t) each; the
 smaller of both sums counts. LDP levels add up to Σδ_t. The waves of a series by the belief rule count as one report
 with the sum of their levels, if answers change as the plans state; those of a plan in two layers as one report of the
-lifelong level, as long as the answer and the group stay and the plans store reports alike.
+lifelong level, as long as the answer stays and the plans store reports alike; in another group a person has another
+stored report, so groups of such plans are noted.
 
 The key is also the memory of the devices for two layers: stored reports follow from it. It stays on the side of the
 respondents, and is never sent.
@@ -32,7 +33,7 @@ import os
 import re
 import secrets
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -215,15 +216,17 @@ def _in_group(told: Occasion, group: str | None) -> Occasion:
 class Ledger:
     """A ledger file, read or new; `limit` is the largest LIP level that a person may add up to, None for none.
 
-    `reports` has what was sent, for each person in the order of `persons`; only a ledger of a browser has them.
+    In the order of `persons`, `groups` has the groups in which people answered plans in two layers, None for others;
+    and `reports` what was sent, which only a ledger of a browser has.
     """
 
     def __init__(
         self, path: str | Path, key: bytes, occasions: dict[str, Occasion], persons: dict[str, list[str]],
         limit: Fraction | None, reports: dict[str, list[Any]] | None = None,
+        groups: dict[str, list[str | None]] | None = None,
     ) -> None:  # fmt: skip
         self.path, self.occasions, self.persons, self.limit = Path(path), occasions, persons, limit
-        self.reports = reports
+        self.reports, self.groups = reports, groups or {}
         self._key, self._before = key, _text_of(self.path)
         self._written: str | None = None
 
@@ -264,11 +267,15 @@ class Ledger:
             raise ValueError("not places")
         if "reports" in data and people != {tag: len(told) for tag, told in data["reports"].items()}:
             raise ValueError("not their reports")
+        groups = data.get("groups", {})
+        named = all(isinstance(name, str | None) for told in groups.values() for name in told)
+        if not named or any(people[tag] != len(told) for tag, told in groups.items()):
+            raise ValueError("not their groups")
         persons = {tag: [names[place] for place in places] for tag, places in data["persons"].items()}
         if not re.fullmatch("[0-9a-f]{32}", data["key"]):
             raise ValueError("not a key")
         limit = None if data["limit"] is None else budget(exact_ratio(data["limit"]))
-        found = cls(path, bytes.fromhex(data["key"]), occasions, persons, limit, data.get("reports"))
+        found = cls(path, bytes.fromhex(data["key"]), occasions, persons, limit, data.get("reports"), groups)
         # Both the text and what was read from it have this hash, so the text has no other fields or forms.
         if found.to_dict() != data:
             raise ValueError("not as Tacit writes it")
@@ -288,12 +295,15 @@ class Ledger:
         """The keyed hash that stands for a person."""
         return hmac.new(self._key, person.encode("utf-8"), hashlib.sha256).hexdigest()[:_DIGITS]
 
-    def add(self, plan: AnyPlan, people: Iterable[str]) -> None:
-        """Note that these people draw a report of the plan. Raises, and notes nothing, where one may not."""
+    def add(self, plan: AnyPlan, people: Iterable[str] | Mapping[str, str | None]) -> None:
+        """Note that these people draw a report of the plan, in these groups where they are known. Raises, and notes
+        nothing, where one may not.
+        """
         now = Occasion.of(plan)
-        tags = [self.tag(person) for person in people]
+        known = people if isinstance(people, Mapping) else dict.fromkeys(people)
+        group_of = {self.tag(person): None if now.stored is None else group for person, group in known.items()}
         same = {each.name for each in self.occasions.values() if (each.series, each.wave) == (now.series, now.wave)}
-        again = sum(not same.isdisjoint(self.persons.get(tag, ())) for tag in tags)
+        again = sum(not same.isdisjoint(self.persons.get(tag, ())) for tag in group_of)
         if again:
             raise InputError(
                 f"{again:,} {'person has' if again == 1 else 'people have'} a report of wave {plan.wave} of this "
@@ -302,32 +312,49 @@ class Ledger:
             )
         late = {each.name for each in self.occasions.values()
                 if each.rule == "belief" and each.series == now.series and each.wave > now.wave}  # fmt: skip
-        if late and (early := sum(not late.isdisjoint(self.persons.get(tag, ())) for tag in tags)):
+        if late and (early := sum(not late.isdisjoint(self.persons.get(tag, ())) for tag in group_of)):
             raise InputError(
                 f"{early:,} {'person has' if early == 1 else 'people have'} a report of a later wave of this survey, "
                 f"by {self.path}, which the belief rule made as if wave {plan.wave} had been left out. Leave them out. "
                 "Nothing was written."
             )
+        self._check_limits(plan, now, group_of)
+        self.occasions[now.name] = now
+        for tag, group in group_of.items():
+            if group is not None or tag in self.groups:
+                self.groups[tag] = [*(each for _, each in self._told(tag)), group]
+            self.persons.setdefault(tag, []).append(now.name)
+
+    def _check_limits(self, plan: AnyPlan, now: Occasion, group_of: Mapping[str, str | None]) -> None:
+        """Raise where the reports of a person, with this one, add up to more than a limit: that of the ledger is on all
+        reports, that of the plan on those of its series.
+        """
         for limit, whose, series in ((self.limit, f" in {self.path}", None), (plan.limit, " of the plan", now.series)):
-            kinds = Counter(tuple(self.persons.get(tag, ())) for tag in tags) if limit is not None else Counter()
-            over = sum(times for names, times in kinds.items() if self._with(names, now, series) > (limit or 0))
-            if limit is not None and over:
+            if limit is None:
+                continue
+            kinds = Counter((*self._told(tag), (now.name, group)) for tag, group in group_of.items())
+            names = self.occasions | {now.name: now}
+            over = 0
+            for told, times in kinds.items():
+                mine = [(name, group) for name, group in told if series in (None, names[name].series)]
+                over += times * (added_up(_in_group(names[name], group) for name, group in mine)[0] > limit)
+            if over:
                 raise InputError(
                     f"With this wave the reports of {over:,} {'person' if over == 1 else 'people'} would add up to "
                     f"more than the limit of {float(limit):g}{whose}. Leave them out. Nothing was written."
                 )
-        self.occasions[now.name] = now
-        for tag in tags:
-            self.persons.setdefault(tag, []).append(now.name)
 
-    def _with(self, names: Iterable[str], now: Occasion, series: str | None) -> Fraction:
-        """What reports on these occasions add up to with this one; with a series, those of the series only."""
-        earlier = (self.occasions[name] for name in names)
-        return added_up([*(each for each in earlier if series in (None, each.series)), now])[0]
+    def _told(self, tag: str) -> list[tuple[str, str | None]]:
+        """The occasions that a person has answered, each with the group where it is known."""
+        names = self.persons.get(tag, [])
+        groups = self.groups.get(tag) or [None] * len(names)
+        if self.reports is not None and names:
+            groups = [each.get("group") for each in self.reports[tag]]
+        return list(zip(names, groups, strict=True))
 
     def sums(self) -> list[dict[str, Any]]:
         """What reports add up to: for each number of waves answered how many people, and the worst of their levels."""
-        kinds = Counter(tuple(zip(names, self._groups(tag, names), strict=True)) for tag, names in self.persons.items())
+        kinds = Counter(tuple(self._told(tag)) for tag in self.persons)
         rows: dict[int, dict[str, Any]] = {}
         for told, people in kinds.items():
             lip, ldp = added_up(_in_group(self.occasions[name], group) for name, group in told)
@@ -336,10 +363,6 @@ class Ledger:
             row["lip"] = max(row["lip"], float_above(lip))
             row["ldp"] = None if ldp is None or row["ldp"] is None else max(row["ldp"], float_above(ldp))
         return [rows[count] for count in sorted(rows)]
-
-    def _groups(self, tag: str, names: Sequence[str]) -> list[str | None]:
-        """The group of each report of a person, where a browser noted them."""
-        return [None] * len(names) if self.reports is None else [each.get("group") for each in self.reports[tag]]
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
@@ -350,6 +373,7 @@ class Ledger:
             "limit": None if self.limit is None else str(self.limit),
             "occasions": [each.to_dict() for each in self.occasions.values()],
             "persons": {tag: [places[name] for name in names] for tag, names in sorted(self.persons.items())},
+            **({"groups": dict(sorted(self.groups.items()))} if self.groups else {}),
             **({} if self.reports is None else {"reports": self.reports}),
         }
         return data | {"hash": hash_of(data)}
