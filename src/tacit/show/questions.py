@@ -53,7 +53,8 @@ def print_planned(console: Console, plan: AnyPlan, summary: Mapping[str, Any], p
         "at random, by the best LDP channel.[/dim]",
         soft_wrap=True,
     )
-    gaps = [block["gap"] for block in summary["blocks"]]
+    # Rounded up: nothing less is proved.
+    gaps = [math.ceil(1000 * block["gap"]) / 1000 for block in summary["blocks"]]
     whole = f"needs less than {summary['lower_bound'] / summary['weighted_error']:.0%} of the respondents"
     said = (
         f"No channel for a block can do better by more than {max(gaps):.1%}; no channel for the whole record {whole}."
@@ -195,14 +196,22 @@ def crosstab_sentences(found: Crosstab) -> list[str]:
         degrees = "1 degree" if found.degrees == 1 else f"{found.degrees} degrees"
         said.append(f"The answers {decided} ({shown}, score test with {degrees} of freedom).")
     if found.association is not None:
-        said.append(_association(found.association, found.estimate.level))
+        said.append(_association(found, found.association))
     return said
 
 
-def _association(told: Association, level: float) -> str:
-    if told.estimate != told.estimate:
-        return f"There are too few reports for the {told.kind}."
-    return f"The {told.kind} is {told.estimate:.3g}, {level * 100:g}% interval {told.low:.3g} … {told.high:.3g}."
+def _association(found: Crosstab, how: Association) -> str:
+    if how.estimate != how.estimate:
+        return f"There are too few reports for the {how.kind}."
+    level = found.estimate.level
+    said = f"The {how.kind} is {how.estimate:.3g}, {level * 100:g}% interval {how.low:.3g} … {how.high:.3g}"
+    if how.kind != "odds ratio":
+        return f"{said}."
+    (one, other), (answer, _) = found.first.answers, found.second.answers
+    return (
+        f"{said}: the odds of “{answer}” ({found.second.name}) where {found.first.name} is “{one}”, "
+        f"over those where it is “{other}”."
+    )
 
 
 def write_questions(
