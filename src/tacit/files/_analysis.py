@@ -30,21 +30,10 @@ from tacit.estimates import (
     regress_on_private,
 )
 from tacit.exact import Floats
-from tacit.files.columns import (
-    STAMP,
-    InputError,
-    check_stamp,
-    decoded,
-    is_text,
-    number_of,
-    numbers_of,
-    people_of,
-    plain_type,
-    reports_of,
-    texts_of,
-)
-from tacit.files.counting import GroupPlaces
-from tacit.files.reading import REPORT, Progress, Source, format_of, group_column_of, reading
+from tacit.files.answers import kept_fields
+from tacit.files.columns import STAMP, InputError, decoded, is_text, number_of, numbers_of, people_of, texts_of
+from tacit.files.counting import ReportColumns, ReportRows
+from tacit.files.reading import REPORT, Progress, Source, reading
 from tacit.files.writing import writing
 from tacit.plan import AnyPlan, Plan
 from tacit.prior import Value
@@ -77,27 +66,13 @@ def export_file(
     source_format: str | None = None,
     target_format: str | None = None,
 ) -> ExportSummary:
-    """Write the columns group (where the plan names groups), `keep`, and pseudo-values: one row for each report.
+    """Write to the file `target` the columns group (where the `plan` names groups), `keep`, and pseudo-values: one row
+    for each report of the `source`, a file, a data frame, an Arrow table or a mapping of columns.
 
     Of a histogram for all answers, or for some `values`, which takes far less time where there are thousands. Of a plan
     of several questions for every answer of every question, and for the joint answers of `pairs` of questions; cells of
-    questions that are not in the block of a report are empty.
-
-    Args:
-        plan: the plan.
-        source: a file, a data frame, an Arrow table or a mapping of columns.
-        target: the file to write.
-        keep: public columns to keep beside the report.
-        values: of a histogram, only these values.
-        pairs: pairs of questions whose joint pseudo-values are written.
-        report_column: the column with the reports.
-        group_column: the column with the group names, `group` by default.
-        progress: is called with the number of rows done.
-        source_format: "csv", "parquet", "jsonl" or "arrow"; by default what the extension says.
-        target_format: "csv", "parquet", "jsonl" or "arrow"; by default what the extension says.
-
-    Returns:
-        How many rows were written and refused.
+    questions that are not in the block of a report are empty. `report_column`, `group_column` and `progress` are as of
+    `tally_file`, `source_format` and `target_format` as of `perturb_file`.
 
     >>> import tempfile
     >>> from tacit import Plan, Survey
@@ -106,16 +81,14 @@ def export_file(
     ...     export_file(plan, {"report": [0, 1]}, Path(folder, "pseudo.csv")).rows
     2
     """
-    rows = _Rows.of(plan, report_column, group_column, keep, values, pairs=pairs)
-    format_of(target, target_format)
-    done = refused = 0
+    rows, done, refused = _Rows(plan, _views(plan, None, pairs, values), report_column, group_column, keep), 0, 0
     with (
         reading(source, rows.read, source_format, optional=(STAMP,)) as opened,
-        writing(target, rows.schema(opened), target_format) as write,
+        writing(target, schema := rows.schema(opened), target_format) as write,
     ):
-        for table, kept, numbers, _ in rows.of_tables(opened):
-            write(rows.result(opened, kept, numbers))
-            done, refused = done + len(numbers), refused + len(table) - len(numbers)
+        for kept, numbers, _, bad in rows.of_tables(opened):
+            write(rows.result(schema, kept, numbers))
+            done, refused = done + len(numbers), refused + bad
             if progress is not None:
                 progress(done + refused, opened.total)
         refused += len(opened.malformed)
@@ -132,28 +105,16 @@ def pseudo_table(
     group_column: str | None = None,
     format: str | None = None,
 ) -> tuple[pa.Table, Floats, NDArray[np.int32], int]:
-    """In memory: the columns to keep, the pseudo-values, each row's group as a position, and how many were refused.
-
-    Of a plan of several questions, the reports on the block of one `question`.
-
-    Args:
-        plan: the plan.
-        table: reports in a file, a data frame or a table.
-        keep: public columns to keep beside the report.
-        question: of a plan of several questions, the one that is read.
-        report_column: the column with the reports.
-        group_column: the column with the group names, `group` by default.
-        format: "csv", "parquet", "jsonl" or "arrow"; by default what the extension says.
-
-    Returns:
-        The table, its pseudo-values, the group of each row as a position, and how many reports were refused.
+    """In memory: the columns to `keep`, the pseudo-values, each row's group as a position in the `plan`, and how many
+    reports of the `table` (or of a file) were refused. Of a plan of several questions, the reports on the block of one
+    `question`. `report_column`, `group_column` and `format` are as of `tally_file`.
 
     >>> from tacit import Plan, Survey
     >>> plan = Plan.of([[0.75, 0.25], [0.25, 0.75]], {"yes": 0.1, "no": 0.9}, Survey("yes"))
     >>> pseudo_table(plan, {"report": [0, 1]})[1].ravel().round(9).tolist()
     [1.5, -0.5]
     """
-    rows = _Rows.of(plan, report_column, group_column, keep, question=question)
+    rows = _Rows(plan, _views(plan, question, (), None), report_column, group_column, keep)
     return _in_memory(rows, table, format)
 
 
@@ -166,21 +127,10 @@ def linked(
     group_column: str | None = None,
     format: str | None = None,
 ) -> Linked:
-    """The reports of a wave by person, for `tacit.estimates.trend`.
+    """The `reports` of a wave with this `plan` by the column `person`, for `tacit.estimates.trend`: for each person the
+    pseudo-values of the report. `report_column`, `group_column` and `format` are as of `tally_file`.
 
-    Args:
-        plan: the plan of the wave.
-        reports: its reports, in a file or a table, with a column that says whose they are.
-        person: that column.
-        report_column: the column with the reports.
-        group_column: the column with the group names, `group` by default.
-        format: "csv", "parquet", "jsonl" or "arrow"; by default what the extension says.
-
-    Returns:
-        For each person the pseudo-values of the report.
-
-    Raises:
-        InputError: a person has two reports, or the plan is of a weighted sum.
+    Raises `InputError` where a person has two reports, or the plan is of a weighted sum.
 
     >>> from tacit import Plan, Survey
     >>> plan = Plan.of([[0.75, 0.25], [0.25, 0.75]], {"yes": 0.1, "no": 0.9}, Survey("yes"))
@@ -203,11 +153,11 @@ def _in_memory(rows: _Rows, table: Any, format: str | None) -> tuple[pa.Table, F
     with reading(table, rows.read, format, optional=(STAMP,)) as opened:
         schema = pa.schema([opened.schema.field(name) for name in rows.keep])
         parts = list(rows.of_tables(opened))
-        refused = sum(len(part[0]) - len(part[2]) for part in parts) + len(opened.malformed)
+        refused = sum(part[3] for part in parts) + len(opened.malformed)
     if not parts:
         return schema.empty_table(), np.zeros((0, len(rows.about))), np.zeros(0, np.int32), refused
-    kept = pa.concat_tables([part[1].select(rows.keep) for part in parts])
-    numbers, places = np.concatenate([part[2] for part in parts]), np.concatenate([part[3] for part in parts])
+    kept = pa.concat_tables([part[0].select(rows.keep) for part in parts])
+    numbers, places = np.concatenate([part[1] for part in parts]), np.concatenate([part[2] for part in parts])
     n_groups = max(1, len(rows.plan.group_names))
     mine = places // n_groups == rows.views[0].block
     kept = kept.filter(pa.array(mine)) if rows.keep else kept  # Arrow takes a table without columns to be empty.
@@ -225,77 +175,39 @@ class _View:
     block: int = 0
 
 
-@dataclass(frozen=True)
 class _Rows:
-    """The columns of an export run."""
+    """The columns of an export run, and what is read of the reports."""
 
-    plan: AnyPlan
-    views: Sequence[_View]
-    report: str
-    group: str | None
-    keep: list[str]
-
-    @classmethod
-    def of(
-        cls,
-        plan: AnyPlan,
-        report: str,
-        group: str | None,
-        keep: Sequence[str],
-        values: Sequence[Value] | None = None,
-        *,
-        question: str | None = None,
-        pairs: Sequence[Sequence[str]] = (),
-    ) -> _Rows:
-        views = _views(plan, question, pairs, values)
-        rows = cls(plan, views, report, group_column_of(plan, group), list(dict.fromkeys(keep)))
-        written = [*rows.keep, *rows.names]
+    def __init__(
+        self, plan: AnyPlan, views: Sequence[_View], report: str, group: str | None, keep: Sequence[str]
+    ) -> None:
+        self.plan, self.views, self.keep = plan, views, list(dict.fromkeys(keep))
+        self._columns = ReportColumns.of(plan, (), report, group)
+        #: The columns of pseudo-values, and what they are about.
+        self.names = [name for view in views for name in view.names]
+        self.about = [each for view in views for each in view.about]
+        #: What is read, each with the parameter that chooses it.
+        self.read = dict.fromkeys(self.keep, "") | self._columns.named
+        written = [*self.keep, *self.names]
         if len(set(written)) < len(written):
             raise InputError(f"A kept column must not be called as the pseudo-values are: {written[-1]}.")
-        return rows
-
-    @property
-    def about(self) -> list[Any]:
-        return [each for view in self.views for each in view.about]
-
-    @property
-    def names(self) -> list[str]:
-        """The columns of pseudo-values."""
-        return [name for view in self.views for name in view.names]
-
-    @property
-    def read(self) -> dict[str, str]:
-        """What is read, each with the parameter that chooses it."""
-        chosen = {self.report: "report_column"} | ({} if self.group is None else {self.group: "group_column"})
-        chosen |= {} if self.plan.block_column is None else {self.plan.block_column: ""}
-        return chosen | {name: "" for name in self.keep if name not in chosen}
 
     def schema(self, source: Source) -> pa.Schema:
-        plain = [(name, plain_type(source.schema.field(name).type)) for name in self._before]
-        return pa.schema([*plain, *((name, pa.float64()) for name in self.names)])
+        group = [] if self._columns.group is None else [self._columns.group]
+        before = kept_fields(source.schema, list(dict.fromkeys([*group, *self.keep])))
+        return pa.schema([*before, *((name, pa.float64()) for name in self.names)])
 
-    @property
-    def _before(self) -> list[str]:
-        """The columns that stand before the pseudo-values."""
-        return list(dict.fromkeys([*([] if self.group is None else [self.group]), *self.keep]))
-
-    def of_tables(self, source: Source) -> Iterator[tuple[pa.Table, pa.Table, Floats, NDArray[np.int32]]]:
-        """For each table: itself, its good rows, their pseudo-values, and the places of their groups in the plan."""
-        place_of = GroupPlaces(self.plan, self.group)
+    def of_tables(self, source: Source) -> Iterator[tuple[pa.Table, Floats, NDArray[np.int32], int]]:
+        """For each table its good rows, their pseudo-values, the places of their groups, and how many are refused."""
+        rows_of = ReportRows(self.plan, self._columns)
         # For any question, the coverage of all values is computed.
         size = max(1, _AT_ONCE // max(len(view.plan.row_values) for view in self.views))
-        check_stamp(source.schema, self.plan.hashes, source.name)
-        for whole in source.tables():
-            check_stamp(whole, self.plan.hashes, source.name)
+        for whole in source.reports(self.plan.hashes):
             for start in range(0, len(whole), size):
                 table = whole.slice(start, size)
-                reports = reports_of(table[self.report], self.report)
-                places = place_of(table)
-                good = places >= 0
-                for place, group in enumerate(self.plan.groups):
-                    mine = np.flatnonzero(places == place)
-                    good[mine] = group.mechanism.can_send_many(reports[mine])
-                yield table, table.filter(pa.array(good)), self._numbers(reports[good], places[good]), places[good]
+                reports, places, good = rows_of(table)
+                numbers = self._numbers(reports[good], places[good])
+                yield table.filter(pa.array(good)), numbers, places[good], len(table) - len(numbers)
 
     def _numbers(self, reports: NDArray[np.int64], places: NDArray[np.int32]) -> Floats:
         """The pseudo-values of all views; NaN where a report is on another block."""
@@ -308,12 +220,10 @@ class _Rows:
             found.append(numbers)
         return np.concatenate(found, axis=1)
 
-    def result(self, source: Source, kept: pa.Table, values: Floats) -> pa.Table:
-        schema = self.schema(source)
-        arrays = [kept[name].cast(schema.field(name).type) for name in self._before]
+    def result(self, schema: pa.Schema, kept: pa.Table, values: Floats) -> pa.Table:
+        before = [kept[field.name].cast(field.type) for field in list(schema)[: -len(self.names)]]
         # NaN says that a value is outside the support, or a question in another block: an empty cell.
-        columns = [pa.array(column, from_pandas=True) for column in values.T]
-        return pa.table([*arrays, *columns], schema=schema)
+        return pa.table([*before, *(pa.array(column, from_pandas=True) for column in values.T)], schema=schema)
 
 
 def _views(
@@ -365,32 +275,16 @@ def regress_file(
     group_column: str | None = None,
     format: str | None = None,
 ) -> RegressionSummary:
-    """Regress the randomized answer on public columns: "age + C(region)", as formulaic reads it.
+    """Regress the randomized answer of a `plan` on public columns of its reports, in a file or a table `source`, by a
+    `formula` such as "age + C(region)", as formulaic reads it. Returns the fit, what it says about privacy, and how
+    many rows were left out.
 
     Of a plan of several questions the answer is that to one `question`, from the reports on its block; names of other
     questions of the block may stand in the formula like columns (`regress_on_private`). Without a `model` it is
-    logistic for a survey, multinomial for a histogram, linear for a sum. Rows with a missing cell are left out and
-    counted.
-
-    Args:
-        plan: the plan.
-        source: reports in a file or a table.
-        formula: the right side of a formula, read by formulaic.
-        question: of a plan of several questions, the one that is regressed.
-        model: linear, logistic or multinomial; by default the usual one for the task.
-        reference: the value that a multinomial model compares with.
-        level: the level of the intervals.
-        weight_column: a column with a weight for each respondent.
-        cluster_column: rows with the same cell may depend on each other.
-        report_column: the column with the reports.
-        group_column: the column with the group names, `group` by default.
-        format: "csv", "parquet", "jsonl" or "arrow"; by default what the extension says.
-
-    Returns:
-        The fit, what the columns mean for the promise, and how many rows were left out.
-
-    Raises:
-        InputError: the file or the formula cannot be read.
+    logistic for a survey, multinomial for a histogram (compared with the value `reference`), linear for a sum. Rows
+    with a missing cell are left out and counted. Intervals have the `level`; `weight_column` has a weight for each
+    respondent, and rows with the same cell in `cluster_column` may depend on each other. `report_column`,
+    `group_column` and `format` are as of `tally_file`.
 
     >>> from tacit import Plan, Survey
     >>> plan = Plan.of([[0.75, 0.25], [0.25, 0.75]], {"yes": 0.1, "no": 0.9}, Survey("yes"))
@@ -398,109 +292,84 @@ def regress_file(
     >>> [each.name for each in regress_file(plan, rows, "hours", model="linear").fit.coefficients]
     ['Intercept', 'hours']
     """
-    read = plan.asking(question, first=True)
-    chosen: Model = model or read.task.model
+    chosen: Model = model or plan.asking(question, first=True).task.model
     parsed = _parsed(formula)
     columns = sorted(_variables(parsed))
     private = [] if plan.block_column is None else [each.name for each in plan.private if each.name in columns]
-    if private:
-        if cluster_column is not None or reference is not None:
-            raise InputError("With private predictors there are no clusters and no reference. Leave them out.")
-        return _on_private(
-            plan, source, parsed, columns, plan.question_of(question).name, private, chosen, level, format,
-            weight_column=weight_column, report_column=report_column, group_column=group_column,
-        )  # fmt: skip
+    if private and (cluster_column is not None or reference is not None):
+        raise InputError("With private predictors there are no clusters and no reference. Leave them out.")
+    read, views, combinations = _asked(plan, question, private, chosen)
     others = [name for name in (weight_column, cluster_column) if name is not None]
-    table, r, places, refused = pseudo_table(
-        plan,
-        source,
-        keep=[*columns, *others],
-        question=question,
-        report_column=report_column,
-        group_column=group_column,
-        format=format,
-    )
+    public = [name for name in columns if name not in private]
+    rows = _Rows(plan, views, report_column, group_column, [*public, *others])
+    table, r, places, refused = _in_memory(rows, source, format)
     if not len(r):
         raise InputError("There are no reports to fit.")
-    design = _model_matrix(parsed, table, columns, len(r))
-    rows = np.asarray(design.index, dtype=np.int64)
-    weights, whole = None, np.ones(len(rows), dtype=bool)
+    names, z, whole = _designed(parsed, table.select(public), columns, private, combinations, len(r))
+    weights = clusters = None
     if weight_column is not None:
-        weights = numbers_of(table[weight_column], weight_column)[rows]
-        whole &= np.isfinite(weights)
-    clusters = None
+        weights = numbers_of(table[weight_column], weight_column)
+        whole &= np.isfinite(weights) & ((weights > 0) | (not private))
     if cluster_column is not None:
-        clusters = np.array(texts_of(table[cluster_column], cluster_column).to_pylist())[rows]
+        clusters = np.array(texts_of(table[cluster_column], cluster_column).to_pylist())
         whole &= clusters != ""
-    # Values outside the support have no pseudo-values.
-    told = np.flatnonzero(np.isfinite(r).any(axis=0)).tolist()
-    values = [read.row_values[place] for place in told]
-    fit = regress(
-        r[rows][whole][:, told], design.to_numpy(dtype=np.float64)[whole], list(map(str, design.columns)), model=chosen,
-        values=values, reference=reference,
-        weights=None if weights is None else weights[whole],
-        clusters=None if clusters is None else clusters[whole],
-        level=level,
-    )  # fmt: skip
-    levels = covariate_levels(read, fit, places[rows][whole].astype(np.int64))
+    weights = None if weights is None else weights[whole]
+    if private:
+        asked, size = plan.question_of(question), len(combinations)
+        fit = regress_on_private(
+            r[whole, :size], r[whole, size:], z[whole], names, model="logistic" if chosen == "logistic" else "linear",
+            value=None if asked.task == "mean" else asked.answers[0], weights=weights, level=level,
+        )  # fmt: skip
+    else:
+        # Values outside the support have no pseudo-values.
+        told = np.flatnonzero(np.isfinite(r).any(axis=0)).tolist()
+        fit = regress(
+            r[whole][:, told], z[whole][:, 0], names, model=chosen, values=[read.row_values[place] for place in told],
+            reference=reference, weights=weights, clusters=None if clusters is None else clusters[whole], level=level,
+        )  # fmt: skip
+    levels = covariate_levels(read, fit, places[whole].astype(np.int64))
     return RegressionSummary(fit, levels, refused, len(r) - int(whole.sum()))
 
 
-def _on_private(
-    plan: AnyPlan,
-    source: Any,
+def _designed(
     parsed: Any,
+    table: pa.Table,
     columns: Sequence[str],
-    question: str,
     private: Sequence[str],
-    model: Model,
-    level: float,
-    format: str | None,
-    *,
-    weight_column: str | None,
-    report_column: str,
-    group_column: str | None,
-) -> RegressionSummary:
-    """Regress the answer to a question on other questions of its block and public columns."""
-    if question in private:
-        raise InputError(f"The question '{question}' cannot explain itself. Leave it out of the formula.")
-    if model == "multinomial":
-        raise InputError("With private predictors the outcome is a yes/no question, a surveyed answer or a number.")
-    view, combinations = _joint_view(plan, question, private)
-    public = [name for name in columns if name not in private]
-    kept = [*public, *([] if weight_column is None else [weight_column])]
-    rows = _Rows(plan, [view], report_column, group_column_of(plan, group_column), kept)
-    table, numbers, places, refused = _in_memory(rows, source, format)
-    if not len(numbers):
-        raise InputError("There are no reports to fit.")
-    n, size = len(numbers), len(combinations)
-    # One copy of the rows for each combination of private answers.
-    expanded = pa.concat_tables([table.select(public)] * size) if public else pa.table({"": pa.nulls(n * size)})
+    combinations: Sequence[Sequence[Value]],
+    n: int,
+) -> tuple[list[str], Floats, NDArray[np.bool_]]:
+    """The names of the columns z of a formula, z for each row of the table and each combination of private answers, and
+    which rows have no empty cell.
+    """
+    size = len(combinations)
+    # One copy of the rows for each combination.
+    expanded = pa.concat_tables([table] * size) if table.num_columns else pa.table({"": pa.nulls(n * size)})
     for place, name in enumerate(private):
         cells = [combination[place] for combination in combinations for _ in range(n)]
         expanded = expanded.append_column(name, pa.array(cells))
     design = _model_matrix(parsed, expanded, columns, n * size)
-    complete = np.zeros((size, n), dtype=bool)
-    complete.ravel()[np.asarray(design.index, dtype=np.int64)] = True
-    whole = complete.all(axis=0)
-    z = np.zeros((size * n, design.shape[1]))
-    z[np.asarray(design.index, dtype=np.int64)] = design.to_numpy(dtype=np.float64)
-    weights = None
-    if weight_column is not None:
-        weights = numbers_of(table[weight_column], weight_column)
-        whole &= np.isfinite(weights) & (weights > 0)
-    fit = regress_on_private(
-        numbers[whole, :size], numbers[whole, size:], z.reshape(size, n, -1).transpose(1, 0, 2)[whole],
-        list(map(str, design.columns)), model="logistic" if model == "logistic" else "linear",
-        value=None if plan.question_of(question).task == "mean" else plan.question_of(question).answers[0],
-        weights=None if weights is None else weights[whole], level=level,
-    )  # fmt: skip
-    levels = covariate_levels(view.plan, fit, places[whole].astype(np.int64))
-    return RegressionSummary(fit, levels, refused, n - int(whole.sum()))
+    complete, z = np.zeros(size * n, dtype=bool), np.zeros((size * n, design.shape[1]))
+    at = np.asarray(design.index, dtype=np.int64)
+    complete[at], z[at] = True, design.to_numpy(dtype=np.float64)
+    shaped = z.reshape(size, n, -1).transpose(1, 0, 2)
+    return list(map(str, design.columns)), shaped, np.asarray(complete.reshape(size, n).all(axis=0))
 
 
-def _joint_view(plan: AnyPlan, question: str, private: Sequence[str]) -> tuple[_View, list[tuple[Value, ...]]]:
-    """The outcome in each combination of private answers, then each combination; and the combinations."""
+def _asked(
+    plan: AnyPlan, question: str | None, private: Sequence[str], model: Model
+) -> tuple[Plan, list[_View], list[tuple[Value, ...]]]:
+    """A plan that reads the outcome, what is read of reports, and the combinations of private answers.
+
+    Without any these are pseudo-values, else the outcome in each combination, then each combination.
+    """
+    if not private:
+        return plan.asking(question, first=True), _views(plan, question, (), None), [()]
+    if model == "multinomial":
+        raise InputError("With private predictors the outcome is a yes/no question, a surveyed answer or a number.")
+    question = plan.question_of(question).name
+    if question in private:
+        raise InputError(f"The question '{question}' cannot explain itself. Leave it out of the formula.")
     block = plan.block_of(question, *private)
     asked, (held, *others) = plan.question_of(question), block.answers_of(question, *private)
     predictors = [plan.question_of(name) for name in private]
@@ -515,7 +384,7 @@ def _joint_view(plan: AnyPlan, question: str, private: Sequence[str]) -> tuple[_
     ]
     names = [f"column {place}" for place in range(rows.shape[1])]
     view = block.plan.reading(Matrix(rows.tolist(), names))
-    return _View(view, names, names, block=plan.blocks.index(block)), combinations
+    return view, [_View(view, names, names, block=plan.blocks.index(block))], combinations
 
 
 def _parsed(formula: str) -> Any:

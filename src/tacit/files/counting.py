@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from tacit.disk import WORKBOOKS
-from tacit.files.columns import STAMP, InputError, Matcher, as_numpy, check_stamp, numbers_of, reports_of, texts_of
+from tacit.files.columns import STAMP, InputError, Matcher, as_numpy, numbers_of, reports_of, texts_of
 from tacit.files.reading import (
     BATCH_ROWS,
     REPORT,
@@ -90,24 +90,42 @@ class ReportColumns:
         return named
 
 
-class GroupPlaces:
-    """The place in `plan.groups` of the group, and of the block, that each row of a table of reports names; below 0
-    where the plan has no such group or block.
+class ReportRows:
+    """Rows of tables of reports: each one's report, the place in `plan.groups` of the group (and of the block) that it
+    names, below 0 where the plan has none, and whether that group's mechanism can send the report.
     """
 
-    def __init__(self, plan: AnyPlan, group: str | None) -> None:
-        self._group = None if group is None else Matcher(plan.group_names, group)
-        self._group_column, self._n_groups = group, max(1, len(plan.group_names))
-        self._block_column = column = plan.block_column
-        self._block = None if column is None else Matcher(range(1, len(plan.block_plans) + 1), column)
+    def __init__(self, plan: AnyPlan, columns: ReportColumns) -> None:
+        self._columns, self._mechanisms = columns, [group.mechanism for group in plan.groups]
+        self._group = None if columns.group is None else Matcher(plan.group_names, columns.group)
+        blocks = range(1, len(plan.block_plans) + 1)
+        self._block = None if columns.block is None else Matcher(blocks, columns.block)
+        self._n_groups = max(1, len(plan.group_names))
+        sizes = [mechanism.n_possible_reports for mechanism in self._mechanisms]
+        #: How many reports each group has; None where some group's cannot be listed.
+        self._sizes = None if None in sizes else np.array(sizes, dtype=np.int64)
 
-    def __call__(self, table: pa.Table) -> NDArray[np.int32]:
-        groups = np.zeros(len(table), np.int32) if self._group is None else self._group(table[self._group_column])
-        if self._block is None:
-            return groups
-        blocks = self._block(table[self._block_column])
-        # `plan.groups` has all groups of the first block, then those of the second.
-        return np.where((groups >= 0) & (blocks >= 0), blocks * self._n_groups + groups, -1).astype(np.int32)
+    def __call__(self, table: pa.Table) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.bool_]]:
+        reports = reports_of(table[self._columns.report], self._columns.report)
+        places = np.zeros(len(table), np.int32) if self._group is None else self._group(table[self._columns.group])
+        if self._block is not None:
+            blocks = self._block(table[self._columns.block])
+            # `plan.groups` has all groups of the first block, then those of the second.
+            known = (places >= 0) & (blocks >= 0)
+            places = np.where(known, blocks * self._n_groups + places, -1).astype(np.int32)
+        return reports, places, self._can_send(places, reports)
+
+    def _can_send(self, places: NDArray[np.int32], reports: NDArray[np.int64]) -> NDArray[np.bool_]:
+        if len(self._mechanisms) == 1:
+            good: NDArray[np.bool_] = (places == 0) & self._mechanisms[0].can_send_many(reports)
+            return good
+        if self._sizes is not None:
+            return (places >= 0) & (reports >= 0) & (reports < self._sizes[places])
+        good = np.zeros(len(reports), dtype=bool)
+        for k, mechanism in enumerate(self._mechanisms):
+            mine = np.flatnonzero(places == k)
+            good[mine] = mechanism.can_send_many(reports[mine])
+        return good
 
 
 class Piles:
@@ -118,33 +136,34 @@ class Piles:
     """
 
     def __init__(self, plan: AnyPlan, columns: ReportColumns) -> None:
-        self._plan, self._columns = plan, columns
-        self._places = GroupPlaces(plan, columns.group)
-        sizes = [group.mechanism.n_possible_reports for group in plan.groups]
-        #: How many reports each group has; None where some group's cannot be listed.
-        self._sizes = None if None in sizes else np.array(sizes, dtype=np.int64)
+        self._plan, self._columns, self._rows = plan, columns, ReportRows(plan, columns)
         self._piles: dict[tuple[tuple[str, ...], int], list[Any]] = defaultdict(list)
         self.refused: dict[tuple[str, ...], int] = defaultdict(int)
 
     @property
     def countable(self) -> bool:
-        """Whether reports repeat, so that counting different ones saves work."""
-        return all(group.mechanism.n_sums is None for group in self._plan.groups)
+        """Whether rows repeat, so that counting different ones saves work."""
+        return not self._columns.weighted and all(group.mechanism.n_sums is None for group in self._plan.groups)
 
-    @property
-    def keys(self) -> list[tuple[str, ...]]:
-        """The combinations of cells of the `by` columns, sorted."""
-        return sorted({key for key, _ in self._piles} | set(self.refused))
+    def counted(self, source: Source, progress: Progress | None = None) -> dict[tuple[str, ...], Tally]:
+        """The tallies of all rows of a source."""
+        done = 0
+        for table in source.reports(self._plan.hashes):
+            done += self.add(table)
+            if progress is not None:
+                progress(done, source.total)
+        if source.malformed:
+            self.refused[("",) * len(self._columns.by)] += len(source.malformed)
+        return self.tallies()
 
     def add(self, table: pa.Table) -> int:
         """Count a table; how many rows it stands for."""
-        reports = reports_of(table[self._columns.report], self._columns.report)
-        groups = self._places(table)
+        reports, groups, good = self._rows(table)
         times = as_numpy(table[ROW_COUNT]) if ROW_COUNT in table.column_names else None
-        extra = [self._numbers(table, name) for name in (self._columns.weight, self._columns.offset)]
+        public = (self._columns.weight, self._columns.offset)
+        extra = [None if name is None else numbers_of(table[name], name) for name in public]
         self._check_design(extra[0])
         names, keys = self._keys(table, len(reports))
-        good = self._in_range(groups, reports)
         for numbers in extra:
             if numbers is not None:
                 good &= np.abs(numbers) <= LARGEST_WEIGHT  # False for NaN.
@@ -160,17 +179,12 @@ class Piles:
         return len(reports) if times is None else int(times.sum())
 
     def tallies(self) -> dict[tuple[str, ...], Tally]:
-        """A tally for each combination of cells of the `by` columns."""
-        return {key: self.tally(key) for key in self.keys}
-
-    def tally(self, key: tuple[str, ...]) -> Tally:
-        """The tally for one combination of cells of the `by` columns."""
-        counts = {
-            group.name: _joined(self._piles[key, k])
-            for k, group in enumerate(self._plan.groups)
-            if (key, k) in self._piles
-        }
-        return Tally(self._plan.hash, counts, self.refused.get(key, 0))
+        """A tally for each combination of cells of the `by` columns, sorted."""
+        counts: dict[tuple[str, ...], dict[str | None, Kept]] = {key: {} for key in sorted(self.refused)}
+        for (key, group), pile in sorted(self._piles.items()):
+            counts.setdefault(key, {})[self._plan.groups[group].name] = _joined(pile)
+        hash_ = self._plan.hash
+        return {key: Tally(hash_, counts[key], self.refused.get(key, 0)) for key in sorted(counts)}
 
     def _kept(self, group: int, reports: NDArray[np.int64], times: Any, weights: Any, offsets: Any) -> Kept:
         mechanism = self._plan.groups[group].mechanism
@@ -195,9 +209,6 @@ class Piles:
             counts = Counts.merge(pile.pop(), counts)
         pile.append(counts)
 
-    def _numbers(self, table: pa.Table, column: str | None) -> NDArray[np.float64] | None:
-        return None if column is None else numbers_of(table[column], column)
-
     def _check_design(self, weights: NDArray[np.float64] | None) -> None:
         """The a of a·x + b is any number; a design weight is the number of people whom a respondent represents."""
         if weights is not None and not self._plan.takes_weights and (weights < 0).any():
@@ -220,20 +231,6 @@ class Piles:
             seen, keys = np.unique(keys * len(texts) + as_numpy(cells.indices), return_inverse=True)
             names = [(*names[key // len(texts)], texts[key % len(texts)]) for key in seen.tolist()]
         return names, keys
-
-    def _in_range(self, groups: NDArray[np.int32], reports: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Whether each group's mechanism can send the report."""
-        mechanisms = [group.mechanism for group in self._plan.groups]
-        if len(mechanisms) == 1:
-            good: NDArray[np.bool_] = (groups == 0) & mechanisms[0].can_send_many(reports)
-            return good
-        if self._sizes is not None:
-            return (groups >= 0) & (reports >= 0) & (reports < self._sizes[groups])
-        good = np.zeros(len(reports), dtype=bool)
-        for k, mechanism in enumerate(mechanisms):
-            mine = np.flatnonzero(groups == k)
-            good[mine] = mechanism.can_send_many(reports[mine])
-        return good
 
 
 def _classes(cells: NDArray[np.int64]) -> Iterator[tuple[int, Any]]:
@@ -280,32 +277,22 @@ def tally_file(
 ) -> Tally:
     """Count the reports of a file, of "-", or of a table in memory: a data frame, a mapping of columns, an array.
 
-    Refused are reports out of the mechanism's range, reports of groups that the plan does not have, and, where the
-    columns are named, reports without a weight or an offset of at most 2^53.
-
-    Args:
-        plan: the plan.
-        source: reports in a file or a table.
-        report_column: the column with the reports.
-        group_column: the column with the group names, `group` by default.
-        weight_column: a column with a weight for each respondent.
-        offset_column: a column with an offset for each respondent, for weighted sums.
-        progress: is called with the number of rows done.
-        format: "csv", "parquet", "jsonl" or "arrow"; by default what the extension says.
-
-    Returns:
-        The tally.
-
-    Raises:
-        InputError: the file cannot be read, or belongs to another plan.
+    Refused are reports out of the mechanism's range, reports of groups that the `plan` does not have, and, where the
+    columns are named, reports without a weight or an offset of at most 2^53. A `source` of another plan raises
+    `InputError`. Columns have the names `report_column`, `group_column` (`group` by default), `weight_column` (a weight
+    for each respondent) and `offset_column` (an offset, for weighted sums). `progress` is called with the number of
+    rows done; `format` is "csv", "parquet", "jsonl" or "arrow", by default what the extension says.
 
     >>> from tacit import Prior, Survey, make_plan
     >>> plan = make_plan(Prior.of({"yes": 0.1, "no": 0.9}), Survey("yes"), epsilon=1)
     >>> tally_file(plan, {"report": [0, 1, 1, 7]}).n_reports
     3
     """
-    columns = ReportColumns.of(plan, (), report_column, group_column, weight_column, offset_column)
-    return with_source(whole_of(plan, _counted(plan, source, columns, progress, format)), source)
+    parts = tally_by(
+        plan, source, (), report_column=report_column, group_column=group_column, weight_column=weight_column,
+        offset_column=offset_column, progress=progress, format=format,
+    )  # fmt: skip
+    return with_source(whole_of(plan, parts), source)
 
 
 def tally_by(
@@ -320,24 +307,10 @@ def tally_by(
     progress: Progress | None = None,
     format: str | None = None,
 ) -> dict[tuple[str, ...], Tally]:
-    """The same for each combination of cells of the public columns `by`, in order; a cell that is null is "".
+    """A tally for each combination of cells of the public columns `by`, in order; a cell that is null is "".
 
-    Args:
-        plan: the plan.
-        source: reports in a file or a table.
-        by: public columns, by whose cells reports are counted.
-        report_column: the column with the reports.
-        group_column: the column with the group names, `group` by default.
-        weight_column: a column with a weight for each respondent.
-        offset_column: a column with an offset for each respondent, for weighted sums.
-        progress: is called with the number of rows done.
-        format: "csv", "parquet", "jsonl" or "arrow"; by default what the extension says.
-
-    Returns:
-        A tally for each combination of cells.
-
-    Raises:
-        InputError: the file cannot be read, or belongs to another plan.
+    `plan`, `source`, `report_column`, `group_column`, `weight_column`, `offset_column`, `progress` and `format` are as
+    of `tally_file`.
 
     >>> from tacit import Prior, Survey, make_plan
     >>> plan = make_plan(Prior.of({"yes": 0.1, "no": 0.9}), Survey("yes"), epsilon=1)
@@ -346,23 +319,12 @@ def tally_by(
     {('north',): 2, ('south',): 1}
     """
     columns = ReportColumns.of(plan, by, report_column, group_column, weight_column, offset_column)
-    return _counted(plan, source, columns, progress, format)
-
-
-def _counted(
-    plan: AnyPlan, source: Any, columns: ReportColumns, progress: Progress | None, format: str | None
-) -> dict[tuple[str, ...], Tally]:
-    piles, done = Piles(plan, columns), 0
-    with _opened(source, columns, format, piles.countable) as rows:
-        check_stamp(rows.schema, plan.hashes, rows.name)
-        for table in rows.tables():
-            check_stamp(table, plan.hashes, rows.name)
-            done += piles.add(table)
-            if progress is not None:
-                progress(done, rows.total)
-        if rows.malformed:
-            piles.refused[("",) * len(columns.by)] += len(rows.malformed)
-    return piles.tallies()
+    piles = Piles(plan, columns)
+    with reading(source, columns.named, format, optional=(STAMP,)) as rows:
+        if not piles.countable or not _duckdb_reads(source, format):
+            return piles.counted(rows, progress)
+        with _grouped(str(source), rows.schema.names) as batches:
+            return piles.counted(replace(rows, batches=batches), progress)
 
 
 def whole_of(plan: AnyPlan, parts: Mapping[tuple[str, ...], Tally]) -> Tally:
@@ -410,40 +372,34 @@ def _part_name(path: str) -> str:
     return "/".join([*cells, name])
 
 
-@contextmanager
-def _opened(source: Any, columns: ReportColumns, format: str | None, countable: bool) -> Iterator[Source]:
-    """The rows, or, from DuckDB, the different rows with a column that counts them."""
-    with reading(source, columns.named, format, optional=(STAMP,)) as opened:
-        if columns.weighted or not countable or not isinstance(source, str | Path) or not _duckdb_reads(source, format):
-            yield opened
-            return
-        with _distinct_rows(str(source), opened.schema.names) as batches:
-            yield replace(opened, batches=batches)
-
-
-def _duckdb_reads(path: str | Path, format: str | None) -> bool:
+def _duckdb_reads(source: Any, format: str | None) -> bool:
     """Whether it is a Parquet file, DuckDB is there, and names differ in more than case, which DuckDB cannot tell."""
-    if Path(path).is_dir() or (format is None and str(path).lower().endswith(WORKBOOKS)):
+    if not isinstance(source, str | Path) or Path(source).is_dir() or importlib.util.find_spec("duckdb") is None:
         return False
-    if format_of(path, format) != "parquet" or importlib.util.find_spec("duckdb") is None:
+    if str(source).lower().endswith(WORKBOOKS) or format_of(source, format) != "parquet":
         return False
-    names = pq.read_schema(path).names
+    names = pq.read_schema(source).names
     return len({name.lower() for name in names}) == len(names)
 
 
 @contextmanager
-def _distinct_rows(path: str, names: list[str]) -> Iterator[Iterator[pa.RecordBatch]]:
+def _grouped(path: str, names: list[str]) -> Iterator[Iterator[pa.RecordBatch]]:
     import duckdb
 
-    keys = ", ".join(quoted(name) for name in names)
-    # In the order of the reports, see `Piles`.
-    query = f"""SELECT {keys}, count(*) AS {quoted(ROW_COUNT)}
-        FROM read_parquet(?, hive_partitioning = false) GROUP BY {keys} ORDER BY {quoted(names[0])}"""
     with ExitStack() as stack:
         # Where groups outgrow the memory, DuckDB continues in this folder.
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="tacit-"))
         settings: dict[str, Any] = {"memory_limit": "512MB", "temp_directory": folder}
         connection = stack.enter_context(duckdb.connect(config=settings))
         with no_raw_values(path, "parquet", (duckdb.Error,)):
-            reader = connection.sql(query, params=[literal_path(path)]).to_arrow_reader(BATCH_ROWS)
+            reader = distinct_rows(connection.read_parquet(literal_path(path), hive_partitioning=False), names)
         yield careful(reader, path, "parquet", duckdb.Error)
+
+
+def distinct_rows(relation: Any, names: Sequence[str]) -> pa.RecordBatchReader:
+    """The different rows of a relation of DuckDB and how often each comes, in the order of the reports, which stand
+    first (see `Piles`).
+    """
+    keys = ", ".join(map(quoted, names))
+    counted = relation.aggregate(f"{keys}, count(*) AS {quoted(ROW_COUNT)}", keys)
+    return counted.order(quoted(names[0])).to_arrow_reader(BATCH_ROWS)

@@ -14,33 +14,28 @@ import pyarrow as pa
 from duckdb.sqltypes import BIGINT, DOUBLE, INTEGER, VARCHAR
 
 from tacit.files.answers import AnswerColumns, BadRows, OnUnknown, Perturber, check_on_unknown
-from tacit.files.columns import STAMP, InputError, check_columns, check_stamp
-from tacit.files.counting import ROW_COUNT, Piles, ReportColumns, whole_of
-from tacit.files.reading import BATCH_ROWS, REPORT, careful, quoted
+from tacit.files.columns import STAMP, InputError, check_columns
+from tacit.files.counting import Piles, ReportColumns, distinct_rows, whole_of
+from tacit.files.reading import BATCH_ROWS, REPORT, Source, careful, quoted
 from tacit.plan import AnyPlan
 from tacit.tally import Tally
 
 
 def add_perturb(connection: Any, plan: AnyPlan, name: str = "tacit_perturb", on_unknown: OnUnknown = "stop") -> None:
-    """Add a function to a connection: tacit_perturb(answer), or tacit_perturb(answer, group) where the plan has groups.
+    """Add a function called `name` to a `connection`: tacit_perturb(answer), or tacit_perturb(answer, group) where the
+    `plan` has groups.
 
     A plan of several questions takes an answer to each private question, in the order of the plan, then to each public
     one, then the group, and returns a struct of public answers, `block` and `report`: SELECT unnest(tacit_perturb(a, b,
     c)). Answers are texts or, where the plan's values are numbers, numbers; public ones are texts. A plan with a
     recoding takes raw cells as texts (age::VARCHAR), then those of each column of its groups; the report of a row
-    without an answer or a group is NULL. A row that the plan cannot randomize stops the query, or its report is NULL.
-    The function is volatile: DuckDB draws for each row, and again wherever the query mentions it again. Write its
-    reports to a table, once, and go on from there. Rows stay in the order of the query: if answers may be sorted, end
-    it with ORDER BY random().
+    without an answer or a group is NULL. A row that the plan cannot randomize stops the query, or, with `on_unknown`
+    "skip", its report is NULL. The function is volatile: DuckDB draws for each row, and again wherever the query
+    mentions it again. Write its reports to a table, once, and go on from there. Rows stay in the order of the query: if
+    answers may be sorted, end it with ORDER BY random().
 
     A report is a number, which does not say whose plan it is of. Name the plan in a column `tacit_plan` beside it, and
     `tally` refuses another.
-
-    Args:
-        connection: an open connection.
-        plan: the plan.
-        name: of the new function.
-        on_unknown: "stop" or "skip" at rows whose answer or group is not in the plan.
 
     >>> from tacit import Prior, Survey, make_plan
     >>> connection = duckdb.connect()
@@ -82,18 +77,11 @@ def add_perturb(connection: Any, plan: AnyPlan, name: str = "tacit_perturb", on_
 
 
 def tally(plan: AnyPlan, relation: Any, **columns: Any) -> Tally:
-    """`tacit.files.tally_file` for a relation, such as `connection.table("reports")`: DuckDB counts where it can.
+    """`tacit.files.tally_file` for a `relation`, such as `connection.table("reports")`: DuckDB counts where it can.
 
-    `columns` are report_column, group_column, weight_column and offset_column. A column `tacit_plan` (p and the first
-    eight digits of the plan's hash) must name this plan; without one, a warning says that it cannot be checked.
-
-    Args:
-        plan: the plan.
-        relation: a relation of DuckDB with the reports.
-        **columns: as of `tally_by`.
-
-    Returns:
-        The tally.
+    `plan` and `columns` (report_column, group_column, weight_column, offset_column) are as there. A column `tacit_plan`
+    (p and the first eight digits of the plan's hash) must name this plan; without one, a warning says that it cannot be
+    checked.
 
     >>> import duckdb
     >>> from tacit import Plan
@@ -114,19 +102,8 @@ def tally_by(
     weight_column: str | None = None,
     offset_column: str | None = None,
 ) -> dict[tuple[str, ...], Tally]:
-    """`tacit.files.tally_by` for a relation.
-
-    Args:
-        plan: the plan.
-        relation: a relation of DuckDB with the reports.
-        by: public columns, by whose cells reports are counted.
-        report_column: the column with the reports.
-        group_column: the column with the group names, `group` by default.
-        weight_column: a column with a weight for each respondent.
-        offset_column: a column with an offset for each respondent, for weighted sums.
-
-    Returns:
-        A tally for each combination of cells.
+    """`tacit.files.tally_by` for a `relation`; `plan`, `by`, `report_column`, `group_column`, `weight_column` and
+    `offset_column` are as there.
 
     >>> import duckdb
     >>> from tacit import Plan
@@ -145,14 +122,9 @@ def tally_by(
     if STAMP not in relation.columns:
         told = f"The relation has no column '{STAMP}': it cannot be checked whether its reports are of this plan."
         warnings.warn(f"{told} Add it where they are drawn: 'p{plan.hash[:8]}' AS {STAMP}.", stacklevel=2)
-    keys = ", ".join(quoted(name) for name in [*columns.named, *({STAMP} & set(relation.columns))])
-    if piles.countable and not columns.weighted:
-        counted = relation.aggregate(f"{keys}, count(*) AS {quoted(ROW_COUNT)}", keys)
-        rows = counted.order(quoted(columns.report))
+    names = [*columns.named, *({STAMP} & set(relation.columns))]
+    if piles.countable:
+        rows = distinct_rows(relation, names)
     else:
-        rows = relation.project(keys)
-    for batch in careful(rows.to_arrow_reader(BATCH_ROWS), "The relation", "arrow", duckdb.Error):
-        table = pa.Table.from_batches([batch])
-        check_stamp(table, plan.hashes, "The relation")
-        piles.add(table)
-    return piles.tallies()
+        rows = relation.project(", ".join(map(quoted, names))).to_arrow_reader(BATCH_ROWS)
+    return piles.counted(Source("The relation", rows.schema, careful(rows, "The relation", "arrow", duckdb.Error)))

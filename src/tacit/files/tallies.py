@@ -22,15 +22,8 @@ from tacit.tally import SUMS, Tally
 
 
 def read_tally(plan: AnyPlan, source: Any, **options: Any) -> Tally:
-    """A saved tally of the plan, or the count of reports; `options` are those of `tally_file`.
-
-    Args:
-        plan: the plan.
-        source: a tally, or reports in a file or a table.
-        **options: as of `tally_file`.
-
-    Returns:
-        The tally.
+    """A saved tally of the `plan`, or the count of reports in a file or a table `source`; `options` are those of
+    `tally_file`.
 
     >>> from tacit import Plan
     >>> plan = Plan.of([[0.75, 0.25], [0.25, 0.75]], {"yes": 0.1, "no": 0.9}, "histogram")
@@ -64,11 +57,8 @@ def checked_tally(plan: AnyPlan, path: str | Path, **options: Any) -> Tally:
 
 
 def save_tally(tally: Tally, path: str | Path) -> None:
-    """Write a tally as JSON or, by the extension .parquet, as a table of group, report, count; atomically.
-
-    Args:
-        tally: the tally.
-        path: a file that ends in .json or .parquet.
+    """Write a `tally` to a `path` as JSON or, by the extension .parquet, as a table of group, report, count;
+    atomically.
 
     >>> import tempfile
     >>> from tacit import Plan
@@ -84,16 +74,7 @@ def save_tally(tally: Tally, path: str | Path) -> None:
 
 
 def load_tally(path: str | Path) -> Tally:
-    """Read what `save_tally` wrote, and refuse what no tally can hold.
-
-    Args:
-        path: a file that ends in .json or .parquet.
-
-    Returns:
-        The tally.
-
-    Raises:
-        InputError: the file is not a tally.
+    """Read from a `path` what `save_tally` wrote; raises `InputError` for what no tally can hold.
 
     >>> import tempfile
     >>> from tacit import Plan
@@ -187,23 +168,12 @@ def read_cells(
     count: Callable[..., dict[tuple[str, ...], Tally]] = tally_by,
     **options: Any,
 ) -> tuple[Tally, list[Cell]]:
-    """All reports counted, and in cells that tell the categories of every margin apart.
+    """All reports of a `plan` counted, and in cells that tell the categories of every margin apart.
 
-    A margin is the groups' column, one of the names `group_parts` of what was crossed to make the groups, or any other
-    public column of the reports. A saved tally has no other columns. `options` are those of `tally_by`; `count` is
-    another engine's function of that kind.
-
-    Args:
-        plan: the plan.
-        source: a tally, or reports in a file or a table.
-        margins: public columns that make the cells.
-        group_column: the column with the group names, `group` by default.
-        group_parts: what was crossed to make the groups, in order.
-        count: counts reports by columns; Spark has its own.
-        **options: as of `tally_by`.
-
-    Returns:
-        The tally of all reports, and the cells.
+    The `source` is a tally, which has no columns but groups, or reports in a file or a table. One of the `margins` is
+    the `group_column`, one of the names `group_parts` of what was crossed to make the groups (in their order), or any
+    other public column of the reports. `options` are those of `tally_by`; `count` is another engine's function of that
+    kind.
 
     >>> from tacit import Plan
     >>> plan = Plan.of([[0.75, 0.25], [0.25, 0.75]], {"yes": 0.1, "no": 0.9}, "histogram")
@@ -241,13 +211,8 @@ def _no_column(plan: AnyPlan, source: Any, column: str) -> str:
 
 
 def read_population(path: str | Path) -> Margin:
-    """A CSV with a column `size` and one or more columns of the reports: how many people are in each category.
-
-    Args:
-        path: a CSV file with `size` and public columns.
-
-    Returns:
-        The sizes of the categories.
+    """From a CSV file at `path` with a column `size` and one or more columns of the reports: how many people are in
+    each category.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:

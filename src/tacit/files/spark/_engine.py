@@ -373,7 +373,7 @@ def tally_by(
         check_columns(columns.named, reports.columns, "The data frame")
         names = [sql_column(name) for name in [*columns.named, *({STAMP} & set(reports.columns))]]
         rows, count, schema = reports.select(*names), _Count(plan, columns), f"{_PART} string, {_TALLY} string"
-        if Piles(plan, columns).countable and not columns.weighted:
+        if Piles(plan, columns).countable:
             partial = rows.groupBy(*names).agg(sql.count(sql.lit(1)).alias(ROW_COUNT)).mapInArrow(count, schema)
         else:
             merger = sql.spark_partition_id() % _MERGERS
