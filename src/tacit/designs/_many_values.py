@@ -210,8 +210,7 @@ def _best_arc(
     """
     for taken in range(24):  # Bits for the names of giants beside an arc, at the cost of cells.
         start = ManyValues(prior=prior, giants=0, covered=1, arc=1, step=1, **{**_bits(taken, slots), **bits})
-        total, cells = start.total, -np.sort(-start.cell_array)
-        floats, sums = cells.astype(np.float64), []
+        total, cells, sums = start.total, -np.sort(-start.cell_array), []
         found: list[dict[str, Any]] = []
         falling = np.argsort(-start.cell_array, kind="stable")
         off = _margin(start, falling, float(best_share(ratio, within) * total))[1] / total
@@ -223,15 +222,23 @@ def _best_arc(
             room = int(cells[giants:].sum())
             shortest, longest = covered * room // total + 1, min(covered, room - 1)
             dials = {shortest + round((longest - shortest) * dial) for dial in _DIALS} if giants else {covered}
+            sizes, counts = _alike_after(cells, max(giants, _HEAVIEST))
             for arc in sorted(dials):
-                each = variances_of(floats, giants, covered, arc, float(q))
-                sums.append([each.sum(), each[:_HEAVIEST].sum()])
+                each = variances_of(sizes, counts, giants, covered, arc, float(q))
+                sums.append([each @ counts, each[:_HEAVIEST].sum()])
                 found.append({"giants": giants, "covered": covered, "arc": arc})
         best = int(np.argmin(np.array(sums) / np.min(sums, axis=0) @ [1.0, _EXTRA]))
         named = found[best]["giants"] if found[best]["arc"] < found[best]["covered"] else 1
         if named <= 1 << taken or bits:
             break
     return start, found[best], float(sums[best][0])
+
+
+def _alike_after(cells: Integers, alone: int) -> tuple[Floats, Floats]:
+    """Falling cells and how many values have them: the first `alone` one by one, the others once for each size."""
+    changes = alone + 1 + np.flatnonzero(np.diff(cells[alone:]))
+    begins = np.concatenate([np.arange(min(alone + 1, len(cells))), changes])
+    return cells[begins].astype(np.float64), np.diff(begins, append=len(cells)).astype(np.float64)
 
 
 def _covers(cells: Integers, most: int) -> list[int]:
@@ -357,15 +364,17 @@ def _prime_below(number: int) -> int:
     return next(each for each in range(number - 1, 0, -1) if is_prime(each) or each == 1)
 
 
-def variances_of(cells: Floats, giants: int, covered: int, arc: int, amplitude: float) -> Floats:
+def variances_of(cells: Floats, counts: Floats, giants: int, covered: int, arc: int, amplitude: float) -> Floats:
     """The variance per respondent of every unbiased share, were all orders balanced: closed forms of
     `mechanism.many_values` with W diagonal, (1 − P_x/T)²/(q²aW_xx) for a value on the circle alone.
+
+    where: `counts` values have each of `cells`; giants are one by one.
     """
-    total, room, q = float(cells.sum()), float(cells[giants:].sum()), amplitude
+    total, room, q = float(cells @ counts), float(cells[giants:] @ counts[giants:]), amplitude
     m, part, named = covered / total, arc / room, total - room
     with_arc = m / part
     around = cells[giants:] / room
-    line = room / (_MOST_SLOTS if len(around) > _ALONE else np.inf)
+    line = room / (_MOST_SLOTS if float(counts[giants:].sum()) > _ALONE else np.inf)
     alone = with_arc * (mean_square_coverage(np.maximum(cells[giants:], line), float(arc), int(room)) - part**2)
     variances = np.empty(len(cells))
     variances[giants:] = (1 - around) ** 2 / (q * q * alone)

@@ -41,7 +41,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from typing import ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,6 +54,9 @@ REPORT_BITS = 52
 
 #: The third moments of values in pieces are taken over about this many coverages, and at most this many reports.
 _SAMPLED_COVERAGES, _MOST_SAMPLED = 2**21, 2**13
+
+#: Weights of a sum below this are divided in 64 bits.
+_EXACT_TOTAL = 2**61
 
 #: A run of consecutive cells on the circle: where it starts, its length, and the first of the value's cells on it.
 Stretch = tuple[int, int, int]
@@ -365,21 +368,37 @@ def lay_out(weights: Sequence[int], cells: int) -> tuple[int, ...]:
     ((2, 1, 1), (5, 1, 1, 1))
     """
     total, room = sum(weights), cells
-    small = [False] * len(weights)
-    while True:
-        found = [x for x, w in enumerate(weights) if not small[x] and w * room < total]
-        if not found:
+    each = np.array(weights, dtype=np.int64 if total < _EXACT_TOTAL else object)
+    large = np.arange(len(each))
+    while len(large):
+        # w·room < total for integers: w is at most what is below the quotient.
+        small = each[large] <= (total - 1) // room
+        if not small.any():
             break
-        for x in found:
-            small[x] = True
-        total -= sum(weights[x] for x in found)
-        room -= len(found)
-    layout = [1 if small[x] else w * room // total for x, w in enumerate(weights)]
-    left = cells - sum(layout)
-    by_remainder = sorted((x for x in range(len(weights)) if not small[x]), key=lambda x: -(weights[x] * room % total))
-    for x in by_remainder[:left]:
-        layout[x] += 1
-    return tuple(layout)
+        total -= int(each[large[small]].sum())
+        room -= int(small.sum())
+        large = large[~small]
+    layout, quotient, rest = np.ones(len(each), dtype=np.int64), *_divided(each[large], room, total)
+    layout[large] = quotient
+    left = cells - int(layout.sum())
+    if left:
+        least = np.partition(rest, len(rest) - left)[len(rest) - left]
+        layout[large[rest > least]] += 1
+        layout[large[np.flatnonzero(rest == least)[: cells - int(layout.sum())]]] += 1
+    return tuple(layout.tolist())
+
+
+def _divided(each: NDArray[Any], room: int, total: int) -> tuple[NDArray[Any], NDArray[Any]]:
+    """⌊each·room/total⌋ and the remainders.
+
+    The quotient of floats is less than 1 off; what it leaves, below 2^63, is exact in 64 bits although products wrap.
+    """
+    if each.dtype == object:
+        return each * room // total, each * room % total
+    quotient = (each * (room / total)).astype(np.int64)
+    rest = each * np.int64(room) - quotient * np.int64(total)
+    over = (rest >= total).astype(np.int64) - (rest < 0)
+    return quotient + over, rest - over * total
 
 
 def mean_square_coverage(length: Floats, arc: float, cells: int) -> Floats:
