@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import sqlite3
+from contextlib import nullcontext
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,7 @@ def served(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
             assert sockets[0].getsockname()[1] > 0
 
     monkeypatch.setattr(run.uvicorn, "Server", Server)
+    monkeypatch.setattr(run, "little_garbage_collection", nullcontext)
     monkeypatch.delenv("TACIT_TOKEN", raising=False)
     return configurations
 

@@ -7,7 +7,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import pytest
@@ -31,6 +31,8 @@ def listening(store: Store, monkeypatch: pytest.MonkeyPatch, below: str = "", **
             servers.append(self)
 
     monkeypatch.setattr(run.uvicorn, "Server", Server)
+    # This process has all tests in its memory, and keeps them out of garbage collection itself.
+    monkeypatch.setattr(run, "little_garbage_collection", nullcontext)
     set_token(store, TOKEN)
     started: queue.Queue[run.Started] = queue.Queue()
     port = free_port() if below else 0

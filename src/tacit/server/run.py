@@ -13,8 +13,8 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -133,16 +133,22 @@ def serve(store: Store, address: Address, rate: int, token: str | None, started:
         surveys = {survey.id: _title(json.loads(survey.plan)) for survey, _ in store.surveys()}
         url = address.public_url.rstrip("/") or _url(address, listening.getsockname()[1])
         started(Started(url, token, surveys, not address.public_url and address.host in ("0.0.0.0", "::")))
-        # What is there from the start stays: looking through it for garbage, over and over, makes requests wait.
-        gc.collect()
-        gc.freeze()
-        gc.set_threshold(20_000, 20, 20)
-        notify("READY=1")
-        try:
+        with little_garbage_collection():
+            notify("READY=1")
             server(app, address).run(sockets=[listening])
-        finally:
-            # Frozen objects are not freed at exit, which libraries such as DuckDB report as leaks.
-            gc.unfreeze()
+
+
+@contextmanager
+def little_garbage_collection() -> Iterator[None]:
+    """What is there from the start stays: looking through it for garbage, over and over, makes requests wait."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
+    try:
+        yield
+    finally:
+        # Frozen objects are not freed at exit, which libraries such as DuckDB report as leaks.
+        gc.unfreeze()
 
 
 def _title(plan: dict[str, Any]) -> str | None:
