@@ -1,4 +1,4 @@
-"""The Spark engine on a real cluster of two executors, which are killed in the middle of their work.
+"""The Spark engine on a real cluster of one executor, which is killed in the middle of its work.
 
 What a task does is tested without Spark in `test_spark_tasks.py`.
 """
@@ -14,7 +14,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, replace
@@ -45,7 +44,7 @@ from tacit.files import (
 from tacit.files.spark import _engine, _session
 from tacit.plan import Question
 
-from support import spark_cluster, toy
+from support import spark_cluster, spark_daemon, toy
 from support.places import ROOT
 from support.ports import free_port
 from support.questions import yes_no_questionnaire
@@ -54,7 +53,7 @@ from support.raw import EXPECTED, raw_table, read_as, recoded_plan
 #: Of the runs in which somebody is killed or that are looked for in logs; letters, which any form of escaping leaves.
 KEY = b"the-key-of-this-run-is-no-secret"
 #: Each part is half a block longer than a block, so that reports of it are drawn long before its end.
-PARTS, PART_ROWS = 3, _engine.BLOCK_ROWS * 3 // 2
+PARTS, PART_ROWS = 3, spark_daemon.BLOCK_ROWS * 3 // 2
 ROWS = PARTS * PART_ROWS
 SECRET = "a-very-private-answer"
 
@@ -93,7 +92,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         # Jobs of seconds take longer to compile than to interpret.
         "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     }
-    with spark_cluster.running(**settings, **spark_cluster.FORKS) as session:
+    with spark_cluster.running(1, **settings, **spark_cluster.FORKS) as session:
         yield Running(session, session.sparkContext.master, f"sc://127.0.0.1:{port}", logs)
 
 
@@ -366,7 +365,7 @@ def test_a_planted_mechanism_is_drawn_and_counted(running: Running, tmp_path: Pa
         assert abs(row.estimate - held) < 6 * row.standard_error + 1
 
 
-# -- killed executors: last, for those that take their place are slow at first ----------------------------------------
+# -- a killed executor: last, for the one that takes its place is slow at first ---------------------------------------
 
 
 def people(session: Any) -> Any:
@@ -375,7 +374,7 @@ def people(session: Any) -> Any:
     return session.range(0, ROWS, 1, PARTS).selectExpr("id", answer, group)
 
 
-def noting(note: Path, pause: float) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def noting(note: Path) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """Rows as they come; the first attempt at the last part notes, after a block of it, on which executor it is."""
 
     def passed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -385,25 +384,24 @@ def noting(note: Path, pause: float) -> Callable[[Iterator[pa.RecordBatch]], Ite
         for batch in batches:
             rows += batch.num_rows
             yield batch
-            if last and rows > _engine.BLOCK_ROWS and not note.exists():
+            if last and rows > PART_ROWS * 2 // 3 and not note.exists():
                 # This process has a daemon for its parent, which has the executor: they go together, as machines do.
                 executor = Path(f"/proc/{os.getppid()}/stat").read_text().rpartition(")")[2].split()[1]
                 draft = note.with_suffix(".draft")
                 draft.write_text(f"{executor} {os.getppid()} {os.getpid()}")
                 draft.rename(note)
-                time.sleep(pause)
 
     return passed
 
 
 @contextmanager
-def killing(note: Path, when: Callable[[], bool] = lambda: True) -> Iterator[None]:
+def killing(note: Path, when: Callable[[], bool]) -> Iterator[None]:
     """Kill, once, the executor that is noted, its Python and what it has on disk; fails if there was nobody to kill."""
     killed, done = [], threading.Event()
 
     def kill() -> None:
         while not (note.exists() and when()):
-            if done.wait(0.005):
+            if done.wait(0.002):
                 return
         processes = list(map(int, note.read_text().split()))
         known = dict(line.partition("=")[::2] for line in Path(f"/proc/{processes[0]}/environ").read_text().split("\0"))
@@ -443,7 +441,7 @@ def test_a_killed_executor_neither_loses_nor_doubles_nor_redraws_a_report(
         return any("/_temporary/attempt_" in os.path.realpath(file) for file in opened)
 
     with killing(note, writing):
-        done = spark.perturb(plan, answers.mapInArrow(noting(note, 0), answers.schema), disturbed, keep=["id"])
+        done = spark.perturb(plan, answers.mapInArrow(noting(note), answers.schema), disturbed, keep=["id"])
     assert b'"Stage Attempt ID":1' in logged(running.logs)
     assert (done.rows, done.reports, done.skipped) == (ROWS, ROWS, {})
     assert (disturbed / "_SUCCESS").exists()
@@ -453,14 +451,3 @@ def test_a_killed_executor_neither_loses_nor_doubles_nor_redraws_a_report(
     assert reports_by_number(disturbed).equals(expected)
     assert expected.column_names == ["group", "id", "report", "tacit_plan"]
     assert not key_in(running.logs)
-
-
-def test_a_killed_executor_neither_loses_nor_doubles_a_report_in_a_tally(running: Running, plan: Plan, tmp_path: Path):
-    """It takes the counts that it had finished with it; some reports are such as the plan never sends."""
-    group = "if(id % 5 = 0, 'nobody', if(id % 2 = 0, 'young', 'old')) AS `group`"
-    reports = running.session.range(0, ROWS, 1, PARTS).selectExpr("id % 4 - 1 AS report", group, "id % 7 AS region")
-    note = tmp_path / "note"
-    with killing(note):
-        counted = spark.tally(plan, reports.mapInArrow(noting(note, 60), reports.schema))
-    assert counted == tally_file(plan, reports.toArrow())
-    assert counted.n_reports + counted.refused == ROWS

@@ -8,6 +8,8 @@ import sys
 from importlib import import_module
 
 _NEEDED = ("pandas", "pyarrow.parquet", "pyspark.worker", "tacit.files.spark", "tacit.mechanism.table._kernels")
+#: Fewer rows than the engine's own take a key here, so that a few tens of thousands are several blocks.
+BLOCK_ROWS = 2**13
 
 
 def main() -> None:
@@ -15,6 +17,7 @@ def main() -> None:
     sys.path_importer_cache.clear()
     for name in _NEEDED:
         import_module(name)
+    import_module("tacit.files.spark._engine").BLOCK_ROWS = BLOCK_ROWS
     toy = import_module("support.toy").KaryRule
     import_module("tacit.mechanism").KINDS[toy.kind] = toy
     import_module("pyspark.daemon").manager()
