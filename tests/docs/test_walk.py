@@ -90,7 +90,7 @@ def test_every_function_of_the_picture_is_called_in_that_order(calls):
 
 
 def test_the_script_enters_each_room_once(calls):
-    rooms = [stack[0][0].split("/")[0] for stack in calls if len(stack) == 1]
+    rooms = [stack[0][0].split("/")[0].removesuffix(".py") for stack in calls if len(stack) == 1]
     entered = [room for place, room in enumerate(rooms) if room in HOUSE and rooms[place - 1 : place] != [room]]
     assert list(dict.fromkeys(entered)) == list(HOUSE)
     order = [HOUSE.index(room) for room in rooms if room in HOUSE]

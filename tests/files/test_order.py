@@ -15,9 +15,8 @@ from scipy.stats import chi2
 from tacit import Histogram, Prior, Sum, Survey, make_plan
 from tacit.files import giveaway, perturb_file, perturb_table, reading, writing
 from tacit.files.giveaway import ROW_ORDER, GivesAwayError, answers_given_away, chance_changes
-from tacit.files.writing import HeldRows
+from tacit.files.writing import HeldRows, permutation, swaps
 from tacit.randomize import SecureWords, SeededWords
-from tacit.randomize._permutation import _swap, permutation
 
 PLAN = make_plan(Prior.of({"yes": 0.3, "no": 0.7}), Survey("yes"), epsilon=1)
 SORTED = ["no"] * 7000 + ["yes"] * 3000
@@ -130,7 +129,7 @@ def test_words_are_rejected_so_that_every_place_has_equally_many():
     part = 2**32 // 3
     for word, place in ((0, None), (1, 0), (part, 0), (part + 1, 1), (2 * part, 1), (2 * part + 1, 2), (2**32 - 1, 2)):
         order = np.arange(3, dtype=np.int32)
-        left = _swap(order, 3, np.array([word], dtype=np.uint64))
+        left = swaps()(order, 3, np.array([word], dtype=np.uint64))
         assert (left, order[2]) == ((3, 2) if place is None else (2, place)), word
 
 

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from tacit import Prior, Survey, Tally, make_plan
 from tacit.files import load_tally, save_tally, tally_file
 from tacit.mechanism.kept import COVERAGE_UNIT
-from tacit.tally import Counts, Coverage, Sources, merge_all
-from tacit.tally._tally import MOST
+from tacit.tally import MOST, Counts, Coverage, Sources, merge_all
 
 PLAN = make_plan(Prior.of({"yes": 0.3, "no": 0.7}), Survey("yes"), epsilon=1)
 

@@ -13,6 +13,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -21,20 +22,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from tacit.disk import atomic
 from tacit.files.columns import InputError, with_stamp_column
-from tacit.files.reading import (
-    STANDARD,
-    Format,
-    format_of,
-)
+from tacit.files.reading import STANDARD, Format, format_of
 from tacit.mechanism.protocol import RandomWords
 
 #: Rows that are held in memory. More go to files without a name, which the system removes with the process.
 MOST_HELD = 2**21
-#: Rows given out at a time.
-_ROWS = 2**19
+#: Rows given out at a time; words drawn at a time for a permutation, which takes one for a row, or several.
+_ROWS, _WORDS = 2**19, 2**16
 #: Files to which rows are dealt, a power of two up to 256.
 _BUCKETS = 64
 
@@ -100,8 +98,6 @@ class HeldRows:
         if self._words is None or not tables:
             yield from tables
             return
-        from tacit.randomize._permutation import permutation
-
         # One chunk: picking rows from many takes long.
         table = pa.concat_tables(tables).combine_chunks()
         order = permutation(len(table), self._words)
@@ -123,6 +119,45 @@ class HeldRows:
         dealt = table.take(pa.array(np.argsort(bucket, kind="stable")))
         for (_, writer), start, count in zip(self._files, np.cumsum(counts) - counts, counts, strict=True):
             writer.write_table(dealt.slice(start, count))
+
+
+def permutation(count: int, words: RandomWords) -> NDArray[np.int32]:
+    """A permutation of 0, …, count − 1, each with probability 1/count!, exactly: Fisher and Yates, from the last down.
+
+    A number below m comes from a word u of 32 bits as ⌊u·m / 2³²⌋. The words with u·m mod 2³² < 2³² mod m are rejected,
+    so that each number has equally many left (Lemire 2019).
+
+    >>> from tacit.randomize import SeededWords
+    >>> sorted(permutation(5, SeededWords(1)).tolist())
+    [0, 1, 2, 3, 4]
+    """
+    order, left = np.arange(count, dtype=np.int32), count
+    while left > 1:
+        left = swaps()(order, left, words.draw(min(left, _WORDS), 32).astype(np.uint64))
+    return order
+
+
+@cache
+def swaps() -> Callable[[Any, int, Any], int]:
+    """Compiled: fix the places below `left` from the last down, as far as the words reach; how many are left."""
+    import numba
+
+    @numba.njit(cache=True, nogil=True)
+    def swap(order: Any, left: Any, words: Any) -> Any:
+        for word in words:
+            if left < 2:
+                break
+            size = np.uint64(left)
+            product = word * size
+            if (product & np.uint64(2**32 - 1)) < np.uint64(2**32) % size:
+                continue
+            chosen = np.int64(product >> np.uint64(32))
+            left -= 1
+            order[left], order[chosen] = order[chosen], order[left]
+        return left
+
+    compiled: Callable[[Any, int, Any], int] = swap
+    return compiled
 
 
 Write = Callable[[pa.Table], None]

@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import re
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,10 @@ import numpy as np
 
 from tacit.exact import Integers
 from tacit.mechanism import Mechanism
-from tacit.mechanism.kept import Counts, Kept, read_kept, whole
+from tacit.mechanism.kept import LARGEST_WEIGHT, SUMS, Counts, Coverage, Kept, read_kept, whole
 from tacit.plan import AnyPlan
+
+__all__ = ["LARGEST_WEIGHT", "SUMS", "Counts", "Coverage", "Kept", "Sources", "Tally", "merge_all"]
 
 #: The largest number of identities that a tally keeps.
 MOST = 256
@@ -85,10 +88,8 @@ def _is_identity(text: Any) -> bool:
     return isinstance(text, str) and re.fullmatch(f"[0-9a-f]{{{_DIGITS}}}", text) is not None
 
 
-#: The fields of a tally and of its groups, see files/tally.schema.json.
-_FIELDS = ("tacit_tally", "plan", "refused", "groups")
-#: Earlier tallies do not say what they counted.
-_SOURCES = "sources"
+#: The fields of a tally, see files/tally.schema.json; `sources` may be there, too.
+_FIELDS = {"tacit_tally", "plan", "refused", "groups"}
 
 
 def _counted(mechanism: Mechanism, reports: Integers) -> Kept:
@@ -180,7 +181,7 @@ class Tally:
         """For JSON, groups in a fixed order."""
         names = sorted(self.groups, key=lambda name: (name is not None, name or ""))
         groups = [{"group": name} | self.groups[name].to_dict() for name in names if self.groups[name].total]
-        known = {_SOURCES: self.sources.to_dict()} if self.sources.ids else {}
+        known = {"sources": self.sources.to_dict()} if self.sources.ids else {}
         return {"tacit_tally": 1, "plan": self.plan, "refused": self.refused, **known, "groups": groups}
 
     @classmethod
@@ -190,17 +191,21 @@ class Tally:
             if isinstance(data, Mapping) and "tacit_personal_tally" in data:
                 raise ValueError("This is a tally for individual priors: use `tacit personal …`.")
             raise ValueError("Not a tally of format 1.")
-        _check_fields(data, "A tally", (*_FIELDS, _SOURCES) if _SOURCES in data else _FIELDS)
+        if set(data) - {"sources"} != _FIELDS:
+            raise ValueError(
+                "A tally must have the fields tacit_tally, plan, refused, groups, and no other but sources."
+            )
         if not isinstance(data["plan"], str) or not isinstance(data["groups"], list):
             raise ValueError("A tally needs the hash of its plan and a list of groups.")
-        groups = {}
+        groups: dict[str | None, Kept] = {}
         for group in data["groups"]:
-            name, counts = _read_group(group)
-            if name in groups:
-                raise ValueError(f"The group {name!r} stands twice in this tally.")
-            groups[name] = counts
+            if not isinstance(group, Mapping) or not isinstance(group.get("group", 0), str | None):
+                raise ValueError("A group of a tally must be an object with a name, a text or null.")
+            if group["group"] in groups:
+                raise ValueError(f"The group {group['group']!r} stands twice in this tally.")
+            groups[group["group"]] = read_kept({name: field for name, field in group.items() if name != "group"})
         (refused,) = whole([data["refused"]], "refused")
-        return cls(data["plan"], groups, refused, Sources.from_dict(data.get(_SOURCES)))
+        return cls(data["plan"], groups, refused, Sources.from_dict(data.get("sources")))
 
     def under(self, plan: AnyPlan) -> Tally:
         """The same counts as a tally of `plan`, whose earlier wordings may be what they were counted under."""
@@ -222,16 +227,7 @@ class Tally:
 
 
 def merge_all(tallies: Iterable[Tally]) -> Tally:
-    """All of them together.
-
-    Args:
-        tallies: tallies of the same plan.
-
-    Returns:
-        All of them together.
-
-    Raises:
-        ValueError: the tallies are of different plans, or counted the same file.
+    """All `tallies` together; raises `ValueError` where they are of different plans, or counted the same file.
 
     >>> from tacit import Plan
     >>> plan = Plan.of([[0.75, 0.25], [0.25, 0.75]], {"yes": 0.1, "no": 0.9}, "histogram")
@@ -239,22 +235,7 @@ def merge_all(tallies: Iterable[Tally]) -> Tally:
     3
     """
     remaining = iter(tallies)
-    try:
-        merged = next(remaining)
-    except StopIteration:
-        raise ValueError("There is no tally to merge.") from None
-    for tally in remaining:
-        merged = merged.merge(tally)
-    return merged
-
-
-def _read_group(data: Any) -> tuple[str | None, Kept]:
-    """A group's name and what is kept of its reports."""
-    if not isinstance(data, Mapping) or not isinstance(data.get("group", 0), str | None):
-        raise ValueError("A group of a tally must be an object with a name, a text or null.")
-    return data["group"], read_kept({name: field for name, field in data.items() if name != "group"})
-
-
-def _check_fields(data: Mapping[str, Any], what: str, names: Sequence[str]) -> None:
-    if set(data) != set(names):
-        raise ValueError(f"{what} must have the fields {', '.join(names)}, and no other.")
+    first = next(remaining, None)
+    if first is None:
+        raise ValueError("There is no tally to merge.")
+    return reduce(Tally.merge, remaining, first)
