@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cache, cached_property
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -40,17 +40,15 @@ class Randomizer:
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
-        self._samplers: list[tuple[Sampler, list[int]]] = []
+        self._samplers: list[Sampler] = []
         #: For each group: which sampler draws its reports, and the group's place among the members of that sampler.
         self._places: list[tuple[int, int]] = [(0, 0)] * len(plan.groups)
         for kind, mechanism in KINDS.items():
             members = [k for k, group in enumerate(plan.groups) if group.mechanism.kind == kind]
+            for place, k in enumerate(members):
+                self._places[k] = len(self._samplers), place
             if members:
-                for place, k in enumerate(members):
-                    self._places[k] = len(self._samplers), place
-                groups = [plan.groups[k] for k in members]
-                sampler = mechanism.sampler([group.mechanism for group in groups])
-                self._samplers.append((sampler, members))
+                self._samplers.append(mechanism.sampler([plan.groups[k].mechanism for k in members]))
 
     def report(
         self,
@@ -69,7 +67,7 @@ class Randomizer:
             (stored,) = self.stored([group], [position], [person], memory).tolist()
             return layers.send_one(stored, words_of(words))
         which, member = self._places[group]
-        return self._samplers[which][0].one(member, position, words_of(words))
+        return self._samplers[which].one(member, position, words_of(words))
 
     def reports(
         self,
@@ -94,15 +92,20 @@ class Randomizer:
         if not owners.ndim:
             owners = np.broadcast_to(owners, places.shape)
         if any(group.layers is not None for group in self.plan.groups):
-            if persons is None or memory is None or len(persons) != len(places) or len(memory) < 16:
+            if persons is None or memory is None or len(persons) != len(places):
                 raise ValueError(_NO_MEMORY)
-            return self._in_layers(owners, places, source, persons, memory)
+            sent = self.stored(owners, places, persons, memory)
+            for number, group in enumerate(self.plan.groups):
+                mine = np.flatnonzero(owners == number)
+                assert group.layers is not None, "layers are of all groups"
+                sent[mine] = group.layers.send(sent[mine], source)
+            return sent
         if len(self._samplers) == 1:
             # All groups are members of the one sampler, in their order.
-            return self._samplers[0][0].many(owners, places, source)
+            return self._samplers[0].many(owners, places, source)
         reports = np.empty(len(places), dtype=np.int64)
         which, member = np.array(self._places, dtype=np.int64).T
-        for number, (sampler, _) in enumerate(self._samplers):
+        for number, sampler in enumerate(self._samplers):
             mine = np.flatnonzero(which[owners] == number)
             reports[mine] = sampler.many(member[owners[mine]], places[mine], source)
         return reports
@@ -127,17 +130,6 @@ class Randomizer:
             reports[mine] = group.layers.store(places[mine], drawn)
         return reports
 
-    def _in_layers(
-        self, owners: Integers, places: Integers, words: RandomWords, persons: Sequence[str], memory: bytes
-    ) -> Integers:
-        """What a wave sends of stored reports."""
-        reports = self.stored(owners, places, persons, memory)
-        for number, group in enumerate(self.plan.groups):
-            mine = np.flatnonzero(owners == number)
-            assert group.layers is not None, "layers are of all groups"
-            reports[mine] = group.layers.send(reports[mine], words)
-        return reports
-
     def randomize(
         self,
         answers: Sequence[Value],
@@ -148,32 +140,13 @@ class Randomizer:
         memory: bytes | None = None,
     ) -> Integers:
         """A report for each answer, given as it is called in the plan, in the group of that name."""
-        if groups is None and self.plan.groups[0].name is not None:
-            raise ValueError("This plan names groups: give the group of each answer.")
-        named = [None] * len(answers) if groups is None else list(groups)
-        if len(named) != len(answers):
-            raise ValueError(f"There must be one group for each answer. Got {len(named)} for {len(answers)}.")
-        source = words_of(words)
-        places = (
-            self.rounded(answers, source)
-            if self.plan.between
-            else [_place(self._value_places, _plain(answer), "values") for answer in answers]
-        )
-        members = [_place(self._group_places, _plain(name), "groups") for name in named]
-        held = np.array(places, dtype=np.int64)
-        return self.reports(np.array(members, dtype=np.int64), held, source, persons=persons, memory=memory)
+        members, source = _members(self.plan, groups, len(answers)), words_of(words)
+        held = self.rounded(answers, source) if self.plan.between else _places(self.plan.values, answers, "values")
+        return self.reports(members, held, source, persons=persons, memory=memory)
 
     def rounded(self, numbers: Any, words: RandomWords | int | None = None) -> Integers:
         """Positions of the values that numbers between them are rounded to (`tacit.randomize.rounded`)."""
         return rounded(self.plan.groups[0].prior.numbers, numbers, words_of(words))
-
-    @cached_property
-    def _value_places(self) -> dict[Any, int]:
-        return {value: place for place, value in enumerate(self.plan.values)}
-
-    @cached_property
-    def _group_places(self) -> dict[Any, int]:
-        return {group.name: place for place, group in enumerate(self.plan.groups)}
 
 
 class RecordRandomizer:
@@ -252,17 +225,22 @@ class RecordRandomizer:
         for question in self.plan.private:
             if question.name not in answers:
                 raise ValueError(f"There are no answers to the question {question.name!r}.")
-            places = {answer: place for place, answer in enumerate(question.answers)}
-            cells = map(_plain, answers[question.name])
+            given = answers[question.name]
             number = question.kind == "number"
-            columns.append([float(cell) if number else _place(places, cell, "answers") for cell in cells])
+            columns.append(np.array(given, float) if number else _places(question.answers, given, "answers"))
         if len({len(column) for column in columns}) > 1:
             raise ValueError("There must be one answer to each question in every record.")
-        if (groups is None) == bool(self.plan.group_names):
-            raise ValueError("Groups must be given where the plan names groups, and only there.")
-        names = {name: place for place, name in enumerate(self.plan.group_names)}
-        members = 0 if groups is None else [_place(names, _plain(name), "groups") for name in groups]
+        members = _members(self.plan, groups, len(columns[0]))
         return self.reports(members, np.array(columns, dtype=np.float64).T, words)
+
+
+def _members(plan: AnyPlan, names: Sequence[str] | None, n_answers: int) -> Integers:
+    """The positions of the groups of these names; of a plan without named groups that of the only one."""
+    if (names is None) == bool(plan.group_names):
+        raise ValueError("Groups must be given where the plan names groups, and only there.")
+    if names is not None and len(names) != n_answers:
+        raise ValueError(f"There must be one group for each answer. Got {len(names)} for {n_answers}.")
+    return np.zeros(n_answers, np.int64) if names is None else _places(plan.group_names, names, "groups")
 
 
 def _positions(question: Question, answers: NDArray[Any], words: RandomWords) -> Integers:
@@ -293,9 +271,6 @@ def rounded(knots: NDArray[np.float64], numbers: Any, words: RandomWords) -> Int
 def secure_words() -> SecureWords:
     """The secure generator of this process.
 
-    Returns:
-        The source, one for each process.
-
     >>> secure_words() is secure_words()
     True
     """
@@ -303,13 +278,7 @@ def secure_words() -> SecureWords:
 
 
 def words_of(words: RandomWords | int | None) -> RandomWords:
-    """The source that was passed in, a repeatable one for a seed, or else the secure one.
-
-    Args:
-        words: a source of words, a seed, or None.
-
-    Returns:
-        A source of random words.
+    """The source of `words` that was passed in, a repeatable one for a seed, or else the secure one.
 
     >>> type(words_of(0)).__name__, type(words_of(None)).__name__
     ('SeededWords', 'SecureWords')
@@ -329,13 +298,12 @@ def _check_below(size: int, numbers: NDArray[Any], what: str) -> None:
         raise ValueError(f"The {what} must be from 0 to {size - 1}. Some are not.")
 
 
-def _plain(label: Any) -> Any:
-    return label.item() if isinstance(label, np.generic) else label
-
-
-def _place(places: dict[Any, int], label: Any, what: str) -> int:
+def _places(known: Sequence[Any], labels: Sequence[Any], what: str) -> Integers:
+    """Where labels are among those that are known."""
+    places = {label: place for place, label in enumerate(known)}
+    plain = (label.item() if isinstance(label, np.generic) else label for label in labels)
     try:
-        return places[label]
+        return np.array([places[label] for label in plain], dtype=np.int64)
     except (KeyError, TypeError):
         # Never the label: it may be a respondent's answer.
         raise ValueError(f"A label is none of the plan's {len(places)} {what}.") from None
