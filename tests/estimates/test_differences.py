@@ -10,7 +10,8 @@ import pytest
 from tacit import Histogram, Prior, Sum, Survey, make_plan
 from tacit.estimates import cells_of, estimate
 from tacit.estimates._cells import Collected
-from tacit.estimates._differences import differences, fieller, known_before, the_prior, the_rest
+from tacit.estimates._differences import differences, known_before, the_prior, the_rest
+from tacit.estimates._rows import fieller
 from tacit.tally import Tally
 
 from support.answering import tally_of
@@ -162,11 +163,15 @@ def test_different_questions_are_not_compared():
 
 
 def test_a_ratio_without_ends_is_not_told():
-    low, high = fieller(2.0, 1.0, 0.01, 0.01, 0.0, 1.96)
+    low, high = fieller(2.0, 1.0, (0.01, 0.01, 0.0), 1.96)
     # Every ratio inside is one that the test does not reject, and none outside.
     for ratio, inside in ((low + 1e-9, True), (high - 1e-9, True), (low - 1e-6, False), (high + 1e-6, False)):
         assert (abs(2.0 - ratio) <= 1.96 * math.sqrt(0.01 + ratio**2 * 0.01)) == inside
-    assert math.isnan(fieller(2.0, 0.1, 0.01, 0.01, 0.0, 1.96)[0])
+    assert fieller(0.1, 0.1, (0.01, 0.01, 0.0), 1.96) == (-math.inf, math.inf)
+    yes = Tally.of(PLAN, [0, 1, 1, 0, 1, 1], ["a", "a", "a", "b", "b", "b"])
+    (row,) = differences([tuple(Collected(PLAN, cells_of(PLAN, yes)).parts("group"))]).rows
+    assert math.isnan(row.ratio_low)
+    assert math.isnan(row.ratio_high)
 
 
 def test_one_tally_that_is_another_plans_is_refused():

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import combinations, pairwise
 from typing import Any
 
@@ -17,11 +17,23 @@ import numpy as np
 
 from tacit.estimates._cells import Cell, Part, cells_of
 from tacit.estimates._estimate import Margin, collected, estimate
-from tacit.estimates._rows import MANY_ROWS, Estimate, Library, Scope, as_frame, check_level, in_columns, student
+from tacit.estimates._rows import (
+    MANY_ROWS,
+    Compared,
+    Estimate,
+    Library,
+    Scope,
+    as_frame,
+    chance_of,
+    check_level,
+    fieller,
+    in_columns,
+    student,
+)
 from tacit.estimates._totals import can_assist
 from tacit.estimates._totals import found as found_total
 from tacit.exact import Floats
-from tacit.plan import Group, Plan
+from tacit.plan import Plan
 from tacit.prior import Prior, Value
 from tacit.tally import Tally
 
@@ -43,7 +55,7 @@ Side = Part | Known
 
 
 @dataclass(frozen=True, kw_only=True)
-class Difference:
+class Difference(Compared):
     """One mean less another, with its interval and the probability `p_value` of a difference as large by chance alone.
 
     `first` and `second` are shares or means. The ratio has Fieller's interval, NaN where it has no ends: the second is
@@ -65,11 +77,6 @@ class Difference:
     ratio_high: float
     few: bool = False
 
-    @property
-    def significant(self) -> bool:
-        """Whether the interval leaves out zero."""
-        return self.low > 0 or self.high < 0
-
 
 @dataclass(frozen=True, kw_only=True)
 class Differences:
@@ -89,13 +96,12 @@ class Differences:
 
     def to_dict(self) -> dict[str, object]:
         """For JSON."""
-        rows = [asdict(row) | {"significant": row.significant} for row in self.rows]
-        about = {"level": self.level, "scope": self.scope, "simultaneous": self.simultaneous}
-        return about | {"design_effect": self.design_effect, "differences": rows}
+        about = {name: getattr(self, name) for name in ("level", "scope", "simultaneous", "design_effect")}
+        return about | {"differences": [row.to_dict() for row in self.rows]}
 
     def to_frame(self, library: Library = "pandas") -> Any:
         """The rows as a table, as of `Estimate.to_frame`."""
-        return as_frame([asdict(row) | {"significant": row.significant} for row in self.rows], library)
+        return as_frame([row.to_dict() for row in self.rows], library)
 
     def __str__(self) -> str:
         cells: list[tuple[str, ...]] = [("", "difference", "low", "high", "p-value")]
@@ -158,43 +164,35 @@ def difference(
     """
     if sum(each is not None for each in (against, before, before_shares)) > 1:
         raise ValueError("Compare with one thing at a time: 'against', 'before' or 'before_shares'.")
-    reports, notes = _Reports(plan, now, by, population, population_size), tuple[str, ...]()
+    everybody, *parts = _parts(plan, now, by, population, population_size)
     pairs: Sequence[tuple[Part, Side]]
+    notes: list[str] = []
     if before is not None:
-        past = _Reports(before_plan or plan, before, by, before_population or population, population_size)
-        pairs, notes = _rounds(reports, past, names[0])
+        past = _parts(before_plan or plan, before, by, before_population or population, population_size)
+        pairs, notes = _rounds([everybody, *parts], past, names[0])
     elif before_shares is not None:
-        pairs, notes = _with_known(reports, before_shares, scope, names[0])
+        pairs, notes = _with_known(everybody, parts, before_shares, scope, names[0])
     elif against == "prior":
-        pairs = [(part, the_prior(part)) for part in (reports.everybody, *reports.parts)]
+        pairs = [(part, the_prior(part)) for part in (everybody, *parts)]
     else:
-        pairs = _parts(reports.parts, by, against)
-    n_rows = len(pairs) * len(plan.row_values)
-    together = n_rows > MANY_ROWS if simultaneous is None else simultaneous
+        pairs = _categories(parts, by, against)
     later = names[1] if before is not None or before_shares is not None else None
-    return replace(differences(pairs, level, scope=scope, simultaneous=together), notes=notes, now=later)
+    return replace(differences(pairs, level, scope=scope, simultaneous=simultaneous, notes=notes), now=later)
 
 
-class _Reports:
+def _parts(
+    plan: Plan, reports: Tally | Sequence[Cell], by: str | None, population: Sequence[Margin], size: float | None
+) -> list[Part]:
     """The parts of a round: everybody, and each category of the margin `by`, which needs finer cells."""
-
-    def __init__(
-        self,
-        plan: Plan,
-        reports: Tally | Sequence[Cell],
-        by: str | None,
-        population: Sequence[Margin],
-        size: float | None,
-    ) -> None:
-        cells = cells_of(plan, reports) if isinstance(reports, Tally) else reports
-        if not cells:
-            raise ValueError("There are no reports to compare.")
-        self.everybody = collected(plan, cells, None, population, size).part()
-        self.everybody.collected.check_weights()
-        self.parts = [] if by is None else collected(plan, cells, by, population, size).parts(by)
+    cells = cells_of(plan, reports) if isinstance(reports, Tally) else reports
+    if not cells:
+        raise ValueError("There are no reports to compare.")
+    everybody = collected(plan, cells, None, population, size).part()
+    everybody.collected.check_weights()
+    return [everybody, *([] if by is None else collected(plan, cells, by, population, size).parts(by))]
 
 
-def _parts(parts: Sequence[Part], by: str | None, against: str | None) -> list[tuple[Part, Side]]:
+def _categories(parts: Sequence[Part], by: str | None, against: str | None) -> list[tuple[Part, Side]]:
     """Pairs of categories."""
     if by is None:
         raise ValueError(
@@ -213,33 +211,36 @@ def _parts(parts: Sequence[Part], by: str | None, against: str | None) -> list[t
     return [(part, other) for part in parts if part is not other]
 
 
-def _rounds(now: _Reports, past: _Reports, name: str) -> tuple[list[tuple[Part, Side]], tuple[str, ...]]:
+def _rounds(now: Sequence[Part], past: Sequence[Part], name: str) -> tuple[list[tuple[Part, Side]], list[str]]:
     """Everybody, and each category, now and before."""
-    pairs: list[tuple[Part, Side]] = [(now.everybody, replace(past.everybody, name=name))]
     notes = ["Rounds are taken as independent. Where the same people answered both, changes are surer than said here."]
-    earlier = {part.name: part for part in past.parts}
-    pairs += [(part, replace(earlier[part.name], name=name)) for part in now.parts if part.name in earlier]
-    alone = sorted({part.name for part in now.parts} ^ set(earlier))
+    earlier = {part.name: part for part in past[1:]}
+    alone = sorted({part.name for part in now[1:]} ^ set(earlier))
     if alone:
         notes.append(f"In one round only, so not compared: {_some(alone)}.")
-    return pairs, tuple(notes)
+    both = [(now[0], past[0]), *((part, earlier[part.name]) for part in now[1:] if part.name in earlier)]
+    return [(part, replace(before, name=name)) for part, before in both], notes
 
 
 def _with_known(
-    now: _Reports, shares: Mapping[str | None, tuple[Prior, int | None]], scope: Scope, name: str
-) -> tuple[list[tuple[Part, Side]], tuple[str, ...]]:
+    everybody: Part,
+    parts: Sequence[Part],
+    shares: Mapping[str | None, tuple[Prior, int | None]],
+    scope: Scope,
+    name: str,
+) -> tuple[list[tuple[Part, Side]], list[str]]:
     """Everybody, and each category that the earlier numbers know: numbers by group say nothing about a column, and
     those for everybody say nothing about a group.
     """
-    known = [part for part in now.parts if part.of_groups and all(cell.group.name in shares for cell in part.cells)]
-    pairs = [(part, known_before(part, shares, name, scope)) for part in (now.everybody, *known)]
+    known = [part for part in parts if part.of_groups and all(cell.group.name in shares for cell in part.cells)]
+    pairs = [(part, known_before(part, shares, name, scope)) for part in (everybody, *known)]
     notes = []
     if any(side.n_records is None for _, side in pairs):
         notes.append("Last year's numbers come without counts: they are taken as exact.")
-    if len(known) < len(now.parts):
-        unknown = _some([part.name for part in now.parts if all(part is not each for each in known)])
+    if len(known) < len(parts):
+        unknown = _some([part.name for part in parts if all(part is not each for each in known)])
         notes.append(f"The earlier numbers say nothing of these, so they are not compared: {unknown}.")
-    return list(pairs), tuple(notes)
+    return list(pairs), notes
 
 
 def _some(names: Sequence[str]) -> str:
@@ -276,7 +277,9 @@ def known_before(
             if key not in known:
                 raise ValueError(f"The earlier numbers say nothing of group {cell.group.name!r}.")
             # Groups that share earlier numbers share their error.
-            asked[key] = asked.get(key, 0.0) + share * _asked(plan, cell.group, known[key][0])
+            # The distribution may have another order, or for a sum other values, than the plan.
+            g = plan.task.g_over(known[key][0], plan.values)
+            asked[key] = asked.get(key, 0.0) + share * (float(cell.group.weight) * g + float(cell.group.offset))
     mean, variance = np.zeros((2, len(part.mean)))
     for key, g in asked.items():
         distribution, n = known[key]
@@ -288,18 +291,14 @@ def known_before(
     return Known(name, mean, variance, None if None in behind else sum(filter(None, behind)))
 
 
-def _asked(plan: Plan, group: Group, distribution: Prior) -> Floats:
-    """g of each value of a distribution that may have another order, or for a sum other values, than the plan."""
-    return float(group.weight) * plan.task.g_over(distribution, plan.values) + float(group.offset)
-
-
 def differences(
     pairs: Sequence[tuple[Part, Side]],
     level: float = 0.95,
     *,
     scope: Scope = "population",
-    simultaneous: bool = False,
+    simultaneous: bool | None = None,
     covariances: Sequence[Floats] = (),
+    notes: Sequence[str] = (),
 ) -> Differences:
     """Each pair's first mean less its second, row by row. `covariances` are those of the two means of each pair, where
     the same people are in both; without them different reports are taken as independent.
@@ -307,15 +306,16 @@ def differences(
     check_level(level)
     if not pairs:
         raise ValueError("There is nothing to compare.")
-    tests = sum(len(first.collected.values) for first, _ in pairs) if simultaneous else 1
+    n_rows = sum(len(first.collected.values) for first, _ in pairs)
+    together = n_rows > MANY_ROWS if simultaneous is None else simultaneous
     shared = covariances or [np.zeros(len(first.collected.values)) for first, _ in pairs]
     rows = [
         row
         for (first, second), each in zip(pairs, shared, strict=True)
-        for row in _compared(first, second, scope, level, tests, each)
+        for row in _compared(first, second, scope, level, n_rows if together else 1, each)
     ]
     return Differences(
-        rows=tuple(rows), level=level, scope=scope, simultaneous=simultaneous,
+        rows=tuple(rows), level=level, scope=scope, simultaneous=together, notes=tuple(notes),
         design_effect=max(first.design_effect for first, _ in pairs),
     )  # fmt: skip
 
@@ -324,63 +324,44 @@ def _compared(first: Part, second: Side, scope: Scope, level: float, tests: int,
     places = same_rows(first, second)
     mine = first.variance(scope)
     other = (second.variance(scope) if isinstance(second, Part) else second.variance)[places]
-    variance = _variance(first, second, scope) if _overlap(first, second) else mine + other - 2 * shared
-    degrees = _degrees(first, second, mine, other)
-    covariance = (mine + other - variance) / 2
+    if isinstance(second, Part) and second.collected is first.collected:
+        # Parts of the same reports.
+        (slope, shift), (slope_2, shift_2) = first.moves, second.moves
+        either = Part(first.collected, "", first.chosen | second.chosen)
+        fraction = either.fraction(scope)
+        variance = first.collected.variance(fraction, slope - slope_2, shift - shift_2, either.n_reports)
+    else:
+        variance = mine + other - 2 * shared
+    degrees, covariance = _degrees(first, second, mine, other), (mine + other - variance) / 2
     few = first.few or (isinstance(second, Part) and second.few)
-    sides, unbiased = (
-        (each[0], each[1][places]) for each in zip(_shown(first, scope), _shown(second, scope), strict=True)
-    )
+    sides = [_shown(first, scope), first.mean, _shown(second, scope)[places], second.mean[places]]
     found = []
     for k, value in enumerate(first.collected.values):
-        (a, b), (x, y) = (tuple(float(side[k]) for side in pair) for pair in (sides, unbiased))
-        error, reach = math.sqrt(max(float(variance[k]), 0.0)), student(1 - (1 - level) / tests, float(degrees[k]))
-        low, high = fieller(x, y, float(mine[k]), float(other[k]), float(covariance[k]), reach)
-        numbers = {"first": a, "second": b, "difference": a - b, "standard_error": error}
-        ends = (x - y - reach * error, x - y + reach * error)
+        a, x, b, y = (float(side[k]) for side in sides)
+        error, t = math.sqrt(max(float(variance[k]), 0.0)), float(degrees[k])
+        reach = student(1 - (1 - level) / tests, t)
+        low, high = x - y - reach * error, x - y + reach * error
         if first.collected.plan.task.counts_people:
-            ends = (min(max(ends[0], -1.0), 1.0), min(max(ends[1], -1.0), 1.0))
-        numbers |= {"low": ends[0], "high": ends[1]}
-        numbers |= {"ratio": a / b if b else math.nan, "ratio_low": low, "ratio_high": high}
-        chance = _p_value(x - y, error, float(degrees[k]), tests)
-        found.append(Difference(part=first.name, other=second.name, value=value, p_value=chance, few=few, **numbers))
+            low, high = min(max(low, -1.0), 1.0), min(max(high, -1.0), 1.0)
+        ends = (math.nan, math.nan)
+        if y * y > reach * reach * other[k]:
+            ends = fieller(x, y, (mine[k], other[k], covariance[k]), reach)
+        chance = min(1.0, tests * chance_of((x - y) / error, t)) if error else (math.nan if x - y else 1.0)
+        found.append(
+            Difference(
+                part=first.name, other=second.name, value=value, first=a, second=b, difference=a - b,
+                standard_error=error, low=low, high=high, p_value=chance, ratio=a / b if b else math.nan,
+                ratio_low=ends[0], ratio_high=ends[1], few=few,
+            )
+        )  # fmt: skip
     return found
 
 
-def _shown(side: Side, scope: Scope) -> tuple[Floats, Floats]:
-    """The mean as `estimate` gives it, and the unbiased mean."""
-    if isinstance(side, Known):
-        return side.mean, side.mean
-    if not can_assist(side):
-        return side.mean, side.mean
-    return found_total(side, "assisted", scope, 0.95).estimate / side.size, side.mean
-
-
-def fieller(a: float, b: float, var_a: float, var_b: float, covariance: float, z: float) -> tuple[float, float]:
-    """All ratios ρ with |a − ρb| ≤ z·√Var(a − ρb): an interval, or (NaN, NaN) where b is not surely different from 0.
-
-    >>> low, high = fieller(2.0, 1.0, 0.01, 0.01, 0.0, 1.96)
-    >>> round(low, 2), round(high, 2)
-    (1.63, 2.53)
-    """
-    square, middle, constant = b * b - z * z * var_b, a * b - z * z * covariance, a * a - z * z * var_a
-    root = middle * middle - square * constant
-    if not square > 0 or not root >= 0:
-        return math.nan, math.nan
-    return (middle - math.sqrt(root)) / square, (middle + math.sqrt(root)) / square
-
-
-def _overlap(first: Part, second: Side) -> bool:
-    """Whether both are parts of the same reports."""
-    return isinstance(second, Part) and second.collected is first.collected
-
-
-def _variance(first: Part, second: Side, scope: Scope) -> Floats:
-    """The variance of the difference of two parts of the same reports."""
-    assert isinstance(second, Part)
-    (slope, shift), (other, shifted) = first.moves, second.moves
-    either = Part(first.collected, "", first.chosen | second.chosen)
-    return first.collected.variance(either.fraction(scope), slope - other, shift - shifted, either.n_reports)
+def _shown(side: Side, scope: Scope) -> Floats:
+    """The mean as `estimate` gives it."""
+    if isinstance(side, Known) or not can_assist(side):
+        return side.mean
+    return found_total(side, "assisted", scope, 0.95).estimate / side.size
 
 
 def _degrees(first: Part, second: Side, mine: Floats, other: Floats) -> Floats:
@@ -391,14 +372,6 @@ def _degrees(first: Part, second: Side, mine: Floats, other: Floats) -> Floats:
     else:
         degrees = np.full(len(mine), first.degrees)
     return np.nan_to_num(degrees, nan=first.degrees, posinf=1e9)
-
-
-def _p_value(difference: float, error: float, degrees: float, tests: int) -> float:
-    from scipy.special import stdtr
-
-    if not error > 0:
-        return math.nan if difference else 1.0
-    return min(1.0, tests * 2 * float(stdtr(degrees, -abs(difference) / error)))
 
 
 def same_rows(first: Part, second: Side) -> list[int]:
@@ -508,8 +481,11 @@ def trend(
         raise ValueError(
             "Persons are followed in all waves or in none, for the scope 'population', without sizes of a population."
         )
-    order = _order([plan for plan, _ in waves])
-    called = list(names) if names is not None else _names([plan for plan, _ in waves])
+    plans, order = [plan for plan, _ in waves], list(range(len(waves)))
+    in_series = len({plan.first_wave for plan in plans}) == 1 and len({plan.wave for plan in plans}) == len(plans)
+    if in_series:
+        order.sort(key=lambda place: plans[place].wave)
+    called = names or [f"wave {plan.wave}" if in_series else f"round {k}" for k, plan in enumerate(plans, 1)]
     parts, estimates = [], []
     for place in order:
         plan, reports = waves[place]
@@ -518,14 +494,11 @@ def trend(
             raise ValueError(f"There are no reports of {called[place]}.")
         population = populations[place] if populations else ()
         estimates.append(estimate(plan, cells, level=level, scope=scope, population=population))
-        part = collected(plan, cells, None, population).part()
-        part.collected.check_weights()
-        parts.append(replace(part, name=called[place]))
+        parts.append(replace(_parts(plan, cells, None, population, None)[0], name=called[place]))
     of = [(now, past) for past, now in pairwise(range(len(parts)))]
     if len(parts) > 2:
         of.append((len(parts) - 1, 0))
     pairs = [(parts[now], parts[past]) for now, past in of]
-    together = len(pairs) * len(parts[0].collected.values) > MANY_ROWS if simultaneous is None else simultaneous
     note = "Waves are taken as independent. Where the same people answered several, changes are surer than said here."
     shared: list[Floats] = []
     if linked:
@@ -533,23 +506,5 @@ def trend(
         shared = [placed[now].covariance(placed[past], same_rows(parts[now], parts[past])) for now, past in of]
         both = ", ".join(f"{len(placed[now].people.keys() & placed[past].people.keys()):,}" for now, past in of)
         note = f"People who are in both waves of a change: {both}. How their reports go together is estimated."
-    found = differences(pairs, level, scope=scope, simultaneous=together, covariances=shared)
-    return Trend(
-        names=tuple(part.name for part in parts), estimates=tuple(estimates), changes=replace(found, notes=(note,))
-    )
-
-
-def _one_series(plans: Sequence[Plan]) -> bool:
-    """Whether these are different waves of one series."""
-    return len({plan.first_wave for plan in plans}) == 1 and len({plan.wave for plan in plans}) == len(plans)
-
-
-def _order(plans: Sequence[Plan]) -> list[int]:
-    places = list(range(len(plans)))
-    return sorted(places, key=lambda place: plans[place].wave) if _one_series(plans) else places
-
-
-def _names(plans: Sequence[Plan]) -> list[str]:
-    if _one_series(plans):
-        return [f"wave {plan.wave}" for plan in plans]
-    return [f"round {place}" for place in range(1, len(plans) + 1)]
+    found = differences(pairs, level, scope=scope, simultaneous=simultaneous, covariances=shared, notes=[note])
+    return Trend(names=tuple(part.name for part in parts), estimates=tuple(estimates), changes=found)

@@ -22,7 +22,7 @@ import numpy as np
 
 from tacit.estimates._cells import Cell, cells_of, read_for
 from tacit.estimates._estimate import estimate
-from tacit.estimates._rows import MANY_ROWS, Estimate, check_level
+from tacit.estimates._rows import MANY_ROWS, Compared, Estimate, check_level
 from tacit.exact import Floats
 from tacit.plan import AnyPlan
 from tacit.prior import Value
@@ -82,7 +82,7 @@ def quantiles(
 
 
 @dataclass(frozen=True, kw_only=True)
-class QuantileDifference:
+class QuantileDifference(Compared):
     """A quantile of one part less that of another, `first` less `second`, with its interval."""
 
     q: float
@@ -93,15 +93,6 @@ class QuantileDifference:
     difference: float
     low: float
     high: float
-
-    @property
-    def significant(self) -> bool:
-        """Whether the interval leaves out zero."""
-        return self.low > 0 or self.high < 0
-
-    def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        return asdict(self) | {"significant": self.significant}
 
 
 def quantile_differences(

@@ -16,7 +16,7 @@ import numpy as np
 
 from tacit.estimates._cells import Cell, cells_of, read_for
 from tacit.estimates._estimate import estimate, estimators
-from tacit.estimates._rows import Estimate, Estimator, Row, row_dict, student
+from tacit.estimates._rows import Estimate, Estimator, Row, fieller, row_dict, student
 from tacit.exact import Floats
 from tacit.mechanism import NotEstimableError
 from tacit.plan import AnyPlan, Plan, Question
@@ -347,25 +347,6 @@ def _association(
     return Association("correlation", *_correlation(share, covariance, independent, x, y, z))
 
 
-def _fieller(a: float, b: float, variances: Floats, z: float, least: float, most: float) -> tuple[float, float]:
-    """The ψ from `least` to `most` with (a − ψb)² ≤ z² Var(a − ψb), as one interval.
-
-    `variances` is the covariance matrix of a and b. Where b may be 0, the ψ that are not rejected lie outside of two
-    roots, or are all.
-    """
-    (var_a, both), (_, var_b) = variances
-    square, middle, rest = b * b - z * z * var_b, a * b - z * z * both, a * a - z * z * var_a
-    if square <= 0 and (square == 0 or rest <= 0):
-        return least, most
-    root = math.sqrt(max(middle * middle - square * rest, 0.0))
-    first, second = sorted(((middle - root) / square, (middle + root) / square))
-    if square > 0:
-        return min(max(first, least), most), min(max(second, least), most)
-    low = least if first >= least else min(second, most)
-    high = most if second <= most else max(first, least)
-    return (low, high) if low <= high else (least, most)
-
-
 def _odds_ratio(p: Floats, covariance: Floats, z: float) -> tuple[float, float, float]:
     """The odds ratio A/B of the cells p, A = p₁p₄ and B = p₂p₃, and its interval by Fieller.
 
@@ -380,7 +361,7 @@ def _odds_ratio(p: Floats, covariance: Floats, z: float) -> tuple[float, float, 
         [c[0, 0] * c[3, 3] + c[0, 3] ** 2, c[0, 1] * c[3, 2] + c[0, 2] * c[3, 1]],
         [c[0, 1] * c[3, 2] + c[0, 2] * c[3, 1], c[1, 1] * c[2, 2] + c[1, 2] ** 2],
     ]
-    low, high = _fieller(a, b, variances, z, 0.0, math.inf)
+    low, high = fieller(a, b, (variances[0, 0], variances[1, 1], variances[0, 1]), z, 0.0, math.inf)
     if not (p > 0).all():
         return math.nan, low, high
     # The variance is that of the estimate; near 0 the logarithm judges the lower end by a larger one.
@@ -404,7 +385,7 @@ def _correlation(
     scale = math.sqrt(var_x * var_y)
     slopes = np.array([(dx * dy).ravel(), (scale / 2 * (dx * dx / var_x + dy * dy / var_y)).ravel()])
     variances = slopes @ covariance @ slopes.T
-    low, high = _fieller(cov, scale, variances, z, -1.0, 1.0)
+    low, high = fieller(cov, scale, (variances[0, 0], variances[1, 1], variances[0, 1]), z, -1.0, 1.0)
     found = min(1.0, max(-1.0, cov / scale))
     if abs(found) < 1:
         # On Fisher's scale, where few reports are closer to normal.

@@ -31,12 +31,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 
-from tacit.estimates._rows import Library, as_frame, check_level, in_columns, student
+from tacit.estimates._rows import Compared, Library, as_frame, check_level, in_columns, student
 from tacit.exact import Floats, Integers
 from tacit.mechanism import NotEstimableError
 from tacit.prior import Value
@@ -53,7 +53,7 @@ _FLATTEST = 1e12
 
 
 @dataclass(frozen=True, kw_only=True)
-class Coefficient:
+class Coefficient(Compared):
     """One β: by how much the mean, or the logarithm of the odds of `value`, moves with a column."""
 
     name: str
@@ -68,11 +68,6 @@ class Coefficient:
     def odds_ratio(self) -> tuple[float, float, float]:
         """e^β with its interval."""
         return math.exp(self.estimate), math.exp(self.low), math.exp(self.high)
-
-    @property
-    def significant(self) -> bool:
-        """Whether the interval leaves out zero."""
-        return self.low > 0 or self.high < 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,7 +90,7 @@ class Regression:
         """For JSON."""
         rows: list[dict[str, Any]] = []
         for each in self.coefficients:
-            rows.append(asdict(each) | {"significant": each.significant})
+            rows.append(each.to_dict())
             if self.model != "linear":
                 rows[-1] |= dict(zip(("odds_ratio", "odds_ratio_low", "odds_ratio_high"), each.odds_ratio, strict=True))
             rows[-1] = {name: None if number in (math.inf, -math.inf) else number for name, number in rows[-1].items()}

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from importlib import import_module
 from typing import Any, Literal
@@ -175,32 +175,19 @@ class Estimate:
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON. Shares are of the reports; of a sum they are the mean. With `by` also the parts."""
-        parts = {} if self.by is None else {"by": {name: part.to_dict() for name, part in self.parts.items()}}
+        head = ("n_reports", "total_weight", "estimator", "level", "scope", "design_effect", "simultaneous")
+        tail = ("records_worth", "influence", "influence_added", "projected")
+        about_check = ("group", "pooled", "statistic", "degrees", "p_value", "contradicted")
         return {
-            "n_reports": self.n_reports,
-            "total_weight": self.total_weight,
-            "estimator": self.estimator,
-            "level": self.level,
-            "scope": self.scope,
-            "design_effect": self.design_effect,
-            "simultaneous": self.simultaneous,
-            "estimates": [row_dict(row, self.per_respondent(row)) for row in self.rows],
-            "prior_check": [
-                {
-                    "group": check.group,
-                    "pooled": check.pooled,
-                    "statistic": check.statistic,
-                    "degrees": check.degrees,
-                    "p_value": check.p_value,
-                    "contradicted": check.contradicted,
-                }
-                for check in self.prior_check
-            ],
-            "records_worth": self.records_worth,
-            "influence": self.influence,
-            "influence_added": self.influence_added,
-            "projected": self.projected,
-        } | parts
+            **{name: getattr(self, name) for name in head},
+            "estimates": self._row_dicts(),
+            "prior_check": [{name: getattr(check, name) for name in about_check} for check in self.prior_check],
+            **{name: getattr(self, name) for name in tail},
+            **({} if self.by is None else {"by": {name: part.to_dict() for name, part in self.parts.items()}}),
+        }
+
+    def _row_dicts(self) -> list[dict[str, Any]]:
+        return [row_dict(row, self.per_respondent(row)) for row in self.rows]
 
     def to_frame(self, library: Library = "pandas") -> Any:
         """All rows as a table: the columns of `to_dict()["estimates"]`, and with `by` the parts below each other.
@@ -219,25 +206,23 @@ class Estimate:
         >>> table["value"], len(table["estimate"])
         (['yes', 'no'], 2)
         """
-        rows = [row_dict(row, self.per_respondent(row)) for row in self.rows]
-        if self.by is not None:
-            everybody = [{self.by: None} | row for row in rows]
-            rows = everybody + [
-                {self.by: name} | row_dict(row, part.per_respondent(row))
-                for name, part in self.parts.items()
-                for row in part.rows
-            ]
+        if self.by is None:
+            return as_frame(self._row_dicts(), library)
+        parts: list[tuple[str | None, Estimate]] = [(None, self), *self.parts.items()]
+        rows = [{self.by: name} | row for name, part in parts for row in part._row_dicts()]
         return as_frame(rows, library)
 
     def __str__(self) -> str:
         if not self.n_reports:
             return "no reports yet"
-        shown = sorted(self.rows, key=lambda row: -_number(row.estimate)) if len(self.rows) > MANY_ROWS else self.rows
-        cells = [("", "estimate", "low", "high", "share", "low", "high")]
-        cells += [
-            ("total" if row.value is None else str(row.value), *_written(row), *_written(self.per_respondent(row)))
-            for row in shown[:MANY_ROWS]
-        ]
+        shown = list(self.rows)
+        if len(shown) > MANY_ROWS:
+            shown.sort(key=lambda row: math.inf if math.isnan(row.estimate) else -row.estimate)
+        cells: list[Sequence[str]] = [("", "estimate", "low", "high", "share", "low", "high")]
+        for row in shown[:MANY_ROWS]:
+            each = self.per_respondent(row)
+            numbers = (row.estimate, row.low, row.high, each.estimate, each.low, each.high)
+            cells.append(("total" if row.value is None else str(row.value), *map(_short, numbers)))
         head = (
             f"{self.n_reports:,} reports, estimator {self.estimator}, {100 * self.level:.4g}% intervals "
             f"about {'the population' if self.scope == 'population' else 'the participants'}"
@@ -251,12 +236,7 @@ class Estimate:
 
     def __getstate__(self) -> dict[str, Any]:
         """For pickle, which cannot hold what is computed on demand: it is computed now."""
-        computed = {"checks": partial(_same, self.prior_check), "moves": partial(_same, self._moved)}
-        return self.__dict__ | computed
-
-
-def _same(found: Any) -> Any:
-    return found
+        return self.__dict__ | {"checks": partial(tuple, self.prior_check), "moves": partial(tuple, self._moved)}
 
 
 def as_frame(rows: Sequence[Mapping[str, Any]], library: Library = "pandas") -> Any:
@@ -290,19 +270,11 @@ def in_columns(rows: Sequence[Sequence[str]]) -> list[str]:
     ]
 
 
-def _written(row: Row) -> tuple[str, str, str]:
-    return _short(row.estimate), _short(row.low), _short(row.high)
-
-
 def _short(number: float) -> str:
     """Four digits, and all of a large number before the point."""
     if not math.isfinite(number):
         return "–"
     return f"{number:,.0f}" if abs(number) >= 1000 else f"{number:.4g}"
-
-
-def _number(estimate: float) -> float:
-    return -math.inf if math.isnan(estimate) else estimate
 
 
 def row_dict(row: Row, each: Row) -> dict[str, Any]:
@@ -316,6 +288,22 @@ def row_dict(row: Row, each: Row) -> dict[str, Any]:
     return row.to_dict() | {name: _known(number) for name, number in shares.items()}
 
 
+class Compared:
+    """What has an interval, of which one asks whether it leaves out zero."""
+
+    low: float
+    high: float
+
+    @property
+    def significant(self) -> bool:
+        """Whether the interval leaves out zero."""
+        return self.low > 0 or self.high < 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return vars(self) | {"significant": self.significant}
+
+
 def _known(number: Any) -> Any:
     return None if isinstance(number, float) and math.isnan(number) else number
 
@@ -324,6 +312,13 @@ def check_level(level: float) -> None:
     """Raise `ValueError` unless it is the level of an interval."""
     if not 0 < level < 1:
         raise ValueError(f"The 'level' must lie between 0 and 1. Got {level} instead.")
+
+
+def chance_of(statistic: float, degrees: float) -> float:
+    """The probability that Student's t with these degrees of freedom is at least as far from 0."""
+    from scipy.special import stdtr
+
+    return 2 * float(stdtr(degrees, -abs(statistic)))
 
 
 def student(level: float, degrees: float = math.inf) -> float:
@@ -337,6 +332,36 @@ def student(level: float, degrees: float = math.inf) -> float:
 
     tail = 0.5 + level / 2
     return float(ndtri(tail) if math.isinf(degrees) else stdtrit(degrees, tail))
+
+
+def fieller(
+    a: float,
+    b: float,
+    variances: tuple[float, float, float],
+    z: float,
+    least: float = -math.inf,
+    most: float = math.inf,
+) -> tuple[float, float]:
+    """The ratios ψ from `least` to `most` with (a − ψb)² ≤ z² Var(a − ψb), as one interval.
+
+    `variances` are Var a, Var b and Cov(a, b). Where b may be 0, the ψ that are not rejected lie outside of two roots,
+    or are all.
+
+    >>> low, high = fieller(2.0, 1.0, (0.01, 0.01, 0.0), 1.96)
+    >>> round(low, 2), round(high, 2)
+    (1.63, 2.53)
+    """
+    var_a, var_b, both = variances
+    square, middle, rest = b * b - z * z * var_b, a * b - z * z * both, a * a - z * z * var_a
+    if square <= 0 and (square == 0 or rest <= 0):
+        return least, most
+    root = math.sqrt(max(middle * middle - square * rest, 0.0))
+    first, second = sorted(((middle - root) / square, (middle + root) / square))
+    if square > 0:
+        return min(max(first, least), most), min(max(second, least), most)
+    low = least if first >= least else min(second, most)
+    high = most if second <= most else max(first, least)
+    return (low, high) if low <= high else (least, most)
 
 
 # -- the prior check --------------------------------------------------------------------------------------------------
@@ -392,7 +417,12 @@ def check_prior(
     >>> check_prior(None, 16.0, 16, 1000, [1.0] * 999 + [50.0]).contradicted
     True
     """
-    p_value = _p_value(_together(statistic, degrees, n_reports, scores)) if degrees else 1.0
+    if not degrees:
+        return PriorCheck(group=group, statistic=statistic, degrees=0, p_value=1.0)
+    evidence = [_log_evidence(statistic, degrees, n_reports)]
+    if len(scores):
+        evidence.append(_log_evidence(np.asarray(scores, dtype=np.float64)[:, None], 1, n_reports))
+    p_value = math.exp(-max(0.0, _log_mean(evidence)))
     return PriorCheck(group=group, statistic=statistic, degrees=degrees, p_value=p_value)
 
 
@@ -404,18 +434,7 @@ def check_together(checks: Sequence[PriorCheck], n_reports: float, scores: Float
     """
     told = [check for check in checks if check.degrees]
     statistic, degrees = sum(check.statistic for check in told), sum(check.degrees for check in told)
-    p_value = _p_value(_together(statistic, degrees, n_reports, scores)) if degrees else 1.0
-    return PriorCheck(
-        group=None, statistic=statistic, degrees=degrees, p_value=p_value, alarm_level=ALARM_LEVEL / 2, pooled=True
-    )
-
-
-def _together(statistic: float, degrees: int, n_reports: float, scores: Floats | Sequence[float]) -> float:
-    """ln of the mean of E of a statistic and, where there are scores, the mean of theirs."""
-    evidence = [_log_evidence(statistic, degrees, n_reports)]
-    if len(scores):
-        evidence.append(_log_evidence(np.asarray(scores, dtype=np.float64)[:, None], 1, n_reports))
-    return _log_mean(evidence)
+    return replace(check_prior(None, statistic, degrees, n_reports, scores), alarm_level=ALARM_LEVEL / 2, pooled=True)
 
 
 def _log_evidence(statistic: float | Floats, degrees: int, n_reports: float) -> float:
@@ -427,7 +446,3 @@ def _log_evidence(statistic: float | Floats, degrees: int, n_reports: float) -> 
 def _log_mean(logs: Floats | Sequence[float]) -> float:
     most = float(np.max(logs))
     return most + math.log(float(np.mean(np.exp(np.asarray(logs) - most))))
-
-
-def _p_value(log_evidence: float) -> float:
-    return math.exp(-max(0.0, log_evidence))
