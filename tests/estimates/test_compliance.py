@@ -63,9 +63,9 @@ def test_the_stochastic_lie_detector_of_the_minarets():
     assert most.estimate == pytest.approx(0.870695, abs=1e-6)
     assert followed / most.estimate == pytest.approx(0.635806, abs=1e-6)
     # Theirs divide by n − 1.
-    assert np.sqrt(both @ model.covariance @ both) == pytest.approx(0.041118, rel=2e-3)
+    assert np.sqrt(both @ model.covariance(model.best[0]) @ both) == pytest.approx(0.041118, rel=2e-3)
     slope = np.array([gone, 0.0, -followed]) / most.estimate**2
-    assert np.sqrt(slope @ model.covariance @ slope) == pytest.approx(0.017344, rel=2e-3)
+    assert np.sqrt(slope @ model.covariance(model.best[0]) @ slope) == pytest.approx(0.017344, rel=2e-3)
     assert model.p_value(GAMMA) < 1e-50
     # Far from 0 and 1 the interval is nearly ± 1.96 standard errors.
     assert (most.low, most.high) == pytest.approx((0.8707 - 1.96 * 0.0411, 0.8707 + 1.96 * 0.0411), abs=3e-3)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tacit import Prior, Sum, estimate, make_plan
-from tacit.estimates._totals import Bounds, People
+from tacit.estimates._totals import Bounds
 from tacit.tally import Counts, Tally
 
 #: Days of bad mental health, 0 to 30, much like BRFSS: most people have none, some have all.
@@ -75,9 +75,9 @@ def test_the_standard_error_about_participants_is_that_of_the_reports(plans, eps
 
 def test_bounds_of_two_groups_are_those_of_all_splits():
     """By brute force: the least and the largest variance over all ways to reach a total."""
-    one = People(3, np.array([0.0, 1.0, 3.0]), np.array([1.0, 4.0, 2.0]))
-    two = People(2, np.array([0.0, 2.0]), np.array([5.0, 0.5]))
-    bounds = Bounds.of([one, two], sampled=False)
+    one = (3, np.array([[0.0], [1.0], [3.0]]), np.array([[1.0], [4.0], [2.0]]))
+    two = (2, np.array([[0.0], [2.0]]), np.array([[5.0], [0.5]]))
+    (bounds,) = Bounds.of([one, two], sampled=0.0)
     shares = np.linspace(0, 1, 41)
     found = {}
     for a in shares:

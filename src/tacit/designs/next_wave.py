@@ -191,7 +191,7 @@ def next_priors(
     """
     sure, least, stated = _limits(confidence, least_drift, drift)
     cells = cells_of(plan, reports) if isinstance(reports, Tally) else reports
-    if plan.takes_weights and any(cell.has_weights for cell in cells):
+    if plan.takes_weights and any(cell.kept.has_weights for cell in cells):
         raise ValueError("Reports with weights of their own make no prior for the next wave. Tally them without.")
     if not any(cell.n_reports for cell in cells):
         raise ValueError("There are no reports to plan the next wave from.")

@@ -28,7 +28,7 @@ from tacit.exact import Floats
 from tacit.mechanism import Kept, PlainEstimator, Reading
 from tacit.plan import AnyPlan, Group, Plan, margins
 from tacit.prior import Value, numbers_if_all
-from tacit.tally import Counts, Tally
+from tacit.tally import Tally
 from tacit.task import Task
 
 #: A part with fewer reports than this is marked as small.
@@ -74,11 +74,6 @@ class Cell:
     @property
     def n_reports(self) -> int:
         return self.kept.total
-
-    @property
-    def has_weights(self) -> bool:
-        """Whether the reports have weights of their own."""
-        return self.kept.has_weights
 
     @cached_property
     def weight(self) -> float:
@@ -130,10 +125,6 @@ class Cell:
         cell = replace(self)
         cell._readings["unbiased"] = reading
         return cell
-
-    def with_one_more(self, report: int) -> Cell:
-        """The same cell with one more report; of cells whose reports are counted one by one."""
-        return replace(self, kept=self.kept.merge(Counts.of([report])))
 
     @cached_property
     def moments(self) -> Moments:
@@ -290,7 +281,7 @@ class Collected:
     @property
     def asks_for_weights(self) -> bool:
         """Whether the reports' weights are part of what is asked, so that they do not say whom reports stand for."""
-        return self.plan.task.takes_weights and any(cell.has_weights for cell in self.cells)
+        return self.plan.task.takes_weights and any(cell.kept.has_weights for cell in self.cells)
 
     def check_weights(self) -> None:
         """Raise `ValueError` unless the reports have positive design weights, or none."""
@@ -308,7 +299,7 @@ class Collected:
         weights: Floats = self.factors * np.array([cell.weight for cell in self.cells])
         return weights
 
-    def categories(self, margin: str) -> list[str]:
+    def _categories(self, margin: str) -> list[str]:
         """The categories of a margin among the reports: in the order of the plan's groups where each group is in one
         of them, else sorted, numbers by their size.
         """
@@ -334,19 +325,13 @@ class Collected:
 
     def parts(self, margin: str) -> list[Part]:
         """A part for each category of a margin."""
-        names = self.categories(margin)
+        names = self._categories(margin)
         if len(names) > _MOST_PARTS:
             raise ValueError(f"'{margin}' has {len(names):,} categories, too many to be looked at one by one.")
-        places: dict[str, list[int]] = {name: [] for name in names}
-        for place, cell in enumerate(self.cells):
-            if cell.n_reports:
-                places[cell.labels[margin]].append(place)
-        of_groups, found = any(margin in cell.of_group for cell in self.cells), []
-        for name in names:
-            chosen = np.zeros(len(self.cells), dtype=bool)
-            chosen[places[name]] = True
-            found.append(Part(self, name, chosen, of_groups))
-        return found
+        of_groups = any(margin in cell.of_group for cell in self.cells)
+        places = {name: place for place, name in enumerate(names)}
+        mine = np.array([places[cell.labels[margin]] if cell.n_reports else -1 for cell in self.cells])
+        return [Part(self, name, mine == place, of_groups) for name, place in places.items()]
 
     def variance(self, fraction: float, slope: Floats, shift: Floats, n_reports: int) -> Floats:
         """Var Σ g w (slope·t − shift) over all reports, `slope` per cell and `shift` per cell and component."""
@@ -461,10 +446,8 @@ class Part:
         total = np.zeros(len(self.collected.values))
         if any(group.without_prior for group in self.collected.plan.groups):
             return total * np.nan
-        for factor, cell, mine in zip(self.collected.factors, self.collected.cells, self.chosen, strict=True):
-            if mine:
-                total += factor * cell.prior_total
-        return total
+        factors = self.collected.factors[self.chosen]
+        return sum((f * cell.prior_total for f, cell in zip(factors, self.cells, strict=True)), total)
 
     @property
     def moves(self) -> tuple[Floats, Floats]:
@@ -495,7 +478,7 @@ class Part:
     def plain(self) -> bool:
         """Whether every report stands for the same number of people."""
         factors = self.collected.factors[self.chosen]
-        return bool((factors == factors[:1]).all()) and not any(cell.has_weights for cell in self.cells)
+        return bool((factors == factors[:1]).all()) and not any(cell.kept.has_weights for cell in self.cells)
 
     @property
     def possible(self) -> tuple[Floats, Floats]:

@@ -91,9 +91,7 @@ class Compliance:
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
-        facts = asdict(self)
-        del facts["covariance"], facts["unbounded"]
-        return facts
+        return {name: each for name, each in asdict(self).items() if name not in ("covariance", "unbounded")}
 
 
 @dataclass(frozen=True)
@@ -171,35 +169,27 @@ def expected_errors(plan: Plan, shares: Sequence[Fraction], respondents: int) ->
 
 
 def _expected_error(arms: Sequence[Group], people: Sequence[float], says: int) -> float:
-    counts = [n * (arm.prior.probabilities @ _matrix(arm)) for arm, n in zip(arms, people, strict=True)]
+    counts = [n * (arm.prior.probabilities @ _table(arm).matrix) for arm, n in zip(arms, people, strict=True)]
     try:
         model = ArmsModel.of(arms, counts, says)
     except NotEstimableError:
         return math.inf
-    return math.sqrt(model.covariance_at(np.append(arms[0].prior.probabilities, 0.0))[-1, -1])
+    return math.sqrt(model.covariance(np.append(arms[0].prior.probabilities, 0.0))[-1, -1])
 
 
 def _compliance(
     plan: Plan, name: str | None, arms: Sequence[Group], tally: Tally, says: int | None, level: float
 ) -> Compliance:
     model = ArmsModel.of(arms, [_counts(tally, arm) for arm in arms], says)
-    size = len(plan.values)
-    gamma = np.eye(size + 1)[size]
-    wanted = [plan.task.wanted] if plan.task.wanted else [(value,) for value in plan.values]
+    gamma = np.append(np.zeros(len(plan.values)), 1.0)
     rows = []
-    for values in wanted:
-        held = np.array([float(value in values) for value in plan.values] + [0.0])
-        rows.append(
-            ComplianceRow(
-                values[0] if len(values) == 1 else None,
-                model.span(held, level),
-                model.span(held, level, beside=gamma),
-                model.span(held + gamma, level),
-            )
-        )
+    for values in [plan.task.wanted] if plan.task.wanted else [(value,) for value in plan.values]:
+        held = np.array([*(float(value in values) for value in plan.values), 0.0])
+        spans = model.span(held, level), model.span(held, level, beside=gamma), model.span(held + gamma, level)
+        rows.append(ComplianceRow(values[0] if len(values) == 1 else None, *spans))
     return Compliance(
         group=name, n_reports=int(model.counts.sum()), level=level, not_following=model.span(gamma, level),
-        p_value=model.p_value(gamma), fit=model.fit(), rows=tuple(rows), covariance=model.covariance,
+        p_value=model.p_value(gamma), fit=model.fit(), rows=tuple(rows), covariance=model.covariance(model.best[0]),
         unbounded=float(model.unbounded[-1]),
     )  # fmt: skip
 
@@ -215,11 +205,6 @@ def _counts(tally: Tally, arm: Group) -> Floats:
     if not counts.sum():
         raise ValueError(f"There are no reports of {arm.name!r}: both arms are needed.")
     return counts
-
-
-def _matrix(arm: Group) -> Floats:
-    """The channel of an arm whose mechanism is a table."""
-    return _table(arm).matrix
 
 
 def _table(arm: Group) -> Channel:
@@ -248,7 +233,7 @@ class ArmsModel:
             if says is not None and not arm.mechanism.can_send(says):
                 raise ValueError(f"Report {says} does not exist in {arm.name!r}, which has {len(came)}, from 0.")
             sent = np.full(len(came), 1 / len(came)) if says is None else np.eye(len(came))[says]
-            parts.append(np.vstack([_matrix(arm), sent]))
+            parts.append(np.vstack([_table(arm).matrix, sent]))
         rows = np.hstack(parts)
         seen = np.linalg.svd(rows, compute_uv=False)
         if len(seen) < len(rows) or seen[-1] < _SMALLEST_SEEN * seen[0]:
@@ -317,22 +302,19 @@ class ArmsModel:
         """θ = I⁻¹ Σ_y (n_y/λ_y) Q(y|·), weighted least squares with the weights of the most likely shares: these where
         none of them is 0, and without bias, up to what the weights owe to chance, where one is.
         """
-        chances = np.maximum(self.best[0] @ self.rows, 1e-300)
-        information = (self.rows * (self.sizes / chances)) @ self.rows.T
-        found: Floats = np.linalg.inv(information) @ self.rows @ (self.counts / chances)
+        inverse, chances = self._inverse(self.best[0])
+        found: Floats = inverse @ self.rows @ (self.counts / chances)
         return found
 
-    @property
-    def covariance(self) -> Floats:
-        """I⁻¹ − θθᵀ/N, I the information of the reports: of the most likely shares, away from 0."""
-        return self.covariance_at(self.best[0])
+    def covariance(self, theta: Floats) -> Floats:
+        """I⁻¹ − θθᵀ/N if θ is the truth, away from 0."""
+        found: Floats = self._inverse(theta)[0] - np.outer(theta, theta) / self.counts.sum()
+        return found
 
-    def covariance_at(self, theta: Floats) -> Floats:
-        """The same if θ is the truth."""
+    def _inverse(self, theta: Floats) -> tuple[Floats, Floats]:
+        """I⁻¹, I the information of the reports, and their chances λ."""
         chances = np.maximum(theta @ self.rows, 1e-300)
-        information = (self.rows * (self.sizes / chances)) @ self.rows.T
-        found: Floats = np.linalg.inv(information) - np.outer(theta, theta) / self.counts.sum()
-        return found
+        return np.linalg.inv((self.rows * (self.sizes / chances)) @ self.rows.T).astype(np.float64), chances
 
 
 def most_likely_mixture(

@@ -36,7 +36,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from tacit.estimates._rows import Compared, Library, as_frame, check_level, in_columns, student
+from tacit.estimates._rows import Compared, Library, as_frame, chance_of, check_level, in_columns, student
 from tacit.exact import Floats, Integers
 from tacit.mechanism import NotEstimableError
 from tacit.prior import Value
@@ -364,8 +364,6 @@ def _judged(
     `statistic` is that of the hypothesis that the coefficient has a value. The ends are searched in growing steps, as
     far as `_FURTHEST` of the first.
     """
-    from scipy.special import stdtr
-
     reach = student(level, degrees)
 
     def end(step: float) -> float:
@@ -388,8 +386,7 @@ def _judged(
                 outside, above, below, last = middle, value, below / (1 + (last > 0)), 1
         return inside
 
-    chance = 2 * float(stdtr(degrees, -abs(statistic(0.0))))
-    return replace(found, low=end(-step), high=end(step), p_value=chance)
+    return replace(found, low=end(-step), high=end(step), p_value=chance_of(statistic(0.0), degrees))
 
 
 def _covariance(
@@ -470,18 +467,15 @@ def coefficients_of(
     degrees: Floats,
 ) -> tuple[Coefficient, ...]:
     """Each β with its standard error, interval and p-value, by Student's t with its degrees of freedom."""
-    from scipy.special import stdtr
-
-    errors, found = np.sqrt(np.diag(covariance)), []
-    for k, value in enumerate(values):
-        for j, name in enumerate(names):
-            place = k * len(names) + j
-            estimate, error, reach = float(beta[j, k]), float(errors[place]), student(level, degrees[place])
-            ends = {"low": estimate - reach * error, "high": estimate + reach * error}
-            chance = 2 * float(stdtr(degrees[place], -abs(estimate) / error)) if error else math.nan
-            found.append(
-                Coefficient(name=name, value=value, estimate=estimate, standard_error=error, p_value=chance, **ends)
+    found, about = [], [(value, name) for value in values for name in names]
+    for (value, name), b, square, t in zip(about, beta.T.ravel(), np.diag(covariance), degrees, strict=True):
+        estimate, error, reach = float(b), math.sqrt(square), student(level, t)
+        found.append(
+            Coefficient(
+                name=name, value=value, estimate=estimate, standard_error=error, low=estimate - reach * error,
+                high=estimate + reach * error, p_value=chance_of(estimate / error, t) if error else math.nan,
             )
+        )  # fmt: skip
     return tuple(found)
 
 

@@ -30,11 +30,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.estimates._assisted import Groups, expectation, pratt_interval, records_worth, shifted
+from tacit.estimates._assisted import Expectation, Groups, expectation, pratt_interval, records_worth, shifted
 from tacit.estimates._cells import Cell, Collected, Part, coarser
 from tacit.estimates._rows import ALARM_LEVEL, Estimator, Found, PriorCheck, Scope, check_prior, check_together, student
 from tacit.exact import Floats
-from tacit.mechanism import PlainEstimator
+from tacit.mechanism import Counts, PlainEstimator
 
 #: Places at which an interval is searched, and halvings of the distance between two of them.
 _PLACES, _HALVINGS = 1025, 40
@@ -55,7 +55,7 @@ def can_assist(part: Part) -> bool:
     by a public column, of which the prior says nothing.
     """
     cells = part.collected.cells
-    if not part.of_groups or any(cell.group.without_prior or cell.has_weights for cell in cells):
+    if not part.of_groups or any(cell.group.without_prior or cell.kept.has_weights for cell in cells):
         return False
     stated = any(cell.group.prior_set is not None for cell in part.cells)
     return part.n_reports > 0 and (stated or len({cell.group.name for cell in cells if cell.n_reports}) > 1)
@@ -141,11 +141,8 @@ def _bounds(part: Part, fraction: float) -> list[Bounds] | None:
     if part.collected.plan.task.counts_people or not (part.plain and cells) or None in read:
         return None
     each = part.size / part.n_reports
-    points = [(cell.n_reports, *answers) for cell, answers in zip(cells, filter(None, read), strict=True)]
-    return [
-        Bounds.of([People(n, each * g[:, k], each**2 * v[:, k]) for n, g, v in points], sampled=1 - fraction)
-        for k in range(points[0][1].shape[1])
-    ]
+    people = [(cell.n_reports, each * g, each**2 * v) for cell, (g, v) in zip(cells, filter(None, read), strict=True)]
+    return Bounds.of(people, sampled=1 - fraction)
 
 
 # -- assisted ---------------------------------------------------------------------------------------------------------
@@ -165,10 +162,7 @@ def _assisted(
     Priors say nothing about the number of people in each group of a population. The square `apart` of the error from
     there is added to the square of each side of the interval (Zou and Donner, 2008).
     """
-    known = np.isfinite(result.estimate)
-    groups, target, variance = _excess(part, known, fraction)
-    expected, x = expectation(groups, target), groups.excess[target].sum(axis=0)
-    moved, share = shifted(expected, x, variance, _room(part, len(x)), groups.free)
+    known, expected, x, moved, share = _moved(part, result.estimate, fraction)
     prior = result.estimate[known] - x
     at = middle[known] - prior
     variances = [np.maximum(end[known], 1e-12) for end in ends]
@@ -176,10 +170,19 @@ def _assisted(
     if not np.array_equal(variances[0], variances[1]):
         high = pratt_interval(expected, at, variances[1], level)[1]
     low, high = at - np.sqrt((at - low) ** 2 + apart[known]), at + np.sqrt((high - at) ** 2 + apart[known])
-    parts = prior + moved, prior + np.minimum(low, moved), prior + np.maximum(high, moved), share
     whole = np.array([result.estimate, result.low, result.high, result.prior_share])
-    whole[:, known] = parts
+    whole[:, known] = prior + moved, prior + np.minimum(low, moved), prior + np.maximum(high, moved), share
     return Found(whole[0], result.error, whole[1], whole[2], whole[3], records_worth(expected))
+
+
+def _moved(part: Part, total: Floats, fraction: float) -> tuple[NDArray[np.bool_], Expectation, Floats, Floats, Floats]:
+    """Which rows are known, and of these the expectation, the total less that of the prior, the same moved towards the
+    expectation, and the share of the prior in it.
+    """
+    known = np.isfinite(total)
+    groups, target, variance = _excess(part, known, fraction)
+    expected, x = expectation(groups, target), groups.excess[target].sum(axis=0)
+    return known, expected, x, *shifted(expected, x, variance, _room(part, len(x)), groups.free)
 
 
 def _excess(part: Part, known: NDArray[np.bool_], fraction: float) -> tuple[Groups, NDArray[np.bool_], Floats]:
@@ -258,7 +261,7 @@ def _additions(cell: Cell) -> list[Cell]:
     """The cell with one more report: for each possible report, or, where they are many, for the two extremes."""
     kinds = cell.group.mechanism.n_possible_reports
     if kinds is not None and kinds <= _MOST_KINDS and cell.kept.is_counted:
-        return [cell.with_one_more(report) for report in range(kinds)]
+        return [replace(cell, kept=cell.kept.merge(Counts.of([report]))) for report in range(kinds)]
     old, mean = cell.read("unbiased"), cell.prior_moments[0]
     steps = (-old.changed / 2, old.changed / 2)
     return [cell.with_unbiased(replace(old, estimate=old.estimate + mean + step)) for step in steps]
@@ -276,10 +279,8 @@ def _assisted_total(part: Part, fraction: float) -> Floats:
     total: Floats = np.sum(
         [f * cell.read("unbiased").estimate for f, cell in zip(factors, part.cells, strict=True)], axis=0
     )
-    known = np.isfinite(total)
-    groups, target, variance = _excess(part, known, fraction)
-    x = groups.excess[target].sum(axis=0)
-    total[known] += shifted(expectation(groups, target), x, variance, _room(part, len(x)), groups.free)[0] - x
+    known, _, x, moved, _ = _moved(part, total, fraction)
+    total[known] += moved - x
     return total
 
 
@@ -321,13 +322,9 @@ def _check_of(cell: Cell) -> PriorCheck:
 # -- the ends of intervals --------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class People:
-    """`number` people with the same mechanism: `g` and `variance` of every answer that they may hold."""
-
-    number: float
-    g: Floats
-    variance: Floats
+#: A number of people with the same mechanism, with the g and the variance of every answer that they may hold, arrays of
+#: shape (answers, components).
+People = tuple[float, Floats, Floats]
 
 
 @dataclass(frozen=True)
@@ -339,25 +336,20 @@ class Bounds:
     sampled: bool = False
 
     @classmethod
-    def of(cls, people: Sequence[People], *, sampled: float) -> Bounds:
-        """The bounds for these people; with `sampled` = 1 − f those for the mean of a population, times the number of
-        people.
+    def of(cls, people: Sequence[People], *, sampled: float) -> list[Bounds]:
+        """The bounds for these people, by component; with `sampled` = 1 − f those for the mean of a population, times
+        the number of people.
 
-        >>> yes_no = People(10, np.array([0.0, 1.0]), np.array([0.2, 0.3]))
-        >>> Bounds.of([yes_no], sampled=0.0).least
+        >>> yes_no = (10, np.array([[0.0], [1.0]]), np.array([[0.2], [0.3]]))
+        >>> Bounds.of([yes_no], sampled=0.0)[0].least
         (array([ 0., 10.]), array([2., 3.]))
         """
-        least = [_scaled(each.number, *_hull(each.g, each.variance, 1)) for each in people]
-        if not sampled:
-            most = [_scaled(each.number, *_hull(each.g, each.variance, -1)) for each in people]
-        else:
-            most = [_scaled(each.number, *_with_sampling(each, sampled)) for each in people]
-        return cls(_together(least, 1), _together(most, -1), sampled > 0)
-
-    @property
-    def possible(self) -> tuple[float, float]:
-        """The smallest and the largest total."""
-        return float(self.least[0][0]), float(self.least[0][-1])
+        found = []
+        for k in range(people[0][1].shape[1]):
+            least = [(n, *_hull(g[:, k], v[:, k], 1)) for n, g, v in people]
+            most = [(n, *_most_varied(g[:, k], v[:, k], sampled)) for n, g, v in people]
+            found.append(cls(_together(least, 1), _together(most, -1), sampled > 0))
+        return found
 
     def variance(self, total: Floats, estimated: float | Floats) -> Floats:
         """V(θ): the estimated variance, moved into the bounds at each total."""
@@ -367,7 +359,8 @@ class Bounds:
 
     def at_ends(self, total: float, estimated: float, z: float, step: float) -> tuple[float, float]:
         """V at the lower and at the upper end of the interval."""
-        places = np.linspace(*self.possible, _PLACES)
+        first, last = (float(end) for end in self.least[0][[0, -1]])
+        places = np.linspace(first, last, _PLACES)
         here = max(float(np.interp(total, *self.most)), 1e-300)
 
         def spread(at: Floats) -> Floats:
@@ -380,11 +373,11 @@ class Bounds:
 
         inside = np.flatnonzero(excess(places) <= 0)
         if not len(inside):
-            nearest = self.variance(np.clip(total, *self.possible), estimated)
-            return float(nearest), float(nearest)
+            nearest = float(self.variance(np.clip(total, first, last), estimated))
+            return nearest, nearest
         ends = []
-        for first, before in ((inside[0], inside[0] - 1), (inside[-1], inside[-1] + 1)):
-            accepted = places[first]
+        for here_in, before in ((inside[0], inside[0] - 1), (inside[-1], inside[-1] + 1)):
+            accepted = places[here_in]
             refused = places[before] if 0 <= before < _PLACES else accepted
             for _ in range(_HALVINGS):
                 middle = (accepted + refused) / 2
@@ -456,7 +449,7 @@ def ends_within(
     variance: Floats,
     step: Floats,
     z: float,
-    people: Sequence[tuple[float, Floats, Floats]],
+    people: Sequence[People],
     *,
     sampled: float,
 ) -> tuple[Floats, Floats]:
@@ -477,10 +470,7 @@ def ends_within(
     """
     low = high = variance
     if people:
-        bounds = [
-            Bounds.of([People(n, g[:, k], v[:, k]) for n, g, v in people], sampled=sampled) for k in range(len(total))
-        ]
-        low, high = variances_at_ends(bounds, total, variance, z, step)
+        low, high = variances_at_ends(Bounds.of(people, sampled=sampled), total, variance, z, step)
     return total - z * np.sqrt(low) - step, total + z * np.sqrt(high) + step
 
 
@@ -501,23 +491,23 @@ def _turn(a: tuple[float, float], b: tuple[float, float], c: tuple[float, float]
     return (b[0] - a[0]) * (c[1] - a[1]) - (b[1] - a[1]) * (c[0] - a[0])
 
 
-def _with_sampling(people: People, sampled: float) -> tuple[Floats, Floats]:
+def _most_varied(g: Floats, variance: Floats, sampled: float) -> tuple[Floats, Floats]:
     """The largest E[v + s g²] − s (E g)² for every mean of g; centred, so that large numbers do not cancel."""
-    centre = (people.g.min() + people.g.max()) / 2
-    off = people.g - centre
-    x, y = _hull(off, people.variance + sampled * off**2, -1)
+    if not sampled:
+        return _hull(g, variance, -1)
+    centre = (g.min() + g.max()) / 2
+    off = g - centre
+    x, y = _hull(off, variance + sampled * off**2, -1)
     means = np.linspace(x[0], x[-1], _PIECES + 1) if len(x) > 1 else x
     return means + centre, np.interp(means, x, y) - sampled * means**2
 
 
-def _scaled(number: float, x: Floats, y: Floats) -> tuple[Floats, Floats]:
-    return number * x, number * y
-
-
-def _together(lines: Sequence[tuple[Floats, Floats]], side: int) -> tuple[Floats, Floats]:
-    """The infimal (`side` 1) or supremal (−1) convolution of convex or concave polylines: pieces sorted by slope."""
-    start = [sum(float(line[k][0]) for line in lines) for k in (0, 1)]
-    steps = np.concatenate([np.array([np.diff(x), np.diff(y)]) for x, y in lines], axis=1)
+def _together(lines: Sequence[tuple[float, Floats, Floats]], side: int) -> tuple[Floats, Floats]:
+    """The infimal (`side` 1) or supremal (−1) convolution of convex or concave polylines, each of which is scaled by
+    its number of people: pieces sorted by slope.
+    """
+    start = [sum(n * float(line[k][0]) for n, *line in lines) for k in (0, 1)]
+    steps = np.concatenate([n * np.array([np.diff(x), np.diff(y)]) for n, x, y in lines], axis=1)
     order = np.argsort(side * steps[1] / np.maximum(steps[0], 1e-300), kind="stable")
     x, y = (np.concatenate([[first], first + np.cumsum(row[order])]) for first, row in zip(start, steps, strict=True))
     return x, y
