@@ -386,7 +386,9 @@ def _judged(
                 outside, above, below, last = middle, value, below / (1 + (last > 0)), 1
         return inside
 
-    return replace(found, low=end(-step), high=end(step), p_value=chance_of(statistic(0.0), degrees))
+    # First, since each fit starts where the last one ended.
+    chance = chance_of(statistic(0.0), degrees)
+    return replace(found, low=end(-step), high=end(step), p_value=chance)
 
 
 def _covariance(

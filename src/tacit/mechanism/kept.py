@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,8 +39,36 @@ Fold = Callable[[Integers, Integers], Integers]
 SUMS = ("weight_sums", "square_sums", "offset_sums", "largest_weights")
 
 
+class _Kept:
+    """What both kinds answer alike; without weights every weight is 1 and every offset 0."""
+
+    @property
+    def has_weights(self) -> bool:
+        """Whether respondents have weights of their own."""
+        return False
+
+    @property
+    def least_weight_sum(self) -> float:
+        """The least sum of weights of any report; 0 without weights."""
+        return 0.0
+
+    @property
+    def largest_weight(self) -> float:
+        """The largest weight."""
+        return 1.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        raise NotImplementedError
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, type(self)) and self.to_dict() == other.to_dict()
+
+    __hash__ = None  # type: ignore[assignment]
+
+
 @dataclass(frozen=True, eq=False)
-class Counts:
+class Counts(_Kept):
     """One group's reports, ascending and without repetition, with how often each came.
 
     `sums` has the rows Σ weight, Σ weight², Σ offset and max |weight| in units of 2^-160, or is None without
@@ -57,15 +85,11 @@ class Counts:
         small = int(self.counts.max(initial=0)) < LIMIT // max(1, len(self.counts))
         return int(self.counts.sum()) if small else sum(self.counts.tolist())
 
-    @property
-    def has_weights(self) -> bool:
-        """Whether respondents have weights of their own."""
-        return self.sums is not None
+    is_counted: ClassVar[bool] = True  # Single reports are known.
 
     @property
-    def is_counted(self) -> bool:
-        """Whether single reports are known."""
-        return True
+    def has_weights(self) -> bool:
+        return self.sums is not None
 
     def counted(self) -> Counts:
         """Itself: reports that were counted one by one."""
@@ -90,7 +114,7 @@ class Counts:
 
     @property
     def weight_sums(self) -> tuple[float, float]:
-        """Σ weight and Σ offset; without weights each weight is 1 and each offset 0."""
+        """Σ weight and Σ offset."""
         if self.sums is None:
             return float(self.total), 0.0
         weights, _, offsets = (math.ldexp(float(units), -UNIT_BITS) for units in self.sums[:3].sum(axis=1))
@@ -106,23 +130,16 @@ class Counts:
 
     @property
     def least_weight_sum(self) -> float:
-        """The least sum of weights of any report; 0 without weights."""
         return 0.0 if self.sums is None else float(min(self.sums[0], default=0))
 
     @property
     def weight_squares(self) -> float:
-        """Σ weight²; without weights, the number of reports."""
+        """Σ weight²."""
         return float(self.weighted()[1].sum())
 
     @property
     def largest_weight(self) -> float:
-        """The largest weight; 1 without weights."""
         return self.weighted()[2]
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Counts) and self.to_dict() == other.to_dict()
-
-    __hash__ = None  # type: ignore[assignment]
 
     @classmethod
     def of(cls, reports: Any, weights: Any = None, offsets: Any = None, *, times: Integers | None = None) -> Counts:
@@ -133,7 +150,7 @@ class Counts:
         """
         array = np.asarray(reports, dtype=np.int64)
         if times is not None:
-            return cls._repeated(array, times)
+            return cls(array, times) if (np.diff(array) > 0).all() else cls(*_added(array, times))
         if weights is None and offsets is None:
             return cls(*_often(array))
         unique, inverse, counts = np.unique(array, return_inverse=True, return_counts=True)
@@ -146,16 +163,6 @@ class Counts:
         sums.append(_exact_sums(largest, np.arange(len(unique)), len(unique)))
         return cls(unique, counts.astype(np.int64), np.array(sums, dtype=object))
 
-    @classmethod
-    def _repeated(cls, reports: Integers, times: Integers) -> Counts:
-        """Count reports that came `times` times each."""
-        if (np.diff(reports) > 0).all():
-            return cls(reports, times)
-        unique, inverse = np.unique(reports, return_inverse=True)
-        counts = np.zeros(len(unique), np.int64)
-        np.add.at(counts, inverse, times)
-        return cls(unique, counts)
-
     def merge(self, more: Kept) -> Counts:
         """The counts of both together."""
         other = more.counted()
@@ -163,14 +170,12 @@ class Counts:
             raise ValueError("Tallies with and without weights cannot be merged.")
         # No single count can wrap where their sum does not.
         check_size(self.total + other.total)
-        reports, inverse = np.unique(np.concatenate([self.reports, other.reports]), return_inverse=True)
-        counts = np.zeros(len(reports), dtype=np.int64)
-        np.add.at(counts, inverse, np.concatenate([self.counts, other.counts]))
-        parts = [part.sums for part in (self, other) if part.sums is not None]
-        if not parts:
+        both = (self, other)
+        reports, counts = _added(*(np.concatenate([getattr(each, n) for each in both]) for n in ("reports", "counts")))
+        if all(each.sums is None for each in both):
             return Counts(reports, counts)
         sums = np.zeros((len(SUMS), len(reports)), dtype=object)
-        for part in (self, other):
+        for part in both:
             if part.sums is not None:
                 at = np.searchsorted(reports, part.reports)
                 sums[:3, at] += part.sums[:3]
@@ -202,7 +207,7 @@ class Counts:
 
 
 @dataclass(frozen=True, eq=False)
-class Coverage:
+class Coverage(_Kept):
     """Reports of which nearly every one is different, as sums that can be added: `coverage` has an integer for each
     possible value, in units of 2^-20, and `total` is the number of reports.
     """
@@ -210,15 +215,7 @@ class Coverage:
     coverage: Integers
     total: int
 
-    @property
-    def has_weights(self) -> bool:
-        """False: sums have no weights."""
-        return False
-
-    @property
-    def is_counted(self) -> bool:
-        """False: single reports are not known."""
-        return False
+    is_counted: ClassVar[bool] = False
 
     def counted(self) -> Counts:
         """Raises `ValueError`: single reports are not known."""
@@ -243,35 +240,20 @@ class Coverage:
         covered = self.coverage / (max(1, self.total) * COVERAGE_UNIT)
         return -self.total * math.log2(float((covered**2 + (1 - covered) ** 2).min(initial=1.0)))
 
-    @property
-    def weight_sums(self) -> tuple[float, float]:
-        """Σ weight and Σ offset: every weight is 1 and every offset 0."""
-        return float(self.total), 0.0
-
-    @property
-    def least_weight_sum(self) -> float:
-        """0: there are no weights."""
-        return 0.0
-
-    @property
-    def weight_squares(self) -> float:
-        """The number of reports."""
-        return float(self.total)
-
-    @property
-    def largest_weight(self) -> float:
-        """1."""
-        return 1.0
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Coverage) and self.to_dict() == other.to_dict()
-
-    __hash__ = None  # type: ignore[assignment]
-
     @classmethod
     def of(cls, folded: Integers, reports: Integers, times: Integers | None) -> Coverage:
         """The sums of reports, each of which came once or `times` times."""
         return cls(folded, len(reports) if times is None else int(times.sum()))
+
+    @property
+    def weight_sums(self) -> tuple[float, float]:
+        """Σ weight and Σ offset."""
+        return float(self.total), 0.0
+
+    @property
+    def weight_squares(self) -> float:
+        """Σ weight²."""
+        return float(self.total)
 
     def merge(self, more: Kept) -> Coverage:
         """The sums of both together."""
@@ -325,6 +307,14 @@ def _units(texts: Any, name: str) -> list[int]:
     ):
         raise ValueError(f"The field {name!r} of a tally must hold integers in strings.")
     return [int(text) for text in texts]
+
+
+def _added(reports: Integers, times: Integers) -> tuple[Integers, Integers]:
+    """The different reports, ascending, and how often each came in all."""
+    unique, inverse = np.unique(reports, return_inverse=True)
+    counts = np.zeros(len(unique), dtype=np.int64)
+    np.add.at(counts, inverse, times)
+    return unique, counts
 
 
 def _often(reports: Integers) -> tuple[Integers, Integers]:
