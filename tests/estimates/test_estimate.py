@@ -13,7 +13,7 @@ from tacit import Channel, Histogram, Prior, Sum, Survey, WeightedSum, make_plan
 from tacit.designs import optimal_binary, repaired_response
 from tacit.estimates import NotEstimableError, check_prior, estimate
 from tacit.estimates._cells import Cell
-from tacit.mechanism.pearson import pearson
+from tacit.mechanism.protocol import pearson
 from tacit.mechanism.table import _reading as table_reading
 from tacit.mechanism.table._reading import maximum_likelihood
 from tacit.plan import Group, Plan

@@ -6,8 +6,8 @@ from scipy.special import chdtri
 
 from tacit import Channel, Histogram, Prior, design
 from tacit.estimates import check_prior
-from tacit.mechanism.pearson import pearson
-from tacit.mechanism.table._information import Information, scores_of_table, statistic_of_table
+from tacit.mechanism.protocol import pearson
+from tacit.mechanism.table._reading import Information, scores_of_table, statistic_of_table
 
 from support.priors import named_prior
 

@@ -15,7 +15,7 @@ from tacit.designs import Promise
 from tacit.designs.without_prior import MECHANISMS, TOLERANCE, best_without_prior, ldp_variance_bound
 from tacit.exact import at_most_exp
 from tacit.mechanism import BlockDesign, Counts, Coverage
-from tacit.mechanism.block_design._block_design import FewReports
+from tacit.mechanism.block_design import FewReports
 from tacit.mechanism.kept import COVERAGE_UNIT
 from tacit.mechanism.sampling import RuleSampler
 from tacit.mechanism.singer import difference_set, first_recurrence, meets_all_points, n_points, next_prime

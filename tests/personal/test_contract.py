@@ -17,7 +17,7 @@ from tacit.designs import optimal_binary, repaired_response
 from tacit.estimates import check_prior
 from tacit.exact import at_most_exp, exp_below
 from tacit.files.columns import InputError
-from tacit.mechanism.pearson import pearson
+from tacit.mechanism.protocol import pearson
 from tacit.personal.contract import (
     PersonalPlan,
     channels,

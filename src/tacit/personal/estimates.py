@@ -30,7 +30,7 @@ from tacit.estimates import (
     student,
 )
 from tacit.exact import Floats, Integers
-from tacit.mechanism.pearson import MIN_EXPECTED
+from tacit.mechanism.protocol import MIN_EXPECTED
 from tacit.personal.contract import PersonalPlan, as_rows, channels, prior_rows, valid_rows
 from tacit.tally import Counts, Sources
 

@@ -59,8 +59,7 @@ from tacit.mechanism.kept import COVERAGE_UNIT, Kept
 from tacit.mechanism.many_values._binned import BinnedCircle
 from tacit.mechanism.many_values._circle import Information
 from tacit.mechanism.many_values._rule import ManyValuesRule
-from tacit.mechanism.pearson import pearson
-from tacit.mechanism.protocol import ENOUGH_TO_SCORE, NotEstimableError, PlainEstimator, Reading
+from tacit.mechanism.protocol import ENOUGH_TO_SCORE, NotEstimableError, PlainEstimator, Reading, pearson
 from tacit.task import Task
 
 #: The prior check looks at the coverage of the heaviest values, this many, and of the others in this many bins.

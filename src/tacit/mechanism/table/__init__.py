@@ -1,7 +1,6 @@
 """The mechanism `table`: the matrix Q(y|x) written out in exact integers."""
 
 from tacit.mechanism.table._channel import Channel, label_reports
-from tacit.mechanism.table._information import Information
-from tacit.mechanism.table._reading import mmse_weights, unbiased_weights
+from tacit.mechanism.table._reading import Information, mmse_weights, unbiased_weights
 
 __all__ = ["Channel", "Information", "label_reports", "mmse_weights", "unbiased_weights"]

@@ -35,8 +35,7 @@ from tacit.exact import BigIntegers, Floats, Integers, exact_integers, float_abo
 from tacit.mechanism.auditing import Audit, Belief, Level, Notion, SetLevel, set_lift_levels, worse
 from tacit.mechanism.kept import Counts, Kept
 from tacit.mechanism.protocol import PlainEstimator, Reading, are_below
-from tacit.mechanism.table._information import Information, scores_of_table, statistic_of_table
-from tacit.mechanism.table._reading import read_table, told_weights
+from tacit.mechanism.table._reading import Information, read_table, scores_of_table, statistic_of_table, told_weights
 from tacit.mechanism.table._sampler import TableSampler
 from tacit.prior import Prior, PriorSet, Value
 from tacit.task import Task, centred
