@@ -210,17 +210,14 @@ class BlockDesign:
         return self.truthful * beside + (1 - self.truthful) * share
 
     def table(self) -> None:
-        """It is a rule, not a table."""
         return None
 
     @property
     def is_quick(self) -> bool:
-        """Its errors are found at once."""
         return True
 
     @property
     def n_possible_reports(self) -> None:
-        """Reports are kept as sums, never listed."""
         return None
 
     def lift_range(self) -> tuple[Fraction, Fraction]:
@@ -243,11 +240,9 @@ class BlockDesign:
         return replace(bounded_audit(self.prior, *self.lift_range()), ldp=Level(self.odds))
 
     def keeps(self, notion: Notion, epsilon: Fraction) -> bool:
-        """Whether the bounds keep a promise, decided exactly."""
         return self.audit().bounds(notion, epsilon)
 
     def belief(self, value: Value) -> Belief:
-        """A range in which a report can put the belief that someone holds `value`."""
         return bounded_belief(self.prior, value, *self.lift_range())
 
     def set_levels(self, prior_set: PriorSet) -> tuple[SetLevel, SetLevel]:
@@ -259,20 +254,16 @@ class BlockDesign:
 
     @classmethod
     def sampler(cls, mechanisms: Sequence[Self]) -> RuleSampler:
-        """The randomizer of several: by the rule, or for arrays from tables where reports are few.
-
-        A value with prior zero is randomized like any other, and needs no stand-in.
-        """
+        """The randomizer of several: by the rule, or for arrays from tables where reports are few."""
         n_rows, n_reports = sum(each.size for each in mechanisms), max(each.n_reports for each in mechanisms)
         if beginning(n_rows, n_reports) is None:
-            return RuleSampler(_with_no_stand_in(mechanisms))
+            return _ByRule(mechanisms)
         return FewReports(mechanisms)
 
     @cached_property
     def pairs(self) -> BigIntegers:
         """For how many of the 2^2w pairs of words each value sends each report: base·b + step·c·1{y covers x}."""
-        below = [_words_below(report, self) for report in range(self.n_reports + 1)]
-        words = np.array(below[1:], dtype=object) - np.array(below[:-1], dtype=object)
+        words = np.diff(np.array([self._words_below(report) for report in range(self.n_reports + 1)], dtype=object))
         in_order = words.reshape(self.orders, self.circle).sum(axis=1).repeat(self.circle)
         covered = self.covers(np.arange(self.n_reports)).T
         found: BigIntegers = self.base * words + self.step * in_order * covered.astype(object)
@@ -302,16 +293,15 @@ class BlockDesign:
 
     def likelihood(self, value: int, report: int) -> Fraction:
         """Q(report|value), exactly: words counted, not probabilities multiplied."""
-        order, position = divmod(report, self.circle)
-        words = _words_below(report + 1, self) - _words_below(report, self)
-        in_order = _words_below((order + 1) * self.circle, self) - _words_below(order * self.circle, self)
-        covered = ((order + 1) * value - position) % self.circle in self._differences
-        pairs = self.base * words + (self.step * in_order if covered else 0)
-        return Fraction(pairs, 1 << 2 * self.word_bits)
+        first = report - report % self.circle
+        words = self._words_below(report + 1) - self._words_below(report)
+        in_order = self._words_below(first + self.circle) - self._words_below(first)
+        covered = bool(self.covers(np.array([report]), np.array([value]))[0, 0])
+        return Fraction(self.base * words + self.step * in_order * covered, 1 << 2 * self.word_bits)
 
-    @cached_property
-    def _differences(self) -> frozenset[int]:
-        return frozenset(self.differences.tolist())
+    def _words_below(self, report: int) -> int:
+        """How many β have ⌊β·A·M/2^w⌋ < report."""
+        return -(-(report << self.word_bits) // self.n_reports)
 
     def covers(self, reports: Integers, values: Integers | None = None) -> NDArray[np.bool_]:
         """Whether (a·x − y) mod M ∈ D, for each report and value."""
@@ -351,20 +341,16 @@ class BlockDesign:
         return np.fft.rfft(indicator)
 
     def can_send(self, report: int) -> bool:
-        """Whether there is such a report; every answer can lead to every report."""
         return 0 <= report < self.n_reports
 
     def can_send_many(self, reports: Integers) -> NDArray[np.bool_]:
-        """The same for an array."""
         return are_below(reports, self.n_reports)
 
     @property
     def n_sums(self) -> int:
-        """A sum for each value: nearly every report is different."""
         return self.size
 
     def keep(self, reports: Integers, times: Integers | None = None) -> Coverage:
-        """The sums of coverage of the reports."""
         return Coverage.of(self.fold(reports, times), reports, times)
 
     def fold(self, reports: Integers, times: Integers | None = None) -> Integers:
@@ -374,24 +360,24 @@ class BlockDesign:
     # -- what reports tell ---------------------------------------------------------------------------------------
 
     @cached_property
-    def _chances(self) -> tuple[float, float]:
-        return float(self.own), float(self.other)
+    def _chances(self) -> tuple[float, float, Floats]:
+        """p, q and how often each value is covered if the prior is true, π = share·p + (1 − share)·q."""
+        p, q, share = float(self.own), float(self.other), self.prior.probabilities
+        return p, q, share * p + (1 - share) * q
 
-    def gains(self) -> Floats:
+    def _gains(self) -> Floats:
         """What a report removes from P_x(1 − P_x) by covering x or not: Cov²/Var = (P_x(1−P_x)(p−q))²/π_x(1−π_x)."""
-        (p, q), share = self._chances, self.prior.probabilities
-        covered = share * p + (1 - share) * q
+        (p, q, covered), share = self._chances, self.prior.probabilities
         gains: Floats = (share * (1 - share) * (p - q)) ** 2 / (covered * (1 - covered))
         return gains
 
     def gain(self, task: Task) -> float:
-        """Σ_x of `gains`."""
         _check_task(task)
-        return float(self.gains().sum())
+        return float(self._gains().sum())
 
     def variance_at(self, share: Any) -> Any:
         """π(1−π)/(p−q)², the variance per respondent of the estimated share of a value, π = share·p + (1−share)·q."""
-        p, q = self._chances
+        p, q, _ = self._chances
         covered = share * p + (1 - share) * q
         return covered * (1 - covered) / (p - q) ** 2
 
@@ -411,7 +397,7 @@ class BlockDesign:
         if estimator == "mle":
             raise NotEstimableError("Sums of coverage have no likelihood. Use the estimator 'unbiased' or 'mmse'.")
         counts, n = self._counted(kept)
-        p, q = self._chances
+        p, q, covered = self._chances
         if estimator == "unbiased":
             estimate = (counts - n * q) / (p - q)
             share = np.clip(estimate / n, 0.0, 1.0) if n else np.zeros(self.size)
@@ -419,17 +405,16 @@ class BlockDesign:
             changed, added = 1 / (p - q), max(1 - q, q) / (p - q)
             return Reading(estimate, n * spread, changed, added, slope=(1 - p - q) / (p - q))
         share = self.prior.probabilities
-        covered = share * p + (1 - share) * q
         slope = share * (1 - share) * (p - q) / (covered * (1 - covered))
         estimate = share * n + slope * (counts - n * covered)
-        spread = np.maximum(share * (1 - share) - self.gains(), 0.0)
+        spread = np.maximum(share * (1 - share) - self._gains(), 0.0)
         most = np.abs([share - slope * covered, share + slope * (1 - covered)]).max()
         return Reading(estimate, n * spread, float(slope.max()), float(most))
 
     def pseudo_values(self, task: Task, reports: Integers, values: Sequence[int] | None = None) -> Floats:
         """(1 − q)/(p − q) for the values that a report covers, −q/(p − q) for the others."""
         _check_task(task)
-        p, q = self._chances
+        p, q, _ = self._chances
         covered = self.covers(reports, None if values is None else np.asarray(values, dtype=np.int64))
         rows: Floats = (covered.astype(np.float64) - q) / (p - q)
         return rows
@@ -450,20 +435,16 @@ class BlockDesign:
         Means and variances if the prior is true are exact, correlations those of a fixed sample of reports, which for
         16 values are right to a hundredth or two in every direction.
         """
-        counts, n = self._counted(kept)
+        (counts, n), expected = self._counted(kept), self._chances[2]
         if not n:
             return 0.0, 0
-        (p, q), share = self._chances, self.prior.probabilities
-        heaviest = np.argsort(-share, kind="stable")[: min(_CHECKED, self.size - 1)]
-        expected = share[heaviest] * p + (1 - share[heaviest]) * q
-        off = (counts[heaviest] - n * expected) / np.sqrt(n * expected * (1 - expected))
+        heaviest = np.argsort(-self.prior.probabilities, kind="stable")[: min(_CHECKED, self.size - 1)]
+        off = ((counts - n * expected) / np.sqrt(n * expected * (1 - expected)))[heaviest]
         return float(off @ np.linalg.solve(self._correlations(heaviest), off)), len(heaviest)
 
     def prior_scores(self, kept: Kept) -> Floats:
         """The same of every value, where the heaviest are not all that there are."""
-        counts, n = self._counted(kept)
-        (p, q), share = self._chances, self.prior.probabilities
-        expected = share * p + (1 - share) * q
+        (counts, n), expected = self._counted(kept), self._chances[2]
         variance = n * expected * (1 - expected)
         scored = (variance >= ENOUGH_TO_SCORE) & (self.size - 1 > _CHECKED)
         scores: Floats = (counts - n * expected)[scored] ** 2 / variance[scored]
@@ -487,16 +468,8 @@ class BlockDesign:
 
     def to_dict(self) -> dict[str, Any]:
         """What a plan holds beside the prior: integers below 2^53, and one that may be larger as a string."""
-        return {
-            "kind": self.kind,
-            "circle": self.circle,
-            "orders": self.orders,
-            "arc": self.arc,
-            "field": self.field,
-            "recurrence": list(self.recurrence),
-            "step": str(self.step),
-            "word_bits": self.word_bits,
-        }
+        numbers = {name: getattr(self, name) for name in ("kind", "circle", "orders", "arc", "field")}
+        return numbers | {"recurrence": list(self.recurrence), "step": str(self.step), "word_bits": self.word_bits}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], prior: Prior) -> Self:
@@ -511,14 +484,18 @@ class BlockDesign:
         return cls(prior=prior, step=step, recurrence=tuple(data["recurrence"]), **numbers)
 
 
-class FewReports(RuleSampler):
+class _ByRule(RuleSampler):
+    """Block designs: a value with prior zero is randomized like any other, and needs no stand-in."""
+
+    def __init__(self, designs: Sequence[BlockDesign]) -> None:
+        super().__init__([(each, StandIn(Prior.uniform(each.size))) for each in designs])
+        self._designs = designs
+
+
+class FewReports(_ByRule):
     """Block designs of few reports: one respondent's by the rule, as in a browser, those of many from tables, if there
     are more respondents than entries to be written out.
     """
-
-    def __init__(self, designs: Sequence[BlockDesign]) -> None:
-        super().__init__(_with_no_stand_in(designs))
-        self._designs = designs
 
     def many(self, members: Integers, positions: Integers, words: RandomWords) -> Integers:
         """A report for each respondent."""
@@ -533,11 +510,6 @@ class FewReports(RuleSampler):
         return TableSampler([(design.pairs, 1 << 2 * design.word_bits) for design in self._designs])
 
 
-def _words_below(report: int, design: BlockDesign) -> int:
-    """How many β have ⌊β·A·M/2^w⌋ < report."""
-    return -(-(report << design.word_bits) // design.n_reports)
-
-
 def _sums(reports: Integers, times: Integers | None, size: int) -> Integers:
     """How often each report came in all."""
     if times is None:
@@ -545,10 +517,6 @@ def _sums(reports: Integers, times: Integers | None, size: int) -> Integers:
     sums = np.zeros(size, dtype=np.int64)
     np.add.at(sums, reports, times)
     return sums
-
-
-def _with_no_stand_in(designs: Sequence[BlockDesign]) -> list[tuple[BlockDesign, StandIn]]:
-    return [(each, StandIn(Prior.uniform(each.size))) for each in designs]
 
 
 def _check_task(task: Task) -> None:

@@ -119,17 +119,14 @@ class Channel:
         return self.prior.values
 
     def table(self) -> Channel:
-        """Itself."""
         return self
 
     @property
     def is_quick(self) -> bool:
-        """Its errors are found at once."""
         return True
 
     @property
     def n_possible_reports(self) -> int:
-        """How many different reports there are."""
         return int(self.weights.shape[1])
 
     @cached_property
@@ -208,7 +205,6 @@ class Channel:
         return Fraction(math.fsum(shares * logs)) + Fraction(math.fsum(shares * (np.abs(logs) + 1))) / 2**50
 
     def keeps(self, notion: Notion, epsilon: Fraction) -> bool:
-        """Whether it keeps a promise, decided exactly."""
         levels = [self._ldp_level()] if notion == "ldp" else self._lift_levels()
         return all(level.holds(epsilon) for level in levels)
 
@@ -216,11 +212,8 @@ class Channel:
         """The exact range in which a report can put the belief that someone holds `value`."""
         prior, marginal = self.prior, self.marginal_weights
         x = prior.position(value)
-        posteriors = [
-            Fraction(prior.weights[x] * self.weights[x, y], marginal[y])
-            for y in range(self.n_possible_reports)
-            if marginal[y]
-        ]
+        joint = prior.weights[x] * self.weights[x]
+        posteriors = [Fraction(mine, sent) for mine, sent in zip(joint, marginal, strict=True) if sent]
         return Belief(prior.values[x], Fraction(prior.weights[x], prior.total), min(posteriors), max(posteriors))
 
     def set_levels(self, prior_set: PriorSet) -> tuple[SetLevel, SetLevel]:
@@ -230,37 +223,30 @@ class Channel:
         return set_lift_levels(self.weights, prior_set)
 
     def likelihood(self, value: int, report: int) -> Fraction:
-        """Q(report | value), exactly; `value` counts through the values of positive prior."""
         return Fraction(self.weights[self.prior.support[value], report], self.denominator)
 
     # -- reports -------------------------------------------------------------------------------------------------
 
     @classmethod
     def sampler(cls, mechanisms: Sequence[Channel]) -> TableSampler:
-        """The randomizer of several tables, which are stacked."""
         return TableSampler([(channel.weights, channel.denominator) for channel in mechanisms])
 
     def can_send(self, report: int) -> bool:
-        """Whether there is such a report."""
         return 0 <= report < self.n_possible_reports
 
     def can_send_many(self, reports: Integers) -> NDArray[np.bool_]:
-        """The same for an array."""
         return are_below(reports, self.n_possible_reports)
 
     @property
     def n_sums(self) -> None:
-        """Reports are counted one by one: the different ones are few."""
         return None
 
     def keep(self, reports: Integers, times: Integers | None = None) -> Counts:
-        """How often each report came."""
         return Counts.of(reports, times=times)
 
     # -- what reports tell ---------------------------------------------------------------------------------------
 
     def gain(self, task: Task) -> float:
-        """Σ_y λ_y |E[g|y] − E g|²: the part of the prior variance that one report removes."""
         means = (self.lifts - 1.0) * self.prior.probabilities @ centred(self.prior, task)
         return float(self.marginal @ (means**2).sum(axis=1))
 
@@ -278,11 +264,13 @@ class Channel:
         return {}
 
     def read(self, estimator: PlainEstimator, task: Task, kept: Kept) -> Reading:
-        """The total of `task` over those who sent the reports."""
-        counts = kept.counted()
-        dense = np.zeros((3, self.n_possible_reports))
+        return read_table(self, estimator, task, *self._sums(kept))
+
+    def _sums(self, kept: Kept) -> Floats:
+        """Σ weight, Σ weight² and how often, for every report."""
+        dense, counts = np.zeros((3, self.n_possible_reports)), kept.counted()
         dense[:, counts.reports] = *counts.weighted()[:2], counts.counts
-        return read_table(self, estimator, task, *dense)
+        return dense
 
     def pseudo_values(self, task: Task, reports: Integers, values: Sequence[int] | None = None) -> Floats:
         """t(y) = gᵀJ⁻¹v_y for each report y."""
@@ -290,18 +278,10 @@ class Channel:
         return rows
 
     def prior_statistic(self, kept: Kept) -> tuple[float, int]:
-        """The chi-square of what the reports say of the values, or of the reports themselves."""
-        return statistic_of_table(self.inside_lifts, self.information, self.marginal, self._counts(kept))
+        return statistic_of_table(self.inside_lifts, self.information, self.marginal, self._sums(kept)[2])
 
     def prior_scores(self, kept: Kept) -> Floats:
-        """What the reports say of each value, where there are many."""
-        return scores_of_table(self.inside_lifts, self.marginal, self._counts(kept))
-
-    def _counts(self, kept: Kept) -> Floats:
-        """How often each report came."""
-        often, counts = np.zeros(self.n_possible_reports), kept.counted()
-        often[counts.reports] = counts.counts
-        return often
+        return scores_of_table(self.inside_lifts, self.marginal, self._sums(kept)[2])
 
     # -- the contract --------------------------------------------------------------------------------------------
 
@@ -317,7 +297,6 @@ class Channel:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], prior: Prior) -> Channel:
-        """The inverse of `to_dict`."""
         rows = [exact_integers(row) for row in data["rows"]]
         channel = cls.from_weights(prior, rows, [prior.values[x] for x in data["labels"]])
         if str(channel.denominator) != data["denominator"]:
@@ -389,9 +368,8 @@ class Channel:
         """
         if other.values != self.values:
             raise ValueError("Both channels must have the same inputs.")
-        d, first, second = len(self.values), self.n_possible_reports, other.n_possible_reports
-        joint = (self.weights[:, :, None] * other.weights[:, None, :]).reshape(d, first * second)
-        return Channel.from_weights(self.prior, joint)
+        joint = self.weights[:, :, None] * other.weights[:, None, :]
+        return Channel.from_weights(self.prior, joint.reshape(len(self.values), -1))
 
     def __eq__(self, other: object) -> bool:
         """Whether both have the same prior, integers and labels."""

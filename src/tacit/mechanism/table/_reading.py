@@ -25,7 +25,6 @@ from tacit.mechanism.protocol import (
     Reading,
     pearson,
 )
-from tacit.prior import Prior
 from tacit.task import Task
 
 if TYPE_CHECKING:
@@ -114,7 +113,7 @@ def read_table(
         t = unbiased_weights(channel, g)
         variance = np.maximum(squares @ variance_weights(channel, task, t), 0.0)
         by_answer = variance_by_answer(channel, task, t)[1:]
-        t = _told(prior, task, t)
+        t = _told(channel, task, t)
     else:
         t, per_person = _mle_weights(channel, g, counts)
         variance = per_person * float(squares.sum())
@@ -170,14 +169,13 @@ def unbiased_weights(channel: Channel, g: Floats) -> Floats:
 
 
 def told_weights(channel: Channel, task: Task) -> Floats:
-    """`unbiased_weights` of a task, NaN for the values of a histogram that the reports do not determine."""
-    return _told(channel.prior, task, unbiased_weights(channel, task.g(channel.prior)))
+    """`unbiased_weights` of a task, NaN for the values of a histogram outside the support."""
+    return _told(channel, task, unbiased_weights(channel, task.g(channel.prior)))
 
 
-def _told(prior: Prior, task: Task, t: Floats) -> Floats:
-    """Nothing is said of a value outside the support."""
+def _told(channel: Channel, task: Task, t: Floats) -> Floats:
     if task.per_value:
-        t[:, [x for x, weight in enumerate(prior.weights) if not weight]] = np.nan
+        t[:, [x for x, weight in enumerate(channel.prior.weights) if not weight]] = np.nan
     return t
 
 
@@ -216,20 +214,17 @@ def variance_weights(channel: Channel, task: Task, t: Floats) -> Floats:
         minimise λ·s   subject to   Σ_y Q(y|x) s(y) ≥ Var(t | x) for every answer x,   s ≥ 0.
     """
     key = t.tobytes(), task.rounded
-    if key not in channel.solved:
-        channel.solved[key] = _variance_weights(channel, task, t)
-    return channel.solved[key]
-
-
-def _variance_weights(channel: Channel, task: Task, t: Floats) -> Floats:
-    q, _, variance = variance_by_answer(channel, task, t)
+    if key in channel.solved:
+        return channel.solved[key]
+    (q, _, variance), found = variance_by_answer(channel, task, t), None
     if not task.rounded:
         whole = np.zeros((len(channel.prior), t.shape[1]))
         whole[list(channel.prior.support)] = variance
-        exact = _solved_weights(channel, whole)
-        if exact is not None:
-            return exact
-    return np.column_stack([_least_weights(q, channel.marginal, column) for column in variance.T])
+        found = _solved_weights(channel, whole)
+    if found is None:
+        found = np.column_stack([_least_weights(q, channel.marginal, column) for column in variance.T])
+    channel.solved[key] = found
+    return found
 
 
 def _least_weights(q: Floats, marginal: Floats, variance: Floats) -> Floats:
@@ -258,8 +253,11 @@ def _solved_weights(channel: Channel, g: Floats) -> Floats | None:
 def _mle_weights(channel: Channel, g: Floats, counts: Floats) -> tuple[Floats, Floats]:
     """E[g|y] under the most likely distribution p, and the variance of one person's part of the estimate."""
     inside = list(channel.prior.support)
-    p = maximum_likelihood(channel, counts)
-    information = Information.of_matrix(information_at(channel, p)[np.ix_(inside, inside)])
+    p, q = maximum_likelihood(channel, counts), channel.matrix[inside]
+    share = p[inside] @ q
+    # J_p = Σ_y Q(y|·) Q(y|·)ᵀ / (pQ)_y, what a respondent's report says at the distribution p.
+    scaled = q[:, share > 0] / np.sqrt(share[share > 0])
+    information = Information.of_matrix(scaled @ scaled.T)
     off = g[inside] - p[inside] @ g[inside]
     if not information.determines(off):
         raise NotEstimableError(
@@ -350,16 +348,6 @@ def maximum_likelihood(channel: Channel, counts: Floats) -> Floats:
             break
     result[inside] = current / current.sum()
     return result
-
-
-def information_at(channel: Channel, distribution: Floats) -> Floats:
-    """J_p = Σ_y Q(y|·) Q(y|·)ᵀ / (pQ)_y: observed information per respondent, evaluated at the distribution p."""
-    q = channel.matrix
-    share = distribution @ q
-    sent = share > 0
-    scaled = q[:, sent] / np.sqrt(share[sent])
-    matrix: Floats = scaled @ scaled.T
-    return matrix
 
 
 def _squarem(start: Floats, first: Floats, second: Floats) -> Floats | None:
