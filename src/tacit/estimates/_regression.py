@@ -167,9 +167,9 @@ def regress(
     covariance, degrees = _covariance(r - fitted, bread, curvature, z, w, which)
     coefficients = coefficients_of(beta, covariance, names, [values[k] for k in kept], level, degrees)
     if alike is not None:
-        test = _ScoreTest(alike, len(r), level)
+        steps = (_WIDE / np.abs(z).max(axis=0)).tolist()
         coefficients = tuple(
-            test.judged(place, each, beta[:, 0], degrees[place])
+            _judged(each, _score_test(alike, place, len(r), beta[:, 0]), steps[place], level, degrees[place])
             if corrected or (which is None and each.high - each.low > 2 * _WIDE)
             else each
             for place, each in enumerate(coefficients)
@@ -256,33 +256,31 @@ def _curvature(p: Floats, z: Floats, w: Floats) -> Floats:
     return np.block(blocks)
 
 
+def _put_together(w: Floats, *parts: Floats) -> tuple[Floats, Floats, list[Floats]]:
+    """Reports that are alike in all parts, once: Σ w, Σ w², and the parts."""
+    n = len(w)
+    distinct, place = np.unique(np.column_stack([part.reshape(n, -1) for part in parts]), axis=0, return_inverse=True)
+    sums, squares = (np.bincount(place.ravel(), each).astype(np.float64) for each in (w, w**2))
+    columns = np.cumsum([part.size // n for part in parts])[:-1]
+    found = np.split(distinct.astype(np.float64), columns, axis=1)
+    return sums, squares, [each.reshape(-1, *part.shape[1:]) for each, part in zip(found, parts, strict=True)]
+
+
 @dataclass(frozen=True)
 class _Alike:
-    """Reports with the same columns, of the same cluster, put together: Σ w, the mean of r, and Σ w² (1, r, r²)."""
+    """Reports with the same columns and outcome, of the same cluster, put together: Σ w and Σ w²."""
 
-    z: Floats
     w: Floats
+    squares: Floats
     r: Floats
-    squares: tuple[Floats, Floats, Floats]
+    z: Floats
     which: Integers | None
 
     @classmethod
     def of(cls, r: Floats, z: Floats, w: Floats, which: Integers | None) -> _Alike:
-        labels = np.zeros(len(r)) if which is None else which
-        distinct, place = np.unique(np.column_stack([labels, z]), axis=0, return_inverse=True)
-        place = place.ravel()
-        sums: list[Floats] = [
-            np.bincount(place, weights=each).astype(np.float64) for each in (w, w * r, w**2, w**2 * r, w**2 * r**2)
-        ]
-        clusters = None if which is None else distinct[:, 0].astype(np.int64)
-        return cls(
-            distinct[:, 1:].astype(np.float64), sums[0], sums[1] / sums[0], (sums[2], sums[3], sums[4]), clusters
-        )
-
-    def residuals(self, p: Floats) -> tuple[Floats, Floats]:
-        """Σ w (r − p) and Σ w² (r − p)²."""
-        ones, first, second = self.squares
-        return self.w * (self.r - p), second - 2 * p * first + p**2 * ones
+        labels = np.zeros(len(r)) if which is None else which.astype(np.float64)
+        sums, squares, (clusters, outcomes, columns) = _put_together(w, labels, r, z)
+        return cls(sums, squares, outcomes, columns, None if which is None else clusters.astype(np.int64))
 
 
 def _corrected(
@@ -293,14 +291,14 @@ def _corrected(
     columns, beta = z / scale, np.zeros(z.shape[1]) if start is None else start * scale
 
     def parts(beta: Floats) -> tuple[Floats, Floats, Floats]:
-        p = np.clip(_shares((columns @ beta + fixed)[:, None])[:, 0], 1e-12, 1 - 1e-12)
-        spread, (first, second) = rows.w * p * (1 - p), rows.residuals(p)
+        p = np.clip(_expit(columns @ beta + fixed), 1e-12, 1 - 1e-12)
+        spread, away = rows.w * p * (1 - p), rows.r - p
         inverse = _solved(columns.T @ (spread[:, None] * columns), np.eye(len(beta)))
         leverage = spread * ((columns @ inverse) * columns).sum(axis=1)
-        more = float(second.sum() / spread.sum()) * leverage
+        more = float(rows.squares @ away**2 / spread.sum()) * leverage
         # How the correction falls with the share is part of the slope: else steps go twice as far as they should.
         slope = columns.T @ ((spread + more / 2)[:, None] * columns)
-        return p, columns.T @ (first + more * (0.5 - p)), slope
+        return p, columns.T @ (rows.w * away + more * (0.5 - p)), slope
 
     now = parts(beta)
     for _ in range(_STEPS):
@@ -325,35 +323,25 @@ def _solved(matrix: Floats, right: Floats) -> Floats:
         return np.asarray(np.linalg.lstsq(matrix, right, rcond=None)[0], dtype=np.float64)
 
 
-@dataclass(frozen=True)
-class _ScoreTest:
-    """The generalized score test of one coefficient of a logistic regression."""
+def _score_test(rows: _Alike, place: int, n_reports: int, beta: Floats) -> Callable[[float], float]:
+    """The generalized score test of one coefficient of a logistic regression: S over its standard error."""
+    mine, others, start = rows.z[:, place], np.delete(rows.z, place, axis=1), np.delete(beta, place)
 
-    rows: _Alike
-    n_reports: int
-    level: float
-
-    def judged(self, place: int, found: Coefficient, beta: Floats, degrees: float) -> Coefficient:
-        """The coefficient with the interval and the p-value of this test."""
-        step, start = _WIDE / float(np.abs(self.rows.z[:, place]).max()), np.delete(beta, place)
-        return _judged(found, lambda value: self._statistic(place, value, start), step, self.level, degrees)
-
-    def _statistic(self, place: int, value: float, start: Floats) -> float:
-        """S over its standard error, if the coefficient has this value."""
-        rows = self.rows
-        mine, others = rows.z[:, place], np.delete(rows.z, place, axis=1)
+    def statistic(value: float) -> float:
         fixed = value * mine
-        p = _corrected(rows, others, fixed, start)[1] if others.shape[1] else _shares(fixed[:, None])[:, 0]
-        spread, (first, second) = rows.w * p * (1 - p), rows.residuals(p)
-        explained = _solved(others.T @ (spread[:, None] * others), others.T @ (spread * mine))
-        alone = mine - others @ explained
+        p = _corrected(rows, others, fixed, start)[1] if others.shape[1] else _expit(fixed)
+        spread = rows.w * p * (1 - p)
+        alone = mine - others @ _solved(others.T @ (spread[:, None] * others), others.T @ (spread * mine))
+        scores = rows.w * (rows.r - p) * alone
         if rows.which is None:
-            n, used, squares = self.n_reports, rows.z.shape[1], float(second @ alone**2)
+            n, used, squares = n_reports, rows.z.shape[1], float(rows.squares @ ((rows.r - p) * alone) ** 2)
         else:
             # Around their mean: else few clusters never reject.
-            parts = np.bincount(rows.which, first * alone)
+            parts = np.bincount(rows.which, scores)
             n, used, squares = len(parts), 1, float(((parts - parts.mean()) ** 2).sum())
-        return float(first @ alone) / max(math.sqrt(squares * n / (n - used)), 1e-300)
+        return float(scores.sum()) / max(math.sqrt(squares * n / (n - used)), 1e-300)
+
+    return statistic
 
 
 def _judged(
@@ -513,6 +501,8 @@ def regress_on_private(
     if n <= k:
         raise NotEstimableError(f"{n} reports are too few for {k} coefficients.")
     rows = _Possible(outcome, held, design, w, w**2)
+    sums, squares, (t, s, z) = _put_together(w, outcome, held, design)
+    alike = _Possible(t, s, z, sums, squares)
     if model == "linear":
         beta = _separated(rows.slope(held), rows.score(outcome))
         mean, mass = design @ beta, held
@@ -521,12 +511,11 @@ def regress_on_private(
         mean = _expit(design @ beta)
         mass = held * mean * (1 - mean)
     bread = _separated(rows.slope(mass), np.eye(k))
-    parts = np.einsum("i,ix,ixk->ik", w, outcome - held * mean, design)
-    covariance = bread @ (parts.T @ parts) @ bread.T * n / (n - k)
+    scores = np.einsum("i,ix,ixk->ik", w, outcome - held * mean, design)
+    covariance = bread @ (scores.T @ scores) @ bread.T * n / (n - k)
     coefficients = coefficients_of(beta[:, None], covariance, names, [value], level, np.full(k, float(n - k)))
-    test = rows.put_together()
     coefficients = tuple(
-        _judged(each, test.statistic(place, n, beta, model), each.standard_error, level, float(n - k))
+        _judged(each, alike.statistic(place, n, beta, model), each.standard_error, level, float(n - k))
         for place, each in enumerate(coefficients)
     )
     return Regression(
@@ -544,13 +533,6 @@ class _Possible:
     z: Floats
     w: Floats
     squares: Floats
-
-    def put_together(self) -> _Possible:
-        """The same, with one row for reports that are alike."""
-        n, x, k = self.z.shape
-        distinct, place = np.unique(np.hstack([self.t, self.s, self.z.reshape(n, -1)]), axis=0, return_inverse=True)
-        w, squares = (np.bincount(place.ravel(), each).astype(np.float64) for each in (self.w, self.squares))
-        return _Possible(distinct[:, :x], distinct[:, x : 2 * x], distinct[:, 2 * x :].reshape(-1, x, k), w, squares)
 
     def score(self, residuals: Floats) -> Floats:
         return np.asarray(np.einsum("i,ix,ixk->k", self.w, residuals, self.z), dtype=np.float64)
