@@ -394,7 +394,7 @@ def _estimates(plan: Plan, cells: Sequence[Cell], classes: Integers, sure: float
     if n_classes < len(plan.values):
         indicators = (classes[:, None] == np.arange(n_classes)).astype(int).tolist()
         task = Matrix(indicators, tuple(f"class {k + 1}" for k in range(n_classes)))
-    reading = _reading(plan, task)
+    reading = plan.reading(task)
     mine = read_for(cells, reading)
     found = {}
     for group in plan.groups:
@@ -419,15 +419,6 @@ def _estimates(plan: Plan, cells: Sequence[Cell], classes: Integers, sure: float
             np.clip(np.nan_to_num(low, nan=0.0), 0.0, 1.0), np.clip(np.nan_to_num(high, nan=1.0), 0.0, 1.0), prior,
         )  # fmt: skip
     return found
-
-
-def _reading(plan: Plan, task: Task) -> Plan:
-    """The plan, read for the shares of its answers; the weights of a weighted sum are not about them."""
-    groups = tuple(replace(group, weight=Fraction(1), offset=Fraction(0)) for group in plan.groups)
-    other = replace(plan, task=task, between=False, groups=groups, recoding=None)
-    object.__setattr__(other, "hash", plan.hash)
-    object.__setattr__(other, "hashes", plan.hashes)
-    return other
 
 
 def _unseen(group: Group, classes: Integers, prior: Floats) -> _Found:

@@ -9,6 +9,7 @@ At the end: names of groups that are crossed, such as regions with ages, or a gr
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import re
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 NOT_ASKED = "not asked"
 #: Every wording is hashed with all before it, so their number is bounded.
 _MOST_EARLIER = 100
+#: Derived fields: they are verified against the contract, not part of it, so the hash leaves them out.
+_DERIVED = ("certificate", "levels")
 
 QuestionKind = Literal["one-of", "yes-no", "number"]
 #: What is estimated: the share of every answer, of the surveyed answer, the mean of a number, or its distribution.
@@ -152,15 +155,7 @@ class AnyPlan:
     limit: Fraction | None = None
     recoding: Recoding | None = None
 
-    if TYPE_CHECKING:
-
-        @property
-        def title(self) -> str | None:
-            """What the plan is about, in words."""
-
-        @property
-        def notes(self) -> tuple[str, ...]:
-            """What the planner noted."""
+    if TYPE_CHECKING:  # What the two kinds have each in its own way; a field has no default where a property stands.
 
         @property
         def questions(self) -> tuple[Question, ...]:
@@ -171,43 +166,15 @@ class AnyPlan:
             """The private questions, as they are reported together."""
 
         @property
-        def block_plans(self) -> tuple[Plan, ...]:
-            """The plan of each block."""
-
-        @property
-        def block_column(self) -> str | None:
-            """The column of reports that says which block each is about; None where a report needs none."""
-
-        @property
         def groups(self) -> tuple[Group, ...]:
             """Every group of every block: what reports are counted by."""
-
-        @property
-        def places(self) -> tuple[tuple[int, str | None], ...]:
-            """For each of `groups` the place of its block, and its name there."""
-
-        @property
-        def follows(self) -> Follows | None:
-            """What a plan by the belief rule rests on."""
-
-        @property
-        def stored(self) -> str | None:
-            """How reports are stored in two layers, as a hash."""
-
-        @property
-        def takes_weights(self) -> bool:
-            """Whether weights of any sign are part of what is asked (`Task.takes_weights`)."""
-
-        @property
-        def hash(self) -> str:
-            """SHA-256 of the contract in canonical JSON: it names the plan."""
 
         @property
         def hashes(self) -> tuple[str, ...]:
             """The hashes of this plan in all its wordings, oldest first, its own last."""
 
-        def to_dict(self) -> dict[str, Any]:
-            """For JSON."""
+        def _fields(self) -> dict[str, Any]:
+            """For JSON, without the hash."""
 
         def reworded(self, title: str | None = None, texts: Mapping[str, Mapping[str, str]] | None = None) -> AnyPlan:
             """The same plan in other words."""
@@ -215,8 +182,60 @@ class AnyPlan:
         def next(self, plans: Sequence[Plan], notes: Sequence[str] = ()) -> Self:
             """The plan of the next wave, in which the blocks have these plans; `notes` are about their priors."""
 
-        def single(self, what: str) -> Plan:
-            """The plan itself, for `what` only a plan of one question can do; raises `PlanError` for another."""
+    @property
+    def title(self) -> str | None:
+        """What the plan is about, in words."""
+        return None
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the planner noted; a plan of one question holds none."""
+        return ()
+
+    @property
+    def follows(self) -> Follows | None:
+        """What a plan by the belief rule rests on."""
+        return None
+
+    @property
+    def stored(self) -> str | None:
+        """How reports are stored in two layers, as a hash: plans of which it is the same share stored reports."""
+        return None
+
+    @property
+    def takes_weights(self) -> bool:
+        """Whether weights of any sign are part of what is asked (`Task.takes_weights`); else a weight says how many
+        people a report stands for.
+        """
+        return False
+
+    @property
+    def block_column(self) -> str | None:
+        """The column of reports that says which block each is about; None where a report needs none."""
+        return None
+
+    def single(self, what: str) -> Plan:
+        """The plan itself, for `what` only a plan of one question can do; raises `PlanError` for another."""
+        raise PlanError(f"{what} is for plans of one question, and this plan has several.")
+
+    @cached_property
+    def block_plans(self) -> tuple[Plan, ...]:
+        """The plan of each block."""
+        return tuple(block.plan for block in self.blocks)
+
+    @cached_property
+    def places(self) -> tuple[tuple[int, str | None], ...]:
+        """For each of `groups` the place of its block, and its name there."""
+        return tuple((place, group.name) for place, plan in enumerate(self.block_plans) for group in plan.groups)
+
+    @cached_property
+    def hash(self) -> str:
+        """SHA-256 of the contract in canonical JSON: it names the plan."""
+        return contract_hash(self._fields())
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {"hash": self.hash} | self._fields()
 
     @property
     def private(self) -> tuple[Question, ...]:
@@ -329,17 +348,7 @@ class AnyPlan:
 
 
 def series_of(data: Mapping[str, Any]) -> dict[str, Any]:
-    """The inverse of `AnyPlan._series_fields`, of the JSON of a plan: the fields by name, wordings as they are there.
-
-    Args:
-        data: the JSON object of a plan.
-
-    Returns:
-        The keyword arguments of `AnyPlan`.
-
-    >>> series_of({})["wave"]
-    1
-    """
+    """The inverse of `AnyPlan._series_fields`: the keyword arguments of `AnyPlan`, wordings as they are in the JSON."""
     return {
         "wave": data.get("wave", 1),
         "series": data.get("series"),
@@ -347,6 +356,33 @@ def series_of(data: Mapping[str, Any]) -> dict[str, Any]:
         "limit": exact_ratio(data["limit"]) if "limit" in data else None,
         "recoding": Recoding.from_dict(data["recoding"]) if "recoding" in data else None,
     }
+
+
+def contract_hash(data: Mapping[str, Any]) -> str:
+    """SHA-256, in hexadecimal, over the contract in the JSON `data` of a plan: sorted keys, no spaces, UTF-8, without
+    the hash and the derived fields. A block's plan stands as its own hash.
+
+    The contract holds only strings, small integers, booleans, nulls, lists and objects, so every language writes the
+    same canonical text.
+
+    >>> from tacit import Plan
+    >>> plan = Plan.of([[0.75, 0.25], [0.25, 0.75]], {"yes": 0.1, "no": 0.9}, "histogram")
+    >>> contract_hash(plan.to_dict()) == plan.hash
+    True
+    """
+    contract = {key: part for key, part in data.items() if key != "hash"}
+    if "blocks" in data:
+        contract["blocks"] = [{**block, "plan": block["plan"]["hash"]} for block in data["blocks"]]
+    else:
+        groups = data["groups"]
+        contract["groups"] = [{key: part for key, part in each.items() if key not in _DERIVED} for each in groups]
+    return canonical_hash(contract)
+
+
+def canonical_hash(content: Any) -> str:
+    """SHA-256, in hexadecimal, of canonical JSON."""
+    text = json.dumps(content, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode("utf-8")).hexdigest()
 
 
 @contextmanager
@@ -363,13 +399,7 @@ def refusing() -> Iterator[None]:
 
 
 def malformed(error: Exception) -> PlanError:
-    """What is wrong with a plan that cannot be read, in words of plans rather than Python's.
-
-    Args:
-        error: what Python raised.
-
-    Returns:
-        The error to raise.
+    """What is wrong with a plan that cannot be read, by the `error` that Python raised, in words of plans.
 
     >>> print(malformed(KeyError("epsilon")))
     This plan is malformed: the field 'epsilon' is missing.
@@ -380,13 +410,7 @@ def malformed(error: Exception) -> PlanError:
 
 
 def value_from_text(text: str) -> Value:
-    """A numeric value as it was written.
-
-    Args:
-        text: the number as a plan writes it.
-
-    Returns:
-        The number.
+    """The number that a plan writes as this `text`.
 
     >>> value_from_text("3"), value_from_text("0.5")
     (3, 0.5)
@@ -404,13 +428,7 @@ NEW, AFTER = "new", "after "
 
 
 def crossed_name(parts: Iterable[str]) -> str:
-    """The name of the group in which these parts meet.
-
-    Args:
-        parts: the names of the parts.
-
-    Returns:
-        The name of the crossed group.
+    """The name of the group in which `parts` of these names meet.
 
     >>> crossed_name(["north", "18-24"])
     'north / 18-24'
@@ -419,16 +437,10 @@ def crossed_name(parts: Iterable[str]) -> str:
 
 
 def margins(plan: Plan, names: Sequence[str]) -> dict[str, dict[str, str]]:
-    """For each group what its parts are, by the `names` of the margins that were crossed, in their order.
+    """For each group of a `plan`, by name, its category in each of the margins that were crossed: their `names`, in
+    order.
 
     Raises `ValueError` where a group has more or fewer parts than there are names.
-
-    Args:
-        plan: the plan.
-        names: what was crossed to make the groups, in order.
-
-    Returns:
-        For each group, by name, its category in each margin.
 
     >>> from tacit import make_plan
     >>> prior = {"yes": 0.2, "no": 0.8}
@@ -449,14 +461,9 @@ def margins(plan: Plan, names: Sequence[str]) -> dict[str, dict[str, str]]:
 
 
 def arm_name(group: str | None, number: int) -> str:
-    """The name of an arm, counted from 1, of a group. Arms differ in their randomizer only.
+    """The name of an arm by its `number`, counted from 1, of a `group`, None if the plan has no named groups.
 
-    Args:
-        group: the name of the group; None if the plan has no named groups.
-        number: of the arm, from 1.
-
-    Returns:
-        The name of the arm.
+    Arms differ in their randomizer only.
 
     >>> arm_name(None, 1), arm_name("north", 2)
     ('arm 1', 'north / arm 2')
@@ -466,14 +473,10 @@ def arm_name(group: str | None, number: int) -> str:
 
 
 def followed_name(group: str | None, report: int | None) -> str:
-    """The group of the next wave for people of this group, by the belief rule: what they sent is part of its name.
+    """The group of the next wave for people of a `group`, by the belief rule: what they sent is part of its name.
 
-    Args:
-        group: the name of their group in this wave; None if the plan has no named groups.
-        report: what they sent; None if they did not take part.
-
-    Returns:
-        The name of their group in the next wave; "new" for people without any report where groups have no names.
+    `report` is what they sent, None if they did not take part. Where groups have no names, people without any report
+    are in the group "new".
 
     >>> followed_name(None, None), followed_name(None, 1), followed_name("after 1", None), followed_name("after 1 -", 0)
     ('new', 'after 1', 'after 1 -', 'after 1 - 0')
@@ -491,13 +494,7 @@ def followed_name(group: str | None, report: int | None) -> str:
 
 
 def base_name(group: str | None) -> str | None:
-    """The group without what its people sent earlier.
-
-    Args:
-        group: the name of a group in a wave by the belief rule, or in a first wave.
-
-    Returns:
-        The name of the group in the first wave; None where that has no named groups.
+    """The name in the first wave of a `group` of a wave by the belief rule; None where that has no named groups.
 
     >>> base_name("north / after 1 0"), base_name("after 1"), base_name("new"), base_name("north")
     ('north', None, None, 'north')
@@ -509,15 +506,10 @@ def base_name(group: str | None) -> str | None:
 
 
 def arms_of(plan: Plan) -> dict[str | None, list[Group]]:
-    """The arms of each group: those whose names are alike up to the last " / "; all groups if no name has one.
+    """The arms of each group of a `plan`, by the group's name: those whose names are alike up to the last " / "; all
+    groups if no name has one.
 
     Raises `ValueError` where a group has one arm only.
-
-    Args:
-        plan: the plan.
-
-    Returns:
-        The arms of each group, by the group's name.
 
     >>> from tacit import GroupPrior, Prior, Survey, make_plan
     >>> from tacit.designs.planning import in_arms

@@ -7,7 +7,6 @@ the promise it states is refused. Every field is described in docs/plan.md and i
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import re
@@ -25,9 +24,17 @@ from tacit.exact import Integers, Number, budget, exact_ratio
 from tacit.mechanism import Mechanism, mse, round_channel, unbiased_variance
 from tacit.mechanism.repeated import Transition, check_transition
 from tacit.mechanism.table import Channel
-from tacit.plan._any_plan import AnyPlan, Question, QuestionKind, refusing, series_of, value_from_text
-from tacit.plan._certificate import Certificate
-from tacit.plan._group import Group, PlanError, smallest_level
+from tacit.plan._any_plan import (
+    AnyPlan,
+    Question,
+    QuestionKind,
+    canonical_hash,
+    contract_hash,
+    refusing,
+    series_of,
+    value_from_text,
+)
+from tacit.plan._group import Certificate, Group, PlanError, smallest_level
 from tacit.plan._recoding import CROSSED
 from tacit.prior import Prior, Value, has_unseen
 from tacit.task import Matrix, Quantiles, Task, prior_variance
@@ -39,8 +46,6 @@ ErrorField = Literal["aimed", "aimed_for_participants", "ldp_aimed", "prior_vari
 CHANCES = 2**16
 #: Files that are no plans.
 _TABLES = (".csv", ".tsv", ".txt", ".parquet", ".xlsx", ".jsonl", ".arrow", ".feather")
-#: Derived fields: they are verified against the contract, not part of it, so the hash leaves them out.
-_DERIVED = ("certificate", "levels")
 
 
 @dataclass(frozen=True)
@@ -220,11 +225,6 @@ class Plan(AnyPlan):
         """What the plan is about, in words: its question."""
         return self.question
 
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """None: a plan of one question holds none."""
-        return ()
-
     @cached_property
     def questions(self) -> tuple[Question, ...]:
         """The one question, named as its column in files of answers."""
@@ -238,28 +238,12 @@ class Plan(AnyPlan):
         """The one block."""
         return (Block(self.questions, CHANCES, self),)
 
-    @property
-    def block_plans(self) -> tuple[Plan, ...]:
-        """The plan itself."""
-        return (self,)
-
-    @property
-    def block_column(self) -> str | None:
-        """None: all reports are about the one block."""
-        return None
-
-    @cached_property
-    def places(self) -> tuple[tuple[int, str | None], ...]:
-        """For each group the place of the one block, and its name."""
-        return tuple((0, group.name) for group in self.groups)
-
     def next(self, plans: Sequence[Plan], notes: Sequence[str] = ()) -> Self:
         """The plan of the next wave, with the groups of the plan that is given. It holds no notes."""
         (later,) = plans
         return replace(self, groups=later.groups, wave=self.wave + 1, series=self.first_wave, earlier=())
 
     def single(self, what: str) -> Plan:
-        """The plan itself."""
         return self
 
     @cached_property
@@ -269,9 +253,13 @@ class Plan(AnyPlan):
 
     def reading(self, task: Task, question: str | None = None) -> Plan:
         """The same contract, its reports read for another task, or one question of a block. The hash stays: it is about
-        what devices do.
+        what devices do. The weights of a weighted sum are left out where the other task has none.
         """
-        other = replace(self, task=task, between=False, recoding=None, question=question or self.question)
+        groups = self.groups
+        if self.takes_weights and not task.takes_weights:
+            groups = tuple(replace(group, weight=Fraction(1), offset=Fraction(0)) for group in groups)
+        question = question or self.question
+        other = replace(self, task=task, groups=groups, between=False, recoding=None, question=question)
         object.__setattr__(other, "hash", self.hash)
         object.__setattr__(other, "hashes", self.hashes)
         return other
@@ -293,7 +281,6 @@ class Plan(AnyPlan):
 
     @property
     def takes_weights(self) -> bool:
-        """Whether weights of any sign are part of what is asked (`Task.takes_weights`)."""
         return self.task.takes_weights
 
     def group(self, name: str | None) -> Group:
@@ -322,11 +309,6 @@ class Plan(AnyPlan):
         return math.sqrt(total)
 
     @cached_property
-    def hash(self) -> str:
-        """SHA-256 of the contract in canonical JSON: it names the plan."""
-        return contract_hash(self._fields())
-
-    @cached_property
     def hashes(self) -> tuple[str, ...]:
         """The hashes of this plan in all its wordings, oldest first, its own last; tallies of all of them are pooled.
 
@@ -342,12 +324,11 @@ class Plan(AnyPlan):
 
     @cached_property
     def stored(self) -> str | None:
-        """SHA-256 of how reports are stored in two layers: plans of which it is the same share stored reports."""
         told = [each.to_dict() for each in self.groups]
         if any("layers" not in each for each in told):
             return None
         parts = [[each["group"], each["prior"], each["layers"]["stored"]] for each in told]
-        return _hash_of(parts)
+        return canonical_hash(parts)
 
     def __eq__(self, other: object) -> bool:
         """Whether both are the same contract, read for the same task. Certificates are derived: they do not count."""
@@ -371,10 +352,6 @@ class Plan(AnyPlan):
             **({} if self.follows is None else {"follows": self.follows.to_dict()}),
             "groups": [group.to_dict() for group in self.groups],
         }
-
-    def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        return {"hash": self.hash} | self._fields()
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Plan:
@@ -508,13 +485,7 @@ class Block:
 
 
 def joint_values(questions: Sequence[Question]) -> tuple[Value, ...]:
-    """The names of the joint cells: the answers of one question as they are, else "yes / no".
-
-    Args:
-        questions: the questions of a block.
-
-    Returns:
-        A value for each combination of answers.
+    """The names of the joint cells of some `questions`: the answers of one question as they are, else "yes / no".
 
     >>> joint_values([Question(name="a", answers=("x", "y")), Question(name="b", answers=(0, 1))])
     ('x / 0', 'x / 1', 'y / 0', 'y / 1')
@@ -529,16 +500,7 @@ def joint_values(questions: Sequence[Question]) -> tuple[Value, ...]:
 
 
 def read_json(path: str | Path) -> dict[str, Any]:
-    """The JSON object in a plan file.
-
-    Args:
-        path: the file.
-
-    Returns:
-        The object.
-
-    Raises:
-        PlanError: the file is not a JSON object.
+    """The JSON object in the plan file at `path`; a `PlanError` where there is none.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -562,29 +524,3 @@ def read_json(path: str | Path) -> dict[str, Any]:
 def _no_json(constant: str) -> None:
     # NaN and Infinity: Python reads them, other languages do not.
     raise PlanError(f"{constant} is no number of JSON")
-
-
-def contract_hash(data: Mapping[str, Any]) -> str:
-    """SHA-256 over the contract: sorted keys, no spaces, UTF-8, without the hash and the derived fields.
-
-    The contract holds only strings, small integers, booleans, nulls, lists and objects, so every language writes the
-    same canonical text.
-
-    Args:
-        data: a plan as `Plan.to_dict` gives it.
-
-    Returns:
-        64 hexadecimal digits.
-
-    >>> plan = Plan.of([[0.75, 0.25], [0.25, 0.75]], {"yes": 0.1, "no": 0.9}, "histogram")
-    >>> contract_hash(plan.to_dict()) == plan.hash
-    True
-    """
-    groups = [{key: part for key, part in group.items() if key not in _DERIVED} for group in data["groups"]]
-    contract = {key: part for key, part in data.items() if key != "hash"} | {"groups": groups}
-    return _hash_of(contract)
-
-
-def _hash_of(content: Any) -> str:
-    text = json.dumps(content, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode("utf-8")).hexdigest()

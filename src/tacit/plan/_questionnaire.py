@@ -14,15 +14,13 @@ The cells of a block are in the order of its questions: the answer to the last q
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
-from tacit.plan._any_plan import AnyPlan, Question, crossed_name, refusing, series_of
+from tacit.plan._any_plan import AnyPlan, Question, contract_hash, crossed_name, refusing, series_of
 from tacit.plan._group import Group, PlanError
 from tacit.plan._plan import CHANCES, FORMAT, Block, Plan, read_json
 from tacit.prior import has_unseen
@@ -49,14 +47,9 @@ def check_routes(questions: Sequence[Question]) -> None:
 
 
 def block_name(group: str | None, number: int) -> str:
-    """The name of a block, counted from 1, in a group: under it the reports of both together are counted.
+    """The name of a block by its `number`, counted from 1, in a `group`, None if the plan has no named groups.
 
-    Args:
-        group: the name of the group; None if the plan has no named groups.
-        number: of the block, from 1.
-
-    Returns:
-        The name of the block.
+    Under it the reports of both together are counted.
 
     >>> block_name(None, 1), block_name("north", 2)
     ('block 1', 'north / block 2')
@@ -147,29 +140,8 @@ class Questionnaire(AnyPlan):
             self._worded(wording)
 
     @property
-    def block_plans(self) -> tuple[Plan, ...]:
-        """The plan of each block."""
-        return tuple(block.plan for block in self.blocks)
-
-    @property
     def block_column(self) -> str | None:
-        """A report says which block it is about."""
         return BLOCK
-
-    @property
-    def follows(self) -> None:
-        """Plans of several questions do not follow people."""
-        return None
-
-    @property
-    def stored(self) -> None:
-        """Plans of several questions do not store reports."""
-        return None
-
-    @property
-    def takes_weights(self) -> bool:
-        """Weights say how many people a report stands for; they are not part of what is asked."""
-        return False
 
     def next(self, plans: Sequence[Plan], notes: Sequence[str] = ()) -> Self:
         """The plan of the next wave, in which the blocks have these plans. Notes about the priors of this wave are left
@@ -179,15 +151,6 @@ class Questionnaire(AnyPlan):
         blocks = tuple(replace(block, plan=plan) for block, plan in zip(self.blocks, plans, strict=True))
         return replace(self, blocks=blocks, wave=self.wave + 1, series=self.first_wave, earlier=(), notes=notes)
 
-    def single(self, what: str) -> Plan:
-        """Refused: this plan asks several questions."""
-        raise PlanError(f"{what} is for plans of one question, and this plan has several.")
-
-    @cached_property
-    def places(self) -> tuple[tuple[int, str | None], ...]:
-        """For each of `groups` the place of its block, and its name there."""
-        return tuple((place, group.name) for place, plan in enumerate(self.block_plans) for group in plan.groups)
-
     @cached_property
     def groups(self) -> tuple[Group, ...]:
         """Every group of every block under a name of its own (`block_name`): what reports are counted by."""
@@ -196,11 +159,6 @@ class Questionnaire(AnyPlan):
             for number, block in enumerate(self.blocks, start=1)
             for group in block.plan.groups
         )
-
-    @cached_property
-    def hash(self) -> str:
-        """SHA-256 of the contract in canonical JSON, in which each block's plan stands as its own hash."""
-        return _hash_of(self._fields)
 
     @property
     def wording(self) -> Wording:
@@ -250,7 +208,6 @@ class Questionnaire(AnyPlan):
         ]
         return (*before, self.hash)
 
-    @cached_property
     def _fields(self) -> dict[str, Any]:
         return {
             "tacit_plan": FORMAT,
@@ -267,10 +224,6 @@ class Questionnaire(AnyPlan):
             ],
             "notes": list(self.notes),
         }
-
-    def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        return {"hash": self.hash} | self._fields
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Questionnaire:
@@ -289,30 +242,15 @@ class Questionnaire(AnyPlan):
             series["earlier"] = tuple(map(Wording.from_dict, series["earlier"]))
             plan = cls(tuple(questions.values()), blocks, data["title"], tuple(data["notes"]), **series)
             # Both the text and what was read from it have this hash, so the text has no other fields or forms.
-            if not plan.hash == data["hash"] == _hash_of(data) or len(questions) < len(data["questions"]):
+            if not plan.hash == data["hash"] == contract_hash(data) or len(questions) < len(data["questions"]):
                 raise PlanError("This plan was altered: its content does not match its hash.")
         return plan
 
 
-def _hash_of(data: Mapping[str, Any]) -> str:
-    """The hash of a plan's JSON as it stands."""
-    blocks = [{**block, "plan": block["plan"]["hash"]} for block in data["blocks"]]
-    contract = {key: part for key, part in data.items() if key != "hash"} | {"blocks": blocks}
-    text = json.dumps(contract, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode("utf-8")).hexdigest()
-
-
 def load_plan(path: str | Path) -> AnyPlan:
-    """Read and audit a plan file, of one question or of several.
+    """The audited plan, of one question or of several, in the file at `path`.
 
-    Args:
-        path: the file.
-
-    Returns:
-        The plan, audited.
-
-    Raises:
-        PlanError: the file is not a plan, was altered, or does not keep its promise.
+    Raises `PlanError` where the file is not a plan, was altered, or does not keep its promise.
 
     >>> load_plan("nowhere.json")
     Traceback (most recent call last):
@@ -322,13 +260,7 @@ def load_plan(path: str | Path) -> AnyPlan:
 
 
 def read_plan(data: Mapping[str, Any]) -> AnyPlan:
-    """The audited plan of one question or of several that this JSON holds.
-
-    Args:
-        data: the JSON object of a plan.
-
-    Returns:
-        The plan, audited.
+    """The audited plan, of one question or of several, that the JSON object `data` holds.
 
     >>> plan = Plan.of([[0.75, 0.25], [0.25, 0.75]], {"yes": 0.1, "no": 0.9}, "histogram")
     >>> read_plan(plan.to_dict()) == plan
