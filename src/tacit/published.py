@@ -27,23 +27,12 @@ __all__ = ["Comparison", "compare", "theorem3"]
 
 
 def theorem3(prior: Prior, epsilon: Number, *, force: bool = False) -> Channel:
-    """The published randomized response q_mm = 1 − (1−P_m)/E, q_mk = P_k/E, with E = e^ε.
+    """The published randomized response q_mm = 1 − (1−P_m)/E, q_mk = P_k/E, with P the `prior` and E = e^ε.
 
     It tells the truth with probability 1 − 1/E and otherwise draws from the prior. Its upper lift
     1/E + (1−1/E)/P_m exceeds E whenever P_m < 1/(E+1), so it is ε-LIP, and then optimal, only if
-    min P ≥ 1/(E+1). Elsewhere this raises `PrivacyError` with the level it really reaches, or, with `force=True`,
+    min P ≥ 1/(E+1). Elsewhere this raises `PrivacyError` with the level it really reaches, or, with `force`,
     returns the channel for study. Forced, zero-prior values keep the published rows, which expose their holders.
-
-    Args:
-        prior: the values and their probabilities.
-        epsilon: the level ε; a float is read as the decimal that it prints as.
-        force: return the channel for study where it breaks the promise.
-
-    Returns:
-        The channel.
-
-    Raises:
-        PrivacyError: it breaks the promise and `force` is not given.
 
     >>> theorem3(Prior.of({"yes": 0.1, "no": 0.9}), epsilon=1)
     Traceback (most recent call last):
@@ -111,17 +100,9 @@ def compare(
     *,
     aim: Aim = "unbiased",
 ) -> list[Comparison]:
-    """One row for each budget, ascending.
+    """One row for each budget of `epsilons`, ascending, for the groups in `priors`; `task` and `aim` as of `design`.
 
-    Args:
-        priors: the groups, as a prior file has them.
-        task: what is estimated; it gives g.
-        epsilons: the levels.
-        progress: is called with steps done and steps in all.
-        aim: "unbiased" or "mmse", as of `design`.
-
-    Returns:
-        One row for each level.
+    `progress` is called with budgets done and budgets in all.
 
     >>> from tacit import Survey
     >>> groups = [GroupPrior(name=None, prior=Prior.of({"yes": 0.1, "no": 0.9}))]

@@ -68,6 +68,18 @@ class Task(ABC):
     takes_weights: ClassVar[bool] = False
     #: Answers were rounded at random to the values, which adds to every error (`Plan.between`).
     rounded: bool = False
+    #: Every row counts people: whole numbers from 0 to the number of respondents.
+    counts_people: bool = False
+    #: The usual regression model for this answer.
+    model: Model = "linear"
+    #: The heading of a result where the plan has no question, and the name of all rows together.
+    title: str = "Estimated total"
+    total_name: str = "total"
+
+    @property
+    def wanted(self) -> tuple[Value, ...]:
+        """The values that a survey counts; empty for every other task."""
+        return ()
 
     def __init_subclass__(cls) -> None:
         """A `g` may return anything that numpy reads as numbers; callers get floats of shape (values, components)."""
@@ -86,31 +98,6 @@ class Task(ABC):
 
         It may depend on the values only, not on their probabilities.
         """
-
-    @property
-    def counts_people(self) -> bool:
-        """Every row counts people: whole numbers from 0 to the number of respondents."""
-        return False
-
-    @property
-    def wanted(self) -> tuple[Value, ...]:
-        """The values that a survey counts; empty for every other task."""
-        return ()
-
-    @property
-    def model(self) -> Model:
-        """The usual regression model for this answer."""
-        return "linear"
-
-    @property
-    def title(self) -> str:
-        """The heading of a result where the plan has no question."""
-        return "Estimated total"
-
-    @property
-    def total_name(self) -> str:
-        """The name of all rows together: "total" for a single one."""
-        return "total"
 
     def row_values(self, values: Sequence[Value]) -> list[Value | None]:
         """The label of each row: a value of the domain, the name of a component, or None for a plain total."""
@@ -157,20 +144,14 @@ class Task(ABC):
 
     def to_dict(self, prior: Prior) -> dict[str, Any]:
         """For JSON: `kind` and exact numbers. Positions refer to the values of `prior`."""
-        return self.as_planned(prior).to_dict(prior)
+        planned = self.as_planned(prior)
+        return {"kind": self.kind} if planned is self else planned.to_dict(prior)
 
     @staticmethod
     def of(task: Task | str) -> Task:
-        """A task by its name: "histogram", "quantiles", "sum" or "weighted-sum"; a task itself is returned.
+        """A `task` by its name: "histogram", "quantiles", "sum" or "weighted-sum"; a task itself is returned.
 
-        Args:
-            task: a task, or a name. A survey has no name of its own: it needs the value that is counted.
-
-        Returns:
-            The task.
-
-        Raises:
-            ValueError: there is no task of this name.
+        A survey has no name of its own: it needs the value that is counted.
 
         >>> Task.of("histogram"), Task.of(Survey("yes"))
         (Histogram(), Survey(value='yes'))
@@ -210,18 +191,12 @@ class Survey(Task):
 
     value: Value | Collection[Value]
     kind: ClassVar[str] = "survey"
+    counts_people = True
+    model = "logistic"
 
     @property
     def wanted(self) -> tuple[Value, ...]:
         return (self.value,) if isinstance(self.value, str | int | float) else tuple(dict.fromkeys(self.value))
-
-    @property
-    def counts_people(self) -> bool:
-        return True
-
-    @property
-    def model(self) -> Model:
-        return "logistic"
 
     def g(self, prior: Prior) -> Floats:
         indicator = np.zeros((len(prior), 1))
@@ -289,9 +264,6 @@ class Sum(Task):
     def as_rounded(self) -> Task:
         return replace(self, rounded=True)
 
-    def to_dict(self, prior: Prior) -> dict[str, Any]:
-        return {"kind": self.kind}
-
 
 @dataclass(frozen=True)
 class WeightedSum(Sum):
@@ -315,22 +287,10 @@ class Histogram(Task):
 
     kind: ClassVar[str] = "histogram"
     per_value: ClassVar[bool] = True
-
-    @property
-    def counts_people(self) -> bool:
-        return True
-
-    @property
-    def model(self) -> Model:
-        return "multinomial"
-
-    @property
-    def title(self) -> str:
-        return "Estimated histogram"
-
-    @property
-    def total_name(self) -> str:
-        return "counts together"
+    counts_people = True
+    model = "multinomial"
+    title = "Estimated histogram"
+    total_name = "counts together"
 
     def g(self, prior: Prior) -> Floats:
         return np.eye(len(prior))
@@ -362,9 +322,6 @@ class Histogram(Task):
     def as_planned(self, prior: Prior) -> Task:
         return self
 
-    def to_dict(self, prior: Prior) -> dict[str, Any]:
-        return {"kind": self.kind}
-
 
 @dataclass(frozen=True)
 class Quantiles(Task):
@@ -380,18 +337,9 @@ class Quantiles(Task):
     """
 
     kind: ClassVar[str] = "quantiles"
-
-    @property
-    def counts_people(self) -> bool:
-        return True
-
-    @property
-    def title(self) -> str:
-        return "Estimated distribution"
-
-    @property
-    def total_name(self) -> str:
-        return "counts together"
+    counts_people = True
+    title = "Estimated distribution"
+    total_name = "counts together"
 
     def g(self, prior: Prior) -> Floats:
         numbers = prior.numbers
@@ -411,9 +359,6 @@ class Quantiles(Task):
         if len(prior.numbers) < 2:  # Raises for names.
             raise ValueError("Quantiles need at least two numbers in the domain.")
         return self
-
-    def to_dict(self, prior: Prior) -> dict[str, Any]:
-        return {"kind": self.kind}
 
 
 @dataclass(frozen=True)
@@ -443,30 +388,18 @@ class Matrix(Task):
             raise ValueError(f"The 'names' must be {width} different names, one for each column. Got {len(names)}.")
         if not all(isinstance(name, str) and name.strip() and not has_unseen(name) for name in names):
             raise ValueError("The 'names' must be texts without control characters or marks of direction.")
-        object.__setattr__(self, "rows", rows)
-        object.__setattr__(self, "names", names)
+        people = all(number in (0, 1) for row in rows for number in row)
+        model = "logistic" if width == 1 else "multinomial" if all(sum(row) == 1 for row in rows) else "linear"
+        for field, part in (
+            ("rows", rows), ("names", names), ("counts_people", people), ("model", model if people else "linear"),
+            ("title", "Estimated total" if width == 1 else "Estimated totals"),
+            ("total_name", "total" if width == 1 else "totals together"),
+        ):  # fmt: skip
+            object.__setattr__(self, field, part)
 
     @cached_property
     def _numbers(self) -> Floats:
         return np.array([[float(number) for number in row] for row in self.rows])
-
-    @cached_property
-    def counts_people(self) -> bool:
-        return all(number in (0, 1) for row in self.rows for number in row)
-
-    @property
-    def model(self) -> Model:
-        if self.counts_people and len(self.names) > 1 and (self._numbers.sum(axis=1) == 1).all():
-            return "multinomial"
-        return "logistic" if self.counts_people and len(self.names) == 1 else "linear"
-
-    @property
-    def title(self) -> str:
-        return "Estimated total" if len(self.names) == 1 else "Estimated totals"
-
-    @property
-    def total_name(self) -> str:
-        return "total" if len(self.names) == 1 else "totals together"
 
     def g(self, prior: Prior) -> Floats:
         return self._numbers.copy()
@@ -503,14 +436,7 @@ TASKS: dict[str, type[Task]] = {task.kind: task for task in (Survey, Sum, Weight
 
 
 def prior_variance(prior: Prior, task: Task) -> float:
-    """E|g(X) − E g|²: the error of guessing from the prior alone, with no data.
-
-    Args:
-        prior: the values and their probabilities.
-        task: what is estimated; it gives g.
-
-    Returns:
-        E|g − E g|², the error per respondent without any report.
+    """E|g(X) − E g|², g of the `task`: the error per respondent of guessing from the `prior` alone, with no data.
 
     >>> round(prior_variance(Prior.of({"yes": 0.1, "no": 0.9}), Survey("yes")), 12)
     0.09
@@ -519,14 +445,9 @@ def prior_variance(prior: Prior, task: Task) -> float:
 
 
 def centred(prior: Prior, task: Task) -> Floats:
-    """g(x) − E g. The middle of the range is subtracted first: E g of large numbers close together is not exact.
+    """g(x) − E g under the `prior`, g of the `task`: a row for each value and a column for each component.
 
-    Args:
-        prior: the values and their probabilities.
-        task: what is estimated; it gives g.
-
-    Returns:
-        g(x) − E g, a row for each value and a column for each component.
+    The middle of the range is subtracted first: E g of large numbers close together is not exact.
 
     >>> centred(Prior.of({"yes": 1, "no": 3}), Survey("yes")).ravel().tolist()
     [0.75, -0.25]

@@ -26,8 +26,7 @@ from tacit.designs.prior_file import UNSEEN_RECORDS, GroupPrior, recoding_in, st
 from tacit.disk import TextTable
 from tacit.exact import Floats, Integers, rational
 from tacit.plan import NOT_ASKED, RESERVED, AnyPlan, Question, Recoding, joint_values
-from tacit.prior import Prior, Value, clean_name, has_unseen, numbers_if_all
-from tacit.prior.names import nearest
+from tacit.prior import Prior, Value, clean_name, has_unseen, nearest, numbers_if_all
 
 #: Where nothing tells how many records margins rest on, an answer never seen has this probability.
 _UNSEEN_SHARE = Fraction(1, 1000)

@@ -13,8 +13,7 @@ from typing import Any, TextIO
 from tacit.disk import TextTable, text_of
 from tacit.exact import Floats, Number, rational
 from tacit.plan import Plan, Recoding, number_in
-from tacit.prior import Prior, PriorSet, Value, clean_name, has_unseen, numbers_if_all
-from tacit.prior.names import nearest
+from tacit.prior import Prior, PriorSet, Value, clean_name, has_unseen, nearest, numbers_if_all
 
 #: A value never observed counts as this part of a record, or has this probability where there are no counts.
 UNSEEN_RECORDS, UNSEEN_SHARE = Fraction(1, 2), Fraction(1, 1000)

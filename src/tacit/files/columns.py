@@ -20,8 +20,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tacit.plan import CROSSED, RecodedColumn
-from tacit.prior import Value
-from tacit.prior.names import clean_name, near_names, nearest
+from tacit.prior import Value, clean_name, near_names, nearest
 
 #: The name of a report file's plan in metadata, and of the column that has its first digits.
 STAMP, _DIGITS = "tacit_plan", 8

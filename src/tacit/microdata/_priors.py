@@ -32,7 +32,7 @@ from tacit.exact import Floats
 from tacit.files.columns import InputError, check_columns
 from tacit.microdata.records import MOST_VALUES, People, Weights, columns_of, listed, together
 from tacit.plan import CROSSED, Recoding, number_in
-from tacit.prior.names import clean_name
+from tacit.prior import clean_name
 
 #: A group of fewer records borrows from others.
 LEAST = 30

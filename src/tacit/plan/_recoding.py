@@ -21,8 +21,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tacit.plan._group import PlanError
-from tacit.prior import Value
-from tacit.prior.names import clean_name, has_unseen
+from tacit.prior import Value, clean_name, has_unseen
 
 #: Stands between the parts of a crossed group's name: "north / 18-24".
 CROSSED = " / "

@@ -14,12 +14,13 @@ Every member of U is supported where the nominal prior P̂ is: a value with prio
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from operator import mul
-from typing import Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -34,62 +35,46 @@ DIGITS = 3
 _LARGEST_SCALE = 4096
 
 
-class PriorSet(Protocol):
+@dataclass(frozen=True)
+class PriorSet(ABC):
     """A convex set of priors that contains a nominal one, with exact extremes of every linear function on it."""
 
     kind: ClassVar[str]
+    prior: Prior
+
+    if TYPE_CHECKING:
+
+        @property
+        def radius(self) -> Fraction:
+            """The largest total variation distance of a member from the nominal prior; rounded up if at all."""
 
     @property
-    def prior(self) -> Prior:
-        """The nominal prior."""
-        ...
-
-    @property
-    def radius(self) -> Fraction:
-        """The largest total variation distance of a member from the nominal prior; rounded up if at all."""
-        ...
-
-    @property
+    @abstractmethod
     def ranges(self) -> tuple[Floats, Floats]:
         """From where to where the probability of each value of the support can move within the set, while the others
         keep their proportions; in floats.
         """
-        ...
 
-    def lowest(self, column: Sequence[int]) -> tuple[Fraction, Prior]:
-        """min P·w over the set for integers w, one for each value, and a member that attains it."""
-        ...
-
-    def highest(self, column: Sequence[int]) -> tuple[Fraction, Prior]:
-        """max P·w over the set, and a member that attains it."""
-        ...
-
-    def extremes(self, column: Sequence[int]) -> tuple[Fraction, Fraction]:
-        """min and max of P·w over the set."""
-        ...
-
+    @abstractmethod
     def merged(self, groups: Sequence[int]) -> PriorSet | None:
         """The set of a question that cannot tell values of one group apart; None if that would lose something."""
-        ...
 
+    @abstractmethod
     def to_dict(self) -> dict[str, Any]:
         """The set as a contract writes it, the nominal prior left out: rationals and integers in strings."""
-        ...
 
+    @classmethod
+    @abstractmethod
+    def from_dict(cls, data: Mapping[str, Any], prior: Prior) -> PriorSet:
+        """The inverse of `to_dict`."""
 
-@dataclass(frozen=True)
-class _Around:
-    """What every set does with the one thing that differs: the member that makes P·w least."""
-
-    prior: Prior
-
+    @abstractmethod
     def _scale(self) -> int:
         """The denominator of the masses of `_least`."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _least(self, column: Sequence[int], order: Sequence[int]) -> list[int]:
         """Masses of a member with the least P·w; `order` lists the support from the least w to the largest."""
-        raise NotImplementedError
 
     def lowest(self, column: Sequence[int]) -> tuple[Fraction, Prior]:
         """min P·w over the set for integers w, one for each value, and a member that attains it."""
@@ -110,7 +95,7 @@ class _Around:
 
 
 @dataclass(frozen=True)
-class Ball(_Around):
+class Ball(PriorSet):
     """Every prior within total variation `radius` of the nominal one: ½ Σ|P − P̂| ≤ τ, on the support of P̂.
 
     P·w is least when τ of the mass moves from where w is largest to where it is least. A radius beyond 1 − min P̂
@@ -178,12 +163,10 @@ class Ball(_Around):
         return Ball(_merged_prior(self.prior, groups), self.radius)
 
     def to_dict(self) -> dict[str, Any]:
-        """The set as a contract writes it."""
         return {"kind": self.kind, "radius": str(self.radius)}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], prior: Prior) -> Ball:
-        """Read what `to_dict` wrote."""
         _check_fields(data, cls.kind, "radius")
         radius = _ratios([data["radius"]])[0]
         ball = cls(prior, radius)
@@ -193,7 +176,7 @@ class Ball(_Around):
 
 
 @dataclass(frozen=True)
-class Box(_Around):
+class Box(PriorSet):
     """Every prior with low ≤ P ≤ high, value by value; the nominal prior is one of them.
 
     P·w is least when every value has its low mass and the rest fills values up to their high mass, those with the
@@ -330,18 +313,16 @@ class Box(_Around):
         return Box(prior, low, [min(end, Fraction(1)) for end in high])
 
     def to_dict(self) -> dict[str, Any]:
-        """The set as a contract writes it."""
         return {"kind": self.kind, "low": [str(end) for end in self.low], "high": [str(end) for end in self.high]}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], prior: Prior) -> Box:
-        """Read what `to_dict` wrote."""
         _check_fields(data, cls.kind, "low", "high")
         return cls(prior, _ratios(data["low"]), _ratios(data["high"]))
 
 
 @dataclass(frozen=True)
-class Hull(_Around):
+class Hull(PriorSet):
     """Every mixture of the nominal prior and some candidates, such as last year's shares and another country's.
 
     P·w is least at one of them.
@@ -416,19 +397,17 @@ class Hull(_Around):
         return Hull(prior, candidates)
 
     def to_dict(self) -> dict[str, Any]:
-        """The set as a contract writes it."""
         return {"kind": self.kind, "candidates": [[str(w) for w in one.weights] for one in self.candidates]}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], prior: Prior) -> Hull:
-        """Read what `to_dict` wrote."""
         _check_fields(data, cls.kind, "candidates")
         if not isinstance(data["candidates"], list):
             raise ValueError("The 'candidates' of a hull must be a list of lists of integers in strings.")
         return cls(prior, [Prior(prior.values, exact_integers(_texts(one))) for one in data["candidates"]])
 
 
-KINDS: dict[str, type[Ball] | type[Box] | type[Hull]] = {kind.kind: kind for kind in (Ball, Box, Hull)}
+KINDS: dict[str, type[PriorSet]] = {kind.kind: kind for kind in (Ball, Box, Hull)}
 
 
 def read_set(data: Mapping[str, Any], prior: Prior) -> PriorSet:
@@ -444,29 +423,21 @@ def read_set(data: Mapping[str, Any], prior: Prior) -> PriorSet:
 
 
 def from_records(prior: Prior, n_records: int, confidence: Number = 0.95, observed: Prior | None = None) -> Ball | Box:
-    """The smaller of the two sets that n past records leave plausible, by radius: a ball or a box.
+    """The smaller of the two sets that n = `n_records` past records leave plausible, by radius: a ball or a box that
+    holds the truth with the `confidence`.
 
-    `observed` are the frequencies of the records where the prior is another, floored or smoothed: the set is then about
-    them, and made to reach the prior.
+    `observed` are the frequencies of the records where the `prior` is another, floored or smoothed: the set is then
+    about them, and made to reach the prior.
 
     The radius is what the reports of a good design meet: each raises a set of values, and the promise is stretched by
     the mass that such a set can gain or lose. For two values, or where all but a few are rare, intervals per value are
     tighter; with more values their errors add up and the ball is. Looking at the records to choose must not cost
     confidence, so each set is made at half the risk.
 
-    Args:
-        prior: the values and their probabilities.
-        n_records: the number of past records.
-        confidence: how sure the set holds the truth.
-        observed: the shares that were observed, where the prior is not those.
-
     >>> from_records(Prior.of({"yes": 300, "no": 700}), 1000).kind, from_records(Prior.uniform(8), 1000).kind
     ('box', 'ball')
     """
-    exact = rational(confidence, "confidence")
-    if not 0 < exact < 1:
-        raise ValueError(f"The 'confidence' must lie between 0 and 1. Got {confidence} instead.")
-    halved = (1 + exact) / 2
+    halved = (1 + _confidence(confidence)) / 2
     seen = prior if observed is None else observed
     counts = [Fraction(weight * n_records, seen.total) for weight in seen.weights]
     box, ball = Box.from_counts(prior, counts, halved), Ball.from_records(prior, n_records, halved)
