@@ -12,7 +12,8 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Collection, Iterator, Sequence
+import unicodedata
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +26,15 @@ WORKBOOKS = (".xlsx", ".xlsm")
 DECIMAL_COMMA = r"^\s*([+-]?[0-9]+),([0-9]+)\s*$"
 _MARKS = {codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 _BLOCK = 2**22
+
+
+def clean_name(text: str) -> str:
+    """The name in `text` without surrounding blanks, in Unicode normal form C, so that equal names are equal texts.
+
+    >>> clean_name(" cafe\u0301 ") == "café"
+    True
+    """
+    return unicodedata.normalize("NFC", text.strip())
 
 
 def no_file(path: str | Path) -> str | None:
@@ -116,6 +126,14 @@ def pointed(cell: str, separator: str) -> str:
     return cell if separator == "," or "," not in cell else re.sub(DECIMAL_COMMA, r"\1.\2", cell)
 
 
+class Row(dict[str, str]):
+    """The cells of a row by column, and its line in the file."""
+
+    def __init__(self, line: int, cells: Iterable[tuple[str, str]]) -> None:
+        super().__init__(cells)
+        self.line = line
+
+
 @dataclass(frozen=True)
 class TextTable:
     """A small table: lines before it that begin with `#`, the names of its columns, and its rows with their lines."""
@@ -164,12 +182,26 @@ class TextTable:
     @classmethod
     def _of(cls, comments: list[str], rows: Sequence[tuple[int, Sequence[str]]]) -> TextTable:
         filled = [(line, row) for line, row in rows if any(cell.strip() for cell in row)]
-        header = [cell.strip() for cell in filled[0][1]] if filled else []
+        header = [clean_name(cell) for cell in filled[0][1]] if filled else []
         width = len(header)
         while width and not header[width - 1] and not any("".join(row[width - 1 :]).strip() for _, row in filled[1:]):
             width -= 1
         cut = [(line, tuple(row[:width]) if len(row) <= len(header) else tuple(row)) for line, row in filled[1:]]
         return cls(tuple(comments), tuple(header[:width]), tuple(cut))
+
+    def by_column(self, name: object) -> list[Row]:
+        """The rows with their cells as names, by column; a `ValueError` with the file's name where a row has more or
+        fewer cells than there are columns, where two columns have one name, and where there is no row.
+        """
+        twice = next((column for column in self.columns if column and self.columns.count(column) > 1), None)
+        if twice is not None:
+            raise ValueError(f"{name}: the header names the column '{twice}' twice.")
+        for line, cells in self.rows:
+            if len(cells) != len(self.columns):
+                raise ValueError(f"{name}, line {line}: expected {len(self.columns)} cells, one for each column.")
+        if not self.rows:
+            raise ValueError(f"{name} has no rows.")
+        return [Row(line, zip(self.columns, map(clean_name, cells), strict=True)) for line, cells in self.rows]
 
 
 def _commented(line: str, separator: str) -> str:

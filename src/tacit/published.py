@@ -27,7 +27,7 @@ __all__ = ["Comparison", "compare", "theorem3"]
 
 
 def theorem3(prior: Prior, epsilon: Number, *, force: bool = False) -> Channel:
-    """The published randomized response q_mm = 1 − (1−P_m)/E, q_mk = P_k/E, with P the `prior` and E = e^ε.
+    """The published randomized response q_mm = 1 − (1−P_m)/E, q_mk = P_k/E, with P the `prior`, E = e^ε, ε = `epsilon`.
 
     It tells the truth with probability 1 − 1/E and otherwise draws from the prior. Its upper lift
     1/E + (1−1/E)/P_m exceeds E whenever P_m < 1/(E+1), so it is ε-LIP, and then optimal, only if

@@ -18,7 +18,6 @@ from tacit.designs.guidance import (
 from tacit.designs.joint_priors import JointPrior, beliefs_about, joint_columns, read_joint
 from tacit.designs.next_wave import NextWave, next_plan, next_priors
 from tacit.designs.panels import (
-    BeliefRule,
     Panel,
     PanelRow,
     compare_panel,
@@ -33,7 +32,7 @@ from tacit.designs.questionnaires import PlannedQuestions, QuestionCost, make_qu
 from tacit.designs.rules import Rule, adopt, read_matrix
 
 __all__ = [
-    "BeliefRule", "Choice", "Costs", "Design", "Detection", "GroupPrior", "JointPrior", "NextWave", "OtherBelief",
+    "Choice", "Costs", "Design", "Detection", "GroupPrior", "JointPrior", "NextWave", "OtherBelief",
     "Panel", "PanelRow", "PlannedQuestions", "Promise", "QuestionCost", "Rule", "Sampling", "Search", "Uncertainty",
     "Verification", "adopt", "beliefs_about", "binary_mse", "compare_panel", "costs", "cyclic", "design",
     "following_plan", "guide", "joint_columns", "make_plan", "make_questionnaire", "next_plan", "next_priors",

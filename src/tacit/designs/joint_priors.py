@@ -22,11 +22,19 @@ from typing import Any
 
 import numpy as np
 
-from tacit.designs.prior_file import UNSEEN_RECORDS, GroupPrior, recoding_in, strength_of, whole_of
-from tacit.disk import TextTable
-from tacit.exact import Floats, Integers, rational
+from tacit.designs.prior_file import (
+    UNSEEN_RECORDS,
+    GroupPrior,
+    number_in_cell,
+    recoding_in,
+    rows_by,
+    strength_of,
+    whole_of,
+)
+from tacit.disk import Row, TextTable
+from tacit.exact import Floats, Integers
 from tacit.plan import NOT_ASKED, RESERVED, AnyPlan, Question, Recoding, joint_values
-from tacit.prior import Prior, Value, clean_name, has_unseen, nearest, numbers_if_all
+from tacit.prior import Prior, Value, has_unseen, nearest, numbers_if_all
 
 #: Where nothing tells how many records margins rest on, an answer never seen has this probability.
 _UNSEEN_SHARE = Fraction(1, 1000)
@@ -118,9 +126,9 @@ class JointPrior:
         for group in self.groups:
             positions = group.positions.copy()
             positions[skipped[positions[:, private.index(earlier)]], place] = unasked
-            margins = list(group.margins)
-            margins[place] = np.bincount(positions[:, place], group.counts, len(question.answers)).astype(np.float64)
-            groups.append(replace(group, positions=positions, margins=tuple(margins)))
+            groups.append(
+                replace(group, positions=positions, margins=_margins(self.questions, positions, group.counts))
+            )
         contradicting = [
             {earlier: one, question.name: two}
             for one, skips in zip(first.answers, skipped, strict=True)
@@ -136,11 +144,8 @@ class JointPrior:
         for group in self.groups:
             mine = group.positions[:, place] == answer
             positions, counts = group.positions[mine], group.counts[mine]
-            margins = tuple(
-                np.bincount(positions[:, k], counts, len(question.answers)).astype(np.float64)
-                for k, question in enumerate(self.questions)
-            )
             if counts.sum() >= 1:
+                margins = _margins(self.questions, positions, counts)
                 groups.append(replace(group, positions=positions, counts=counts, margins=margins))
         return JointPrior(self.questions, tuple(groups), self.impossible)
 
@@ -337,15 +342,13 @@ def read_joint(
     ...     [question.name for question in read_joint(file.name).questions]
     ['a', 'b']
     """
-    rows, columns, recoding = _rows(path)
+    table = TextTable.read(path)
+    rows, columns = table.by_column(path), table.columns
     if "question" not in columns and "value" in columns and questions is not None and len(questions) == 1:
-        rows, columns = [{**row, "question": questions[0]} for row in rows], [*columns, "question"]
-    if "question" in columns and "value" in columns:
-        made = _from_margins(path, rows, columns, questions)
-    else:
-        made = _from_counts(path, rows, columns, questions)
+        rows = [Row(row.line, [*row.items(), ("question", questions[0])]) for row in rows]
+    made = (_from_margins if _states_margins(rows[0]) else _from_counts)(path, rows, questions)
     wrong = tuple(_combination(made, text) for text in impossible)
-    return JointPrior(made.questions, made.groups, wrong, recoding)
+    return replace(made, impossible=wrong, recoding=recoding_in(table.comments, path))
 
 
 def joint_columns(path: str | Path) -> list[str]:
@@ -359,45 +362,19 @@ def joint_columns(path: str | Path) -> list[str]:
     ...     joint_columns(file.name)
     ['a', 'b']
     """
-    rows, columns, _ = _rows(path)
-    if "question" in columns and "value" in columns:
+    rows = TextTable.read(path).by_column(path)
+    if _states_margins(rows[0]):
         return list(dict.fromkeys(row["question"] for row in rows))
-    return [name for name in columns if name not in RESERVED | {"count", "probability"}]
+    return [name for name in rows[0] if name not in RESERVED | {"count", "probability"}]
 
 
-def _rows(path: str | Path) -> tuple[list[dict[str, str]], list[str], Recoding | None]:
-    table = TextTable.read(path)
-    columns = [clean_name(name) for name in table.columns]
-    rows = []
-    for line, cells in table.rows:
-        if len(cells) != len(columns):
-            raise ValueError(f"{path}, line {line}: expected {len(columns)} cells.")
-        rows.append(dict(zip(columns, map(clean_name, cells), strict=True)))
-    if not rows:
-        raise ValueError(f"{path} has no rows.")
-    if len(set(columns)) < len(columns):
-        raise ValueError(f"{path}: the header names a column twice.")
-    return rows, columns, recoding_in(table.comments, path)
+def _states_margins(row: Row) -> bool:
+    return {"question", "value"} <= set(row)
 
 
-def _number(path: str | Path, row: Mapping[str, str], column: str) -> Fraction:
-    try:
-        number = rational(row[column].removesuffix("%"), column) / (100 if row[column].endswith("%") else 1)
-    except ValueError:
-        raise ValueError(f"{path}: '{column}' must be a number. Got {row[column][:40]!r}.") from None
-    if not 0 <= number < 2**53:
-        raise ValueError(f"{path}: '{column}' must not be negative, and below 2^53. Got {row[column][:40]!r}.")
-    return number
-
-
-def _from_counts(
-    path: str | Path, rows: Sequence[Mapping[str, str]], columns: Sequence[str], questions: Sequence[str] | None
-) -> JointPrior:
-    names = (
-        [name for name in columns if name not in ("group", "count", "probability")]
-        if questions is None
-        else list(questions)
-    )
+def _from_counts(path: str | Path, rows: Sequence[Row], stated: Sequence[str] | None) -> JointPrior:
+    columns = list(rows[0])
+    names = [name for name in columns if name not in ("group", "count", "probability")] if stated is None else stated
     if "count" not in columns:
         raise ValueError(f"{path}: the header must name 'count', beside a column for each question. {_list(columns)}")
     made = []
@@ -407,79 +384,62 @@ def _from_counts(
         if name not in columns:
             raise ValueError(f"{path} has no column for the question {name!r}.{nearest(name, columns)}")
         made.append(_question(path, name, [row[name] for row in rows]))
-    place = [{str(text): k for k, text in enumerate(texts)} for _, texts in made]
-    by_group: dict[str | None, list[Mapping[str, str]]] = {}
-    for row in rows:
-        by_group.setdefault(row.get("group"), []).append(row)
-    groups = []
-    for group, part in by_group.items():
-        counts = np.array([float(_number(path, row, "count")) for row in part])
-        positions = np.array([[place[k][row[name]] for k, name in enumerate(names)] for row in part], dtype=np.int64)
+    questions, found = tuple(question for question, _ in made), []
+    for group, part in rows_by(rows).items():
+        counts = np.array([float(number_in_cell(row, "count", path)) for row in part])
+        positions = np.array([[places[row[each.name]] for each, places in made] for row in part], dtype=np.int64)
         if not counts.sum() >= 1:
             raise ValueError(f"{path}: {_of(group)} has no records.")
-        margins = tuple(
-            np.bincount(positions[:, k], counts, len(made[k][1])).astype(np.float64) for k in range(len(names))
-        )
-        groups.append((group, positions, counts, margins))
-    total = sum(float(counts.sum()) for _, _, counts, _ in groups)
-    return JointPrior(
-        tuple(question for question, _ in made),
-        tuple(
-            JointGroup(
-                group, positions, counts, margins, int(counts.sum()),
-                Fraction(round(counts.sum() * _UNITS), round(total * _UNITS)),
-            )
-            for group, positions, counts, margins in groups
-        ),
-    )  # fmt: skip
+        margins = _margins(questions, positions, counts)
+        found.append(JointGroup(group, positions, counts, margins, int(counts.sum())))
+    return JointPrior(questions, _sized(found, [Fraction(round(each.counts.sum() * _UNITS)) for each in found]))
 
 
-def _from_margins(
-    path: str | Path, rows: Sequence[Mapping[str, str]], columns: Sequence[str], questions: Sequence[str] | None
-) -> JointPrior:
-    column = "count" if "count" in columns else "probability"
-    if column not in columns:
+def _from_margins(path: str | Path, rows: Sequence[Row], stated: Sequence[str] | None) -> JointPrior:
+    column = "count" if "count" in rows[0] else "probability"
+    if column not in rows[0]:
         raise ValueError(f"{path}: the header must name 'question', 'value' and 'count' or 'probability'.")
-    stated = list(dict.fromkeys(row["question"] for row in rows))
-    names = stated if questions is None else list(questions)
-    made = []
-    for name in names:
-        if name not in stated:
-            raise ValueError(f"{path} has no rows for the question {name!r}.{nearest(name, stated)}")
-        made.append(_question(path, name, [row["value"] for row in rows if row["question"] == name]))
-    groups = []
-    for group in dict.fromkeys(row.get("group") for row in rows):
+    about, made = rows_by(rows, "question"), []
+    for name in about if stated is None else stated:
+        if name not in about:
+            raise ValueError(f"{path} has no rows for the question {name!r}.{nearest(str(name), map(str, about))}")
+        made.append(_question(path, str(name), [row["value"] for row in about[name]]))
+    found = []
+    for group, part in rows_by(rows).items():
         margins, records = [], []
-        for _, texts in made:
-            margins.append(np.zeros(len(texts)))
-        listed = [row for row in rows if row.get("group") == group]
-        for row in listed:
-            if row["question"] in names:
-                k = names.index(row["question"])
-                margins[k][made[k][1].index(row["value"])] += float(_number(path, row, column))
-        for k, margin in enumerate(margins):
-            mine = [row for row in listed if row["question"] == names[k]]
+        for question, places in made:
+            mine, margin = [row for row in part if row["question"] == question.name], np.zeros(len(places))
+            for row in mine:
+                margin[places[row["value"]]] += float(number_in_cell(row, column, path))
             if not margin.sum() > 0:
-                raise ValueError(f"{path}: {_of(group)} has no {column} for the question {names[k]!r}.")
+                raise ValueError(f"{path}: {_of(group)} has no {column} for the question {question.name!r}.")
             if column == "probability":
-                total = sum((_number(path, row, column) for row in mine), Fraction(0))
+                total = sum((number_in_cell(row, column, path) for row in mine), Fraction(0))
                 where = "" if group is None else f" in group {group!r}"
-                whole_of(total, [row[column] for row in mine], f"{path}: the probabilities of {names[k]!r}{where}")
+                whole_of(total, [row[column] for row in mine], f"{path}: the probabilities of {question.name!r}{where}")
+            margins.append(margin)
             records.append(int(margin.sum()))
+        nowhere = np.empty((0, len(made)), dtype=np.int64)
         known = min(records) if column == "count" else None
-        empty = np.empty((0, len(names)), dtype=np.int64)
-        groups.append(JointGroup(group, empty, np.empty(0), tuple(margins), known))
-    sizes = [Fraction(1) if group.records is None else Fraction(group.records) for group in groups]
+        found.append(JointGroup(group, nowhere, np.empty(0), tuple(margins), known))
+    sizes = [Fraction(1 if each.records is None else each.records) for each in found]
+    return JointPrior(tuple(question for question, _ in made), _sized(found, sizes))
+
+
+def _sized(groups: Sequence[JointGroup], sizes: Sequence[Fraction]) -> tuple[JointGroup, ...]:
+    """The groups with their parts of the respondents."""
     total = sum(sizes, Fraction(0))
-    shared = tuple(
-        JointGroup(g.name, g.positions, g.counts, g.margins, g.records, size / total)
-        for g, size in zip(groups, sizes, strict=True)
-    )
-    return JointPrior(tuple(question for question, _ in made), shared)
+    return tuple(replace(each, share=size / total) for each, size in zip(groups, sizes, strict=True))
 
 
-def _question(path: str | Path, name: str, cells: Sequence[str]) -> tuple[Question, list[str]]:
-    """A question with the answers found, numbers in ascending order, and their texts."""
+def _margins(questions: Sequence[Question], positions: Integers, counts: Floats) -> tuple[Floats, ...]:
+    """For each question how often each answer is given."""
+    sizes = [len(question.answers) for question in questions]
+    return tuple(np.bincount(positions[:, k], counts, size).astype(np.float64) for k, size in enumerate(sizes))
+
+
+def _question(path: str | Path, name: str, cells: Sequence[str]) -> tuple[Question, dict[str, int]]:
+    """A question with the answers found, numbers in ascending order, and the place of each by its text."""
     texts = list(dict.fromkeys(cells))
     if "" in texts or any(map(has_unseen, texts)):
         raise ValueError(
@@ -487,12 +447,12 @@ def _question(path: str | Path, name: str, cells: Sequence[str]) -> tuple[Questi
         )
     if len(texts) < 2:
         raise ValueError(f"{path}: the question {name!r} has one answer only, so there is nothing to ask.")
-    values = numbers_if_all(texts)
-    if not isinstance(values[0], str):
-        order = sorted(range(len(values)), key=lambda k: float(values[k]))
-        texts, values = [texts[k] for k in order], [values[k] for k in order]
-    kind: Any = "yes-no" if len(values) == 2 else "one-of"
-    return Question(name=name, answers=tuple(values), kind=kind), texts
+    if not isinstance(numbers_if_all(texts)[0], str):
+        texts.sort(key=float)
+    kind: Any = "yes-no" if len(texts) == 2 else "one-of"
+    return Question(name=name, answers=tuple(numbers_if_all(texts)), kind=kind), {
+        text: k for k, text in enumerate(texts)
+    }
 
 
 def _combination(made: JointPrior, text: str) -> dict[str, Value]:

@@ -19,19 +19,18 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
-from itertools import product
 from pathlib import Path
 from typing import Any, TextIO
 
 import numpy as np
 
 from tacit.designs._design import one_thread
-from tacit.designs.closed_forms import optimal_binary, repaired_response
+from tacit.designs.closed_forms import optimal_binary
 from tacit.designs.planning import make_plan, uninterrupted_design
 from tacit.designs.prior_file import GroupPrior
 from tacit.disk import TextTable
 from tacit.exact import Number, budget, rational
-from tacit.mechanism import Channel, Layers, Level, Mechanism, PrivacyError, mse, round_channel, unbiased_variance
+from tacit.mechanism import Channel, Layers, Mechanism, PrivacyError, mse, round_channel, unbiased_variance
 from tacit.mechanism.repeated import (
     RESEND_BITS,
     Repeated,
@@ -44,7 +43,7 @@ from tacit.mechanism.repeated import (
 )
 from tacit.mechanism.table._channel import to_words
 from tacit.plan import NEW, Aim, Follows, Group, Plan, base_name, followed_name
-from tacit.prior import Prior, Value, clean_name
+from tacit.prior import Prior, Value
 from tacit.task import Task, prior_variance
 
 #: Histories of reports that the error of the belief rule is averaged over, at most.
@@ -55,85 +54,6 @@ MOST_GROUPS = 400
 _STEPS = 10
 #: Parts of the lifts' distance from 1 that rounding may cost a wave, tried in turn; and the bits of `Layers.noise`.
 _LOSSES, _NOISE_BITS = (Fraction(0), Fraction(1, 10**7), Fraction(1, 10**6)), 32
-
-
-@dataclass(frozen=True)
-class BeliefRule:
-    """The channel of a wave for the belief after the earlier reports of a person; levels add up exactly.
-
-    Args:
-        prior: of the first answer.
-        epsilon: the level of each wave.
-        transition: how answers change from wave to wave; None where they stay.
-
-    >>> rule = BeliefRule.of(Prior.uniform(["yes", "no"]), 1, persistence="0.9")
-    >>> rule.belief([]).probabilities.tolist(), rule.belief([0, 0]).probabilities.round(3).tolist()
-    ([0.5, 0.5], [0.879, 0.121])
-    """
-
-    prior: Prior
-    epsilon: Fraction
-    transition: Transition | None = None
-
-    @classmethod
-    def of(
-        cls,
-        prior: Prior,
-        epsilon: Number,
-        *,
-        persistence: Number | None = None,
-        transition: Transition | None = None,
-    ) -> BeliefRule:
-        """From a persistence (`tacit.mechanism.repeated.persistent`) or a transition matrix; answers stay without."""
-        return cls(prior, budget(epsilon), _moves(prior, persistence, transition))
-
-    def belief(self, history: Sequence[int]) -> Prior:
-        """The belief about the answer of the next wave, after these reports; exact."""
-        belief = self.prior
-        for report in history:
-            posterior = Prior(belief.values, self._channel(belief).exact_posterior(report))
-            belief = after(posterior, self.transition)
-        return belief
-
-    def channel(self, history: Sequence[int]) -> Channel:
-        """The channel of the next wave, after these reports: bound to its belief, and audited."""
-        return self._channel(self.belief(history))
-
-    def _channel(self, belief: Prior) -> Channel:
-        make = optimal_binary if len(belief.support) <= 2 else repaired_response
-        return make(belief, self.epsilon)
-
-    def level(self, waves: int) -> Repeated:
-        """The exact joint level of this many waves, found from the definition over all reports and paths.
-
-        It looks at every path, so it is for small cases; by its derivation it is `waves` times ε at most.
-        """
-        worst, moves = Fraction(1), self.transition
-        size = len(self.prior)
-        for reports in product(range(self.channel([]).n_possible_reports), repeat=waves):
-            belief, marginal, chain = self.prior, Fraction(1), [Fraction(1) if w else None for w in self.prior.weights]
-            high, low = list(chain), list(chain)
-            for wave, report in enumerate(reports):
-                channel = self._channel(belief)
-                if report >= channel.n_possible_reports:
-                    marginal = Fraction(0)
-                    break
-                sent = [channel.likelihood(x, report) for x in range(size)]
-                marginal *= sum((Fraction(w, belief.total) * q for w, q in zip(belief.weights, sent, strict=True)),
-                                Fraction(0))  # fmt: skip
-                high = [None if m is None else m * q for m, q in zip(high, sent, strict=True)]
-                low = [None if m is None else m * q for m, q in zip(low, sent, strict=True)]
-                if not marginal:
-                    break
-                belief = after(Prior(belief.values, channel.exact_posterior(report)), moves)
-                if moves is not None and wave + 1 < waves:
-                    reach = [[x for x in range(size) if high[x] is not None and moves[x][y]] for y in range(size)]
-                    high = [max((high[x] or Fraction(0) for x in places), default=None) for places in reach]
-                    low = [min((low[x] or Fraction(0) for x in places), default=None) for places in reach]
-            if marginal:
-                most, least = max(m for m in high if m is not None), min(m for m in low if m is not None)
-                worst = max(worst, most / marginal, marginal / least)
-        return Repeated(Level(worst), Level(None), exact=True)
 
 
 def following_plan(
@@ -148,7 +68,7 @@ def following_plan(
     A person keeps the answer with the probability `persistence`, else one is drawn from the prior of the group; or the
     next answer follows from the last one by a transition matrix. The prior of a group is then what its people's earlier
     reports leave to believe about their present answer, exactly, and its channel is designed for that: levels of all
-    waves add up (`BeliefRule`). The device and the collector find a person's group from the person's earlier reports
+    waves add up. The device and the collector find a person's group from the person's earlier reports
     (`tacit.plan.followed_name`). People who left a wave out have groups of their own; people without any report are in
     the groups of the first wave. The same arguments give the same hash, so any reader can check it.
 
@@ -229,30 +149,30 @@ def read_transition(path: str | Path | TextIO, values: Sequence[Value]) -> Trans
     """
     needed, known = ("from", "to", "probability"), Prior.uniform(values)
     table, name = TextTable.read(path, needed), path if isinstance(path, str | Path) else "The transition matrix"
-    columns = [clean_name(each) for each in table.columns]
-    if sorted(columns) != sorted(needed):
-        raise ValueError(f"{name}: the header must name 'from', 'to' and 'probability'. Got {', '.join(columns)}.")
+    if sorted(table.columns) != sorted(needed):
+        raise ValueError(
+            f"{name}: the header must name 'from', 'to' and 'probability'. Got {', '.join(table.columns)}."
+        )
     chances: dict[tuple[int, int], Fraction] = {}
-    for line, cells in table.rows:
+    for row in table.by_column(name):
         try:
-            stated = dict(zip(columns, map(clean_name, cells), strict=True))
-            change = known.position(known.value_of(stated["from"])), known.position(known.value_of(stated["to"]))
-            chance = rational(stated["probability"], "probability")
+            change = known.position(known.value_of(row["from"])), known.position(known.value_of(row["to"]))
+            chance = rational(row["probability"], "probability")
         except ValueError as error:
-            raise ValueError(f"{name}, line {line}: {error}") from None
+            raise ValueError(f"{name}, line {row.line}: {error}") from None
         if change in chances or chance < 0:
             wrong = "this change stands twice" if change in chances else "a probability must not be negative"
-            raise ValueError(f"{name}, line {line}: {wrong}.")
+            raise ValueError(f"{name}, line {row.line}: {wrong}.")
         chances[change] = chance
     size = len(known)
-    rows = tuple(tuple(chances.get((x, y), Fraction(0)) for y in range(size)) for x in range(size))
-    for value, row in zip(known.values, rows, strict=True):
-        if sum(row) != 1:
+    moves = tuple(tuple(chances.get((x, y), Fraction(0)) for y in range(size)) for x in range(size))
+    for value, shares in zip(known.values, moves, strict=True):
+        if sum(shares) != 1:
             raise ValueError(
                 f"{name}: the probabilities of the changes from {value!r} must sum to 1 exactly. They sum to "
-                f"{float(sum(row)):.6g}. Fractions such as 1/3 are read, too."
+                f"{float(sum(shares)):.6g}. Fractions such as 1/3 are read, too."
             )
-    return rows
+    return moves
 
 
 def _base_of(plan: Plan, name: str | None) -> str | None:

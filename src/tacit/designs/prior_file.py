@@ -10,7 +10,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, TextIO
 
-from tacit.disk import TextTable, text_of
+from tacit.disk import Row, TextTable, text_of
 from tacit.exact import Floats, Number, rational
 from tacit.plan import Plan, Recoding, number_in
 from tacit.prior import Prior, PriorSet, Value, clean_name, has_unseen, nearest, numbers_if_all
@@ -84,7 +84,7 @@ def read_priors(
     """
     table = _Table.read(path, known=None if domain is None else Prior.uniform(domain))
     impossible_values = {table.value_of(text, "impossible") for text in impossible}
-    groups = [_group(table, name, rows) for name, rows in table.by_group().items()]
+    groups = [_group(table, name, rows) for name, rows in rows_by(table.rows).items()]
     observed = {group.name: Prior.of(group.weights) for group in groups}
     if smooth:
         groups = _smoothed(groups)
@@ -160,7 +160,7 @@ class _Table:
     """The rows of a prior file, each with its line number."""
 
     path: str
-    rows: Sequence[dict[str, Any]]
+    rows: Sequence[Row]
     column: str
     named: Mapping[str, Value]
     recoding: Recoding | None
@@ -176,10 +176,7 @@ class _Table:
         Values are those of the prior `known`, where there is one already.
         """
         found, path = TextTable.read(path, ["value"]), path if isinstance(path, str | Path) else "The prior table"
-        columns = [_clean(name) for name in found.columns]
-        twice = next((name for name in columns if name and columns.count(name) > 1), None)
-        if twice is not None:
-            raise ValueError(f"{path}: the header names the column '{twice}' twice.")
+        columns = found.columns
         column = next((name for name in ("count", "probability") if name in columns), None)
         if "value" not in columns or column is None or not set(extra) <= set(columns):
             got = ", ".join(columns) or "an empty file"
@@ -187,22 +184,16 @@ class _Table:
             raise ValueError(
                 f"{path}: the header must name 'value', 'probability' or 'count'{wanted}. Got {got}.{_counted(found)}"
             )
-        width, rows = len(columns), []
-        for line, cells in found.rows:
-            if len(cells) != width:
-                raise ValueError(f"{path}, line {line}: expected {width} cells, one for each column.")
-            rows.append(dict(zip(columns, map(_clean, cells), strict=True)) | {"line": line})
-        if not rows:
-            raise ValueError(f"{path} has no rows.")
+        rows = found.by_column(path)
         named = ("group", "epsilon", *extra)
         needed = ("value", column, *(name for name in named if name in columns))
         for row in rows:
             empty = next((name for name in needed if not row[name]), None)
             if empty is not None:
-                raise ValueError(f"{path}, line {row['line']}: '{empty}' must not be empty.")
+                raise ValueError(f"{path}, line {row.line}: '{empty}' must not be empty.")
             if any(has_unseen(row[name]) for name in ("value", "group") if name in row):
                 raise ValueError(
-                    f"{path}, line {row['line']}: a name must not hold control characters or marks that turn the "
+                    f"{path}, line {row.line}: a name must not hold control characters or marks that turn the "
                     "direction of reading."
                 )
         texts = list(dict.fromkeys(row["value"] for row in rows))
@@ -213,12 +204,6 @@ class _Table:
         recoding = recoding_in(found.comments, path)
         return cls(str(path), rows, column, dict(zip(texts, values, strict=True)), recoding)
 
-    def by_group(self, column: str = "group") -> dict[str | None, list[dict[str, Any]]]:
-        found: dict[str | None, list[dict[str, Any]]] = {}
-        for row in self.rows:
-            found.setdefault(row.get(column), []).append(row)
-        return found
-
     def value_of(self, text: str, option: str) -> Value:
         """The value that is written so in the file."""
         try:
@@ -226,31 +211,44 @@ class _Table:
         except ValueError as error:
             raise ValueError(f"The {option} value is not in {self.path}. {error}") from None
 
-    def number(self, row: dict[str, Any], column: str) -> Fraction:
+    def number(self, row: Row, column: str) -> Fraction:
         """One cell as an exact number."""
-        where = f"{self.path}, line {row['line']}"
-        try:
-            number = rational(row[column].removesuffix("%"), column) / (100 if row[column].endswith("%") else 1)
-        except ValueError:
-            got = f"Got {row[column][:40]!r}." + (" Write a decimal point." if "," in row[column] else "")
-            raise ValueError(f"{where}: '{column}' must be a number with an exponent of at most 999. {got}") from None
-        if column == "count" and number >= 2**63:
-            raise ValueError(f"{where}: 'count' must be below 2^63. Got {row[column][:40]!r}.")
-        if number < 0 and column not in ("weight", "offset"):
-            raise ValueError(f"{where}: '{column}' must not be negative. Got {row[column]!r}.")
-        return number
+        return number_in_cell(row, column, self.path)
 
 
-def _group(table: _Table, name: str | None, rows: Sequence[dict[str, Any]]) -> _Group:
+def rows_by(rows: Sequence[Row], column: str = "group") -> dict[str | None, list[Row]]:
+    """The rows with the same name in a column, by that name; by None where there is no such column."""
+    found: dict[str | None, list[Row]] = {}
+    for row in rows:
+        found.setdefault(row.get(column), []).append(row)
+    return found
+
+
+def number_in_cell(row: Row, column: str, path: object) -> Fraction:
+    """An exact number, below 2^63 for a count, from 0 but for a weight or an offset; 5% is 1/20."""
+    where, cell = f"{path}, line {row.line}", row[column]
+    try:
+        number = rational(cell.removesuffix("%"), column) / (100 if cell.endswith("%") else 1)
+    except ValueError:
+        got = f"Got {cell[:40]!r}." + (" Write a decimal point." if "," in cell else "")
+        raise ValueError(f"{where}: '{column}' must be a number with an exponent of at most 999. {got}") from None
+    if column == "count" and number >= 2**63:
+        raise ValueError(f"{where}: 'count' must be below 2^63. Got {cell[:40]!r}.")
+    if number < 0 and column not in ("weight", "offset"):
+        raise ValueError(f"{where}: '{column}' must not be negative. Got {cell!r}.")
+    return number
+
+
+def _group(table: _Table, name: str | None, rows: Sequence[Row]) -> _Group:
     """One group's weights and facts, checked."""
     weights: dict[Value, Fraction] = {}
     for row in rows:
         value = table.named[row["value"]]
         if value in weights:
-            raise ValueError(f"{table.path}, line {row['line']}: this value stands twice in its group.")
+            raise ValueError(f"{table.path}, line {row.line}: this value stands twice in its group.")
         weights[value] = table.number(row, table.column)
     if not any(weights.values()):
-        raise ValueError(f"{table.path}, line {rows[0]['line']}: a group needs at least one positive {table.column}.")
+        raise ValueError(f"{table.path}, line {rows[0].line}: a group needs at least one positive {table.column}.")
     notes: list[str] = []
     if not table.counts:
         weights, notes = _distribution(table, name, rows, weights)
@@ -272,7 +270,7 @@ def _group(table: _Table, name: str | None, rows: Sequence[dict[str, Any]]) -> _
 
 
 def _distribution(
-    table: _Table, name: str | None, rows: Sequence[dict[str, Any]], weights: dict[Value, Fraction]
+    table: _Table, name: str | None, rows: Sequence[Row], weights: dict[Value, Fraction]
 ) -> tuple[dict[Value, Fraction], list[str]]:
     """Probabilities that sum to one, up to the rounding that their own digits show; or percentages."""
     total = sum(weights.values(), Fraction(0))
@@ -297,16 +295,14 @@ def whole_of(total: Fraction, texts: Sequence[str], whose: str) -> int:
     raise ValueError(f"{whose} must sum to 1 (or, as percentages, to 100). They sum to {float(total):.6g}.")
 
 
-def _check_agreement(
-    table: _Table, name: str | None, rows: Sequence[dict[str, Any]], weights: Mapping[Value, Fraction]
-) -> None:
+def _check_agreement(table: _Table, name: str | None, rows: Sequence[Row], weights: Mapping[Value, Fraction]) -> None:
     """A file with both counts and probabilities must say the same twice."""
     total = sum(weights.values(), Fraction(0))
     for row in rows:
         stated, counted = table.number(row, "probability"), weights[table.named[row["value"]]] / total
         if min(abs(stated - counted), abs(stated / 100 - counted)) > _rounding(row["probability"]) + Fraction(1, 10**6):
             raise ValueError(
-                f"{table.path}, line {row['line']}: 'probability' and 'count' of {_of(name)} disagree; leave one out."
+                f"{table.path}, line {row.line}: 'probability' and 'count' of {_of(name)} disagree; leave one out."
             )
 
 
@@ -391,24 +387,17 @@ def _candidates(path: str | Path, groups: Sequence[_Group]) -> dict[str | None, 
     table = _Table.read(path, ("candidate",), Prior.uniform(groups[0].weights))
     names = {group.name for group in groups}
     found: dict[str | None, list[Mapping[Value, Fraction]]] = {}
-    for name, rows in table.by_group().items():
+    for name, rows in rows_by(table.rows).items():
         if name not in names:
             meant = nearest(name or "", [each for each in names if each is not None])
             raise ValueError(f"{path} has candidates for {_of(name)}, which is not in the file of priors.{meant}")
-        by_candidate: dict[str, list[dict[str, Any]]] = {}
-        for row in rows:
-            by_candidate.setdefault(row["candidate"], []).append(row)
-        found[name] = [_group(table, name, part).weights for part in by_candidate.values()]
+        found[name] = [_group(table, name, part).weights for part in rows_by(rows, "candidate").values()]
     return found
 
 
 def _alike(prior: Prior, weights: Mapping[Value, Fraction]) -> Prior:
     """A candidate over the values of the prior; a value it lacks has probability zero there."""
     return Prior(prior.values, [weights.get(value, Fraction(0)) for value in prior.values])
-
-
-def _clean(text: str) -> Any:
-    return clean_name(text)
 
 
 def _counted(table: TextTable) -> str:
@@ -503,13 +492,9 @@ def read_values(path: str | Path) -> list[GroupPrior]:
     ('yes', 'no')
     """
     table = TextTable.read(path, ["value"])
-    header = [clean_name(cell) for cell in table.columns]
-    if "value" in header:
-        place = header.index("value")
-        if any(len(cells) <= place for _, cells in table.rows):
-            raise ValueError(f"{path}: a row has no cell in the column 'value'.")
-        texts = [clean_name(cells[place]) for _, cells in table.rows]
-    elif len(header) == 1:
+    if "value" in table.columns:
+        texts = [row["value"] for row in table.by_column(path)]
+    elif len(table.columns) == 1:
         texts = [clean_name(cell) for cell in (*table.columns, *(cells[0] for _, cells in table.rows))]
     else:
         texts = [clean_name(line) for line in text_of(path).splitlines() if not line.startswith("#")]

@@ -232,18 +232,15 @@ def read_matrix(path: str | Path) -> dict[str | None, Rule]:
     ('heads', 'tails')
     """
     table = TextTable.read(path, ["value"])
-    if any(len(cells) != len(table.columns) for _, cells in table.rows):
-        raise ValueError(f"{path} needs at least two reports, and a cell for each in every row.")
-    rows = [dict(zip(map(clean_name, table.columns), cells, strict=True)) for _, cells in table.rows]
-    if not rows or "value" not in rows[0]:
+    if not table.rows or "value" not in table.columns:
         raise ValueError(f"{path} needs a column 'value', a column for each report and a row for each value.")
-    reports = [name for name in rows[0] if name not in ("value", "group")]
+    rows, reports = table.by_column(path), [name for name in table.columns if name not in ("value", "group")]
     if len(reports) < 2:
         raise ValueError(f"{path} needs at least two reports, and a cell for each in every row.")
     rules: dict[str | None, Rule] = {}
-    for group in dict.fromkeys(clean_name(row["group"]) if "group" in row else None for row in rows):
-        mine = [row for row in rows if group is None or clean_name(row["group"]) == group]
-        values = numbers_if_all([clean_name(row["value"]) for row in mine])
+    for group in dict.fromkeys(row.get("group") for row in rows):
+        mine = [row for row in rows if row.get("group") == group]
+        values = numbers_if_all([row["value"] for row in mine])
         rules[group] = _rule(values, reports, [_summing(row, reports, path) for row in mine])
     if len({rule.values for rule in rules.values()}) > 1:
         raise ValueError(f"{path}: all groups need the same values, in the same order.")

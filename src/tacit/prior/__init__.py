@@ -1,6 +1,7 @@
 """Priors: what is known before the answers, as an exact distribution, and sets of priors around it."""
 
-from tacit.prior._distribution import Prior, Value, clean_name, has_unseen, near_names, nearest, numbers_if_all
+from tacit.disk import clean_name
+from tacit.prior._distribution import Prior, Value, has_unseen, near_names, nearest, numbers_if_all
 from tacit.prior.sets import Ball, Box, Hull, PriorSet, from_records, read_set
 
 __all__ = [

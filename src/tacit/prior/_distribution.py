@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import math
 import re
-import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from tacit.disk import clean_name
 from tacit.exact import Floats, Number, rational
 
 #: What an answer can be. Numbers stay numbers, so that sums can use them.
@@ -240,15 +240,6 @@ def numbers_if_all(texts: Sequence[str]) -> list[Value]:
         return [int(text) for text in texts]
     numbers = [float(text) for text in texts]
     return list(numbers) if all(map(math.isfinite, numbers)) else list(texts)
-
-
-def clean_name(text: str) -> str:
-    """The name in `text` without surrounding blanks, in Unicode normal form C, so that equal names are equal texts.
-
-    >>> clean_name(" cafe\u0301 ") == "café"
-    True
-    """
-    return unicodedata.normalize("NFC", text.strip())
 
 
 #: What cannot be seen in a name but changes it: control characters, and marks that turn the direction of reading.
